@@ -1,0 +1,233 @@
+//! What a configuration means: parsed types without impossible states. Made by `file.rs`, run by `state.rs`.
+//!
+//! Nothing here opens a file or a socket; a [`Config`] that exists has been checked for everything that can be
+//! checked without the machine.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A whole configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// What concerns the process as a whole.
+    pub process: Process,
+    /// The access log.
+    pub access_log: AccessLog,
+    /// The admin listener; `None` when it is off.
+    pub admin: Option<Address>,
+    /// The services, in the order written; at least one.
+    pub services: Vec<Service>,
+}
+
+/// What concerns the process as a whole (`[process]`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Process {
+    /// Worker threads; `None`: one for each CPU this process may run on.
+    pub threads: Option<usize>,
+    /// User to become after binding.
+    pub user: Option<String>,
+    /// Group to become after binding; `None`: the user's own.
+    pub group: Option<String>,
+    /// Connections served at once by the whole process; `None`: what the file limit allows.
+    pub max_connections: Option<usize>,
+    /// How long a stop waits for connections to end by themselves.
+    pub drain: Duration,
+    /// How often changed files are looked for, beside the kernel's notifications.
+    pub watch_interval: Duration,
+}
+
+/// Where the access log goes (`[access-log]`).
+#[derive(Clone, Debug, PartialEq)]
+pub enum AccessLog {
+    /// No access log.
+    Off,
+    /// One JSON line for each connection, to standard output.
+    Stdout,
+    /// To a file, reopened on USR1.
+    File(PathBuf),
+}
+
+/// An address to listen on or to dial.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Address {
+    /// An IP address and port.
+    Ip(SocketAddr),
+    /// A unix socket's path.
+    Unix(PathBuf),
+}
+
+/// A backend as written: an address, or a name that is resolved again and again.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// An address.
+    Address(Address),
+    /// A name and a port.
+    Name(String, u16),
+    /// The built-in backend: answers HTTP requests and echoes anything else.
+    BuiltIn,
+}
+
+/// One service: where it listens, with what it serves TLS, and where it goes (`[[service]]`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Service {
+    /// Its name in logs and metrics.
+    pub name: String,
+    /// Where it listens; at least one.
+    pub listen: Vec<Address>,
+    /// Mode bits of unix listeners.
+    pub listen_mode: u32,
+    /// Connections served at once; `None`: only the process limit.
+    pub max_connections: Option<usize>,
+    /// Connections served at once for one client address; `None`: no limit.
+    pub max_connections_per_address: Option<usize>,
+    /// Its TLS side.
+    pub tls: Tls,
+    /// Exceptions for certain names; the first that fits is used.
+    pub names: Vec<NameRule>,
+    /// Its backends; at least one.
+    pub backends: Vec<Target>,
+    /// How a backend is picked.
+    pub balance: Balance,
+    /// Its limits in time and size.
+    pub limits: Limits,
+}
+
+/// The TLS side of a service (`[service.tls]`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tls {
+    /// Certificates: files and folders, in the order written.
+    pub certificates: Vec<CertificateSource>,
+    /// What to do for a name that no certificate covers.
+    pub unknown_name: UnknownName,
+    /// Versions, suites, groups.
+    pub policy: Policy,
+    /// Application protocols offered by ALPN, best first; empty: ALPN is not answered.
+    pub alpn: Vec<String>,
+    /// Whether, and against whom, client certificates are checked.
+    pub client_certificates: ClientCertificates,
+    /// Session tickets.
+    pub tickets: Tickets,
+}
+
+/// A place where certificates are (`certificate = …`, `key = …`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CertificateSource {
+    /// One PEM file that holds a chain, or a chain and its key; and the key's own file, if it is apart.
+    File {
+        /// The chain.
+        certificate: PathBuf,
+        /// The key, when it is not in the same file.
+        key: Option<PathBuf>,
+    },
+    /// A folder, each file of which is looked at.
+    Folder(PathBuf),
+    /// A throwaway certificate for localhost, made at start.
+    Throwaway {
+        /// Where the CA's certificate is written for clients to trust.
+        ca_file: PathBuf,
+    },
+}
+
+/// What to do for a name that no certificate covers (`unknown-name`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnknownName {
+    /// Serve the first certificate.
+    First,
+    /// Refuse with the alert `unrecognized_name`.
+    Refuse,
+}
+
+/// Versions, suites and groups: a dated named policy, and what overrides it (`policy`, `versions`, …).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Name of the policy, as `handfast-tls` knows it.
+    pub base: String,
+    /// Versions, when they are overridden: `1.2`, `1.3`.
+    pub versions: Option<Vec<String>>,
+    /// Suites by IANA name, best first, when they are overridden.
+    pub suites: Option<Vec<String>>,
+    /// Groups by IANA name, best first, when they are overridden.
+    pub groups: Option<Vec<String>>,
+}
+
+/// Whether client certificates are asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientCertificates {
+    /// Not asked for.
+    Off,
+    /// Asked for; a client without one is served, one with a bad one is not.
+    Request {
+        /// PEM file of the CAs that may sign them.
+        ca: PathBuf,
+    },
+    /// Asked for; a client without a good one is refused.
+    Require {
+        /// PEM file of the CAs that may sign them.
+        ca: PathBuf,
+    },
+}
+
+/// Session tickets (`[service.tls.tickets]` has the same keys as the process-wide `[tickets]`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tickets {
+    /// Tickets sent after a TLS 1.3 handshake; 0 turns resumption off, in TLS 1.2 too.
+    pub per_handshake: u8,
+    /// File that keeps the keys over restarts and machines.
+    pub key_file: Option<PathBuf>,
+    /// How long one key encrypts new tickets.
+    pub rotate: Duration,
+    /// How long a ticket is accepted.
+    pub lifetime: Duration,
+}
+
+/// An exception for certain names (`[[service.name]]`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct NameRule {
+    /// Exact names and wildcards (`*.example.org`), in lower case.
+    pub names: Vec<String>,
+    /// Instead of the service's policy.
+    pub policy: Option<Policy>,
+    /// Instead of the service's rule.
+    pub client_certificates: Option<ClientCertificates>,
+    /// Instead of the service's protocols.
+    pub alpn: Option<Vec<String>>,
+    /// Instead of the service's backends.
+    pub backends: Option<Vec<Target>>,
+}
+
+/// How a backend is picked (`balance`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Balance {
+    /// One after the other.
+    RoundRobin,
+    /// The one with the fewest connections of ours.
+    LeastConnections,
+}
+
+/// Limits in time and size (`[service.limits]`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// From accept to relay; absolute, nothing extends it.
+    pub handshake: Duration,
+    /// Bytes of ClientHello, headers of its records included.
+    pub hello_bytes: usize,
+    /// For dialling one backend.
+    pub connect: Duration,
+    /// Without a byte in either direction; zero: no limit.
+    pub idle: Duration,
+    /// Without a byte when one direction has ended; zero: no limit.
+    pub half_closed: Duration,
+    /// Age of a connection; zero: no limit.
+    pub lifetime: Duration,
+    /// TCP_USER_TIMEOUT on both sides: sent bytes unacknowledged for so long end the connection.
+    pub unacknowledged: Duration,
+    /// Idle time before the first TCP keep-alive probe, on both sides; zero: no probes.
+    pub keepalive: Duration,
+    /// How often a backend's name is resolved again; zero: when its TTL ends.
+    pub resolve: Duration,
+    /// Failures in a row after which a backend is set aside.
+    pub backend_failures: u32,
+    /// How long a failing backend is set aside before one connection tries it again.
+    pub backend_retry: Duration,
+}

@@ -1,0 +1,5 @@
+//! The TLS proxy: accept → hello → handshake → route → connect → relay → close.
+#![forbid(unsafe_code)]
+
+pub mod config;
+pub mod record;

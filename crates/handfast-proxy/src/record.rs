@@ -1,0 +1,93 @@
+//! What is known of one connection: filled in step by step, handed by `close.rs` to the metrics and the access log.
+//!
+//! In: each step's findings. Out: one [`Record`], complete, when the connection has ended.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, SystemTime};
+
+use handfast_net::fault::{Cause, Side, Step};
+
+/// Why a connection ended: where in its life, by whose doing, and the true cause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CloseReason {
+    /// The step it was in.
+    pub step: Step,
+    /// Who made it end.
+    pub side: Side,
+    /// Why.
+    pub cause: Cause,
+    /// What more is known: the TLS error, retransmissions, bytes undelivered. Never needed to understand `cause`.
+    pub detail: Option<Box<str>>,
+}
+
+/// One connection, from accept to close.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// Wall clock at accept.
+    pub accepted_at: SystemTime,
+    /// Index of the service in the state, for metrics.
+    pub service_index: usize,
+    /// The service's name.
+    pub service: Rc<str>,
+    /// Generation of the configuration it was accepted with.
+    pub generation: u64,
+    /// Client's address; `None` on unix sockets.
+    pub client: Option<SocketAddr>,
+    /// What TLS agreed on; `None` before the hello was understood.
+    pub tls: TlsFacts,
+    /// How long each step took.
+    pub seconds: StepTimes,
+    /// Backend that was dialled last.
+    pub backend: Option<Rc<str>>,
+    /// Backends that were tried before that one.
+    pub backends_failed: u8,
+    /// Plaintext bytes from client to backend that the backend's socket took.
+    pub bytes_to_backend: u64,
+    /// Plaintext bytes from backend to client whose records the client's socket took.
+    pub bytes_to_client: u64,
+    /// Turns of the relay loop that were woken and moved nothing.
+    pub idle_turns: u32,
+}
+
+/// What TLS agreed on, as far as the handshake came.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsFacts {
+    /// The name asked for, already checked to be a valid DNS name.
+    pub server_name: Option<Box<str>>,
+    /// Application protocol agreed on.
+    pub alpn: Option<Box<str>>,
+    /// `TLSv1.2` or `TLSv1.3`.
+    pub version: Option<&'static str>,
+    /// IANA name of the cipher suite.
+    pub suite: Option<&'static str>,
+    /// IANA name of the key exchange group.
+    pub group: Option<&'static str>,
+    /// Kind of key that signed: `RSA-2048`, `ECDSA-P256`, …; `None` when resumed.
+    pub signature: Option<&'static str>,
+    /// Whether a session was resumed.
+    pub resumed: Option<bool>,
+    /// Whether the client had to be asked for another key share.
+    pub hello_retry: bool,
+    /// Client certificate's subject, when one was checked.
+    pub client_subject: Option<Box<str>>,
+}
+
+/// How long each step took; zero for steps that were not reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StepTimes {
+    /// Accept to complete ClientHello: waiting for the client.
+    pub hello: Duration,
+    /// Complete ClientHello to the end of the handshake, of which …
+    pub handshake: Duration,
+    /// … our own computing, and …
+    pub handshake_crypto: Duration,
+    /// … waiting for the client's flights.
+    pub handshake_wait: Duration,
+    /// Choosing and dialling backends.
+    pub connect: Duration,
+    /// Carrying bytes.
+    pub relay: Duration,
+    /// From the decision to end until the sockets were closed.
+    pub close: Duration,
+}
