@@ -1,0 +1,23 @@
+# Two commands. Both install what is missing (and say what) on a Debian with a Rust toolchain.
+#
+#   make run    build the release program and start the proxy on its embedded defaults
+#   make test   formatting, lints and every test; the last line is the count
+#
+# CARGO_TARGET_DIR is honoured. Variables: CARGO (which cargo).
+
+CARGO ?= cargo
+TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
+
+.PHONY: help run test
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+run:
+	@scripts/install-missing build
+	@$(CARGO) build --release --locked --bin handfast
+	@exec $(TARGET)/release/handfast proxy
+
+test:
+	@scripts/install-missing build test
+	@scripts/test
