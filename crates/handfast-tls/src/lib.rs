@@ -1,1 +1,32 @@
-//! placeholder
+//! Certificates, keys, tickets and policies: everything TLS needs to know before a client arrives, and a TLS session
+//! behind one small trait.
+//!
+//! In: paths, PEM bytes, names of policies, and the time (passed in, never read here). Out: rustls configurations'
+//! parts, and findings that name what is wrong with a file and how to cure it. No sockets, no threads that outlive a
+//! call, no file read that the caller did not name.
+//!
+//! | question | file |
+//! |---|---|
+//! | which versions, suites and groups | [`policy`] |
+//! | what is in this file, does the key fit | [`certificate`] |
+//! | what is in this folder, and what of it is not used, and why | [`load`] |
+//! | which certificate for this name and client | [`store`] |
+//! | who may resume, and with which keys | [`ticket`] |
+//! | whose client certificates are good | [`client_certificates`] |
+//! | a certificate to try things with | [`throwaway`] |
+#![forbid(unsafe_code)]
+
+pub mod finding;
+pub mod policy;
+pub mod certificate;
+pub mod load;
+pub mod store;
+pub mod ticket;
+pub mod client_certificates;
+pub mod throwaway;
+mod error;
+mod pem;
+mod read;
+
+pub use error::Error;
+pub use finding::{Finding, Reason, Severity};

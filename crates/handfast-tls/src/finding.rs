@@ -1,0 +1,176 @@
+//! What was noticed about a certificate file: how bad, which file, what, and the cure.
+//!
+//! In: what `load`, `store` and `client_certificates` saw. Out: lines for an operator, and two questions answered for
+//! a reload: may this state be used, and may it be only a file half written.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The configuration must not be used: something that was asked for cannot be served.
+    Error,
+    /// It can be used, and somebody should look.
+    Warning,
+    /// For completeness: what was seen and deliberately not used.
+    Note,
+}
+
+impl Severity {
+    /// The word used in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Note => "note",
+        }
+    }
+}
+
+/// The way to be wrong that a finding is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The file or folder is not there.
+    Missing,
+    /// The system refused to let it be opened or read.
+    Unreadable,
+    /// Not a regular file where one was expected: a FIFO, a device, a socket, a folder.
+    NotAFile,
+    /// Larger than any certificate file needs to be.
+    TooLarge,
+    /// It changed each time while it was being read.
+    Changing,
+    /// It has no bytes.
+    Empty,
+    /// It holds no PEM section.
+    NotPem,
+    /// A PEM section begins and does not end.
+    Truncated,
+    /// A PEM section's text is not base64, or its beginning or end line is broken.
+    BadPem,
+    /// A certificate that cannot be parsed.
+    BadCertificate,
+    /// A key that cannot be parsed, or of a kind TLS cannot use.
+    BadKey,
+    /// A key behind a pass phrase.
+    EncryptedKey,
+    /// A key too short to be accepted by clients.
+    WeakKey,
+    /// Nothing that could be served was found.
+    NoCertificate,
+    /// A certificate without its key.
+    NoKey,
+    /// A key without its certificate.
+    KeyAlone,
+    /// More than one key where one was expected.
+    SeveralKeys,
+    /// The key and the certificate do not belong together.
+    KeyDoesNotFit,
+    /// Group or others can read the key.
+    Permissions,
+    /// The certificate's time is over.
+    Expired,
+    /// The certificate's time has not come.
+    NotYetValid,
+    /// The chain's order was wrong and has been put right.
+    ChainOrder,
+    /// A certificate in the chain that leads nowhere; it is not sent.
+    NotInChain,
+    /// The chain sent lacks a certificate that is at hand.
+    ChainIncomplete,
+    /// The chain sends what no client needs.
+    ChainNeedless,
+    /// The certificate names no host that a client could ask for.
+    NoNames,
+    /// A name that cannot be asked for: only in the subject, or not a DNS name.
+    UnusableName,
+    /// The same certificate was found before.
+    Duplicate,
+    /// Another certificate for the same names and kind of key is served instead.
+    Shadowed,
+    /// A CA's certificate that nothing here uses.
+    UnusedAuthority,
+    /// A PEM section that is neither certificate nor key.
+    UnusedSection,
+    /// A hidden file.
+    Hidden,
+    /// A folder inside the folder.
+    SubFolder,
+}
+
+/// One thing noticed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// How bad.
+    pub severity: Severity,
+    /// Which way to be wrong.
+    pub reason: Reason,
+    /// The file it is about.
+    pub file: PathBuf,
+    /// What was seen and what was expected; lower case, no full stop, without the file's name in front.
+    pub message: String,
+    /// The cure, when there is one.
+    pub hint: Option<String>,
+}
+
+impl Finding {
+    /// A finding without a hint.
+    pub(crate) fn new(
+        severity: Severity,
+        reason: Reason,
+        file: impl AsRef<Path>,
+        message: impl Into<String>,
+    ) -> Self {
+        let file = file.as_ref().to_path_buf();
+        Self { severity, reason, file, message: message.into(), hint: None }
+    }
+
+    /// An error.
+    pub(crate) fn error(reason: Reason, file: impl AsRef<Path>, message: impl Into<String>) -> Self {
+        Self::new(Severity::Error, reason, file, message)
+    }
+
+    /// A warning.
+    pub(crate) fn warning(reason: Reason, file: impl AsRef<Path>, message: impl Into<String>) -> Self {
+        Self::new(Severity::Warning, reason, file, message)
+    }
+
+    /// A note.
+    pub(crate) fn note(reason: Reason, file: impl AsRef<Path>, message: impl Into<String>) -> Self {
+        Self::new(Severity::Note, reason, file, message)
+    }
+
+    /// Adds the cure.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Whether this is what a certificate looks like while somebody is still writing it, so that looking again in
+    /// 100 ms may help: a pair that does not fit, a file cut short, empty, missing or changing.
+    pub fn may_be_half_written(&self) -> bool {
+        matches!(
+            self.reason,
+            Reason::KeyDoesNotFit
+                | Reason::NoKey
+                | Reason::KeyAlone
+                | Reason::NoCertificate
+                | Reason::Truncated
+                | Reason::BadPem
+                | Reason::BadCertificate
+                | Reason::BadKey
+                | Reason::Empty
+                | Reason::NotPem
+                | Reason::Missing
+                | Reason::Changing
+        )
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.file.display(), self.message)
+    }
+}
