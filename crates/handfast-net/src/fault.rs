@@ -5,6 +5,11 @@
 
 use std::fmt;
 use std::io;
+use std::os::fd::BorrowedFd;
+
+use rustix::io::Errno;
+
+use crate::sys::{self, IcmpError, TcpInfo};
 
 /// One of the seven steps of a connection's life, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -205,5 +210,134 @@ impl fmt::Display for Cause {
             Self::Errno(number) => write!(f, "{} (errno {number})", io::Error::from_raw_os_error(*number)),
             other => f.write_str(other.name()),
         }
+    }
+}
+
+/// The call that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// accept4(2).
+    Accept,
+    /// socket(2), or setting it up.
+    Open,
+    /// connect(2), or the first write that told its outcome.
+    Connect,
+    /// recv(2).
+    Read,
+    /// send(2).
+    Write,
+}
+
+impl Operation {
+    /// The word used in logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Accept => "accept",
+            Self::Open => "open",
+            Self::Connect => "connect",
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
+/// A failed socket call with its true cause, sought where the kernel keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The true cause.
+    pub cause: Cause,
+    /// The call that reported it.
+    pub operation: Operation,
+    /// What the call said, for those who know errnos.
+    pub errno: i32,
+    /// What else the kernel knew.
+    pub evidence: Option<Box<str>>,
+}
+
+impl Fault {
+    /// Translates what a call on `socket` said, asking the kernel for more where the errno does not tell.
+    ///
+    /// **Source**: the table in docs/lessons (what Linux says when a connection breaks); tcp(7), connect(2).
+    pub(crate) fn of(operation: Operation, errno: Errno, socket: Option<BorrowedFd<'_>>) -> Self {
+        let info = socket.and_then(sys::tcp_info);
+        let icmp = match operation {
+            Operation::Connect => socket.and_then(sys::take_icmp_error),
+            _ => None,
+        };
+        let cause = cause(operation, errno, info.as_ref(), icmp.as_ref());
+        Self { cause, operation, errno: errno.raw_os_error(), evidence: evidence(cause, info, icmp) }
+    }
+
+    /// A fault that is our own limit or finding, not a call's.
+    pub fn own(operation: Operation, cause: Cause) -> Self {
+        Self { cause, operation, errno: 0, evidence: None }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.operation.name(), self.cause)?;
+        match &self.evidence {
+            Some(evidence) => write!(f, " ({evidence})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+fn cause(operation: Operation, errno: Errno, info: Option<&TcpInfo>, icmp: Option<&IcmpError>) -> Cause {
+    let connecting = operation == Operation::Connect;
+    let tcp = info.is_some();
+    match errno {
+        Errno::CONNRESET => Cause::Reset,
+        // "Something ended earlier": the peer closed both directions and answered our bytes with a reset.
+        Errno::PIPE => Cause::Left,
+        Errno::CONNREFUSED if connecting => Cause::Refused,
+        Errno::CONNREFUSED => Cause::PortUnreachable,
+        Errno::TIMEDOUT if connecting => Cause::ConnectTimedOut,
+        Errno::TIMEDOUT if info.is_some_and(|info| info.unacknowledged > 0 || info.retransmits > 0) => {
+            Cause::Unacknowledged
+        }
+        Errno::TIMEDOUT => Cause::KeepaliveUnanswered,
+        Errno::HOSTUNREACH if icmp.is_some_and(IcmpError::prohibited) => Cause::Prohibited,
+        Errno::NETUNREACH if icmp.is_some_and(IcmpError::prohibited) => Cause::Prohibited,
+        Errno::HOSTUNREACH => Cause::HostUnreachable,
+        // A blackhole route answers connect(2) with EINVAL.
+        Errno::NETUNREACH | Errno::NETDOWN => Cause::NetworkUnreachable,
+        Errno::INVAL if connecting && tcp => Cause::NetworkUnreachable,
+        Errno::ACCESS if connecting && tcp => Cause::Prohibited,
+        Errno::ACCESS | Errno::PERM => Cause::Permission,
+        Errno::NOPROTOOPT => Cause::Prohibited,
+        Errno::CONNABORTED => Cause::Destroyed,
+        Errno::MFILE | Errno::NFILE => Cause::OutOfFiles,
+        Errno::NOBUFS | Errno::NOMEM => Cause::OutOfMemory,
+        Errno::ADDRNOTAVAIL => Cause::OutOfPorts,
+        Errno::NOENT if connecting => Cause::PathMissing,
+        Errno::AGAIN if connecting && !tcp => Cause::BacklogFull,
+        other => Cause::Errno(other.raw_os_error()),
+    }
+}
+
+fn evidence(cause: Cause, info: Option<TcpInfo>, icmp: Option<IcmpError>) -> Option<Box<str>> {
+    if let Some(icmp) = icmp {
+        let from = icmp.offender.map(|offender| format!(" from {offender}")).unwrap_or_default();
+        let v6 = if icmp.v6 { "v6" } else { "" };
+        return Some(format!("ICMP{v6} type {} code {}{from}", icmp.kind, icmp.code).into());
+    }
+    let info = info?;
+    match cause {
+        Cause::Unacknowledged => Some(
+            format!(
+                "{} segments unacknowledged, {} retransmissions, last acknowledgement {} ms ago",
+                info.unacknowledged, info.retransmits, info.last_ack_received_ms
+            )
+            .into(),
+        ),
+        Cause::KeepaliveUnanswered => {
+            Some(format!("{} probes, last data {} ms ago", info.probes, info.last_data_received_ms).into())
+        }
+        Cause::ConnectTimedOut => Some(format!("{} SYNs unanswered", info.total_retransmissions + 1).into()),
+        _ => None,
     }
 }

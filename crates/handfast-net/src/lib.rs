@@ -1,5 +1,14 @@
 //! Handfast's foundation: the event engine, sockets, deadlines and the causes of failure.
 //!
-//! The only crate that may hold unsafe code.
+//! In: addresses to listen on and to dial. Out: streams that say what really happened to them. It knows nothing of
+//! TLS or of configurations, and is the only crate that may hold unsafe code, all of it in `sys.rs`.
 
+pub mod address;
+pub mod clock;
+pub mod dial;
+pub mod engine;
 pub mod fault;
+pub mod limits;
+pub mod listen;
+pub mod stream;
+pub mod sys;

@@ -3,9 +3,10 @@
 //! Nothing here opens a file or a socket; a [`Config`] that exists has been checked for everything that can be
 //! checked without the machine.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+
+pub use handfast_net::address::Address;
 
 /// A whole configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,15 +47,6 @@ pub enum AccessLog {
     Stdout,
     /// To a file, reopened on USR1.
     File(PathBuf),
-}
-
-/// An address to listen on or to dial.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Address {
-    /// An IP address and port.
-    Ip(SocketAddr),
-    /// A unix socket's path.
-    Unix(PathBuf),
 }
 
 /// A backend as written: an address, or a name that is resolved again and again.

@@ -1,0 +1,313 @@
+//! One thread's event engine: tasks, the sockets they wait for, their deadlines.
+//!
+//! In: futures that serve one connection each. Out: each is polled when a socket of its own became ready or its
+//! deadline came, and at no other time.
+//!
+//! Everything belongs to the thread that runs it, so nothing here takes a lock or does an atomic operation, and a
+//! socket is told to the kernel once in its life (edge-triggered) and never taken back: closing does that. The two
+//! together, and clocks read once a turn, are what a general runtime cannot do; ARCHITECTURE.md has the figures.
+//!
+//! What it does not do: run futures that wait for anything but [`wait`], [`yield_now`] and what is built on them.
+//! Their wakers do nothing.
+//!
+//! A turn of the loop: deadlines, then every task that carries bytes, then handshakes until their share of the turn
+//! is used up, then one `epoll_wait`. So signatures of new clients cannot starve the connections that stand.
+
+mod mailbox;
+mod source;
+mod tasks;
+mod wheel;
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use rustix::event::{Timespec, epoll};
+
+pub use mailbox::{Letterbox, Mailbox, Sender, mailbox};
+pub(crate) use source::{Ready, Source};
+pub use tasks::Priority;
+
+use crate::clock::Moment;
+use source::Sources;
+use tasks::Tasks;
+use wheel::Wheel;
+
+/// Computing time that handshakes may take in one turn before the connections that stand are looked at again.
+///
+/// One RSA-2048 signature takes about 0.6 ms, an ECDSA P-256 handshake 0.1 ms: at least one is done each turn,
+/// whatever it takes, so handshakes go on under any load.
+const HANDSHAKE_SHARE: Duration = Duration::from_micros(500);
+
+/// Events taken from the kernel at once.
+const EVENTS: usize = 256;
+
+/// What the engine tells its owner; every method is called on the engine's own thread.
+pub trait Observer {
+    /// A turn ended: how long it kept the thread busy (so long an event that came meanwhile had to wait), and how
+    /// many tasks there are.
+    fn turn(&mut self, busy: Duration, tasks: usize);
+    /// The thread is about to sleep: time to hand over what was gathered.
+    fn before_sleep(&mut self);
+    /// A task panicked and was ended; its sockets were aborted. The panic hook has already said where.
+    fn panicked(&mut self);
+}
+
+/// An observer that does not look.
+impl Observer for () {
+    fn turn(&mut self, _: Duration, _: usize) {}
+    fn before_sleep(&mut self) {}
+    fn panicked(&mut self) {}
+}
+
+thread_local! {
+    static ENGINE: OnceCell<Engine> = const { OnceCell::new() };
+}
+
+struct Engine {
+    epoll: OwnedFd,
+    sources: RefCell<Sources>,
+    tasks: RefCell<Tasks>,
+    wheel: RefCell<Wheel>,
+    /// The clock, read once a turn.
+    now: Cell<Moment>,
+    /// The task that is being polled.
+    current: Cell<u32>,
+    stopping: Cell<bool>,
+}
+
+fn engine<T>(action: impl FnOnce(&Engine) -> T) -> T {
+    ENGINE.with(|engine| action(engine.get().expect("called on a thread that runs an engine")))
+}
+
+/// Runs an engine on this thread until [`stop`] is called; `start` spawns the first tasks.
+///
+/// What is left when it stops is dropped, which aborts its sockets.
+///
+/// **Errors**: creating or waiting on the epoll instance; an engine already runs or ran on this thread
+/// (`AlreadyExists`).
+pub fn run(mut observer: impl Observer, start: impl FnOnce()) -> io::Result<()> {
+    let engine = Engine {
+        epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+        sources: RefCell::default(),
+        tasks: RefCell::default(),
+        wheel: RefCell::new(Wheel::new(Moment::now())),
+        now: Cell::new(Moment::now()),
+        current: Cell::new(0),
+        stopping: Cell::new(false),
+    };
+    if ENGINE.with(|cell| cell.set(engine)).is_err() {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    start();
+    let outcome = ENGINE.with(|cell| cell.get().expect("set above").turn_until_stopped(&mut observer));
+    // Dropped one by one and outside of any borrow: a task's sockets return their sources to the engine.
+    while let Some(future) = engine_take_any() {
+        drop(catch_unwind(AssertUnwindSafe(move || drop(future))));
+    }
+    observer.before_sleep();
+    outcome
+}
+
+fn engine_take_any() -> Option<tasks::TaskFuture> {
+    engine(|engine| engine.tasks.borrow_mut().take_any())
+}
+
+/// Ends [`run`] after the present turn.
+pub fn stop() {
+    engine(|engine| engine.stopping.set(true));
+}
+
+/// Starts a task on this thread's engine; it is polled for the first time in the next turn.
+///
+/// **Cost**: one allocation of the future's size.
+pub fn spawn(priority: Priority, future: impl Future<Output = ()> + 'static) {
+    engine(|engine| engine.tasks.borrow_mut().insert(priority, Box::pin(future)));
+}
+
+/// The clock as it stood when this turn began. Deadlines are reckoned from it; measurements take [`Moment::now`].
+pub fn now() -> Moment {
+    engine(|engine| engine.now.get())
+}
+
+/// Tasks on this engine.
+pub fn tasks() -> usize {
+    engine(|engine| engine.tasks.borrow().len())
+}
+
+/// Moves the present task to another priority, from its next turn on.
+pub fn set_priority(priority: Priority) {
+    engine(|engine| engine.tasks.borrow_mut().set_priority(engine.current.get(), priority));
+}
+
+/// Why [`wait`] returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// A socket of this task became ready, or a message came.
+    Event,
+    /// The deadline passed.
+    Deadline,
+}
+
+/// Waits until one of the present task's sockets becomes ready, or `deadline` passes.
+///
+/// A socket that said "would block" is waited for from that moment on; one that never did is not.
+///
+/// **Cancel**: leaves nothing behind. **Cost**: moving a deadline later costs nothing, as the one that is armed is
+/// only looked at again when it comes.
+pub fn wait(deadline: Moment) -> Wait {
+    Wait { deadline, waiting: false }
+}
+
+/// The future of [`wait`].
+#[must_use = "futures do nothing unless awaited"]
+#[derive(Debug)]
+pub struct Wait {
+    deadline: Moment,
+    waiting: bool,
+}
+
+impl Future for Wait {
+    type Output = Woken;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Woken> {
+        engine(|engine| {
+            if engine.now.get() >= self.deadline {
+                Poll::Ready(Woken::Deadline)
+            } else if self.waiting {
+                Poll::Ready(Woken::Event)
+            } else {
+                self.waiting = true;
+                engine.set_deadline(self.deadline);
+                Poll::Pending
+            }
+        })
+    }
+}
+
+/// Lets every other ready task run before this one goes on.
+pub async fn yield_now() {
+    engine(|engine| engine.tasks.borrow_mut().wake(engine.current.get()));
+    wait(Moment::NEVER).await;
+}
+
+/// Sleeps for `duration`, whatever happens to the task's sockets meanwhile.
+pub async fn sleep(duration: Duration) {
+    let deadline = now() + duration;
+    while wait(deadline).await == Woken::Event {}
+}
+
+impl Engine {
+    fn turn_until_stopped(&self, observer: &mut impl Observer) -> io::Result<()> {
+        let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS);
+        while !self.stopping.get() {
+            self.expire_deadlines();
+            self.poll_ready(observer);
+            let busy = Moment::now().since(self.now.get());
+            observer.turn(busy, self.tasks.borrow().len());
+            let timeout = self.time_to_sleep(observer);
+            events.clear();
+            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            self.now.set(Moment::now());
+            self.deliver(&events);
+        }
+        Ok(())
+    }
+
+    fn expire_deadlines(&self) {
+        let now = self.now.get();
+        let mut early = Vec::new();
+        let mut tasks = self.tasks.borrow_mut();
+        let mut wheel = self.wheel.borrow_mut();
+        wheel.advance(now, |task| match tasks.deadline(task) {
+            Some(deadline) if deadline > now => early.push((task, deadline)),
+            Some(_) => tasks.wake(task),
+            None => {}
+        });
+        // Deadlines that were moved later since they were armed.
+        for (task, deadline) in early {
+            wheel.arm(task, deadline);
+            tasks.set_armed(task, deadline);
+        }
+    }
+
+    fn poll_ready(&self, observer: &mut impl Observer) {
+        // Only those that are ready now: a task that wakes itself waits for the next turn.
+        let flowing = self.tasks.borrow().ready(Priority::Flow);
+        for _ in 0..flowing {
+            self.poll_next(Priority::Flow, observer);
+        }
+        let handshakes = self.tasks.borrow().ready(Priority::Handshake);
+        let start = Moment::now();
+        for _ in 0..handshakes {
+            self.poll_next(Priority::Handshake, observer);
+            if Moment::now().since(start) > HANDSHAKE_SHARE {
+                break;
+            }
+        }
+    }
+
+    fn poll_next(&self, priority: Priority, observer: &mut impl Observer) {
+        let Some((task, mut future)) = self.tasks.borrow_mut().take_ready(priority) else { return };
+        self.current.set(task);
+        let mut context = Context::from_waker(Waker::noop());
+        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut context))) {
+            Ok(Poll::Pending) => self.tasks.borrow_mut().put_back(task, future),
+            Ok(Poll::Ready(())) => self.end(task, future),
+            Err(_) => {
+                observer.panicked();
+                self.end(task, future);
+            }
+        }
+    }
+
+    fn end(&self, task: u32, future: tasks::TaskFuture) {
+        // A second panic, while dropping what the first one left, must not take the thread along.
+        drop(catch_unwind(AssertUnwindSafe(move || drop(future))));
+        self.wheel.borrow_mut().disarm(task);
+        self.tasks.borrow_mut().remove(task);
+    }
+
+    /// `None`: until an event comes.
+    fn time_to_sleep(&self, observer: &mut impl Observer) -> Option<Timespec> {
+        const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+        if self.tasks.borrow().any_ready() || self.stopping.get() {
+            return Some(NOW);
+        }
+        observer.before_sleep();
+        let next = self.wheel.borrow().next()?;
+        // Rounded up to the millisecond that epoll_wait(2) counts in, or the last one would be spent spinning.
+        let sleep = next.since(Moment::now()).as_nanos().div_ceil(1_000_000) as i64;
+        Some(Timespec { tv_sec: sleep / 1000, tv_nsec: (sleep % 1000) * 1_000_000 })
+    }
+
+    fn deliver(&self, events: &[epoll::Event]) {
+        let mut sources = self.sources.borrow_mut();
+        let mut tasks = self.tasks.borrow_mut();
+        for event in events {
+            // The event is packed: its fields are copied out before they are looked at.
+            let (data, flags) = (event.data, event.flags);
+            if let Some(task) = sources.deliver(data.u64(), flags) {
+                tasks.wake(task);
+            }
+        }
+    }
+
+    fn set_deadline(&self, deadline: Moment) {
+        let task = self.current.get();
+        let mut tasks = self.tasks.borrow_mut();
+        if tasks.set_deadline(task, deadline) {
+            self.wheel.borrow_mut().arm(task, deadline);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! What a task waits for: descriptors registered once, edge-triggered, with their readiness remembered.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+
+use super::engine;
+
+/// Readiness that has been seen and not used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ready(u8);
+
+impl Ready {
+    pub(crate) const NONE: Self = Self(0);
+    pub(crate) const READ: Self = Self(1);
+    pub(crate) const WRITE: Self = Self(2);
+    /// The peer ended its direction, or an error or hang-up was reported: reading goes on until it says so itself.
+    pub(crate) const ENDED: Self = Self(4);
+    /// An error or a hang-up of both directions was reported.
+    pub(crate) const BROKEN: Self = Self(8);
+
+    pub(crate) const fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    fn from_flags(flags: EventFlags) -> Self {
+        let mut ready = 0;
+        if flags.intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR) {
+            ready |= Self::READ.0;
+        }
+        if flags.intersects(EventFlags::OUT | EventFlags::HUP | EventFlags::ERR) {
+            ready |= Self::WRITE.0;
+        }
+        if flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR) {
+            ready |= Self::ENDED.0;
+        }
+        if flags.intersects(EventFlags::HUP | EventFlags::ERR) {
+            ready |= Self::BROKEN.0;
+        }
+        Self(ready)
+    }
+}
+
+struct Slot {
+    ready: Ready,
+    task: u32,
+    /// Distinguishes this registration from earlier ones of the same slot, whose events may still be on their way.
+    generation: u32,
+}
+
+#[derive(Default)]
+pub(crate) struct Sources {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+impl Sources {
+    fn insert(&mut self, task: u32, ready: Ready) -> u32 {
+        if let Some(index) = self.free.pop() {
+            let slot = &mut self.slots[index as usize];
+            slot.ready = ready;
+            slot.task = task;
+            index
+        } else {
+            self.slots.push(Slot { ready, task, generation: 0 });
+            u32::try_from(self.slots.len() - 1).expect("fewer sources than file descriptors, which are int")
+        }
+    }
+
+    fn remove(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(index);
+    }
+
+    fn key(&self, index: u32) -> u64 {
+        u64::from(self.slots[index as usize].generation) << 32 | u64::from(index)
+    }
+
+    /// Notes an event; the task to wake, unless the source is gone or the event tells nothing new: a task that left
+    /// readiness unused (because the other side cannot take more) need not hear of it again.
+    pub(crate) fn deliver(&mut self, key: u64, flags: EventFlags) -> Option<u32> {
+        let slot = self.slots.get_mut((key & 0xffff_ffff) as usize)?;
+        if u64::from(slot.generation) != key >> 32 {
+            return None;
+        }
+        let before = slot.ready.0;
+        slot.ready = Ready(before | Ready::from_flags(flags).0);
+        (slot.ready.0 != before).then_some(slot.task)
+    }
+}
+
+/// A descriptor's registration with this thread's engine, for the task that made it.
+///
+/// It must be dropped before or together with the descriptor, and on the same thread.
+#[derive(Debug)]
+pub(crate) struct Source {
+    index: u32,
+    /// Not to be moved to another thread.
+    _local: std::marker::PhantomData<*const ()>,
+}
+
+/// What is reported of a stream at first. Writability is asked for when a write blocks, which short connections
+/// never see: they are spared the event that says what they know.
+const READING: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
+
+impl Source {
+    /// Registers a stream for reading and the peer's end; `ready` is what it may still try without waiting.
+    ///
+    /// What is readable already is reported in the next turn.
+    ///
+    /// **Errors**: epoll_ctl(2): out of memory or over `max_user_watches`.
+    pub(crate) fn register(descriptor: impl AsFd, ready: Ready) -> io::Result<Self> {
+        Self::register_for(descriptor, READING, ready)
+    }
+
+    /// Registers a stream for writing too, as one that is still connecting must be.
+    pub(crate) fn register_connecting(descriptor: impl AsFd) -> io::Result<Self> {
+        Self::register_for(descriptor, READING | EventFlags::OUT, Ready::NONE)
+    }
+
+    /// Registers a listener: level-triggered, and of the threads that share it only one is woken.
+    pub(crate) fn register_listener(descriptor: impl AsFd) -> io::Result<Self> {
+        Self::register_for(descriptor, EventFlags::IN | EventFlags::EXCLUSIVE, Ready::NONE)
+    }
+
+    fn register_for(descriptor: impl AsFd, flags: EventFlags, ready: Ready) -> io::Result<Self> {
+        engine(|engine| {
+            let mut sources = engine.sources.borrow_mut();
+            let index = sources.insert(engine.current.get(), ready);
+            let data = EventData::new_u64(sources.key(index));
+            match epoll::add(&engine.epoll, descriptor, data, flags) {
+                Ok(()) => Ok(Self { index, _local: std::marker::PhantomData }),
+                Err(error) => {
+                    sources.remove(index);
+                    Err(error.into())
+                }
+            }
+        })
+    }
+
+    /// From now on writability is reported too; if it is there already, in the next turn.
+    pub(crate) fn watch_writing(&self, descriptor: impl AsFd) -> io::Result<()> {
+        engine(|engine| {
+            let data = EventData::new_u64(engine.sources.borrow().key(self.index));
+            Ok(epoll::modify(&engine.epoll, descriptor, data, READING | EventFlags::OUT)?)
+        })
+    }
+
+    /// Tells the kernel to forget it, for descriptors that are not closed with it.
+    pub(crate) fn deregister(self, descriptor: impl AsFd) {
+        // An error means that the kernel has forgotten it already.
+        let _ = engine(|engine| epoll::delete(&engine.epoll, descriptor));
+    }
+
+    pub(crate) fn ready(&self) -> Ready {
+        engine(|engine| engine.sources.borrow().slots[self.index as usize].ready)
+    }
+
+    /// Forgets readiness that a call has just shown to be used up.
+    pub(crate) fn used_up(&self, ready: Ready) {
+        engine(|engine| {
+            let mut sources = engine.sources.borrow_mut();
+            let slot = &mut sources.slots[self.index as usize];
+            slot.ready = Ready(slot.ready.0 & !ready.0);
+        });
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        engine(|engine| engine.sources.borrow_mut().remove(self.index));
+    }
+}

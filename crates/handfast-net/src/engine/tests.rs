@@ -1,0 +1,156 @@
+//! What a task may rely on.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::*;
+
+fn thread<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> std::thread::JoinHandle<T> {
+    std::thread::Builder::new().name("engine-test".into()).spawn(body).expect("a thread")
+}
+
+/// Runs `test` as a task on an engine of its own thread and passes a panic on.
+pub(crate) fn on_engine<F: Future<Output = ()> + 'static>(test: impl FnOnce() -> F + Send + 'static) {
+    thread(move || {
+        struct Panics(Rc<Cell<bool>>);
+        impl Observer for Panics {
+            fn turn(&mut self, _: Duration, _: usize) {}
+            fn before_sleep(&mut self) {}
+            fn panicked(&mut self) {
+                self.0.set(true);
+                stop();
+            }
+        }
+        let panicked = Rc::new(Cell::new(false));
+        run(Panics(Rc::clone(&panicked)), || {
+            spawn(Priority::Flow, async move {
+                test().await;
+                stop();
+            });
+        })
+        .expect("an epoll instance");
+        assert!(!panicked.get(), "a task panicked; see above");
+    })
+    .join()
+    .expect("the test's thread");
+}
+
+#[test]
+fn deadlines_come_in_order_and_not_early() {
+    on_engine(|| async {
+        let order = Rc::new(RefCell::new(Vec::new()));
+        let begin = Moment::now();
+        for ms in [30_u64, 10, 20] {
+            let order = Rc::clone(&order);
+            spawn(Priority::Flow, async move {
+                sleep(Duration::from_millis(ms)).await;
+                assert!(Moment::now().since(begin) >= Duration::from_millis(ms));
+                order.borrow_mut().push(ms);
+            });
+        }
+        sleep(Duration::from_millis(60)).await;
+        assert_eq!(*order.borrow(), [10, 20, 30]);
+    });
+}
+
+#[test]
+fn a_deadline_can_be_moved_both_ways() {
+    on_engine(|| async {
+        let begin = now();
+        assert_eq!(wait(begin + Duration::from_millis(20)).await, Woken::Deadline);
+        // Later than what is armed, then earlier.
+        spawn(Priority::Flow, async {});
+        let far = wait(now() + Duration::from_secs(3600));
+        drop(far);
+        assert_eq!(wait(now() + Duration::from_millis(5)).await, Woken::Deadline);
+        assert!(Moment::now().since(begin) < Duration::from_secs(5));
+    });
+}
+
+#[test]
+fn messages_from_another_thread_wake_the_task() {
+    on_engine(|| async {
+        let (sender, letterbox) = mailbox().expect("an eventfd");
+        let thread = thread(move || (0..1000).for_each(|number| sender.send(number)));
+        let mut mailbox = letterbox.open();
+        let mut got: Vec<i32> = Vec::new();
+        while got.len() < 1000 {
+            got.extend(mailbox.receive().await.expect("registered"));
+        }
+        assert_eq!(got, (0..1000).collect::<Vec<_>>());
+        thread.join().expect("the sending thread");
+    });
+}
+
+#[test]
+fn a_panic_costs_one_task() {
+    let survived = thread(|| {
+        #[derive(Default)]
+        struct Count(Rc<Cell<u32>>);
+        impl Observer for Count {
+            fn turn(&mut self, _: Duration, _: usize) {}
+            fn before_sleep(&mut self) {}
+            fn panicked(&mut self) {
+                self.0.set(self.0.get() + 1);
+            }
+        }
+        let count = Rc::new(Cell::new(0));
+        run(Count(Rc::clone(&count)), || {
+            spawn(Priority::Flow, async { panic!("on purpose") });
+            spawn(Priority::Flow, async {
+                sleep(Duration::from_millis(5)).await;
+                assert_eq!(tasks(), 1, "the task that panicked is gone");
+                stop();
+            });
+        })
+        .expect("an epoll instance");
+        count.get()
+    })
+    .join()
+    .expect("the thread survives");
+    assert_eq!(survived, 1);
+}
+
+/// A thousand handshakes of 1 ms each are ready; a task that carries bytes still runs between any two of them.
+#[test]
+fn handshakes_do_not_starve_the_flow() {
+    on_engine(|| async {
+        let done = Rc::new(Cell::new(0_u32));
+        for _ in 0..50 {
+            let done = Rc::clone(&done);
+            spawn(Priority::Handshake, async move {
+                let begin = Moment::now();
+                while Moment::now().since(begin) < Duration::from_millis(1) {}
+                done.set(done.get() + 1);
+            });
+        }
+        let mut turns = 0;
+        while done.get() < 50 {
+            yield_now().await;
+            turns += 1;
+        }
+        assert!(turns >= 50, "{turns} turns of the flow during 50 handshakes");
+    });
+}
+
+#[test]
+fn tasks_left_over_are_dropped_at_the_end() {
+    let dropped = Rc::new(Cell::new(false));
+    struct Flag(Rc<Cell<bool>>);
+    impl Drop for Flag {
+        fn drop(&mut self) {
+            self.0.set(true);
+        }
+    }
+    let flag = Flag(Rc::clone(&dropped));
+    run((), || {
+        spawn(Priority::Flow, async move {
+            let _flag = flag;
+            wait(Moment::NEVER).await;
+        });
+        spawn(Priority::Flow, async { stop() });
+    })
+    .expect("an epoll instance");
+    assert!(dropped.get());
+}

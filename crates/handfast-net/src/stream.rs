@@ -1,0 +1,293 @@
+//! A stream socket that says what really happened to it.
+//!
+//! Reads and writes are tried at once and never wait; when one would block, [`crate::engine::wait`] wakes the task as
+//! soon as it is worth trying again. Three rules hold for every stream, because Linux reports a reset only once and
+//! answers the next read like a clean end:
+//!
+//! 1. The first fault is the truth: it is kept, and later ends and faults are its consequences ([`Stream::fault`]).
+//! 2. A stream that is dropped is aborted. Only [`Stream::finish`] closes it in order.
+//! 3. An error that the kernel announces is fetched before anything else can swallow it ([`Stream::check`]).
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{self, RecvFlags, SendFlags, Shutdown, sockopt};
+
+use crate::engine::{Ready, Source};
+use crate::fault::{Fault, Operation};
+use crate::sys;
+
+/// What reading gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// So many bytes; at least one.
+    Bytes(usize),
+    /// The peer ended its direction in order, and nothing spoke against that.
+    End,
+    /// Nothing there yet.
+    Blocked,
+}
+
+/// What writing gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// So many bytes were taken; at least one.
+    Bytes(usize),
+    /// No room yet.
+    Blocked,
+}
+
+/// Socket options that a connection gets when it proves to live longer than a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// TCP_USER_TIMEOUT; zero: the kernel's own (about 15 minutes).
+    pub unacknowledged: Duration,
+    /// Idle time before keep-alive probes; zero: none are sent.
+    pub keepalive: Duration,
+}
+
+/// A connected stream socket, TCP or unix, of the present task.
+#[derive(Debug)]
+pub struct Stream {
+    socket: OwnedFd,
+    /// `None` until something blocked for the first time.
+    source: Option<Source>,
+    /// Whether the source reports writability too.
+    writing_watched: bool,
+    tcp: bool,
+    finished: bool,
+    fault: Option<Box<Fault>>,
+}
+
+impl Stream {
+    /// Takes over a connected, non-blocking socket that no engine knows yet.
+    pub(crate) fn new(socket: OwnedFd, tcp: bool) -> Self {
+        Self { socket, source: None, writing_watched: false, tcp, finished: false, fault: None }
+    }
+
+    /// The same, already registered for reading and writing.
+    pub(crate) fn registered(socket: OwnedFd, tcp: bool, source: Source) -> Self {
+        Self { socket, source: Some(source), writing_watched: true, tcp, finished: false, fault: None }
+    }
+
+    /// Whether it is TCP; else it is a unix socket.
+    pub fn is_tcp(&self) -> bool {
+        self.tcp
+    }
+
+    /// The first thing that went wrong, if anything did.
+    pub fn fault(&self) -> Option<&Fault> {
+        self.fault.as_deref()
+    }
+
+    fn ready(&self, ready: Ready) -> bool {
+        self.source.as_ref().is_none_or(|source| source.ready().has(ready))
+    }
+
+    /// Reads what is there, without waiting. `buffer` must not be empty.
+    ///
+    /// **Errors**: the first fault of this stream; ever after, the same one.
+    pub fn try_read(&mut self, buffer: &mut [u8]) -> Result<Read, Fault> {
+        if !self.ready(Ready::READ) {
+            return Ok(Read::Blocked);
+        }
+        loop {
+            return match net::recv(&self.socket, &mut *buffer, RecvFlags::DONTWAIT) {
+                Ok((_, 0)) => self.ended(),
+                Ok((_, bytes)) => {
+                    if bytes < buffer.len() {
+                        self.drained()?;
+                    }
+                    Ok(Read::Bytes(bytes))
+                }
+                Err(Errno::AGAIN) => {
+                    self.reading_blocks()?;
+                    Ok(Read::Blocked)
+                }
+                Err(Errno::INTR) => continue,
+                Err(errno) => Err(self.note(Operation::Read, errno)),
+            };
+        }
+    }
+
+    /// A read of zero bytes is an end only if no fault came before it.
+    fn ended(&mut self) -> Result<Read, Fault> {
+        match &self.fault {
+            Some(fault) => Err(Fault::clone(fault)),
+            None => Ok(Read::End),
+        }
+    }
+
+    /// A short read of a stream means that nothing more is there (epoll(7), "Questions and answers" 9) unless its end
+    /// or an error waits behind the data, which is announced once and must not be missed.
+    fn drained(&mut self) -> Result<(), Fault> {
+        match &self.source {
+            Some(source) if source.ready().has(Ready::ENDED) => Ok(()),
+            _ => self.reading_blocks(),
+        }
+    }
+
+    fn reading_blocks(&mut self) -> Result<(), Fault> {
+        match &self.source {
+            Some(source) => source.used_up(Ready::READ),
+            None => self.source = Some(self.register(Ready::WRITE)?),
+        }
+        Ok(())
+    }
+
+    fn register(&mut self, ready: Ready) -> Result<Source, Fault> {
+        Source::register(&self.socket, ready).map_err(|error| {
+            let errno = Errno::from_io_error(&error).unwrap_or(Errno::NOMEM);
+            self.note(Operation::Open, errno)
+        })
+    }
+
+    /// Writes as much of `bytes` as the kernel takes, without waiting. `bytes` must not be empty.
+    ///
+    /// **Errors**: the first fault of this stream; ever after, the same one.
+    pub fn try_write(&mut self, bytes: &[u8]) -> Result<Write, Fault> {
+        if !self.ready(Ready::WRITE) {
+            return Ok(Write::Blocked);
+        }
+        loop {
+            return match net::send(&self.socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                Ok(written) => {
+                    if written < bytes.len() {
+                        self.writing_blocks()?;
+                    }
+                    Ok(Write::Bytes(written))
+                }
+                Err(Errno::AGAIN) => {
+                    self.writing_blocks()?;
+                    Ok(Write::Blocked)
+                }
+                Err(Errno::INTR) => continue,
+                Err(errno) => Err(self.note(Operation::Write, errno)),
+            };
+        }
+    }
+
+    fn writing_blocks(&mut self) -> Result<(), Fault> {
+        if self.source.is_none() {
+            self.source = Some(self.register(Ready::READ)?);
+        }
+        let Some(source) = &self.source else { return Ok(()) };
+        source.used_up(Ready::WRITE);
+        if !self.writing_watched {
+            self.writing_watched = true;
+            if let Err(error) = source.watch_writing(&self.socket) {
+                let errno = Errno::from_io_error(&error).unwrap_or(Errno::NOMEM);
+                return Err(self.note(Operation::Open, errno));
+            }
+        }
+        Ok(())
+    }
+
+    /// Fetches an error that the kernel has announced and no call has met yet. To be asked when the task has been
+    /// woken and is not going to read: a peer that reset while we wait for somebody else would be missed.
+    pub fn check(&mut self) -> Result<(), Fault> {
+        if let Some(fault) = &self.fault {
+            return Err(Fault::clone(fault));
+        }
+        if self.source.as_ref().is_some_and(|source| source.ready().has(Ready::BROKEN))
+            && let Ok(Err(errno)) = sockopt::socket_error(&self.socket)
+        {
+            return Err(self.note(Operation::Read, errno));
+        }
+        Ok(())
+    }
+
+    /// Whether the kernel has said that the peer ended its direction or is gone, as far as events have told.
+    pub fn peer_ended(&self) -> bool {
+        self.source.as_ref().is_some_and(|source| source.ready().has(Ready::ENDED))
+    }
+
+    /// Whether events have said that both directions are over.
+    pub fn is_broken(&self) -> bool {
+        self.source.as_ref().is_some_and(|source| source.ready().has(Ready::BROKEN))
+    }
+
+    fn note(&mut self, operation: Operation, errno: Errno) -> Fault {
+        if let Some(first) = &self.fault {
+            return Fault::clone(first);
+        }
+        let fault = Fault::of(operation, errno, Some(self.socket.as_fd()));
+        self.fault = Some(Box::new(fault.clone()));
+        fault
+    }
+
+    /// Ends our direction: the peer reads an end after the last byte. An error means that it is over anyway.
+    pub fn end_writing(&self) {
+        let _ = net::shutdown(&self.socket, Shutdown::Write);
+    }
+
+    /// Bytes written that the peer has not acknowledged yet.
+    pub fn unsent(&self) -> usize {
+        sys::unsent_bytes(&self.socket)
+    }
+
+    /// What TCP knows of the connection; `None` for unix sockets.
+    pub fn tcp_info(&self) -> Option<sys::TcpInfo> {
+        self.tcp.then(|| sys::tcp_info(&self.socket)).flatten()
+    }
+
+    /// Turns Nagle's algorithm off. The first write of a connection never waits for it, so a stream that writes once
+    /// does without this call.
+    pub fn no_delay(&self) {
+        if self.tcp {
+            let _ = sockopt::set_tcp_nodelay(&self.socket, true);
+        }
+    }
+
+    /// Bounds how long the kernel waits for a peer that is gone. Errors are those of a connection that is over, which
+    /// the next read tells better.
+    pub fn be_patient(&self, patience: Patience) {
+        if self.tcp {
+            let _ = set_patience(&self.socket, patience);
+        }
+    }
+
+    /// Closes in order. What was written goes out, then our end; unread input would turn that into a reset, so it is
+    /// to be read before.
+    pub fn finish(mut self) {
+        self.finished = true;
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for Stream {
+    /// Aborts, unless it was finished: the peer sees a reset, and no clean end where there was none.
+    fn drop(&mut self) {
+        if !self.finished && self.tcp {
+            let _ = sockopt::set_socket_linger(&self.socket, Some(Duration::ZERO));
+        }
+    }
+}
+
+/// Probes that must go unanswered before a connection is given up.
+const KEEPALIVE_PROBES: u32 = 3;
+
+/// Sets keep-alive and TCP_USER_TIMEOUT, on a stream or on a listener whose connections inherit it.
+///
+/// Keep-alive alone is blind while data is in flight; the user timeout alone does not find a dead idle peer.
+pub(crate) fn set_patience(socket: impl AsFd, patience: Patience) -> rustix::io::Result<()> {
+    let socket = socket.as_fd();
+    if !patience.unacknowledged.is_zero() {
+        let milliseconds = u32::try_from(patience.unacknowledged.as_millis()).unwrap_or(u32::MAX);
+        sockopt::set_tcp_user_timeout(socket, milliseconds)?;
+    }
+    if !patience.keepalive.is_zero() {
+        let idle = patience.keepalive.max(Duration::from_secs(1));
+        sockopt::set_tcp_keepidle(socket, idle)?;
+        sockopt::set_tcp_keepintvl(socket, (idle / KEEPALIVE_PROBES).max(Duration::from_secs(1)))?;
+        sockopt::set_tcp_keepcnt(socket, KEEPALIVE_PROBES)?;
+        sockopt::set_socket_keepalive(socket, true)?;
+    }
+    Ok(())
+}

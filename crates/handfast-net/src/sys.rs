@@ -1,0 +1,192 @@
+//! The socket calls that `rustix` does not offer: the kernel's own account of a TCP connection, its error queue, the
+//! bytes it has not sent yet. All of this crate's unsafe code is in this file.
+
+#![expect(unsafe_code, reason = "these calls pass pointers to the kernel; each block says why that is sound")]
+
+use std::mem::{MaybeUninit, size_of};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd, AsRawFd};
+
+/// What TCP knows of a connection, alive or dead.
+///
+/// **Source**: `struct tcp_info` in linux/tcp.h; fields that every kernel since 2.6 has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpInfo {
+    /// State, as numbered in the kernel's `enum tcp_state`: 1 established, 7 closed, 8 close-wait.
+    pub state: u8,
+    /// Retransmissions of the oldest unacknowledged segment, in a row.
+    pub retransmits: u8,
+    /// Unanswered zero-window or keep-alive probes.
+    pub probes: u8,
+    /// Segments sent and not acknowledged.
+    pub unacknowledged: u32,
+    /// Retransmissions in the whole life of the connection.
+    pub total_retransmissions: u32,
+    /// Milliseconds since data last arrived.
+    pub last_data_received_ms: u32,
+    /// Milliseconds since an acknowledgement last arrived.
+    pub last_ack_received_ms: u32,
+    /// Smoothed round-trip time in microseconds.
+    pub round_trip_us: u32,
+}
+
+/// Asks for [`TcpInfo`]; `None` for sockets that are not TCP.
+pub fn tcp_info(socket: impl AsFd) -> Option<TcpInfo> {
+    let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
+    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+    // SAFETY: the descriptor is borrowed for the call; the kernel writes at most `length` bytes into `info`, which
+    // has that size.
+    let outcome = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &mut length,
+        )
+    };
+    if outcome != 0 {
+        return None;
+    }
+    // SAFETY: every field is an integer, for which zeroes are valid; the kernel overwrote a prefix of them.
+    let info = unsafe { info.assume_init() };
+    Some(TcpInfo {
+        state: info.tcpi_state,
+        retransmits: info.tcpi_retransmits,
+        probes: info.tcpi_probes,
+        unacknowledged: info.tcpi_unacked,
+        total_retransmissions: info.tcpi_total_retrans,
+        last_data_received_ms: info.tcpi_last_data_recv,
+        last_ack_received_ms: info.tcpi_last_ack_recv,
+        round_trip_us: info.tcpi_rtt,
+    })
+}
+
+/// Bytes that were written to the socket and that the peer has not acknowledged (TCP) or read (unix).
+///
+/// **Source**: `SIOCOUTQ` in tcp(7) and unix(7).
+pub fn unsent_bytes(socket: impl AsFd) -> usize {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: TIOCOUTQ (= SIOCOUTQ) writes one int, which `bytes` is.
+    let outcome = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &mut bytes) };
+    if outcome == 0 { usize::try_from(bytes).unwrap_or(0) } else { 0 }
+}
+
+/// Lets several sockets with the same source address share its ports, as long as they dial different backends: the
+/// port is chosen at connect, not at bind.
+///
+/// **Source**: `IP_BIND_ADDRESS_NO_PORT` in ip(7), Linux 4.2.
+pub fn bind_address_no_port(socket: impl AsFd) -> std::io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: the option takes an int; the pointer and size describe `on`, which outlives the call.
+    let outcome = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_BIND_ADDRESS_NO_PORT,
+            (&raw const on).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if outcome == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
+/// An ICMP error that the kernel kept for a socket that was connecting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IcmpError {
+    /// Errno it was translated to.
+    pub errno: i32,
+    /// True for ICMPv6.
+    pub v6: bool,
+    /// ICMP type.
+    pub kind: u8,
+    /// ICMP code.
+    pub code: u8,
+    /// Router or host that sent it.
+    pub offender: Option<IpAddr>,
+}
+
+impl IcmpError {
+    /// Whether it says that somebody's rule forbids the connection (RFC 1812 section 5.2.7.1, RFC 4443 section 3.1).
+    pub const fn prohibited(&self) -> bool {
+        match (self.v6, self.kind) {
+            (false, 3) => matches!(self.code, 9 | 10 | 13),
+            (true, 1) => matches!(self.code, 1 | 5 | 6),
+            _ => false,
+        }
+    }
+}
+
+/// Takes the oldest ICMP error from the socket's error queue, if there is one.
+///
+/// The kernel keeps one for a socket that is connecting, whether `IP_RECVERR` is set or not.
+///
+/// **Source**: `MSG_ERRQUEUE` in recv(2), `struct sock_extended_err` in ip(7).
+pub fn take_icmp_error(socket: impl AsFd) -> Option<IcmpError> {
+    #[repr(C, align(8))]
+    struct Control([u8; 256]);
+    let mut control = Control([0; 256]);
+    let mut data = [0_u8; 64];
+    let mut vector = libc::iovec { iov_base: data.as_mut_ptr().cast(), iov_len: data.len() };
+    // SAFETY: msghdr is a C struct of integers and pointers, for which zeroes are valid.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &mut vector;
+    message.msg_iovlen = 1;
+    message.msg_control = control.0.as_mut_ptr().cast();
+    message.msg_controllen = control.0.len();
+    // SAFETY: the message points to `data` and `control` with their lengths, all of which outlive the call.
+    let received = unsafe {
+        libc::recvmsg(socket.as_fd().as_raw_fd(), &mut message, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT)
+    };
+    if received < 0 {
+        return None;
+    }
+    let filled = message.msg_controllen.min(control.0.len());
+    extended_error(&control.0[..filled])
+}
+
+/// Finds the extended error among control messages: `cmsghdr` (length, level, type), then `sock_extended_err`, then
+/// the offender's address. Read byte by byte, so nothing depends on alignment.
+fn extended_error(control: &[u8]) -> Option<IcmpError> {
+    const HEADER: usize = size_of::<libc::cmsghdr>();
+    const ERROR: usize = 16;
+    let mut rest = control;
+    while rest.len() >= HEADER {
+        let length = usize::from_ne_bytes(rest[..8].try_into().ok()?);
+        let level = i32::from_ne_bytes(rest[8..12].try_into().ok()?);
+        let kind = i32::from_ne_bytes(rest[12..16].try_into().ok()?);
+        let body = rest.get(HEADER..length)?;
+        let v6 = (level, kind) == (libc::IPPROTO_IPV6, libc::IPV6_RECVERR);
+        let v4 = (level, kind) == (libc::IPPROTO_IP, libc::IP_RECVERR);
+        if (v4 || v6) && body.len() >= ERROR {
+            let origin = body[4];
+            if origin == 2 || origin == 3 {
+                return Some(IcmpError {
+                    errno: i32::from_ne_bytes(body[..4].try_into().ok()?),
+                    v6: origin == 3,
+                    kind: body[5],
+                    code: body[6],
+                    offender: offender(&body[ERROR..]),
+                });
+            }
+        }
+        rest = rest.get(length.next_multiple_of(8)..)?;
+    }
+    None
+}
+
+/// The address in a `sockaddr_in` or `sockaddr_in6`.
+fn offender(address: &[u8]) -> Option<IpAddr> {
+    let family = i32::from(u16::from_ne_bytes(address.get(..2)?.try_into().ok()?));
+    match family {
+        libc::AF_INET => {
+            let octets: [u8; 4] = address.get(4..8)?.try_into().ok()?;
+            Some(IpAddr::V4(Ipv4Addr::from(octets)))
+        }
+        libc::AF_INET6 => {
+            let octets: [u8; 16] = address.get(8..24)?.try_into().ok()?;
+            Some(IpAddr::V6(Ipv6Addr::from(octets)))
+        }
+        _ => None,
+    }
+}
