@@ -3,3 +3,6 @@
 
 pub mod config;
 pub mod record;
+pub mod metrics;
+pub mod access_log;
+pub mod admin;

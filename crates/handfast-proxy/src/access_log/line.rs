@@ -1,0 +1,195 @@
+//! One connection as one line of JSON.
+//!
+//! In: a [`Record`] and its [`CloseReason`]. Out: a line in a worker's buffer. Whatever a peer chose (a name, a protocol, a
+//! certificate's subject) is written in printable ASCII, everything else as `\uXXXX`: nothing in it can end the line,
+//! close the string, or speak to a terminal.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::time::SystemTime;
+
+use handfast_net::fault::Cause;
+use serde::Serialize;
+use serde_json::ser::Formatter;
+
+use super::time::Utc;
+use crate::record::{CloseReason, Record, StepTimes};
+
+/// Bytes of a free text (a certificate's subject, an error's detail) that are kept; a peer can make a subject as long
+/// as a handshake message.
+const TEXT_BYTES: usize = 512;
+
+/// Appends the line, with its end.
+pub(super) fn append(buffer: &mut Vec<u8>, record: &Record, reason: &CloseReason) {
+    append_json(buffer, &Line::of(record, reason));
+}
+
+/// Appends the line that says how many lines are missing at this place, and why.
+pub(super) fn append_loss(buffer: &mut Vec<u8>, now: SystemTime, dropped_lines: u64, because: &str) {
+    #[derive(Serialize)]
+    struct Loss<'a> {
+        time: Utc,
+        dropped_lines: u64,
+        because: &'a str,
+    }
+    append_json(buffer, &Loss { time: Utc::of(now), dropped_lines, because: shortened(because) });
+}
+
+fn append_json(buffer: &mut Vec<u8>, value: &impl Serialize) {
+    let mut serializer = serde_json::Serializer::with_formatter(&mut *buffer, PlainAscii);
+    // Writing to memory cannot fail, and neither can the types above.
+    let _ = value.serialize(&mut serializer);
+    buffer.push(b'\n');
+}
+
+/// The fields in the order they are written; those that are not known are left out.
+#[derive(Serialize)]
+struct Line<'a> {
+    time: Utc,
+    service: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client: Option<SocketAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sni: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    alpn: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    suite: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signature: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resumed: Option<bool>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    hello_retry: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_subject: Option<&'a str>,
+    seconds: Seconds,
+    bytes_to_backend: u64,
+    bytes_to_client: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backend: Option<&'a str>,
+    #[serde(skip_serializing_if = "is_zero")]
+    backends_failed: u8,
+    reason: Reason<'a>,
+    generation: u64,
+}
+
+/// Seconds by step, to the microsecond.
+#[derive(Serialize)]
+struct Seconds {
+    hello: f64,
+    handshake: f64,
+    handshake_crypto: f64,
+    handshake_wait: f64,
+    connect: f64,
+    relay: f64,
+    close: f64,
+}
+
+#[derive(Serialize)]
+struct Reason<'a> {
+    step: &'static str,
+    side: &'static str,
+    cause: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    errno: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<&'a str>,
+}
+
+impl<'a> Line<'a> {
+    fn of(record: &'a Record, reason: &'a CloseReason) -> Self {
+        let tls = &record.tls;
+        Self {
+            time: Utc::of(record.accepted_at),
+            service: &record.service,
+            client: record.client,
+            sni: tls.server_name.as_deref(),
+            alpn: tls.alpn.as_deref(),
+            version: tls.version,
+            suite: tls.suite,
+            group: tls.group,
+            signature: tls.signature,
+            resumed: tls.resumed,
+            hello_retry: tls.hello_retry,
+            client_subject: tls.client_subject.as_deref().map(shortened),
+            seconds: Seconds::of(&record.seconds),
+            bytes_to_backend: record.bytes_to_backend,
+            bytes_to_client: record.bytes_to_client,
+            backend: record.backend.as_deref(),
+            backends_failed: record.backends_failed,
+            reason: Reason::of(reason),
+            generation: record.generation,
+        }
+    }
+}
+
+impl Seconds {
+    fn of(times: &StepTimes) -> Self {
+        Self {
+            hello: times.hello.as_secs_f64(),
+            handshake: times.handshake.as_secs_f64(),
+            handshake_crypto: times.handshake_crypto.as_secs_f64(),
+            handshake_wait: times.handshake_wait.as_secs_f64(),
+            connect: times.connect.as_secs_f64(),
+            relay: times.relay.as_secs_f64(),
+            close: times.close.as_secs_f64(),
+        }
+    }
+}
+
+impl<'a> Reason<'a> {
+    fn of(reason: &'a CloseReason) -> Self {
+        let errno = match reason.cause {
+            Cause::Errno(number) => Some(number),
+            _ => None,
+        };
+        Self {
+            step: reason.step.name(),
+            side: reason.side.name(),
+            cause: reason.cause.name(),
+            errno,
+            detail: reason.detail.as_deref().map(shortened),
+        }
+    }
+}
+
+fn is_zero(number: &u8) -> bool {
+    *number == 0
+}
+
+fn shortened(text: &str) -> &str {
+    &text[..text.floor_char_boundary(TEXT_BYTES)]
+}
+
+/// JSON in printable ASCII, with seconds to the microsecond.
+///
+/// JSON itself would let C1 controls, direction overrides and invisible characters pass, which a terminal or a careless
+/// reader acts upon.
+struct PlainAscii;
+
+impl Formatter for PlainAscii {
+    fn write_f64<W: ?Sized + Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
+        write!(writer, "{value:.6}")
+    }
+
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        let plain = |character: char| matches!(character, ' '..='~');
+        let mut rest = fragment;
+        while let Some(at) = rest.find(|character| !plain(character)) {
+            writer.write_all(&rest.as_bytes()[..at])?;
+            let mut characters = rest[at..].chars();
+            if let Some(character) = characters.next() {
+                for unit in character.encode_utf16(&mut [0; 2]) {
+                    write!(writer, "\\u{unit:04x}")?;
+                }
+            }
+            rest = characters.as_str();
+        }
+        writer.write_all(rest.as_bytes())
+    }
+}

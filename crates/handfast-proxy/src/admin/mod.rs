@@ -1,0 +1,31 @@
+//! The admin listener: what an operator and a monitoring system ask of a running proxy.
+//!
+//! In: HTTP/1.1 requests on a loopback address or a unix socket. Out: metrics, a status page, readiness; and reload and
+//! drain by `POST`. It runs on the control thread and knows the proxy only through [`Control`].
+//!
+//! | request | answer |
+//! |---|---|
+//! | `GET /` or `/status` | the status page; JSON with `Accept: application/json`; `?refresh=5` reloads it every 5 s |
+//! | `GET /status.json` | the same as JSON, with the version of its schema |
+//! | `GET /metrics` | OpenMetrics text |
+//! | `GET /ready` | 200, or 503 with the reason: new connections should (not) be sent here |
+//! | `GET /live` | 200 as long as the control thread turns |
+//! | `POST /reload` | 200 when the new configuration is served; 409 with the problems, and the old one is served on |
+//! | `POST /drain` | 202; accepting stops, connections end by themselves until the drain deadline |
+//!
+//! **Who may ask:** whoever can reach the address; there is no password. A web page in a browser on the same machine must
+//! not, so on TCP the `Host` must be an IP address or `localhost` (a name that was rebound to 127.0.0.1 is refused), and a
+//! `POST` that a browser marks as coming from another site is refused.
+
+mod control;
+mod page;
+mod rates;
+mod respond;
+mod serve;
+mod status;
+
+pub use control::{Control, Overview, ReloadOutcome, ServiceOverview};
+pub use serve::{AdminListener, bind, serve};
+
+#[cfg(test)]
+mod tests;

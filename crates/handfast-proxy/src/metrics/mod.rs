@@ -1,0 +1,136 @@
+//! What is counted and timed: by each worker thread for itself, added up when somebody looks.
+//!
+//! In: events from the seven steps, written by the thread they happen on. Out: a [`Snapshot`], which `openmetrics.rs` writes
+//! as text and `admin/` as a page. A thread's cells are its own: counting takes no lock and no locked instruction, and
+//! touches no other core's memory. Only making a new block of cells (at start, at reload, for a new backend) takes a lock.
+//!
+//! ```text
+//! Registry ──┬── ThreadMetrics "worker-0" ──┬── ServiceMetrics "web" ──┬── BackendMetrics "10.0.0.7:8080"
+//!            │   (loop, accept errors,      │   (connections, bytes,   └── BackendMetrics "10.0.0.8:8080"
+//!            │    handshakes)               │    ends by cause)
+//!            │                              └── ServiceMetrics "mail" ── …
+//!            └── ThreadMetrics "worker-1" ── …
+//! ```
+//!
+//! A service or backend that keeps its name over a reload keeps its cells, so counters never go back.
+
+mod cell;
+mod table;
+mod thread;
+mod service;
+mod snapshot;
+mod machine;
+mod openmetrics;
+
+pub(crate) use cell::Cell;
+pub use cell::Distribution;
+pub use openmetrics::{CONTENT_TYPE, openmetrics};
+pub use service::{BackendMetrics, Limit, ServiceMetrics};
+pub use snapshot::{
+    AcceptErrors, BackendSnapshot, CertificateSnapshot, End, HandshakeSnapshot, ProcessSnapshot,
+    ReloadSnapshot, ServiceSnapshot, Snapshot, ThreadSnapshot,
+};
+pub use thread::{PHASES, ThreadMetrics};
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use crate::access_log::Totals;
+
+/// Everything that is measured, and what only the control thread knows: reloads and certificates.
+#[derive(Debug)]
+pub struct Registry {
+    started: SystemTime,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    threads: Vec<Arc<ThreadMetrics>>,
+    reload: ReloadSnapshot,
+    certificates: Vec<CertificateSnapshot>,
+    access_log: Option<Arc<Totals>>,
+}
+
+impl Registry {
+    /// An empty one; made once, at start.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self { started: SystemTime::now(), inner: Mutex::default() })
+    }
+
+    /// The cells of the thread with this name (`worker-0`), made when they are not there yet.
+    ///
+    /// Called by the thread at its start, not on the path: it takes a lock.
+    pub fn thread(&self, name: &str) -> Arc<ThreadMetrics> {
+        let mut inner = self.lock();
+        if let Some(known) = inner.threads.iter().find(|thread| thread.name() == name) {
+            return Arc::clone(known);
+        }
+        let thread = Arc::new(ThreadMetrics::new(name));
+        inner.threads.push(Arc::clone(&thread));
+        thread
+    }
+
+    /// Says that a configuration is served: the first one, or after a reload.
+    pub fn reload_succeeded(&self, generation: u64) {
+        let reload = &mut self.lock().reload;
+        // The first generation is the start, not a reload.
+        if reload.generation.is_some() {
+            reload.succeeded += 1;
+        }
+        reload.generation = Some(generation);
+        reload.last_at = Some(SystemTime::now());
+        reload.last_problem = None;
+    }
+
+    /// Says that a reload changed nothing, and why.
+    pub fn reload_failed(&self, problem: &str) {
+        let reload = &mut self.lock().reload;
+        reload.failed += 1;
+        reload.last_at = Some(SystemTime::now());
+        reload.last_problem = Some(problem.to_owned());
+    }
+
+    /// Replaces what is known of the certificates that are served.
+    pub fn set_certificates(&self, certificates: Vec<CertificateSnapshot>) {
+        self.lock().certificates = certificates;
+    }
+
+    /// Says where the access log counts its lines.
+    pub fn set_access_log(&self, totals: Arc<Totals>) {
+        self.lock().access_log = Some(totals);
+    }
+
+    /// Adds everything up.
+    ///
+    /// **Cost:** some microseconds for each service and thread, and a dozen small files of `/proc`.
+    pub fn snapshot(&self) -> Snapshot {
+        // Blocks are collected under the lock and added up after it, so a worker that reloads waits for nothing.
+        let (threads, reload, certificates, access_log) = {
+            let inner = self.lock();
+            (
+                inner.threads.clone(),
+                inner.reload.clone(),
+                inner.certificates.clone(),
+                inner.access_log.clone(),
+            )
+        };
+        let mut snapshot = Snapshot::of(&threads);
+        snapshot.reload = reload;
+        snapshot.certificates = certificates;
+        if let Some(totals) = access_log {
+            snapshot.access_log_written = totals.written();
+            snapshot.access_log_dropped = totals.dropped();
+        }
+        snapshot.process = machine::process(self.started);
+        snapshot
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A panic while it was held leaves numbers that are at worst a moment old.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+//! What one worker thread counts for one service and its backends.
+//!
+//! In: calls from that thread alone, from accept to close. Out: cells that `snapshot.rs` reads.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use handfast_net::fault::{Side, Step};
+
+use super::cell::{Cell, Histogram};
+use super::table::Table;
+use super::thread::{Handshakes, handshake_key};
+use crate::record::{CloseReason, Record, StepTimes, TlsFacts};
+
+/// Backends of one service that are counted apart on one thread; further ones are counted as `other`.
+///
+/// Configurations are far below; a name that resolves to ever new addresses would not be.
+const BACKENDS: usize = 256;
+
+/// What ended: the step, the side, and the cause's word.
+pub(super) type EndKey = (Step, Side, &'static str);
+
+/// A limit of the configuration that keeps a client out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Connections of the whole process.
+    Process,
+    /// Connections of one service.
+    Service,
+    /// Connections of one client address.
+    Address,
+}
+
+impl Limit {
+    pub(super) const ALL: [Self; 3] = [Self::Process, Self::Service, Self::Address];
+
+    /// The word used in labels.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Process => "process",
+            Self::Service => "service",
+            Self::Address => "address",
+        }
+    }
+}
+
+/// One worker's cells for one service; written by that thread alone, read by any.
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct ServiceMetrics {
+    pub(super) accepted: Cell,
+    pub(super) closed: Cell,
+    pub(super) ends: Table<EndKey, Cell, 256>,
+    pub(super) refused: [Cell; 3],
+    pub(super) bytes_to_backend: Cell,
+    pub(super) bytes_to_client: Cell,
+    pub(super) handshakes_full: Cell,
+    pub(super) handshakes_resumed: Cell,
+    pub(super) hello_retries: Cell,
+    pub(super) tickets_offered: Cell,
+    pub(super) duration: Histogram,
+    pub(super) backends: Mutex<Vec<(String, Arc<BackendMetrics>)>>,
+    handshakes: Arc<Handshakes>,
+}
+
+impl ServiceMetrics {
+    pub(super) fn new(handshakes: Arc<Handshakes>) -> Self {
+        Self {
+            accepted: Cell::default(),
+            closed: Cell::default(),
+            ends: Table::default(),
+            refused: Default::default(),
+            bytes_to_backend: Cell::default(),
+            bytes_to_client: Cell::default(),
+            handshakes_full: Cell::default(),
+            handshakes_resumed: Cell::default(),
+            hello_retries: Cell::default(),
+            tickets_offered: Cell::default(),
+            duration: Histogram::default(),
+            backends: Mutex::default(),
+            handshakes,
+        }
+    }
+
+    /// A connection was accepted; exactly one [`closed`](Self::closed) follows.
+    pub fn accepted(&self) {
+        self.accepted.add(1);
+    }
+
+    /// A client was turned away by a limit, before it counted as accepted.
+    pub fn refused(&self, limit: Limit) {
+        self.refused[limit as usize].add(1);
+    }
+
+    /// A connection ended.
+    pub fn closed(&self, record: &Record, reason: &CloseReason) {
+        self.closed.add(1);
+        self.ends.entry((reason.step, reason.side, reason.cause.name())).add(1);
+        let seconds = &record.seconds;
+        self.duration
+            .record(seconds.hello + seconds.handshake + seconds.connect + seconds.relay + seconds.close);
+    }
+
+    /// A client's hello offered to resume a session (a ticket or a pre-shared key).
+    pub fn ticket_offered(&self) {
+        self.tickets_offered.add(1);
+    }
+
+    /// A handshake was completed.
+    pub fn handshake(&self, facts: &TlsFacts, times: &StepTimes) {
+        let counter =
+            if facts.resumed == Some(true) { &self.handshakes_resumed } else { &self.handshakes_full };
+        counter.add(1);
+        self.hello_retries.add(u64::from(facts.hello_retry));
+        self.handshakes.entry(handshake_key(facts)).record(times);
+    }
+
+    /// A backend's socket took plaintext bytes.
+    pub fn bytes_to_backend(&self, amount: u64) {
+        self.bytes_to_backend.add(amount);
+    }
+
+    /// A client's socket took the records of plaintext bytes.
+    pub fn bytes_to_client(&self, amount: u64) {
+        self.bytes_to_client.add(amount);
+    }
+
+    /// The cells for a backend, made when they are not there yet; the same ones for the same name, over reloads.
+    ///
+    /// `source_ports` says whether each connection to it takes a source port (TCP: yes; unix sockets: no). Called when a state
+    /// is taken over or a name resolves to a new address, not for each connection: it takes a lock.
+    pub fn backend(&self, name: &str, source_ports: bool) -> Arc<BackendMetrics> {
+        let mut backends = self.backends.lock().unwrap_or_else(PoisonError::into_inner);
+        let known =
+            |name: &str| backends.iter().find(|(known, _)| known == name).map(|(_, block)| Arc::clone(block));
+        let name = if known(name).is_some() || backends.len() < BACKENDS { name } else { "other" };
+        if let Some(block) = known(name) {
+            return block;
+        }
+        let backend = Arc::new(BackendMetrics { source_ports, ..BackendMetrics::default() });
+        backends.push((name.to_owned(), Arc::clone(&backend)));
+        backend
+    }
+}
+
+/// One worker's cells for one backend of one service; written by that thread alone, read by any.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct BackendMetrics {
+    pub(super) source_ports: bool,
+    pub(super) connected: Cell,
+    pub(super) disconnected: Cell,
+    pub(super) failures: Cell,
+    pub(super) set_aside: Cell,
+    pub(super) connect: Histogram,
+}
+
+impl BackendMetrics {
+    /// A connection to it stands, after so long; exactly one [`disconnected`](Self::disconnected) follows.
+    pub fn connected(&self, after: Duration) {
+        self.connected.add(1);
+        self.connect.record(after);
+    }
+
+    /// A connection to it was closed.
+    pub fn disconnected(&self) {
+        self.disconnected.add(1);
+    }
+
+    /// Dialling it failed.
+    pub fn failed(&self) {
+        self.failures.add(1);
+    }
+
+    /// Says whether this thread has set it aside because it kept failing.
+    pub fn set_aside(&self, now: bool) {
+        self.set_aside.set(u64::from(now));
+    }
+}

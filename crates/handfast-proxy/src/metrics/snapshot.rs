@@ -1,0 +1,379 @@
+//! Everything measured, added up over threads: plain values that can be printed, compared and made up in tests.
+//!
+//! In: the threads' blocks of cells. Out: a [`Snapshot`] for `openmetrics.rs` and the status page.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+use std::time::SystemTime;
+
+use serde::{Serialize, Serializer};
+
+use super::cell::Distribution;
+use super::service::{BackendMetrics, Limit, ServiceMetrics};
+use super::thread::{HandshakeKey, HandshakeTimes, PHASES, ThreadMetrics};
+use crate::access_log::rfc3339_milliseconds;
+
+/// All numbers at one moment.
+#[derive(Clone, Debug, Serialize)]
+pub struct Snapshot {
+    /// By service, in the order of their names.
+    pub services: Vec<ServiceSnapshot>,
+    /// Completed handshakes by what was agreed on, the most frequent first.
+    pub handshakes: Vec<HandshakeSnapshot>,
+    /// By worker thread, in the order they were started.
+    pub threads: Vec<ThreadSnapshot>,
+    /// What is served, since when, and what went wrong with the last attempt to change it.
+    pub reload: ReloadSnapshot,
+    /// Certificates that are served.
+    pub certificates: Vec<CertificateSnapshot>,
+    /// Access log lines that were written.
+    pub access_log_written: u64,
+    /// Access log lines that were lost.
+    pub access_log_dropped: u64,
+    /// The process and its machine.
+    pub process: ProcessSnapshot,
+}
+
+/// One service's numbers.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ServiceSnapshot {
+    /// Its name.
+    pub name: String,
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Connections ended.
+    pub closed: u64,
+    /// How they ended, the most frequent first.
+    pub ends: Vec<End>,
+    /// Clients turned away, by limit.
+    pub refused: BTreeMap<&'static str, u64>,
+    /// Plaintext bytes from clients to backends.
+    pub bytes_to_backend: u64,
+    /// Plaintext bytes from backends to clients.
+    pub bytes_to_client: u64,
+    /// Completed full handshakes.
+    pub handshakes_full: u64,
+    /// Completed handshakes that resumed a session.
+    pub handshakes_resumed: u64,
+    /// Completed handshakes that cost a round trip more because the client guessed another group.
+    pub hello_retries: u64,
+    /// Hellos that offered to resume a session.
+    pub tickets_offered: u64,
+    /// From accept to the end.
+    pub duration: Distribution,
+    /// Its backends, in the order of their names.
+    pub backends: Vec<BackendSnapshot>,
+}
+
+/// A way in which connections ended, and how many did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct End {
+    /// The step they were in.
+    pub step: &'static str,
+    /// Who made them end.
+    pub side: &'static str,
+    /// Why.
+    pub cause: &'static str,
+    /// How many.
+    pub count: u64,
+}
+
+/// One backend's numbers.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct BackendSnapshot {
+    /// Its name as configured.
+    pub name: String,
+    /// Whether connections to it take source ports.
+    pub source_ports: bool,
+    /// Connections made.
+    pub connected: u64,
+    /// Connections closed.
+    pub disconnected: u64,
+    /// Attempts that failed.
+    pub failures: u64,
+    /// Worker threads that have set it aside.
+    pub set_aside_by: u64,
+    /// How long dialling took when it succeeded.
+    pub connect: Distribution,
+}
+
+/// Handshakes that agreed on the same.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct HandshakeSnapshot {
+    /// `TLSv1.3`, `TLSv1.2`.
+    pub version: &'static str,
+    /// IANA name of the key exchange group; `none` when there was none.
+    pub group: &'static str,
+    /// Kind of key that signed; `none` when resumed.
+    pub signature: &'static str,
+    /// Whether a session was resumed.
+    pub resumed: bool,
+    /// Accept to the end of the handshake.
+    pub total: Distribution,
+    /// Its parts, in the order of [`PHASES`].
+    pub phases: [Distribution; PHASES.len()],
+}
+
+/// One worker thread's numbers.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ThreadSnapshot {
+    /// Its name.
+    pub name: String,
+    /// Turns of its loop.
+    pub turns: u64,
+    /// Connections that were woken and moved nothing.
+    pub spurious_turns: u64,
+    /// How long an event had to wait while the thread worked on others.
+    pub loop_lag: Distribution,
+    /// Tasks it holds now.
+    pub tasks: u64,
+    /// Tasks that panicked.
+    pub panics: u64,
+    /// Failed calls of accept, by cause.
+    pub accept_errors: AcceptErrors,
+    /// Whether accepting pauses because the machine is out of something.
+    pub backing_off: bool,
+}
+
+/// Failed calls of accept, by cause.
+pub type AcceptErrors = BTreeMap<&'static str, u64>;
+
+/// What is served, and what became of attempts to change it.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ReloadSnapshot {
+    /// Generation of the configuration that is served; `None` before the first.
+    pub generation: Option<u64>,
+    /// Reloads that took effect.
+    pub succeeded: u64,
+    /// Reloads that changed nothing.
+    pub failed: u64,
+    /// When the last start or reload was.
+    #[serde(serialize_with = "optional_time")]
+    pub last_at: Option<SystemTime>,
+    /// Why the last reload changed nothing; `None` when it took effect.
+    pub last_problem: Option<String>,
+}
+
+/// One certificate that is served.
+#[derive(Clone, Debug, Serialize)]
+pub struct CertificateSnapshot {
+    /// The service that serves it.
+    pub service: String,
+    /// What to call it: its first name, or its file.
+    pub name: String,
+    /// Kind of key: `RSA-2048`, `ECDSA-P256`.
+    pub kind: String,
+    /// When it expires.
+    #[serde(serialize_with = "time")]
+    pub not_after: SystemTime,
+}
+
+/// The process and its machine.
+#[derive(Clone, Debug, Serialize)]
+pub struct ProcessSnapshot {
+    /// When the snapshot was taken.
+    #[serde(serialize_with = "time")]
+    pub now: SystemTime,
+    /// When the process started.
+    #[serde(serialize_with = "time")]
+    pub started: SystemTime,
+    /// This program's version.
+    pub version: &'static str,
+    /// CPU seconds by thread name; threads of the same name together.
+    pub cpu_seconds: BTreeMap<String, f64>,
+    /// Open file descriptors.
+    pub open_files: Option<u64>,
+    /// How many it may open.
+    pub max_files: Option<u64>,
+    /// Resident memory in bytes.
+    pub resident_bytes: Option<u64>,
+    /// First and last source port that the kernel gives to connections.
+    pub source_ports: Option<(u16, u16)>,
+    /// TCP sockets in TIME_WAIT, on the whole machine: each holds a source port on the side that closed first.
+    pub time_wait: Option<u64>,
+}
+
+fn time<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&rfc3339_milliseconds(*time))
+}
+
+fn optional_time<S: Serializer>(time: &Option<SystemTime>, serializer: S) -> Result<S::Ok, S::Error> {
+    match time {
+        Some(time) => serializer.collect_str(&rfc3339_milliseconds(*time)),
+        None => serializer.serialize_none(),
+    }
+}
+
+impl Serialize for Distribution {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Summary {
+            count: u64,
+            sum_seconds: f64,
+            p50_seconds: Option<f64>,
+            p90_seconds: Option<f64>,
+            p99_seconds: Option<f64>,
+        }
+        let [p50_seconds, p90_seconds, p99_seconds] = [0.5, 0.9, 0.99].map(|q| self.quantile_seconds(q));
+        let (count, sum_seconds) = (self.count(), self.sum_seconds());
+        Summary { count, sum_seconds, p50_seconds, p90_seconds, p99_seconds }.serialize(serializer)
+    }
+}
+
+impl ServiceSnapshot {
+    /// Connections that stand now.
+    pub fn connections(&self) -> u64 {
+        self.accepted.saturating_sub(self.closed)
+    }
+}
+
+impl BackendSnapshot {
+    /// Connections that stand now.
+    pub fn connections(&self) -> u64 {
+        self.connected.saturating_sub(self.disconnected)
+    }
+}
+
+impl ProcessSnapshot {
+    /// How many source ports there are towards one backend address.
+    pub fn source_port_count(&self) -> Option<u64> {
+        self.source_ports.map(|(first, last)| u64::from(last.saturating_sub(first)) + 1)
+    }
+}
+
+impl Snapshot {
+    /// Adds up the cells of all threads; what is not theirs is left empty.
+    pub(super) fn of(threads: &[Arc<ThreadMetrics>]) -> Self {
+        let mut services: BTreeMap<String, ServiceSnapshot> = BTreeMap::new();
+        let mut handshakes: BTreeMap<HandshakeKey, HandshakeSnapshot> = BTreeMap::new();
+        for thread in threads {
+            let blocks = thread.services.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            for (name, block) in blocks {
+                add_service(services.entry(name).or_default(), &block);
+            }
+            for (key, times) in thread.handshakes.entries() {
+                let key = key.unwrap_or(("other", "other", "other", false));
+                add_handshakes(handshakes.entry(key).or_default(), times);
+            }
+        }
+        Self {
+            services: services.into_iter().map(|(name, service)| named(name, service)).collect(),
+            handshakes: most_frequent_first(handshakes),
+            threads: threads.iter().map(|thread| thread_snapshot(thread)).collect(),
+            reload: ReloadSnapshot::default(),
+            certificates: Vec::new(),
+            access_log_written: 0,
+            access_log_dropped: 0,
+            process: ProcessSnapshot::default(),
+        }
+    }
+}
+
+impl Default for ProcessSnapshot {
+    fn default() -> Self {
+        Self {
+            now: SystemTime::UNIX_EPOCH,
+            started: SystemTime::UNIX_EPOCH,
+            version: env!("CARGO_PKG_VERSION"),
+            cpu_seconds: BTreeMap::new(),
+            open_files: None,
+            max_files: None,
+            resident_bytes: None,
+            source_ports: None,
+            time_wait: None,
+        }
+    }
+}
+
+fn named(name: String, mut service: ServiceSnapshot) -> ServiceSnapshot {
+    service.name = name;
+    service.ends.sort_by(|a, b| {
+        b.count.cmp(&a.count).then((a.step, a.side, a.cause).cmp(&(b.step, b.side, b.cause)))
+    });
+    service.backends.sort_by(|a, b| a.name.cmp(&b.name));
+    service
+}
+
+fn most_frequent_first(handshakes: BTreeMap<HandshakeKey, HandshakeSnapshot>) -> Vec<HandshakeSnapshot> {
+    let mut list: Vec<_> = handshakes
+        .into_iter()
+        .map(|((version, group, signature, resumed), seen)| HandshakeSnapshot {
+            version,
+            group,
+            signature,
+            resumed,
+            ..seen
+        })
+        .collect();
+    // Stable: equally frequent ones stay in the order of their words.
+    list.sort_by_key(|seen| std::cmp::Reverse(seen.total.count()));
+    list
+}
+
+fn add_service(sum: &mut ServiceSnapshot, block: &ServiceMetrics) {
+    // Ends before beginnings: what comes meanwhile then shows as one connection more, never as one too few.
+    sum.closed += block.closed.value();
+    sum.accepted += block.accepted.value();
+    for (key, cell) in block.ends.entries() {
+        let (step, side, cause) =
+            key.map_or(("other", "other", "other"), |(step, side, cause)| (step.name(), side.name(), cause));
+        let count = cell.value();
+        match sum.ends.iter_mut().find(|end| (end.step, end.side, end.cause) == (step, side, cause)) {
+            Some(end) => end.count += count,
+            None => sum.ends.push(End { step, side, cause, count }),
+        }
+    }
+    for limit in Limit::ALL {
+        *sum.refused.entry(limit.name()).or_default() += block.refused[limit as usize].value();
+    }
+    sum.bytes_to_backend += block.bytes_to_backend.value();
+    sum.bytes_to_client += block.bytes_to_client.value();
+    sum.handshakes_full += block.handshakes_full.value();
+    sum.handshakes_resumed += block.handshakes_resumed.value();
+    sum.hello_retries += block.hello_retries.value();
+    sum.tickets_offered += block.tickets_offered.value();
+    block.duration.add_to(&mut sum.duration);
+    let backends = block.backends.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    for (name, backend) in backends {
+        let place = sum.backends.iter().position(|known| known.name == name).unwrap_or_else(|| {
+            sum.backends.push(BackendSnapshot { name, ..BackendSnapshot::default() });
+            sum.backends.len() - 1
+        });
+        add_backend(&mut sum.backends[place], &backend);
+    }
+}
+
+fn add_backend(sum: &mut BackendSnapshot, block: &BackendMetrics) {
+    sum.source_ports |= block.source_ports;
+    sum.disconnected += block.disconnected.value();
+    sum.connected += block.connected.value();
+    sum.failures += block.failures.value();
+    sum.set_aside_by += block.set_aside.value();
+    block.connect.add_to(&mut sum.connect);
+}
+
+fn add_handshakes(sum: &mut HandshakeSnapshot, times: &HandshakeTimes) {
+    times.total.add_to(&mut sum.total);
+    for (sum, histogram) in sum.phases.iter_mut().zip(&times.phases) {
+        histogram.add_to(sum);
+    }
+}
+
+fn thread_snapshot(thread: &ThreadMetrics) -> ThreadSnapshot {
+    let mut loop_lag = Distribution::default();
+    thread.loop_lag.add_to(&mut loop_lag);
+    let mut accept_errors = AcceptErrors::new();
+    for (cause, cell) in thread.accept_errors.entries() {
+        *accept_errors.entry(cause.unwrap_or("other")).or_default() += cell.value();
+    }
+    ThreadSnapshot {
+        name: thread.name().to_owned(),
+        turns: thread.turns.value(),
+        spurious_turns: thread.spurious_turns.value(),
+        loop_lag,
+        tasks: thread.tasks.value(),
+        panics: thread.panics.value(),
+        accept_errors,
+        backing_off: thread.backing_off.value() != 0,
+    }
+}

@@ -1,0 +1,57 @@
+//! Cells by label: a bounded table that its owner fills while others read.
+//!
+//! In: a key (a step, side and cause; a version, group and signature). Out: the value counted under it. What comes when the
+//! table is full is counted together, so no peer can make it grow.
+
+use std::sync::OnceLock;
+
+/// At most `N` keys with their values, and one value for all further keys.
+///
+/// **Cost:** a look-up compares with the keys that came before it, in the order they first came: the frequent ones are found first.
+/// A value is allocated when its key first comes.
+#[derive(Debug)]
+pub(crate) struct Table<K, V, const N: usize> {
+    slots: [OnceLock<Box<(K, V)>>; N],
+    other: OnceLock<Box<V>>,
+}
+
+impl<K: Copy + PartialEq, V: Default, const N: usize> Default for Table<K, V, N> {
+    fn default() -> Self {
+        Self { slots: [const { OnceLock::new() }; N], other: OnceLock::new() }
+    }
+}
+
+impl<K: Copy + PartialEq, V: Default, const N: usize> Table<K, V, N> {
+    /// The value of a key; only the owner may ask.
+    pub(crate) fn entry(&self, key: K) -> &V {
+        for slot in &self.slots {
+            let entry = slot.get_or_init(|| Box::new((key, V::default())));
+            if entry.0 == key {
+                return &entry.1;
+            }
+        }
+        self.other.get_or_init(Box::default)
+    }
+
+    /// Every key with its value; `None` for those that found no place.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (Option<K>, &V)> {
+        let known = self.slots.iter().map_while(|slot| slot.get()).map(|entry| (Some(entry.0), &entry.1));
+        known.chain(self.other.get().map(|value| (None, &**value)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cell::Cell;
+    use super::*;
+
+    #[test]
+    fn a_full_table_counts_the_rest_together() {
+        let table: Table<u8, Cell, 3> = Table::default();
+        for key in [7, 7, 8, 9, 10, 11, 8] {
+            table.entry(key).add(1);
+        }
+        let seen: Vec<_> = table.entries().map(|(key, cell)| (key, cell.value())).collect();
+        assert_eq!(seen, [(Some(7), 2), (Some(8), 2), (Some(9), 1), (None, 2)]);
+    }
+}

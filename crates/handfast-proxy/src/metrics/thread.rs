@@ -1,0 +1,134 @@
+//! What one worker thread counts for itself: its loop, its accepting, its handshakes.
+//!
+//! In: calls from that thread alone. Out: cells that `snapshot.rs` reads.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use handfast_net::fault::Cause;
+
+use super::cell::{Cell, Histogram};
+use super::service::ServiceMetrics;
+use super::table::Table;
+use crate::record::{StepTimes, TlsFacts};
+
+/// One worker's cells; written by that thread alone, read by any.
+///
+/// Two writers would lose counts, nothing worse.
+#[derive(Debug)]
+#[repr(align(128))] // two cache lines: the prefetcher fetches pairs, and no other thread writes into ours
+pub struct ThreadMetrics {
+    name: String,
+    pub(super) services: Mutex<Vec<(String, Arc<ServiceMetrics>)>>,
+    pub(super) handshakes: Arc<Handshakes>,
+    pub(super) accept_errors: Table<&'static str, Cell, 16>,
+    pub(super) backing_off: Cell,
+    pub(super) turns: Cell,
+    pub(super) spurious_turns: Cell,
+    pub(super) loop_lag: Histogram,
+    pub(super) tasks: Cell,
+    pub(super) panics: Cell,
+}
+
+impl ThreadMetrics {
+    pub(super) fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            services: Mutex::default(),
+            handshakes: Arc::default(),
+            accept_errors: Table::default(),
+            backing_off: Cell::default(),
+            turns: Cell::default(),
+            spurious_turns: Cell::default(),
+            loop_lag: Histogram::default(),
+            tasks: Cell::default(),
+            panics: Cell::default(),
+        }
+    }
+
+    /// The thread's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The cells for a service, made when they are not there yet; the same ones for the same name, over reloads.
+    ///
+    /// Called when a state is taken over, not on the path: it takes a lock.
+    pub fn service(&self, name: &str) -> Arc<ServiceMetrics> {
+        let mut services = self.services.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, known)) = services.iter().find(|(known, _)| known == name) {
+            return Arc::clone(known);
+        }
+        let service = Arc::new(ServiceMetrics::new(Arc::clone(&self.handshakes)));
+        services.push((name.to_owned(), Arc::clone(&service)));
+        service
+    }
+
+    /// `accept` failed, and why.
+    pub fn accept_failed(&self, cause: Cause) {
+        self.accept_errors.entry(cause.name()).add(1);
+    }
+
+    /// Says whether accepting pauses because the machine is out of something.
+    pub fn backing_off(&self, now: bool) {
+        self.backing_off.set(u64::from(now));
+    }
+
+    /// A turn of the loop ended: how long the thread worked since it woke, that is, how long an event that came meanwhile
+    /// had to wait.
+    pub fn loop_turn(&self, lag: Duration) {
+        self.turns.add(1);
+        self.loop_lag.record(lag);
+    }
+
+    /// Connections were woken and moved nothing.
+    pub fn spurious(&self, turns: u64) {
+        self.spurious_turns.add(turns);
+    }
+
+    /// How many tasks the loop holds now.
+    pub fn tasks(&self, now: usize) {
+        self.tasks.set(now as u64);
+    }
+
+    /// A connection's task panicked; the connection was lost, the thread goes on.
+    pub fn panicked(&self) {
+        self.panics.add(1);
+    }
+}
+
+/// What a handshake is counted under: version, group, signature, and whether a session was resumed.
+pub(super) type HandshakeKey = (&'static str, &'static str, &'static str, bool);
+
+/// The parts of a handshake's time, in the order of [`HandshakeTimes::phases`].
+pub const PHASES: [&str; 4] = ["hello_wait", "crypto", "client_wait", "queue"];
+
+/// Handshake times by what was agreed on.
+pub(super) type Handshakes = Table<HandshakeKey, HandshakeTimes, 64>;
+
+/// Where the time of handshakes went.
+#[derive(Debug, Default)]
+pub(super) struct HandshakeTimes {
+    /// Accept to the end of the handshake.
+    pub(super) total: Histogram,
+    /// By phase, as in [`PHASES`]; they add up to the total.
+    pub(super) phases: [Histogram; 4],
+}
+
+/// The words of a handshake that was completed.
+pub(super) fn handshake_key(facts: &TlsFacts) -> HandshakeKey {
+    let word = |known: Option<&'static str>| known.unwrap_or("none");
+    (word(facts.version), word(facts.group), word(facts.signature), facts.resumed == Some(true))
+}
+
+impl HandshakeTimes {
+    pub(super) fn record(&self, times: &StepTimes) {
+        self.total.record(times.hello + times.handshake);
+        // What is left of the handshake is neither computing nor waiting for the client: our thread was busy elsewhere.
+        let queue = times.handshake.saturating_sub(times.handshake_crypto + times.handshake_wait);
+        let parts = [times.hello, times.handshake_crypto, times.handshake_wait, queue];
+        for (histogram, part) in self.phases.iter().zip(parts) {
+            histogram.record(part);
+        }
+    }
+}
