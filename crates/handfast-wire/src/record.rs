@@ -1,0 +1,85 @@
+//! The TLS record header: five bytes that say what kind of bytes follow and how many.
+//!
+//! In: bytes from a record's first. Out: [`RecordHeader`], unjudged; what a record may be is its reader's matter.
+//! Source: RFC 9846 §5.1; RFC 5246 §6.2.1.
+
+/// Bytes of a record header.
+pub const HEADER_LENGTH: usize = 5;
+
+/// Greatest payload of a plaintext record, in bytes: "The length MUST NOT exceed 2^14 bytes" (RFC 9846 §5.1).
+pub const PLAINTEXT_LIMIT: usize = 16_384;
+
+/// What a record carries, as the byte on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ContentType(pub u8);
+
+impl ContentType {
+    /// Change of cipher, of meaning in TLS 1.2 only.
+    pub const CHANGE_CIPHER_SPEC: Self = Self(20);
+    /// An alert.
+    pub const ALERT: Self = Self(21);
+    /// Handshake messages or parts of them.
+    pub const HANDSHAKE: Self = Self(22);
+    /// Application data, and in TLS 1.3 everything encrypted.
+    pub const APPLICATION_DATA: Self = Self(23);
+    /// Heartbeat (RFC 6520).
+    pub const HEARTBEAT: Self = Self(24);
+
+    /// The RFC's word, or `None` for a type that no record in the clear may have.
+    pub const fn name(self) -> Option<&'static str> {
+        match self {
+            Self::CHANGE_CIPHER_SPEC => Some("change_cipher_spec"),
+            Self::ALERT => Some("alert"),
+            Self::HANDSHAKE => Some("handshake"),
+            Self::APPLICATION_DATA => Some("application_data"),
+            Self::HEARTBEAT => Some("heartbeat"),
+            _ => None,
+        }
+    }
+}
+
+/// A record's first five bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RecordHeader {
+    /// What it carries.
+    pub content_type: ContentType,
+    /// `legacy_record_version`; says nothing about the version that will be agreed on.
+    pub version: u16,
+    /// Bytes that follow the header.
+    pub length: u16,
+}
+
+impl RecordHeader {
+    /// Reads a header from the start of `bytes`; `None` when fewer than five are there.
+    pub const fn parse(bytes: &[u8]) -> Option<Self> {
+        match bytes {
+            [content_type, major, minor, high, low, ..] => Some(Self {
+                content_type: ContentType(*content_type),
+                version: u16::from_be_bytes([*major, *minor]),
+                length: u16::from_be_bytes([*high, *low]),
+            }),
+            _ => None,
+        }
+    }
+
+    /// Bytes on the wire, header included.
+    pub const fn length_on_wire(&self) -> usize {
+        HEADER_LENGTH + self.length as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_five_bytes() {
+        let bytes = [22, 3, 1, 0x01, 0x02, 99];
+        let header = RecordHeader { content_type: ContentType::HANDSHAKE, version: 0x0301, length: 258 };
+        assert_eq!(RecordHeader::parse(&bytes), Some(header));
+        assert_eq!(header.length_on_wire(), 263);
+        for end in 0..HEADER_LENGTH {
+            assert_eq!(RecordHeader::parse(&bytes[..end]), None);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! When a host name is a host name.
+//!
+//! In: the bytes of a `HostName` in the server_name extension. Out: the name in lower case, or the [`NameProblem`].
+
+use std::fmt;
+use std::net::IpAddr;
+
+/// Most characters of a host name: 255 bytes on the DNS wire, less the first length and the root (RFC 1035 §2.3.4).
+pub const NAME_LIMIT: usize = 253;
+
+/// Most characters between two dots (RFC 1035 §2.3.4).
+pub const LABEL_LIMIT: usize = 63;
+
+/// Why a host name is none; the connection may still go on without a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum NameProblem {
+    /// It has no characters.
+    Empty,
+    /// It has more than [`NAME_LIMIT`] characters.
+    TooLong {
+        /// How many.
+        length: usize,
+    },
+    /// It is an IPv4 or IPv6 address; these "are not permitted in HostName" (RFC 6066 §3).
+    Address,
+    /// It ends with a dot; a HostName is "without a trailing dot" (RFC 6066 §3).
+    TrailingDot,
+    /// Nothing between two dots, or before the first.
+    LabelEmpty,
+    /// More than [`LABEL_LIMIT`] characters between two dots.
+    LabelTooLong {
+        /// How many.
+        length: usize,
+    },
+    /// A byte other than an ASCII letter or digit, `-`, `_` and `.`; other alphabets come as A-labels (RFC 5890 §2.3.2.1).
+    Character {
+        /// That byte.
+        byte: u8,
+    },
+    /// Only digits after the last dot: such a name would be read as an address by some and as a name by others.
+    LastLabelNumeric,
+}
+
+impl fmt::Display for NameProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("server name is empty"),
+            Self::TooLong { length } => write!(f, "server name of {length} characters, limit {NAME_LIMIT}"),
+            Self::Address => f.write_str("server name is an IP address, expected a host name"),
+            Self::TrailingDot => f.write_str("server name ends with a dot"),
+            Self::LabelEmpty => f.write_str("server name has an empty label"),
+            Self::LabelTooLong { length } => {
+                write!(f, "server name has a label of {length} characters, limit {LABEL_LIMIT}")
+            }
+            Self::Character { byte } => {
+                write!(f, "server name has byte 0x{byte:02x}, expected letters, digits, '-', '_' and '.'")
+            }
+            Self::LastLabelNumeric => f.write_str("server name has only digits after its last dot"),
+        }
+    }
+}
+
+impl std::error::Error for NameProblem {}
+
+/// Checks a host name and gives it in lower case.
+///
+/// Hyphens may stand anywhere in a label: names like `a-.example` are in use, and nothing here depends on the rule
+/// against them. Underscores are taken for the same reason.
+///
+/// **Errors**: the first [`NameProblem`] found. **Cost**: one allocation of the name's length, on success only.
+/// **Source**: RFC 6066 §3.
+pub fn host_name(bytes: &[u8]) -> Result<Box<str>, NameProblem> {
+    if bytes.is_empty() {
+        return Err(NameProblem::Empty);
+    }
+    if bytes.len() > NAME_LIMIT {
+        return Err(NameProblem::TooLong { length: bytes.len() });
+    }
+    let text = str::from_utf8(bytes).ok();
+    if text.is_some_and(|text| text.parse::<IpAddr>().is_ok()) {
+        return Err(NameProblem::Address);
+    }
+    if let Some(byte) = bytes.iter().find(|byte| !is_name_byte(**byte)) {
+        return Err(NameProblem::Character { byte: *byte });
+    }
+    if bytes.ends_with(b".") {
+        return Err(NameProblem::TrailingDot);
+    }
+    bytes.split(|byte| *byte == b'.').try_for_each(check_label)?;
+    if last_label(bytes).iter().all(u8::is_ascii_digit) {
+        return Err(NameProblem::LastLabelNumeric);
+    }
+    // Every byte was seen to be ASCII, so this changes nothing but the letters' case.
+    Ok(String::from_utf8_lossy(bytes).to_ascii_lowercase().into_boxed_str())
+}
+
+const fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
+}
+
+const fn check_label(label: &[u8]) -> Result<(), NameProblem> {
+    match label.len() {
+        0 => Err(NameProblem::LabelEmpty),
+        1..=LABEL_LIMIT => Ok(()),
+        length => Err(NameProblem::LabelTooLong { length }),
+    }
+}
+
+fn last_label(name: &[u8]) -> &[u8] {
+    name.rsplit(|byte| *byte == b'.').next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_back_in_lower_case() {
+        for (given, expected) in [
+            ("www.Example.COM", "www.example.com"),
+            ("localhost", "localhost"),
+            ("xn--bcher-kva.example", "xn--bcher-kva.example"),
+            ("_sip._tcp.example", "_sip._tcp.example"),
+            ("a-.example", "a-.example"),
+            ("1.2.3.4.example", "1.2.3.4.example"),
+            ("1password.example", "1password.example"),
+        ] {
+            assert_eq!(host_name(given.as_bytes()).as_deref(), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn each_problem_has_its_name() {
+        for (given, problem) in [
+            ("", NameProblem::Empty),
+            ("192.0.2.1", NameProblem::Address),
+            ("2001:db8::1", NameProblem::Address),
+            ("www.example.", NameProblem::TrailingDot),
+            (".", NameProblem::TrailingDot),
+            (".example", NameProblem::LabelEmpty),
+            ("www..example", NameProblem::LabelEmpty),
+            ("bücher.example", NameProblem::Character { byte: 0xc3 }),
+            ("*.example", NameProblem::Character { byte: b'*' }),
+            ("www.example:443", NameProblem::Character { byte: b':' }),
+            ("www.exam\0ple", NameProblem::Character { byte: 0 }),
+            ("192.0.2.256", NameProblem::LastLabelNumeric),
+            ("192.0.2", NameProblem::LastLabelNumeric),
+        ] {
+            assert_eq!(host_name(given.as_bytes()), Err(problem), "{given:?}");
+        }
+        assert_eq!(host_name(&[b'a', 0xff]), Err(NameProblem::Character { byte: 0xff }));
+    }
+
+    #[test]
+    fn limits_are_met_exactly() {
+        let label = "a".repeat(LABEL_LIMIT);
+        assert!(host_name(label.as_bytes()).is_ok());
+        assert_eq!(
+            host_name(format!("{label}a.example").as_bytes()),
+            Err(NameProblem::LabelTooLong { length: 64 })
+        );
+        let longest = format!("{label}.{label}.{label}.{}", "a".repeat(61));
+        assert_eq!(longest.len(), NAME_LIMIT);
+        assert!(host_name(longest.as_bytes()).is_ok());
+        assert_eq!(host_name(format!("{longest}a").as_bytes()), Err(NameProblem::TooLong { length: 254 }));
+    }
+}
