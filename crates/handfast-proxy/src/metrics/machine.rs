@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use super::snapshot::ProcessSnapshot;
 
@@ -16,6 +16,7 @@ pub(super) fn process(started: SystemTime) -> ProcessSnapshot {
         now: SystemTime::now(),
         started,
         cpu_seconds: cpu_seconds(),
+        process_cpu_seconds: process_cpu_seconds(),
         open_files: open_files(),
         max_files: rustix::process::getrlimit(rustix::process::Resource::Nofile).current,
         resident_bytes: fs::read_to_string("/proc/self/status")
@@ -45,6 +46,11 @@ fn cpu_seconds() -> BTreeMap<String, f64> {
         }
     }
     seconds
+}
+
+fn process_cpu_seconds() -> Option<f64> {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::try_from(time).ok().map(|time| time.as_secs_f64())
 }
 
 /// Open file descriptors: the size of the folder since Linux 6.2, counted one by one before.
@@ -96,6 +102,7 @@ mod tests {
         let started = SystemTime::now();
         let seen = process(started);
         assert_eq!(seen.started, started);
+        assert!(seen.process_cpu_seconds.is_some_and(|seconds| seconds > 0.0), "{seen:?}");
         assert!(seen.open_files.is_some_and(|open| open >= 3), "{seen:?}");
         assert!(seen.max_files.is_none_or(|max| max > 3), "{seen:?}");
         assert!(seen.resident_bytes.is_some_and(|bytes| bytes > 100_000), "{seen:?}");

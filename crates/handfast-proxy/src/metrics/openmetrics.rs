@@ -1,11 +1,442 @@
 //! A snapshot as text for Prometheus and everything that reads the same format.
 //!
-//! In: a [`Snapshot`]. Out: OpenMetrics text, version 1.0.0. Names begin with `handfast_`, units are seconds and bytes.
-use super::snapshot::Snapshot;
+//! In: a [`Snapshot`]. Out: OpenMetrics text, version 1.0.0. Names begin with `handfast_` (those every process has, with
+//! `process_`), units are seconds and bytes. No label holds what a peer chose.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, EncodeLabelSet, MetricEncoder, NoLabelSet, text,
+};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+
+use super::cell::Distribution;
+use super::snapshot::{BackendSnapshot, HandshakeSnapshot, ServiceSnapshot, Snapshot, ThreadSnapshot};
+use super::thread::PHASES;
+
 /// Content type of the text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Writes a snapshot as OpenMetrics text.
-pub fn openmetrics(_snapshot: &Snapshot) -> String {
-    String::new()
+///
+/// **Cost:** some 30 lines for each histogram; about 100 KiB for a few services.
+pub fn openmetrics(snapshot: Snapshot) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(snapshot));
+    let mut text = String::new();
+    // Writing to a string cannot fail; a number beyond the format's would, and then the scrape is empty rather than wrong.
+    match text::encode(&mut text, &registry) {
+        Ok(()) => text,
+        Err(fmt::Error) => "# EOF\n".to_owned(),
+    }
+}
+
+impl Collector for Snapshot {
+    fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
+        let mut families = Families(encoder);
+        connections(&mut families, &self.services)?;
+        handshakes(&mut families, self)?;
+        backends(&mut families, self)?;
+        threads(&mut families, self)?;
+        operation(&mut families, self)?;
+        process(&mut families, self)
+    }
+}
+
+/// No labels at all.
+const NONE: [(&str, &str); 0] = [];
+
+/// Writes families, each with its help, its type and its rows.
+struct Families<'a>(DescriptorEncoder<'a>);
+
+impl Families<'_> {
+    fn family<L: EncodeLabelSet, V>(
+        &mut self,
+        (name, unit, help): (&str, Option<Unit>, &str),
+        kind: MetricType,
+        rows: impl IntoIterator<Item = (L, V)>,
+        write: impl Fn(MetricEncoder<'_>, V) -> fmt::Result,
+    ) -> fmt::Result {
+        let mut encoder = self.0.encode_descriptor(name, help, unit.as_ref(), kind)?;
+        for (labels, value) in rows {
+            write(encoder.encode_family(&labels)?, value)?;
+        }
+        Ok(())
+    }
+
+    fn counter<L: EncodeLabelSet, V: EncodeCounterValue>(
+        &mut self,
+        name: &str,
+        unit: Option<Unit>,
+        help: &str,
+        rows: impl IntoIterator<Item = (L, V)>,
+    ) -> fmt::Result {
+        self.family((name, unit, help), MetricType::Counter, rows, |mut encoder, value| {
+            encoder.encode_counter::<NoLabelSet, _, f64>(&value, None)
+        })
+    }
+
+    fn gauge<L: EncodeLabelSet, V: EncodeGaugeValue>(
+        &mut self,
+        name: &str,
+        unit: Option<Unit>,
+        help: &str,
+        rows: impl IntoIterator<Item = (L, V)>,
+    ) -> fmt::Result {
+        self.family((name, unit, help), MetricType::Gauge, rows, |mut encoder, value| {
+            encoder.encode_gauge(&value)
+        })
+    }
+
+    fn seconds<'d, L: EncodeLabelSet>(
+        &mut self,
+        name: &str,
+        help: &str,
+        rows: impl IntoIterator<Item = (L, &'d Distribution)>,
+    ) -> fmt::Result {
+        let head = (name, Some(Unit::Seconds), help);
+        self.family(head, MetricType::Histogram, rows, |mut encoder, times| {
+            let buckets = times.buckets();
+            encoder.encode_histogram::<NoLabelSet>(times.sum_seconds(), times.count(), &buckets, None)
+        })
+    }
+}
+
+fn connections(to: &mut Families<'_>, services: &[ServiceSnapshot]) -> fmt::Result {
+    let by_service = |value: fn(&ServiceSnapshot) -> u64| {
+        services.iter().map(move |service| ([("service", service.name.as_str())], value(service)))
+    };
+    to.gauge(
+        "handfast_connections",
+        None,
+        "Connections that stand now",
+        by_service(ServiceSnapshot::connections),
+    )?;
+    to.counter(
+        "handfast_connections_accepted",
+        None,
+        "Connections accepted",
+        by_service(|service| service.accepted),
+    )?;
+    to.counter(
+        "handfast_connections_closed",
+        None,
+        "Connections ended: at which step of their life, by whose doing, and why (cause finished: in order)",
+        services.iter().flat_map(|service| {
+            service.ends.iter().map(move |end| {
+                let labels = [
+                    ("service", service.name.as_str()),
+                    ("step", end.step),
+                    ("side", end.side),
+                    ("cause", end.cause),
+                ];
+                (labels, end.count)
+            })
+        }),
+    )?;
+    to.counter(
+        "handfast_connections_refused",
+        None,
+        "Clients turned away at once by a limit on connections: of the process, of a service, of one address",
+        services.iter().flat_map(|service| {
+            service
+                .refused
+                .iter()
+                .map(move |(limit, count)| ([("service", service.name.as_str()), ("limit", limit)], *count))
+        }),
+    )?;
+    to.seconds(
+        "handfast_connection_duration",
+        "From accept to the end, of connections that have ended",
+        services.iter().map(|service| ([("service", service.name.as_str())], &service.duration)),
+    )?;
+    to.counter(
+        "handfast_relayed",
+        Some(Unit::Bytes),
+        "Plaintext bytes carried",
+        services.iter().flat_map(|service| {
+            [("to_backend", service.bytes_to_backend), ("to_client", service.bytes_to_client)].map(
+                |(direction, bytes)| ([("service", service.name.as_str()), ("direction", direction)], bytes),
+            )
+        }),
+    )
+}
+
+fn handshakes(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
+    let services = &snapshot.services;
+    to.counter(
+        "handfast_handshakes",
+        None,
+        "Handshakes completed, full or resumed from an earlier session",
+        services.iter().flat_map(|service| {
+            [("full", service.handshakes_full), ("resumed", service.handshakes_resumed)]
+                .map(|(kind, count)| ([("service", service.name.as_str()), ("kind", kind)], count))
+        }),
+    )?;
+    let by_service = |value: fn(&ServiceSnapshot) -> u64| {
+        services.iter().map(move |service| ([("service", service.name.as_str())], value(service)))
+    };
+    to.counter(
+        "handfast_hello_retries",
+        None,
+        "Handshakes that cost a round trip more because the client's key share was of a group not wanted here",
+        by_service(|service| service.hello_retries),
+    )?;
+    to.counter(
+        "handfast_tickets_offered",
+        None,
+        "Clients' hellos that offered to resume a session",
+        by_service(|service| service.tickets_offered),
+    )?;
+    to.counter(
+        "handfast_tickets_accepted",
+        None,
+        "Sessions resumed; the rest of those offered cost a full handshake",
+        by_service(|service| service.handshakes_resumed),
+    )?;
+    let labels = |seen: &HandshakeSnapshot| {
+        let kind = if seen.resumed { "resumed" } else { "full" };
+        [("version", seen.version), ("group", seen.group), ("signature", seen.signature), ("kind", kind)]
+    };
+    to.seconds(
+        "handfast_handshake",
+        "From accept to the end of the handshake, of handshakes that were completed",
+        snapshot.handshakes.iter().map(|seen| (labels(seen), &seen.total)),
+    )?;
+    to.seconds(
+        "handfast_handshake_phase",
+        "Where a handshake's time went: hello_wait (the client's hello), crypto (our computing), client_wait (the \
+         client's last flight), queue (our thread was busy with others)",
+        snapshot.handshakes.iter().flat_map(|seen| {
+            PHASES.iter().zip(&seen.phases).map(move |(phase, times)| {
+                let [version, group, signature, kind] = labels(seen);
+                ([("phase", *phase), version, group, signature, kind], times)
+            })
+        }),
+    )
+}
+
+fn backends(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
+    let each = || {
+        snapshot.services.iter().flat_map(|service| {
+            service.backends.iter().map(move |backend| {
+                ([("service", service.name.as_str()), ("backend", backend.name.as_str())], backend)
+            })
+        })
+    };
+    to.gauge(
+        "handfast_backend_up",
+        None,
+        "1: used; 0: at least one worker thread has set it aside because it kept failing",
+        each().map(|(labels, backend)| (labels, u64::from(backend.set_aside_by == 0))),
+    )?;
+    to.gauge(
+        "handfast_backend_connections",
+        None,
+        "Connections to it that stand now",
+        each().map(|(labels, backend)| (labels, backend.connections())),
+    )?;
+    to.counter(
+        "handfast_backend_failures",
+        None,
+        "Attempts to connect to it that failed",
+        each().map(|(labels, backend)| (labels, backend.failures)),
+    )?;
+    to.seconds(
+        "handfast_backend_connect",
+        "How long connecting to it took, when it succeeded",
+        each().map(|(labels, backend)| (labels, &backend.connect)),
+    )?;
+    to.gauge(
+        "handfast_source_ports_in_use",
+        None,
+        "Source ports that connections to this backend hold now, those in TIME_WAIT not counted",
+        source_ports(snapshot).iter().map(|(name, ports)| ([("backend", *name)], *ports)),
+    )?;
+    to.gauge(
+        "handfast_source_ports",
+        None,
+        "Source ports there are towards one backend address (net.ipv4.ip_local_port_range)",
+        snapshot.process.source_port_count().map(|count| (NONE, count)),
+    )?;
+    to.gauge(
+        "handfast_machine_time_wait_sockets",
+        None,
+        "TCP sockets in TIME_WAIT on the whole machine, each of which may hold a source port",
+        snapshot.process.time_wait.map(|count| (NONE, count)),
+    )
+}
+
+/// Source ports by backend: services that share a backend share its ports.
+pub(crate) fn source_ports(snapshot: &Snapshot) -> BTreeMap<&str, u64> {
+    let mut ports = BTreeMap::new();
+    let backends = snapshot.services.iter().flat_map(|service| &service.backends);
+    for backend in backends.filter(|backend| backend.source_ports) {
+        *ports.entry(backend.name.as_str()).or_default() += BackendSnapshot::connections(backend);
+    }
+    ports
+}
+
+fn threads(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
+    let threads = &snapshot.threads;
+    let by_thread = |value: fn(&ThreadSnapshot) -> u64| {
+        threads.iter().map(move |thread| ([("thread", thread.name.as_str())], value(thread)))
+    };
+    to.counter(
+        "handfast_accept_errors",
+        None,
+        "Calls of accept that failed, by cause",
+        threads.iter().flat_map(|thread| {
+            thread
+                .accept_errors
+                .iter()
+                .map(move |(cause, count)| ([("thread", thread.name.as_str()), ("cause", cause)], *count))
+        }),
+    )?;
+    to.gauge(
+        "handfast_accept_backing_off",
+        None,
+        "1: accepting pauses because the machine is out of something (file descriptors, memory)",
+        by_thread(|thread| u64::from(thread.backing_off)),
+    )?;
+    to.counter("handfast_loop_turns", None, "Turns of the event loop", by_thread(|thread| thread.turns))?;
+    to.counter(
+        "handfast_loop_spurious_turns",
+        None,
+        "Times a connection was woken and nothing moved",
+        by_thread(|thread| thread.spurious_turns),
+    )?;
+    to.seconds(
+        "handfast_loop_lag",
+        "How long an event had to wait while the thread worked on others",
+        threads.iter().map(|thread| ([("thread", thread.name.as_str())], &thread.loop_lag)),
+    )?;
+    to.gauge("handfast_loop_tasks", None, "Tasks the loop holds now", by_thread(|thread| thread.tasks))?;
+    to.counter(
+        "handfast_panics",
+        None,
+        "Tasks that panicked, each of which cost one connection: a bug of Handfast",
+        by_thread(|thread| thread.panics),
+    )?;
+    to.counter(
+        "handfast_thread_cpu",
+        Some(Unit::Seconds),
+        "CPU time by thread name, of threads that run now",
+        snapshot.process.cpu_seconds.iter().map(|(name, seconds)| ([("thread", name.as_str())], *seconds)),
+    )
+}
+
+fn operation(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
+    to.counter(
+        "handfast_access_log_lines",
+        None,
+        "Lines of the access log, written or dropped because it was too slow, full or gone",
+        [("written", snapshot.access_log_written), ("dropped", snapshot.access_log_dropped)]
+            .map(|(outcome, lines)| ([("outcome", outcome)], lines)),
+    )?;
+    // The same name twice in a service (a folder with an old and a new file) would be the same row twice: the first to
+    // expire is what an alarm should look at.
+    let mut expiries = BTreeMap::new();
+    for certificate in &snapshot.certificates {
+        let labels = (certificate.service.as_str(), certificate.name.as_str(), certificate.kind.as_str());
+        let earliest = expiries.entry(labels).or_insert(certificate.not_after);
+        *earliest = certificate.not_after.min(*earliest);
+    }
+    let certificates = |value: &dyn Fn(SystemTime) -> f64| {
+        let row = |(service, name, kind), not_after| {
+            ([("service", service), ("certificate", name), ("kind", kind)], value(not_after))
+        };
+        expiries.iter().map(|(labels, not_after)| row(*labels, *not_after)).collect::<Vec<_>>()
+    };
+    let now = unix_seconds(snapshot.process.now);
+    to.gauge(
+        "handfast_certificate_expires_in",
+        Some(Unit::Seconds),
+        "Time until the certificate expires, negative when it has expired",
+        certificates(&|not_after| unix_seconds(not_after) - now),
+    )?;
+    to.gauge(
+        "handfast_certificate_not_after_timestamp",
+        Some(Unit::Seconds),
+        "When the certificate expires, in seconds since 1970",
+        certificates(&unix_seconds),
+    )?;
+    let reload = &snapshot.reload;
+    to.gauge(
+        "handfast_configuration_generation",
+        None,
+        "Number of the configuration that is served",
+        reload.generation.map(|generation| (NONE, generation)),
+    )?;
+    to.counter(
+        "handfast_reloads",
+        None,
+        "Reloads that took effect (succeeded) or changed nothing because of a fault (failed)",
+        [("succeeded", reload.succeeded), ("failed", reload.failed)]
+            .map(|(outcome, count)| ([("outcome", outcome)], count)),
+    )?;
+    to.gauge(
+        "handfast_last_reload_successful",
+        None,
+        "1: the last start or reload took effect; 0: an older configuration is served, the status page says why",
+        [(NONE, u64::from(reload.last_problem.is_none()))],
+    )?;
+    to.gauge(
+        "handfast_last_reload_timestamp",
+        Some(Unit::Seconds),
+        "When the last start or reload was, in seconds since 1970",
+        reload.last_at.map(|time| (NONE, unix_seconds(time))),
+    )
+}
+
+fn process(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
+    let process = &snapshot.process;
+    to.counter(
+        "process_cpu",
+        Some(Unit::Seconds),
+        "CPU time of the process, user and system",
+        process.process_cpu_seconds.map(|seconds| (NONE, seconds)),
+    )?;
+    to.gauge(
+        "process_open_fds",
+        None,
+        "Open file descriptors",
+        process.open_files.map(|files| (NONE, files as f64)),
+    )?;
+    to.gauge(
+        "process_max_fds",
+        None,
+        "File descriptors it may open",
+        process.max_files.map(|files| (NONE, files as f64)),
+    )?;
+    to.gauge(
+        "process_resident_memory",
+        Some(Unit::Bytes),
+        "Resident memory",
+        process.resident_bytes.map(|bytes| (NONE, bytes as f64)),
+    )?;
+    to.gauge(
+        "process_start_time",
+        Some(Unit::Seconds),
+        "When the process started, in seconds since 1970",
+        [(NONE, unix_seconds(process.started))],
+    )?;
+    to.family(
+        ("handfast_build", None, "The program's version"),
+        MetricType::Info,
+        [(NONE, [("version", process.version)])],
+        |mut encoder, labels| encoder.encode_info(&labels),
+    )
+}
+
+/// Seconds since 1970, negative before.
+fn unix_seconds(time: SystemTime) -> f64 {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => after.as_secs_f64(),
+        Err(before) => -before.duration().as_secs_f64(),
+    }
 }

@@ -181,6 +181,8 @@ pub struct ProcessSnapshot {
     pub version: &'static str,
     /// CPU seconds by thread name; threads of the same name together.
     pub cpu_seconds: BTreeMap<String, f64>,
+    /// CPU seconds of the whole process, ended threads included.
+    pub process_cpu_seconds: Option<f64>,
     /// Open file descriptors.
     pub open_files: Option<u64>,
     /// How many it may open.
@@ -276,6 +278,7 @@ impl Default for ProcessSnapshot {
             started: SystemTime::UNIX_EPOCH,
             version: env!("CARGO_PKG_VERSION"),
             cpu_seconds: BTreeMap::new(),
+            process_cpu_seconds: None,
             open_files: None,
             max_files: None,
             resident_bytes: None,
