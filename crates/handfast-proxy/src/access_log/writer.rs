@@ -113,26 +113,19 @@ pub struct Stopped {
 
 /// Opens the sink and starts the thread.
 pub(super) fn start(log: &model::AccessLog) -> io::Result<AccessLogHandle> {
-    let sink = match log {
-        model::AccessLog::Off => return Ok(off()),
-        model::AccessLog::Stdout => {
-            Sink { file: io::stdout().as_fd().try_clone_to_owned()?.into(), path: None }
-        }
-        model::AccessLog::File(path) => Sink { file: open(path)?, path: Some(path.clone()) },
-    };
+    match log {
+        model::AccessLog::Off => Ok(off()),
+        model::AccessLog::Stdout => start_on(io::stdout().as_fd().try_clone_to_owned()?.into(), None),
+        model::AccessLog::File(path) => start_on(open(path)?, Some(path.clone())),
+    }
+}
+
+/// Starts the thread on a sink that is open, and may be opened again by its path.
+pub(super) fn start_on(file: File, path: Option<PathBuf>) -> io::Result<AccessLogHandle> {
     let (queue, blocks) = mpsc::sync_channel(QUEUE_BLOCKS);
     let (end, ended) = mpsc::sync_channel(0);
     let (flags, totals) = (Arc::new(Flags::default()), Arc::new(Totals::default()));
-    let writer = Writer {
-        sink,
-        flags: Arc::clone(&flags),
-        totals: Arc::clone(&totals),
-        torn: false,
-        failing: false,
-        reported: 0,
-        last_problem: String::new(),
-        deleted_checked: Instant::now(),
-    };
+    let writer = Writer::new(file, path, Arc::clone(&flags), Arc::clone(&totals));
     std::thread::Builder::new().name("access-log".into()).spawn(move || {
         writer.run(&blocks);
         drop(end);
@@ -189,13 +182,6 @@ impl AccessLogHandle {
     }
 }
 
-#[derive(Debug)]
-struct Sink {
-    file: File,
-    /// `None` for standard output.
-    path: Option<PathBuf>,
-}
-
 /// Not-blocking, because a named pipe without a reader would otherwise hold up the start.
 fn open(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
@@ -208,7 +194,9 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 struct Writer {
-    sink: Sink,
+    file: File,
+    /// `None` for standard output.
+    path: Option<PathBuf>,
     flags: Arc<Flags>,
     totals: Arc<Totals>,
     /// The last thing the sink took was half a line.
@@ -222,6 +210,20 @@ struct Writer {
 }
 
 impl Writer {
+    fn new(file: File, path: Option<PathBuf>, flags: Arc<Flags>, totals: Arc<Totals>) -> Self {
+        Self {
+            file,
+            path,
+            flags,
+            totals,
+            torn: false,
+            failing: false,
+            reported: 0,
+            last_problem: String::new(),
+            deleted_checked: Instant::now(),
+        }
+    }
+
     fn run(mut self, blocks: &Receiver<Message>) {
         loop {
             let message = match blocks.try_recv() {
@@ -295,7 +297,7 @@ impl Writer {
     fn write_from(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let mut taken = 0;
         while taken < bytes.len() {
-            let error = match self.sink.file.write(&bytes[taken..]) {
+            let error = match self.file.write(&bytes[taken..]) {
                 Ok(0) => io::ErrorKind::WriteZero.into(),
                 Ok(count) => {
                     taken += count;
@@ -315,19 +317,19 @@ impl Writer {
     fn wait_until_writable(&self) {
         let quarter_second = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
         // Whatever it answers, the next write says how things are.
-        let _ = poll(&mut [PollFd::new(&self.sink.file, PollFlags::OUT)], Some(&quarter_second));
+        let _ = poll(&mut [PollFd::new(&self.file, PollFlags::OUT)], Some(&quarter_second));
     }
 
     /// Opens the file anew when it was asked for, or when the file was deleted and writing to it helps nobody.
     fn reopen_if_asked(&mut self) {
         let asked = self.flags.reopen.swap(false, Ordering::AcqRel);
-        let Some(path) = self.sink.path.clone() else { return };
+        let Some(path) = self.path.clone() else { return };
         if !asked && !self.was_deleted() {
             return;
         }
         match open(&path) {
             Ok(file) => {
-                self.sink.file = file;
+                self.file = file;
                 self.torn = false;
             }
             Err(error) => {
@@ -341,7 +343,7 @@ impl Writer {
             return false;
         }
         self.deleted_checked = Instant::now();
-        self.sink.file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
+        self.file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
     }
 }
 
@@ -354,4 +356,45 @@ struct Failure {
 
 fn count_lines(bytes: &[u8]) -> u64 {
     bytes.iter().filter(|byte| **byte == b'\n').count() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::fd::OwnedFd;
+
+    use super::*;
+
+    fn block(lines: u64) -> Block {
+        Block { bytes: "{\"line\":0}\n".repeat(lines as usize).into_bytes(), lines }
+    }
+
+    #[test]
+    fn half_a_line_is_ended_before_the_next() {
+        let (mut reader, writer) = io::pipe().expect("a pipe");
+        rustix::io::ioctl_fionbio(&writer, true).expect("a pipe can be made non-blocking");
+        rustix::io::ioctl_fionbio(&reader, true).expect("a pipe can be made non-blocking");
+        let (flags, totals) = (Arc::new(Flags::default()), Arc::new(Totals::default()));
+        let mut log =
+            Writer::new(OwnedFd::from(writer).into(), None, Arc::clone(&flags), Arc::clone(&totals));
+
+        // More than the pipe takes, and nobody waits: what was taken ends in the middle of a line.
+        flags.abandoned.store(true, Ordering::Release);
+        log.block(&block(20_000));
+        assert!(log.torn && log.failing);
+        let (written, failed) = (totals.written(), totals.dropped());
+        assert!(written > 0 && failed > 0 && written + failed == 20_000, "{written} + {failed}");
+
+        let mut text = Vec::new();
+        let _ = reader.read_to_end(&mut text);
+        log.block(&block(2));
+        assert!(!log.torn && !log.failing);
+        let _ = reader.read_to_end(&mut text);
+        let text = String::from_utf8(text).expect("text");
+        let whole = text.lines().filter(|line| *line == "{\"line\":0}").count() as u64;
+        assert_eq!(whole, totals.written());
+        let torn: Vec<_> = text.lines().filter(|line| !line.ends_with('}')).collect();
+        assert_eq!(torn.len(), 1, "{torn:?}");
+        assert!(text.contains(&format!("\"dropped_lines\":{failed},")), "the loss is said");
+    }
 }
