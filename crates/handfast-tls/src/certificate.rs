@@ -1,15 +1,26 @@
 //! One certificate that can be served: chain, key, names and dates.
 //!
-//! In: PEM bytes. Out: a [`Certificate`] whose key is known to fit.
+//! In: what one or two PEM files hold. Out: a [`Certificate`] whose key is known to fit and whose chain is in order, or
+//! findings that say why not. Next: `load.rs` finds files, `store.rs` chooses among certificates.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::sign::CertifiedKey;
 use rustls_pki_types::CertificateDer;
 
+use crate::finding::{Finding, Reason};
+use crate::key::Key;
+use crate::parsed::{Kind, Parsed, date};
+use crate::sections::Contents;
+
+/// Fewest bits of an RSA key: what aws-lc signs with and what clients accept (CA/Browser Forum baseline §6.1.5).
+const RSA_BITS: usize = 2048;
+
 /// A chain with its key, ready to be served, and what is known of it.
+///
+/// **Cost**: the chain's DER, the key, and about 300 bytes; the parsed forms are gone.
 #[derive(Debug)]
 pub struct Certificate {
     certified: Arc<CertifiedKey>,
@@ -23,6 +34,22 @@ pub struct Certificate {
 }
 
 impl Certificate {
+    /// Makes a certificate of one PEM text that holds a chain and its key, in any order. `file` is only the name used
+    /// in findings and by [`Self::files`]; `now` is in Unix seconds.
+    ///
+    /// `None` when a finding is an error.
+    pub fn from_pem(pem: &[u8], file: &Path, now: i64) -> (Option<Self>, Vec<Finding>) {
+        let mut contents = Contents::of(pem, file);
+        let mut findings = std::mem::take(&mut contents.findings);
+        let keys = std::mem::take(&mut contents.keys);
+        let chain = contents.certificates;
+        if findings.iter().any(|finding| finding.severity == crate::Severity::Error) {
+            return (None, findings);
+        }
+        let certificate = with_one_of(chain, keys, file, None, now, &mut findings);
+        (certificate, findings)
+    }
+
     /// The chain and key as rustls takes them.
     pub fn certified(&self) -> &Arc<CertifiedKey> {
         &self.certified
@@ -68,8 +95,198 @@ impl Certificate {
         &self.subject
     }
 
-    /// The files it was read from: the chain's, then the key's if that is another; empty for a throwaway.
+    /// The files it was read from: the chain's, then the key's if that is another.
     pub fn files(&self) -> &[PathBuf] {
         &self.files
     }
+
+    /// The file to name when something is said about it.
+    pub(crate) fn file(&self) -> &Path {
+        self.files.first().map_or(Path::new("a certificate made at start"), PathBuf::as_path)
+    }
+}
+
+/// Joins `chain` with that one of `keys` that fits a certificate in it.
+pub(crate) fn with_one_of(
+    chain: Vec<Parsed>,
+    keys: Vec<Key>,
+    chain_file: &Path,
+    key_file: Option<&Path>,
+    now: i64,
+    findings: &mut Vec<Finding>,
+) -> Option<Certificate> {
+    let Some(first) = chain.first() else {
+        let finding = Finding::error(Reason::NoCertificate, chain_file, "holds no certificate");
+        findings.push(finding.hint("the file must hold the server's certificate, then its intermediates, in PEM"));
+        return None;
+    };
+    if refuse_unusable(first, chain_file, findings) {
+        return None;
+    }
+    let fits = |key: &&Key| chain.iter().any(|parsed| parsed.public_key == key.public_key);
+    let Some(key) = keys.iter().find(fits) else {
+        findings.push(no_key_fits(first, &keys, chain_file, key_file));
+        return None;
+    };
+    let key = key.clone();
+    Some(assemble(chain, key, chain_file, key_file, now, findings))
+}
+
+fn no_key_fits(first: &Parsed, keys: &[Key], chain_file: &Path, key_file: Option<&Path>) -> Finding {
+    let subject = &first.subject;
+    match (keys, key_file) {
+        ([], None) => Finding::error(
+            Reason::NoKey,
+            chain_file,
+            format!("holds the certificate of {subject:?} and no key, and no file for the key is given"),
+        )
+        .hint("key = \"…\""),
+        ([], Some(key_file)) => Finding::error(Reason::NoKey, key_file, "holds no private key")
+            .hint("a section \"PRIVATE KEY\", \"EC PRIVATE KEY\" or \"RSA PRIVATE KEY\" is expected"),
+        (_, key_file) => {
+            let file = key_file.unwrap_or(chain_file);
+            let kind = first.kind.name();
+            let where_from = chain_file.display();
+            let message =
+                format!("key does not fit the certificate of {subject:?} ({kind}) in {where_from}: their public keys differ");
+            Finding::error(Reason::KeyDoesNotFit, file, message)
+                .hint("each renewal makes a new pair: check that both files are of the same one")
+        }
+    }
+}
+
+/// Says why a certificate's key cannot be used at all, and returns whether that is so.
+pub(crate) fn refuse_unusable(leaf: &Parsed, file: &Path, findings: &mut Vec<Finding>) -> bool {
+    let finding = match leaf.kind {
+        Kind::Rsa(bits) if bits < RSA_BITS => {
+            let message =
+                format!("the certificate's RSA key has {bits} bits, expected at least {RSA_BITS}: clients refuse it");
+            Finding::error(Reason::WeakKey, file, message)
+        }
+        Kind::Unusable(what) => {
+            Finding::error(Reason::BadKey, file, format!("the certificate's key is {what}, which cannot be used"))
+        }
+        _ => return false,
+    };
+    findings.push(finding.hint("reissue it with an ECDSA P-256 or an RSA-2048 key"));
+    true
+}
+
+/// Makes the certificate, when `key` is known to fit one of `chain`.
+pub(crate) fn assemble(
+    chain: Vec<Parsed>,
+    key: Key,
+    chain_file: &Path,
+    key_file: Option<&Path>,
+    now: i64,
+    findings: &mut Vec<Finding>,
+) -> Certificate {
+    let chain = in_order(chain, &key, chain_file, findings);
+    let leaf = &chain[0];
+    let intermediates = &chain[1..];
+    say_dates(leaf, "the certificate", chain_file, now, findings);
+    for intermediate in intermediates {
+        let what = format!("the intermediate certificate of {:?}", intermediate.subject);
+        say_dates(intermediate, &what, chain_file, now, findings);
+    }
+    say_names(leaf, chain_file, findings);
+    if let Some(root) = intermediates.iter().find(|parsed| parsed.is_self_issued()) {
+        let message = format!(
+            "the root {:?} is sent in each full handshake ({} bytes); a client that trusts it has it already",
+            root.subject,
+            root.der.len()
+        );
+        findings.push(Finding::note(Reason::ChainNeedless, chain_file, message));
+    }
+    let certified =
+        CertifiedKey::new(chain.iter().map(|parsed| parsed.der.clone()).collect(), key.signing.clone());
+    Certificate {
+        kind: leaf.kind.name(),
+        dns_names: leaf.dns_names.clone().into(),
+        ip_names: leaf.ip_names.clone().into(),
+        not_before: leaf.not_before,
+        not_after: leaf.not_after,
+        subject: leaf.subject.clone(),
+        files: std::iter::once(chain_file)
+            .chain(key_file.filter(|file| *file != chain_file))
+            .map(Path::to_path_buf)
+            .collect(),
+        certified: Arc::new(certified),
+    }
+}
+
+/// Puts the certificate that `key` belongs to first, and drops those that lead from it nowhere.
+///
+/// A certificate belongs when it is the issuer of one that belongs, so cross-signed alternatives stay, in the file's
+/// order. TLS 1.2 wants each certificate to certify the one before it (RFC 5246 §7.4.2); TLS 1.3 lets the order be and
+/// still wants the server's own first (RFC 9846 §4.5.2).
+fn in_order(chain: Vec<Parsed>, key: &Key, file: &Path, findings: &mut Vec<Finding>) -> Vec<Parsed> {
+    let mut left = chain;
+    let leaf = left.iter().position(|parsed| parsed.public_key == key.public_key).unwrap_or(0);
+    if leaf != 0 {
+        let message = format!(
+            "the server's certificate, {:?}, is number {} in the file instead of the first; it is sent first",
+            left[leaf].subject,
+            leaf + 1
+        );
+        findings.push(Finding::warning(Reason::ChainOrder, file, message));
+        // Most such files are in the reverse order as a whole.
+        left.reverse();
+    }
+    let leaf = left.iter().position(|parsed| parsed.public_key == key.public_key).unwrap_or(0);
+    let mut ordered = vec![left.remove(leaf)];
+    let mut next = 0;
+    while next < ordered.len() {
+        let issuer = ordered[next].issuer_der.clone();
+        let is_root = ordered[next].is_self_issued();
+        let (belong, others): (Vec<_>, Vec<_>) =
+            left.into_iter().partition(|parsed| !is_root && parsed.subject_der == issuer);
+        ordered.extend(belong);
+        left = others;
+        next += 1;
+    }
+    for parsed in left {
+        let message = format!(
+            "the certificate of {:?} is not sent: no certificate before it was issued by it",
+            parsed.subject
+        );
+        findings.push(Finding::warning(Reason::NotInChain, file, message));
+    }
+    ordered
+}
+
+/// A warning and not an error, for one certificate that ran out must take neither the others down at a start nor a
+/// good change at a reload; clients say the rest.
+fn say_dates(parsed: &Parsed, what: &str, file: &Path, now: i64, findings: &mut Vec<Finding>) {
+    if now > parsed.not_after {
+        let days = (now - parsed.not_after) / 86_400;
+        let message =
+            format!("{what} expired {days} days ago, on {}: clients refuse it", date(parsed.not_after));
+        findings.push(Finding::warning(Reason::Expired, file, message).hint("renew it"));
+    } else if now < parsed.not_before {
+        let message = format!("{what} is valid only from {}: clients refuse it", date(parsed.not_before));
+        let finding = Finding::warning(Reason::NotYetValid, file, message);
+        findings.push(finding.hint(format!("it is {} here; check the clock", date(now))));
+    }
+}
+
+fn say_names(leaf: &Parsed, file: &Path, findings: &mut Vec<Finding>) {
+    for name in &leaf.unusable_names {
+        let message = format!(
+            "the name {name:?} matches no host: a wildcard must be the whole first label, and the rest a DNS name"
+        );
+        findings.push(Finding::warning(Reason::UnusableName, file, message));
+    }
+    if !leaf.dns_names.is_empty() || !leaf.ip_names.is_empty() {
+        return;
+    }
+    let finding = match &leaf.common_name {
+        Some(name) => Finding::warning(
+            Reason::NoNames,
+            file,
+            format!("the name {name:?} is only in the subject's common name, which clients no longer look at"),
+        ),
+        None => Finding::warning(Reason::NoNames, file, "the certificate names no host and no address"),
+    };
+    findings.push(finding.hint("reissue it with subject alternative names; until then it can only be the default"));
 }

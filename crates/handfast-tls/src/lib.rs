@@ -24,9 +24,16 @@ pub mod store;
 pub mod ticket;
 pub mod client_certificates;
 pub mod throwaway;
+pub mod buffer;
+pub mod session;
+pub mod server;
+mod error_words;
 mod error;
+mod key;
+mod parsed;
 mod pem;
 mod read;
+mod sections;
 
 pub use error::Error;
 pub use finding::{Finding, Reason, Severity};

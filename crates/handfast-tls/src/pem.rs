@@ -1,1 +1,179 @@
-//! PEM sections.
+//! PEM text cut into its sections, with the line of each.
+//!
+//! In: a file's bytes. Out: the sections in their order, or the first line that is wrong. Decoding is left to
+//! `rustls-pki-types`, whose base64 for keys takes the same time for every key; what it lacks, and what an operator
+//! needs, is here: sections it does not know, pass phrases, and lines to point at.
+//!
+//! **Source**: RFC 7468 §2 (text around sections is allowed), RFC 1421 §4.6 for `Proc-Type`.
+
+use std::fmt;
+
+use rustls_pki_types::pem::{PemObject, SectionKind};
+use zeroize::Zeroizing;
+
+/// One section.
+pub(crate) struct Section<'a> {
+    /// What stands after `BEGIN`.
+    pub(crate) label: &'a str,
+    /// Line of `BEGIN`, from 1.
+    pub(crate) line: usize,
+    /// Everything from `BEGIN` to `END`.
+    text: &'a [u8],
+    /// Whether a header inside says that the content is encrypted.
+    pub(crate) encrypted: bool,
+}
+
+/// What is wrong with the text.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// A section that begins at `line` and does not end.
+    NoEnd { label: String, line: usize },
+    /// `END` without `BEGIN`, or of another label.
+    WrongEnd { line: usize },
+    /// A `BEGIN` line that does not end in five dashes.
+    BadBegin { line: usize },
+    /// `BEGIN` in the middle of a line: two files joined without a line break.
+    RunTogether { line: usize },
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoEnd { label, line } => write!(f, "line {line}: {label} begins and does not end"),
+            Self::WrongEnd { line } => write!(f, "line {line}: an END line without the BEGIN line it belongs to"),
+            Self::BadBegin { line } => write!(f, "line {line}: a BEGIN line that does not end in five dashes"),
+            Self::RunTogether { line } => {
+                write!(f, "line {line}: a BEGIN line that does not begin on a line of its own")
+            }
+        }
+    }
+}
+
+const BEGIN: &[u8] = b"-----BEGIN ";
+const END: &[u8] = b"-----END ";
+
+/// Cuts `bytes` into sections.
+///
+/// **Cost**: one pass; one entry for each section.
+pub(crate) fn sections(bytes: &[u8]) -> Result<Vec<Section<'_>>, Broken> {
+    let mut sections: Vec<Section<'_>> = Vec::new();
+    let mut open: Option<(usize, Section<'_>)> = None;
+    let mut start = 0;
+    for (index, raw) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        let line = index + 1;
+        let text = raw.trim_ascii_end();
+        // A byte order mark, left by some editors.
+        let text = if start == 0 { text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text) } else { text };
+        let begin = start + (raw.trim_ascii_end().len() - text.len());
+        start += raw.len();
+        if let Some(label) = text.strip_prefix(BEGIN) {
+            if let Some((_, section)) = open {
+                return Err(Broken::NoEnd { label: section.label.to_owned(), line: section.line });
+            }
+            let label = label.strip_suffix(b"-----").ok_or(Broken::BadBegin { line })?;
+            let label = std::str::from_utf8(label).map_err(|_| Broken::BadBegin { line })?;
+            open = Some((begin, Section { label, line, text: &[], encrypted: false }));
+        } else if let Some(label) = text.strip_prefix(END) {
+            let (begin, mut section) = open.take().ok_or(Broken::WrongEnd { line })?;
+            match label.strip_prefix(section.label.as_bytes()) {
+                Some(b"-----") => {}
+                Some(rest) if contains(rest, BEGIN) => return Err(Broken::RunTogether { line }),
+                _ => return Err(Broken::WrongEnd { line }),
+            }
+            section.text = &bytes[begin..start];
+            sections.push(section);
+        } else if contains(text, BEGIN) {
+            return Err(Broken::RunTogether { line });
+        } else if let Some((_, section)) = &mut open {
+            section.encrypted |= text.starts_with(b"Proc-Type:") && contains(text, b"ENCRYPTED");
+        }
+    }
+    match open {
+        Some((_, section)) => Err(Broken::NoEnd { label: section.label.to_owned(), line: section.line }),
+        None => Ok(sections),
+    }
+}
+
+fn contains(text: &[u8], what: &[u8]) -> bool {
+    text.len() >= what.len() && text.windows(what.len()).any(|window| window == what)
+}
+
+impl Section<'_> {
+    /// The content in DER; `None` when it is not base64, or of a label that is neither certificate nor key.
+    pub(crate) fn der(&self) -> Option<(SectionKind, Zeroizing<Vec<u8>>)> {
+        let (kind, der) = <(SectionKind, Vec<u8>)>::from_pem_slice(self.text).ok()?;
+        Some((kind, Zeroizing::new(der)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = "-----BEGIN CERTIFICATE-----\nAAEC\n-----END CERTIFICATE-----\n";
+
+    #[test]
+    fn sections_are_found_among_other_text_with_their_lines() {
+        let text = format!("Bag Attributes\n  friendlyName: x\n{ONE}\n-----BEGIN EC PARAMETERS-----\nBg==\n-----END EC PARAMETERS-----\n{ONE}");
+        let found = sections(text.as_bytes()).unwrap();
+        let seen: Vec<_> = found.iter().map(|section| (section.label, section.line)).collect();
+        assert_eq!(seen, [("CERTIFICATE", 3), ("EC PARAMETERS", 7), ("CERTIFICATE", 10)]);
+        assert_eq!(*found[2].der().unwrap().1, [0, 1, 2]);
+    }
+
+    #[test]
+    fn line_ends_of_other_systems_and_a_byte_order_mark_do_no_harm() {
+        let text = format!("\u{feff}{}", ONE.replace('\n', "\r\n"));
+        let found = sections(text.as_bytes()).unwrap();
+        assert_eq!(*found[0].der().unwrap().1, [0, 1, 2]);
+        // No line end after the last line.
+        assert_eq!(sections(ONE.trim_end().as_bytes()).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn every_cut_of_a_section_is_noticed() {
+        let whole = ONE.trim_end();
+        for end in BEGIN.len()..whole.len() {
+            assert!(sections(&whole.as_bytes()[..end]).is_err(), "cut at {end} went unnoticed");
+        }
+        let expected = Broken::NoEnd { label: "CERTIFICATE".to_owned(), line: 1 };
+        assert_eq!(sections(&whole.as_bytes()[..40]).err(), Some(expected));
+    }
+
+    #[test]
+    fn what_joins_wrongly_is_named_by_its_line() {
+        let joined = format!("{}{ONE}", ONE.trim_end());
+        assert_eq!(sections(joined.as_bytes()).err(), Some(Broken::RunTogether { line: 3 }));
+        let wrong = "-----BEGIN CERTIFICATE-----\nAAEC\n-----END PRIVATE KEY-----\n";
+        assert_eq!(sections(wrong.as_bytes()).err(), Some(Broken::WrongEnd { line: 3 }));
+        assert_eq!(sections(b"\n-----END CERTIFICATE-----\n").err(), Some(Broken::WrongEnd { line: 2 }));
+        assert_eq!(sections(b"-----BEGIN CERTIFICATE\n").err(), Some(Broken::BadBegin { line: 1 }));
+        let inside = ONE.replace("-----END CERTIFICATE-----\n", ONE);
+        let expected = Broken::NoEnd { label: "CERTIFICATE".to_owned(), line: 1 };
+        assert_eq!(sections(inside.as_bytes()).err(), Some(expected));
+    }
+
+    #[test]
+    fn a_pass_phrase_is_noticed() {
+        let text = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,00\n\nAAEC\n-----END RSA PRIVATE KEY-----\n";
+        assert!(sections(text.as_bytes()).unwrap()[0].encrypted);
+        assert!(!sections(ONE.as_bytes()).unwrap()[0].encrypted);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_panics(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300)) {
+            let _ = sections(&bytes).map(|found| found.iter().map(Section::der).count());
+        }
+
+        #[test]
+        fn no_mixture_of_lines_panics(lines in proptest::collection::vec(
+            proptest::sample::select(vec![
+                "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----", "-----BEGIN ", "-----END ", "AAEC", "====",
+                "-----BEGIN X-----", "-----END X-----", "", "\r", "Proc-Type: 4,ENCRYPTED",
+            ]), 0..12)) {
+            let text = lines.join("\n");
+            let _ = sections(text.as_bytes()).map(|found| found.iter().map(Section::der).count());
+        }
+    }
+}

@@ -1,15 +1,261 @@
-//! Reads a small file whole.
+//! Reads a small file whole, or says why not; and remembers how to see that it has changed.
+//!
+//! In: a path. Out: its bytes, complete as of one moment, and a [`FileStamp`]. Nothing here waits for anybody: a FIFO
+//! or device in place of a file is refused before it is opened, a file that changes under the reader is read again.
 
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-/// What distinguishes one state of a file from another, without reading it; the default is "not there".
+use zeroize::Zeroizing;
+
+/// Bytes that one file may have. The largest chain seen in the wild is below 30 KiB, a bundle of all public CAs is
+/// 220 KiB; a gibibyte here is a mistake, and must not become memory.
+pub(crate) const SIZE_LIMIT: u64 = 1 << 20;
+
+/// How often a read that a change or a stale handle spoilt is tried anew.
+const ATTEMPTS: usize = 5;
+
+/// What distinguishes one state of a file or folder from another without reading it; the default is "not there".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FileStamp(Option<()>);
+pub struct FileStamp(Option<Stat>);
+
+/// The change time is in here because it cannot be set: a file replaced by one of the same size and date
+/// (`cp -p`, configuration management) still differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stat {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
 
 impl FileStamp {
-    /// The stamp of what is at `path` now.
+    /// The stamp of what is at `path` now, links followed; the default one when nothing can be seen there.
     pub fn of(path: &Path) -> Self {
-        let _ = path;
-        Self(None)
+        retry_stale(|| fs::metadata(path)).map_or(Self(None), |metadata| Self::from(&metadata))
+    }
+}
+
+impl From<&Metadata> for FileStamp {
+    fn from(metadata: &Metadata) -> Self {
+        Self(Some(Stat {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }))
+    }
+}
+
+/// A file's content, as of one moment.
+pub(crate) struct Content {
+    /// Erased from memory when dropped: it may hold a key.
+    pub(crate) bytes: Zeroizing<Vec<u8>>,
+    pub(crate) stamp: FileStamp,
+    /// Mode bits, without the file type.
+    pub(crate) mode: u32,
+}
+
+/// Why a file was not read.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Missing,
+    Refused(io::Error),
+    NotAFile(&'static str),
+    TooLarge(u64),
+    Changing,
+}
+
+/// Reads the file at `path`, of at most [`SIZE_LIMIT`] bytes.
+pub(crate) fn whole(path: &Path) -> Result<Content, Failure> {
+    for _ in 0..ATTEMPTS {
+        match retry_stale(|| attempt(path)) {
+            Ok(Ok(content)) => return Ok(content),
+            Ok(Err(Failure::Changing)) => {}
+            Ok(Err(failure)) => return Err(failure),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Failure::Missing),
+            Err(error) => return Err(Failure::Refused(error)),
+        }
+    }
+    Err(Failure::Changing)
+}
+
+fn attempt(path: &Path) -> io::Result<Result<Content, Failure>> {
+    // Looked at before it is opened: opening alone can have effects on a device.
+    if let Some(kind) = not_a_file(&fs::metadata(path)?) {
+        return Ok(Err(Failure::NotAFile(kind)));
+    }
+    // O_NONBLOCK for the case that a FIFO has taken the file's place since.
+    let mut file =
+        OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    let before = file.metadata()?;
+    if let Some(kind) = not_a_file(&before) {
+        return Ok(Err(Failure::NotAFile(kind)));
+    }
+    if before.size() > SIZE_LIMIT {
+        return Ok(Err(Failure::TooLarge(before.size())));
+    }
+    let bytes = read_limited(&mut file, before.size())?;
+    let after = file.metadata()?;
+    let stamp = FileStamp::from(&before);
+    if FileStamp::from(&after) != stamp || after.size() != bytes.len() as u64 {
+        return Ok(Err(Failure::Changing));
+    }
+    Ok(Ok(Content { bytes, stamp, mode: after.mode() & 0o7777 }))
+}
+
+/// Reads into a buffer that never has to grow, because growing would leave copies of a key behind.
+fn read_limited(file: &mut File, size: u64) -> io::Result<Zeroizing<Vec<u8>>> {
+    let capacity = usize::try_from(size.min(SIZE_LIMIT)).unwrap_or(0) + 1;
+    let mut bytes = Zeroizing::new(vec![0; capacity]);
+    let mut filled = 0;
+    while filled < capacity {
+        match file.read(&mut bytes[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
+}
+
+/// What it is, when it is not a regular file.
+fn not_a_file(metadata: &Metadata) -> Option<&'static str> {
+    let kind = metadata.file_type();
+    if kind.is_file() {
+        return None;
+    }
+    Some(if kind.is_dir() {
+        "a folder"
+    } else if kind.is_fifo() {
+        "a FIFO"
+    } else if kind.is_socket() {
+        "a socket"
+    } else if kind.is_block_device() || kind.is_char_device() {
+        "a device"
+    } else {
+        "not a regular file"
+    })
+}
+
+/// Tries again when a network file system lost the file under us: ESTALE means that the name must be looked up anew,
+/// which the next attempt does.
+pub(crate) fn retry_stale<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    for _ in 1..ATTEMPTS {
+        match attempt() {
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ESTALE | libc::EINTR)) => {}
+            result => return result,
+        }
+    }
+    attempt()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::process::Command;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn bytes_mode_and_stamp_are_those_of_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        fs::write(&path, b"hello").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let content = whole(&path).unwrap();
+        assert_eq!(*content.bytes, b"hello");
+        assert_eq!(content.mode, 0o640);
+        assert_eq!(content.stamp, FileStamp::of(&path));
+        let link = folder.path().join("b");
+        symlink(&path, &link).unwrap();
+        assert_eq!(whole(&link).unwrap().stamp, content.stamp);
+    }
+
+    #[test]
+    fn a_replaced_file_has_another_stamp_even_with_size_and_date_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        fs::write(&path, b"hello").unwrap();
+        let before = FileStamp::of(&path);
+        let date = fs::metadata(&path).unwrap().modified().unwrap();
+        let other = folder.path().join("b");
+        fs::write(&other, b"jello").unwrap();
+        File::options().write(true).open(&other).unwrap().set_modified(date).unwrap();
+        fs::rename(&other, &path).unwrap();
+        assert_ne!(FileStamp::of(&path), before);
+        fs::remove_file(&path).unwrap();
+        assert_eq!(FileStamp::of(&path), FileStamp::default());
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("fifo");
+        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        assert!(matches!(whole(&fifo), Err(Failure::NotAFile("a FIFO"))));
+        assert!(matches!(whole(Path::new("/dev/zero")), Err(Failure::NotAFile("a device"))));
+        assert!(matches!(whole(folder.path()), Err(Failure::NotAFile("a folder"))));
+        assert!(matches!(whole(&folder.path().join("none")), Err(Failure::Missing)));
+    }
+
+    #[test]
+    fn the_size_limit_is_a_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        fs::write(&path, vec![b'x'; SIZE_LIMIT as usize]).unwrap();
+        assert_eq!(whole(&path).unwrap().bytes.len() as u64, SIZE_LIMIT);
+        fs::write(&path, vec![b'x'; SIZE_LIMIT as usize + 1]).unwrap();
+        assert!(matches!(whole(&path), Err(Failure::TooLarge(size)) if size == SIZE_LIMIT + 1));
+    }
+
+    #[test]
+    fn a_stale_handle_is_tried_again_and_not_for_ever() {
+        let stale = || io::Error::from_raw_os_error(libc::ESTALE);
+        let mut left = 3;
+        let result = retry_stale(|| {
+            left -= 1;
+            if left == 0 { Ok("read") } else { Err(stale()) }
+        });
+        assert_eq!(result.unwrap(), "read");
+        let mut tries = 0;
+        let result: io::Result<()> = retry_stale(|| {
+            tries += 1;
+            Err(stale())
+        });
+        assert_eq!(result.unwrap_err().raw_os_error(), Some(libc::ESTALE));
+        assert_eq!(tries, ATTEMPTS);
+    }
+
+    /// A writer that rewrites the file all the time: whatever is returned as content must be one of the whole states.
+    #[test]
+    fn a_file_that_changes_is_never_returned_torn() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        fs::write(&path, vec![b'a'; 100_000]).unwrap();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut letters = (b'a'..=b'z').cycle();
+                while !stop.load(Ordering::Relaxed) {
+                    let next = folder.path().join("next");
+                    fs::write(&next, vec![letters.next().unwrap(); 100_000]).unwrap();
+                    fs::rename(&next, &path).unwrap();
+                }
+            });
+            for _ in 0..200 {
+                let content = whole(&path).unwrap();
+                assert_eq!(content.bytes.len(), 100_000);
+                assert!(content.bytes.iter().all(|byte| *byte == content.bytes[0]));
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
     }
 }

@@ -1,0 +1,258 @@
+//! One folder of certificates: everything in it is looked at, paired by public key, and what is left over is named.
+//!
+//! In: a path. Out: certificates and findings, added to what is loaded already.
+
+use super::*;
+use crate::key::Key;
+use crate::parsed::Parsed;
+
+/// Loads every certificate in the folder at `path`.
+pub(super) fn load(path: &Path, now: i64, loaded: &mut Loaded) {
+    // Before the listing: a file added after it then makes the stamp differ.
+    loaded.files_read.push((path.to_path_buf(), FileStamp::of(path)));
+    let before = loaded.certificates.len();
+    let Some(files) = list(path, loaded) else { return };
+    let mut holdings = Vec::new();
+    for looked in look_at_all(&files) {
+        loaded.files_read.push((looked.path.clone(), looked.stamp));
+        loaded.findings.extend(looked.permissions());
+        holdings.extend(Holding::of(looked, loaded));
+    }
+    pair(holdings, now, loaded);
+    let said_why = loaded
+        .findings
+        .iter()
+        .any(|finding| finding.severity == Severity::Error && finding.file.starts_with(path));
+    let is_empty = loaded.certificates.len() == before;
+    let had_duplicate = loaded
+        .findings
+        .iter()
+        .any(|finding| finding.reason == Reason::Duplicate && finding.file.starts_with(path));
+    if is_empty && !said_why && !had_duplicate {
+        let finding = Finding::error(Reason::NoCertificate, path, "holds no certificate with its key");
+        loaded.findings.push(finding.hint("put the chain and the key there, in PEM, in one file or two"));
+    }
+}
+
+/// The files to look at, by name.
+fn list(path: &Path, loaded: &mut Loaded) -> Option<Vec<PathBuf>> {
+    let entries = read::retry_stale(|| fs::read_dir(path)?.collect::<Result<Vec<_>, _>>());
+    let entries = match entries {
+        Ok(entries) => entries,
+        Err(error) => {
+            let finding = match error.kind() {
+                std::io::ErrorKind::NotFound => Finding::error(Reason::Missing, path, "is not there"),
+                std::io::ErrorKind::NotADirectory => {
+                    Finding::error(Reason::NotAFile, path, "is a file, expected a folder")
+                }
+                _ => Finding::error(Reason::Unreadable, path, format!("cannot be listed: {error}")),
+            };
+            loaded.findings.push(finding);
+            return None;
+        }
+    };
+    let mut files = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let file = entry.path();
+        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            loaded.findings.push(Finding::note(Reason::Hidden, file, "is hidden, and not looked at"));
+        } else if fs::metadata(&file).is_ok_and(|metadata| metadata.is_dir()) {
+            let message = "is a folder inside the folder, and not looked at";
+            loaded.findings.push(Finding::note(Reason::SubFolder, file, message));
+        } else {
+            files.push(file);
+        }
+    }
+    files.sort();
+    Some(files)
+}
+
+/// What a file of the folder holds, when it holds anything.
+struct Holding {
+    path: PathBuf,
+    certificates: Vec<Parsed>,
+    keys: Vec<Key>,
+    is_used: bool,
+}
+
+impl Holding {
+    fn of(looked: Looked, loaded: &mut Loaded) -> Option<Self> {
+        let path = looked.path;
+        let contents = match looked.contents {
+            Ok(contents) => contents,
+            Err(failure) => {
+                let mut finding = failed(&path, &failure);
+                // Lying in a folder of certificates is not yet a claim to be one.
+                if matches!(failure, Failure::NotAFile(_) | Failure::TooLarge(_)) {
+                    finding.severity = Severity::Warning;
+                }
+                loaded.findings.push(finding);
+                return None;
+            }
+        };
+        if let Some(not_pem) = contents.not_pem {
+            let (words, hint) = not_pem.words(&path);
+            let severity =
+                if not_pem == NotPem::Other { Severity::Note } else { Severity::Warning };
+            let mut finding = Finding::new(severity, Reason::NotPem, &path, format!("not used: it {words}"));
+            finding.hint = hint;
+            loaded.findings.push(finding);
+            return None;
+        }
+        let is_broken = contents.findings.iter().any(|finding| finding.severity == Severity::Error);
+        loaded.findings.extend(contents.findings);
+        if is_broken || (contents.certificates.is_empty() && contents.keys.is_empty()) {
+            return None;
+        }
+        let Contents { certificates, keys, .. } = contents;
+        Some(Self { path, certificates, keys, is_used: false })
+    }
+
+    /// Place of the first certificate that has a key, and whose.
+    fn find_key(&self, keys: &HashMap<Box<[u8]>, (usize, Key)>) -> Option<(usize, usize, Key)> {
+        self.certificates.iter().enumerate().find_map(|(place, parsed)| {
+            let (owner, key) = keys.get(&parsed.public_key)?;
+            Some((place, *owner, key.clone()))
+        })
+    }
+}
+
+fn pair(mut holdings: Vec<Holding>, now: i64, loaded: &mut Loaded) {
+    let mut keys: HashMap<Box<[u8]>, (usize, Key)> = HashMap::new();
+    for (owner, holding) in holdings.iter().enumerate() {
+        for key in &holding.keys {
+            keys.entry(key.public_key.clone()).or_insert_with(|| (owner, key.clone()));
+        }
+    }
+    let pairs: Vec<_> = holdings.iter().map(|holding| holding.find_key(&keys)).collect();
+    let winners = longest_chains(&holdings, &pairs);
+
+    let mut incomplete = Vec::new();
+    for (index, pair) in pairs.into_iter().enumerate() {
+        let Some((place, owner, key)) = pair else { continue };
+        holdings[owner].is_used = true;
+        holdings[index].is_used = true;
+        let path = holdings[index].path.clone();
+        if winners[index] != index {
+            let winner = holdings[winners[index]].path.display();
+            let message = format!(
+                "the same certificate as in {winner}, where the chain is as long or longer; that one is used"
+            );
+            loaded.findings.push(Finding::note(Reason::Duplicate, path, message));
+            continue;
+        }
+        let chain = std::mem::take(&mut holdings[index].certificates);
+        if certificate::refuse_unusable(&chain[place], &path, &mut loaded.findings) {
+            continue;
+        }
+        if let [only] = chain.as_slice()
+            && !only.is_self_issued()
+        {
+            incomplete.push((path.clone(), only.issuer_der.clone()));
+        }
+        let key_file = (owner != index).then(|| holdings[owner].path.clone());
+        let made = certificate::assemble(chain, key, &path, key_file.as_deref(), now, &mut loaded.findings);
+        loaded.add(made);
+    }
+    let left: Vec<Holding> = holdings.into_iter().filter(|holding| !holding.is_used).collect();
+    say_incomplete(&incomplete, &left, loaded);
+    say_left(&left, loaded);
+}
+
+/// For each file, the one with the longest chain of the same server certificate; the first by name if several are as
+/// long. certbot's `cert.pem` and `fullchain.pem` are the case.
+fn longest_chains(holdings: &[Holding], pairs: &[Option<(usize, usize, Key)>]) -> Vec<usize> {
+    let leaf = |index: usize| {
+        let (place, _, _) = pairs[index].as_ref()?;
+        Some(holdings[index].certificates[*place].der.as_ref())
+    };
+    let mut best: HashMap<&[u8], usize> = HashMap::new();
+    for index in 0..holdings.len() {
+        let Some(leaf) = leaf(index) else { continue };
+        let known = best.entry(leaf).or_insert(index);
+        if holdings[index].certificates.len() > holdings[*known].certificates.len() {
+            *known = index;
+        }
+    }
+    (0..holdings.len()).map(|index| leaf(index).map_or(index, |leaf| best[leaf])).collect()
+}
+
+/// A chain of one whose issuer lies beside it unused: browsers fetch or know it, programs do not, and nobody sees why.
+fn say_incomplete(incomplete: &[(PathBuf, Box<[u8]>)], left: &[Holding], loaded: &mut Loaded) {
+    for (path, issuer) in incomplete {
+        let is_issuer = |parsed: &Parsed| parsed.subject_der == *issuer && !parsed.is_self_issued();
+        let Some(holder) = left.iter().find(|holding| holding.certificates.iter().any(is_issuer)) else {
+            continue;
+        };
+        let message = format!(
+            "its issuer's certificate is in {} and is not sent: clients that do not have it cannot verify this one",
+            holder.path.display()
+        );
+        let hint = format!("append it: cat {} >> {}", holder.path.display(), path.display());
+        loaded.findings.push(Finding::warning(Reason::ChainIncomplete, path, message).hint(hint));
+    }
+}
+
+/// Names what no pair was found for.
+fn say_left(left: &[Holding], loaded: &mut Loaded) {
+    let is_alone = |holding: &&Holding| !holding.certificates.is_empty() && !holding.certificates[0].is_authority;
+    let alone: Vec<_> = left.iter().filter(is_alone).collect();
+    let keys: Vec<_> = left.iter().filter(|holding| !holding.keys.is_empty()).collect();
+    // The only two strangers in a folder, or two of the same name, are a pair that somebody is replacing.
+    let only_two = alone.len() == 1 && keys.len() == 1;
+    let belong = |one: &Holding, other: &Holding| {
+        only_two || (stem(&one.path).is_some() && stem(&one.path) == stem(&other.path))
+    };
+    for holding in left {
+        let path = &holding.path;
+        if let [first, ..] = holding.certificates.as_slice() {
+            if first.is_authority && holding.keys.is_empty() {
+                let message =
+                    format!("not used: a CA's certificate, {:?}, that no chain here needs", first.subject);
+                loaded.findings.push(Finding::note(Reason::UnusedAuthority, path, message));
+                continue;
+            }
+            if !certificate::refuse_unusable(first, path, &mut loaded.findings) {
+                let key = keys.iter().find(|key| belong(holding, key));
+                loaded.findings.push(unpaired(holding, first, key.copied()));
+            }
+        } else if !alone.iter().any(|certificate| belong(holding, certificate)) {
+            let message = "not used: a key without its certificate".to_owned();
+            loaded.findings.push(Finding::warning(Reason::KeyAlone, path, message));
+        }
+    }
+}
+
+/// A certificate for which there is no key that fits; `key` is the file whose key should.
+fn unpaired(holding: &Holding, first: &Parsed, key: Option<&Holding>) -> Finding {
+    let subject = &first.subject;
+    match key {
+        Some(key) => {
+            let message = format!(
+                "key does not fit the certificate of {subject:?} ({}) in {}: their public keys differ",
+                first.kind.name(),
+                holding.path.display()
+            );
+            Finding::error(Reason::KeyDoesNotFit, &key.path, message)
+                .hint("each renewal makes a new pair: check that both files are of the same one")
+        }
+        None => {
+            let message = format!("not used: the certificate of {subject:?} has no key in this folder");
+            Finding::warning(Reason::NoKey, &holding.path, message)
+        }
+    }
+}
+
+/// What the names of a pair have in common: `www` for `www.crt`, `www.key`, `www-privkey.pem`; empty for names that
+/// say only what is in the file, as certbot's do.
+fn stem(path: &Path) -> Option<String> {
+    const WORDS: &[&str] = &[
+        "pem", "crt", "cer", "cert", "key", "chain", "fullchain", "privkey", "bundle", "certificate", "private",
+    ];
+    let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+    let mut parts: Vec<&str> = name.split(['.', '-', '_']).collect();
+    while parts.last().is_some_and(|part| WORDS.contains(part)) {
+        parts.pop();
+    }
+    Some(parts.join("."))
+}

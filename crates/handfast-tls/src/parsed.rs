@@ -1,0 +1,251 @@
+//! What this program needs to know of one X.509 certificate, so that it is parsed once.
+//!
+//! In: DER. Out: a [`Parsed`] that owns its bytes and borrows nothing. Next: `certificate.rs` makes chains of them.
+
+use std::net::IpAddr;
+
+use rustls_pki_types::CertificateDer;
+use x509_parser::asn1_rs::Oid;
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_parser::public_key::PublicKey;
+use x509_parser::time::ASN1Time;
+
+/// One certificate of a file.
+#[derive(Debug)]
+pub(crate) struct Parsed {
+    pub(crate) der: CertificateDer<'static>,
+    /// Kind of the public key.
+    pub(crate) kind: Kind,
+    /// SubjectPublicKeyInfo in DER: what a key must equal.
+    pub(crate) public_key: Box<[u8]>,
+    /// Names in DER, to be compared byte by byte (RFC 5280 §7.1 allows more, CAs do not use it).
+    pub(crate) subject_der: Box<[u8]>,
+    pub(crate) issuer_der: Box<[u8]>,
+    pub(crate) subject: Box<str>,
+    pub(crate) is_authority: bool,
+    pub(crate) not_before: i64,
+    pub(crate) not_after: i64,
+    /// Names that can be asked for, in lower case.
+    pub(crate) dns_names: Vec<Box<str>>,
+    pub(crate) ip_names: Vec<IpAddr>,
+    /// DNS names that nobody can ask for: wildcards in a wrong place, letters that are none.
+    pub(crate) unusable_names: Vec<Box<str>>,
+    /// The common name, when it looks like a host name.
+    pub(crate) common_name: Option<Box<str>>,
+}
+
+/// Kind of a key, in the words of the access log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// RSA, with its bits.
+    Rsa(usize),
+    /// One that TLS here can use.
+    Other(&'static str),
+    /// One that it cannot.
+    Unusable(&'static str),
+}
+
+impl Kind {
+    /// Its name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            // Sizes that CAs issue; the remaining ones are correct and rare.
+            Self::Rsa(1024) => "RSA-1024",
+            Self::Rsa(2048) => "RSA-2048",
+            Self::Rsa(3072) => "RSA-3072",
+            Self::Rsa(4096) => "RSA-4096",
+            Self::Rsa(8192) => "RSA-8192",
+            Self::Rsa(_) => "RSA",
+            Self::Other(name) | Self::Unusable(name) => name,
+        }
+    }
+}
+
+impl Parsed {
+    /// Parses one certificate. `Err` says what is wrong, in words for an operator.
+    pub(crate) fn from_der(der: &[u8]) -> Result<Self, String> {
+        let (rest, x509) = X509Certificate::from_der(der).map_err(|error| error.to_string())?;
+        if !rest.is_empty() {
+            return Err(format!("{} bytes follow the certificate's end", rest.len()));
+        }
+        let names = names(&x509)?;
+        let key = x509.public_key();
+        Ok(Self {
+            kind: kind(&x509),
+            public_key: key.raw.into(),
+            subject_der: x509.subject().as_raw().into(),
+            issuer_der: x509.issuer().as_raw().into(),
+            subject: x509.subject().to_string().into(),
+            is_authority: x509.is_ca(),
+            not_before: x509.validity().not_before.timestamp(),
+            not_after: x509.validity().not_after.timestamp(),
+            dns_names: names.dns,
+            ip_names: names.ip,
+            unusable_names: names.unusable,
+            common_name: names.common,
+            der: CertificateDer::from(der.to_vec()),
+        })
+    }
+
+    /// Whether it is signed in its own name.
+    pub(crate) fn is_self_issued(&self) -> bool {
+        self.subject_der == self.issuer_der
+    }
+}
+
+#[derive(Default)]
+struct Names {
+    dns: Vec<Box<str>>,
+    ip: Vec<IpAddr>,
+    unusable: Vec<Box<str>>,
+    common: Option<Box<str>>,
+}
+
+/// Names by which a client may ask: only the subject alternative names count.
+///
+/// **Source**: RFC 9525 §2, "the Common Name RDN … MUST NOT be used to identify a service".
+fn names(x509: &X509Certificate<'_>) -> Result<Names, String> {
+    let mut names = Names::default();
+    let extension = x509.subject_alternative_name().map_err(|error| format!("alternative names: {error}"))?;
+    for name in extension.iter().flat_map(|extension| &extension.value.general_names) {
+        match name {
+            GeneralName::DNSName(name) if is_usable(name) => {
+                let name = name.to_ascii_lowercase().into_boxed_str();
+                if !names.dns.contains(&name) {
+                    names.dns.push(name);
+                }
+            }
+            GeneralName::DNSName(name) => names.unusable.push((*name).into()),
+            GeneralName::IPAddress(bytes) => names.ip.extend(address(bytes)),
+            _ => {}
+        }
+    }
+    let common = x509.subject().iter_common_name().next().and_then(|name| name.as_str().ok());
+    names.common = common.filter(|name| name.contains('.') && is_usable(name)).map(Into::into);
+    Ok(names)
+}
+
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    if let Ok(four) = <[u8; 4]>::try_from(bytes) {
+        return Some(IpAddr::from(four));
+    }
+    <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from)
+}
+
+/// Whether a client can ask for `name`: a DNS name, or one with `*` as its whole first label.
+///
+/// **Source**: RFC 9525 §6.3 for the wildcard. Underscores are not in host names by RFC 952, but in use.
+fn is_usable(name: &str) -> bool {
+    let host = name.strip_prefix("*.").unwrap_or(name);
+    let label_is_usable = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+    };
+    name.len() <= 253 && !host.is_empty() && host.split('.').all(label_is_usable)
+}
+
+fn kind(x509: &X509Certificate<'_>) -> Kind {
+    let key = x509.public_key();
+    let algorithm = &key.algorithm.algorithm;
+    let is = |oid: &[u64]| Oid::from(oid).is_ok_and(|oid| oid == *algorithm);
+    if is(&[1, 2, 840, 113_549, 1, 1, 1]) {
+        return match key.parsed() {
+            Ok(PublicKey::RSA(rsa)) => Kind::Rsa(bits(rsa.modulus)),
+            _ => Kind::Unusable("RSA with a broken modulus"),
+        };
+    }
+    if is(&[1, 2, 840, 10045, 2, 1]) {
+        let curve = key.algorithm.parameters.as_ref().and_then(|parameters| parameters.as_oid().ok());
+        let curve = curve.map(|curve| curve.to_id_string());
+        return match curve.as_deref() {
+            Some("1.2.840.10045.3.1.7") => Kind::Other("ECDSA-P256"),
+            Some("1.3.132.0.34") => Kind::Other("ECDSA-P384"),
+            Some("1.3.132.0.35") => Kind::Other("ECDSA-P521"),
+            Some(_) => Kind::Unusable("ECDSA on a curve other than P-256, P-384, P-521"),
+            None => Kind::Unusable("ECDSA with a curve that is not named"),
+        };
+    }
+    match algorithm.to_id_string().as_str() {
+        "1.3.101.112" => Kind::Other("Ed25519"),
+        "1.3.101.113" => Kind::Unusable("Ed448"),
+        "2.16.840.1.101.3.4.3.17" => Kind::Other("ML-DSA-44"),
+        "2.16.840.1.101.3.4.3.18" => Kind::Other("ML-DSA-65"),
+        "2.16.840.1.101.3.4.3.19" => Kind::Other("ML-DSA-87"),
+        "1.2.840.113549.1.1.10" => Kind::Unusable("RSA marked for PSS only (id-RSASSA-PSS)"),
+        "1.2.840.10040.4.1" => Kind::Unusable("DSA"),
+        _ => Kind::Unusable("of a kind that is not known here"),
+    }
+}
+
+/// Bits of a big-endian number.
+fn bits(number: &[u8]) -> usize {
+    let first = number.iter().position(|byte| *byte != 0).unwrap_or(number.len());
+    let number = &number[first..];
+    number.first().map_or(0, |top| number.len() * 8 - top.leading_zeros() as usize)
+}
+
+/// A moment for people: `2026-11-01 12:00:00 UTC`.
+pub(crate) fn date(seconds: i64) -> String {
+    let Ok(time) = ASN1Time::from_timestamp(seconds) else {
+        return format!("second {seconds} of Unix time");
+    };
+    let time = time.to_datetime();
+    let month = u8::from(time.month());
+    format!(
+        "{:04}-{month:02}-{:02} {:02}:{:02}:{:02} UTC",
+        time.year(),
+        time.day(),
+        time.hour(),
+        time.minute(),
+        time.second()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_counted_without_leading_zeros() {
+        assert_eq!(bits(&[]), 0);
+        assert_eq!(bits(&[0, 0]), 0);
+        assert_eq!(bits(&[0, 1]), 1);
+        assert_eq!(bits(&[0, 0x80, 0]), 16);
+    }
+
+    #[test]
+    fn names_that_can_be_asked_for() {
+        for name in ["localhost", "a.example.org", "*.example.org", "xn--bcher-kva.example", "_acme.example.org"] {
+            assert!(is_usable(name), "{name}");
+        }
+        let long = format!("{}.example.org", "a".repeat(64));
+        for name in ["", "*", "*.", "a.*.org", "f*.example.org", "*.*.org", "a..b", "a b", "a/b", ".a", "a.", &long] {
+            assert!(!is_usable(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn dates_are_readable() {
+        assert_eq!(date(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(date(1_793_534_400), "2026-11-01 12:00:00 UTC");
+        assert_eq!(date(i64::MAX), "second 9223372036854775807 of Unix time");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_der_panics(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200)) {
+            let _ = Parsed::from_der(&bytes);
+        }
+
+        /// A real certificate with one byte changed gets deeper into the parser than noise does.
+        #[test]
+        fn no_damage_to_a_certificate_panics(place in 0_usize..400, value in proptest::prelude::any::<u8>()) {
+            let made = rcgen::generate_simple_self_signed(vec!["a.example.org".to_owned()]).unwrap();
+            let mut der = made.cert.der().to_vec();
+            let place = place % der.len();
+            der[place] = value;
+            let _ = Parsed::from_der(&der);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What one PEM file holds: certificates, keys, and what is neither.
+//!
+//! In: a file's bytes. Out: [`Contents`], with a finding for each section that is not used.
+
+use std::path::Path;
+
+use rustls_pki_types::pem::SectionKind;
+
+use crate::finding::{Finding, Reason};
+use crate::key::{self, Key, Unusable};
+use crate::parsed::Parsed;
+use crate::pem::{self, Section};
+
+/// A file's certificates and keys, in their order.
+#[derive(Debug, Default)]
+pub(crate) struct Contents {
+    pub(crate) certificates: Vec<Parsed>,
+    pub(crate) keys: Vec<Key>,
+    pub(crate) findings: Vec<Finding>,
+    /// What it is instead, when it has no PEM section.
+    pub(crate) not_pem: Option<NotPem>,
+}
+
+/// What a file without PEM sections looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotPem {
+    Der,
+    Pkcs12,
+    Utf16,
+    Other,
+}
+
+impl NotPem {
+    fn of(bytes: &[u8]) -> Self {
+        match bytes {
+            // A SEQUENCE with a two-byte length; PKCS#12 (RFC 7292 §4) begins with version 3.
+            [0x30, 0x82, _, _, 0x02, 0x01, 0x03, ..] => Self::Pkcs12,
+            [0x30, 0x81..=0x83, ..] => Self::Der,
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => Self::Utf16,
+            _ => Self::Other,
+        }
+    }
+
+    /// What it is, and how to make PEM of it.
+    pub(crate) fn words(self, file: &Path) -> (&'static str, Option<String>) {
+        let file = file.display();
+        match self {
+            Self::Der => (
+                "is DER, expected PEM",
+                Some(format!("openssl x509 -inform der -in {file} (or openssl pkey, if it is a key)")),
+            ),
+            Self::Pkcs12 => {
+                ("is PKCS#12, expected PEM", Some(format!("openssl pkcs12 -in {file} -nodes -out combined.pem")))
+            }
+            Self::Utf16 => ("is text in UTF-16, expected plain PEM", Some(format!("iconv -f utf-16 -t ascii {file}"))),
+            Self::Other => ("holds no PEM section", None),
+        }
+    }
+}
+
+impl Contents {
+    /// Reads `bytes`. Errors in the findings mean that what was found is not all that was meant.
+    pub(crate) fn of(bytes: &[u8], file: &Path) -> Self {
+        let mut contents = Self::default();
+        if bytes.is_empty() {
+            contents.findings.push(Finding::error(Reason::Empty, file, "is empty, expected PEM"));
+            return contents;
+        }
+        let sections = match pem::sections(bytes) {
+            Ok(sections) => sections,
+            Err(broken) => {
+                contents.findings.push(broken_pem(&broken, file));
+                return contents;
+            }
+        };
+        contents.not_pem = sections.is_empty().then(|| NotPem::of(bytes));
+        for section in &sections {
+            if let Err(finding) = contents.take(section, file) {
+                contents.findings.push(finding);
+            }
+        }
+        contents
+    }
+
+    fn take(&mut self, section: &Section<'_>, file: &Path) -> Result<(), Finding> {
+        let line = section.line;
+        if section.encrypted || section.label == "ENCRYPTED PRIVATE KEY" {
+            let message = format!("line {line}: the key is encrypted, expected one without a pass phrase");
+            let hint = format!("openssl pkey -in {} -out plain.key, and chmod 600 it", file.display());
+            return Err(Finding::error(Reason::EncryptedKey, file, message).hint(hint));
+        }
+        match section.label {
+            "CERTIFICATE" | "PRIVATE KEY" | "EC PRIVATE KEY" | "RSA PRIVATE KEY" => {}
+            // `openssl ecparam -genkey` writes it in front of each key, which names the curve itself.
+            "EC PARAMETERS" => return Ok(()),
+            "DSA PRIVATE KEY" => {
+                let message = format!("line {line}: a DSA key, which TLS no longer uses");
+                return Err(Finding::error(Reason::BadKey, file, message));
+            }
+            label => return Err(unused(label, line, file)),
+        }
+        let Some((kind, der)) = section.der() else {
+            let message = format!("line {line}: the text of this {} is not base64", section.label);
+            return Err(Finding::error(Reason::BadPem, file, message));
+        };
+        if kind == SectionKind::Certificate {
+            let parsed = Parsed::from_der(&der).map_err(|what| {
+                let message = format!("line {line}: the certificate cannot be parsed: {what}");
+                Finding::error(Reason::BadCertificate, file, message)
+            })?;
+            self.certificates.push(parsed);
+            return Ok(());
+        }
+        match key::from_section(kind, &der) {
+            Some(Ok(key)) => self.keys.push(key),
+            Some(Err(why)) => return Err(bad_key(why, line, file)),
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+fn broken_pem(broken: &pem::Broken, file: &Path) -> Finding {
+    let finding = match broken {
+        pem::Broken::NoEnd { .. } => {
+            Finding::error(Reason::Truncated, file, format!("is cut short: {broken}"))
+        }
+        _ => Finding::error(Reason::BadPem, file, broken.to_string()),
+    };
+    match broken {
+        pem::Broken::RunTogether { .. } => finding.hint("the file before it was joined without a line break: insert one"),
+        _ => finding,
+    }
+}
+
+fn bad_key(why: Unusable, line: usize, file: &Path) -> Finding {
+    match why {
+        Unusable::TooSmall => {
+            let message =
+                format!("line {line}: the RSA key has fewer than 2048 bits: clients refuse its signatures");
+            Finding::error(Reason::WeakKey, file, message).hint("make an ECDSA P-256 or an RSA-2048 key, and a certificate for it")
+        }
+        Unusable::NotUnderstood => {
+            let message = format!(
+                "line {line}: the key is broken or of a kind that cannot be used, expected RSA of 2048 to 8192 bits, \
+                 ECDSA on P-256, P-384 or P-521, Ed25519 or ML-DSA"
+            );
+            Finding::error(Reason::BadKey, file, message)
+        }
+    }
+}
+
+fn unused(label: &str, line: usize, file: &Path) -> Finding {
+    let message = match label {
+        "DH PARAMETERS" | "X9.42 DH PARAMETERS" => {
+            format!("line {line}: {label} are not used: key exchange is on elliptic curves")
+        }
+        "TRUSTED CERTIFICATE" => {
+            let message = format!("line {line}: {label} is OpenSSL's own form and is not used");
+            let hint = format!("openssl x509 -in {0} -out {0}.pem", file.display());
+            return Finding::warning(Reason::UnusedSection, file, message).hint(hint);
+        }
+        _ => format!("line {line}: {label:?} is neither a certificate nor a key, and is not used"),
+    };
+    Finding::note(Reason::UnusedSection, file, message)
+}
