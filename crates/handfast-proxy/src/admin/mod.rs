@@ -28,4 +28,6 @@ pub use control::{Control, Overview, ReloadOutcome, ServiceOverview};
 pub use serve::{AdminListener, bind, serve};
 
 #[cfg(test)]
+mod fake;
+#[cfg(test)]
 mod tests;

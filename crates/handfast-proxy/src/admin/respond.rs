@@ -1,1 +1,229 @@
-//! Part of the admin listener.
+//! From a request's head to its answer.
+//!
+//! In: method, path and headers; bodies are not read. Out: a complete answer. First who asks, then what.
+
+use std::cell::RefCell;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Method, Response, StatusCode};
+use tokio::time::timeout;
+
+use super::control::Control;
+use super::page;
+use super::rates::History;
+use super::status::Status;
+use crate::metrics;
+
+/// How long a client is kept waiting for a reload's outcome; the reload goes on without it.
+const RELOAD_DEADLINE: Duration = Duration::from_secs(30);
+
+/// What the pages may load: their own style, nothing else.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
+                                       form-action 'none'; frame-ancestors 'none'";
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const HTML: &str = "text/html; charset=utf-8";
+const JSON: &str = "application/json";
+
+const HELP: &str = "\
+GET  /status       the status page (also at /)
+GET  /status.json  the same as JSON
+GET  /metrics      OpenMetrics text
+GET  /ready        200, or 503 with the reason
+GET  /live         200
+POST /reload       read the configuration again: 200, or 409 with the problems
+POST /drain        stop accepting and let connections end: 202
+";
+
+/// How the client came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Transport {
+    /// TCP: a browser could be behind it.
+    Tcp,
+    /// A unix socket: no browser can.
+    Unix,
+}
+
+pub(super) type Answer = Response<Full<Bytes>>;
+
+/// Answers one request.
+pub(super) async fn respond(
+    head: Parts,
+    transport: Transport,
+    control: &dyn Control,
+    history: &RefCell<History>,
+) -> Answer {
+    if let Err(refusal) = allowed(&head, transport) {
+        return text(StatusCode::FORBIDDEN, refusal);
+    }
+    let status = || Status::of(control, &history.borrow());
+    let reads = head.method == Method::GET || head.method == Method::HEAD;
+    match head.uri.path() {
+        "/" | "/status" if reads && !wants_json(&head.headers) => {
+            answer(StatusCode::OK, HTML, page::page(&status(), refresh(head.uri.query())))
+        }
+        "/" | "/status" | "/status.json" if reads => match serde_json::to_string(&status()) {
+            Ok(json) => answer(StatusCode::OK, JSON, json),
+            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("status: write as JSON: {error}")),
+        },
+        "/metrics" if reads => {
+            answer(StatusCode::OK, metrics::CONTENT_TYPE, metrics::openmetrics(control.snapshot()))
+        }
+        "/ready" if reads => match control.ready() {
+            Ok(()) => text(StatusCode::OK, "ready".into()),
+            Err(reason) => text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}")),
+        },
+        "/live" if reads => text(StatusCode::OK, "alive".into()),
+        "/reload" if head.method == Method::POST => reload(control).await,
+        "/drain" if head.method == Method::POST => {
+            control.drain();
+            text(StatusCode::ACCEPTED, "draining: no new connections; /ready says how many are left".into())
+        }
+        "/" | "/status" | "/status.json" | "/metrics" | "/ready" | "/live" => {
+            wrong_method(&head, "GET, HEAD")
+        }
+        "/reload" | "/drain" => wrong_method(&head, "POST"),
+        path => text(StatusCode::NOT_FOUND, format!("nothing at {path}; there is:\n{HELP}")),
+    }
+}
+
+async fn reload(control: &dyn Control) -> Answer {
+    match timeout(RELOAD_DEADLINE, control.reload()).await {
+        Ok(Ok(outcome)) => text(StatusCode::OK, outcome),
+        Ok(Err(problems)) => text(StatusCode::CONFLICT, problems),
+        Err(_) => text(
+            StatusCode::GATEWAY_TIMEOUT,
+            format!(
+                "the reload takes longer than {} s and goes on; /status will tell",
+                RELOAD_DEADLINE.as_secs()
+            ),
+        ),
+    }
+}
+
+fn wrong_method(head: &Parts, allowed: &'static str) -> Answer {
+    let path = head.uri.path();
+    let mut answer = text(
+        StatusCode::METHOD_NOT_ALLOWED,
+        format!(
+            "{path} answers {allowed}, not {}; for example: curl -X {} …{path}",
+            head.method,
+            &allowed[..allowed.find(',').unwrap_or(allowed.len())]
+        ),
+    );
+    answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+    answer
+}
+
+/// Whether a browser could have been tricked into this request.
+///
+/// A page of another site may send requests to this machine but not read the answers, unless its own name was made to
+/// point here ("DNS rebinding"): then the `Host` is that name. And it may `POST`: then `Origin` and, in browsers since
+/// 2020, `Sec-Fetch-Site` (W3C Fetch Metadata) say so.
+fn allowed(head: &Parts, transport: Transport) -> Result<(), String> {
+    let host = head.headers.get(header::HOST).map(|host| host.to_str().unwrap_or("\u{fffd}"));
+    let named = [host, head.uri.authority().map(|authority| authority.as_str())];
+    if transport == Transport::Tcp
+        && let Some(name) = named.into_iter().flatten().find(|name| !is_local_name(name))
+    {
+        return Err(format!("refused: asked for as {name:?}; ask by IP address or as localhost"));
+    }
+    if head.method != Method::POST {
+        return Ok(());
+    }
+    let value = |name: HeaderName| head.headers.get(name).map(|value| value.to_str().unwrap_or("\u{fffd}"));
+    let foreign_site = value(HeaderName::from_static("sec-fetch-site"))
+        .is_some_and(|site| site != "same-origin" && site != "none");
+    let foreign_origin = value(header::ORIGIN)
+        .is_some_and(|origin| origin.strip_prefix("http://").is_none_or(|origin| Some(origin) != host));
+    match foreign_site || foreign_origin {
+        true => Err("refused: a page of another site asked for this; use curl -X POST".into()),
+        false => Ok(()),
+    }
+}
+
+/// Whether a `Host` is an IP address or `localhost`, with or without a port.
+fn is_local_name(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
+        Some(name) => name.parse::<Ipv6Addr>().is_ok(),
+        None => name.eq_ignore_ascii_case("localhost") || name.parse::<Ipv4Addr>().is_ok(),
+    }
+}
+
+fn wants_json(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    accept.is_some_and(|accept| accept.contains(JSON) && !accept.contains("text/html"))
+}
+
+/// The seconds of `refresh=5`, from 1 to 3600.
+fn refresh(query: Option<&str>) -> Option<u32> {
+    let value = query?.split('&').find_map(|pair| pair.strip_prefix("refresh="))?;
+    value.parse().ok().filter(|seconds| (1..=3_600).contains(seconds))
+}
+
+fn text(status: StatusCode, mut body: String) -> Answer {
+    if !body.ends_with('\n') {
+        body.push('\n');
+    }
+    answer(status, TEXT, body)
+}
+
+fn answer(status: StatusCode, content_type: &'static str, body: String) -> Answer {
+    let mut answer = Response::new(Full::new(Bytes::from(body)));
+    *answer.status_mut() = status;
+    for (name, value) in [
+        (header::CONTENT_TYPE, content_type),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+    ] {
+        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_and_localhost_are_local() {
+        for local in
+            ["127.0.0.1", "127.0.0.1:9090", "[::1]:9090", "[::1]", "localhost", "LocalHost:1", "10.0.0.7:80"]
+        {
+            assert!(is_local_name(local), "{local}");
+        }
+        for foreign in [
+            "example.org",
+            "example.org:9090",
+            "localhost.example.org",
+            "127.0.0.1.example.org",
+            "",
+            "::1",
+            "[x]",
+            "\u{fffd}",
+        ] {
+            assert!(!is_local_name(foreign), "{foreign}");
+        }
+    }
+
+    #[test]
+    fn refreshing_is_bounded() {
+        assert_eq!(refresh(Some("refresh=5")), Some(5));
+        assert_eq!(refresh(Some("a=b&refresh=3600")), Some(3_600));
+        for wrong in ["refresh=0", "refresh=3601", "refresh=", "refresh=5;url=x", "refresh=-1", ""] {
+            assert_eq!(refresh(Some(wrong)), None, "{wrong}");
+        }
+        assert_eq!(refresh(None), None);
+    }
+}

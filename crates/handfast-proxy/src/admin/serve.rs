@@ -1,40 +1,174 @@
 //! The listener's sockets: bounded in number, each under a deadline.
+//!
+//! In: a bound address. Out: one request and one answer for each connection, by `respond.rs`. Connections are not kept
+//! open: a scrape every few seconds does not need it, and each one's age is bounded by a single deadline.
 
+use std::cell::RefCell;
+use std::convert::Infallible;
 use std::io;
-use std::net::TcpListener;
-use std::os::unix::net::UnixListener;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
 use std::rc::Rc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::control::Control;
+use super::rates::{History, SAMPLE_INTERVAL};
+use super::respond::{Transport, respond};
 use crate::config::model::Address;
+
+/// Connections answered at once; further ones wait in the kernel's queue.
+const CONNECTIONS: usize = 64;
+
+/// How long a client may take to send its request's head.
+const HEAD_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How long a connection may last in all: the request, a reload's outcome, and a client that reads slowly.
+const CONNECTION_DEADLINE: Duration = Duration::from_secs(45);
+
+/// Bytes of a request's head; the least that hyper allows.
+const HEAD_BYTES: usize = 8 * 1024;
+
+/// How long accepting pauses after it failed (no file descriptor is left), which also bounds how often that is logged.
+const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
 /// A bound admin address.
 #[derive(Debug)]
 pub struct AdminListener {
-    _socket: Socket,
+    socket: Socket,
 }
 
 #[derive(Debug)]
 enum Socket {
-    Tcp(TcpListener),
-    Unix(UnixListener),
+    Tcp(std::net::TcpListener),
+    Unix(std::os::unix::net::UnixListener),
 }
 
-/// Binds the admin address; before privileges are dropped.
+impl AdminListener {
+    /// The address it is bound to, with the port the kernel chose if 0 was asked for.
+    pub fn address(&self) -> io::Result<Address> {
+        Ok(match &self.socket {
+            Socket::Tcp(listener) => Address::Ip(listener.local_addr()?),
+            Socket::Unix(listener) => {
+                Address::Unix(listener.local_addr()?.as_pathname().map(Path::to_owned).unwrap_or_default())
+            }
+        })
+    }
+}
+
+/// Binds the admin address; before privileges are dropped. A unix socket that nobody listens on any more is replaced, and
+/// only its owner and group may connect.
 ///
-/// **Errors:** whatever the kernel says; a path that exists and is not a socket nobody listens on.
+/// **Errors:** whatever the kernel says; for a unix socket, that somebody listens there or that the path is no socket.
 pub fn bind(address: &Address) -> io::Result<AdminListener> {
-    Ok(AdminListener {
-        _socket: match address {
-            Address::Ip(address) => Socket::Tcp(TcpListener::bind(address)?),
-            Address::Unix(path) => Socket::Unix(UnixListener::bind(path)?),
-        },
-    })
+    let socket = match address {
+        Address::Ip(address) => Socket::Tcp(std::net::TcpListener::bind(address)?),
+        Address::Unix(path) => {
+            remove_left_over(path)?;
+            let listener = std::os::unix::net::UnixListener::bind(path)?;
+            std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o660))?;
+            Socket::Unix(listener)
+        }
+    };
+    Ok(AdminListener { socket })
+}
+
+/// Removes a unix socket on which nobody listens.
+fn remove_left_over(path: &Path) -> io::Result<()> {
+    let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    if !metadata.file_type().is_socket() {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the path exists and is not a socket"));
+    }
+    match std::os::unix::net::UnixStream::connect(path) {
+        Ok(_) => Err(io::ErrorKind::AddrInUse.into()),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path),
+        Err(error) => Err(error),
+    }
 }
 
 /// Answers requests until it is dropped; its connections end with it.
 ///
-/// Runs on a tokio `current_thread` runtime inside a `LocalSet`.
-pub async fn serve(_listener: AdminListener, _control: Rc<dyn Control>) -> io::Result<()> {
-    std::future::pending().await
+/// Runs on a tokio `current_thread` runtime, inside a `LocalSet`.
+///
+/// **Errors:** the socket cannot be registered with the runtime. **Cancel:** dropping it drops its connections.
+pub async fn serve(listener: AdminListener, control: Rc<dyn Control>) -> io::Result<()> {
+    let listener = Listener::new(listener)?;
+    let shared = Shared { control, history: Rc::default() };
+    let mut connections = JoinSet::new();
+    let mut sample = interval(SAMPLE_INTERVAL);
+    sample.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = sample.tick() => shared.history.borrow_mut().add(&shared.control.snapshot()),
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            accepted = listener.accept(), if connections.len() < CONNECTIONS => match accepted {
+                Ok(Stream::Tcp(stream)) => drop(connections.spawn_local(connection(stream, Transport::Tcp, shared.clone()))),
+                Ok(Stream::Unix(stream)) => drop(connections.spawn_local(connection(stream, Transport::Unix, shared.clone()))),
+                Err(error) => {
+                    tracing::warn!("admin: accept: {error}");
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            },
+        }
+    }
+}
+
+/// What all connections use.
+#[derive(Clone)]
+struct Shared {
+    control: Rc<dyn Control>,
+    history: Rc<RefCell<History>>,
+}
+
+async fn connection(stream: impl AsyncRead + AsyncWrite + Unpin, transport: Transport, shared: Shared) {
+    let service = service_fn(|request| async {
+        let answer = respond(request.into_parts().0, transport, &*shared.control, &shared.history).await;
+        Ok::<_, Infallible>(answer)
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_DEADLINE)
+        .max_buf_size(HEAD_BYTES)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), service);
+    // However it ends, there is nobody left to tell; who asked sees it.
+    let _ = timeout(CONNECTION_DEADLINE, connection).await;
+}
+
+enum Listener {
+    Tcp(tokio::net::TcpListener),
+    Unix(tokio::net::UnixListener),
+}
+
+enum Stream {
+    Tcp(tokio::net::TcpStream),
+    Unix(tokio::net::UnixStream),
+}
+
+impl Listener {
+    fn new(listener: AdminListener) -> io::Result<Self> {
+        Ok(match listener.socket {
+            Socket::Tcp(listener) => {
+                listener.set_nonblocking(true)?;
+                Self::Tcp(tokio::net::TcpListener::from_std(listener)?)
+            }
+            Socket::Unix(listener) => {
+                listener.set_nonblocking(true)?;
+                Self::Unix(tokio::net::UnixListener::from_std(listener)?)
+            }
+        })
+    }
+
+    async fn accept(&self) -> io::Result<Stream> {
+        match self {
+            Self::Tcp(listener) => listener.accept().await.map(|(stream, _)| Stream::Tcp(stream)),
+            Self::Unix(listener) => listener.accept().await.map(|(stream, _)| Stream::Unix(stream)),
+        }
+    }
 }

@@ -24,6 +24,7 @@ mod openmetrics;
 
 pub(crate) use cell::Cell;
 pub use cell::Distribution;
+pub(crate) use openmetrics::source_ports;
 pub use openmetrics::{CONTENT_TYPE, openmetrics};
 pub use service::{BackendMetrics, Limit, ServiceMetrics};
 pub use snapshot::{

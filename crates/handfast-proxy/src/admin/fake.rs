@@ -1,0 +1,187 @@
+//! A program that is not there, for tests: its numbers are made by the real counters.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use handfast_net::fault::{Cause, Side, Step};
+
+use super::control::{Control, Overview, ReloadOutcome, ServiceOverview};
+use crate::metrics::{CertificateSnapshot, Limit, Registry, Snapshot, ThreadMetrics};
+use crate::record::{CloseReason, Record, StepTimes, TlsFacts};
+
+/// What the fake does, and what was asked of it; shared with the test's thread.
+#[derive(Debug, Default)]
+pub(super) struct Script {
+    pub(super) not_ready: Mutex<Option<String>>,
+    pub(super) reload_problem: Mutex<Option<String>>,
+    pub(super) reloads: AtomicUsize,
+    pub(super) drains: AtomicUsize,
+}
+
+/// The fake program.
+pub(super) struct Fake {
+    pub(super) script: Arc<Script>,
+    pub(super) registry: Arc<Registry>,
+}
+
+impl Fake {
+    pub(super) fn new(script: Arc<Script>) -> Self {
+        Self { script, registry: busy() }
+    }
+}
+
+impl Control for Fake {
+    fn ready(&self) -> Result<(), String> {
+        self.script.not_ready.lock().expect("nobody panicked").clone().map_or(Ok(()), Err)
+    }
+
+    fn reload(&self) -> ReloadOutcome {
+        self.script.reloads.fetch_add(1, Ordering::SeqCst);
+        let problem = self.script.reload_problem.lock().expect("nobody panicked").clone();
+        Box::pin(async move { problem.map_or(Ok("generation 4 is served".into()), Err) })
+    }
+
+    fn drain(&self) {
+        self.script.drains.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn overview(&self) -> Overview {
+        let service = |name: &str, port: u16, backends: &[&str]| ServiceOverview {
+            name: name.into(),
+            listen: vec![format!("0.0.0.0:{port}"), format!("[::]:{port}")],
+            policy: "modern-2026: TLS 1.2, TLS 1.3".into(),
+            client_certificates: "off".into(),
+            backends: backends.iter().map(|name| (*name).into()).collect(),
+            balance: "round-robin".into(),
+            exceptions: vec![],
+        };
+        let mut overview = Overview {
+            configuration: "/etc/handfast/handfast.toml".into(),
+            services: vec![
+                service("web", 443, &["10.0.0.7:8080", "10.0.0.8:8080"]),
+                service("mail", 993, &["/run/imap.sock"]),
+            ],
+        };
+        overview.services[1].client_certificates = "require".into();
+        overview
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let mut snapshot = self.registry.snapshot();
+        // A process of this size is easier to look at than a test's.
+        snapshot.process.started = snapshot.process.now - Duration::from_secs(300_000);
+        snapshot.process.open_files = Some(1_912);
+        snapshot.process.max_files = Some(1_048_576);
+        snapshot.process.resident_bytes = Some(41_000_000);
+        snapshot.access_log_written = 128_441;
+        snapshot.process.cpu_seconds =
+            [("worker-0", 512.3), ("worker-1", 498.1), ("control", 3.2), ("access-log", 9.9)]
+                .map(|(name, seconds)| (name.to_owned(), seconds))
+                .into();
+        snapshot
+    }
+}
+
+/// A registry that has seen some days' work, a few failures of each kind among it.
+fn busy() -> Arc<Registry> {
+    let registry = Registry::new();
+    registry.reload_succeeded(1);
+    registry.reload_succeeded(2);
+    registry.reload_succeeded(3);
+    for name in ["worker-0", "worker-1"] {
+        worker(&registry.thread(name));
+    }
+    let certificate = |service: &str, name: &str, kind: &str, days: u64| CertificateSnapshot {
+        service: service.into(),
+        name: name.into(),
+        kind: kind.into(),
+        not_after: SystemTime::now() + Duration::from_secs(days * 86_400 + 3_600),
+    };
+    registry.set_certificates(vec![
+        certificate("web", "www.example.org", "ECDSA-P256", 71),
+        certificate("web", "www.example.org", "RSA-2048", 16),
+        certificate("mail", "imap.example.org", "ECDSA-P256", 3),
+    ]);
+    registry
+}
+
+fn worker(thread: &ThreadMetrics) {
+    let micros = Duration::from_micros;
+    let kinds: [(&str, &str, Option<&'static str>, u64, u64); 4] = [
+        ("TLSv1.3", "X25519MLKEM768", Some("ECDSA-P256"), 900, 410),
+        ("TLSv1.3", "X25519", None, 500, 90),
+        ("TLSv1.3", "X25519", Some("RSA-2048"), 120, 1_210),
+        ("TLSv1.2", "secp256r1", Some("RSA-2048"), 30, 1_300),
+    ];
+    let web = thread.service("web");
+    let backends = [web.backend("10.0.0.7:8080", true), web.backend("10.0.0.8:8080", true)];
+    for (version, group, signature, count, crypto) in kinds {
+        let resumed = Some(signature.is_none());
+        let facts = TlsFacts {
+            version: Some(version),
+            group: Some(group),
+            signature,
+            resumed,
+            hello_retry: false,
+            ..TlsFacts::default()
+        };
+        for round in 0..count {
+            let wait = 18_000 + round * 37;
+            let seconds = StepTimes {
+                hello: micros(wait / 2),
+                handshake: micros(crypto + wait + 120),
+                handshake_crypto: micros(crypto),
+                handshake_wait: micros(wait),
+                connect: micros(240),
+                relay: micros(900_000),
+                close: micros(40),
+            };
+            web.accepted();
+            web.ticket_offered();
+            web.handshake(&facts, &seconds);
+            web.bytes_to_backend(900);
+            web.bytes_to_client(42_000);
+            let backend = &backends[usize::from(round % 3 == 0)];
+            backend.connected(micros(200 + round % 100));
+            if round % 8 != 0 {
+                backend.disconnected();
+                web.closed(&record(seconds), &reason_of(round));
+            }
+            thread.loop_turn(micros(20 + round % 300));
+        }
+    }
+    thread.service("mail").backend("/run/imap.sock", false).connected(micros(31));
+    web.refused(Limit::Address);
+    backends[1].failed();
+    thread.spurious(4);
+    thread.tasks(118);
+}
+
+fn reason_of(round: u64) -> CloseReason {
+    let (step, side, cause) = match round {
+        r if r % 90 == 1 => (Step::Relay, Side::Client, Cause::Reset),
+        r if r % 130 == 2 => (Step::Handshake, Side::Client, Cause::Alert),
+        r if r % 200 == 3 => (Step::Hello, Side::Client, Cause::NotTls),
+        r if r % 310 == 4 => (Step::Connect, Side::Backend, Cause::Refused),
+        _ => (Step::Relay, Side::Client, Cause::Finished),
+    };
+    CloseReason { step, side, cause, detail: None }
+}
+
+fn record(seconds: StepTimes) -> Record {
+    Record {
+        accepted_at: UNIX_EPOCH,
+        service_index: 0,
+        service: "web".into(),
+        generation: 3,
+        client: None,
+        tls: TlsFacts::default(),
+        seconds,
+        backend: None,
+        backends_failed: 0,
+        bytes_to_backend: 0,
+        bytes_to_client: 0,
+        idle_turns: 0,
+    }
+}

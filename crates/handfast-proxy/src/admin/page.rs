@@ -1,1 +1,0 @@
-//! Part of the admin listener.

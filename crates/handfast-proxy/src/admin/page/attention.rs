@@ -1,0 +1,108 @@
+//! What an operator should know first: everything that is not as it should be, in sentences.
+
+use super::html::Html;
+use super::words::{Urgency, counted, expiry, percent};
+use crate::admin::status::Status;
+use crate::metrics::source_ports;
+
+/// Share of the source ports or files in use from which it is worth a word, in percent.
+const NEARLY_FULL: u64 = 80;
+
+/// A box with all of it; a calm line when there is nothing.
+pub(super) fn attention(html: &mut Html, status: &Status) {
+    let points = points(status);
+    if points.is_empty() {
+        html.raw("<p class=calm>Nothing needs attention.</p>");
+        return;
+    }
+    html.raw("<section class=attention><h2>Needs attention</h2><ul>");
+    for (urgency, sentence) in points {
+        html.raw("<li class=").raw(urgency.class()).raw(">").text(&sentence).raw("</li>");
+    }
+    html.raw("</ul>");
+    if let Some(problem) = &status.measured.reload.last_problem {
+        html.element("pre", problem);
+    }
+    html.raw("</section>");
+}
+
+/// All of it, the most urgent first.
+pub(super) fn points(status: &Status) -> Vec<(Urgency, String)> {
+    let mut points = Vec::new();
+    let mut say = |urgency: Urgency, sentence: String| points.push((urgency, sentence));
+    let measured = &status.measured;
+    if let Some(reason) = &status.not_ready_because {
+        say(Urgency::Bad, format!("Not ready: {reason}."));
+    }
+    if measured.reload.last_problem.is_some() {
+        let generation = measured.reload.generation.unwrap_or_default();
+        say(
+            Urgency::Bad,
+            format!("The last reload changed nothing; generation {generation} is served. It said:"),
+        );
+    }
+    for certificate in &measured.certificates {
+        let (urgency, words) = expiry(certificate.not_after, measured.process.now);
+        if urgency > Urgency::Good {
+            let (name, kind, service) = (&certificate.name, &certificate.kind, &certificate.service);
+            say(urgency, format!("The {kind} certificate {name} of {service} {words}."));
+        }
+    }
+    for thread in &measured.threads {
+        if thread.backing_off {
+            say(
+                Urgency::Bad,
+                format!("{} accepts nothing for now: this machine is out of files or memory.", thread.name),
+            );
+        }
+        if thread.panics > 0 {
+            say(
+                Urgency::Bad,
+                format!(
+                    "{}: {} lost to a fault of Handfast's own.",
+                    thread.name,
+                    counted(thread.panics, "connection")
+                ),
+            );
+        }
+    }
+    for service in &measured.services {
+        for backend in service.backends.iter().filter(|backend| backend.set_aside_by > 0) {
+            let (by, of) = (backend.set_aside_by, measured.threads.len());
+            let (name, service) = (&backend.name, &service.name);
+            say(
+                Urgency::Soon,
+                format!("Backend {name} of {service} kept failing: {by} of {of} threads have set it aside."),
+            );
+        }
+    }
+    if let Some(range) = measured.process.source_port_count() {
+        for (backend, ports) in source_ports(measured) {
+            if ports * 100 >= range * NEARLY_FULL {
+                let share = percent(ports, range);
+                say(
+                    Urgency::Bad,
+                    format!(
+                        "{share} of the source ports towards {backend} are in use: add an address or a backend."
+                    ),
+                );
+            }
+        }
+    }
+    if let (Some(open), Some(max)) = (measured.process.open_files, measured.process.max_files)
+        && open.saturating_mul(100) >= max.saturating_mul(NEARLY_FULL)
+    {
+        say(
+            Urgency::Bad,
+            format!("{} of the allowed file descriptors are open: raise LimitNOFILE.", percent(open, max)),
+        );
+    }
+    if measured.access_log_dropped > 0 {
+        say(
+            Urgency::Soon,
+            format!("{} of the access log lost.", counted(measured.access_log_dropped, "line")),
+        );
+    }
+    points.sort_by_key(|(urgency, _)| std::cmp::Reverse(*urgency));
+    points
+}

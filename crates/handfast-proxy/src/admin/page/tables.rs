@@ -1,0 +1,163 @@
+//! What the proxy stands on: certificates, backends, threads, the process.
+
+use super::html::Html;
+use super::words::{bytes, count, expiry, long, percent, seconds};
+use crate::access_log::rfc3339_milliseconds;
+use crate::admin::status::Status;
+use crate::metrics::{BackendSnapshot, Distribution, ThreadSnapshot, source_ports};
+
+/// Certificates and the time they have left, the first to expire first.
+pub(super) fn certificates(html: &mut Html, status: &Status) {
+    let mut certificates: Vec<_> = status.measured.certificates.iter().collect();
+    certificates.sort_by_key(|certificate| certificate.not_after);
+    html.section("Certificates", if certificates.is_empty() { "None is served." } else { "" });
+    if !certificates.is_empty() {
+        html.table(&["Certificate", "Key", "Service", "Expiry", "Until"]);
+        for certificate in certificates {
+            let (urgency, words) = expiry(certificate.not_after, status.measured.process.now);
+            html.raw("<tr>").cell(&certificate.name).cell(&certificate.kind).cell(&certificate.service);
+            html.element(&format!("td class={}", urgency.class()), &words);
+            let until = rfc3339_milliseconds(certificate.not_after).to_string();
+            html.cell(until.split('T').next().unwrap_or_default()).raw("</tr>");
+        }
+        html.end_table();
+    }
+    html.raw("</section>");
+}
+
+/// Backends: how they do, and how far source ports reach.
+pub(super) fn backends(html: &mut Html, status: &Status) {
+    let measured = &status.measured;
+    html.section("Backends", "");
+    html.table(&[
+        "Backend",
+        "Service",
+        "State",
+        "#Connections now",
+        "#Failed attempts",
+        "#Connect: median",
+        "#99 %",
+        "Source ports",
+    ]);
+    let ports = source_ports(measured);
+    for service in &measured.services {
+        for backend in &service.backends {
+            html.raw("<tr>").cell(&backend.name).cell(&service.name);
+            state(html, backend, measured.threads.len());
+            html.number(&count(backend.connections())).number(&count(backend.failures));
+            quantiles(html, &backend.connect);
+            match (ports.get(backend.name.as_str()), measured.process.source_port_count()) {
+                (Some(used), Some(all)) => {
+                    let words = format!("{} of {}", count(*used), count(all));
+                    let share = *used as f64 / all as f64;
+                    html.raw("<td class=bars>").bar(&words, &[("used", share), ("free", 1.0 - share)]);
+                    html.element("small", &words).raw("</td>");
+                }
+                _ => drop(html.cell("none needed")),
+            }
+            html.raw("</tr>");
+        }
+    }
+    html.end_table();
+    if let Some(time_wait) = measured.process.time_wait {
+        let words = format!(
+            "{} TCP sockets of this machine are in TIME_WAIT, which may hold further source ports.",
+            count(time_wait)
+        );
+        html.element("p class=meaning", &words);
+    }
+    html.raw("</section>");
+}
+
+fn state(html: &mut Html, backend: &BackendSnapshot, threads: usize) {
+    match backend.set_aside_by {
+        0 => html.element("td class=good", "used"),
+        by => html.element("td class=soon", &format!("set aside by {by} of {threads} threads")),
+    };
+}
+
+fn quantiles(html: &mut Html, times: &Distribution) {
+    for q in [0.5, 0.99] {
+        html.number(&times.quantile_seconds(q).map_or("–".into(), seconds));
+    }
+}
+
+/// Worker threads, then the others by their CPU time.
+pub(super) fn threads(html: &mut Html, status: &Status) {
+    html.section("Threads", "Lag: how long an event had to wait while the thread worked on others. Idle turns: woken, and nothing moved.");
+    html.table(&["Thread", "CPU", "#CPU time", "#Tasks", "#Lag: median", "#99 %", "#Turns", "#Idle turns"]);
+    let cpu_seconds = &status.measured.process.cpu_seconds;
+    for thread in &status.measured.threads {
+        html.raw("<tr>").cell(&thread.name);
+        cpu(html, status, &thread.name);
+        html.number(&count(thread.tasks));
+        quantiles(html, &thread.loop_lag);
+        let ThreadSnapshot { turns, spurious_turns, .. } = *thread;
+        html.number(&count(turns)).number(&count(spurious_turns)).raw("</tr>");
+    }
+    let is_worker = |name: &str| status.measured.threads.iter().any(|thread| thread.name == name);
+    for name in cpu_seconds.keys().filter(|name| !is_worker(name)) {
+        html.raw("<tr>").cell(name);
+        cpu(html, status, name);
+        html.raw("<td></td><td></td><td></td><td></td><td></td></tr>");
+    }
+    html.end_table();
+    for thread in &status.measured.threads {
+        for (cause, errors) in &thread.accept_errors {
+            html.element("p", &format!("{}: accept failed {} times: {cause}.", thread.name, count(*errors)));
+        }
+    }
+    html.raw("</section>");
+}
+
+fn cpu(html: &mut Html, status: &Status, thread: &str) {
+    match status.rates.cpu.get(thread) {
+        Some(share) => {
+            let words = format!("{:.0} %", share * 100.0);
+            html.raw("<td class=bars>").bar(&words, &[("used", *share), ("free", 1.0 - share)]);
+            html.element("small", &words).raw("</td>")
+        }
+        None => html.cell("–"),
+    };
+    html.number(&status.measured.process.cpu_seconds.get(thread).map_or("–".into(), |time| seconds(*time)));
+}
+
+/// The process: its configuration, memory, files and log.
+pub(super) fn process(html: &mut Html, status: &Status) {
+    let measured = &status.measured;
+    let (process, reload) = (&measured.process, &measured.reload);
+    html.section("Process", "").raw("<dl>");
+    let mut fact = |name: &str, value: String| {
+        html.raw("<div>").element("dt", name).element("dd", &value).raw("</div>");
+    };
+    fact("Configuration", status.overview.configuration.clone());
+    fact("Generation", reload.generation.map_or("none yet".into(), |generation| generation.to_string()));
+    let ago = |time| process.now.duration_since(time).unwrap_or_default();
+    fact(
+        "Last start or reload",
+        match (reload.last_at, &reload.last_problem) {
+            (Some(at), None) => format!("{} ago, took effect", long(ago(at))),
+            (Some(at), Some(_)) => format!("{} ago, changed nothing (see above)", long(ago(at))),
+            (None, _) => "–".into(),
+        },
+    );
+    fact("Reloads", format!("{} took effect, {} failed", count(reload.succeeded), count(reload.failed)));
+    if let Some(resident) = process.resident_bytes {
+        fact("Memory", bytes(resident as f64));
+    }
+    if let Some(open) = process.open_files {
+        fact(
+            "Open files",
+            match process.max_files {
+                Some(max) => format!("{} of {} ({})", count(open), count(max), percent(open, max)),
+                None => count(open),
+            },
+        );
+    }
+    if let Some(time) = process.process_cpu_seconds {
+        fact("CPU time", seconds(time));
+    }
+    let (written, dropped) = (measured.access_log_written, measured.access_log_dropped);
+    fact("Access log", format!("{} lines written, {} lost", count(written), count(dropped)));
+    html.raw("</dl></section>");
+}
