@@ -55,7 +55,7 @@ impl ClientHello {
     /// Reads the body of a ClientHello message, without the message's type and length.
     ///
     /// **Errors**: the first [`Invalid`] in the order of the bytes. **Cost**: one pass, and a sort of the extension
-    /// types; allocations of the body's size at most.
+    /// types; allocations in proportion to the body.
     pub fn parse(body: &[u8]) -> Result<Self, Invalid> {
         let mut reader = Reader::new(body, "client_hello");
         let mut hello = Self { legacy_version: reader.u16()?, ..Self::default() };
