@@ -1,5 +1,10 @@
 //! The access log against real files, pipes and full devices.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test's own files and threads: nobody else reads or waits for them"
+)]
+
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};

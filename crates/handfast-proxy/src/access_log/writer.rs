@@ -3,6 +3,11 @@
 //! In: blocks of whole lines through a bounded queue. Out: bytes on standard output or in a file; totals of what was written
 //! and what was lost.
 
+#![expect(
+    clippy::disallowed_types,
+    reason = "held when a worker starts and when totals are read, never to write a line"
+)]
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsFd;

@@ -1,5 +1,7 @@
 //! The admin listener over real sockets, with a client that may be rude.
 
+#![expect(clippy::disallowed_methods, reason = "a test's own files, threads and loopback sockets")]
+
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;

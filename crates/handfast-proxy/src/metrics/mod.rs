@@ -14,6 +14,8 @@
 //!
 //! A service or backend that keeps its name over a reload keeps its cells, so counters never go back.
 
+#![expect(clippy::disallowed_types, reason = "held to make or collect blocks of cells, never to count")]
+
 mod cell;
 mod table;
 mod thread;

@@ -2,6 +2,8 @@
 //!
 //! In: calls from that thread alone. Out: cells that `snapshot.rs` reads.
 
+#![expect(clippy::disallowed_types, reason = "held to make or collect blocks of cells, never to count")]
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 

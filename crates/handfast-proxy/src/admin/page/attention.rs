@@ -38,7 +38,9 @@ pub(super) fn points(status: &Status) -> Vec<(Urgency, String)> {
         let generation = measured.reload.generation.unwrap_or_default();
         say(
             Urgency::Bad,
-            format!("The last reload changed nothing; generation {generation} is served. It said:"),
+            format!(
+                "The last reload changed nothing; generation {generation} is served. Its problems are below."
+            ),
         );
     }
     for certificate in &measured.certificates {

@@ -91,9 +91,10 @@ pub(super) fn long(duration: Duration) -> String {
     match (days, hours, minutes) {
         (0, 0, 0) => format!("{seconds} s"),
         (0, 0, minutes) => format!("{minutes} min"),
+        (0, hours, 0) => format!("{hours} h"),
         (0, hours, minutes) => format!("{hours} h {minutes} min"),
-        (1..10, hours, _) => format!("{days} {days_word} {hours} h"),
-        _ => format!("{} days", count(days)),
+        (1..10, 1.., _) => format!("{days} {days_word} {hours} h"),
+        _ => format!("{} {days_word}", count(days)),
     }
 }
 
@@ -232,7 +233,7 @@ mod tests {
             true => expiry(now - Duration::from_secs_f64(-days * 86_400.0), now),
             false => expiry(now + Duration::from_secs_f64(days * 86_400.0), now),
         };
-        assert_eq!(in_days(-3.0), (Urgency::Bad, "expired 3 days 0 h ago".into()));
+        assert_eq!(in_days(-3.0), (Urgency::Bad, "expired 3 days ago".into()));
         assert_eq!(in_days(1.5), (Urgency::Bad, "expires in 1 day 12 h: renew it now".into()));
         assert_eq!(in_days(20.0), (Urgency::Soon, "expires in 20 days: its renewal is late".into()));
         assert_eq!(in_days(90.0), (Urgency::Good, "expires in 90 days".into()));
