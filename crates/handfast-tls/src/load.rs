@@ -183,7 +183,7 @@ impl Looked {
 }
 
 /// What to say of a file that could not be read.
-fn failed(path: &Path, failure: &Failure) -> Finding {
+pub(crate) fn failed(path: &Path, failure: &Failure) -> Finding {
     match failure {
         Failure::Missing => Finding::error(Reason::Missing, path, "is not there"),
         Failure::Refused(error) => {

@@ -1,0 +1,260 @@
+//! Ticket keys in a file that several processes and machines may share.
+//!
+//! In: a path. Out: the keys in it, or the line that is wrong. The file is text:
+//!
+//! ```text
+//! handfast-ticket-keys 1
+//! # …
+//! key <id> made <time> from <time> <secret>
+//! ```
+//!
+//! with ids and secrets in hexadecimal and times in Unix seconds.
+//!
+//! # Several writers
+//! Readers never see half a file: a new one is written beside it, flushed, and renamed over it. Writers take a lock
+//! (`flock` on a file beside it, which the system releases when its holder dies), read what is there, and only then add to
+//! it, so of several that find a new key due at once one adds it and the others find it. Where locks do not work (some
+//! network file systems) the last rename wins; the loser reads the winner's key at its next refresh, which comes before
+//! either key is used.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lc_rs::rand;
+use zeroize::Zeroizing;
+
+use super::{KEY_LENGTH, MasterKey, NAME_LENGTH};
+use crate::Error;
+use crate::read::{self, Failure, FileStamp};
+
+const FIRST_LINE: &str = "handfast-ticket-keys 1";
+
+const COMMENT: &str = "\
+# Keys of session tickets. Who has them can read what resumed sessions sent: keep this file at mode 0600, and share it
+# only among machines that serve the same names. Rotated by the program; remove the file to start anew.
+";
+
+/// How often, and at what distance, a start waits for another process that holds the lock: 5 s.
+const LOCK_TRIES: u32 = 100;
+const LOCK_WAIT: Duration = Duration::from_millis(50);
+
+/// A file of keys, and what was last seen of it.
+#[derive(Debug)]
+pub(super) struct KeyFile {
+    path: PathBuf,
+    seen: FileStamp,
+}
+
+impl KeyFile {
+    pub(super) fn new(path: &Path) -> Self {
+        // Through links, or the rename would replace the link and leave the file that others read as it was.
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+        Self { path, seen: FileStamp::default() }
+    }
+
+    /// Whether there was a file when it was last looked at.
+    pub(super) fn is_there(&self) -> bool {
+        self.seen != FileStamp::default()
+    }
+
+    /// Replaces `keys` by those in the file, when it is another than last time. A file that is not there changes
+    /// nothing.
+    pub(super) fn read_if_changed(&mut self, keys: &mut Vec<Arc<MasterKey>>) -> Result<(), Error> {
+        let stamp = FileStamp::of(&self.path);
+        if stamp == self.seen {
+            return Ok(());
+        }
+        let content = match read::whole(&self.path) {
+            Ok(content) => content,
+            Err(Failure::Missing) => {
+                self.seen = FileStamp::default();
+                return Ok(());
+            }
+            Err(failure) => return Err(self.failed("read ticket keys", into_io(failure))),
+        };
+        if content.mode & 0o077 != 0 {
+            return Err(Error::TicketFilePermissions { file: self.path.clone(), mode: content.mode });
+        }
+        *keys = parse(&content.bytes)
+            .map_err(|(line, what)| Error::TicketFileMalformed { file: self.path.clone(), line, what })?;
+        self.seen = content.stamp;
+        Ok(())
+    }
+
+    /// Takes the lock; `None` when another process has it and `may_wait` is false.
+    pub(super) fn lock(&self, may_wait: bool) -> Result<Option<File>, Error> {
+        let path = self.beside(".lock");
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(|error| Error::File { act: "open lock of ticket keys", file: path.clone(), source: error })?;
+        for _ in 0..LOCK_TRIES {
+            match file.try_lock() {
+                Ok(()) => return Ok(Some(file)),
+                Err(TryLockError::WouldBlock) if !may_wait => return Ok(None),
+                Err(TryLockError::WouldBlock) => pause(),
+                // The last rename wins, which is good enough: see the head of this file.
+                Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {
+                    return Ok(Some(file));
+                }
+                Err(TryLockError::Error(error)) => {
+                    return Err(Error::File { act: "lock ticket keys", file: path, source: error });
+                }
+            }
+        }
+        Err(Error::TicketFileLocked { file: path })
+    }
+
+    /// Puts `keys` in the file's place.
+    pub(super) fn write(&mut self, keys: &[Arc<MasterKey>]) -> Result<(), Error> {
+        let mut random = [0; 8];
+        rand::fill(&mut random).map_err(|_| Error::Random)?;
+        let aside = self.beside(&format!(".{}.new", hex(&random)));
+        let written = self.write_aside(&aside, &text(keys));
+        if written.is_err() {
+            // What is left over holds keys. If it cannot be removed either, the first error says more.
+            let _ = fs::remove_file(&aside);
+        }
+        self.seen = written.map_err(|error| self.failed("write ticket keys", error))?;
+        Ok(())
+    }
+
+    fn write_aside(&self, aside: &Path, text: &str) -> io::Result<FileStamp> {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(aside)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(aside, &self.path)?;
+        // The rename is safe from a power failure only with the folder's own flush.
+        File::open(self.folder())?.sync_all()?;
+        Ok(FileStamp::of(&self.path))
+    }
+
+    fn folder(&self) -> &Path {
+        match self.path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        }
+    }
+
+    fn beside(&self, ending: &str) -> PathBuf {
+        let mut name = std::ffi::OsString::from(".");
+        name.push(self.path.file_name().unwrap_or_default());
+        name.push(ending);
+        self.folder().join(name)
+    }
+
+    fn failed(&self, act: &'static str, source: io::Error) -> Error {
+        Error::File { act, file: self.path.clone(), source }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a file lock has no wait with a deadline; only a start waits, bounded")]
+fn pause() {
+    std::thread::sleep(LOCK_WAIT);
+}
+
+fn into_io(failure: Failure) -> io::Error {
+    match failure {
+        Failure::Missing => io::ErrorKind::NotFound.into(),
+        Failure::Refused(error) => error,
+        Failure::NotAFile(kind) => io::Error::other(format!("is {kind}, expected a file")),
+        Failure::TooLarge(size) => io::Error::other(format!("has {size} bytes, expected a few hundred")),
+        Failure::Changing => io::Error::other("changed each time while it was read"),
+    }
+}
+
+fn text(keys: &[Arc<MasterKey>]) -> Zeroizing<String> {
+    // Room for all of it, because growing would leave copies of secrets behind.
+    let mut text = Zeroizing::new(String::with_capacity(FIRST_LINE.len() + COMMENT.len() + 200 * keys.len() + 1));
+    text.push_str(FIRST_LINE);
+    text.push('\n');
+    text.push_str(COMMENT);
+    for key in keys {
+        let (id, secret) = (hex(&key.id), Zeroizing::new(hex(&key.secret[..])));
+        text.push_str(&format!("key {id} made {} from {} ", key.made_at, key.used_from));
+        text.push_str(&secret);
+        text.push('\n');
+    }
+    text
+}
+
+/// The keys in a file's text, by first use; or the line that is wrong, and how.
+fn parse(bytes: &[u8]) -> Result<Vec<Arc<MasterKey>>, (usize, &'static str)> {
+    let text = std::str::from_utf8(bytes).map_err(|_| (1, "is not text"))?;
+    let mut lines = (1..).zip(text.lines());
+    if lines.next().is_none_or(|(_, first)| first != FIRST_LINE) {
+        return Err((1, "expected \"handfast-ticket-keys 1\""));
+    }
+    let mut keys: Vec<Arc<MasterKey>> = Vec::new();
+    for (number, line) in lines {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let key = parse_key(line).map_err(|what| (number, what))?;
+        if keys.iter().any(|known| known.id == key.id) {
+            return Err((number, "the id of an earlier key, expected each once"));
+        }
+        keys.push(Arc::new(key));
+    }
+    if !text.ends_with('\n') {
+        return Err((text.lines().count(), "no line end, expected one: the file is cut short"));
+    }
+    keys.sort_by_key(|key| key.used_from);
+    Ok(keys)
+}
+
+fn parse_key(line: &str) -> Result<MasterKey, &'static str> {
+    let mut words = line.split(' ');
+    let mut next = || words.next().unwrap_or_default();
+    let (key, id, made, made_at, from, used_from, secret) =
+        (next(), next(), next(), next(), next(), next(), next());
+    if (key, made, from) != ("key", "made", "from") || words.next().is_some() {
+        return Err("expected \"key <id> made <time> from <time> <secret>\"");
+    }
+    let id = unhex(id).ok_or("the id is not 32 hexadecimal digits")?;
+    let secret: Zeroizing<[u8; KEY_LENGTH]> =
+        Zeroizing::new(unhex(secret).ok_or("the secret is not 64 hexadecimal digits")?);
+    if *secret == [0; KEY_LENGTH] {
+        return Err("the secret is zero, expected a random one");
+    }
+    let made_at = time(made_at).ok_or("the time after \"made\" is not Unix seconds")?;
+    let used_from = time(used_from).ok_or("the time after \"from\" is not Unix seconds")?;
+    let id: [u8; NAME_LENGTH] = id;
+    Ok(MasterKey { id, secret, made_at, used_from })
+}
+
+/// Seconds up to the year 36812, so that sums of them stay numbers.
+fn time(word: &str) -> Option<u64> {
+    word.parse().ok().filter(|seconds| *seconds < 1 << 40)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        for nibble in [byte >> 4, byte & 15] {
+            text.push(char::from_digit(nibble.into(), 16).unwrap_or('0'));
+        }
+    }
+    text
+}
+
+fn unhex<const LENGTH: usize>(text: &str) -> Option<[u8; LENGTH]> {
+    let digits = text.as_bytes();
+    if digits.len() != 2 * LENGTH {
+        return None;
+    }
+    let mut bytes = [0; LENGTH];
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        let high = char::from(pair[0]).to_digit(16)?;
+        let low = char::from(pair[1]).to_digit(16)?;
+        *byte = u8::try_from(high << 4 | low).ok()?;
+    }
+    Some(bytes)
+}
