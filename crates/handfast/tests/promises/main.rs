@@ -1,1 +1,45 @@
-//! placeholder
+//! What users may rely on: one file for each promise, named for the sentence, tested on the built program.
+//!
+//! In the order of a connection's path, then of a configuration's. `support` holds the peers that do exactly what they
+//! are told, and explains itself in its head. Every wait has a deadline; no port is fixed; nothing leaves loopback.
+#![forbid(unsafe_code)]
+#![expect(clippy::disallowed_types, reason = "tests share what they saw between threads")]
+
+mod support;
+
+// accept
+mod out_of_descriptors_is_slower_never_spinning;
+// hello
+mod any_split_of_a_hello_works;
+mod nobody_can_hold_a_handshake_open;
+mod slow_hellos_do_not_starve_tunnels;
+mod what_is_not_tls_is_named;
+// handshake
+mod real_clients_are_served;
+mod ten_thousand_certificates_are_served;
+mod the_certificate_fits_the_client;
+mod unused_files_are_named;
+// resumption
+mod a_restart_keeps_resumption;
+mod a_ticket_never_crosses_a_policy;
+// connect
+mod a_failing_backend_is_named_and_another_is_tried;
+// relay
+mod a_half_close_stays_a_half_close;
+mod a_stuck_peer_costs_a_known_amount;
+mod an_abort_stays_an_abort;
+mod every_byte_arrives_once_and_in_order;
+mod limits_end_connections;
+// close
+mod a_client_may_vanish_at_any_step;
+// looking in
+mod operators_can_look_in;
+// reload
+mod a_bad_reload_changes_nothing_and_says_why;
+mod a_reload_loses_nothing;
+mod changed_certificates_are_picked_up;
+// stop
+mod a_stop_drains_and_says_how_it_went;
+// the words on the command line and in the file
+mod every_mistake_in_a_configuration_is_told_at_once;
+mod exit_codes_mean_what_they_say;

@@ -1,0 +1,146 @@
+//! A failing backend is named, with what it did; another is tried when it refuses; it is set aside when it keeps failing, and
+//! comes back by itself.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use super::support::*;
+
+#[test]
+fn the_next_backend_serves_when_the_first_refuses() {
+    let stage = Stage::with(Backend::echo(), |_, folder| Config::to(folder, Backend::refusing()));
+    let folder = folder::Folder::new();
+    let config = Config::to(&folder, Backend::refusing()).backend(stage.backend.address);
+    let proxy = Proxy::start(config);
+    let trust = Trust::version(Version::Tls13).config();
+    for _ in 0..10 {
+        let mut client = Client::connect(proxy.address(), &trust);
+        client.echo(b"served all the same");
+        client.finish();
+    }
+    let record = proxy.record("one that was refused first", |record| record.number("backends_failed") == 1);
+    assert!(record.reason().ends_with("/finished"), "{record:?}");
+    assert_eq!(record.text("backend"), stage.backend.address.to_string(), "{record:?}");
+}
+
+#[test]
+fn a_backend_that_keeps_failing_is_set_aside_and_comes_back() {
+    let good = Backend::echo();
+    let gone = Backend::refusing();
+    let folder = folder::Folder::new();
+    let config = Config::to(&folder, good.address)
+        .backend(gone)
+        .set("process", "threads", 1)
+        .set("service.limits", "backend-failures", 2)
+        .text("service.limits", "backend-retry", "300ms");
+    let proxy = Proxy::start(config);
+    let trust = Trust::version(Version::Tls13).config();
+    let serve = || {
+        let mut client = Client::connect(proxy.address(), &trust);
+        client.echo(b"x");
+        client.finish();
+    };
+    let up = || proxy.metrics().sum("handfast_backend_up", &[("backend", &gone.to_string())]);
+    wait_until("the failing backend to be set aside", || {
+        serve();
+        (up() < 0.5).then_some(())
+    });
+    let failures =
+        || proxy.metrics().sum("handfast_backend_failures_total", &[("backend", &gone.to_string())]);
+    let back = Backend::on(TcpListener::bind(gone).expect("nobody took the port meanwhile"), |peer| {
+        peer.read_to_end();
+    });
+    assert!(failures() >= 2.0);
+    wait_until("it to be tried again", || {
+        let mut client = Client::connect(proxy.address(), &trust);
+        client.send(b"x");
+        client.close_notify();
+        client.read_to_end();
+        (back.accepted() > 0 && up() > 0.5).then_some(())
+    });
+}
+
+#[test]
+fn a_backend_that_does_not_answer_is_named() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    rustix::net::listen(&listener, 0).expect("a listener may listen again");
+    let full = listener.local_addr().expect("a bound socket has an address");
+    let _filling: Vec<_> =
+        (0..4).map(|_| std::net::TcpStream::connect_timeout(&full, Duration::from_millis(100))).collect();
+    let stage = Stage::with(Backend::echo(), |_, folder| {
+        Config::to(folder, full).text("service.limits", "connect", "300ms")
+    });
+    if let Ok(mut client) =
+        Client::try_connect(stage.proxy.address(), &Trust::version(Version::Tls13).config(), "localhost")
+    {
+        let ending = client.read_to_end();
+        assert!(!ending.close_notify, "{ending:?}");
+    }
+    let record = stage.proxy.record_of("connect/backend/connect-deadline");
+    assert!((0.25..2.0).contains(&record.seconds("connect")), "{record:?}");
+    stage.is_quiet();
+}
+
+#[test]
+fn a_missing_unix_socket_is_named() {
+    let stage = Stage::with(Backend::echo(), |_, folder| {
+        Config::to(folder, format!("unix:{}", folder.file("nobody.sock").display()))
+    });
+    if let Ok(mut client) =
+        Client::try_connect(stage.proxy.address(), &Trust::version(Version::Tls13).config(), "localhost")
+    {
+        assert!(!client.read_to_end().close_notify);
+    }
+    stage.proxy.record("the connection", |record| {
+        record.reason().starts_with("connect/") && record.reason().ends_with("/path-missing")
+    });
+    stage.is_quiet();
+}
+
+#[test]
+fn a_name_without_an_address_is_named() {
+    // RFC 6761 §6.4: names under `invalid` never have one.
+    let stage = Stage::with(Backend::echo(), |_, folder| Config::to(folder, "nobody.invalid:8080"));
+    if let Ok(mut client) =
+        Client::try_connect(stage.proxy.address(), &Trust::version(Version::Tls13).config(), "localhost")
+    {
+        assert!(!client.read_to_end().close_notify);
+    }
+    stage.proxy.record("the connection", |record| {
+        record.reason().starts_with("connect/") && record.reason().ends_with("/name-not-resolved")
+    });
+    stage.is_quiet();
+}
+
+#[test]
+fn work_goes_round_or_to_the_least_busy() {
+    for (balance, busy_gets) in [("round-robin", 5), ("least-connections", 0)] {
+        let (busy, idle) = (Backend::echo(), Backend::echo());
+        let folder = folder::Folder::new();
+        let config = Config::to(&folder, busy.address)
+            .backend(idle.address)
+            .set("process", "threads", 1)
+            .text("service", "balance", balance);
+        let proxy = Proxy::start(config);
+        let trust = Trust::version(Version::Tls13).config();
+        let mut held = Vec::new();
+        // Five that stay at the busy one: those that went to the other are ended again.
+        while held.len() < 5 {
+            let before = busy.accepted();
+            let mut client = Client::connect(proxy.address(), &trust);
+            client.echo(b"x");
+            if busy.accepted() > before { held.push(client) } else { client.finish() }
+        }
+        let settled = || proxy.metrics().sum("handfast_connections", &[]) < 5.5;
+        wait_until("only the five to stand", || settled().then_some(()));
+        let before = busy.accepted();
+        for _ in 0..10 {
+            let mut client = Client::connect(proxy.address(), &trust);
+            client.echo(b"x");
+            let more = proxy.records().len();
+            client.finish();
+            wait_until("it to be over", || (proxy.records().len() > more).then_some(()));
+        }
+        assert_eq!(busy.accepted() - before, busy_gets, "{balance}");
+    }
+}

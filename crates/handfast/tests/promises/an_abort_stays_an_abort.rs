@@ -1,0 +1,240 @@
+//! An abort stays an abort: a reset or a truncated stream on one side is never a clean end on the other, in either direction;
+//! a clean end stays clean.
+//!
+//! The seven cases that no other proxy gets right in full, each a hundred times with TLS 1.2 and with 1.3, and again while the
+//! other side keeps writing: then it is a write that meets the error first, and the read after it looks like a clean end.
+
+use std::time::Duration;
+
+use super::support::backend::Peer;
+use super::support::client::Ending;
+use super::support::*;
+
+const TIMES: usize = 100;
+const HUNDRED: [u8; 100] = [b'h'; 100];
+
+/// Plays one case with both versions, each time with a new connection.
+fn each(stage: &Stage, play: impl Fn(Client)) {
+    for version in Version::BOTH {
+        let config = Trust::version(version).config();
+        for _ in 0..TIMES {
+            play(stage.client(&config));
+        }
+    }
+}
+
+fn assert_hundred_then_clean(ending: &Ending) {
+    assert_eq!(ending.bytes, HUNDRED);
+    assert!(ending.is_clean(), "a clean end stays clean: {ending:?}");
+}
+
+fn assert_hundred_then_abort(ending: &Ending) {
+    assert_eq!(ending.bytes, HUNDRED, "what came before the abort is delivered");
+    assert!(ending.is_abort(), "an abort stays an abort: {ending:?}");
+}
+
+/// Says something first, so that the client knows the tunnel stands, then listens.
+fn greet_then_listen(peer: &mut Peer) {
+    peer.send(b"!");
+    peer.read_to_end();
+}
+
+fn greeted(client: &mut Client) {
+    assert_eq!(client.read_exactly(1), b"!");
+}
+
+fn hundred_then_fin(peer: &mut Peer) {
+    peer.send(&HUNDRED);
+    peer.fin();
+    peer.read_to_end();
+}
+
+fn hundred_then_reset(peer: &mut Peer) {
+    peer.send(&HUNDRED);
+    peer.reset();
+}
+
+#[test]
+fn t1_the_backend_ends_in_order() {
+    let stage = Stage::new(hundred_then_fin);
+    each(&stage, |mut client| {
+        assert_hundred_then_clean_halfway(&mut client);
+        client.finish();
+        assert_eq!(stage.backend.seen(), [Event::Fin]);
+    });
+    stage.is_quiet();
+}
+
+/// The backend has ended its direction: the client is told so, and may still speak.
+fn assert_hundred_then_clean_halfway(client: &mut Client) {
+    assert_eq!(client.read_exactly(100), HUNDRED);
+    assert_eq!(client.read(&mut [0; 1]).expect("the end is clean"), 0, "close_notify follows");
+}
+
+#[test]
+fn t1_the_backend_closes_altogether() {
+    let stage = Stage::new(|peer| peer.send(&HUNDRED));
+    each(&stage, |mut client| {
+        assert_hundred_then_clean_halfway(&mut client);
+        client.finish();
+    });
+    stage.is_quiet();
+}
+
+#[test]
+fn t2_the_backend_resets() {
+    let stage = Stage::new(hundred_then_reset);
+    each(&stage, |mut client| assert_hundred_then_abort(&client.read_to_end()));
+    stage.counts("backend", "reset", 2 * TIMES);
+    stage.is_quiet();
+}
+
+#[test]
+fn t2_the_backend_resets_while_the_client_writes() {
+    let stage = Stage::new(|peer| {
+        // Something of the client's is in flight both ways when the reset comes.
+        peer.read_exactly(10_000);
+        hundred_then_reset(peer);
+    });
+    each(&stage, |mut client| assert_hundred_then_abort(&client.read_to_end_while_writing()));
+    stage.counts("backend", "reset", 2 * TIMES);
+    stage.is_quiet();
+}
+
+#[test]
+fn t2_the_backend_resets_after_it_ended_its_own_direction() {
+    let stage = Stage::new(|peer| {
+        peer.send(&HUNDRED);
+        peer.fin();
+        peer.read_exactly(1);
+        peer.reset();
+    });
+    each(&stage, |mut client| {
+        assert_hundred_then_clean_halfway(&mut client);
+        client.send(b"x");
+        let ending = client.read_to_end();
+        assert_eq!(ending.socket, SocketEnd::Reset, "the client's own direction was cut: {ending:?}");
+    });
+    stage.is_quiet();
+}
+
+#[test]
+fn t3_the_client_ends_first_and_gets_a_late_answer() {
+    let stage = Stage::new(|peer| {
+        peer.read_to_end();
+        pause(Duration::from_millis(20));
+        peer.send(&HUNDRED);
+    });
+    each(&stage, |mut client| {
+        client.send(b"question");
+        client.close_notify();
+        assert_hundred_then_clean(&client.read_to_end());
+        assert_eq!(stage.backend.seen(), [Event::Data(b"question".to_vec()), Event::Fin]);
+    });
+    stage.is_quiet();
+}
+
+#[test]
+fn t4_the_client_ends_without_close_notify() {
+    let stage = Stage::new(greet_then_listen);
+    each(&stage, |mut client| {
+        greeted(&mut client);
+        client.send(&HUNDRED);
+        client.fin();
+        assert_eq!(stage.backend.seen(), [Event::Data(HUNDRED.to_vec()), Event::Reset]);
+    });
+    stage.counts("client", "truncated", 2 * TIMES);
+    stage.is_quiet();
+}
+
+#[test]
+fn t4_the_client_ends_without_close_notify_while_the_backend_writes() {
+    let stage = Stage::new(Peer::read_to_end_while_writing);
+    each(&stage, |mut client| {
+        client.send(&HUNDRED);
+        client.read_exactly(10_000);
+        client.fin();
+        let seen = stage.backend.seen();
+        assert_eq!(seen.last(), Some(&Event::Reset), "{seen:?}");
+    });
+    stage.is_quiet();
+}
+
+#[test]
+fn t5_the_client_resets() {
+    let stage = Stage::new(greet_then_listen);
+    each(&stage, |mut client| {
+        greeted(&mut client);
+        client.reset();
+        assert_eq!(stage.backend.seen(), [Event::Reset]);
+    });
+    stage.is_quiet();
+}
+
+#[test]
+fn t5_the_client_resets_after_some_bytes() {
+    let stage = Stage::new(greet_then_listen);
+    each(&stage, |mut client| {
+        greeted(&mut client);
+        client.send(&HUNDRED);
+        client.reset();
+        let seen = stage.backend.seen();
+        // Whether the hundred bytes were still delivered is the kernels' affair; the abort is ours.
+        assert_eq!(seen.last(), Some(&Event::Reset), "{seen:?}");
+    });
+    stage.counts("client", "reset", 2 * TIMES);
+    stage.is_quiet();
+}
+
+#[test]
+fn t5_the_client_resets_while_the_backend_writes() {
+    let stage = Stage::new(Peer::read_to_end_while_writing);
+    each(&stage, |mut client| {
+        client.read_exactly(10_000);
+        client.reset();
+        let seen = stage.backend.seen();
+        assert_eq!(seen.last(), Some(&Event::Reset), "{seen:?}");
+    });
+    stage.is_quiet();
+}
+
+#[test]
+fn t6_nobody_listens_at_the_backend() {
+    let stage = Stage::with(Backend::echo(), |_, folder| Config::to(folder, Backend::refusing()));
+    for version in Version::BOTH {
+        let config = Trust::version(version).config();
+        for _ in 0..TIMES {
+            match Client::try_connect(stage.proxy.address(), &config, "localhost") {
+                Ok(mut client) => {
+                    let ending = client.read_to_end();
+                    assert!(
+                        ending.is_abort() || ending.alert.is_some(),
+                        "the client is told that it failed: {ending:?}"
+                    );
+                    assert!(!ending.close_notify, "{ending:?}");
+                }
+                Err(Refusal::Ended(SocketEnd::Fin)) => panic!("the client is told nothing"),
+                Err(_) => {}
+            }
+        }
+    }
+    let record = stage.proxy.record_of("connect/backend/refused");
+    assert!(record.text("backend").starts_with("127.0.0.1:"), "{record:?}");
+    stage.is_quiet();
+}
+
+#[test]
+fn t7_the_backend_half_closes_and_the_client_speaks_later() {
+    let stage = Stage::new(|peer| {
+        peer.send(&HUNDRED);
+        peer.fin();
+        peer.read_to_end();
+    });
+    each(&stage, |mut client| {
+        assert_hundred_then_clean_halfway(&mut client);
+        client.send(b"later");
+        client.finish();
+        assert_eq!(stage.backend.seen(), [Event::Data(b"later".to_vec()), Event::Fin]);
+    });
+    stage.is_quiet();
+}

@@ -1,0 +1,72 @@
+//! Every mistake in a configuration is told at once, each with its file, line, text, what is allowed, and what was probably
+//! meant; `check` and `proxy` say the same.
+
+use super::support::certificates::localhost;
+use super::support::folder::Folder;
+use super::support::*;
+
+/// Five mistakes, each on a line of its own.
+fn with_mistakes(folder: &Folder) -> (String, [(usize, &'static str); 5]) {
+    folder.write("web.pem", localhost().combined());
+    let text = [
+        "[process]",
+        "thraeds = 2",
+        "[limits]",
+        "handshake = \"10 seconds\"",
+        "[[service]]",
+        "name = \"web\"",
+        "listen = \"127.0.0.1\"",
+        "backend = \"127.0.0.1:99999\"",
+        "certificate = \"web.pem\"",
+        "balance = \"round-robbin\"",
+    ];
+    let file = folder.write("handfast.toml", text.join("\n"));
+    let mistakes = [(2, "thraeds"), (4, "10 seconds"), (7, "127.0.0.1"), (8, "99999"), (10, "round-robbin")];
+    (file.display().to_string(), mistakes)
+}
+
+#[test]
+fn all_of_them_with_their_lines() {
+    let folder = Folder::new();
+    let (file, mistakes) = with_mistakes(&folder);
+    for arguments in [vec!["check", &file], vec!["proxy", "-c", &file]] {
+        let ran = tools::handfast(&arguments);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        let all = ran.all();
+        for (line, text) in mistakes {
+            assert!(all.contains(text), "{arguments:?}: {text} is named:\n{all}");
+            assert!(
+                all.contains(&format!("handfast.toml:{line}")),
+                "{arguments:?}: line {line} is named:\n{all}"
+            );
+        }
+        for meant in ["`threads`", "`round-robin`"] {
+            assert!(all.contains(meant), "{arguments:?}: did you mean {meant}:\n{all}");
+        }
+    }
+}
+
+#[test]
+fn a_good_one_is_explained_in_sentences() {
+    let folder = Folder::new();
+    let config = Config::to(&folder, "127.0.0.1:8080").text("service", "listen", "127.0.0.1:8443");
+    let file = folder.write("handfast.toml", config.to_string()).display().to_string();
+    let ran = tools::handfast(&["check", &file]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = tools::handfast(&["check", "--explain", &file]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    for word in ["web", "127.0.0.1:8443", "localhost", "127.0.0.1:8080"] {
+        assert!(ran.output.contains(word), "{word}: {ran:?}");
+    }
+}
+
+#[test]
+fn checking_binds_nothing() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    let address = taken.local_addr().expect("a bound socket has an address");
+    let folder = Folder::new();
+    let config = Config::to(&folder, "127.0.0.1:8080").text("service", "listen", address);
+    let file = folder.write("handfast.toml", config.to_string()).display().to_string();
+    let ran = tools::handfast(&["check", &file]);
+    assert_eq!(ran.code, Some(0), "the port is in use, and that is not the file's fault: {ran:?}");
+}

@@ -1,0 +1,97 @@
+//! Out of descriptors is slower, never spinning: what stands goes on, new connections wait in the kernel's queue, it is said
+//! once, and when there is room again they are served without anybody's help.
+
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use super::support::client::dial;
+use super::support::skip::{needs, skipped};
+use super::support::*;
+
+const CROWD: usize = 100;
+
+/// Watches the proxy doing nothing; gives the CPU it spent and the lines it wrote.
+fn watch(proxy: &Proxy, time: Duration) -> (Duration, usize) {
+    let (cpu, lines) = (proxy.process().cpu(), proxy.talk.so_far().len());
+    pause(time);
+    (proxy.process().cpu() - cpu, proxy.talk.so_far().len() - lines)
+}
+
+/// The worst that may be spent on waiting: 2 % of a core, and one tick of the clock it is measured with.
+fn is_calm(proxy: &Proxy) {
+    let (cpu, lines) = watch(proxy, Duration::from_secs(2));
+    assert!(cpu <= Duration::from_millis(50), "{cpu:?} of CPU in 2 s: it spins");
+    assert!(lines <= 2, "{lines} lines in 2 s");
+}
+
+#[test]
+fn when_the_limit_falls_below_what_is_needed() {
+    let stage = Stage::echo();
+    let config = Trust::version(Version::Tls13).config();
+    let mut standing = stage.client(&config);
+    standing.echo(b"before");
+    let now = u64::try_from(stage.proxy.process().descriptors()).expect("few");
+    // Room for a few more, then none.
+    stage.proxy.process().limit_files(now + 10);
+    let crowd: Vec<TcpStream> =
+        (0..CROWD).map(|_| dial(stage.proxy.address()).expect("the kernel takes connections")).collect();
+    wait_until("the proxy to notice", || {
+        let metrics = stage.proxy.metrics();
+        (metrics.sum("handfast_accept_errors_total", &[("cause", "out-of-files")]) > 0.5).then_some(())
+    });
+    is_calm(&stage.proxy);
+    standing.echo(b"what stands goes on");
+    let said = stage.proxy.talk.so_far().iter().filter(|line| line.contains("file")).count();
+    assert!((1..=4).contains(&said), "said {said} times");
+    drop(crowd);
+    let start = Instant::now();
+    let mut fresh = stage.client(&config);
+    fresh.echo(b"served again");
+    assert!(start.elapsed() < Duration::from_secs(2), "served again after {:?}", start.elapsed());
+    fresh.finish();
+    standing.finish();
+    stage.is_quiet();
+}
+
+#[test]
+fn when_it_was_started_with_few() {
+    needs!("prlimit");
+    let folder = folder::Folder::new();
+    let backend = Backend::echo();
+    let proxy = Proxy::start_under(&["prlimit", "--nofile=64:64"], Config::to(&folder, backend.address));
+    let config = Trust::version(Version::Tls13).config();
+    let before = proxy.process().descriptors();
+    let crowd: Vec<TcpStream> =
+        (0..CROWD).map(|_| dial(proxy.address()).expect("the kernel takes connections")).collect();
+    is_calm(&proxy);
+    // The admin page has its own reserve: this is the moment when it is needed.
+    assert_eq!(http::get(proxy.admin(), "/live", "*/*").status, 200);
+    drop(crowd);
+    let mut fresh = Client::connect(proxy.address(), &config);
+    fresh.echo(b"served");
+    fresh.finish();
+    proxy.settles_at(before);
+}
+
+#[test]
+fn a_reload_works_while_connections_wait() {
+    needs!("prlimit");
+    let folder = folder::Folder::new();
+    let backend = Backend::echo();
+    let proxy = Proxy::start_under(&["prlimit", "--nofile=64:64"], Config::to(&folder, backend.address));
+    let _crowd: Vec<TcpStream> =
+        (0..CROWD).map(|_| dial(proxy.address()).expect("the kernel takes connections")).collect();
+    assert!(proxy.reload(), "there is a reserve for it: {:?}", proxy.talk.so_far());
+}
+
+#[test]
+fn more_connections_than_descriptors_allow_are_refused_at_start() {
+    needs!("prlimit");
+    let folder = folder::Folder::new();
+    let config = Config::to(&folder, "127.0.0.1:1").set("process", "max-connections", 10_000);
+    let file = folder.write("handfast.toml", config.to_string());
+    let file = file.display().to_string();
+    let ran = tools::run("prlimit", &["--nofile=64:64", proxy::PROGRAM, "proxy", "-c", &file], b"");
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.talk.contains("max-connections") && ran.talk.contains("64"), "{ran:?}");
+}

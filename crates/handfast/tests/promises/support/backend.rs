@@ -1,0 +1,207 @@
+//! Backends that follow a script and note what they saw. In: a function that plays the backend for one connection. Out: its
+//! events, in the order in which connections ended.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::deadline::{DEADLINE, thread};
+use super::ending::{self, SocketEnd};
+
+/// Connections whose events nobody asked for yet; the backend does not wait for somebody to ask.
+const EVENTS_KEPT: usize = 65_536;
+
+/// What a backend saw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// Bytes; those that came in several reads are put together.
+    Data(Vec<u8>),
+    /// The end of what the other side had to say.
+    Fin,
+    /// An abort.
+    Reset,
+}
+
+/// A listening backend; it stops listening when it is dropped, its connections live as long as their scripts.
+pub(crate) struct Backend {
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
+    seen: Mutex<Receiver<Vec<Event>>>,
+    accepted: Arc<AtomicUsize>,
+    stopped: Arc<AtomicBool>,
+}
+
+/// One connection, from the backend's side.
+pub(crate) struct Peer {
+    /// The socket, for what the functions below do not offer.
+    pub(crate) stream: TcpStream,
+    events: Vec<Event>,
+}
+
+impl Backend {
+    /// Listens on a port of the kernel's choice and plays `script` for each connection.
+    pub(crate) fn start(script: impl Fn(&mut Peer) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        Self::on(listener, script)
+    }
+
+    /// Plays `script` for each connection of a listener.
+    pub(crate) fn on(listener: TcpListener, script: impl Fn(&mut Peer) + Send + Sync + 'static) -> Self {
+        let address = listener.local_addr().expect("a bound socket has an address");
+        let (sender, seen) = sync_channel(EVENTS_KEPT);
+        let (accepted, stopped) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let (counter, stop) = (Arc::clone(&accepted), Arc::clone(&stopped));
+        let script = Arc::new(script);
+        thread("backend", move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                if stop.load(Ordering::Acquire) {
+                    return;
+                }
+                counter.fetch_add(1, Ordering::AcqRel);
+                let (script, sender) = (Arc::clone(&script), SyncSender::clone(&sender));
+                thread("backend connection", move || {
+                    let _ = stream.set_nodelay(true);
+                    let _ = stream.set_read_timeout(Some(DEADLINE));
+                    let _ = stream.set_write_timeout(Some(DEADLINE));
+                    let mut peer = Peer { stream, events: Vec::new() };
+                    script(&mut peer);
+                    let _ = sender.try_send(std::mem::take(&mut peer.events));
+                });
+            }
+        });
+        Self { address, seen: Mutex::new(seen), accepted, stopped }
+    }
+
+    /// Sends everything back until the other side ends, then ends in order.
+    pub(crate) fn echo() -> Self {
+        Self::start(|peer| {
+            let mut buffer = vec![0; 65_536];
+            while let Ok(count @ 1..) = peer.stream.read(&mut buffer) {
+                if peer.stream.write_all(&buffer[..count]).is_err() {
+                    return;
+                }
+            }
+        })
+    }
+
+    /// An address where nobody listens: bound once, closed again.
+    pub(crate) fn refusing() -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        listener.local_addr().expect("a bound socket has an address")
+    }
+
+    /// What the next connection to end has seen.
+    pub(crate) fn seen(&self) -> Vec<Event> {
+        let seen = self.seen.lock().expect("nobody panics while holding it");
+        seen.recv_timeout(DEADLINE).unwrap_or_else(|_| {
+            panic!(
+                "waited {DEADLINE:?} for a backend connection to end; {} were accepted so far",
+                self.accepted.load(Ordering::Acquire)
+            )
+        })
+    }
+
+    /// How many connections it has accepted.
+    pub(crate) fn accepted(&self) -> usize {
+        self.accepted.load(Ordering::Acquire)
+    }
+}
+
+/// Whether the other side has ended a connection, seen without reading what it sent: what is unread stays in the way.
+pub(crate) fn is_over(stream: &TcpStream) -> bool {
+    shows(stream, PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR)
+}
+
+/// Whether a connection whose other side had ended in order was aborted since.
+pub(crate) fn is_cut(stream: &TcpStream) -> bool {
+    shows(stream, PollFlags::HUP | PollFlags::ERR)
+}
+
+fn shows(stream: &TcpStream, any: PollFlags) -> bool {
+    let mut asked = [PollFd::new(stream, any)];
+    poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok() && asked[0].revents().intersects(any)
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        self.stopped.store(true, Ordering::Release);
+        // Wakes the accepting thread, which then sees that it should stop.
+        let _ = TcpStream::connect_timeout(&self.address, DEADLINE);
+    }
+}
+
+impl Peer {
+    /// Sends all of `bytes`; a peer that is gone is for the reader to notice.
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes);
+    }
+
+    /// Reads exactly so many bytes; fewer when the stream ends before.
+    pub(crate) fn read_exactly(&mut self, count: usize) -> Vec<u8> {
+        let mut read = Vec::new();
+        let limit = u64::try_from(count).expect("tests read what fits in memory");
+        let outcome = Read::by_ref(&mut self.stream).take(limit).read_to_end(&mut read);
+        self.note(&read);
+        if let Err(error) = outcome {
+            self.end(
+                ending::end_of(&error).unwrap_or_else(|| panic!("waited {DEADLINE:?} for {count} bytes")),
+            );
+        } else if read.len() < count {
+            self.end(SocketEnd::Fin);
+        }
+        read
+    }
+
+    /// Reads to the end, in order or not.
+    pub(crate) fn read_to_end(&mut self) {
+        let mut read = Vec::new();
+        let outcome = self.stream.read_to_end(&mut read);
+        self.note(&read);
+        let end = match outcome {
+            Ok(_) => SocketEnd::Fin,
+            Err(error) => ending::end_of(&error).unwrap_or_else(|| {
+                panic!("waited {DEADLINE:?} for the end of a stream after {} bytes", read.len())
+            }),
+        };
+        self.end(end);
+    }
+
+    /// Reads to the end while writing without a pause.
+    pub(crate) fn read_to_end_while_writing(&mut self) {
+        let mut read = Vec::new();
+        let end = ending::read_to_end_while_writing(&self.stream, &[b'w'; 4096], &mut read);
+        self.note(&read);
+        self.end(end);
+    }
+
+    /// Ends the writing side and keeps reading possible.
+    pub(crate) fn fin(&mut self) {
+        ending::fin(&self.stream);
+    }
+
+    /// Closes with a reset.
+    pub(crate) fn reset(&mut self) {
+        rustix::net::sockopt::set_socket_linger(&self.stream, Some(std::time::Duration::ZERO))
+            .expect("an open socket takes the option");
+        // The script's thread drops the socket as soon as the script returns.
+    }
+
+    fn note(&mut self, read: &[u8]) {
+        match self.events.last_mut() {
+            _ if read.is_empty() => {}
+            Some(Event::Data(bytes)) => bytes.extend_from_slice(read),
+            _ => self.events.push(Event::Data(read.to_vec())),
+        }
+    }
+
+    fn end(&mut self, end: SocketEnd) {
+        self.events.push(match end {
+            SocketEnd::Fin => Event::Fin,
+            SocketEnd::Reset => Event::Reset,
+        });
+    }
+}

@@ -1,0 +1,110 @@
+//! An authority for all tests of a run, and certificates for names. Keys that are dear (RSA) are made once.
+
+use std::sync::OnceLock;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256, RsaKeySize,
+};
+use rustls_pki_types::CertificateDer;
+
+/// Who signs.
+pub(crate) struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    /// Its own certificate.
+    pub(crate) certificate: CertificateDer<'static>,
+    /// The same as PEM, to be trusted by clients.
+    pub(crate) pem: String,
+}
+
+/// A certificate with its key.
+#[derive(Clone)]
+pub(crate) struct Identity {
+    /// The certificate as PEM.
+    pub(crate) certificate_pem: String,
+    /// The key as PEM (PKCS #8).
+    pub(crate) key_pem: String,
+    /// The certificate.
+    pub(crate) certificate: CertificateDer<'static>,
+    /// The key (PKCS #8).
+    pub(crate) key: Vec<u8>,
+}
+
+impl Identity {
+    /// Chain and key in one PEM.
+    pub(crate) fn combined(&self) -> String {
+        format!("{}{}", self.certificate_pem, self.key_pem)
+    }
+}
+
+/// Which key a certificate has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyKind {
+    /// ECDSA on P-256.
+    Ecdsa,
+    /// RSA with 2048 bits.
+    Rsa,
+}
+
+impl Authority {
+    /// A new one.
+    pub(crate) fn new(name: &str) -> Self {
+        let key = new_key(KeyKind::Ecdsa);
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let signed = params.self_signed(&key).expect("an authority may sign itself");
+        let (certificate, pem) = (signed.der().clone(), signed.pem());
+        Self { issuer: Issuer::new(params, key), certificate, pem }
+    }
+
+    /// A certificate for some names, good from 2020 to 2099.
+    pub(crate) fn identity(&self, names: &[&str], kind: KeyKind) -> Identity {
+        self.identity_between(names, kind, 2020, 2099)
+    }
+
+    /// A certificate that is good from one new year to another.
+    pub(crate) fn identity_between(&self, names: &[&str], kind: KeyKind, from: i32, to: i32) -> Identity {
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let mut params = CertificateParams::new(names).expect("tests use well-formed names");
+        params.not_before = rcgen::date_time_ymd(from, 1, 1);
+        params.not_after = rcgen::date_time_ymd(to, 1, 1);
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let key = new_key(kind);
+        let signed = params.signed_by(&key, &self.issuer).expect("the authority may sign");
+        Identity {
+            certificate_pem: signed.pem(),
+            key_pem: key.serialize_pem(),
+            certificate: signed.der().clone(),
+            key: key.serialize_der(),
+        }
+    }
+}
+
+fn new_key(kind: KeyKind) -> KeyPair {
+    let made = match kind {
+        KeyKind::Ecdsa => KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256),
+        KeyKind::Rsa => KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048),
+    };
+    made.expect("the library makes such keys")
+}
+
+/// The authority that every client here trusts.
+pub(crate) fn authority() -> &'static Authority {
+    static AUTHORITY: OnceLock<Authority> = OnceLock::new();
+    AUTHORITY.get_or_init(|| Authority::new("Handfast tests"))
+}
+
+/// A certificate for `localhost` with an ECDSA key.
+pub(crate) fn localhost() -> &'static Identity {
+    static IDENTITY: OnceLock<Identity> = OnceLock::new();
+    IDENTITY.get_or_init(|| authority().identity(&["localhost"], KeyKind::Ecdsa))
+}
+
+/// A certificate for `localhost` with an RSA key.
+pub(crate) fn localhost_rsa() -> &'static Identity {
+    static IDENTITY: OnceLock<Identity> = OnceLock::new();
+    IDENTITY.get_or_init(|| authority().identity(&["localhost"], KeyKind::Rsa))
+}

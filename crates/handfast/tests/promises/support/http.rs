@@ -1,0 +1,58 @@
+//! One GET, as plain as it comes: for the admin page and for the built-in backend.
+
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+
+use super::client::dial;
+
+/// An answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// The status code.
+    pub(crate) status: u16,
+    /// Everything before the empty line, in lower case.
+    pub(crate) head: String,
+    /// Everything after it.
+    pub(crate) body: String,
+}
+
+/// Sends a request and reads to the end of the answer.
+pub(crate) fn get(address: SocketAddr, path: &str, accept: &str) -> Answer {
+    request(address, "GET", path, accept)
+}
+
+/// As [`get`], with another method and no body.
+pub(crate) fn request(address: SocketAddr, method: &str, path: &str, accept: &str) -> Answer {
+    let mut stream = dial(address).unwrap_or_else(|error| panic!("{method} {path} at {address}: {error}"));
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).unwrap_or_else(|error| panic!("{method} {path}: {error}"));
+    let mut answer = String::new();
+    stream
+        .read_to_string(&mut answer)
+        .unwrap_or_else(|error| panic!("{method} {path}: {error} after {answer:?}"));
+    parse(&answer).unwrap_or_else(|| panic!("{method} {path}: not an answer: {answer:?}"))
+}
+
+/// Takes an answer apart.
+pub(crate) fn parse(answer: &str) -> Option<Answer> {
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    let head = head.to_ascii_lowercase();
+    let body = if head.contains("transfer-encoding: chunked") { unchunk(body)? } else { body.to_owned() };
+    Some(Answer { status, head, body })
+}
+
+fn unchunk(mut rest: &str) -> Option<String> {
+    let mut body = String::new();
+    loop {
+        let (size, after) = rest.split_once("\r\n")?;
+        let size = usize::from_str_radix(size.split(';').next()?, 16).ok()?;
+        if size == 0 {
+            return Some(body);
+        }
+        body.push_str(after.get(..size)?);
+        rest = after.get(size + 2..)?;
+    }
+}

@@ -1,0 +1,71 @@
+//! What a program wrote to one of its outputs, line by line, searchable while it runs.
+
+use std::io::{BufRead, BufReader, Read};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Instant;
+
+use super::deadline::{DEADLINE, thread};
+
+/// Lines that a thread collects. Copies show the same lines.
+#[derive(Clone)]
+pub(crate) struct Lines {
+    name: &'static str,
+    shared: Arc<(Mutex<Vec<String>>, Condvar)>,
+}
+
+impl Lines {
+    /// Collects what comes from `source` until it ends.
+    pub(crate) fn collect(name: &'static str, source: impl Read + Send + 'static) -> Self {
+        let lines = Self { name, shared: Arc::default() };
+        let copy = lines.clone();
+        thread(name, move || {
+            for line in BufReader::new(source).split(b'\n').map_while(Result::ok) {
+                copy.lock().push(String::from_utf8_lossy(&line).into_owned());
+                copy.shared.1.notify_all();
+            }
+        });
+        lines
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<String>> {
+        self.shared.0.lock().expect("nobody panics while holding the lines")
+    }
+
+    /// All lines so far.
+    pub(crate) fn so_far(&self) -> Vec<String> {
+        self.lock().clone()
+    }
+
+    /// Waits for a line that `find` makes something of, from line number `from` on; gives that and the line's number.
+    pub(crate) fn find<T>(
+        &self,
+        from: usize,
+        what: &str,
+        mut find: impl FnMut(&str) -> Option<T>,
+    ) -> (usize, T) {
+        let end = Instant::now() + DEADLINE;
+        let mut lines = self.lock();
+        let mut looked = from;
+        loop {
+            while looked < lines.len() {
+                if let Some(found) = find(&lines[looked]) {
+                    return (looked, found);
+                }
+                looked += 1;
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            assert!(
+                !left.is_zero(),
+                "waited {DEADLINE:?} for {what} on {}; seen so far:\n{}",
+                self.name,
+                lines[from.min(lines.len())..].join("\n")
+            );
+            lines = self.shared.1.wait_timeout(lines, left).expect("nobody panics while holding the lines").0;
+        }
+    }
+
+    /// Waits for a line that contains a text.
+    pub(crate) fn containing(&self, text: &str) -> String {
+        self.find(0, &format!("a line with `{text}`"), |line| line.contains(text).then(|| line.to_owned())).1
+    }
+}

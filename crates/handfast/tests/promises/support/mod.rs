@@ -1,0 +1,55 @@
+//! What the promises are tested with: the built program, and peers that do exactly what they are told.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `deadline` | waiting for something, never for luck; a wait that ends says what was seen |
+//! | `skip` | a test that cannot run here says so by name |
+//! | `folder` | a folder of a test's own |
+//! | `certificates` | an authority, and certificates for names |
+//! | `config` | the text of a configuration: the only place that knows its keys |
+//! | `lines` | what a program wrote, searchable while it runs |
+//! | `proxy` | the program: started, asked, signalled, stopped |
+//! | `process` | what the kernel knows of it: descriptors, CPU, memory |
+//! | `record` | one line of the access log |
+//! | `metrics` | one reading of the metrics page |
+//! | `http` | one GET |
+//! | `ending` | how a socket ended: in order, or by a reset |
+//! | `backend` | backends that follow a script and note what they saw |
+//! | `client` | a TLS client with every end under its control |
+//! | `trust` | what that client offers, trusts and remembers |
+//! | `hello` | a ClientHello as bytes |
+//! | `pattern` | bytes that show where they belong |
+//! | `stage` | the usual scene: one backend, one proxy in front of it |
+//! | `tools` | other people's clients, with a deadline |
+//! | `crowd` | many clients at once |
+
+pub(crate) mod backend;
+pub(crate) mod certificates;
+pub(crate) mod client;
+pub(crate) mod config;
+pub(crate) mod crowd;
+pub(crate) mod deadline;
+pub(crate) mod ending;
+pub(crate) mod folder;
+pub(crate) mod hello;
+pub(crate) mod http;
+pub(crate) mod lines;
+pub(crate) mod metrics;
+pub(crate) mod pattern;
+pub(crate) mod process;
+pub(crate) mod proxy;
+pub(crate) mod record;
+pub(crate) mod skip;
+pub(crate) mod stage;
+pub(crate) mod tools;
+pub(crate) mod trust;
+
+pub(crate) use backend::{Backend, Event};
+pub(crate) use certificates::authority;
+pub(crate) use client::{Client, Refusal};
+pub(crate) use config::Config;
+pub(crate) use deadline::{DEADLINE, pause, wait_until};
+pub(crate) use ending::SocketEnd;
+pub(crate) use proxy::Proxy;
+pub(crate) use stage::Stage;
+pub(crate) use trust::{Trust, Version};

@@ -1,0 +1,32 @@
+//! A test that cannot run on this machine says so by name. The line goes past libtest's capture to standard error, where
+//! `scripts/count` finds it and counts the test as skipped instead of passed.
+
+use std::io::Write;
+
+/// Writes the line; `function` is the type name of a function inside the test.
+pub(crate) fn say(function: &str, reason: &str) {
+    let test = function.trim_end_matches("::marker").split_once("::").map_or(function, |(_, test)| test);
+    // One write, so that lines of tests that run beside this one cannot get in between.
+    let line = format!("SKIPPED {test}: {reason}\n");
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+/// Skips the test that this stands in: `skipped!("no TUN device here")`.
+macro_rules! skipped {
+    ($($reason:tt)+) => {{
+        fn marker() {}
+        $crate::support::skip::say(std::any::type_name_of_val(&marker), &format!($($reason)+));
+        return;
+    }};
+}
+
+/// Skips the test that this stands in unless the programs are installed: `needs!("openssl", "curl")`.
+macro_rules! needs {
+    ($($program:literal),+) => {
+        $(if $crate::support::tools::find($program).is_none() {
+            skipped!("{} is not installed", $program);
+        })+
+    };
+}
+
+pub(crate) use {needs, skipped};

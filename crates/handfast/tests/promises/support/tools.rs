@@ -1,0 +1,131 @@
+//! Other people's programs: found, run with input and a deadline, and read. In: a command line. Out: what it wrote and its
+//! exit code.
+
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use super::deadline::{thread, wait_until};
+use super::lines::Lines;
+
+/// Where administrators' programs are, which is not on an ordinary user's PATH in Debian.
+const ALSO: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
+
+/// The path of a program.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(ALSO.map(PathBuf::from));
+    folders.map(|folder| folder.join(program)).find(|path| path.is_file())
+}
+
+/// A program that is being run.
+pub(crate) struct Tool {
+    child: Child,
+    /// What it wrote to standard output.
+    pub(crate) output: Lines,
+    /// What it wrote to standard error.
+    pub(crate) talk: Lines,
+}
+
+/// What a program did.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    /// Its exit code; `None` when a signal ended it.
+    pub(crate) code: Option<i32>,
+    /// Standard output.
+    pub(crate) output: String,
+    /// Standard error.
+    pub(crate) talk: String,
+}
+
+impl Ran {
+    /// Both outputs, for a search or a message.
+    pub(crate) fn all(&self) -> String {
+        format!("{}\n{}", self.output, self.talk)
+    }
+}
+
+impl Tool {
+    /// Starts a program; its standard input stays open until [`Self::send_and_end`] or the end.
+    pub(crate) fn start(program: &str, arguments: &[&str]) -> Self {
+        let path = find(program).unwrap_or_else(|| panic!("{program} is not installed; ask needs! first"));
+        let mut child = Command::new(path)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("run {program}: {error}"));
+        let output = Lines::collect("standard output", child.stdout.take().expect("it is piped"));
+        let talk = Lines::collect("standard error", child.stderr.take().expect("it is piped"));
+        Self { child, output, talk }
+    }
+
+    /// Writes to its standard input, which stays open.
+    pub(crate) fn send(&mut self, input: &[u8]) {
+        let pipe = self.child.stdin.as_mut().expect("its input is still open");
+        let _ = pipe.write_all(input).and_then(|()| pipe.flush());
+    }
+
+    /// Closes its standard input.
+    pub(crate) fn end_input(&mut self) {
+        drop(self.child.stdin.take());
+    }
+
+    /// Waits for it to end.
+    pub(crate) fn ended(mut self) -> Ran {
+        self.end_input();
+        let status = wait_until("a program to end", || self.child.try_wait().expect("it is our child"));
+        // The collecting threads see the end of the pipes a moment later than we see the end of the process.
+        super::deadline::pause(Duration::from_millis(20));
+        Ran {
+            code: status.code(),
+            output: self.output.so_far().join("\n"),
+            talk: self.talk.so_far().join("\n"),
+        }
+    }
+}
+
+impl Drop for Tool {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs a program on some input to its end.
+pub(crate) fn run(program: &str, arguments: &[&str], input: &[u8]) -> Ran {
+    let path = find(program).unwrap_or_else(|| panic!("{program} is not installed; ask needs! first"));
+    run_command(Command::new(path).args(arguments), input)
+}
+
+/// Runs a command on some input to its end.
+pub(crate) fn run_command(command: &mut Command, input: &[u8]) -> Ran {
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = piped.spawn().unwrap_or_else(|error| panic!("run {command:?}: {error}"));
+    let mut pipe = child.stdin.take().expect("it is piped");
+    let input = input.to_vec();
+    let writing = thread("input of a program", move || drop(pipe.write_all(&input)));
+    let read = |mut source: Box<dyn Read + Send>| {
+        thread("output of a program", move || {
+            let mut bytes = Vec::new();
+            let _ = source.read_to_end(&mut bytes);
+            String::from_utf8_lossy(&bytes).into_owned()
+        })
+    };
+    let output = read(Box::new(child.stdout.take().expect("it is piped")));
+    let talk = read(Box::new(child.stderr.take().expect("it is piped")));
+    let status = wait_until(&format!("{command:?} to end"), || child.try_wait().expect("it is our child"));
+    let _ = writing.join();
+    Ran {
+        code: status.code(),
+        output: output.join().expect("reading does not panic"),
+        talk: talk.join().expect("reading does not panic"),
+    }
+}
+
+/// Runs the program under test to its end: for what does not serve.
+pub(crate) fn handfast(arguments: &[&str]) -> Ran {
+    run_command(Command::new(super::proxy::PROGRAM).args(arguments), b"")
+}

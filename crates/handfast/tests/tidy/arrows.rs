@@ -1,0 +1,164 @@
+//! Who may depend on whom. In: `cargo metadata --no-deps`. Out: complaints about arrows that are not in the table.
+
+use serde_json::Value;
+
+use super::{Complaint, assert_none, run};
+
+/// What one crate may use. Dependencies point down only; products never name each other.
+struct Arrows {
+    /// The crate.
+    name: &'static str,
+    /// Crates of this workspace.
+    ours: &'static [&'static str],
+    /// Everybody else's.
+    theirs: &'static [&'static str],
+    /// Everybody else's, in tests only.
+    in_tests: &'static [&'static str],
+    /// What must never be here, and why: the sentence for whoever wants to add it.
+    never: &'static str,
+}
+
+/// The table. To add an arrow is a decision: say in the commit what it saves and what it costs.
+const TABLE: [Arrows; 5] = [
+    Arrows {
+        name: "handfast-wire",
+        ours: &[],
+        theirs: &["bytes"],
+        in_tests: &["proptest", "tempfile"],
+        never: "wire is bytes to values: no runtime, no TLS library, no socket, no clock",
+    },
+    Arrows {
+        name: "handfast-net",
+        ours: &[],
+        theirs: &["libc", "rustix"],
+        in_tests: &["proptest", "tempfile"],
+        never: "net is sockets and causes: it knows no TLS and no configuration, and is small because it is unsafe",
+    },
+    Arrows {
+        name: "handfast-tls",
+        ours: &["handfast-wire"],
+        theirs: &["aws-lc-rs", "rcgen", "rustls", "rustls-pki-types", "x509-parser", "zeroize"],
+        in_tests: &["proptest", "tempfile"],
+        never: "tls is sessions over buffers: no runtime, no socket, no file read behind the caller's back",
+    },
+    Arrows {
+        name: "handfast-proxy",
+        ours: &["handfast-net", "handfast-tls", "handfast-wire"],
+        theirs: &[
+            "annotate-snippets",
+            "bytes",
+            "hickory-resolver",
+            "http-body-util",
+            "hyper",
+            "hyper-util",
+            "prometheus-client",
+            "rustix",
+            "serde",
+            "serde_json",
+            "strsim",
+            "tokio",
+            "toml",
+            "tracing",
+        ],
+        in_tests: &["proptest", "rcgen", "tempfile"],
+        never: "proxy is a product: it names no other product, and TLS only through handfast-tls",
+    },
+    Arrows {
+        name: "handfast",
+        ours: &["handfast-net", "handfast-proxy", "handfast-tls", "handfast-wire"],
+        theirs: &[
+            "annotate-snippets",
+            "clap",
+            "rcgen",
+            "rustix",
+            "serde",
+            "serde_json",
+            "tokio",
+            "tracing",
+            "tracing-subscriber",
+        ],
+        in_tests: &["rustls", "rustls-pki-types", "tempfile", "toml"],
+        never: "the program is words in, report out; anything another crate could want lives in that crate",
+    },
+];
+
+/// One dependency as it is written in a Cargo.toml.
+struct Dependency {
+    package: String,
+    on: String,
+    dev: bool,
+}
+
+fn written_dependencies(metadata: &Value) -> Vec<Dependency> {
+    let packages = metadata["packages"].as_array().expect("cargo metadata lists packages");
+    let of_package = |package: &Value| {
+        let name = package["name"].as_str().expect("a package has a name").to_owned();
+        let dependencies = package["dependencies"].as_array().expect("a package lists its dependencies");
+        let written = dependencies.iter().map(|dependency| Dependency {
+            package: name.clone(),
+            on: dependency["name"].as_str().expect("a dependency has a name").to_owned(),
+            dev: dependency["kind"].as_str() == Some("dev"),
+        });
+        written.collect::<Vec<_>>()
+    };
+    packages.iter().flat_map(of_package).collect()
+}
+
+fn complaints(dependencies: &[Dependency]) -> Vec<Complaint> {
+    let complain = |dependency: &Dependency| {
+        let path = format!("crates/{}/Cargo.toml", dependency.package);
+        let Some(arrows) = TABLE.iter().find(|arrows| arrows.name == dependency.package) else {
+            return Some(Complaint::new(
+                &path,
+                0,
+                "a crate that the table does not know; hint: add it to TABLE in tests/tidy/arrows.rs with its reason",
+            ));
+        };
+        let on = dependency.on.as_str();
+        let allowed = arrows.ours.contains(&on)
+            || arrows.theirs.contains(&on)
+            || dependency.dev && arrows.in_tests.contains(&on);
+        (!allowed).then(|| {
+            let what = format!(
+                "depends on {on}{}; {}. hint: do without, move the code, or add the arrow to TABLE in \
+                 tests/tidy/arrows.rs with the reason in the commit",
+                if dependency.dev { " in tests" } else { "" },
+                arrows.never
+            );
+            Complaint::new(&path, 0, what)
+        })
+    };
+    dependencies.iter().filter_map(complain).collect()
+}
+
+#[test]
+fn dependencies_point_down_as_the_table_says() {
+    let metadata = run(env!("CARGO"), &["metadata", "--no-deps", "--offline", "--format-version", "1"]);
+    let metadata: Value = serde_json::from_str(&metadata).expect("cargo metadata is JSON");
+    let dependencies = written_dependencies(&metadata);
+    assert!(dependencies.len() > 10, "cargo metadata listed {} dependencies only", dependencies.len());
+    assert_none(&complaints(&dependencies));
+}
+
+#[test]
+fn an_arrow_up_or_sideways_is_seen() {
+    let arrow = |package: &str, on: &str, dev| Dependency { package: package.into(), on: on.into(), dev };
+    let found = complaints(&[
+        arrow("handfast-net", "rustls", false),
+        arrow("handfast-wire", "handfast-net", false),
+        arrow("handfast", "rustls", false),
+        arrow("handfast-new", "serde", false),
+        arrow("handfast", "rustls", true),
+        arrow("handfast-proxy", "tokio", false),
+    ]);
+    let paths: Vec<&str> = found.iter().map(|complaint| complaint.path.as_str()).collect();
+    assert_eq!(
+        paths,
+        [
+            "crates/handfast-net/Cargo.toml",
+            "crates/handfast-wire/Cargo.toml",
+            "crates/handfast/Cargo.toml",
+            "crates/handfast-new/Cargo.toml"
+        ]
+    );
+}
