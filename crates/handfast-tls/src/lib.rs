@@ -35,5 +35,8 @@ mod pem;
 mod read;
 mod sections;
 
+#[cfg(test)]
+mod testing;
+
 pub use error::Error;
 pub use finding::{Finding, Reason, Severity};

@@ -84,6 +84,9 @@ pub(crate) fn sections(bytes: &[u8]) -> Result<Vec<Section<'_>>, Broken> {
             sections.push(section);
         } else if contains(text, BEGIN) {
             return Err(Broken::RunTogether { line });
+        } else if start == bytes.len() && !text.is_empty() && BEGIN.starts_with(text) {
+            // Somebody is still writing this line.
+            return Err(Broken::NoEnd { label: "a section".to_owned(), line });
         } else if let Some((_, section)) = &mut open {
             section.encrypted |= text.starts_with(b"Proc-Type:") && contains(text, b"ENCRYPTED");
         }
@@ -133,8 +136,11 @@ mod tests {
     #[test]
     fn every_cut_of_a_section_is_noticed() {
         let whole = ONE.trim_end();
-        for end in BEGIN.len()..whole.len() {
+        for end in 1..whole.len() {
             assert!(sections(&whole.as_bytes()[..end]).is_err(), "cut at {end} went unnoticed");
+            // The same behind a section that is whole.
+            let second = format!("{ONE}{}", &whole[..end]);
+            assert!(sections(second.as_bytes()).is_err(), "cut at {end} of the second went unnoticed");
         }
         let expected = Broken::NoEnd { label: "CERTIFICATE".to_owned(), line: 1 };
         assert_eq!(sections(&whole.as_bytes()[..40]).err(), Some(expected));

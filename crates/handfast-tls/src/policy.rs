@@ -589,3 +589,6 @@ fn fingerprint(
     let groups: Vec<_> = groups.iter().map(|group| group.name).collect();
     format!("versions={};suites={};groups={}", versions.join(","), suites.join(","), groups.join(","))
 }
+
+#[cfg(test)]
+mod tests;

@@ -195,7 +195,7 @@ fn say_incomplete(incomplete: &[(PathBuf, Box<[u8]>)], left: &[Holding], loaded:
 
 /// Names what no pair was found for.
 fn say_left(left: &[Holding], loaded: &mut Loaded) {
-    let is_alone = |holding: &&Holding| !holding.certificates.is_empty() && !holding.certificates[0].is_authority;
+    let is_alone = |holding: &&Holding| holding.certificates.first().is_some_and(is_for_a_server);
     let alone: Vec<_> = left.iter().filter(is_alone).collect();
     let keys: Vec<_> = left.iter().filter(|holding| !holding.keys.is_empty()).collect();
     // The only two strangers in a folder, or two of the same name, are a pair that somebody is replacing.
@@ -206,7 +206,7 @@ fn say_left(left: &[Holding], loaded: &mut Loaded) {
     for holding in left {
         let path = &holding.path;
         if let [first, ..] = holding.certificates.as_slice() {
-            if first.is_authority && holding.keys.is_empty() {
+            if !is_for_a_server(first) && holding.keys.is_empty() {
                 let message =
                     format!("not used: a CA's certificate, {:?}, that no chain here needs", first.subject);
                 loaded.findings.push(Finding::note(Reason::UnusedAuthority, path, message));
@@ -221,6 +221,12 @@ fn say_left(left: &[Holding], loaded: &mut Loaded) {
             loaded.findings.push(Finding::warning(Reason::KeyAlone, path, message));
         }
     }
+}
+
+/// Whether somebody meant to serve it: what `openssl req -x509` makes is marked as a CA and names a host.
+fn is_for_a_server(parsed: &Parsed) -> bool {
+    let names_a_host = !parsed.dns_names.is_empty() || !parsed.ip_names.is_empty() || parsed.common_name.is_some();
+    !parsed.is_authority || names_a_host
 }
 
 /// A certificate for which there is no key that fits; `key` is the file whose key should.
