@@ -3,6 +3,7 @@
 //! Nothing here opens a file or a socket; a [`Config`] that exists has been checked for everything that can be
 //! checked without the machine.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -60,6 +61,17 @@ pub enum Target {
     BuiltIn,
 }
 
+impl fmt::Display for Target {
+    /// As it is written in a configuration.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Name(name, port) => write!(f, "{name}:{port}"),
+            Self::BuiltIn => f.write_str("built-in"),
+        }
+    }
+}
+
 /// One service: where it listens, with what it serves TLS, and where it goes (`[[service]]`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Service {
@@ -85,7 +97,7 @@ pub struct Service {
     pub limits: Limits,
 }
 
-/// The TLS side of a service (`[service.tls]`).
+/// The TLS side of a service.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tls {
     /// Certificates: files and folders, in the order written.
@@ -160,7 +172,7 @@ pub enum ClientCertificates {
     },
 }
 
-/// Session tickets (`[service.tls.tickets]` has the same keys as the process-wide `[tickets]`).
+/// Session tickets (`[service.tickets]` has the same keys as `[tickets]`, which is for all services).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tickets {
     /// Tickets sent after a TLS 1.3 handshake; 0 turns resumption off, in TLS 1.2 too.
@@ -173,7 +185,7 @@ pub struct Tickets {
     pub lifetime: Duration,
 }
 
-/// An exception for certain names (`[[service.name]]`).
+/// An exception for certain names (`[[service.rule]]`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct NameRule {
     /// Exact names and wildcards (`*.example.org`), in lower case.
@@ -186,6 +198,19 @@ pub struct NameRule {
     pub alpn: Option<Vec<String>>,
     /// Instead of the service's backends.
     pub backends: Option<Vec<Target>>,
+}
+
+impl NameRule {
+    /// Whether this rule is for a server name, which must be in lower case.
+    ///
+    /// A wildcard stands for exactly one label, the first one (RFC 9525 §6.3). Cost: linear in the rule's names.
+    pub fn fits(&self, server_name: &str) -> bool {
+        let parent = server_name.split_once('.').map(|(_, parent)| parent);
+        self.names.iter().any(|pattern| match pattern.strip_prefix("*.") {
+            Some(fixed) => parent == Some(fixed),
+            None => pattern == server_name,
+        })
+    }
 }
 
 /// How a backend is picked (`balance`).

@@ -1,0 +1,259 @@
+//! What no single value can be wrong about: things that contradict each other, or have no effect together.
+//!
+//! In: values that were read, and the sections they stand in, for the places. Out: problems noted in the reading.
+//! An error is what cannot work; a warning is what works, but hardly as meant.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::ops::Range;
+
+use super::keys;
+use super::kind::{Written, is_local};
+use super::model::{Address, Limits, Process, Service, Target, Tickets};
+use super::problem::Fault;
+use super::reader::Table;
+use super::scalar::show_duration;
+use super::schema::Entry;
+
+/// Addresses of one port that are compared with each other; nobody writes more of them.
+const MOST_COMPARED: usize = 500;
+
+/// Warns at the value of `key`, if it is written in this very section.
+fn warn(section: &Table<'_>, key: &dyn Entry, fault: impl FnOnce() -> Fault) {
+    if let Some(span) = section.written(key) {
+        section.reading().warning(&span, fault());
+    }
+}
+
+/// `[process]`
+pub(crate) fn process(section: &Table<'_>, process: &Process) {
+    if process.user.is_none()
+        && let Some(span) = section.written(&keys::GROUP)
+    {
+        let fault = Fault::new("a `group` without a `user`: the process would keep its user's rights");
+        section.reading().error(&span, fault.hint("add `user`, or remove `group`"));
+    }
+    if process.user.as_deref() == Some("root") {
+        warn(section, &keys::USER, || {
+            Fault::new("`root` may do everything, which a proxy need not")
+                .hint("name a user made for this service")
+        });
+    }
+}
+
+/// `[limits]` and `[service.limits]`: limits that another limit always reaches first.
+pub(crate) fn limits(section: &Table<'_>, limits: &Limits) {
+    let never = |key: &dyn Entry, first: &str, first_value| {
+        warn(section, key, || {
+            let value = show_duration(first_value);
+            Fault::new(format!(
+                "`{}` is never reached: `{first}` ends the connection after {value}",
+                key.name()
+            ))
+        });
+    };
+    let limited = |limit: std::time::Duration| !limit.is_zero();
+    if limits.connect > limits.handshake {
+        never(&keys::CONNECT, "handshake", limits.handshake);
+    }
+    if limited(limits.idle) && limits.half_closed > limits.idle {
+        never(&keys::HALF_CLOSED, "idle", limits.idle);
+    }
+    if limited(limits.lifetime) && limits.idle > limits.lifetime {
+        never(&keys::IDLE, "lifetime", limits.lifetime);
+    }
+    if limits.keepalive.subsec_millis() != 0
+        && let Some(span) = section.written(&keys::KEEPALIVE)
+    {
+        section.reading().error(&span, Fault::new("the kernel counts this limit in whole seconds"));
+    }
+}
+
+/// `[tickets]` and `[service.tickets]`.
+pub(crate) fn tickets(section: &Table<'_>, tickets: &Tickets) {
+    if tickets.per_handshake == 0 {
+        warn(section, &keys::KEY_FILE, || {
+            Fault::new("`key-file` has no effect: `per-handshake` is 0, no tickets are sent")
+        });
+    }
+}
+
+/// A mode without a unix socket to have it.
+pub(crate) fn listen_mode(section: &Table<'_>, mode: Option<u32>, listen: &[Written<Address>]) {
+    if mode.is_some() && !listen.iter().any(|address| matches!(address.value, Address::Unix(_))) {
+        warn(section, &keys::LISTEN_MODE, || {
+            Fault::new("`listen-mode` has no effect: no listener is a unix socket")
+        });
+    }
+}
+
+/// Limits of connections that another limit always reaches first.
+pub(crate) fn connections(section: &Table<'_>, service: &Service, process: &Process) {
+    let below = |limit: Option<usize>, other: Option<usize>| {
+        limit.zip(other).is_some_and(|(limit, other)| limit > other)
+    };
+    if below(service.max_connections, process.max_connections) {
+        warn(section, &keys::SERVICE_CONNECTIONS, || {
+            Fault::new("`max-connections` is never reached: the whole process has fewer, see [process]")
+        });
+    }
+    let whole = service.max_connections.or(process.max_connections);
+    if below(service.max_connections_per_address, whole) {
+        warn(section, &keys::ADDRESS_CONNECTIONS, || {
+            Fault::new("`max-connections-per-address` is never reached: the whole service has fewer")
+        });
+    }
+    if service.listen.iter().all(|address| matches!(address, Address::Unix(_))) {
+        warn(section, &keys::ADDRESS_CONNECTIONS, || {
+            Fault::new("`max-connections-per-address` has no effect: clients of unix sockets have no address")
+        });
+    }
+}
+
+/// Backends that are the service itself: each connection would open the next one, until something breaks.
+pub(crate) fn own_backend(section: &Table<'_>, listen: &[Written<Address>], backends: &[Written<Target>]) {
+    for backend in backends {
+        let Target::Address(address) = &backend.value else { continue };
+        let own = listen.iter().take(MOST_COMPARED).find(|own| match (&own.value, address) {
+            (Address::Ip(own), Address::Ip(backend)) => {
+                own == backend
+                    || (own.ip().is_unspecified() && own.port() == backend.port() && is_local(address))
+            }
+            (own, backend) => own == backend,
+        });
+        if let Some(own) = own {
+            let fault = Fault::new("this backend is the service itself: connections would go round for ever");
+            section.reading().error(&backend.span, fault.see(own.span.clone(), "it listens here"));
+        }
+    }
+}
+
+/// Names of services that are used twice.
+pub(crate) fn service_names(sections: &[Table<'_>]) {
+    let mut names: HashMap<&str, Range<usize>> = HashMap::new();
+    for section in sections {
+        let Some(item) = section.item(&keys::NAME) else { continue };
+        let Some(name) = item.value.as_str() else { continue };
+        match names.get(name) {
+            Some(first) => {
+                let fault = Fault::new(format!("two services are called `{name}`"))
+                    .see(first.clone(), "the first one");
+                section.reading().error(&item.span, fault.hint("metrics and logs need different names"));
+            }
+            None => drop(names.insert(name, item.span)),
+        }
+    }
+}
+
+/// Every address that is listened on, over all services.
+#[derive(Default)]
+pub(crate) struct Listeners {
+    by_port: HashMap<u16, Vec<(SocketAddr, Range<usize>)>>,
+    by_path: HashMap<std::path::PathBuf, Range<usize>>,
+}
+
+impl Listeners {
+    /// Adds the admin listener.
+    pub(crate) fn admin(&mut self, section: &Table<'_>, address: Option<&Address>) {
+        let (Some(address), Some(span)) = (address, section.written(&keys::ADMIN_LISTEN)) else { return };
+        if !is_local(address) {
+            let fault = Fault::new(
+                "the admin listener has no authentication, and others than this machine can reach it",
+            )
+            .hint("use a loopback address or a unix socket, and a tunnel to get there");
+            section.reading().warning(&span, fault);
+        }
+        self.add(section, address, &span);
+    }
+
+    /// Adds a service's listeners.
+    pub(crate) fn service(&mut self, section: &Table<'_>, listen: &[Written<Address>]) {
+        for address in listen {
+            self.add(section, &address.value, &address.span);
+        }
+    }
+
+    fn add(&mut self, section: &Table<'_>, address: &Address, span: &Range<usize>) {
+        let twice = |first: &Range<usize>| {
+            Fault::new("this address is listened on twice").see(first.clone(), "first here")
+        };
+        match address {
+            Address::Unix(path) => match self.by_path.get(path) {
+                Some(first) => section.reading().error(span, twice(first)),
+                None => drop(self.by_path.insert(path.clone(), span.clone())),
+            },
+            // Port 0 is another port each time.
+            Address::Ip(address) if address.port() == 0 => {}
+            Address::Ip(address) => {
+                let others = self.by_port.entry(address.port()).or_default();
+                for (other, first) in others.iter().take(MOST_COMPARED) {
+                    if address == other {
+                        section.reading().error(span, twice(first));
+                        break;
+                    }
+                    overlap(section, (address, span), (other, first));
+                }
+                others.push((*address, span.clone()));
+            }
+        }
+    }
+}
+
+/// Reports an address that stands for another one too. `[::]` takes IPv4 as well.
+fn overlap(section: &Table<'_>, new: (&SocketAddr, &Range<usize>), old: (&SocketAddr, &Range<usize>)) {
+    let wildcard = |address: &SocketAddr| address.ip().is_unspecified();
+    let (wide, narrow) = match (wildcard(new.0), wildcard(old.0)) {
+        (true, true) => {
+            let fault = Fault::new("`[::]` and `*` take IPv4 too, so `0.0.0.0` would be listened on twice")
+                .hint("keep the one of them that you mean");
+            return section.reading().error(new.1, fault.see(old.1.clone(), "and here"));
+        }
+        (true, false) => (new.0, old.0),
+        (false, true) => (old.0, new.0),
+        (false, false) => return,
+    };
+    if wide.is_ipv6() || narrow.is_ipv4() {
+        let fault = Fault::new(format!(
+            "`{wide}` includes `{narrow}`: connections to that one go to the more exact listener"
+        ));
+        section.reading().warning(new.1, fault.see(old.1.clone(), "and here"));
+    }
+}
+
+/// The names of all rules of a service so far, to find rules that are never reached.
+#[derive(Default)]
+pub(crate) struct RuleNames {
+    rules: usize,
+    first: HashMap<String, (usize, Range<usize>)>,
+}
+
+impl RuleNames {
+    /// Adds a rule's names.
+    pub(crate) fn rule(&mut self, section: &Table<'_>, names: &[Written<String>]) {
+        self.rules += 1;
+        for name in names {
+            let wildcard = name.value.split_once('.').map(|(_, parent)| format!("*.{parent}"));
+            let mut taken = [Some(name.value.clone()), wildcard].into_iter().flatten();
+            let earlier = taken.find_map(|by| {
+                let (rule, span) = self.first.get(&by)?;
+                (*rule < self.rules).then(|| (by, span.clone()))
+            });
+            match earlier {
+                Some((by, span)) if by == name.value => {
+                    let fault = Fault::new(format!("`{by}` has a rule already, and the first one is used"));
+                    section.reading().error(&name.span, fault.see(span, "first here"));
+                }
+                Some((by, span)) => {
+                    let fault = Fault::new(format!(
+                        "`{}` is never reached: the rule for `{by}` comes first",
+                        name.value
+                    ));
+                    let fault = fault.hint("put the rule with the exact name first");
+                    section.reading().error(&name.span, fault.see(span, "this rule takes it"));
+                }
+                None => {}
+            }
+            self.first.entry(name.value.clone()).or_insert((self.rules, name.span.clone()));
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! A configuration in sentences: what will listen, with which certificates, whom it lets in, and where it goes.
+//!
+//! In: the model, and what is known of the loaded certificates, if they were loaded. Out: a text for `handfast check
+//! --explain`. Limits are named where they differ from the defaults.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use super::file::defaults;
+use super::model::{
+    AccessLog, Address, Balance, CertificateSource, ClientCertificates, Config, Limits, NameRule, Policy,
+    Process, Service, Target, Tickets, UnknownName,
+};
+use super::policy::is_default;
+use super::scalar::{show_duration, show_size};
+
+/// What is known of one certificate that was loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFact {
+    /// Name of the service that serves it.
+    pub service: String,
+    /// The names it is good for.
+    pub names: Vec<String>,
+    /// Its kind of key: `RSA-2048`, `ECDSA-P256`, ….
+    pub kind: String,
+    /// Days until it expires; negative when it has.
+    pub expires_in_days: i64,
+    /// The file it is from.
+    pub file: std::path::PathBuf,
+}
+
+/// Says in sentences what a configuration does; `facts` adds what the certificates' files hold.
+pub fn explain(config: &Config, facts: &[CertificateFact]) -> String {
+    let mut text = process(&config.process);
+    let admin = match &config.admin {
+        Some(address) => format!("Metrics, status and reload are at {}.", place(address)),
+        None => "There is no admin listener: no metrics, no status.".to_owned(),
+    };
+    let log = match &config.access_log {
+        AccessLog::Off => "There is no access log.".to_owned(),
+        AccessLog::Stdout => "One line for each connection goes to standard output.".to_owned(),
+        AccessLog::File(path) => format!("One line for each connection goes to {}.", path.display()),
+    };
+    let _ = writeln!(text, "{admin}\n{log}");
+    for one in &config.services {
+        text.push('\n');
+        text.push_str(&service(one, facts));
+    }
+    text
+}
+
+fn process(process: &Process) -> String {
+    let threads = match process.threads {
+        None => "One thread for each CPU".to_owned(),
+        Some(1) => "One thread".to_owned(),
+        Some(number) => format!("{number} threads"),
+    };
+    let most = match process.max_connections {
+        Some(most) => format!("at most {most} connections"),
+        None => "as many connections as the limit of open files allows".to_owned(),
+    };
+    let rights = match (&process.user, &process.group) {
+        (None, _) => "keeping the rights it was started with".to_owned(),
+        (Some(user), None) => format!("as user {user} once the listeners are bound"),
+        (Some(user), Some(group)) => format!("as user {user} and group {group} once the listeners are bound"),
+    };
+    let verb = if process.threads == Some(1) || process.threads.is_none() { "serves" } else { "serve" };
+    format!(
+        "{threads} {verb} {most}, {rights}.\nA stop waits {} for connections to end, then cuts the rest. Changed files are \
+         noticed at once, or after {} where the file system sends no notifications.\n",
+        show_duration(process.drain),
+        show_duration(process.watch_interval)
+    )
+}
+
+fn service(service: &Service, facts: &[CertificateFact]) -> String {
+    let mut lines = vec![format!("Service {}", service.name)];
+    lines.push(format!("listens on {}", list(service.listen.iter().map(place))));
+    if service.listen.iter().any(|address| matches!(address, Address::Unix(_))) {
+        lines.push(format!("  with mode {:04o} for unix sockets", service.listen_mode));
+    }
+    certificates(service, facts, &mut lines);
+    lines.push(match service.tls.unknown_name {
+        UnknownName::First => "answers an unknown name with the first certificate".to_owned(),
+        UnknownName::Refuse => "refuses an unknown name".to_owned(),
+    });
+    lines.push(format!("speaks TLS by {}", policy(&service.tls.policy)));
+    lines.push(protocols(&service.tls.alpn));
+    lines.push(clients(&service.tls.client_certificates));
+    lines.push(tickets(&service.tls.tickets));
+    lines.push(format!("goes to {}", backends(&service.backends, service.balance)));
+    lines.extend(service.names.iter().map(rule));
+    lines.extend(connections(service));
+    lines.extend(limits(&service.limits));
+    lines.join("\n  ") + "\n"
+}
+
+fn certificates(service: &Service, facts: &[CertificateFact], lines: &mut Vec<String>) {
+    lines.push(match service.tls.certificates.len() {
+        1 => "has the certificate of".to_owned(),
+        number => format!("has the certificates of {number} places"),
+    });
+    lines.extend(service.tls.certificates.iter().map(|source| format!("  {}", certificate(source))));
+    for fact in facts.iter().filter(|fact| fact.service == service.name) {
+        let expiry = match fact.expires_in_days {
+            days if days < 0 => format!("EXPIRED {} days ago", -days),
+            days => format!("good for {days} more days"),
+        };
+        let names =
+            if fact.names.is_empty() { "no names".to_owned() } else { list(fact.names.iter().cloned()) };
+        lines.push(format!("  → {names} ({}, {expiry}, {})", fact.kind, fact.file.display()));
+    }
+}
+
+fn certificate(source: &CertificateSource) -> String {
+    match source {
+        CertificateSource::File { certificate, key: None } => {
+            format!("{}, key in the same file", certificate.display())
+        }
+        CertificateSource::File { certificate, key: Some(key) } => {
+            format!("{}, key in {}", certificate.display(), key.display())
+        }
+        CertificateSource::Folder(path) => format!("every file in the folder {}", path.display()),
+        CertificateSource::Throwaway { ca_file } => {
+            format!("its own making, for localhost; clients trust it by {}", ca_file.display())
+        }
+    }
+}
+
+fn policy(policy: &Policy) -> String {
+    let mut text = format!("policy {}", policy.base);
+    if is_default(policy) {
+        text.push_str(" (the default)");
+    }
+    for (what, names) in
+        [("versions", &policy.versions), ("suites", &policy.suites), ("groups", &policy.groups)]
+    {
+        if let Some(names) = names {
+            let _ = write!(text, ", but only the {what} {}", list(names.iter().cloned()));
+        }
+    }
+    text
+}
+
+fn protocols(alpn: &[String]) -> String {
+    match alpn {
+        [] => "does not answer what application protocols a client offers (ALPN)".to_owned(),
+        protocols => {
+            format!("agrees on the application protocols {}, in this order", list(protocols.iter().cloned()))
+        }
+    }
+}
+
+fn clients(rule: &ClientCertificates) -> String {
+    match rule {
+        ClientCertificates::Off => "lets every client in".to_owned(),
+        ClientCertificates::Request { ca } => {
+            format!("lets in clients without a certificate, and those with one signed by {}", ca.display())
+        }
+        ClientCertificates::Require { ca } => {
+            format!("lets in only clients with a certificate signed by {}", ca.display())
+        }
+    }
+}
+
+fn tickets(tickets: &Tickets) -> String {
+    let Tickets { per_handshake, key_file, rotate, lifetime } = tickets;
+    if *per_handshake == 0 {
+        return "issues no tickets: each handshake is a full one".to_owned();
+    }
+    let kept = match key_file {
+        Some(file) => format!("kept in {}", file.display()),
+        None => "kept in memory, so a restart makes them useless".to_owned(),
+    };
+    format!(
+        "issues {per_handshake} ticket{} a handshake, good for {}, by keys that change every {} and are {kept}",
+        if *per_handshake == 1 { "" } else { "s" },
+        show_duration(*lifetime),
+        show_duration(*rotate)
+    )
+}
+
+fn backends(backends: &[Target], balance: Balance) -> String {
+    let how = match (backends.len(), balance) {
+        (0 | 1, _) => "",
+        (_, Balance::RoundRobin) => ", one after the other",
+        (_, Balance::LeastConnections) => ", to the one with the fewest connections",
+    };
+    format!("{}{how}", list(backends.iter().map(target)))
+}
+
+fn target(target: &Target) -> String {
+    match target {
+        Target::BuiltIn => "the built-in backend, which answers HTTP and echoes anything else".to_owned(),
+        Target::Address(address) => place(address),
+        Target::Name(name, port) => format!("{name}:{port}"),
+    }
+}
+
+fn rule(rule: &NameRule) -> String {
+    let mut parts = Vec::new();
+    parts.extend(
+        rule.backends.as_ref().map(|backends| format!("goes to {}", list(backends.iter().map(target)))),
+    );
+    parts.extend(rule.client_certificates.as_ref().map(clients));
+    parts.extend(rule.policy.as_ref().map(|rule| format!("speaks TLS by {}", policy(rule))));
+    parts.extend(rule.alpn.as_deref().map(protocols));
+    if parts.is_empty() {
+        parts.push("does the same, whatever later rules say".to_owned());
+    }
+    format!("for {} it {}", list(rule.names.iter().cloned()), parts.join("; it "))
+}
+
+fn connections(service: &Service) -> Vec<String> {
+    let whole = service.max_connections.map(|most| format!("serves at most {most} connections"));
+    let each = service
+        .max_connections_per_address
+        .map(|most| format!("serves at most {most} connections for one address"));
+    whole.into_iter().chain(each).collect()
+}
+
+/// The limits that differ from the defaults.
+fn limits(limits: &Limits) -> Option<String> {
+    let (normal, _) = defaults();
+    let span = |name: &str, value: Duration, normal: Duration, zero: &str| {
+        let shown = if value.is_zero() { zero.to_owned() } else { show_duration(value) };
+        (value != normal).then(|| format!("{name} {shown}"))
+    };
+    let hello = show_size(u64::try_from(limits.hello_bytes).unwrap_or(u64::MAX));
+    let different: Vec<String> = [
+        span("handshake", limits.handshake, normal.handshake, "none"),
+        (limits.hello_bytes != normal.hello_bytes).then(|| format!("hello {hello}")),
+        span("connect", limits.connect, normal.connect, "none"),
+        span("idle", limits.idle, normal.idle, "none"),
+        span("half-closed", limits.half_closed, normal.half_closed, "none"),
+        span("lifetime", limits.lifetime, normal.lifetime, "none"),
+        span("unacknowledged", limits.unacknowledged, normal.unacknowledged, "none"),
+        span("keepalive", limits.keepalive, normal.keepalive, "none"),
+        span("resolve", limits.resolve, normal.resolve, "ttl"),
+        (limits.backend_failures != normal.backend_failures)
+            .then(|| format!("backend-failures {}", limits.backend_failures)),
+        span("backend-retry", limits.backend_retry, normal.backend_retry, "none"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    (!different.is_empty()).then(|| format!("has limits of its own: {}", different.join(", ")))
+}
+
+fn place(address: &Address) -> String {
+    match address {
+        Address::Ip(address) if address.ip().is_unspecified() && address.is_ipv6() => {
+            format!("port {} of every address, IPv6 and IPv4", address.port())
+        }
+        Address::Ip(address) if address.ip().is_unspecified() => {
+            format!("port {} of every IPv4 address", address.port())
+        }
+        Address::Ip(address) => address.to_string(),
+        Address::Unix(path) => unix(path),
+    }
+}
+
+fn unix(path: &Path) -> String {
+    format!("the unix socket {}", path.display())
+}
+
+/// Items as people write them: "a, b and c".
+fn list(items: impl Iterator<Item = String>) -> String {
+    let items: Vec<String> = items.collect();
+    match items.as_slice() {
+        [] => String::new(),
+        [only] => only.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

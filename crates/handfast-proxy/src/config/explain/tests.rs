@@ -1,0 +1,92 @@
+//! Tests of the sentences about a configuration.
+
+use super::super::parse;
+use super::*;
+
+const TEXT: &str = r#"
+[process]
+threads = 4
+user = "handfast"
+max-connections = 1000
+
+[access-log]
+to = "off"
+
+[admin]
+listen = "off"
+
+[[service]]
+name = "web"
+listen = ["*:443", "unix:/run/web.sock"]
+backend = ["10.0.0.1:80", "web.example:80"]
+balance = "least-connections"
+certificate = ["/certificates/", { certificate = "/a.pem", key = "/a.key" }]
+unknown-name = "refuse"
+alpn = ["h2", "http/1.1"]
+versions = ["1.3"]
+max-connections-per-address = 10
+client-certificates = { mode = "request", ca = "/ca.pem" }
+[service.limits]
+idle = "none"
+hello = "16KiB"
+[service.tickets]
+key-file = "/tickets.key"
+[[service.rule]]
+names = ["a.example", "*.b.example"]
+backend = "unix:/run/b.sock"
+client-certificates = { mode = "require", ca = "/other.pem" }
+"#;
+
+const SENTENCES: &str = "\
+4 threads serve at most 1000 connections, as user handfast once the listeners are bound.
+A stop waits 30s for connections to end, then cuts the rest. Changed files are noticed at once, or after 10s where the file system sends no notifications.
+There is no admin listener: no metrics, no status.
+There is no access log.
+
+Service web
+  listens on port 443 of every address, IPv6 and IPv4 and the unix socket /run/web.sock
+    with mode 0660 for unix sockets
+  has the certificates of 2 places
+    every file in the folder /certificates/
+    /a.pem, key in /a.key
+    → www.example.org and *.example.org (ECDSA-P256, good for 61 more days, /certificates/w.pem)
+    → old.example.org (RSA-2048, EXPIRED 3 days ago, /a.pem)
+  refuses an unknown name
+  speaks TLS by policy 2026-11, but only the versions 1.3
+  agrees on the application protocols h2 and http/1.1, in this order
+  lets in clients without a certificate, and those with one signed by /ca.pem
+  issues 1 ticket a handshake, good for 12h, by keys that change every 6h and are kept in /tickets.key
+  goes to 10.0.0.1:80 and web.example:80, to the one with the fewest connections
+  for a.example and *.b.example it goes to the unix socket /run/b.sock; it lets in only clients with a certificate signed by /other.pem
+  serves at most 10 connections for one address
+  has limits of its own: hello 16KiB, idle none
+";
+
+fn fact(service: &str, names: &[&str], kind: &str, expires_in_days: i64, file: &str) -> CertificateFact {
+    CertificateFact {
+        service: service.to_owned(),
+        names: names.iter().map(|name| (*name).to_owned()).collect(),
+        kind: kind.to_owned(),
+        expires_in_days,
+        file: file.into(),
+    }
+}
+
+#[test]
+fn a_configuration_is_explained_in_sentences() {
+    let (config, _) = parse("handfast.toml", TEXT, &|_| false).expect("a good configuration");
+    let facts = [
+        fact("web", &["www.example.org", "*.example.org"], "ECDSA-P256", 61, "/certificates/w.pem"),
+        fact("web", &["old.example.org"], "RSA-2048", -3, "/a.pem"),
+        fact("other", &["elsewhere.example"], "RSA-2048", 3, "/b.pem"),
+    ];
+    assert_eq!(explain(&config, &facts), SENTENCES);
+}
+
+#[test]
+fn limits_are_only_named_where_they_differ() {
+    let config = Config::embedded("/tmp/ca.pem".into());
+    let text = explain(&config, &[]);
+    assert!(!text.contains("limits of its own"), "{text}");
+    assert!(text.contains("speaks TLS by policy 2026-11 (the default)"), "{text}");
+}

@@ -1,0 +1,344 @@
+//! From a file's text to the model: everything that is wrong is found in one go.
+//!
+//! In: the file's name and text, and whether a path is a folder. Out: a [`Config`] and what is odd about it, or every
+//! reason why there is none. Pure, so that it can be fuzzed: only [`load`] touches the disk.
+//!
+//! The order is that of the file: each section is read by its description (`keys.rs`), then checked against what
+//! is around it (`check.rs`).
+
+use std::io::Read;
+use std::path::Path;
+
+use toml::de::DeTable;
+
+use super::check::{self, Listeners};
+use super::keys::{self, ClientMode};
+use super::kind::{Written, values};
+use super::model::{
+    Address, CertificateSource, ClientCertificates, Config, Limits, NameRule, Policy, Process, Service,
+    Tickets, Tls,
+};
+use super::policy;
+use super::problem::{Fault, Place, Problem, Severity};
+use super::reader::{Reading, Table, default_of};
+use super::schema::Key;
+use super::syntax;
+
+/// Largest file that is read. Ten thousand services fit; a device that never ends does not.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// A configuration and what is odd about it, or everything that is wrong with it; in the order of the file.
+pub type Parsed = Result<(Config, Vec<Problem>), Vec<Problem>>;
+
+/// Reads a configuration file: its text, for [`render`](super::render), and what it means.
+///
+/// Touches the disk for the file itself and to see which paths are folders. Problems name the file as `path` does; the
+/// text is empty when it could not be read.
+pub fn load(path: &Path) -> (String, Parsed) {
+    let name = path.display().to_string();
+    match text_of(path) {
+        Ok(text) => {
+            let parsed = parse(&name, &text, &|path| path.is_dir());
+            (text, parsed)
+        }
+        Err(what) => {
+            let place = Place::File { file: name };
+            let problem =
+                Problem { severity: Severity::Error, place, what, allowed: None, hint: None, see: None };
+            (String::new(), Err(vec![problem]))
+        }
+    }
+}
+
+fn text_of(path: &Path) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes))
+        .map_err(|error| format!("cannot read the file: {error}"))?;
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err("the file is larger than 16 MiB, which no configuration is".to_owned());
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let line = error.as_bytes()[..error.utf8_error().valid_up_to()]
+            .iter()
+            .filter(|byte| **byte == b'\n')
+            .count();
+        format!("line {} is not UTF-8 text", line + 1)
+    })
+}
+
+/// Takes a configuration's text apart: the configuration and what is odd about it, or everything that is wrong.
+///
+/// Relative paths start from the folder of `file_name`; `is_folder` says whether a path is a folder. Problems are in
+/// the order of the file. Cost: linear in the text; never panics.
+pub fn parse(file_name: &str, text: &str, is_folder: &dyn Fn(&Path) -> bool) -> Parsed {
+    let reading = Reading::new(file_name, text, is_folder);
+    let text = syntax::without_slips(&reading);
+    let has_slips = !reading.is_clean();
+    let config = text.as_deref().and_then(|text| {
+        let (tree, _) = DeTable::parse_recoverable(text);
+        config(&Table::open(&keys::FILE, tree.get_ref(), 0..0, &reading))
+    });
+    if has_slips {
+        reading.forget_missing();
+    }
+    let problems = reading.finish();
+    match config {
+        Some(config) if !problems.iter().any(Problem::is_error) => Ok((config, problems)),
+        _ => Err(problems),
+    }
+}
+
+/// The whole file. `None` when something is wrong, which is then noted; so for all functions below.
+fn config(root: &Table<'_>) -> Option<Config> {
+    let process = process(&root.inner(&keys::PROCESS));
+    let access_log = root.inner(&keys::ACCESS_LOG).or_default(&keys::LOG_TO);
+    let admin_section = root.inner(&keys::ADMIN);
+    let admin = admin_section.or_default(&keys::ADMIN_LISTEN);
+    let limits = limits(&root.inner(&keys::LIMITS), None);
+    let tickets = tickets(&root.inner(&keys::TICKETS), None);
+
+    let mut listeners = Listeners::default();
+    listeners.admin(&admin_section, admin.as_ref());
+    let sections = root.inner_list(&keys::SERVICE);
+    check::service_names(&sections);
+    let services: Vec<Option<Service>> = sections
+        .iter()
+        .map(|section| service(section, &limits, &tickets, &process, &mut listeners))
+        .collect();
+    if services.is_empty() && !root.has(&keys::SERVICE) {
+        let cure = "write [[service]] with `name`, `listen`, `backend` and `certificate`";
+        root.reading().missing(root.span(), Fault::new("there is no service").hint(cure));
+    }
+    let services = services.into_iter().collect::<Option<Vec<_>>>()?;
+    Some(Config { process, access_log, admin, services })
+}
+
+fn process(section: &Table<'_>) -> Process {
+    let process = Process {
+        threads: section.optional(&keys::THREADS).map(count),
+        user: section.optional(&keys::USER),
+        group: section.optional(&keys::GROUP),
+        max_connections: section.optional(&keys::PROCESS_CONNECTIONS).map(count),
+        drain: section.or_default(&keys::DRAIN),
+        watch_interval: section.or_default(&keys::WATCH_INTERVAL),
+    };
+    check::process(section, &process);
+    process
+}
+
+/// A count as an index: the ranges in `keys.rs` fit.
+fn count(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+fn service(
+    section: &Table<'_>,
+    limits_of_all: &Limits,
+    tickets_of_all: &Tickets,
+    process: &Process,
+    listeners: &mut Listeners,
+) -> Option<Service> {
+    let name = section.required(&keys::NAME);
+    let listen = section.required(&keys::LISTEN);
+    let backends = section.required(&keys::BACKEND);
+    let limits = limits(&section.inner(&keys::SERVICE_LIMITS), Some(limits_of_all));
+    let policy = policy::of_service(section);
+    let names = rules(section, &policy, listen.as_deref().unwrap_or_default());
+    let tls = tls(section, policy, tickets_of_all);
+    let listen_mode = section.optional(&keys::LISTEN_MODE);
+    let balance = section.or_default(&keys::BALANCE);
+    let max_connections = section.optional(&keys::SERVICE_CONNECTIONS).map(count);
+    let max_connections_per_address = section.optional(&keys::ADDRESS_CONNECTIONS).map(count);
+
+    if let Some(listen) = &listen {
+        check::own_backend(section, listen, backends.as_deref().unwrap_or_default());
+        listeners.service(section, listen);
+        check::listen_mode(section, listen_mode, listen);
+    }
+    let service = Service {
+        name: name?,
+        listen: values(listen?),
+        listen_mode: listen_mode.unwrap_or_else(|| default_of(&keys::LISTEN_MODE)),
+        max_connections,
+        max_connections_per_address,
+        tls: tls?,
+        names: names?,
+        backends: values(backends?),
+        balance,
+        limits,
+    };
+    check::connections(section, &service, process);
+    Some(service)
+}
+
+/// Limits: what is written, else those of all services, else the defaults.
+fn limits(section: &Table<'_>, of_all: Option<&Limits>) -> Limits {
+    let span = |key: &Key<_>, of_all: Option<_>| section.or(key, of_all);
+    let limits = Limits {
+        handshake: span(&keys::HANDSHAKE, of_all.map(|all| all.handshake)),
+        hello_bytes: section
+            .optional(&keys::HELLO_BYTES)
+            .map(bytes)
+            .or(of_all.map(|all| all.hello_bytes))
+            .unwrap_or_else(|| bytes(default_of(&keys::HELLO_BYTES))),
+        connect: span(&keys::CONNECT, of_all.map(|all| all.connect)),
+        idle: span(&keys::IDLE, of_all.map(|all| all.idle)),
+        half_closed: span(&keys::HALF_CLOSED, of_all.map(|all| all.half_closed)),
+        lifetime: span(&keys::LIFETIME, of_all.map(|all| all.lifetime)),
+        unacknowledged: span(&keys::UNACKNOWLEDGED, of_all.map(|all| all.unacknowledged)),
+        keepalive: span(&keys::KEEPALIVE, of_all.map(|all| all.keepalive)),
+        resolve: span(&keys::RESOLVE, of_all.map(|all| all.resolve)),
+        backend_failures: section.or(&keys::BACKEND_FAILURES, of_all.map(|all| all.backend_failures)),
+        backend_retry: span(&keys::BACKEND_RETRY, of_all.map(|all| all.backend_retry)),
+    };
+    check::limits(section, &limits);
+    limits
+}
+
+/// A size as a length: the range in `keys.rs` fits.
+fn bytes(size: u64) -> usize {
+    usize::try_from(size).unwrap_or(usize::MAX)
+}
+
+/// The limits and tickets of a configuration that says nothing about them; `explain.rs` tells what differs.
+pub(crate) fn defaults() -> (Limits, Tickets) {
+    let reading = Reading::new("", "", &|_| false);
+    let nothing = Table::absent(&keys::FILE, &reading);
+    (limits(&nothing, None), tickets(&nothing, None))
+}
+
+fn tickets(section: &Table<'_>, of_all: Option<&Tickets>) -> Tickets {
+    let per_handshake =
+        section.optional(&keys::PER_HANDSHAKE).map(|number| u8::try_from(number).unwrap_or(u8::MAX));
+    let tickets = Tickets {
+        per_handshake: per_handshake
+            .or(of_all.map(|all| all.per_handshake))
+            .unwrap_or_else(|| u8::try_from(default_of(&keys::PER_HANDSHAKE)).unwrap_or(u8::MAX)),
+        key_file: section.optional(&keys::KEY_FILE).or_else(|| of_all.and_then(|all| all.key_file.clone())),
+        rotate: section.or(&keys::ROTATE, of_all.map(|all| all.rotate)),
+        lifetime: section.or(&keys::TICKET_LIFETIME, of_all.map(|all| all.lifetime)),
+    };
+    check::tickets(section, &tickets);
+    tickets
+}
+
+fn tls(section: &Table<'_>, policy: Policy, tickets_of_all: &Tickets) -> Option<Tls> {
+    let certificates = certificates(section);
+    let unknown_name = section.or_default(&keys::UNKNOWN_NAME);
+    let alpn = values(section.or_default(&keys::ALPN));
+    let client_certificates = client_certificates(&section.inner(&keys::CLIENT_CERTIFICATES));
+    let tickets = tickets(&section.inner(&keys::SERVICE_TICKETS), Some(tickets_of_all));
+    Some(Tls {
+        certificates: certificates?,
+        unknown_name,
+        policy,
+        alpn,
+        client_certificates: client_certificates?.unwrap_or(ClientCertificates::Off),
+        tickets,
+    })
+}
+
+/// The certificates, with the key that may stand beside a single one.
+fn certificates(section: &Table<'_>) -> Option<Vec<CertificateSource>> {
+    let certificates = section.required(&keys::CERTIFICATE);
+    let key = section.optional(&keys::CERTIFICATE_KEY);
+    let mut sources = values(certificates?);
+    let Some(key) = key else { return Some(sources) };
+    let wrong = |what: &str, hint: &str| {
+        let span = section.written(&keys::CERTIFICATE_KEY).unwrap_or_default();
+        let certificate = section.written(&keys::CERTIFICATE).unwrap_or_default();
+        section.reading().error(&span, Fault::new(what).hint(hint).see(certificate, "the certificate"));
+        None
+    };
+    match sources.as_mut_slice() {
+        [CertificateSource::File { key: slot @ None, .. }] => {
+            *slot = Some(key);
+            Some(sources)
+        }
+        [CertificateSource::File { .. }] => {
+            wrong("the certificate has its key already", "write the key once")
+        }
+        [CertificateSource::Folder(_)] => wrong(
+            "`key` cannot go with a folder",
+            "put the key into the folder, in the certificate's file or beside it",
+        ),
+        _ => wrong(
+            "`key` cannot go with several certificates",
+            "write each with its key: `certificate = [{ certificate = \"a.pem\", key = \"a.key\" }, …]`",
+        ),
+    }
+}
+
+/// The rule about client certificates; the inner `None`: nothing is written about it.
+fn client_certificates(section: &Table<'_>) -> Option<Option<ClientCertificates>> {
+    if !section.is_written() {
+        return Some(None);
+    }
+    let (mode, ca) = (section.required(&keys::CLIENT_MODE), section.optional(&keys::CLIENT_CA));
+    let ca_span = section.written(&keys::CLIENT_CA);
+    let rule = match (mode?, ca) {
+        (ClientMode::Off, None) => ClientCertificates::Off,
+        (ClientMode::Off, Some(_)) => {
+            let fault = Fault::new("client certificates are off, so `ca` has no use")
+                .hint("remove `ca`, or set the mode");
+            section.reading().error(&ca_span.unwrap_or_default(), fault);
+            return None;
+        }
+        (ClientMode::Request, Some(ca)) => ClientCertificates::Request { ca },
+        (ClientMode::Require, Some(ca)) => ClientCertificates::Require { ca },
+        (_, None) if ca_span.is_some() => return None,
+        (_, None) => {
+            let fault = Fault::new("client certificates are asked for, but no `ca` says whose are good")
+                .hint("add `ca = \"clients-ca.pem\"`, the authorities that sign your clients' certificates");
+            section.reading().missing(section.span(), fault);
+            return None;
+        }
+    };
+    Some(Some(rule))
+}
+
+/// The rules for certain names.
+fn rules(
+    service: &Table<'_>,
+    policy_of_service: &Policy,
+    listen: &[Written<Address>],
+) -> Option<Vec<NameRule>> {
+    let sections = service.inner_list(&keys::RULE);
+    let mut names = check::RuleNames::default();
+    let rules: Vec<Option<NameRule>> = sections
+        .iter()
+        .map(|section| {
+            let patterns = section.required(&keys::RULE_NAMES);
+            if let Some(patterns) = &patterns {
+                names.rule(section, patterns);
+            }
+            let policy = policy::of_rule(section, policy_of_service);
+            let client_certificates = client_certificates(&section.inner(&keys::RULE_CLIENT_CERTIFICATES));
+            let alpn = section.optional(&keys::RULE_ALPN).map(values);
+            let backends = section.optional(&keys::RULE_BACKEND);
+            check::own_backend(section, listen, backends.as_deref().unwrap_or_default());
+            Some(NameRule {
+                names: values(patterns?),
+                policy,
+                client_certificates: client_certificates?,
+                alpn,
+                backends: backends.map(values),
+            })
+        })
+        .collect();
+    rules.into_iter().collect()
+}
+
+/// The written policy of a section: its name, and the lists that override it.
+pub(crate) fn written_policy(base: String, section: &Table<'_>) -> Policy {
+    Policy {
+        base,
+        versions: section.optional(&keys::VERSIONS).map(values),
+        suites: section.optional(&keys::SUITES).map(values),
+        groups: section.optional(&keys::GROUPS).map(values),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! Configurations without a file: one service by flags, and the defaults to try things with.
+//!
+//! In: what was given on the command line. Out: the same [`Config`] as from a file, by the same checks: the flags are
+//! written down as a small file, one value a line, and what is wrong with a line is wrong with its flag.
+
+use std::path::PathBuf;
+
+use super::file::{Parsed, parse};
+use super::model::{AccessLog, CertificateSource, Config, Target};
+use super::problem::{Place, Problem, Severity};
+
+/// What the flags of `handfast proxy` say; empty and `None`: not given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FlagInput {
+    /// `--listen`, each time it was given.
+    pub listen: Vec<String>,
+    /// `--backend`, each time it was given.
+    pub backend: Vec<String>,
+    /// `--certificate`, each time it was given.
+    pub certificate: Vec<String>,
+    /// `--key`.
+    pub key: Option<String>,
+}
+
+/// Makes the configuration of one service, called `main`, out of flags; everything else is as by default.
+///
+/// Relative paths start from the current folder. Whether a path is a folder is asked of the disk. Warnings are
+/// handed back with the configuration.
+pub fn from_flags(input: &FlagInput) -> Parsed {
+    let missing: Vec<Problem> = [
+        ("--listen", &input.listen, "--listen 127.0.0.1:8443"),
+        ("--backend", &input.backend, "--backend 127.0.0.1:8080"),
+        ("--certificate", &input.certificate, "--certificate web.pem --key web.key"),
+    ]
+    .into_iter()
+    .filter(|(_, values, _)| values.is_empty())
+    .map(|(flag, _, example)| missing(flag, example))
+    .collect();
+
+    let (text, lines) = as_file(input);
+    let result = parse("", &text, &|path| path.is_dir());
+    let to_flags = |problems: Vec<Problem>| -> Vec<Problem> {
+        problems.into_iter().filter_map(|problem| at_flag(problem, &lines)).collect()
+    };
+    match result {
+        Ok((config, warnings)) if missing.is_empty() => Ok((config, to_flags(warnings))),
+        Ok((_, problems)) | Err(problems) => Err(missing.into_iter().chain(to_flags(problems)).collect()),
+    }
+}
+
+fn missing(flag: &'static str, example: &str) -> Problem {
+    Problem {
+        severity: Severity::Error,
+        place: Place::Flag { flag, value: String::new() },
+        what: "is missing; a service by flags needs it".to_owned(),
+        allowed: None,
+        hint: Some(format!("add `{example}`, or name a configuration file with `-c`")),
+        see: None,
+    }
+}
+
+/// A line of the made-up file: its flag, and the value that was given.
+type Line = Option<(&'static str, String)>;
+
+/// The flags as a file, and the flag of each line.
+fn as_file(input: &FlagInput) -> (String, Vec<Line>) {
+    let mut text = "[[service]]\nname = \"main\"\n".to_owned();
+    let mut lines: Vec<Line> = vec![None, None];
+    let quoted = |value: &str| toml::Value::String(one_line(value)).to_string();
+    for (flag, key, values) in [
+        ("--listen", "listen", &input.listen),
+        ("--backend", "backend", &input.backend),
+        ("--certificate", "certificate", &input.certificate),
+    ] {
+        if values.is_empty() {
+            continue;
+        }
+        // A line for each value, and the brackets on lines of their own.
+        text.push_str(&format!("{key} = [\n"));
+        lines.push(None);
+        for value in values {
+            text.push_str(&format!("{},\n", quoted(value)));
+            lines.push(Some((flag, value.clone())));
+        }
+        text.push_str("]\n");
+        lines.push(None);
+    }
+    if let Some(key) = &input.key {
+        text.push_str(&format!("key = {}\n", quoted(key)));
+        lines.push(Some(("--key", key.clone())));
+    }
+    (text, lines)
+}
+
+/// A value in one line: a newline in it would be shown as more lines than it has flags.
+fn one_line(value: &str) -> String {
+    value.replace(['\n', '\r'], "\u{fffd}")
+}
+
+/// A problem of the made-up file as one of its flag; `None` for what is missing, which is said by the flag's name.
+fn at_flag(problem: Problem, lines: &[Line]) -> Option<Problem> {
+    let (flag, value) = lines.get(problem.line().checked_sub(1)?)?.clone()?;
+    Some(Problem { place: Place::Flag { flag, value }, see: None, ..problem })
+}
+
+impl Config {
+    /// What `handfast proxy` does when it is told nothing: something to try it with, on this machine only.
+    ///
+    /// Listens on `127.0.0.1:8443` and `[::1]:8443` with a throwaway certificate, whose CA is written to `ca_file`, in
+    /// front of the built-in backend; everything else is as by default.
+    pub fn embedded(ca_file: PathBuf) -> Self {
+        let input = FlagInput {
+            listen: vec!["127.0.0.1:8443".to_owned(), "[::1]:8443".to_owned()],
+            backend: vec!["127.0.0.1:1".to_owned()],
+            certificate: vec!["replaced".to_owned()],
+            key: None,
+        };
+        let (text, _) = as_file(&input);
+        let (mut config, _) = parse("", &text, &|_| false).expect("a test reads this very text");
+        config.access_log = AccessLog::Stdout;
+        for service in &mut config.services {
+            service.backends = vec![Target::BuiltIn];
+            service.tls.certificates = vec![CertificateSource::Throwaway { ca_file: ca_file.clone() }];
+        }
+        config
+    }
+}
+
+#[cfg(test)]
+mod tests;

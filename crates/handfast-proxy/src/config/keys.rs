@@ -1,0 +1,403 @@
+//! Every section and key that a configuration may have: the one place where they are described.
+//!
+//! The reader reads by these descriptions, refuses what is not among them, and makes its messages of them;
+//! `reference.rs` makes the reference page of them. A key added here and read nowhere fails a test.
+
+use std::time::Duration;
+
+use super::kind::{AdminAddress, Count, FilePath, LogTarget, Size, Span, Text, seconds};
+use super::schema::{Default, Key, Section};
+
+mod service;
+
+pub(crate) use service::*;
+
+const HOUR: Duration = seconds(3600);
+const DAY: Duration = seconds(86_400);
+const WEEK: Duration = seconds(7 * 86_400);
+
+/// A month: nobody means a longer time than that, and every clock can count it.
+const MONTH: Duration = seconds(30 * 86_400);
+
+const TENTH: Duration = Duration::from_millis(100);
+
+/// The file itself.
+pub(crate) static FILE: Section = Section {
+    name: "",
+    header: "the file",
+    doc: "A configuration is a TOML file. Relative paths in it start from the folder it is in. Keys that are not listed \
+          here are errors, so that a misspelt one cannot be overlooked.",
+    keys: &[],
+    sections: &[&PROCESS, &ACCESS_LOG, &ADMIN, &LIMITS, &TICKETS, &SERVICE],
+};
+
+// ── the process ──
+
+/// `[process]`
+pub(crate) static PROCESS: Section = Section {
+    name: "process",
+    header: "[process]",
+    doc: "What concerns the process as a whole.",
+    keys: &[&THREADS, &USER, &GROUP, &PROCESS_CONNECTIONS, &DRAIN, &WATCH_INTERVAL],
+    sections: &[],
+};
+
+pub(crate) static THREADS: Key<Count> = Key {
+    name: "threads",
+    kind: Count(1..=1024),
+    default: Default::Absent("one for each CPU the process may run on"),
+    doc: "Worker threads. Each has its own listeners, connections and buffers.",
+    why: "a thread never waits for another one, so more of them than CPUs only cost memory",
+    example: "4",
+    elsewhere: &["workers", "worker-processes", "nbthread", "nthreads"],
+};
+
+pub(crate) static USER: Key<Text> = Key {
+    name: "user",
+    kind: Text { form: "text, such as `\"handfast\"`" },
+    default: Default::Absent("stays the user who started it"),
+    doc: "User to become once the listeners are bound. Needs to be started as root.",
+    why: "which user is right is the machine's matter",
+    example: "\"handfast\"",
+    elsewhere: &["setuid", "uid"],
+};
+
+pub(crate) static GROUP: Key<Text> = Key {
+    name: "group",
+    kind: Text { form: "text, such as `\"handfast\"`" },
+    default: Default::Absent("the user's own group"),
+    doc: "Group to become together with `user`.",
+    why: "as `user`",
+    example: "\"ssl-cert\"",
+    elsewhere: &["setgid", "gid"],
+};
+
+pub(crate) static PROCESS_CONNECTIONS: Key<Count> = Key {
+    name: "max-connections",
+    kind: Count(1..=10_000_000),
+    default: Default::Absent("what the limit of open files allows"),
+    doc: "Connections served at once by the whole process. When they are all in use, new ones wait in the kernel's queue.",
+    why: "the limit of open files is raised as far as allowed at start, and what it allows is said then",
+    example: "10000",
+    elsewhere: &["maxconn", "worker-connections"],
+};
+
+pub(crate) static DRAIN: Key<Span> = Key {
+    name: "drain",
+    kind: Span { range: Duration::ZERO..=DAY, zero: None },
+    default: Default::Value("\"30s\""),
+    doc: "How long a stop waits for connections to end by themselves. After that the rest is cut, and it is said how many.",
+    why: "long enough for requests, and well below the 90 s after which systemd kills",
+    example: "\"5m\"",
+    elsewhere: &["shutdown-timeout", "hard-stop-after", "graceful-timeout"],
+};
+
+pub(crate) static WATCH_INTERVAL: Key<Span> = Key {
+    name: "watch-interval",
+    kind: Span { range: TENTH..=DAY, zero: None },
+    default: Default::Value("\"10s\""),
+    doc: "How often certificates, keys and ticket keys are looked at for changes, beside the kernel's notifications.",
+    why: "network file systems send no notifications; looking costs one system call for each file",
+    example: "\"1m\"",
+    elsewhere: &["reload-interval", "refresh"],
+};
+
+// ── looking in ──
+
+/// `[access-log]`
+pub(crate) static ACCESS_LOG: Section = Section {
+    name: "access-log",
+    header: "[access-log]",
+    doc: "The access log: one JSON line for each connection, written when it has ended.",
+    keys: &[&LOG_TO],
+    sections: &[],
+};
+
+pub(crate) static LOG_TO: Key<LogTarget> = Key {
+    name: "to",
+    kind: LogTarget,
+    default: Default::Value("\"stdout\""),
+    doc: "Where the lines go. A file is opened again when the process receives USR1, for log rotation.",
+    why: "systemd and containers collect what is written to standard output",
+    example: "\"/var/log/handfast/access.log\"",
+    elsewhere: &["file", "path", "output", "log"],
+};
+
+/// `[admin]`
+pub(crate) static ADMIN: Section = Section {
+    name: "admin",
+    header: "[admin]",
+    doc: "The admin listener: `/metrics`, `/status`, `/ready`, `/live`, and reload.",
+    keys: &[&ADMIN_LISTEN],
+    sections: &[],
+};
+
+pub(crate) static ADMIN_LISTEN: Key<AdminAddress> = Key {
+    name: "listen",
+    kind: AdminAddress,
+    default: Default::Value("\"127.0.0.1:9901\""),
+    doc: "Where it listens. It asks nobody who they are, so any other address than a loopback one or a unix socket is \
+          warned about.",
+    why: "only this machine can reach it there, and the port is seldom in use",
+    example: "\"unix:/run/handfast/admin.sock\"",
+    elsewhere: &["bind", "address", "port", "socket"],
+};
+
+// ── limits ──
+
+/// `[limits]`: for all services.
+pub(crate) static LIMITS: Section = Section {
+    name: "limits",
+    header: "[limits]",
+    doc: "Limits in time and size for all services; a service can have its own in `[service.limits]`, key by key.",
+    keys: LIMIT_KEYS,
+    sections: &[],
+};
+
+/// `[service.limits]`
+pub(crate) static SERVICE_LIMITS: Section = Section {
+    name: "limits",
+    header: "[service.limits]",
+    doc: "Limits of this service. Keys that are not written are taken from `[limits]`.",
+    keys: LIMIT_KEYS,
+    sections: &[],
+};
+
+const LIMIT_KEYS: &[&dyn super::schema::Entry] = &[
+    &HANDSHAKE,
+    &HELLO_BYTES,
+    &CONNECT,
+    &IDLE,
+    &HALF_CLOSED,
+    &LIFETIME,
+    &UNACKNOWLEDGED,
+    &KEEPALIVE,
+    &RESOLVE,
+    &BACKEND_FAILURES,
+    &BACKEND_RETRY,
+];
+
+pub(crate) static HANDSHAKE: Key<Span> = Key {
+    name: "handshake",
+    kind: Span { range: TENTH..=HOUR, zero: None },
+    default: Default::Value("\"10s\""),
+    doc: "From accepting a connection to relaying its first byte: hello, handshake and dialling the backend together. \
+          Nothing a client sends extends it.",
+    why: "ten times what a bad mobile link needs; until then a client costs memory and has proved nothing",
+    example: "\"15s\"",
+    elsewhere: &["timeout", "handshake-timeout", "ssl-handshake-timeout", "timeout-busy"],
+};
+
+pub(crate) static HELLO_BYTES: Key<Size> = Key {
+    name: "hello",
+    kind: Size(2048..=128 * 1024),
+    default: Default::Value("\"64KiB\""),
+    doc: "Most bytes of a ClientHello, headers of its records included. It is also what a client can make us keep before \
+          it has said who it wants to talk to.",
+    why: "real ones have 250 to 4,000 bytes, but the standard allows more and tests ask for it; the time limit bounds how \
+          long they are kept",
+    example: "\"16KiB\"",
+    elsewhere: &["hello-bytes", "hello-size", "max-hello", "max-hello-size"],
+};
+
+pub(crate) static CONNECT: Key<Span> = Key {
+    name: "connect",
+    kind: Span { range: TENTH..=HOUR, zero: None },
+    default: Default::Value("\"5s\""),
+    doc: "For dialling one backend. When it is over, the next backend is tried, as long as `handshake` allows.",
+    why: "two lost packets are survived (they are sent again after 1 s and 3 s), and a second backend still has its turn",
+    example: "\"2s\"",
+    elsewhere: &["connect-timeout", "backend-connect-timeout", "timeout-connect"],
+};
+
+pub(crate) static IDLE: Key<Span> = Key {
+    name: "idle",
+    kind: Span { range: TENTH..=MONTH, zero: Some("none") },
+    default: Default::Value("\"1h\""),
+    doc: "Without a byte in either direction for so long, a connection is ended.",
+    why: "long enough for database and shell sessions that people leave open over lunch, short enough that what was \
+          forgotten goes away the same day",
+    example: "\"10m\"",
+    elsewhere: &["idle-timeout", "timeout-idle", "proxy-timeout"],
+};
+
+pub(crate) static HALF_CLOSED: Key<Span> = Key {
+    name: "half-closed",
+    kind: Span { range: TENTH..=MONTH, zero: Some("none") },
+    default: Default::Value("\"60s\""),
+    doc: "When one side has ended its direction: without a byte in the other direction for so long, the connection is \
+          ended.",
+    why: "an answer on its way has begun by then; without it, half-closed connections pile up behind dead peers",
+    example: "\"10s\"",
+    elsewhere: &["half-close", "timeout-client-fin", "timeout-close", "tunnel-timeout"],
+};
+
+pub(crate) static LIFETIME: Key<Span> = Key {
+    name: "lifetime",
+    kind: Span { range: seconds(1)..=MONTH, zero: Some("none") },
+    default: Default::Value("\"none\""),
+    doc: "Age at which a connection is ended, busy or not.",
+    why: "ending a connection that works is a decision that somebody has to make",
+    example: "\"12h\"",
+    elsewhere: &["max-age", "max-lifetime", "max-conn-lifetime"],
+};
+
+pub(crate) static UNACKNOWLEDGED: Key<Span> = Key {
+    name: "unacknowledged",
+    kind: Span { range: seconds(1)..=HOUR, zero: None },
+    default: Default::Value("\"30s\""),
+    doc: "When a peer acknowledges nothing of what was sent to it for so long, the connection is ended (TCP_USER_TIMEOUT), \
+          on both sides.",
+    why: "the kernel alone takes 15 minutes to notice that a path has gone black; 30 s survive a reboot of a switch",
+    example: "\"1m\"",
+    elsewhere: &["tcp-user-timeout", "user-timeout", "tcp-ut"],
+};
+
+pub(crate) static KEEPALIVE: Key<Span> = Key {
+    name: "keepalive",
+    kind: Span { range: seconds(1)..=seconds(32_767), zero: Some("none") },
+    default: Default::Value("\"60s\""),
+    doc: "Silence after which TCP asks whether the peer is still there, on both sides. Whole seconds; the largest value is \
+          the kernel's.",
+    why: "notices peers that vanished in silence, and keeps the state of firewalls and address translators, which forget \
+          after a few minutes",
+    example: "\"5m\"",
+    elsewhere: &["keep-alive", "tcp-keepalive", "so-keepalive"],
+};
+
+pub(crate) static RESOLVE: Key<Span> = Key {
+    name: "resolve",
+    kind: Span { range: seconds(1)..=DAY, zero: Some("ttl") },
+    default: Default::Value("\"ttl\""),
+    doc: "How often a backend's name is looked up again. Connections never wait for it.",
+    why: "with `ttl` the name's owner decides how soon a change is seen",
+    example: "\"30s\"",
+    elsewhere: &["resolve-interval", "refresh", "backend-refresh", "resolvers", "dns"],
+};
+
+pub(crate) static BACKEND_FAILURES: Key<Count> = Key {
+    name: "backend-failures",
+    kind: Count(1..=1000),
+    default: Default::Value("3"),
+    doc: "Failures to connect in a row after which a backend is set aside.",
+    why: "one may be chance; three in a row hardly are",
+    example: "5",
+    elsewhere: &["max-fails", "fall"],
+};
+
+pub(crate) static BACKEND_RETRY: Key<Span> = Key {
+    name: "backend-retry",
+    kind: Span { range: TENTH..=DAY, zero: None },
+    default: Default::Value("\"10s\""),
+    doc: "How long a backend stays set aside before one connection tries it again.",
+    why: "a restarted backend is back in use soon, and a dead one costs one slower connection every ten seconds",
+    example: "\"30s\"",
+    elsewhere: &["fail-timeout", "retry", "rise"],
+};
+
+// ── tickets ──
+
+/// `[tickets]`: for all services.
+pub(crate) static TICKETS: Section = Section {
+    name: "tickets",
+    header: "[tickets]",
+    doc: "Session tickets of all services: they let a client that was here before skip the expensive half of the handshake. \
+          A service can have its own in `[service.tickets]`, key by key. A ticket is only good where it was issued: never \
+          across services or across rules that ask for different things.",
+    keys: TICKET_KEYS,
+    sections: &[],
+};
+
+/// `[service.tickets]`
+pub(crate) static SERVICE_TICKETS: Section = Section {
+    name: "tickets",
+    header: "[service.tickets]",
+    doc: "Session tickets of this service. Keys that are not written are taken from `[tickets]`.",
+    keys: TICKET_KEYS,
+    sections: &[],
+};
+
+const TICKET_KEYS: &[&dyn super::schema::Entry] = &[&PER_HANDSHAKE, &KEY_FILE, &ROTATE, &TICKET_LIFETIME];
+
+pub(crate) static PER_HANDSHAKE: Key<Count> = Key {
+    name: "per-handshake",
+    kind: Count(0..=8),
+    default: Default::Value("1"),
+    doc: "Tickets sent after a full TLS 1.3 handshake. 0 turns resumption off, in TLS 1.2 too.",
+    why: "most clients use one; each further one costs about 250 bytes and some CPU in every handshake",
+    example: "2",
+    elsewhere: &["num-tickets", "tickets", "count", "enabled"],
+};
+
+pub(crate) static KEY_FILE: Key<FilePath> = Key {
+    name: "key-file",
+    kind: FilePath,
+    default: Default::Absent("the keys are in memory only: a restart makes all tickets useless"),
+    doc: "File that keeps the ticket keys over restarts, and shares them among machines. It is created when it is not \
+          there, readable by its owner only, replaced as a whole, and watched. Who can read it can read resumed TLS 1.2 \
+          sessions that were recorded.",
+    why: "a secret is only written to a disk when somebody asked for it",
+    example: "\"tickets.key\"",
+    elsewhere: &["keys", "ticket-key", "ticket-keys", "tls-ticket-keys", "session-ticket-key", "file"],
+};
+
+pub(crate) static ROTATE: Key<Span> = Key {
+    name: "rotate",
+    kind: Span { range: seconds(1)..=WEEK, zero: None },
+    default: Default::Value("\"6h\""),
+    doc: "How long one key encrypts new tickets. Older keys are kept until the last ticket they encrypted has expired.",
+    why: "a stolen key opens the tickets of a quarter of a day; rotating costs nothing",
+    example: "\"1h\"",
+    elsewhere: &["rotation", "rotate-every", "interval"],
+};
+
+pub(crate) static TICKET_LIFETIME: Key<Span> = Key {
+    name: "lifetime",
+    kind: Span { range: seconds(1)..=WEEK, zero: None },
+    default: Default::Value("\"12h\""),
+    doc: "How long a ticket is accepted. At most 7 days (RFC 9846, section 4.6.1).",
+    why: "covers a working day; a client that comes back the next morning pays for one full handshake",
+    example: "\"1d\"",
+    elsewhere: &["timeout", "session-timeout", "ssl-session-timeout", "session-cache-timeout"],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_in_each_section_and_kebab_case() {
+        for section in FILE.all() {
+            let mut names: Vec<&str> = section.names().collect();
+            names.sort_unstable();
+            let before = names.len();
+            names.dedup();
+            assert_eq!(names.len(), before, "{}", section.header);
+            assert!(
+                names.iter().all(|name| name.bytes().all(|byte| byte == b'-' || byte.is_ascii_lowercase()))
+            );
+        }
+    }
+
+    #[test]
+    fn every_key_and_section_is_described() {
+        for section in FILE.all() {
+            assert!(section.doc.ends_with('.'), "{}", section.header);
+            for key in section.keys {
+                assert!(key.doc().ends_with('.'), "{} {}", section.header, key.name());
+                let required = matches!(key.default(), Default::Required);
+                assert_eq!(key.why().is_empty(), required, "{} {}: say why", section.header, key.name());
+                assert!(!key.example().is_empty(), "{} {}", section.header, key.name());
+            }
+        }
+    }
+
+    #[test]
+    fn the_default_policy_is_the_one_of_the_tls_crate() {
+        assert!(
+            matches!(POLICY.default, Default::Value(text) if text == format!("{:?}", handfast_tls::policy::DEFAULT))
+        );
+        let named = RULE_POLICY.example.trim_matches('"');
+        assert!(handfast_tls::policy::names().contains(&named), "{named}");
+    }
+}

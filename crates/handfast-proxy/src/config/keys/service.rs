@@ -1,0 +1,359 @@
+//! The keys of a service and of what is inside it; the second half of `keys.rs`.
+
+use super::{SERVICE_LIMITS, SERVICE_TICKETS};
+use crate::config::kind::{Backend, Certificates, ListenAddress, NamePattern, Protocol, ServiceName};
+use crate::config::kind::{Choice, Count, FilePath, List, Mode, Text};
+use crate::config::model::{Balance, UnknownName};
+use crate::config::schema::{Default, Key, Section};
+
+/// `[[service]]`
+pub(crate) static SERVICE: Section = Section {
+    name: "service",
+    header: "[[service]]",
+    doc: "One service: where it listens, with what it serves TLS, and where it goes. There is at least one.",
+    keys: &[
+        &NAME,
+        &LISTEN,
+        &LISTEN_MODE,
+        &BACKEND,
+        &BALANCE,
+        &CERTIFICATE,
+        &CERTIFICATE_KEY,
+        &UNKNOWN_NAME,
+        &POLICY,
+        &VERSIONS,
+        &SUITES,
+        &GROUPS,
+        &ALPN,
+        &SERVICE_CONNECTIONS,
+        &ADDRESS_CONNECTIONS,
+    ],
+    sections: &[&CLIENT_CERTIFICATES, &SERVICE_LIMITS, &SERVICE_TICKETS, &RULE],
+};
+
+pub(crate) static NAME: Key<ServiceName> = Key {
+    name: "name",
+    kind: ServiceName,
+    default: Default::Required,
+    doc: "Its name in logs and metrics.",
+    why: "",
+    example: "\"web\"",
+    elsewhere: &["service", "id", "label"],
+};
+
+pub(crate) static LISTEN: Key<List<ListenAddress>> = Key {
+    name: "listen",
+    kind: List { item: ListenAddress, bare: true, least: 1, unique: false },
+    default: Default::Required,
+    doc: "Where it listens. `*:8443` and `[::]:8443` take IPv6 and IPv4. Port 0 lets the kernel choose.",
+    why: "",
+    example: "\"127.0.0.1:8443\"",
+    elsewhere: &["bind", "accept", "frontend", "address", "port", "addr", "local"],
+};
+
+pub(crate) static LISTEN_MODE: Key<Mode> = Key {
+    name: "listen-mode",
+    kind: Mode,
+    default: Default::Value("\"0660\""),
+    doc: "Mode of the unix sockets it listens on. Who may write may connect.",
+    why: "the owner and the group, and nobody else by accident",
+    example: "\"0666\"",
+    elsewhere: &["mode", "socket-mode"],
+};
+
+pub(crate) static BACKEND: Key<List<Backend>> = Key {
+    name: "backend",
+    kind: List { item: Backend, bare: true, least: 1, unique: true },
+    default: Default::Required,
+    doc: "Where its connections go, in plain text. Names are looked up again and again, see `resolve`.",
+    why: "",
+    example: "\"127.0.0.1:8080\"",
+    elsewhere: &[
+        "connect",
+        "upstream",
+        "target",
+        "server",
+        "servers",
+        "proxy-pass",
+        "to",
+        "forward",
+        "remote",
+    ],
+};
+
+pub(crate) static BALANCE: Key<Choice<Balance>> = Key {
+    name: "balance",
+    kind: Choice(&[("round-robin", Balance::RoundRobin), ("least-connections", Balance::LeastConnections)]),
+    default: Default::Value("\"round-robin\""),
+    doc: "How one of several backends is picked: one after the other, or the one with the fewest connections of ours.",
+    why: "even and predictable; `least-connections` is better when connections differ much in length",
+    example: "\"least-connections\"",
+    elsewhere: &["load-balancing", "lb", "failover", "policy-balance", "algorithm"],
+};
+
+pub(crate) static CERTIFICATE: Key<Certificates> = Key {
+    name: "certificate",
+    kind: Certificates,
+    default: Default::Required,
+    doc: "Its certificates: PEM files that hold the chain and its key, pairs of files, and folders, each file of which is \
+          looked at. The name a client asks for decides; for one name there may be an RSA and an ECDSA certificate. A path \
+          that ends in `/` is a folder in any case. Changed files are taken up without a reload.",
+    why: "",
+    example: "\"web.pem\"",
+    elsewhere: &[
+        "cert",
+        "certs",
+        "crt",
+        "pem-file",
+        "pem-dir",
+        "pem",
+        "ssl-certificate",
+        "tls",
+        "certificate-file",
+        "chain",
+    ],
+};
+
+pub(crate) static CERTIFICATE_KEY: Key<FilePath> = Key {
+    name: "key",
+    kind: FilePath,
+    default: Default::Absent("the key is in the certificate's file"),
+    doc: "The key of the certificate, when there is exactly one and its key is in a file of its own.",
+    why: "one file cannot be half replaced",
+    example: "\"web.key\"",
+    elsewhere: &["private-key", "ssl-certificate-key", "certificate-key", "keyfile", "key-file"],
+};
+
+pub(crate) static UNKNOWN_NAME: Key<Choice<UnknownName>> = Key {
+    name: "unknown-name",
+    kind: Choice(&[("first", UnknownName::First), ("refuse", UnknownName::Refuse)]),
+    default: Default::Value("\"first\""),
+    doc: "What a client gets that asks for a name no certificate covers: the first certificate, or the alert \
+          `unrecognized_name`. A client that asks for no name gets the first certificate in both cases.",
+    why: "the client then sees which name the certificate has, which explains the mistake best",
+    example: "\"refuse\"",
+    elsewhere: &["sni-nomatch-abort", "strict-sni", "default-certificate", "sni-strict"],
+};
+
+const POLICY_WHY: &str = "safe with every client of the last ten years";
+
+pub(crate) static POLICY: Key<Text> = Key {
+    name: "policy",
+    kind: Text { form: "text" },
+    default: Default::Value("\"2026-11\""),
+    doc: "Versions, suites and groups as a named policy. A policy never changes after its date; see the list at the end.",
+    why: POLICY_WHY,
+    example: "\"2026-11-modern\"",
+    elsewhere: &["tls-policy", "security-policy", "security-level", "profile"],
+};
+
+pub(crate) static VERSIONS: Key<List<Text>> = Key {
+    name: "versions",
+    kind: List { item: Text { form: "text, such as `\"1.3\"`" }, bare: false, least: 1, unique: false },
+    default: Default::Absent("those of the policy"),
+    doc: "TLS versions, instead of the policy's.",
+    why: "the policy decides",
+    example: "[\"1.3\"]",
+    elsewhere: &["tls-versions", "tls-protos", "ssl-protocols", "ssl-version", "min-version", "protocols"],
+};
+
+pub(crate) static SUITES: Key<List<Text>> = Key {
+    name: "suites",
+    kind: List {
+        item: Text { form: "text, such as `\"TLS_AES_128_GCM_SHA256\"`" },
+        bare: false,
+        least: 1,
+        unique: false,
+    },
+    default: Default::Absent("those of the policy"),
+    doc: "Cipher suites by their IANA names, best first, instead of the policy's.",
+    why: "the policy decides",
+    example: "[\"TLS_AES_256_GCM_SHA384\", \"TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384\"]",
+    elsewhere: &["ciphers", "ciphersuites", "cipher-suites", "ssl-ciphers"],
+};
+
+pub(crate) static GROUPS: Key<List<Text>> = Key {
+    name: "groups",
+    kind: List { item: Text { form: "text, such as `\"X25519\"`" }, bare: false, least: 1, unique: false },
+    default: Default::Absent("those of the policy"),
+    doc: "Key exchange groups by their IANA names, best first, instead of the policy's.",
+    why: "the policy decides",
+    example: "[\"X25519\", \"secp256r1\"]",
+    elsewhere: &["curves", "ecdh-curve", "ssl-ecdh-curve", "curve"],
+};
+
+pub(crate) static ALPN: Key<List<Protocol>> = Key {
+    name: "alpn",
+    kind: List { item: Protocol, bare: false, least: 0, unique: true },
+    default: Default::Value("[]"),
+    doc: "Application protocols the backend speaks, best first. Empty: what the client offers is not answered.",
+    why: "only the operator knows what the backend speaks",
+    example: "[\"h2\", \"http/1.1\"]",
+    elsewhere: &["protocols", "alpn-protos", "npn", "alpn-protocols"],
+};
+
+pub(crate) static SERVICE_CONNECTIONS: Key<Count> = Key {
+    name: "max-connections",
+    kind: Count(1..=10_000_000),
+    default: Default::Absent("only the process's limit"),
+    doc: "Connections of this service served at once.",
+    why: "one service alone may use the whole process",
+    example: "5000",
+    elsewhere: &["maxconn", "max-conns"],
+};
+
+pub(crate) static ADDRESS_CONNECTIONS: Key<Count> = Key {
+    name: "max-connections-per-address",
+    kind: Count(1..=10_000_000),
+    default: Default::Absent("no limit"),
+    doc: "Connections of this service served at once for one client address. Those beyond it are closed at once.",
+    why: "many clients may share one address behind a translator or another proxy",
+    example: "100",
+    elsewhere: &["max-connections-per-ip", "limit-conn", "per-address"],
+};
+
+/// `[service.client-certificates]`
+pub(crate) static CLIENT_CERTIFICATES: Section = Section {
+    name: "client-certificates",
+    header: "[service.client-certificates]",
+    doc: "Whether clients must show a certificate. Also in one line: `client-certificates = { mode = \"require\", ca = \
+          \"clients-ca.pem\" }`. Without it, clients are not asked.",
+    keys: &[&CLIENT_MODE, &CLIENT_CA],
+    sections: &[],
+};
+
+/// How client certificates are asked for, as it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClientMode {
+    /// Not at all.
+    Off,
+    /// Without insisting.
+    Request,
+    /// Insisting.
+    Require,
+}
+
+pub(crate) static CLIENT_MODE: Key<Choice<ClientMode>> = Key {
+    name: "mode",
+    kind: Choice(&[
+        ("require", ClientMode::Require),
+        ("request", ClientMode::Request),
+        ("off", ClientMode::Off),
+    ]),
+    default: Default::Required,
+    doc: "`require`: a client without a good certificate is refused. `request`: a client without one is served, a client \
+          with a bad one is refused. `off`: clients are not asked; for rules that make an exception.",
+    why: "",
+    example: "\"require\"",
+    elsewhere: &["verify", "client-verify", "require"],
+};
+
+pub(crate) static CLIENT_CA: Key<FilePath> = Key {
+    name: "ca",
+    kind: FilePath,
+    default: Default::Absent("needed, unless the mode is `off`"),
+    doc: "PEM file with the certificates of the authorities that may sign clients' certificates.",
+    why: "who may come in is never guessed: the machine's own list of authorities is for servers",
+    example: "\"clients-ca.pem\"",
+    elsewhere: &["ca-file", "cafile", "cacert", "ca-certificate", "client-verify-ca"],
+};
+
+/// `[[service.rule]]`
+pub(crate) static RULE: Section = Section {
+    name: "rule",
+    header: "[[service.rule]]",
+    doc: "An exception for certain server names: another backend, policy, or rule about client certificates. The first \
+          rule that has the name is used; keys that are not written are taken from the service.",
+    keys: &[&RULE_NAMES, &RULE_BACKEND, &RULE_POLICY, &VERSIONS, &SUITES, &GROUPS, &RULE_ALPN],
+    sections: &[&RULE_CLIENT_CERTIFICATES],
+};
+
+pub(crate) static RULE_NAMES: Key<List<NamePattern>> = Key {
+    name: "names",
+    kind: List { item: NamePattern, bare: true, least: 1, unique: true },
+    default: Default::Required,
+    doc: "Server names. A wildcard stands for exactly one part: `*.example.org` has `a.example.org`, but neither \
+          `example.org` nor `a.b.example.org`.",
+    why: "",
+    example: "[\"a.example.org\", \"*.b.example.org\"]",
+    elsewhere: &[
+        "match",
+        "name",
+        "sni",
+        "host",
+        "hosts",
+        "server-name",
+        "server-names",
+        "match-sni-wildcard",
+    ],
+};
+
+pub(crate) static RULE_BACKEND: Key<List<Backend>> = Key {
+    name: "backend",
+    kind: List { item: Backend, bare: true, least: 1, unique: true },
+    default: Default::Absent("those of the service"),
+    doc: "Where connections for these names go.",
+    why: "the service decides",
+    example: "\"10.0.0.3:8080\"",
+    elsewhere: BACKEND.elsewhere,
+};
+
+pub(crate) static RULE_POLICY: Key<Text> = Key {
+    name: "policy",
+    kind: Text { form: "text" },
+    default: Default::Absent("that of the service"),
+    doc: "Policy for these names. With it, `versions`, `suites` and `groups` of the service do not count; without it they do.",
+    why: "the service decides",
+    example: "\"2026-11-modern\"",
+    elsewhere: POLICY.elsewhere,
+};
+
+pub(crate) static RULE_ALPN: Key<List<Protocol>> = Key {
+    name: "alpn",
+    kind: List { item: Protocol, bare: false, least: 0, unique: true },
+    default: Default::Absent("those of the service"),
+    doc: "Application protocols for these names.",
+    why: "the service decides",
+    example: "[\"http/1.1\"]",
+    elsewhere: ALPN.elsewhere,
+};
+
+/// `[service.rule.client-certificates]`
+pub(crate) static RULE_CLIENT_CERTIFICATES: Section = Section {
+    name: "client-certificates",
+    header: "[service.rule.client-certificates]",
+    doc: "Whether clients that ask for these names must show a certificate. Without it, the service decides.",
+    keys: &[&CLIENT_MODE, &CLIENT_CA],
+    sections: &[],
+};
+
+// ── inside the list of `certificate` ──
+
+/// `{ certificate = "…", key = "…" }`
+pub(crate) static CERTIFICATE_PAIR: Section = Section {
+    name: "certificate",
+    header: "{ certificate = …, key = … }",
+    doc: "One certificate whose key is in a file of its own.",
+    keys: &[&PAIR_CERTIFICATE, &PAIR_KEY],
+    sections: &[],
+};
+
+pub(crate) static PAIR_CERTIFICATE: Key<FilePath> = Key {
+    name: "certificate",
+    kind: FilePath,
+    default: Default::Required,
+    doc: "PEM file of the chain.",
+    why: "",
+    example: "\"web.pem\"",
+    elsewhere: CERTIFICATE.elsewhere,
+};
+
+pub(crate) static PAIR_KEY: Key<FilePath> = Key {
+    name: "key",
+    kind: FilePath,
+    default: Default::Required,
+    doc: "PEM file of the key.",
+    why: "",
+    example: "\"web.key\"",
+    elsewhere: CERTIFICATE_KEY.elsewhere,
+};

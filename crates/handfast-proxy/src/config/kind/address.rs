@@ -1,0 +1,131 @@
+//! The types of values that name machines: listeners, backends, server names, and the protocols spoken there.
+//!
+//! In: one value of the parsed tree. Out: addresses and names, never resolved. What is allowed in the texts is in
+//! `scalar.rs`.
+
+use toml::de::DeValue;
+
+use super::{Kind, text, wrong_type};
+use crate::config::model::{Address, Target};
+use crate::config::reader::{Item, Reading};
+use crate::config::scalar;
+
+/// An address to listen on.
+pub(crate) struct ListenAddress;
+
+impl Kind for ListenAddress {
+    type Value = Address;
+
+    fn form(&self) -> String {
+        "text, such as `\"*:8443\"`".to_owned()
+    }
+
+    fn allowed(&self) -> String {
+        "`127.0.0.1:8443`, `[::1]:8443`, `*:8443` (IPv6 and IPv4), `unix:/run/x.sock`".to_owned()
+    }
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Address> {
+        listen(self, item, reading)
+    }
+}
+
+fn listen(kind: &impl Kind, item: &Item<'_>, reading: &Reading<'_>) -> Option<Address> {
+    if let DeValue::Integer(port) = item.value {
+        reading.error(&item.span, wrong_type(kind, item).hint(format!("write `\"*:{port}\"`")));
+        return None;
+    }
+    text(kind, item, reading, |text| scalar::listen_address(text, reading.folder()))
+}
+
+/// An address to listen on, or `off`.
+pub(crate) struct AdminAddress;
+
+impl Kind for AdminAddress {
+    type Value = Option<Address>;
+
+    fn form(&self) -> String {
+        "text".to_owned()
+    }
+
+    fn allowed(&self) -> String {
+        "an address as for a service's `listen`, or `off`".to_owned()
+    }
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Option<Address>> {
+        if matches!(item.value, DeValue::String(text) if text == "off") {
+            return Some(None);
+        }
+        listen(self, item, reading).map(Some)
+    }
+}
+
+/// A backend.
+pub(crate) struct Backend;
+
+impl Kind for Backend {
+    type Value = Target;
+
+    fn form(&self) -> String {
+        "text, such as `\"127.0.0.1:8080\"`".to_owned()
+    }
+
+    fn allowed(&self) -> String {
+        "`127.0.0.1:8080`, `[::1]:8080`, `backend.example:8080`, `unix:/run/x.sock`".to_owned()
+    }
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Target> {
+        text(self, item, reading, |text| scalar::target(text, reading.folder()))
+    }
+}
+
+/// A server name or wildcard.
+pub(crate) struct NamePattern;
+
+impl Kind for NamePattern {
+    type Value = String;
+
+    fn form(&self) -> String {
+        "text, such as `\"www.example.org\"`".to_owned()
+    }
+
+    fn allowed(&self) -> String {
+        "a name, or a wildcard such as `*.example.org`".to_owned()
+    }
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<String> {
+        text(self, item, reading, scalar::name_pattern)
+    }
+}
+
+/// An application protocol.
+pub(crate) struct Protocol;
+
+impl Kind for Protocol {
+    type Value = String;
+
+    fn form(&self) -> String {
+        "text, such as `\"http/1.1\"`".to_owned()
+    }
+
+    fn allowed(&self) -> String {
+        "protocols as in IANA's list of ALPN protocol IDs".to_owned()
+    }
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<String> {
+        text(self, item, reading, |text| {
+            let protocol = scalar::protocol(text)?;
+            if let Some(odd) = scalar::odd_protocol(text) {
+                reading.warning(&item.span, odd);
+            }
+            Ok(protocol)
+        })
+    }
+}
+
+/// Whether an address can only be reached from this machine.
+pub(crate) fn is_local(address: &Address) -> bool {
+    match address {
+        Address::Ip(address) => address.ip().is_loopback(),
+        Address::Unix(_) => true,
+    }
+}

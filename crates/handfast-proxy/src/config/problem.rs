@@ -1,0 +1,234 @@
+//! What is wrong with a configuration, where, and what would be right.
+//!
+//! In: the reader's findings. Out: [`Problem`]s, complete enough to be shown (`render.rs`), logged as one line
+//! (`Display`), or compared in a test. Nothing here reads a file.
+
+use std::fmt;
+use std::ops::Range;
+
+/// Whether a configuration with this problem can run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// It cannot: the configuration is refused.
+    Error,
+    /// It can, but probably not as meant.
+    Warning,
+}
+
+impl Severity {
+    /// The word shown to people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        }
+    }
+}
+
+/// Where a problem is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// At a place in a file.
+    Text {
+        /// The file's name, as it was given.
+        file: String,
+        /// Line, from 1.
+        line: usize,
+        /// Column in characters, from 1.
+        column: usize,
+        /// The same place as bytes of the file.
+        span: Range<usize>,
+        /// What is written there.
+        text: String,
+    },
+    /// In a flag of the command line.
+    Flag {
+        /// The flag, dashes included.
+        flag: &'static str,
+        /// What was given for it; empty when the flag itself is missing.
+        value: String,
+    },
+    /// In a file as a whole: it cannot be read, or is no text.
+    File {
+        /// The file's name, as it was given.
+        file: String,
+    },
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text { file, line, column, .. } => write!(to, "{file}:{line}:{column}"),
+            Self::Flag { flag, .. } => to.write_str(flag),
+            Self::File { file } => to.write_str(file),
+        }
+    }
+}
+
+/// One thing that is wrong with a configuration.
+///
+/// As text (`Display`) it is one line, for logs: `handfast.toml:3:1: unknown key `certifcate`; hint: …`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Whether the configuration can run nevertheless.
+    pub severity: Severity,
+    /// Where it is.
+    pub place: Place,
+    /// What is wrong, in one clause.
+    pub what: String,
+    /// What would be allowed there.
+    pub allowed: Option<String>,
+    /// The cure, when there is a likely one.
+    pub hint: Option<String>,
+    /// A second place in the same file that belongs to it, and why: the first use of a name used twice.
+    pub see: Option<(Range<usize>, String)>,
+}
+
+impl Problem {
+    /// Whether the configuration is refused because of it.
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+
+    /// Line of the place, from 1; 0 when it has none.
+    pub fn line(&self) -> usize {
+        match self.place {
+            Place::Text { line, .. } => line,
+            Place::Flag { .. } | Place::File { .. } => 0,
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut line = match &self.place {
+            Place::Flag { flag, value } if value.is_empty() => format!("{flag} {}", self.what),
+            place => format!("{place}: {}", self.what),
+        };
+        for (word, clause) in [("allowed", &self.allowed), ("hint", &self.hint)] {
+            if let Some(clause) = clause {
+                line.push_str(&format!("; {word}: {clause}"));
+            }
+        }
+        // One line, whatever the file contains: a log is read by programs and shown on terminals.
+        let visible =
+            |character: char| if character.is_control() { char::REPLACEMENT_CHARACTER } else { character };
+        to.write_str(&line.chars().map(visible).collect::<String>())
+    }
+}
+
+/// What is wrong with a value, before anybody knows where the value stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// What is wrong, in one clause.
+    pub(crate) what: String,
+    /// What would be allowed.
+    pub(crate) allowed: Option<String>,
+    /// The likely cure.
+    pub(crate) hint: Option<String>,
+    /// A second place that belongs to it.
+    pub(crate) see: Option<(Range<usize>, String)>,
+}
+
+impl Fault {
+    /// A fault with nothing but its clause.
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), ..Self::default() }
+    }
+
+    /// With what would be allowed.
+    pub(crate) fn allowed(self, allowed: impl Into<String>) -> Self {
+        Self { allowed: Some(allowed.into()), ..self }
+    }
+
+    /// With the likely cure.
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// With the likely cure, if there is one.
+    pub(crate) fn maybe_hint(self, hint: Option<String>) -> Self {
+        Self { hint, ..self }
+    }
+
+    /// With a second place that belongs to it.
+    pub(crate) fn see(self, span: Range<usize>, why: impl Into<String>) -> Self {
+        Self { see: Some((span, why.into())), ..self }
+    }
+}
+
+/// The candidate that `word` was probably meant to be.
+///
+/// Case, `_` for `-`, and a missing or added plural `s` are forgiven; otherwise at most one edit for each three
+/// letters. Cost: linear in the candidates; words over 64 bytes are not compared.
+pub(crate) fn closest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
+    if word.is_empty() || word.len() > 64 {
+        return None;
+    }
+    let plain = |text: &str| text.to_lowercase().replace('_', "-");
+    let wanted = plain(word);
+    let allowed = (wanted.chars().count() / 3).max(1);
+    candidates
+        .into_iter()
+        .map(|candidate| (strsim::osa_distance(&wanted, &plain(candidate)), candidate))
+        .filter(|(distance, candidate)| *distance <= allowed && *distance < candidate.len())
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// `closest` as the sentence of a hint.
+pub(crate) fn did_you_mean<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<String> {
+    closest(word, candidates).map(|candidate| format!("did you mean `{candidate}`?"))
+}
+
+/// The words as a list for people: "`a`, `b` or `c`".
+pub(crate) fn one_of<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
+    let quoted: Vec<String> = words.into_iter().map(|word| format!("`{word}`")).collect();
+    match quoted.as_slice() {
+        [] => "nothing".to_owned(),
+        [only] => only.clone(),
+        [most @ .., last] => format!("{} or {last}", most.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_closest_word_is_found_and_a_strange_one_has_none() {
+        let keys = ["certificate", "listen", "backend", "max-connections"];
+        let table = [
+            ("certifcate", Some("certificate")),
+            ("Listen", Some("listen")),
+            ("max_connections", Some("max-connections")),
+            ("backends", Some("backend")),
+            ("lsiten", Some("listen")),
+            ("colour", None),
+            ("", None),
+            ("x", None),
+        ];
+        for (word, expected) in table {
+            assert_eq!(closest(word, keys), expected, "{word}");
+        }
+    }
+
+    #[test]
+    fn a_problem_is_one_line_in_a_log() {
+        let problem = Problem {
+            severity: Severity::Error,
+            place: Place::File { file: "handfast.toml".to_owned() },
+            what: "a\nb\u{1b}[2J".to_owned(),
+            allowed: Some("c".to_owned()),
+            hint: Some("d".to_owned()),
+            see: None,
+        };
+        assert_eq!(problem.to_string(), "handfast.toml: a\u{fffd}b\u{fffd}[2J; allowed: c; hint: d");
+    }
+
+    #[test]
+    fn lists_read_as_people_write_them() {
+        assert_eq!(one_of(["a"]), "`a`");
+        assert_eq!(one_of(["a", "b", "c"]), "`a`, `b` or `c`");
+    }
+}

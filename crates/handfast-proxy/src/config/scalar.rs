@@ -1,0 +1,370 @@
+//! Values that are written as text: durations, sizes, modes, addresses, names, protocols.
+//!
+//! In: the text between the quotes. Out: the value, or a [`Fault`] that says what is wrong, what is allowed and
+//! what was probably meant. Pure: relative paths are joined to the folder that is handed in, no file is looked at.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use super::model::{Address, Target};
+use super::problem::Fault;
+
+/// Units of durations, longest first, with their milliseconds.
+const TIME_UNITS: [(&str, u64); 5] =
+    [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
+
+/// Units of sizes with their bytes.
+const SIZE_UNITS: [(&str, u64); 3] = [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20)];
+
+/// Longest path of a unix socket on Linux: `sun_path` has 108 bytes, the last of which is the terminator (unix(7)).
+const UNIX_PATH_BYTES: usize = 107;
+
+/// A duration: `10s`, `500ms`, `1h30m`.
+pub(crate) fn duration(text: &str) -> Result<Duration, Fault> {
+    let allowed = "numbers with the units d, h, m, s, ms, as in `10s`, `500ms` or `1h30m`";
+    let wrong = |what: String| Fault::new(what).allowed(allowed);
+    if text.is_empty() {
+        return Err(wrong("the duration is empty".to_owned()));
+    }
+    let mut milliseconds: u64 = 0;
+    let mut units = TIME_UNITS.iter();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (number, unit, after) = number_and_unit(rest);
+        if number.is_empty() {
+            return Err(wrong(format!("`{text}` is not a duration")));
+        }
+        if unit.is_empty() {
+            return Err(wrong(format!("`{text}` has no unit")).hint(format!("write `{text}s` for seconds")));
+        }
+        // The iterator only goes forward: each unit at most once, from the longest to the shortest.
+        let Some((_, factor)) = units.by_ref().find(|(name, _)| *name == unit) else {
+            return Err(wrong(format!("`{text}` is not a duration")).maybe_hint(unit_hint(unit)));
+        };
+        milliseconds = number
+            .parse::<u64>()
+            .ok()
+            .and_then(|number| number.checked_mul(*factor))
+            .and_then(|part| milliseconds.checked_add(part))
+            .ok_or_else(|| wrong(format!("`{text}` is longer than any clock can count")))?;
+        rest = after;
+    }
+    Ok(Duration::from_millis(milliseconds))
+}
+
+/// The cure for a unit that is not ours.
+fn unit_hint(unit: &str) -> Option<String> {
+    let ours = match unit.to_lowercase().trim() {
+        "sec" | "secs" | "second" | "seconds" => "s",
+        "min" | "mins" | "minute" | "minutes" => "m",
+        "hour" | "hours" | "hr" | "hrs" => "h",
+        "day" | "days" => "d",
+        "msec" | "millis" | "milliseconds" => "ms",
+        _ if TIME_UNITS.iter().any(|(name, _)| *name == unit) => {
+            return Some("each unit is written once, the longest first".to_owned());
+        }
+        _ => return None,
+    };
+    Some(format!("the unit `{unit}` is written `{ours}`"))
+}
+
+/// A duration as people write it; the inverse of [`duration`].
+pub(crate) fn show_duration(duration: Duration) -> String {
+    let mut rest = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    if rest == 0 {
+        return "0s".to_owned();
+    }
+    let mut text = String::new();
+    for (unit, factor) in TIME_UNITS {
+        if rest >= factor {
+            text.push_str(&format!("{}{unit}", rest / factor));
+            rest %= factor;
+        }
+    }
+    text
+}
+
+/// A size: `512B`, `16KiB`, `1MiB`.
+pub(crate) fn size(text: &str) -> Result<u64, Fault> {
+    let wrong =
+        |what: String| Fault::new(what).allowed("a number with the unit B, KiB or MiB, as in `16KiB`");
+    let (number, unit, after) = number_and_unit(text);
+    if number.is_empty() || !after.is_empty() {
+        return Err(wrong(format!("`{text}` is not a size")));
+    }
+    if unit.is_empty() {
+        return Err(wrong(format!("`{text}` has no unit")).hint(format!("write `{text}B` for bytes")));
+    }
+    let Some((_, factor)) = SIZE_UNITS.iter().find(|(name, _)| *name == unit) else {
+        let ours = match unit.to_lowercase().as_str() {
+            "k" | "kb" | "ki" | "kib" => Some("KiB"),
+            "m" | "mb" | "mi" | "mib" => Some("MiB"),
+            "b" | "bytes" | "byte" => Some("B"),
+            _ => None,
+        };
+        let hint = ours.map(|ours| format!("write `{number}{ours}`"));
+        return Err(wrong(format!("`{text}` is not a size")).maybe_hint(hint));
+    };
+    number
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(*factor))
+        .ok_or_else(|| wrong(format!("`{text}` is too large to count")))
+}
+
+/// A size as people write it; the inverse of [`size`].
+pub(crate) fn show_size(bytes: u64) -> String {
+    let (unit, factor) = SIZE_UNITS
+        .iter()
+        .rev()
+        .find(|(_, factor)| bytes >= *factor && bytes.is_multiple_of(*factor))
+        .unwrap_or(&SIZE_UNITS[0]);
+    format!("{}{unit}", bytes / factor)
+}
+
+/// Leading digits, the letters after them, and the rest.
+fn number_and_unit(text: &str) -> (&str, &str, &str) {
+    let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
+    let (number, rest) = text.split_at(digits);
+    let letters = rest.find(|character: char| character.is_ascii_digit()).unwrap_or(rest.len());
+    let (unit, after) = rest.split_at(letters);
+    (number, unit, after)
+}
+
+/// Mode bits of a file, in octal: `0660`.
+pub(crate) fn mode(text: &str) -> Result<u32, Fault> {
+    let octal = (3..=4).contains(&text.len()) && text.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
+    match u32::from_str_radix(text, 8) {
+        Ok(mode) if octal && mode <= 0o777 => Ok(mode),
+        _ => {
+            Err(Fault::new(format!("`{text}` is not a file mode")).allowed("octal digits, `0000` to `0777`"))
+        }
+    }
+}
+
+/// An address to listen on: `127.0.0.1:8443`, `[::1]:8443`, `*:8443` (IPv6 and IPv4), `unix:/run/x.sock`.
+pub(crate) fn listen_address(text: &str, folder: &Path) -> Result<Address, Fault> {
+    let wrong =
+        |fault: Fault| fault.allowed("`127.0.0.1:8443`, `[::1]:8443`, `*:8443` or `unix:/run/x.sock`");
+    if let Some(path) = text.strip_prefix("unix:") {
+        return unix(path, folder).map_err(wrong);
+    }
+    if let Some(port) = text.strip_prefix("*:") {
+        let port = port_number(port, 0).map_err(wrong)?;
+        return Ok(Address::Ip(SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)));
+    }
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return Ok(Address::Ip(address));
+    }
+    let fault = Fault::new(format!("`{text}` is not an address to listen on"));
+    Err(wrong(match (text.rsplit_once(':'), text.trim_start_matches(':').parse::<u16>()) {
+        (_, Ok(port)) if !text.contains("::") => {
+            fault.hint(format!("write `*:{port}` for every address of this machine"))
+        }
+        (Some(("localhost", port)), _) => {
+            fault.hint(format!("names are not listened on; write [\"127.0.0.1:{port}\", \"[::1]:{port}\"]"))
+        }
+        _ => fault.maybe_hint(address_hint(text, "8443")),
+    }))
+}
+
+/// A backend to dial: as for listening, or `name:port`; wildcards cannot be dialled.
+pub(crate) fn target(text: &str, folder: &Path) -> Result<Target, Fault> {
+    let wrong = |fault: Fault| {
+        fault.allowed("`127.0.0.1:8080`, `[::1]:8080`, `backend.example:8080` or `unix:/run/x.sock`")
+    };
+    if let Some(path) = text.strip_prefix("unix:") {
+        return unix(path, folder).map(Target::Address).map_err(wrong);
+    }
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return dialled(text, address).map_err(wrong);
+    }
+    let not_one =
+        |hint: Option<String>| wrong(Fault::new(format!("`{text}` is not a backend")).maybe_hint(hint));
+    if let Some(port) = text.strip_prefix("*:").or_else(|| text.strip_prefix(':')) {
+        return Err(not_one(Some(format!("write `127.0.0.1:{port}` for this machine"))));
+    }
+    if text.parse::<u16>().is_ok() {
+        return Err(not_one(Some(format!("write `127.0.0.1:{text}` for this machine"))));
+    }
+    let Some((name, port)) = text.rsplit_once(':').filter(|_| !text.contains("://")) else {
+        return Err(not_one(address_hint(text, "8080")));
+    };
+    host_name(name).map_err(|reason| not_one(address_hint(text, "8080").or(Some(reason))))?;
+    let port = port_number(port, 1).map_err(wrong)?;
+    Ok(Target::Name(name.to_lowercase(), port))
+}
+
+/// An address that can be dialled.
+fn dialled(text: &str, address: SocketAddr) -> Result<Target, Fault> {
+    let fault = Fault::new(format!("`{text}` cannot be dialled"));
+    match address.ip() {
+        ip if ip.is_unspecified() => {
+            let port = address.port();
+            Err(fault.hint(format!("write `127.0.0.1:{port}` or `[::1]:{port}` for this machine")))
+        }
+        ip if ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST) => Err(fault),
+        _ if address.port() == 0 => Err(fault.hint("a backend's port is 1 to 65535")),
+        _ => Ok(Target::Address(Address::Ip(address))),
+    }
+}
+
+/// The path of a unix socket.
+fn unix(path: &str, folder: &Path) -> Result<Address, Fault> {
+    if path.is_empty() {
+        return Err(Fault::new("`unix:` is not followed by a path"));
+    }
+    if path.starts_with('@') || path.contains('\0') {
+        return Err(Fault::new(format!("`unix:{}` is not a path", path.escape_debug()))
+            .hint("abstract sockets are not supported: they have no owner and no mode"));
+    }
+    let path = folder.join(path.strip_prefix("//").map_or(path, |_| &path[1..]));
+    let bytes = path.as_os_str().len();
+    if bytes > UNIX_PATH_BYTES {
+        return Err(Fault::new(format!(
+            "the path of a unix socket has at most {UNIX_PATH_BYTES} bytes; this one has {bytes}"
+        )));
+    }
+    Ok(Address::Unix(path))
+}
+
+/// A port of at least `least`.
+fn port_number(text: &str, least: u16) -> Result<u16, Fault> {
+    match text.parse::<u16>() {
+        Ok(port) if port >= least && text.bytes().all(|digit| digit.is_ascii_digit()) => Ok(port),
+        _ => Err(Fault::new(format!("`{text}` is not a port")).hint("ports are 1 to 65535")),
+    }
+}
+
+/// What somebody who wrote this instead of an address probably meant.
+fn address_hint(text: &str, port: &str) -> Option<String> {
+    if text.starts_with('/') || text.starts_with("./") {
+        return Some(format!("write `unix:{text}` for a unix socket"));
+    }
+    if let Some((_, rest)) = text.split_once("://") {
+        return Some(format!("write an address without a scheme: `{}`", rest.trim_end_matches('/')));
+    }
+    if let Ok(ip) = text.trim_matches(['[', ']']).parse::<IpAddr>() {
+        return Some(format!("add a port: `{}`", SocketAddr::new(ip, port.parse().unwrap_or(443))));
+    }
+    let (host, digits) = text.rsplit_once(':')?;
+    if digits.parse::<u16>().is_err() {
+        return Some("ports are 1 to 65535".to_owned());
+    }
+    if host.parse::<Ipv6Addr>().is_ok() {
+        return Some(format!("write IPv6 addresses in brackets: `[{host}]:{digits}`"));
+    }
+    if host.split('.').all(|part| !part.is_empty() && part.bytes().all(|digit| digit.is_ascii_digit())) {
+        return Some("an IPv4 address is four numbers from 0 to 255".to_owned());
+    }
+    host_name(host)
+        .is_ok()
+        .then(|| "listen on an address of this machine, or on `*` for all of them".to_owned())
+}
+
+/// Whether `name` can be looked up; otherwise why not.
+fn host_name(name: &str) -> Result<(), String> {
+    let name = name.strip_suffix('.').unwrap_or(name);
+    if name.split('.').next_back().is_none_or(|last| last.bytes().all(|byte| byte.is_ascii_digit())) {
+        return Err("the last part of a name is not a number".to_owned());
+    }
+    labels(name)
+}
+
+/// Whether `name` consists of labels as DNS has them (RFC 1035 §2.3.1, with `_`, which is in use); otherwise why not.
+fn labels(name: &str) -> Result<(), String> {
+    if name.len() > 253 {
+        return Err(format!("a name has at most 253 bytes; this one has {}", name.len()));
+    }
+    for label in name.split('.') {
+        if label.is_empty() {
+            return Err("a name has no empty parts: one dot between two parts, none at the ends".to_owned());
+        }
+        if label.len() > 63 {
+            return Err(format!("a part of a name has at most 63 bytes; `{label}` has {}", label.len()));
+        }
+        if let Some(strange) =
+            label.chars().find(|character| !character.is_ascii_alphanumeric() && !"-_".contains(*character))
+        {
+            let cure =
+                if strange.is_ascii() { "" } else { "; names in other scripts are written as `xn--…`" };
+            return Err(format!("names consist of letters, digits, `-` and `_`{cure}"));
+        }
+        if label.starts_with('-') || label.ends_with('-') {
+            return Err(format!("a part of a name neither begins nor ends with `-`, as `{label}` does"));
+        }
+    }
+    Ok(())
+}
+
+/// A server name or a wildcard (`*.example.org`), in lower case.
+pub(crate) fn name_pattern(text: &str) -> Result<String, Fault> {
+    let wrong = Fault::new(format!("`{text}` is not a server name"))
+        .allowed("a name such as `www.example.org`, or a wildcard such as `*.example.org`");
+    if text == "*" {
+        return Err(wrong.hint("what is said in the service itself applies to every other name"));
+    }
+    if text.trim_matches(['[', ']']).parse::<IpAddr>().is_ok() {
+        return Err(wrong.hint("clients send no server name for addresses (RFC 6066, section 3)"));
+    }
+    if text.contains(':') || text.contains('/') {
+        return Err(wrong.hint("a name alone, without scheme, port or path"));
+    }
+    let name = text.to_lowercase();
+    let fixed = name.strip_prefix("*.").unwrap_or(&name);
+    if fixed.contains('*') {
+        return Err(wrong.hint("`*` stands for the whole first part, and nowhere else"));
+    }
+    match labels(fixed) {
+        Ok(()) => Ok(name),
+        Err(reason) => Err(wrong.hint(reason)),
+    }
+}
+
+/// Application protocols in common use (IANA's "TLS ALPN Protocol IDs"), to notice misspelt ones.
+const KNOWN_PROTOCOLS: [&str; 15] = [
+    "h2",
+    "http/1.1",
+    "http/1.0",
+    "h3",
+    "acme-tls/1",
+    "imap",
+    "pop3",
+    "managesieve",
+    "ftp",
+    "mqtt",
+    "dot",
+    "ntske/1",
+    "postgresql",
+    "xmpp-client",
+    "xmpp-server",
+];
+
+/// An application protocol: 1 to 255 bytes (RFC 7301 §3.1).
+pub(crate) fn protocol(text: &str) -> Result<String, Fault> {
+    if text.is_empty() || text.len() > 255 {
+        return Err(Fault::new(format!("a protocol's name has 1 to 255 bytes; this one has {}", text.len())));
+    }
+    Ok(text.to_owned())
+}
+
+/// What is odd about a well-formed application protocol, if anything.
+pub(crate) fn odd_protocol(text: &str) -> Option<Fault> {
+    if KNOWN_PROTOCOLS.contains(&text) {
+        return (text == "h3").then(|| Fault::new("`h3` is HTTP over QUIC: no client asks for it over TCP"));
+    }
+    let lower = text.to_lowercase();
+    let meant = match lower.as_str() {
+        "http2" | "http/2" | "http/2.0" | "h2c" => Some("h2"),
+        "http" | "http1" | "http1.1" | "http/1" | "h1" => Some("http/1.1"),
+        _ => super::problem::closest(&lower, KNOWN_PROTOCOLS),
+    };
+    meant.map(|meant| {
+        Fault::new(format!("no client is known to ask for the protocol `{text}`"))
+            .hint(format!("did you mean `{meant}`?"))
+    })
+}
+
+#[cfg(test)]
+mod tests;

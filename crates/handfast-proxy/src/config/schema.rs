@@ -1,0 +1,120 @@
+//! How a key and a section are described, once, for everybody: the reader, its messages, and the reference page.
+//!
+//! The descriptions themselves are in `keys.rs`, the types of values in `kind.rs`.
+
+use super::kind::Kind;
+
+/// What holds when a key is not written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Default {
+    /// Nothing can: it must be written.
+    Required,
+    /// This, as it would be written in the file.
+    Value(&'static str),
+    /// What this clause says.
+    Absent(&'static str),
+}
+
+/// A key whose values are of kind `K`.
+pub(crate) struct Key<K: 'static> {
+    /// Its name, in kebab-case.
+    pub(crate) name: &'static str,
+    /// The type and range of its values.
+    pub(crate) kind: K,
+    /// What holds when it is not written.
+    pub(crate) default: Default,
+    /// What it does, in one or two sentences.
+    pub(crate) doc: &'static str,
+    /// Why the default is what it is; may be empty for required keys.
+    pub(crate) why: &'static str,
+    /// A value that is not the default, as it would be written in the file.
+    pub(crate) example: &'static str,
+    /// What others call it; used for hints.
+    pub(crate) elsewhere: &'static [&'static str],
+}
+
+/// A key of any kind.
+pub(crate) trait Entry: Sync {
+    /// Its name, in kebab-case.
+    fn name(&self) -> &'static str;
+    /// What it does.
+    fn doc(&self) -> &'static str;
+    /// Why the default is what it is.
+    fn why(&self) -> &'static str;
+    /// A value that is not the default.
+    #[cfg(test)]
+    fn example(&self) -> &'static str;
+    /// What others call it.
+    fn elsewhere(&self) -> &'static [&'static str];
+    /// What holds when it is not written.
+    fn default(&self) -> Default;
+    /// The type of its values, with an example.
+    fn form(&self) -> String;
+    /// The range of its values; empty when the form says it all.
+    fn allowed(&self) -> String;
+}
+
+impl<K: Kind> Entry for Key<K> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn doc(&self) -> &'static str {
+        self.doc
+    }
+
+    fn why(&self) -> &'static str {
+        self.why
+    }
+
+    #[cfg(test)]
+    fn example(&self) -> &'static str {
+        self.example
+    }
+
+    fn elsewhere(&self) -> &'static [&'static str] {
+        self.elsewhere
+    }
+
+    fn default(&self) -> Default {
+        self.default
+    }
+
+    fn form(&self) -> String {
+        self.kind.form()
+    }
+
+    fn allowed(&self) -> String {
+        self.kind.allowed()
+    }
+}
+
+/// A section: its keys and the sections inside it.
+pub(crate) struct Section {
+    /// Its name inside the section around it, empty for the file itself.
+    pub(crate) name: &'static str,
+    /// How it is written in a file: `[[service]]`.
+    pub(crate) header: &'static str,
+    /// What it is about.
+    pub(crate) doc: &'static str,
+    /// Its keys, in the order of the reference page.
+    pub(crate) keys: &'static [&'static dyn Entry],
+    /// The sections inside it.
+    pub(crate) sections: &'static [&'static Section],
+}
+
+impl Section {
+    /// The names that may stand in it: of keys, then of sections.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.keys.iter().map(|key| key.name()).chain(self.sections.iter().map(|section| section.name))
+    }
+
+    /// Itself and every section inside it, in the order of the reference page.
+    pub(crate) fn all(&'static self) -> Vec<&'static Self> {
+        let mut all = vec![self];
+        for section in self.sections {
+            all.extend(section.all());
+        }
+        all
+    }
+}
