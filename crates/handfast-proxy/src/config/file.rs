@@ -30,22 +30,26 @@ const MOST_BYTES: u64 = 16 << 20;
 /// A configuration and what is odd about it, or everything that is wrong with it; in the order of the file.
 pub type Parsed = Result<(Config, Vec<Problem>), Vec<Problem>>;
 
-/// Reads a configuration file: its text, for [`render`](super::render), and what it means.
+/// A configuration file that was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded {
+    /// The file's text, for [`render`](super::render); empty when it could not be read.
+    pub text: String,
+    /// What it means.
+    pub parsed: Parsed,
+}
+
+/// Reads a configuration file.
 ///
-/// Touches the disk for the file itself and to see which paths are folders. Problems name the file as `path` does; the
-/// text is empty when it could not be read.
-pub fn load(path: &Path) -> (String, Parsed) {
+/// Touches the disk for the file itself and to see which paths are folders. Problems name the file as `path` does.
+pub fn load(path: &Path) -> Loaded {
     let name = path.display().to_string();
     match text_of(path) {
-        Ok(text) => {
-            let parsed = parse(&name, &text, &|path| path.is_dir());
-            (text, parsed)
-        }
+        Ok(text) => Loaded { parsed: parse(&name, &text, &|path| path.is_dir()), text },
         Err(what) => {
             let place = Place::File { file: name };
-            let problem =
-                Problem { severity: Severity::Error, place, what, allowed: None, hint: None, see: None };
-            (String::new(), Err(vec![problem]))
+            let problem = Problem { severity: Severity::Error, place, what, allowed: None, hint: None, see: None };
+            Loaded { text: String::new(), parsed: Err(vec![problem]) }
         }
     }
 }

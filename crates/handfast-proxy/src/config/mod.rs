@@ -31,7 +31,7 @@ mod explain;
 mod reference;
 
 pub use explain::{CertificateFact, explain};
-pub use file::{Parsed, load, parse};
+pub use file::{Loaded, Parsed, load, parse};
 pub use flags::{FlagInput, from_flags};
 pub use problem::{Place, Problem, Severity};
 pub use reference::reference;

@@ -187,7 +187,7 @@ fn write(path: &Path, bytes: &[u8]) {
 fn a_file_that_is_not_there_or_no_text_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("handfast.toml");
-    let problems = load(&path).1.expect_err("there is no file");
+    let problems = load(&path).parsed.expect_err("there is no file");
     assert!(
         problems[0]
             .to_string()
@@ -195,7 +195,7 @@ fn a_file_that_is_not_there_or_no_text_is_named() {
     );
 
     write(&path, b"a = 1\nb = \"\xff\"\n");
-    let problems = load(&path).1.expect_err("no UTF-8");
+    let problems = load(&path).parsed.expect_err("no UTF-8");
     assert!(problems[0].to_string().ends_with("line 2 is not UTF-8 text"), "{}", problems[0]);
 }
 
@@ -205,7 +205,7 @@ fn a_file_is_read_and_its_folders_are_seen() {
     std::fs::create_dir(folder.path().join("site.pem")).expect("a folder with a misleading name");
     let path = folder.path().join("handfast.toml");
     write(&path, WEB.as_bytes());
-    let (config, _) = load(&path).1.expect("a good file");
+    let (config, _) = load(&path).parsed.expect("a good file");
     assert_eq!(
         config.services[0].tls.certificates,
         [CertificateSource::Folder(folder.path().join("site.pem"))]
