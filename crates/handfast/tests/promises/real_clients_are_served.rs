@@ -51,6 +51,7 @@ fn openssl() {
         let arguments = [
             "s_client",
             "-quiet",
+            "-no_ign_eof",
             "-connect",
             &address,
             "-servername",

@@ -1,6 +1,7 @@
 //! Backends that follow a script and note what they saw. In: a function that plays the backend for one connection. Out: its
 //! events, in the order in which connections ended.
 
+use std::fmt;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,7 +17,7 @@ use super::ending::{self, SocketEnd};
 const EVENTS_KEPT: usize = 65_536;
 
 /// What a backend saw.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Event {
     /// Bytes; those that came in several reads are put together.
     Data(Vec<u8>),
@@ -24,6 +25,19 @@ pub(crate) enum Event {
     Fin,
     /// An abort.
     Reset,
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Data(bytes) => {
+                let start = String::from_utf8_lossy(&bytes[..bytes.len().min(20)]).into_owned();
+                write!(f, "{} bytes, {start:?}", bytes.len())
+            }
+            Self::Fin => f.write_str("FIN"),
+            Self::Reset => f.write_str("reset"),
+        }
+    }
 }
 
 /// A listening backend; it stops listening when it is dropped, its connections live as long as their scripts.

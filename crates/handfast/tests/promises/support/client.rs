@@ -3,6 +3,7 @@
 //!
 //! Blocking, with a deadline on each socket call. In: an address and a [`Trust`]'s configuration. Out: bytes and an [`Ending`].
 
+use std::cell::RefCell;
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use rustls::{AlertDescription, ClientConfig, ClientConnection, HandshakeKind};
 use rustls_pki_types::ServerName;
 
-use super::deadline::{DEADLINE, spin_until, wait_until};
+use super::deadline::{DEADLINE, spin_until, wait_until_seeing};
 use super::ending::{self, SocketEnd};
 
 /// A client after its handshake.
@@ -223,26 +224,33 @@ impl Client {
     }
 
     fn end(&mut self, chunk: Option<&[u8]>) -> Ending {
-        let mut ending =
+        let mut start =
             Ending { bytes: Vec::new(), close_notify: self.told, alert: None, socket: SocketEnd::Fin };
+        // What came together with the last bytes that were read is here already.
+        self.take(&mut start);
+        // Shared with the message of a wait that comes to nothing.
+        let ending = RefCell::new(start);
         let mut wrote: Option<SocketEnd> = None;
         self.stream.set_nonblocking(true).expect("an open socket takes the option");
-        let mut turn = || {
+        let turn = || {
             if let Some(chunk) = chunk
                 && wrote.is_none()
             {
                 wrote = self.write_some(chunk);
             }
+            let mut ending = ending.borrow_mut();
             let end = self.read_some(&mut ending)?;
             ending.socket = if end == SocketEnd::Fin { wrote.unwrap_or(end) } else { end };
             Some(())
         };
         match chunk {
-            None => wait_until("the client's stream to end", turn),
-            Some(_) => spin_until("the client's stream to end", &mut turn),
+            None => wait_until_seeing("the client's stream to end", turn, || {
+                format!("{:?} (no end yet)", ending.borrow())
+            }),
+            Some(_) => spin_until("the client's stream to end", turn),
         }
         self.stream.set_nonblocking(false).expect("an open socket takes the option");
-        ending
+        ending.into_inner()
     }
 
     fn write_some(&mut self, chunk: &[u8]) -> Option<SocketEnd> {
@@ -267,17 +275,22 @@ impl Client {
         if ending.close_notify || ending.alert.is_some() {
             return None;
         }
+        self.take(ending);
+        None
+    }
+
+    /// Takes what rustls has decrypted.
+    fn take(&mut self, ending: &mut Ending) {
         match self.tls.process_new_packets() {
             Ok(state) => {
                 let mut plain = vec![0; state.plaintext_bytes_to_read()];
                 self.tls.reader().read_exact(&mut plain).expect("rustls has as much as it says");
                 ending.bytes.extend_from_slice(&plain);
-                ending.close_notify = state.peer_has_closed();
+                ending.close_notify |= state.peer_has_closed();
             }
             Err(rustls::Error::AlertReceived(alert)) => ending.alert = Some(alert),
             Err(error) => panic!("the proxy broke the protocol: {error}"),
         }
-        None
     }
 
     /// Says that this was all, and leaves the socket open.

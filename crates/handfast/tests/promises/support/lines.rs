@@ -1,7 +1,7 @@
 //! What a program wrote to one of its outputs, line by line, searchable while it runs.
 
 use std::io::{BufRead, BufReader, Read};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::deadline::{DEADLINE, thread};
@@ -28,7 +28,8 @@ impl Lines {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<String>> {
-        self.shared.0.lock().expect("nobody panics while holding the lines")
+        // A wait that comes to nothing panics while it holds them; they are as good as before.
+        self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All lines so far.
@@ -60,7 +61,7 @@ impl Lines {
                 self.name,
                 lines[from.min(lines.len())..].join("\n")
             );
-            lines = self.shared.1.wait_timeout(lines, left).expect("nobody panics while holding the lines").0;
+            lines = self.shared.1.wait_timeout(lines, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
