@@ -117,7 +117,9 @@ pub(crate) fn with_one_of(
 ) -> Option<Certificate> {
     let Some(first) = chain.first() else {
         let finding = Finding::error(Reason::NoCertificate, chain_file, "holds no certificate");
-        findings.push(finding.hint("the file must hold the server's certificate, then its intermediates, in PEM"));
+        findings.push(
+            finding.hint("the file must hold the server's certificate, then its intermediates, in PEM"),
+        );
         return None;
     };
     if refuse_unusable(first, chain_file, findings) {
@@ -147,8 +149,9 @@ fn no_key_fits(first: &Parsed, keys: &[Key], chain_file: &Path, key_file: Option
             let file = key_file.unwrap_or(chain_file);
             let kind = first.kind.name();
             let where_from = chain_file.display();
-            let message =
-                format!("key does not fit the certificate of {subject:?} ({kind}) in {where_from}: their public keys differ");
+            let message = format!(
+                "key does not fit the certificate of {subject:?} ({kind}) in {where_from}: their public keys differ"
+            );
             Finding::error(Reason::KeyDoesNotFit, file, message)
                 .hint("each renewal makes a new pair: check that both files are of the same one")
         }
@@ -159,13 +162,16 @@ fn no_key_fits(first: &Parsed, keys: &[Key], chain_file: &Path, key_file: Option
 pub(crate) fn refuse_unusable(leaf: &Parsed, file: &Path, findings: &mut Vec<Finding>) -> bool {
     let finding = match leaf.kind {
         Kind::Rsa(bits) if bits < RSA_BITS => {
-            let message =
-                format!("the certificate's RSA key has {bits} bits, expected at least {RSA_BITS}: clients refuse it");
+            let message = format!(
+                "the certificate's RSA key has {bits} bits, expected at least {RSA_BITS}: clients refuse it"
+            );
             Finding::error(Reason::WeakKey, file, message)
         }
-        Kind::Unusable(what) => {
-            Finding::error(Reason::BadKey, file, format!("the certificate's key is {what}, which cannot be used"))
-        }
+        Kind::Unusable(what) => Finding::error(
+            Reason::BadKey,
+            file,
+            format!("the certificate's key is {what}, which cannot be used"),
+        ),
         _ => return false,
     };
     findings.push(finding.hint("reissue it with an ECDSA P-256 or an RSA-2048 key"));
@@ -284,9 +290,13 @@ fn say_names(leaf: &Parsed, file: &Path, findings: &mut Vec<Finding>) {
         Some(name) => Finding::warning(
             Reason::NoNames,
             file,
-            format!("the name {name:?} is only in the subject's common name, which clients no longer look at"),
+            format!(
+                "the name {name:?} is only in the subject's common name, which clients no longer look at"
+            ),
         ),
         None => Finding::warning(Reason::NoNames, file, "the certificate names no host and no address"),
     };
-    findings.push(finding.hint("reissue it with subject alternative names; until then it can only be the default"));
+    findings.push(
+        finding.hint("reissue it with subject alternative names; until then it can only be the default"),
+    );
 }

@@ -90,7 +90,8 @@ fn certificates_in(bytes: &[u8], file: &Path, findings: &mut Vec<Finding>) -> Ve
         findings.push(Finding::error(Reason::NoCertificate, file, message));
     }
     if !contents.keys.is_empty() {
-        let finding = Finding::warning(Reason::UnusedSection, file, "holds a private key, which is not used here");
+        let finding =
+            Finding::warning(Reason::UnusedSection, file, "holds a private key, which is not used here");
         findings.push(finding.hint("a CA's key has no business on a server: take it away"));
     }
     contents.certificates
@@ -109,7 +110,8 @@ fn say_doubts(certificates: &[Parsed], file: &Path, now: i64, findings: &mut Vec
                 "the CA {subject:?} expired on {}; clients' certificates it signed are accepted nevertheless",
                 date(parsed.not_after)
             );
-            findings.push(Finding::warning(Reason::Expired, file, message).hint("take it out to refuse them"));
+            findings
+                .push(Finding::warning(Reason::Expired, file, message).hint("take it out to refuse them"));
         }
     }
 }
@@ -127,8 +129,7 @@ fn rule(
             findings.push(Finding::error(Reason::BadCertificate, file, message));
         }
     }
-    let builder =
-        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::new(default_provider()));
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::new(default_provider()));
     let builder = match demand {
         Demand::Request => builder.allow_unauthenticated(),
         Demand::Require => builder,
@@ -177,7 +178,7 @@ impl ClientCertificates {
     ///
     /// **Errors**: as at a full handshake; the client caused them.
     ///
-    /// **Cost**: one signature verification for each certificate up to the CA, 50 to 100 µs each.
+    /// **Cost**: one signature verification for each certificate up to the CA; with P-256 about 0.1 ms each.
     pub fn check_again(&self, chain: &[CertificateDer<'_>], now: SystemTime) -> Result<(), rustls::Error> {
         let Some((own, intermediates)) = chain.split_first() else {
             return match self.demand {

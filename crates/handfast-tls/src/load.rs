@@ -27,8 +27,8 @@ use aws_lc_rs::digest::{SHA256, digest};
 
 use crate::certificate::{self, Certificate};
 pub use crate::finding::{Finding, Reason, Severity};
-use crate::read::{self, Failure};
 pub use crate::read::FileStamp;
+use crate::read::{self, Failure};
 use crate::sections::{Contents, NotPem};
 
 mod folder;
@@ -94,7 +94,8 @@ impl Loaded {
 
 /// Reads every source.
 ///
-/// **Cost**: about 0.1 ms of CPU time for each ECDSA pair, spread over the CPUs; at most 1 MiB for each file being read.
+/// **Cost**: CPU time of about 60 µs for each ECDSA pair of files and 260 µs for each RSA-2048 pair (aws-lc checks the
+/// key's arithmetic), spread over the CPUs; at most 1 MiB of memory for each file being read.
 pub fn load(sources: &[Source], now: SystemTime) -> Loaded {
     let now = unix_seconds(now);
     let mut loaded = Loaded::default();
@@ -189,9 +190,9 @@ pub(crate) fn failed(path: &Path, failure: &Failure) -> Finding {
         Failure::Refused(error) => {
             let finding = Finding::error(Reason::Unreadable, path, format!("cannot be read: {error}"));
             match error.kind() {
-                std::io::ErrorKind::PermissionDenied => {
-                    finding.hint("let the user this program runs as read it: see ls -l of it and of each folder above")
-                }
+                std::io::ErrorKind::PermissionDenied => finding.hint(
+                    "let the user this program runs as read it: see ls -l of it and of each folder above",
+                ),
                 _ => finding,
             }
         }
@@ -227,7 +228,9 @@ fn look_at_all(paths: &[PathBuf]) -> Vec<Looked> {
     };
     let mut looked = thread::scope(|scope| {
         let helpers: Vec<_> = (1..threads)
-            .filter_map(|_| thread::Builder::new().name("certificates".to_owned()).spawn_scoped(scope, work).ok())
+            .filter_map(|_| {
+                thread::Builder::new().name("certificates".to_owned()).spawn_scoped(scope, work).ok()
+            })
             .collect();
         let mut looked = work();
         for helper in helpers {

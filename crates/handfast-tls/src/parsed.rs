@@ -216,11 +216,15 @@ mod tests {
 
     #[test]
     fn names_that_can_be_asked_for() {
-        for name in ["localhost", "a.example.org", "*.example.org", "xn--bcher-kva.example", "_acme.example.org"] {
+        for name in
+            ["localhost", "a.example.org", "*.example.org", "xn--bcher-kva.example", "_acme.example.org"]
+        {
             assert!(is_usable(name), "{name}");
         }
         let long = format!("{}.example.org", "a".repeat(64));
-        for name in ["", "*", "*.", "a.*.org", "f*.example.org", "*.*.org", "a..b", "a b", "a/b", ".a", "a.", &long] {
+        for name in
+            ["", "*", "*.", "a.*.org", "f*.example.org", "*.*.org", "a..b", "a b", "a/b", ".a", "a.", &long]
+        {
             assert!(!is_usable(name), "{name}");
         }
     }

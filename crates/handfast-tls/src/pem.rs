@@ -40,8 +40,12 @@ impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoEnd { label, line } => write!(f, "line {line}: {label} begins and does not end"),
-            Self::WrongEnd { line } => write!(f, "line {line}: an END line without the BEGIN line it belongs to"),
-            Self::BadBegin { line } => write!(f, "line {line}: a BEGIN line that does not end in five dashes"),
+            Self::WrongEnd { line } => {
+                write!(f, "line {line}: an END line without the BEGIN line it belongs to")
+            }
+            Self::BadBegin { line } => {
+                write!(f, "line {line}: a BEGIN line that does not end in five dashes")
+            }
             Self::RunTogether { line } => {
                 write!(f, "line {line}: a BEGIN line that does not begin on a line of its own")
             }
@@ -117,7 +121,9 @@ mod tests {
 
     #[test]
     fn sections_are_found_among_other_text_with_their_lines() {
-        let text = format!("Bag Attributes\n  friendlyName: x\n{ONE}\n-----BEGIN EC PARAMETERS-----\nBg==\n-----END EC PARAMETERS-----\n{ONE}");
+        let text = format!(
+            "Bag Attributes\n  friendlyName: x\n{ONE}\n-----BEGIN EC PARAMETERS-----\nBg==\n-----END EC PARAMETERS-----\n{ONE}"
+        );
         let found = sections(text.as_bytes()).unwrap();
         let seen: Vec<_> = found.iter().map(|section| (section.label, section.line)).collect();
         assert_eq!(seen, [("CERTIFICATE", 3), ("EC PARAMETERS", 7), ("CERTIFICATE", 10)]);

@@ -49,10 +49,13 @@ impl NotPem {
                 "is DER, expected PEM",
                 Some(format!("openssl x509 -inform der -in {file} (or openssl pkey, if it is a key)")),
             ),
-            Self::Pkcs12 => {
-                ("is PKCS#12, expected PEM", Some(format!("openssl pkcs12 -in {file} -nodes -out combined.pem")))
+            Self::Pkcs12 => (
+                "is PKCS#12, expected PEM",
+                Some(format!("openssl pkcs12 -in {file} -nodes -out combined.pem")),
+            ),
+            Self::Utf16 => {
+                ("is text in UTF-16, expected plain PEM", Some(format!("iconv -f utf-16 -t ascii {file}")))
             }
-            Self::Utf16 => ("is text in UTF-16, expected plain PEM", Some(format!("iconv -f utf-16 -t ascii {file}"))),
             Self::Other => ("holds no PEM section", None),
         }
     }
@@ -128,7 +131,9 @@ fn broken_pem(broken: &pem::Broken, file: &Path) -> Finding {
         _ => Finding::error(Reason::BadPem, file, broken.to_string()),
     };
     match broken {
-        pem::Broken::RunTogether { .. } => finding.hint("the file before it was joined without a line break: insert one"),
+        pem::Broken::RunTogether { .. } => {
+            finding.hint("the file before it was joined without a line break: insert one")
+        }
         _ => finding,
     }
 }
@@ -138,7 +143,8 @@ fn bad_key(why: Unusable, line: usize, file: &Path) -> Finding {
         Unusable::TooSmall => {
             let message =
                 format!("line {line}: the RSA key has fewer than 2048 bits: clients refuse its signatures");
-            Finding::error(Reason::WeakKey, file, message).hint("make an ECDSA P-256 or an RSA-2048 key, and a certificate for it")
+            Finding::error(Reason::WeakKey, file, message)
+                .hint("make an ECDSA P-256 or an RSA-2048 key, and a certificate for it")
         }
         Unusable::NotUnderstood => {
             let message = format!(

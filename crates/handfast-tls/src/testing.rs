@@ -73,8 +73,7 @@ impl Maker {
     pub(crate) fn signed_by(&self, issuer: &Made) -> Made {
         let key = KeyPair::generate_for(self.algorithm).unwrap();
         let params = self.params();
-        let certificate =
-            params.signed_by(&key, &Issuer::from_params(&issuer.params, &issuer.key)).unwrap();
+        let certificate = params.signed_by(&key, &Issuer::from_params(&issuer.params, &issuer.key)).unwrap();
         Made { params, key, certificate }
     }
 }

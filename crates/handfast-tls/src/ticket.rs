@@ -16,7 +16,8 @@
 //! key name (16) | seed (16) | encrypted state | tag (16)
 //! ```
 //!
-//! Two tickets would share a key after about 2⁶⁴ of them. The derivation costs about a microsecond.
+//! Two tickets would share a key after about 2⁶⁴ of them. Making a ticket takes
+//! about 3 µs with all of it, opening one 2 µs.
 //!
 //! # Life of a key
 //! Made, and with a file written there, `AHEAD` before its first use, so that every machine can decrypt before any
@@ -296,9 +297,11 @@ impl Schedule {
 
     /// The next moment at which one of the above gives another answer.
     fn next_event(&self, keys: &[Arc<MasterKey>], now: u64) -> u64 {
-        let due = keys.last().map_or(now, |newest| (newest.used_from + self.rotate).saturating_sub(self.ahead));
+        let due =
+            keys.last().map_or(now, |newest| (newest.used_from + self.rotate).saturating_sub(self.ahead));
         let uses = keys.iter().map(|key| key.used_from);
-        let ends = (0..keys.len()).map(|place| self.encrypts_until(keys, place).saturating_add(self.lifetime));
+        let ends =
+            (0..keys.len()).map(|place| self.encrypts_until(keys, place).saturating_add(self.lifetime));
         let events = uses.chain(ends).chain([due]).filter(|event| *event > now);
         events.min().unwrap_or(now + self.rotate)
     }
@@ -357,7 +360,10 @@ struct PolicyKeys {
 pub struct Ticketer {
     policy: [u8; 32],
     lifetime: Duration,
-    #[expect(clippy::disallowed_types, reason = "one for each thread; written once per rotation, for a pointer's time")]
+    #[expect(
+        clippy::disallowed_types,
+        reason = "one for each thread; written once per rotation, for a pointer's time"
+    )]
     keys: std::sync::RwLock<Arc<PolicyKeys>>,
 }
 

@@ -92,8 +92,7 @@ impl Holding {
         };
         if let Some(not_pem) = contents.not_pem {
             let (words, hint) = not_pem.words(&path);
-            let severity =
-                if not_pem == NotPem::Other { Severity::Note } else { Severity::Warning };
+            let severity = if not_pem == NotPem::Other { Severity::Note } else { Severity::Warning };
             let mut finding = Finding::new(severity, Reason::NotPem, &path, format!("not used: it {words}"));
             finding.hint = hint;
             loaded.findings.push(finding);
@@ -154,9 +153,26 @@ fn pair(mut holdings: Vec<Holding>, now: i64, loaded: &mut Loaded) {
         let made = certificate::assemble(chain, key, &path, key_file.as_deref(), now, &mut loaded.findings);
         loaded.add(made);
     }
+    say_same_keys(&mut holdings, &keys, loaded);
     let left: Vec<Holding> = holdings.into_iter().filter(|holding| !holding.is_used).collect();
     say_incomplete(&incomplete, &left, loaded);
     say_left(&left, loaded);
+}
+
+/// Names files that hold only keys which another file, a used one, holds too.
+fn say_same_keys(holdings: &mut [Holding], keys: &HashMap<Box<[u8]>, (usize, Key)>, loaded: &mut Loaded) {
+    for index in 0..holdings.len() {
+        let holding = &holdings[index];
+        let [key] = holding.keys.as_slice() else { continue };
+        let Some((owner, _)) = keys.get(&key.public_key) else { continue };
+        if *owner == index || holding.is_used || !holding.certificates.is_empty() || !holdings[*owner].is_used
+        {
+            continue;
+        }
+        let message = format!("not used: the same key as in {}", holdings[*owner].path.display());
+        loaded.findings.push(Finding::note(Reason::Duplicate, &holding.path, message));
+        holdings[index].is_used = true;
+    }
 }
 
 /// For each file, the one with the longest chain of the same server certificate; the first by name if several are as
@@ -225,7 +241,8 @@ fn say_left(left: &[Holding], loaded: &mut Loaded) {
 
 /// Whether somebody meant to serve it: what `openssl req -x509` makes is marked as a CA and names a host.
 fn is_for_a_server(parsed: &Parsed) -> bool {
-    let names_a_host = !parsed.dns_names.is_empty() || !parsed.ip_names.is_empty() || parsed.common_name.is_some();
+    let names_a_host =
+        !parsed.dns_names.is_empty() || !parsed.ip_names.is_empty() || parsed.common_name.is_some();
     !parsed.is_authority || names_a_host
 }
 
@@ -253,7 +270,17 @@ fn unpaired(holding: &Holding, first: &Parsed, key: Option<&Holding>) -> Finding
 /// say only what is in the file, as certbot's do.
 fn stem(path: &Path) -> Option<String> {
     const WORDS: &[&str] = &[
-        "pem", "crt", "cer", "cert", "key", "chain", "fullchain", "privkey", "bundle", "certificate", "private",
+        "pem",
+        "crt",
+        "cer",
+        "cert",
+        "key",
+        "chain",
+        "fullchain",
+        "privkey",
+        "bundle",
+        "certificate",
+        "private",
     ];
     let name = path.file_name()?.to_str()?.to_ascii_lowercase();
     let mut parts: Vec<&str> = name.split(['.', '-', '_']).collect();

@@ -88,7 +88,8 @@ fn every_form_of_key_that_openssl_writes_is_read() {
              -out {name}.crt"
         ));
         let loaded = load_file(&folder.at(&format!("{name}.crt")), Some(&folder.at(&format!("{name}.key"))));
-        let errors: Vec<_> = loaded.findings.iter().filter(|finding| finding.severity == Severity::Error).collect();
+        let errors: Vec<_> =
+            loaded.findings.iter().filter(|finding| finding.severity == Severity::Error).collect();
         assert!(errors.is_empty(), "{name}: {errors:?}");
         assert_eq!(loaded.certificates[0].kind(), kind, "{name}");
         assert_eq!(loaded.certificates[0].ip_names(), ["::1".parse::<std::net::IpAddr>().unwrap()]);
@@ -200,7 +201,11 @@ fn dates_are_warnings_and_still_served() {
     let new = Maker::new(&["a.example.org"]).valid((2026, 12, 1), (2027, 1, 1)).self_signed();
     let loaded = load_file(&folder.put("old.pem", old.both()), None);
     assert_eq!(said(&loaded), [warning(Reason::Expired, "old.pem")]);
-    assert!(loaded.findings[0].message.contains("31 days ago, on 2026-10-01"), "{}", loaded.findings[0].message);
+    assert!(
+        loaded.findings[0].message.contains("31 days ago, on 2026-10-01"),
+        "{}",
+        loaded.findings[0].message
+    );
     assert_eq!(loaded.certificates.len(), 1);
     let loaded = load_file(&folder.put("new.pem", new.both()), None);
     assert_eq!(said(&loaded), [warning(Reason::NotYetValid, "new.pem")]);
@@ -281,7 +286,8 @@ fn example(name: &str) -> Made {
 #[test]
 fn a_folder_pairs_by_key_whatever_the_names() {
     let folder = Folder::new();
-    let (one, two, three) = (example("one.example.org"), example("two.example.org"), example("three.example.org"));
+    let (one, two, three) =
+        (example("one.example.org"), example("two.example.org"), example("three.example.org"));
     folder.put("1.pem", one.pem());
     folder.put("z.txt", one.key_pem());
     folder.put("2.crt", two.pem());
@@ -328,11 +334,13 @@ fn every_file_that_is_not_used_is_named_with_the_reason() {
     fs::create_dir(folder.at("inside")).unwrap();
     folder.put("again.pem", served.both());
     folder.put("key-alone.key", example("x.example.org").key_pem());
+    folder.put("same.key", served.key_pem());
     folder.put("no-key.crt", example("y.example.org").pem());
     folder.put("other-no-key.crt", example("z.example.org").pem());
     folder.put("ca.pem", Maker::authority("ca").self_signed().pem());
     folder.put("bundle.p12", b"\x30\x82\x09\x00\x02\x01\x03\x30\x82");
-    folder.put("request.csr", "-----BEGIN CERTIFICATE REQUEST-----\nAAEC\n-----END CERTIFICATE REQUEST-----\n");
+    folder
+        .put("request.csr", "-----BEGIN CERTIFICATE REQUEST-----\nAAEC\n-----END CERTIFICATE REQUEST-----\n");
     folder.put("dh.pem", "-----BEGIN DH PARAMETERS-----\nAAEC\n-----END DH PARAMETERS-----\n");
     folder.put("notes.txt", "do not delete\n");
     symlink(folder.at("nowhere"), folder.at("dangling.pem")).unwrap();
@@ -352,6 +360,7 @@ fn every_file_that_is_not_used_is_named_with_the_reason() {
         note(Reason::NotPem, "notes.txt"),
         warning(Reason::NoKey, "other-no-key.crt"),
         note(Reason::UnusedSection, "request.csr"),
+        note(Reason::Duplicate, "same.key"),
         note(Reason::Duplicate, "served.pem"),
     ];
     assert_eq!(said, expected);
@@ -367,7 +376,10 @@ fn an_issuer_that_lies_beside_and_is_not_sent_is_pointed_at() {
     folder.put("a.key", leaf.key_pem());
     folder.put("a.ca", middle.pem());
     let loaded = load_folder(&folder);
-    assert_eq!(said(&loaded), [warning(Reason::ChainIncomplete, "a.crt"), note(Reason::UnusedAuthority, "a.ca")]);
+    assert_eq!(
+        said(&loaded),
+        [warning(Reason::ChainIncomplete, "a.crt"), note(Reason::UnusedAuthority, "a.ca")]
+    );
     assert!(loaded.findings[0].hint.as_ref().unwrap().starts_with("append it: cat"));
 }
 
@@ -412,7 +424,8 @@ fn changes_are_seen_without_reading() {
     let seen = fresh();
     File::options().append(true).open(folder.at("a.crt")).unwrap();
     assert!(!changed(&seen), "nothing was written");
-    std::io::Write::write_all(&mut File::options().append(true).open(folder.at("a.crt")).unwrap(), b"\n").unwrap();
+    std::io::Write::write_all(&mut File::options().append(true).open(folder.at("a.crt")).unwrap(), b"\n")
+        .unwrap();
     assert!(changed(&seen), "a file was written to");
     let missing = folder.at("later.pem");
     let seen = load_file(&missing, None).files_read;

@@ -103,7 +103,12 @@ fn all_problems_are_said_at_once() {
         (Field::Policy, None, "2025", None),
         (Field::Versions, Some(0), "1.1", None),
         (Field::Versions, Some(1), "TLSv1.3", Some("1.3")),
-        (Field::Suites, Some(0), "ECDHE-RSA-AES128-GCM-SHA256", Some("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256")),
+        (
+            Field::Suites,
+            Some(0),
+            "ECDHE-RSA-AES128-GCM-SHA256",
+            Some("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"),
+        ),
         (Field::Suites, Some(1), "TLS_RSA_WITH_AES_128_CBC_SHA", None),
         (Field::Groups, Some(0), "P-256", Some("secp256r1")),
         (Field::Groups, Some(2), "X25519", None),
@@ -111,7 +116,10 @@ fn all_problems_are_said_at_once() {
     ];
     assert_eq!(said, expected);
     assert_eq!(problems[1].allowed, ["1.3", "1.2"]);
-    assert_eq!(problems[1].to_string(), "versions: \"1.1\" is not known or not safe, expected one of 1.3, 1.2");
+    assert_eq!(
+        problems[1].to_string(),
+        "versions: \"1.1\" is not known or not safe, expected one of 1.3, 1.2"
+    );
 }
 
 #[test]

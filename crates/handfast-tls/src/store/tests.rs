@@ -86,7 +86,9 @@ fn of_two_kinds_the_client_gets_the_cheapest_it_can_verify() {
 #[test]
 fn a_wildcard_of_the_right_kind_stands_in_for_an_exact_name_of_the_wrong_one() {
     let store = store(&[&of(&["a.example.org"]), &rsa(&["*.example.org"])]);
-    let Selection::Chosen(found) = store.select(Some("a.example.org"), RSA_ONLY, UnknownName::Refuse) else { panic!() };
+    let Selection::Chosen(found) = store.select(Some("a.example.org"), RSA_ONLY, UnknownName::Refuse) else {
+        panic!()
+    };
     assert_eq!(found.kind(), "RSA-2048");
 }
 
@@ -117,7 +119,8 @@ fn of_the_same_name_and_kind_the_last_to_expire_wins_and_the_other_is_named() {
     for order in [vec![short.clone(), long.clone()], vec![long.clone(), short.clone()]] {
         let (store, findings) = CertificateStore::new(order, NOW);
         assert_eq!(chosen(&store, "a.example.org").as_deref(), Some("long"));
-        let said: Vec<_> = findings.iter().map(|finding| (finding.reason, finding.file.display().to_string())).collect();
+        let said: Vec<_> =
+            findings.iter().map(|finding| (finding.reason, finding.file.display().to_string())).collect();
         assert_eq!(said, [(Reason::Shadowed, "short".to_owned())]);
         assert!(findings[0].message.contains("long"));
     }
@@ -240,11 +243,9 @@ mod with_rustls {
         let (store, _) = CertificateStore::new(certificates.to_vec(), NOW);
         let store = Arc::new(store);
         for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
-            for (name, schemes, expected) in [
-                ("a.example.org", ECDSA, 0),
-                ("a.example.org", RSA_ONLY, 1),
-                ("b.example.org", ECDSA, 2),
-            ] {
+            for (name, schemes, expected) in
+                [("a.example.org", ECDSA, 0), ("a.example.org", RSA_ONLY, 1), ("b.example.org", ECDSA, 2)]
+            {
                 let resolver = Resolver::new(store.clone(), UnknownName::Refuse);
                 let seen = shake(resolver, name, schemes, version).unwrap();
                 assert_eq!(seen, certificates[expected].chain()[0], "{name} {version:?}");

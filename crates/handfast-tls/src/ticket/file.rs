@@ -79,8 +79,11 @@ impl KeyFile {
         if content.mode & 0o077 != 0 {
             return Err(Error::TicketFilePermissions { file: self.path.clone(), mode: content.mode });
         }
-        *keys = parse(&content.bytes)
-            .map_err(|(line, what)| Error::TicketFileMalformed { file: self.path.clone(), line, what })?;
+        *keys = parse(&content.bytes).map_err(|(line, what)| Error::TicketFileMalformed {
+            file: self.path.clone(),
+            line,
+            what,
+        })?;
         self.seen = content.stamp;
         Ok(())
     }
@@ -88,13 +91,10 @@ impl KeyFile {
     /// Takes the lock; `None` when another process has it and `may_wait` is false.
     pub(super) fn lock(&self, may_wait: bool) -> Result<Option<File>, Error> {
         let path = self.beside(".lock");
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&path)
-            .map_err(|error| Error::File { act: "open lock of ticket keys", file: path.clone(), source: error })?;
+        let file =
+            OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(
+                |error| Error::File { act: "open lock of ticket keys", file: path.clone(), source: error },
+            )?;
         for _ in 0..LOCK_TRIES {
             match file.try_lock() {
                 Ok(()) => return Ok(Some(file)),
@@ -155,7 +155,10 @@ impl KeyFile {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a file lock has no wait with a deadline; only a start waits, bounded")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a file lock has no wait with a deadline; only a start waits, bounded"
+)]
 fn pause() {
     std::thread::sleep(LOCK_WAIT);
 }
@@ -172,7 +175,8 @@ fn into_io(failure: Failure) -> io::Error {
 
 fn text(keys: &[Arc<MasterKey>]) -> Zeroizing<String> {
     // Room for all of it, because growing would leave copies of secrets behind.
-    let mut text = Zeroizing::new(String::with_capacity(FIRST_LINE.len() + COMMENT.len() + 200 * keys.len() + 1));
+    let mut text =
+        Zeroizing::new(String::with_capacity(FIRST_LINE.len() + COMMENT.len() + 200 * keys.len() + 1));
     text.push_str(FIRST_LINE);
     text.push('\n');
     text.push_str(COMMENT);
