@@ -1,4 +1,7 @@
 //! Dialling a backend: a connected stream, or the true cause why there is none.
+//!
+//! In: an address, and the first bytes to send there. Out: a [`Stream`]. Waiting is the caller's: it knows its deadline
+//! and what else may end it.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,77 +11,99 @@ use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
 use crate::address::Address;
-use crate::clock::Moment;
-use crate::engine::{Ready, Source, Woken, wait};
-use crate::fault::{Cause, Fault, Operation};
+use crate::engine::{Ready, Source};
+use crate::fault::{Fault, Operation};
 use crate::stream::Stream;
 
-/// Dials `address` and sends the beginning of `first` along, as much as the kernel takes; how much that was is
-/// returned beside the stream. Nothing of it has arrived when dialling fails.
+/// A connection on its way.
 ///
-/// On a near machine the connection stands before `connect` returns, and the first write succeeds without waiting.
-///
-/// **Errors**: what the kernel knows of the refusal, ICMP type and code and sender included; [`Cause::ConnectDeadline`]
-/// when `deadline` comes first. **Cancel**: closes the socket.
-pub async fn dial(address: &Address, first: &[u8], deadline: Moment) -> Result<(Stream, usize), Fault> {
-    match address {
-        Address::Ip(address) => dial_tcp(*address, first, deadline).await,
-        Address::Unix(path) => dial_unix(path, first),
-    }
+/// **Cancel**: dropping it closes the socket; nothing was sent.
+#[derive(Debug)]
+pub struct Dialling {
+    socket: OwnedFd,
+    /// `None` while it may stand without a wait.
+    source: Option<Source>,
+    tcp: bool,
 }
 
-async fn dial_tcp(address: SocketAddr, first: &[u8], deadline: Moment) -> Result<(Stream, usize), Fault> {
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let socket = open(family)?;
-    match net::connect(&socket, &address) {
-        Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
-        Err(errno) => return Err(Fault::of(Operation::Connect, errno, Some(socket.as_fd()))),
+impl Dialling {
+    /// Begins to dial `address`. Unix sockets connect at once or not at all.
+    ///
+    /// **Errors**: what the kernel knows at once: no route, no file, no port left, no descriptor left.
+    pub fn start(address: &Address) -> Result<Self, Fault> {
+        match address {
+            Address::Ip(address) => Self::tcp(*address),
+            Address::Unix(path) => Self::unix(path),
+        }
     }
-    if let Some(sent) = try_first(&socket, first)? {
-        return Ok((Stream::new(socket, true), sent));
+
+    fn tcp(address: SocketAddr) -> Result<Self, Fault> {
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let socket = open(family)?;
+        match net::connect(&socket, &address) {
+            Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => Ok(Self { socket, source: None, tcp: true }),
+            Err(errno) => Err(Fault::of(Operation::Connect, errno, Some(socket.as_fd()))),
+        }
     }
-    let source = Source::register_connecting(&socket).map_err(|error| {
-        let errno = Errno::from_io_error(&error).unwrap_or(Errno::NOMEM);
-        Fault::of(Operation::Open, errno, None)
-    })?;
-    loop {
-        // The socket itself says what happened, if anything did: being woken is not being connected.
-        if source.ready().has(Ready::WRITE) || source.ready().has(Ready::ENDED) {
-            if let Ok(Err(errno)) = sockopt::socket_error(&socket) {
-                return Err(Fault::of(Operation::Connect, errno, Some(socket.as_fd())));
+
+    fn unix(path: &Path) -> Result<Self, Fault> {
+        let address = SocketAddrUnix::new(path).map_err(|errno| Fault::of(Operation::Open, errno, None))?;
+        let socket = open(AddressFamily::UNIX)?;
+        net::connect(&socket, &address)
+            .map_err(|errno| Fault::of(Operation::Connect, errno, Some(socket.as_fd())))?;
+        Ok(Self { socket, source: None, tcp: false })
+    }
+
+    /// Looks whether the connection stands, and sends the beginning of `first` if so; `Some` is how much the kernel
+    /// took. To be called at once, and whenever [`crate::engine::wait`] returned.
+    ///
+    /// On a near machine a connection stands before connect(2) returns, so the first write tells all there is to know.
+    ///
+    /// **Errors**: why it failed, with the ICMP message that said so; nothing of `first` has arrived then.
+    pub fn advance(&mut self, first: &[u8]) -> Result<Option<usize>, Fault> {
+        let Some(source) = &self.source else {
+            let sent = if self.tcp || !first.is_empty() { self.send(first)? } else { Some(0) };
+            if sent.is_none() {
+                self.source = Some(Source::register_connecting(&self.socket).map_err(|error| {
+                    let errno = Errno::from_io_error(&error).unwrap_or(Errno::NOMEM);
+                    Fault::of(Operation::Open, errno, None)
+                })?);
             }
-            if net::getpeername(&socket).is_ok() {
-                let sent = try_first(&socket, first)?.unwrap_or(0);
-                return Ok((Stream::registered(socket, true, source), sent));
-            }
+            return Ok(sent);
+        };
+        if !source.ready().has(Ready::WRITE) && !source.ready().has(Ready::ENDED) {
+            return Ok(None);
+        }
+        // Being woken is not being connected: the socket itself says what happened.
+        if let Ok(Err(errno)) = sockopt::socket_error(&self.socket) {
+            return Err(Fault::of(Operation::Connect, errno, Some(self.socket.as_fd())));
+        }
+        if net::getpeername(&self.socket).is_err() {
             source.used_up(Ready::WRITE);
+            return Ok(None);
         }
-        if wait(deadline).await == Woken::Deadline {
-            return Err(Fault::own(Operation::Connect, Cause::ConnectDeadline));
+        if first.is_empty() { Ok(Some(0)) } else { Ok(Some(self.send(first)?.unwrap_or(0))) }
+    }
+
+    /// Sends the beginning of `first` if the connection stands already; `None`: not yet, or nothing to send.
+    fn send(&self, first: &[u8]) -> Result<Option<usize>, Fault> {
+        if first.is_empty() {
+            return Ok(None);
+        }
+        match net::send(&self.socket, first, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+            Ok(sent) => Ok(Some(sent)),
+            Err(Errno::AGAIN | Errno::INTR | Errno::NOTCONN) => Ok(None),
+            Err(errno) => Err(Fault::of(Operation::Connect, errno, Some(self.socket.as_fd()))),
         }
     }
-}
 
-/// Sends the beginning of `first` if the connection stands already; `None`: not yet, or nothing to send.
-fn try_first(socket: &OwnedFd, first: &[u8]) -> Result<Option<usize>, Fault> {
-    if first.is_empty() {
-        return Ok(None);
+    /// The stream, once [`Dialling::advance`] has said that it stands.
+    pub fn into_stream(self) -> Stream {
+        match self.source {
+            Some(source) => Stream::registered(self.socket, self.tcp, source),
+            None => Stream::new(self.socket, self.tcp),
+        }
     }
-    match net::send(socket, first, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
-        Ok(sent) => Ok(Some(sent)),
-        Err(Errno::AGAIN | Errno::INTR | Errno::NOTCONN) => Ok(None),
-        Err(errno) => Err(Fault::of(Operation::Connect, errno, Some(socket.as_fd()))),
-    }
-}
-
-/// A unix socket connects at once or not at all.
-fn dial_unix(path: &Path, first: &[u8]) -> Result<(Stream, usize), Fault> {
-    let address = SocketAddrUnix::new(path).map_err(|errno| Fault::of(Operation::Open, errno, None))?;
-    let socket = open(AddressFamily::UNIX)?;
-    net::connect(&socket, &address)
-        .map_err(|errno| Fault::of(Operation::Connect, errno, Some(socket.as_fd())))?;
-    let sent = try_first(&socket, first)?.unwrap_or(0);
-    Ok((Stream::new(socket, false), sent))
 }
 
 fn open(family: AddressFamily) -> Result<OwnedFd, Fault> {

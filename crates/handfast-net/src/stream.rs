@@ -136,6 +136,17 @@ impl Stream {
         Ok(())
     }
 
+    /// Waits for something to read without trying first, for a peer that cannot have answered yet: saves the call
+    /// that would say so.
+    ///
+    /// **Errors**: registering with the engine.
+    pub fn expect_later(&mut self) -> Result<(), Fault> {
+        if self.source.is_none() {
+            self.source = Some(self.register(Ready::WRITE)?);
+        }
+        Ok(())
+    }
+
     fn register(&mut self, ready: Ready) -> Result<Source, Fault> {
         Source::register(&self.socket, ready).map_err(|error| {
             let errno = Errno::from_io_error(&error).unwrap_or(Errno::NOMEM);
@@ -246,6 +257,11 @@ impl Stream {
         if self.tcp {
             let _ = set_patience(&self.socket, patience);
         }
+    }
+
+    /// Makes dropping close in order, as [`Stream::finish`] does.
+    pub fn finish_at_drop(&mut self) {
+        self.finished = true;
     }
 
     /// Closes in order. What was written goes out, then our end; unread input would turn that into a reset, so it is

@@ -65,7 +65,7 @@ impl Observer for () {
 }
 
 thread_local! {
-    static ENGINE: OnceCell<Engine> = const { OnceCell::new() };
+    static ENGINE: OnceCell<Box<Engine>> = const { OnceCell::new() };
 }
 
 struct Engine {
@@ -100,9 +100,7 @@ pub fn run(mut observer: impl Observer, start: impl FnOnce()) -> io::Result<()> 
         current: Cell::new(0),
         stopping: Cell::new(false),
     };
-    if ENGINE.with(|cell| cell.set(engine)).is_err() {
-        return Err(io::ErrorKind::AlreadyExists.into());
-    }
+    ENGINE.with(|cell| cell.set(Box::new(engine)).map_err(|_| io::ErrorKind::AlreadyExists))?;
     start();
     let outcome = ENGINE.with(|cell| cell.get().expect("set above").turn_until_stopped(&mut observer));
     // Dropped one by one and outside of any borrow: a task's sockets return their sources to the engine.
@@ -142,6 +140,28 @@ pub fn tasks() -> usize {
 /// Moves the present task to another priority, from its next turn on.
 pub fn set_priority(priority: Priority) {
     engine(|engine| engine.tasks.borrow_mut().set_priority(engine.current.get(), priority));
+}
+
+/// The present task, to be woken by another one of this engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskHandle(u32);
+
+/// A handle of the present task.
+pub fn current() -> TaskHandle {
+    TaskHandle(engine(|engine| engine.current.get()))
+}
+
+impl TaskHandle {
+    /// Makes the task look around, as if a socket of its own had become ready. A task that has ended is not harmed,
+    /// nor one that took its place: waking is never more than a hint.
+    pub fn wake(self) {
+        engine(|engine| engine.tasks.borrow_mut().wake(self.0));
+    }
+}
+
+/// Makes every task look around, as when the program is about to stop.
+pub fn wake_all() {
+    engine(|engine| engine.tasks.borrow_mut().wake_all());
 }
 
 /// Why [`wait`] returned.

@@ -77,6 +77,12 @@ impl Tasks {
         }
     }
 
+    pub(crate) fn wake_all(&mut self) {
+        for task in 0..self.slots.len() {
+            self.wake(task as u32);
+        }
+    }
+
     pub(crate) fn ready(&self, priority: Priority) -> usize {
         match priority {
             Priority::Flow => self.flow.len(),

@@ -48,7 +48,8 @@ pub fn load(path: &Path) -> Loaded {
         Ok(text) => Loaded { parsed: parse(&name, &text, &|path| path.is_dir()), text },
         Err(what) => {
             let place = Place::File { file: name };
-            let problem = Problem { severity: Severity::Error, place, what, allowed: None, hint: None, see: None };
+            let problem =
+                Problem { severity: Severity::Error, place, what, allowed: None, hint: None, see: None };
             Loaded { text: String::new(), parsed: Err(vec![problem]) }
         }
     }

@@ -1,0 +1,207 @@
+//! Step 1, accept: a socket from the kernel's queue, its permit, and the state it will keep to the end.
+//!
+//! In: a listener of this thread. Out: one task for each connection. When a limit is reached, or the machine has no
+//! descriptor left, clients wait in the kernel's queue and nothing spins.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, SystemTime};
+
+use handfast_net::clock::Moment;
+use handfast_net::engine::{self, Priority, sleep, spawn, wait};
+use handfast_net::fault::{Cause, Fault};
+use handfast_net::listen::Listener;
+use handfast_net::stream::Stream;
+
+use crate::connection::{self, Connection};
+use crate::metrics::Limit;
+use crate::permits::Permit;
+use crate::record::{Record, StepTimes, TlsFacts};
+use crate::thread::{Phase, Thread};
+use crate::thread_state::{ListenerId, ThreadService};
+
+/// Connections taken in one turn, at the most: others of this thread want theirs, and other threads too.
+const BATCH: usize = 16;
+/// How long accepting pauses when the machine refuses; doubles up to the second.
+const BACK_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(800));
+/// How long to wait at a limit for a permit that another thread may give back.
+const AT_LIMIT: Duration = Duration::from_millis(100);
+
+/// Accepts until the listener's service is gone or the program stops.
+pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<Thread>) {
+    let mut trouble = Trouble::default();
+    let mut batch = 1;
+    loop {
+        let service = thread.state().service_of(&id).filter(|_| thread.phase() == Phase::Serving);
+        let Some(service) = service else { break };
+        match take(&mut listener, &thread, &service, batch) {
+            // As many as were asked for: there may be more, so the next turn asks for more.
+            Taken::All => batch = (batch * 2).min(BATCH),
+            Taken::Some(count) => batch = count.max(1),
+            Taken::AtLimit(limit) => {
+                trouble.at_limit(&id, limit);
+                at_limit(&mut listener, &thread).await;
+                continue;
+            }
+            Taken::Failed(fault) => {
+                listener.pause();
+                sleep(trouble.failed(&thread, &id, &fault)).await;
+                continue;
+            }
+        }
+        trouble.over(&thread, &id);
+        if let Err(error) = listener.ready(Moment::NEVER).await {
+            tracing::error!("accept on {}: cannot wait for connections: {error}", id.1);
+            sleep(BACK_OFF.1).await;
+        }
+    }
+    finish(&mut listener, &thread, &id);
+}
+
+/// What one look into the queue gave.
+enum Taken {
+    /// As many as were asked for.
+    All,
+    /// So many, and the queue is empty.
+    Some(usize),
+    /// No permit is left.
+    AtLimit(Limit),
+    /// The kernel refused.
+    Failed(Fault),
+}
+
+fn take(listener: &mut Listener, thread: &Rc<Thread>, service: &Rc<ThreadService>, batch: usize) -> Taken {
+    for count in 0..batch {
+        let Some(permit) = thread.share.take() else { return Taken::AtLimit(Limit::Process) };
+        let service_permit = match &service.share {
+            Some(share) => match share.take() {
+                Some(permit) => Some(permit),
+                None => return Taken::AtLimit(Limit::Service),
+            },
+            None => None,
+        };
+        match listener.try_accept() {
+            Ok(Some((client, peer))) => begin(thread, service, client, peer, (permit, service_permit)),
+            Ok(None) => return Taken::Some(count),
+            Err(fault) => return Taken::Failed(fault),
+        }
+    }
+    Taken::All
+}
+
+/// Starts a connection's task.
+fn begin(
+    thread: &Rc<Thread>,
+    service: &Rc<ThreadService>,
+    client: Stream,
+    peer: Option<SocketAddr>,
+    (permit, service_permit): (Permit, Option<Permit>),
+) {
+    let address_permit = match (&service.address_limit, peer) {
+        (Some(limit), Some(peer)) => match limit.take(peer.ip()) {
+            Some(permit) => Some(permit),
+            // Dropped here, which resets it: one address does not use up what others wait for.
+            None => return service.metrics.refused(Limit::Address),
+        },
+        _ => None,
+    };
+    service.metrics.accepted();
+    thread.connection_began();
+    let accepted = Moment::now();
+    let record = Box::new(Record {
+        accepted_at: SystemTime::now(),
+        service_index: service.index,
+        service: Rc::clone(&service.name),
+        generation: service.generation,
+        client: peer,
+        tls: TlsFacts::default(),
+        seconds: StepTimes::default(),
+        backend: None,
+        backends_failed: 0,
+        bytes_to_backend: 0,
+        bytes_to_client: 0,
+        idle_turns: 0,
+    });
+    let connection = Connection {
+        client,
+        thread: Rc::clone(thread),
+        service: Rc::clone(service),
+        record,
+        accepted,
+        deadline: accepted.deadline(service.limits.handshake),
+        outgoing: Vec::new(),
+        reason: None,
+        _permits: (permit, service_permit, address_permit),
+    };
+    spawn(Priority::Handshake, connection::serve(connection));
+}
+
+/// Waits for a permit: one of this thread's connections ends, or a moment passes in which another's may have.
+async fn at_limit(listener: &mut Listener, thread: &Thread) {
+    listener.pause();
+    thread.wake_at_end();
+    wait(engine::now() + AT_LIMIT).await;
+}
+
+/// Takes what still waits in the queue of a listener that is about to close: closing would reset it.
+fn finish(listener: &mut Listener, thread: &Rc<Thread>, id: &ListenerId) {
+    let state = thread.state();
+    let service =
+        state.service_of(id).or_else(|| state.services.iter().find(|known| *known.name == *id.0).cloned());
+    let Some(service) = service else { return };
+    while thread.phase() != Phase::Ending {
+        match take(listener, thread, &service, BATCH) {
+            Taken::All => {}
+            _ => return,
+        }
+    }
+}
+
+/// A kernel that refuses to hand over connections: said once, counted, and asked again ever more seldom.
+#[derive(Default)]
+struct Trouble {
+    pause: Option<Duration>,
+    since: Option<Moment>,
+    /// Whether it has been said that a limit is reached.
+    limited: bool,
+}
+
+impl Trouble {
+    /// How long to pause.
+    fn failed(&mut self, thread: &Thread, id: &ListenerId, fault: &Fault) -> Duration {
+        thread.metrics.accept_failed(fault.cause);
+        if self.since.is_none() {
+            self.since = Some(Moment::now());
+            thread.metrics.backing_off(true);
+            let hint = match fault.cause {
+                Cause::OutOfFiles => {
+                    "; raise the limit on open files (ulimit -n, LimitNOFILE=) or lower max-connections"
+                }
+                _ => "",
+            };
+            tracing::warn!("accept on {}: {}; clients wait until that is over{hint}", id.1, fault.cause);
+        }
+        let pause = self.pause.map_or(BACK_OFF.0, |pause| (pause * 2).min(BACK_OFF.1));
+        self.pause = Some(pause);
+        pause
+    }
+
+    fn at_limit(&mut self, id: &ListenerId, limit: Limit) {
+        if !std::mem::replace(&mut self.limited, true) {
+            tracing::warn!(
+                "accept on {}: max-connections of the {} is reached; clients wait until others have left",
+                id.1,
+                limit.name()
+            );
+        }
+    }
+
+    fn over(&mut self, thread: &Thread, id: &ListenerId) {
+        self.pause = None;
+        self.limited = false;
+        if let Some(since) = self.since.take() {
+            thread.metrics.backing_off(false);
+            tracing::info!("accept on {}: works again after {:?}", id.1, Moment::now().since(since));
+        }
+    }
+}

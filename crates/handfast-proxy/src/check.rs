@@ -1,0 +1,59 @@
+//! `handfast check`: everything that is wrong with a configuration and its files, without serving it.
+
+use std::time::SystemTime;
+
+use crate::config::explain;
+use crate::config::model::{CertificateSource, Config};
+use crate::source::Source;
+use crate::state::{self, Built, KeyRings, Lasting};
+
+/// What a check found.
+#[derive(Debug)]
+pub struct Checked {
+    /// Whether it could be served.
+    pub good: bool,
+    /// Every problem, ready to be shown.
+    pub problems: String,
+    /// What it would do, in sentences; empty when it cannot be served.
+    pub explanation: String,
+}
+
+/// Reads a configuration and every file that it names, as a start would, and binds nothing.
+///
+/// A ticket-key file that is not there yet is not made, and no throwaway certificate is written.
+pub fn check(source: &Source, color: bool) -> Checked {
+    let (config, warnings) = match source.read(color) {
+        Ok(read) => read,
+        Err(problems) => return Checked { good: false, problems, explanation: String::new() },
+    };
+    let now = SystemTime::now();
+    let mut lasting = Lasting { rings: KeyRings::default(), throwaway: None, built_in: None, threads: 1 };
+    let mut tried = config.clone();
+    without_making(&mut tried);
+    let mut problems = warnings;
+    if has_throwaway(&config) {
+        match state::throwaway(now) {
+            Ok(throwaway) => lasting.throwaway = Some(throwaway),
+            Err(error) => problems.push_str(&format!("error: {error}\n")),
+        }
+    }
+    let Built { state, report, .. } = state::build(tried, 0, None, &mut lasting, now);
+    report.errors.iter().for_each(|error| problems.push_str(&format!("error: {error}\n")));
+    report.warnings.iter().for_each(|warning| problems.push_str(&format!("warning: {warning}\n")));
+    let facts = state.as_ref().map(|state| state.certificate_facts(now)).unwrap_or_default();
+    let explanation = if state.is_some() { explain(&config, &facts) } else { String::new() };
+    Checked { good: state.is_some(), problems, explanation }
+}
+
+/// Ticket keys that are not there yet are not made by looking.
+fn without_making(config: &mut Config) {
+    for service in &mut config.services {
+        let tickets = &mut service.tls.tickets;
+        tickets.key_file = tickets.key_file.take().filter(|path| path.exists());
+    }
+}
+
+fn has_throwaway(config: &Config) -> bool {
+    let throwaway = |source: &CertificateSource| matches!(source, CertificateSource::Throwaway { .. });
+    config.services.iter().any(|service| service.tls.certificates.iter().any(throwaway))
+}

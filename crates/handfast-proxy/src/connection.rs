@@ -1,0 +1,105 @@
+//! A connection's life, from top to bottom: the seven steps on one screen.
+//!
+//! In: a client that was accepted. Out: nothing; when it returns, the connection has ended in `close.rs` and left its
+//! record in the metrics and the access log. Each step takes what the one before it made, so none can be skipped.
+
+use std::rc::Rc;
+
+use handfast_net::clock::Moment;
+use handfast_net::engine::{self, Priority, Woken, wait};
+use handfast_net::fault::{Cause, Fault, Side, Step};
+use handfast_net::stream::Stream;
+
+use crate::close::Leftover;
+use crate::permits::{AddressPermit, Permit};
+use crate::record::{CloseReason, Record};
+use crate::thread::{Phase, Thread};
+use crate::thread_state::ThreadService;
+use crate::{close, connect, handshake, hello, relay};
+
+/// A client's connection and what every step needs of it.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) client: Stream,
+    pub(crate) thread: Rc<Thread>,
+    /// With the state it was accepted with, to its end.
+    pub(crate) service: Rc<ThreadService>,
+    pub(crate) record: Box<Record>,
+    pub(crate) accepted: Moment,
+    /// When the relay must have begun. Absolute: nothing extends or clears it.
+    pub(crate) deadline: Moment,
+    /// Bytes that wait for the client's socket; what an ending connection still delivers.
+    pub(crate) outgoing: Vec<u8>,
+    /// Why it ended, once it has.
+    pub(crate) reason: Option<CloseReason>,
+    pub(crate) _permits: (Permit, Option<Permit>, Option<AddressPermit>),
+}
+
+/// Serves one client.
+pub(crate) async fn serve(mut connection: Connection) {
+    let (reason, backend) = walk(&mut connection).await;
+    close::end(connection, backend, reason).await;
+}
+
+/// accept has happened; the other steps, in their order. A backend that is still open at the end is closed with it.
+async fn walk(connection: &mut Connection) -> (CloseReason, Option<Leftover>) {
+    let heard = match hello::read(connection).await {
+        Ok(heard) => heard,
+        Err(reason) => return (reason, None),
+    };
+    let secured = match handshake::finish(connection, heard).await {
+        Ok(secured) => secured,
+        Err(reason) => return (reason, None),
+    };
+    // The route was chosen with the policy, by the name in the hello: `secured.choice`.
+    let connected = match connect::dial(connection, &secured).await {
+        Ok(connected) => connected,
+        Err(reason) => return (reason, None),
+    };
+    engine::set_priority(Priority::Flow);
+    relay::run(connection, secured, connected).await
+}
+
+impl Connection {
+    /// Waits for this connection's sockets, until `deadline`; ends with a reason when the program is ending.
+    pub(crate) async fn wait(&self, step: Step, deadline: Moment) -> Result<Woken, CloseReason> {
+        let woken = wait(deadline).await;
+        if self.thread.phase() == Phase::Ending {
+            return Err(CloseReason::new(step, Side::Operator, Cause::Stopped));
+        }
+        Ok(woken)
+    }
+}
+
+/// Whatever becomes of its task: an accepted connection is counted as ended once, with a reason.
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let internal = CloseReason::new(Step::Relay, Side::Ourselves, Cause::Internal);
+        let reason = self.reason.take().unwrap_or_else(|| internal.because("its task was ended"));
+        self.service.metrics.closed(&self.record, &reason);
+        self.thread.log(&self.record, &reason);
+        self.thread.connection_ended();
+    }
+}
+
+impl CloseReason {
+    /// A reason that says everything in its words.
+    pub(crate) fn new(step: Step, side: Side, cause: Cause) -> Self {
+        Self { step, side, cause, detail: None }
+    }
+
+    /// The same with what more is known.
+    pub(crate) fn because(self, detail: impl Into<Box<str>>) -> Self {
+        Self { detail: Some(detail.into()), ..self }
+    }
+
+    /// What a socket's fault means: `side` is whose socket it is, unless the fault is this machine's.
+    pub(crate) fn fault(step: Step, side: Side, fault: &Fault) -> Self {
+        let side = match fault.cause {
+            Cause::OutOfFiles | Cause::OutOfMemory | Cause::OutOfPorts | Cause::Destroyed => Side::Ourselves,
+            Cause::Permission => Side::Ourselves,
+            _ => side,
+        };
+        Self { step, side, cause: fault.cause, detail: fault.evidence.clone() }
+    }
+}

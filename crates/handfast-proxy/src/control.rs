@@ -1,0 +1,104 @@
+//! What the admin listener sees of the running program, and how it asks for something.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
+
+use crate::admin::{Control, Overview, ReloadOutcome, ServiceOverview};
+use crate::config::model::{Balance, ClientCertificates, Config, Service};
+use crate::listeners::Listeners;
+use crate::metrics::{Registry, Snapshot};
+
+/// What the admin listener asks for.
+#[derive(Debug)]
+pub(crate) enum Request {
+    /// Read the configuration again and answer.
+    Reload(oneshot::Sender<Result<String, String>>),
+    /// Stop accepting, and end when the connections have.
+    Drain,
+}
+
+/// Shared by the program and the admin listener, on one thread.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    registry: Arc<Registry>,
+    requests: UnboundedSender<Request>,
+    /// Why new connections should not be sent here.
+    not_ready: RefCell<Option<String>>,
+    overview: RefCell<Overview>,
+}
+
+impl Shared {
+    pub(crate) fn new(registry: Arc<Registry>, requests: UnboundedSender<Request>) -> Self {
+        let not_ready = RefCell::new(Some("starting".into()));
+        Self { registry, requests, not_ready, overview: RefCell::default() }
+    }
+
+    pub(crate) fn set_ready(&self, state: Result<(), String>) {
+        *self.not_ready.borrow_mut() = state.err();
+    }
+
+    /// Describes what is served from now on.
+    pub(crate) fn describe(&self, source: String, config: &Config, listeners: &Listeners) {
+        let services = config.services.iter().map(|service| service_overview(service, listeners)).collect();
+        *self.overview.borrow_mut() = Overview { configuration: source, services };
+    }
+}
+
+fn service_overview(service: &Service, listeners: &Listeners) -> ServiceOverview {
+    let client_certificates = match &service.tls.client_certificates {
+        ClientCertificates::Off => "off",
+        ClientCertificates::Request { .. } => "request",
+        ClientCertificates::Require { .. } => "require",
+    };
+    let balance = match service.balance {
+        Balance::RoundRobin => "round-robin",
+        Balance::LeastConnections => "least-connections",
+    };
+    ServiceOverview {
+        name: service.name.clone(),
+        listen: listeners.of_service(service),
+        policy: service.tls.policy.base.clone(),
+        client_certificates: client_certificates.into(),
+        backends: service.backends.iter().map(ToString::to_string).collect(),
+        balance: balance.into(),
+        exceptions: service
+            .names
+            .iter()
+            .map(|rule| format!("{} has settings of its own", rule.names.join(", ")))
+            .collect(),
+    }
+}
+
+impl Control for Shared {
+    fn ready(&self) -> Result<(), String> {
+        match &*self.not_ready.borrow() {
+            None => Ok(()),
+            Some(reason) => Err(reason.clone()),
+        }
+    }
+
+    fn reload(&self) -> ReloadOutcome {
+        let (sender, outcome) = oneshot::channel();
+        let asked = self.requests.send(Request::Reload(sender));
+        Box::pin(async move {
+            let ended = || Err("the program is ending".to_owned());
+            if asked.is_err() { ended() } else { outcome.await.unwrap_or_else(|_| ended()) }
+        })
+    }
+
+    fn drain(&self) {
+        // When nobody listens any more, the program has ended anyway.
+        let _ = self.requests.send(Request::Drain);
+    }
+
+    fn overview(&self) -> Overview {
+        self.overview.borrow().clone()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.registry.snapshot()
+    }
+}

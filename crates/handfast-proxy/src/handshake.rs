@@ -1,0 +1,179 @@
+//! Step 3, handshake: from the hello to a session both sides agree on.
+//!
+//! In: a client that has said hello. Out: an established session, and what the client sent behind its last flight.
+//! How long it took is told apart: our own computing, and waiting for the client.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use handfast_net::clock::Moment;
+use handfast_net::engine::Woken;
+use handfast_net::fault::{Cause, Side, Step};
+use handfast_net::stream::{Read, Write};
+use handfast_tls::session::{Failure, FailureKind, Session};
+use handfast_wire::{Alert, AlertDescription};
+
+use crate::connection::Connection;
+use crate::hello::Heard;
+use crate::record::CloseReason;
+use crate::route::Choice;
+
+/// Bytes of an unfinished handshake message that a client may make us keep: one of the greatest length and its records.
+const UNFINISHED: usize = 128 * 1024;
+
+/// A client with an established session.
+pub(crate) struct Secured {
+    pub(crate) session: Box<dyn Session>,
+    /// Which rules decided, and decide about the backends too.
+    pub(crate) choice: Choice,
+    /// Received and not yet consumed: the beginning of a record.
+    pub(crate) incoming: Vec<u8>,
+    /// Decrypted already: what came together with the client's last flight.
+    pub(crate) plaintext: Vec<u8>,
+    /// The client has said close_notify already.
+    pub(crate) client_closed: bool,
+}
+
+/// Carries the handshake to its end.
+pub(crate) async fn finish(connection: &mut Connection, heard: Heard) -> Result<Secured, CloseReason> {
+    let begun = Moment::now();
+    let mut computing = Duration::ZERO;
+    let mut secured = begin(connection, heard)?;
+    loop {
+        let before = Moment::now();
+        let outcome = advance(connection, &mut secured);
+        computing += Moment::now().since(before);
+        note(connection, &*secured.session, begun, computing);
+        outcome?;
+        if secured.session.is_established() {
+            break;
+        }
+        while !receive(connection, &mut secured.incoming)? {
+            if connection.wait(Step::Handshake, connection.deadline).await? == Woken::Deadline {
+                return Err(reason(Side::Client, Cause::HandshakeDeadline));
+            }
+        }
+    }
+    connection.service.metrics.handshake(&connection.record.tls, &connection.record.seconds);
+    Ok(secured)
+}
+
+/// Finds the rules for this client and begins a session under them.
+fn begin(connection: &mut Connection, heard: Heard) -> Result<Secured, CloseReason> {
+    let hello = &heard.hello;
+    let choice = connection.service.rules.choose(hello.server_name.as_deref());
+    connection.record.tls.server_name = hello.server_name.clone();
+    let service = Rc::clone(&connection.service);
+    let server = service.server(choice);
+    if server.refuses(hello) {
+        connection.outgoing = Alert::fatal(AlertDescription::UNRECOGNIZED_NAME).to_record().to_vec();
+        return Err(reason(Side::Client, Cause::UnknownName));
+    }
+    if hello.offers_resumption() {
+        connection.service.metrics.ticket_offered();
+    }
+    // A signature is dear: not for a client that has left already.
+    if connection.client.peer_ended() {
+        return Err(reason(Side::Client, Cause::Left).because("right after its hello"));
+    }
+    let session = server.accept(hello).map_err(|failure| of_failure(&failure))?;
+    Ok(Secured {
+        session: Box::new(session),
+        choice,
+        incoming: heard.received,
+        plaintext: Vec::new(),
+        client_closed: false,
+    })
+}
+
+/// Gives the session what came, and the client what it answers.
+fn advance(connection: &mut Connection, secured: &mut Secured) -> Result<(), CloseReason> {
+    let thread = Rc::clone(&connection.thread);
+    let scratch = &mut *thread.scratch.borrow_mut();
+    scratch.plaintext.clear();
+    scratch.records.clear();
+    let received =
+        secured.session.receive(&mut secured.incoming, &mut scratch.plaintext, &mut scratch.records);
+    secured.incoming.drain(..received.consumed);
+    secured.plaintext.extend_from_slice(scratch.plaintext.filled());
+    secured.client_closed |= received.closed;
+    connection.outgoing.extend_from_slice(scratch.records.filled());
+    if let Some(failure) = received.failure {
+        return Err(of_failure(&failure));
+    }
+    if secured.client_closed && !secured.session.is_established() {
+        return Err(reason(Side::Client, Cause::Left).because("with close_notify"));
+    }
+    if secured.incoming.len() > UNFINISHED {
+        return Err(reason(Side::Client, Cause::Tls).because("a handshake message without an end"));
+    }
+    // What TLS 1.3 says after the handshake are tickets: they ride on the first data.
+    let only_tickets = secured.session.is_established() && connection.record.tls.version == Some("TLSv1.3");
+    if only_tickets { Ok(()) } else { send(connection) }
+}
+
+fn note(connection: &mut Connection, session: &dyn Session, begun: Moment, computing: Duration) {
+    let agreed = session.agreed();
+    let facts = &mut connection.record.tls;
+    facts.version = agreed.version;
+    facts.suite = agreed.suite;
+    facts.group = agreed.group;
+    facts.signature = agreed.signature;
+    facts.resumed = agreed.resumed;
+    facts.hello_retry = agreed.hello_retry;
+    facts.alpn = agreed.alpn;
+    facts.client_subject = agreed.client_subject;
+    let seconds = &mut connection.record.seconds;
+    seconds.handshake = Moment::now().since(begun);
+    seconds.handshake_crypto = computing;
+    seconds.handshake_wait = seconds.handshake.saturating_sub(computing);
+}
+
+/// Writes what waits for the client, as much as it takes.
+fn send(connection: &mut Connection) -> Result<(), CloseReason> {
+    if connection.outgoing.is_empty() {
+        return Ok(());
+    }
+    match connection.client.try_write(&connection.outgoing) {
+        Ok(Write::Bytes(bytes)) if bytes == connection.outgoing.len() => connection.outgoing = Vec::new(),
+        Ok(Write::Bytes(bytes)) => drop(connection.outgoing.drain(..bytes)),
+        Ok(Write::Blocked) => {}
+        Err(fault) => return Err(CloseReason::fault(Step::Handshake, Side::Client, &fault)),
+    }
+    Ok(())
+}
+
+/// Takes in what is there, after sending what waits; whether anything came.
+fn receive(connection: &mut Connection, incoming: &mut Vec<u8>) -> Result<bool, CloseReason> {
+    send(connection)?;
+    let thread = Rc::clone(&connection.thread);
+    let mut scratch = thread.scratch.borrow_mut();
+    match connection.client.try_read(&mut scratch.received) {
+        Ok(Read::Bytes(bytes)) => {
+            incoming.extend_from_slice(&scratch.received[..bytes]);
+            Ok(true)
+        }
+        Ok(Read::Blocked) => Ok(false),
+        Ok(Read::End) => Err(reason(Side::Client, Cause::Left).because("before its last flight")),
+        Err(fault) => Err(CloseReason::fault(Step::Handshake, Side::Client, &fault)),
+    }
+}
+
+fn of_failure(failure: &Failure) -> CloseReason {
+    tls_reason(Step::Handshake, failure)
+}
+
+/// What a failure of the session means.
+pub(crate) fn tls_reason(step: Step, failure: &Failure) -> CloseReason {
+    let (side, cause) = match failure.kind {
+        FailureKind::Alert => (Side::Client, Cause::Alert),
+        FailureKind::Peer => (Side::Client, Cause::Tls),
+        FailureKind::PeerCertificate => (Side::Client, Cause::ClientCertificate),
+        FailureKind::Ourselves => (Side::Ourselves, Cause::Internal),
+    };
+    CloseReason::new(step, side, cause).because(failure.detail.clone())
+}
+
+fn reason(side: Side, cause: Cause) -> CloseReason {
+    CloseReason::new(Step::Handshake, side, cause)
+}

@@ -1,0 +1,96 @@
+//! Step 2, hello: a whole ClientHello, however it was split, before the deadline and within the size limit.
+//!
+//! In: an accepted client. Out: what the hello says, and its bytes, which the handshake takes untouched.
+
+use handfast_net::clock::Moment;
+use handfast_net::engine::Woken;
+use handfast_net::fault::{Cause, Side, Step};
+use handfast_net::stream::Read;
+use handfast_wire::{Alert, AlertDescription, ClientHello, Foreign, Peek, peek};
+
+use crate::connection::Connection;
+use crate::record::CloseReason;
+
+/// What a browser shows that was pointed at this port without TLS.
+const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
+    Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\nContent-Length: 68\r\n\r\n\
+    This port speaks TLS: use https:// instead of http:// to connect.\r\n\r\n";
+
+/// A client that has said hello.
+#[derive(Debug)]
+pub(crate) struct Heard {
+    pub(crate) hello: Box<ClientHello>,
+    /// Everything received so far, from the first byte.
+    pub(crate) received: Vec<u8>,
+}
+
+/// Reads until the hello is whole.
+pub(crate) async fn read(connection: &mut Connection) -> Result<Heard, CloseReason> {
+    let mut received = Vec::new();
+    loop {
+        if let Some(hello) = take(connection, &mut received)? {
+            connection.record.seconds.hello = Moment::now().since(connection.accepted);
+            return Ok(Heard { hello, received });
+        }
+        if connection.wait(Step::Hello, connection.deadline).await? == Woken::Deadline {
+            let seen = format!("{} bytes of a ClientHello came", received.len());
+            return Err(reason(Side::Client, Cause::HandshakeDeadline).because(seen));
+        }
+    }
+}
+
+/// Takes in what is there; `Some` when the hello is whole.
+fn take(
+    connection: &mut Connection,
+    received: &mut Vec<u8>,
+) -> Result<Option<Box<ClientHello>>, CloseReason> {
+    let thread = std::rc::Rc::clone(&connection.thread);
+    let mut scratch = thread.scratch.borrow_mut();
+    loop {
+        match connection.client.try_read(&mut scratch.received) {
+            Ok(Read::Blocked) => return Ok(None),
+            Ok(Read::End) if received.is_empty() => {
+                return Err(reason(Side::Client, Cause::Left).because("without a byte"));
+            }
+            Ok(Read::End) => return Err(reason(Side::Client, Cause::Left).because("in the middle of it")),
+            Ok(Read::Bytes(bytes)) => received.extend_from_slice(&scratch.received[..bytes]),
+            Err(fault) => return Err(CloseReason::fault(Step::Hello, Side::Client, &fault)),
+        }
+        match peek(received, connection.service.limits.hello_bytes) {
+            Peek::Incomplete => {}
+            Peek::Complete(hello) => return Ok(Some(hello)),
+            other => return Err(refuse(connection, &other)),
+        }
+    }
+}
+
+/// Says what is wrong, to the client in its own protocol and to the log.
+fn refuse(connection: &mut Connection, peek: &Peek) -> CloseReason {
+    let limit = connection.service.limits.hello_bytes;
+    let (alert, reason) = match peek {
+        Peek::TooLarge { announced } => (
+            AlertDescription::RECORD_OVERFLOW,
+            reason(Side::Client, Cause::HelloTooLarge).because(format!("{announced} bytes, limit {limit}")),
+        ),
+        Peek::NotTls(Foreign::Http) => {
+            connection.outgoing = PLAIN_HTTP.to_vec();
+            return reason(Side::Client, Cause::NotTls).because(Foreign::Http.name());
+        }
+        Peek::NotTls(foreign) => (
+            AlertDescription::UNEXPECTED_MESSAGE,
+            reason(Side::Client, Cause::NotTls).because(foreign.name()),
+        ),
+        Peek::Invalid(invalid) => {
+            (invalid.alert(), reason(Side::Client, Cause::Tls).because(invalid.to_string()))
+        }
+        Peek::Incomplete | Peek::Complete(_) => {
+            (AlertDescription::INTERNAL_ERROR, reason(Side::Ourselves, Cause::Internal))
+        }
+    };
+    connection.outgoing = Alert::fatal(alert).to_record().to_vec();
+    reason
+}
+
+fn reason(side: Side, cause: Cause) -> CloseReason {
+    CloseReason::new(Step::Hello, side, cause)
+}

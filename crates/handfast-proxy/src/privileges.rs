@@ -1,0 +1,54 @@
+//! Giving up privileges: from whoever bound the sockets to the user that serves.
+//!
+//! In: user and group by name. Out: a process that is them and nobody else. Called when everything that needs
+//! privileges is open and before any client is served.
+
+use nix::unistd::{Gid, Group, Uid, User, getuid, initgroups, setgid, setgroups, setuid};
+
+/// Becomes `user` and `group` (the user's own by default), for every thread of the process.
+///
+/// **Errors**: an unknown name, or not being allowed to; in words, with the cure.
+pub(crate) fn drop_to(user: Option<&str>, group: Option<&str>) -> Result<(), String> {
+    let user = user.map(find_user).transpose()?;
+    let group = match (group, &user) {
+        (Some(name), _) => Some(find_group(name)?),
+        (None, Some(user)) => Some(user.gid),
+        (None, None) => None,
+    };
+    let Some(group) = group else { return Ok(()) };
+    let refused = |act: &str, error: nix::Error| {
+        format!(
+            "{act}: {error}\n  hint: only root may change its user; start as root or remove process.user and group"
+        )
+    };
+    // Groups first: without the user's privileges they cannot be given up any more.
+    match &user {
+        Some(user) => {
+            let name = std::ffi::CString::new(user.name.as_str()).map_err(|error| error.to_string())?;
+            initgroups(&name, group).map_err(|error| refused("set the groups", error))?;
+        }
+        None => setgroups(&[group]).map_err(|error| refused("set the groups", error))?,
+    }
+    setgid(group).map_err(|error| refused("set the group", error))?;
+    if let Some(user) = user {
+        setuid(user.uid).map_err(|error| refused("set the user", error))?;
+        if getuid() != user.uid || (user.uid != Uid::from_raw(0) && setuid(Uid::from_raw(0)).is_ok()) {
+            return Err(format!("become {}: the kernel let us keep our privileges", user.name));
+        }
+        tracing::info!("now running as user {}", user.name);
+    }
+    Ok(())
+}
+
+fn find_user(name: &str) -> Result<User, String> {
+    User::from_name(name)
+        .map_err(|error| format!("look up process.user {name}: {error}"))?
+        .ok_or_else(|| format!("process.user: there is no user {name} on this machine"))
+}
+
+fn find_group(name: &str) -> Result<Gid, String> {
+    let group = Group::from_name(name).map_err(|error| format!("look up process.group {name}: {error}"))?;
+    group
+        .map(|group| group.gid)
+        .ok_or_else(|| format!("process.group: there is no group {name} on this machine"))
+}

@@ -1,0 +1,222 @@
+//! The running program: the control thread's loop, and a stop from its first word to the last.
+//!
+//! In: signals, requests of the admin listener, answers about names, changed files, what workers say. Out: orders for
+//! the workers. Reloading is in `reload.rs`.
+
+#![expect(
+    clippy::disallowed_types,
+    reason = "what outlives a reload is locked while files are read, off the path"
+)]
+
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::access_log::AccessLogHandle;
+use crate::control::{Request, Shared};
+use crate::listeners::{Listeners, Plan};
+use crate::metrics::Registry;
+use crate::reload::{Kind, Reloading};
+use crate::resolve::{Answer, Names};
+use crate::run::{Events, Outcome, end_log};
+use crate::signals::{Asked, Signals};
+use crate::source::Source;
+use crate::state::{Lasting, State};
+use crate::watch::Watch;
+use crate::worker::{Event, Handle, Order};
+
+/// What outlives reloads, lent to the thread that reads files.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedLasting(pub(crate) Arc<Mutex<Lasting>>);
+
+impl SharedLasting {
+    pub(crate) fn new(lasting: Lasting) -> Self {
+        Self(Arc::new(Mutex::new(lasting)))
+    }
+}
+
+/// How long the workers may take to install a state, or to end.
+const WORKERS: Duration = Duration::from_secs(10);
+
+/// The running program.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) source: Source,
+    pub(crate) lasting: SharedLasting,
+    pub(crate) state: Arc<State>,
+    pub(crate) listeners: Listeners,
+    pub(crate) workers: Vec<Handle>,
+    pub(crate) events: Events,
+    pub(crate) answers: UnboundedReceiver<Answer>,
+    pub(crate) requests: UnboundedReceiver<Request>,
+    pub(crate) signals: Signals,
+    pub(crate) names: Names,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) log: AccessLogHandle,
+    pub(crate) shared: Rc<Shared>,
+}
+
+impl Program {
+    /// Opens the listeners and says that it is ready.
+    pub(crate) async fn begin(&mut self, plan: Plan) -> Result<(), String> {
+        self.install(Arc::clone(&self.state), plan).await?;
+        self.registry.reload_succeeded(self.state.generation);
+        self.shared.set_ready(Ok(()));
+        tracing::info!("ready");
+        Ok(())
+    }
+
+    /// Gives every worker a state and its new listeners, and waits until all serve by it.
+    ///
+    /// **Errors**: a worker that cannot; the state was tried out before, so this is a fault of ours.
+    pub(crate) async fn install(&mut self, state: Arc<State>, plan: Plan) -> Result<(), String> {
+        let shares = self.listeners.adopt(plan);
+        for (worker, share) in self.workers.iter().zip(shares) {
+            worker.orders.send(Order::Install(Arc::clone(&state), share));
+        }
+        let mut left = self.workers.len();
+        while left > 0 {
+            match timeout(WORKERS, self.events.recv()).await {
+                Ok(Some(Event::Installed(Ok(())))) => left -= 1,
+                Ok(Some(Event::Installed(Err(problem)) | Event::Failed(problem))) => return Err(problem),
+                Ok(Some(Event::Drained | Event::Ended(_))) => {}
+                Ok(None) => return Err("a worker thread has ended".into()),
+                Err(_) => return Err(format!("a worker thread did not answer within {WORKERS:?}")),
+            }
+        }
+        self.shared.describe(self.source.name(), &state.config, &self.listeners);
+        self.state = state;
+        Ok(())
+    }
+
+    /// Serves until it is told to stop.
+    pub(crate) async fn serve(mut self) -> Outcome {
+        let mut reloading = Reloading::default();
+        let mut watch = self.watch();
+        let mut next_keys = self.next_keys();
+        loop {
+            tokio::select! {
+                asked = self.signals.next() => match asked {
+                    Asked::Reload => reloading.ask(&self, Kind::Configuration, None),
+                    Asked::Reopen => self.log.reopen(),
+                    Asked::Stop => return self.stop().await,
+                },
+                Some(request) = self.requests.recv() => match request {
+                    Request::Reload(reply) => reloading.ask(&self, Kind::Configuration, Some(reply)),
+                    Request::Drain => return self.stop().await,
+                },
+                Some(event) = self.events.recv() => if let Event::Failed(problem) = event {
+                    tracing::error!("{problem}");
+                    return Outcome::Failed;
+                },
+                Some(answer) = self.answers.recv() => self.take_answer(answer),
+                () = watch.changed() => reloading.files_may_have_changed(&self),
+                built = reloading.built() => {
+                    reloading.finish(&mut self, built).await;
+                    watch = self.watch();
+                    next_keys = self.next_keys();
+                }
+                () = sleep_until(next_keys) => {
+                    self.refresh_keys();
+                    next_keys = self.next_keys();
+                }
+            }
+        }
+    }
+
+    fn watch(&self) -> Watch {
+        Watch::new(&self.state.folders, self.state.config.process.watch_interval)
+    }
+
+    fn take_answer(&mut self, answer: Answer) {
+        if let Some(addresses) = self.names.take(answer) {
+            for worker in &self.workers {
+                worker.orders.send(Order::Addresses(Arc::clone(&addresses)));
+            }
+        }
+    }
+
+    /// When ticket keys are to be looked at next; while files are being read, a moment later.
+    fn next_keys(&self) -> Instant {
+        let next = self.lasting.0.try_lock().ok().and_then(|lasting| lasting.rings.next_refresh());
+        let wait = next.and_then(|next| next.duration_since(SystemTime::now()).ok()).unwrap_or_default();
+        Instant::now() + wait.clamp(Duration::from_secs(1), Duration::from_secs(60))
+    }
+
+    fn refresh_keys(&self) {
+        let Ok(mut lasting) = self.lasting.0.try_lock() else { return };
+        let (changed, problems) = lasting.rings.refresh(SystemTime::now());
+        problems
+            .iter()
+            .for_each(|problem| tracing::warn!("ticket keys: {problem}; the old ones stay in use"));
+        for (ring, keys) in changed {
+            for worker in &self.workers {
+                worker.orders.send(Order::Keys(ring, Arc::clone(&keys)));
+            }
+        }
+    }
+
+    /// Stops: no new connections, those that stand may end by themselves until the drain deadline, the rest is cut.
+    async fn stop(mut self) -> Outcome {
+        let drain = self.state.config.process.drain;
+        self.shared.set_ready(Err("draining".into()));
+        tracing::info!("stopping: no new connections; those that stand have {drain:?} to end");
+        self.workers.iter().for_each(|worker| worker.orders.send(Order::Drain));
+        let deadline = Instant::now() + drain;
+        let mut left = self.workers.len();
+        let mut cut_why = "";
+        while left > 0 {
+            tokio::select! {
+                Some(event) = self.events.recv() => if matches!(event, Event::Drained | Event::Failed(_)) {
+                    left -= 1;
+                },
+                Some(request) = self.requests.recv() => if let Request::Reload(reply) = request {
+                    // Whoever asked may have left.
+                    let _ = reply.send(Err("the program is stopping".into()));
+                },
+                asked = self.signals.next() => if asked == Asked::Stop {
+                    cut_why = " at a second signal";
+                    break;
+                },
+                () = sleep_until(deadline) => {
+                    cut_why = " at the drain deadline";
+                    break;
+                }
+            }
+        }
+        self.end(cut_why).await
+    }
+
+    async fn end(mut self, cut_why: &str) -> Outcome {
+        self.workers.iter().for_each(|worker| worker.orders.send(Order::End));
+        let mut cut = 0;
+        let mut left = self.workers.len();
+        while left > 0 {
+            match timeout(Duration::from_secs(2), self.events.recv()).await {
+                Ok(Some(Event::Ended(count))) => {
+                    cut += count;
+                    left -= 1;
+                }
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => break,
+            }
+        }
+        if left == 0 {
+            for worker in std::mem::take(&mut self.workers) {
+                // A thread that panicked has said so.
+                let _ = worker.thread.join();
+            }
+        }
+        self.listeners.close();
+        end_log(self.log);
+        match cut {
+            0 => tracing::info!("stopped: every connection had ended"),
+            1 => tracing::info!("stopped: 1 connection was cut{cut_why}"),
+            _ => tracing::info!("stopped: {cut} connections were cut{cut_why}"),
+        }
+        Outcome::Good
+    }
+}

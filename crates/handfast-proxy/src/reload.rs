@@ -1,0 +1,179 @@
+//! A configuration's life, last part: reload. All or nothing: on any fault the old state keeps serving, and the fault
+//! is said, logged and counted.
+//!
+//! In: HUP, a request of the admin listener, or files that have changed. Out: a new state in every worker. Files are
+//! read on a thread of their own, so that one that hangs holds up nothing; while it does, further wishes wait.
+
+#![expect(
+    clippy::disallowed_types,
+    reason = "what outlives a reload is locked while files are read, off the path"
+)]
+
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use handfast_tls::load::{self, FileStamp};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::config::model::Config;
+use crate::program::{Program, SharedLasting};
+use crate::run::say_warnings;
+use crate::source::Source;
+use crate::state::{self, Built, Report, State};
+
+/// What is read again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// The files that the present configuration names.
+    Files,
+    /// The configuration itself, and its files.
+    Configuration,
+}
+
+/// Somebody who waits for the outcome.
+type Reply = oneshot::Sender<Result<String, String>>;
+
+/// What came of reading: the state, or why there is none.
+pub(crate) type Reading = Result<Built, String>;
+
+/// A pair of files may be in the middle of being replaced: looked at again so often, in such steps.
+const AGAIN: (u32, Duration) = (5, Duration::from_millis(100));
+
+/// Where a reload is.
+#[derive(Debug, Default)]
+pub(crate) struct Reloading {
+    task: Option<JoinHandle<Reading>>,
+    kind: Option<Kind>,
+    replies: Vec<Reply>,
+    /// What was asked for while files were being read.
+    next: Option<(Kind, Vec<Reply>)>,
+    /// Files as they were when they could not be served: not tried again until they change.
+    refused: Vec<(PathBuf, FileStamp)>,
+}
+
+impl Reloading {
+    /// Begins, or waits for its turn.
+    pub(crate) fn ask(&mut self, program: &Program, kind: Kind, reply: Option<Reply>) {
+        if self.task.is_some() {
+            let (next, replies) = self.next.get_or_insert((kind, Vec::new()));
+            *next = kind.max(*next);
+            replies.extend(reply);
+            return;
+        }
+        self.kind = Some(kind);
+        self.replies.extend(reply);
+        let (source, lasting) = (program.source.clone(), program.lasting.clone());
+        let state = Arc::clone(&program.state);
+        self.task = Some(tokio::task::spawn_blocking(move || read(kind, &source, &lasting, &state)));
+    }
+
+    /// Reloads if files that are served have changed, and were not found wanting as they are.
+    pub(crate) fn files_may_have_changed(&mut self, program: &Program) {
+        let outdated = program.state.is_outdated();
+        let tried = !self.refused.is_empty() && !load::changed(&self.refused);
+        if self.task.is_none() && outdated && !tried {
+            self.ask(program, Kind::Files, None);
+        }
+    }
+
+    /// Waits until files have been read; for ever when nothing is asked for.
+    pub(crate) async fn built(&mut self) -> Reading {
+        match &mut self.task {
+            Some(task) => {
+                let outcome = task.await;
+                self.task = None;
+                outcome.unwrap_or_else(|error| Err(format!("reading failed: {error}")))
+            }
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Serves by what was read, or says why not.
+    pub(crate) async fn finish(&mut self, program: &mut Program, reading: Reading) {
+        let kind = self.kind.take().unwrap_or(Kind::Configuration);
+        let outcome = self.adopt(program, kind, reading).await;
+        match &outcome {
+            Ok(text) => tracing::info!("{text}"),
+            Err(problem) => {
+                program.registry.reload_failed(problem);
+                tracing::error!("reload refused, generation {} goes on:", program.state.generation);
+                problem.lines().for_each(|line| tracing::error!("{line}"));
+            }
+        }
+        for reply in self.replies.drain(..) {
+            // Whoever asked may have left.
+            let _ = reply.send(outcome.clone());
+        }
+        if let Some((kind, replies)) = self.next.take() {
+            self.replies = replies;
+            self.ask(program, kind, None);
+        }
+    }
+
+    async fn adopt(&mut self, program: &mut Program, kind: Kind, reading: Reading) -> Result<String, String> {
+        let Built { state, report, files, .. } = reading?;
+        let Report { errors, warnings } = report;
+        let Some(state) = state else {
+            self.refused = files;
+            return Err(errors.join("\n"));
+        };
+        let plan = program
+            .listeners
+            .plan(&state.config, program.workers.len())
+            .map_err(|problems| problems.join("\n"))?;
+        self.refused = Vec::new();
+        say_warnings(&warnings);
+        say_unused(&program.state.config, &state.config);
+        let state = Arc::new(state);
+        program.install(Arc::clone(&state), plan).await?;
+        program.names.follow(&state.config);
+        program.registry.set_certificates(state.certificate_snapshots());
+        program.registry.reload_succeeded(state.generation);
+        let what = match kind {
+            Kind::Files => "files have changed and were read again",
+            Kind::Configuration => "configuration was read again",
+        };
+        Ok(format!("reloaded: {what}; generation {}", state.generation))
+    }
+}
+
+/// Reads everything anew; on a thread of its own.
+fn read(kind: Kind, source: &Source, lasting: &SharedLasting, before: &Arc<State>) -> Reading {
+    let config = match kind {
+        Kind::Files => before.config.clone(),
+        Kind::Configuration => {
+            let (config, warnings) = source.read(false)?;
+            warnings.lines().for_each(|line| tracing::warn!("{line}"));
+            config
+        }
+    };
+    let mut lasting = lasting.0.lock().unwrap_or_else(PoisonError::into_inner);
+    state::make_throwaway(&config, &mut lasting, SystemTime::now())?;
+    let mut tries = 0;
+    loop {
+        let now = SystemTime::now();
+        let built = state::build(config.clone(), before.generation + 1, Some(before), &mut lasting, now);
+        tries += 1;
+        if built.state.is_some() || !built.may_be_half_written || tries > AGAIN.0 {
+            return Ok(built);
+        }
+        std::thread::sleep(AGAIN.1);
+    }
+}
+
+/// Names what a reload cannot change.
+fn say_unused(before: &Config, after: &Config) {
+    let (old, new) = (&before.process, &after.process);
+    let changed = [
+        ("process.threads", old.threads != new.threads),
+        ("process.user", old.user != new.user || old.group != new.group),
+        ("process.max-connections", old.max_connections != new.max_connections),
+        ("access-log", before.access_log != after.access_log),
+        ("admin", before.admin != after.admin),
+    ];
+    for (key, _) in changed.iter().filter(|(_, changed)| *changed) {
+        tracing::warn!("{key} has changed, which takes effect at a restart only");
+    }
+}

@@ -1,0 +1,258 @@
+//! Start → listen → serve → reload → drain → stop: the program's life, on the control thread.
+//!
+//! In: where the configuration comes from. Out: an exit code. Everything that can be refused is refused before a socket
+//! is bound; everything that needs privileges is opened before they are dropped.
+
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use handfast_net::engine::mailbox;
+use handfast_net::limits::{FileLimit, raise_file_limit};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::LocalSet;
+
+use crate::access_log::{self, AccessLogHandle};
+use crate::admin;
+use crate::builtin;
+use crate::config::model::{Config, Target};
+use crate::control::{Request, Shared};
+use crate::listeners::Listeners;
+use crate::metrics::Registry;
+use crate::permits::Pool;
+use crate::privileges;
+use crate::program::{Program, SharedLasting};
+use crate::resolve::Names;
+use crate::signals::Signals;
+use crate::source::Source;
+use crate::state::{self, Built, KeyRings, Lasting, State};
+use crate::worker::{Event, Handle, Worker};
+
+/// How the program ended; the exit codes of every verb.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// As asked.
+    Good,
+    /// It failed while starting or running: a port in use, a thread that ended.
+    Failed,
+    /// The configuration or the flags are wrong.
+    WrongUse,
+}
+
+/// A problem with how it ends the program.
+type Refusal = (Outcome, String);
+
+/// Descriptors kept for everything but connections: listeners, logs, certificates being read, admin.
+const RESERVED_FILES: u64 = 128;
+/// How long the names of backends may take at start before clients are served without them.
+const FIRST_NAMES: Duration = Duration::from_secs(5);
+
+/// Runs the proxy until it is told to stop. Problems are logged through `tracing`; `color` is for those of the
+/// configuration.
+pub fn run(source: &Source, color: bool) -> Outcome {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            tracing::error!("start the control thread: {error}");
+            return Outcome::Failed;
+        }
+    };
+    let local = LocalSet::new();
+    let outcome = local.block_on(&runtime, async {
+        match start(source, color).await {
+            Ok(program) => program.serve().await,
+            Err((outcome, problem)) => {
+                problem.lines().for_each(|line| tracing::error!("{line}"));
+                outcome
+            }
+        }
+    });
+    // A file that hangs must not keep the program from ending.
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    outcome
+}
+
+async fn start(source: &Source, color: bool) -> Result<Program, Refusal> {
+    let signals = Signals::new().map_err(|error| failed("listen for signals", &error))?;
+    let limit = raise_file_limit().map_err(|error| failed("raise the limit on open files", &error))?;
+    let (config, warnings) = source.read(color).map_err(|problems| (Outcome::WrongUse, problems))?;
+    warnings.lines().for_each(|line| tracing::warn!("{line}"));
+    let threads = threads(&config);
+    let max_connections = max_connections(&config, limit).map_err(|problem| (Outcome::WrongUse, problem))?;
+
+    let mut lasting = Lasting { rings: KeyRings::default(), throwaway: None, built_in: None, threads };
+    if wants_built_in(&config) {
+        lasting.built_in =
+            Some(builtin::start().await.map_err(|error| failed("start the built-in backend", &error))?);
+    }
+    state::make_throwaway(&config, &mut lasting, SystemTime::now())
+        .map_err(|problem| (Outcome::Failed, problem))?;
+    let state = first_state(config, &mut lasting)?;
+
+    let listeners = Listeners::default();
+    let plan =
+        listeners.plan(&state.config, threads).map_err(|problems| (Outcome::Failed, problems.join("\n")))?;
+    let admin = bind_admin(&state.config)?;
+    let process = &state.config.process;
+    privileges::drop_to(process.user.as_deref(), process.group.as_deref())
+        .map_err(|problem| (Outcome::Failed, problem))?;
+    let log =
+        access_log::start(&state.config.access_log).map_err(|error| failed("open the access log", &error))?;
+
+    let registry = Registry::new();
+    registry.set_access_log(log.totals());
+    registry.set_certificates(state.certificate_snapshots());
+    let (answer_sender, mut answers) = unbounded_channel();
+    let mut names = Names::new(answer_sender);
+    names.follow(&state.config);
+    first_names(&mut names, &mut answers).await;
+
+    let (event_sender, events) = unbounded_channel();
+    let pool = Pool::new(max_connections, threads);
+    let mut workers = Vec::new();
+    let state = Arc::new(state);
+    for number in 0..threads {
+        let (orders, letterbox) = mailbox().map_err(|error| failed("start a worker", &error))?;
+        let worker = Worker {
+            number,
+            letterbox,
+            events: event_sender.clone(),
+            registry: Arc::clone(&registry),
+            log: log.for_thread(),
+            pool: Arc::clone(&pool),
+            state: Arc::clone(&state),
+            addresses: names.addresses(),
+        };
+        let thread = worker.start().map_err(|error| failed("start a worker", &error))?;
+        workers.push(Handle { orders, thread });
+    }
+    say_limits(limit, max_connections, threads);
+    let (shared, requests) = shared(&registry);
+    if let Some(listener) = admin {
+        let address = listener.address().map_err(|error| failed("listen for admin", &error))?;
+        tracing::info!("admin on {address}");
+        let control: Rc<dyn admin::Control> = Rc::<Shared>::clone(&shared);
+        tokio::task::spawn_local(async move {
+            if let Err(error) = admin::serve(listener, control).await {
+                tracing::error!("admin: {error}");
+            }
+        });
+    }
+    let mut program = Program {
+        source: source.clone(),
+        lasting: SharedLasting::new(lasting),
+        state,
+        listeners,
+        workers,
+        events,
+        answers,
+        requests,
+        signals,
+        names,
+        registry,
+        log,
+        shared,
+    };
+    program.begin(plan).await.map_err(|problem| (Outcome::Failed, problem))?;
+    Ok(program)
+}
+
+fn failed(act: &str, error: &io::Error) -> Refusal {
+    (Outcome::Failed, format!("{act}: {error}"))
+}
+
+fn threads(config: &Config) -> usize {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    config.process.threads.unwrap_or(cpus).max(1)
+}
+
+fn wants_built_in(config: &Config) -> bool {
+    let of_rules = |rule: &crate::config::model::NameRule| {
+        rule.backends.iter().flatten().any(|target| *target == Target::BuiltIn)
+    };
+    config
+        .services
+        .iter()
+        .any(|service| service.backends.contains(&Target::BuiltIn) || service.names.iter().any(of_rules))
+}
+
+/// Connections that may be served at once: two descriptors each, and some for everything else.
+fn max_connections(config: &Config, limit: FileLimit) -> Result<usize, String> {
+    let possible = usize::try_from(limit.now.saturating_sub(RESERVED_FILES) / 2).unwrap_or(usize::MAX);
+    match config.process.max_connections {
+        Some(wanted) if wanted > possible => Err(format!(
+            "process.max-connections: {wanted} connections need {} open files, this process may have {}\n  \
+             hint: raise the limit (ulimit -n, LimitNOFILE= in a unit file) or set max-connections to {possible} or less",
+            2 * wanted as u64 + RESERVED_FILES,
+            limit.now
+        )),
+        Some(wanted) => Ok(wanted),
+        None => Ok(possible.clamp(1, 1_000_000)),
+    }
+}
+
+fn say_limits(limit: FileLimit, max_connections: usize, threads: usize) {
+    let raised =
+        if limit.now == limit.before { String::new() } else { format!(" (raised from {})", limit.before) };
+    tracing::info!(
+        "up to {max_connections} connections: {} open files allowed{raised}, {threads} worker threads",
+        limit.now
+    );
+}
+
+fn first_state(config: Config, lasting: &mut Lasting) -> Result<State, Refusal> {
+    let Built { state, report, .. } = state::build(config, 1, None, lasting, SystemTime::now());
+    say_warnings(&report.warnings);
+    state.ok_or_else(|| (Outcome::WrongUse, report.errors.join("\n")))
+}
+
+/// Warnings, one log line for each of their lines.
+pub(crate) fn say_warnings(warnings: &[String]) {
+    for warning in warnings {
+        warning.lines().for_each(|line| tracing::warn!("{line}"));
+    }
+}
+
+fn bind_admin(config: &Config) -> Result<Option<admin::AdminListener>, Refusal> {
+    let Some(address) = &config.admin else { return Ok(None) };
+    match admin::bind(address) {
+        Ok(listener) => Ok(Some(listener)),
+        Err(error) => Err((
+            Outcome::Failed,
+            format!(
+                "listen on {address} (admin): {error}\n  hint: choose another address with [admin] listen, or \"off\""
+            ),
+        )),
+    }
+}
+
+/// Waits a moment for the names of backends, so that the first clients find them.
+async fn first_names(names: &mut Names, answers: &mut UnboundedReceiver<crate::resolve::Answer>) {
+    let deadline = tokio::time::Instant::now() + FIRST_NAMES;
+    while !names.unresolved().is_empty() {
+        match tokio::time::timeout_at(deadline, answers.recv()).await {
+            Ok(Some(answer)) => drop(names.take(answer)),
+            _ => {
+                tracing::warn!("serving without an address yet for: {}", names.unresolved().join(", "));
+                return;
+            }
+        }
+    }
+}
+
+fn shared(registry: &Arc<Registry>) -> (Rc<Shared>, UnboundedReceiver<Request>) {
+    let (sender, requests): (UnboundedSender<Request>, _) = unbounded_channel();
+    (Rc::new(Shared::new(Arc::clone(registry), sender)), requests)
+}
+
+/// What the program holds of its parts; see `program.rs`.
+pub(crate) type Events = UnboundedReceiver<Event>;
+
+/// Ends the access log, and says so when lines were lost.
+pub(crate) fn end_log(log: AccessLogHandle) {
+    let stopped = log.stop(Duration::from_secs(2));
+    if stopped.dropped > 0 {
+        tracing::warn!("access log: {} lines written, {} lost", stopped.written, stopped.dropped);
+    }
+}

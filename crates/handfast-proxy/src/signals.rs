@@ -1,0 +1,47 @@
+//! The signals that the program answers to.
+
+use std::io;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// What a signal asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// HUP: read the configuration again.
+    Reload,
+    /// TERM or INT: end. The second time: at once.
+    Stop,
+    /// USR1: open the access log anew.
+    Reopen,
+}
+
+/// Listens for signals, from its making on.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    hangup: Signal,
+    terminate: Signal,
+    interrupt: Signal,
+    user: Signal,
+}
+
+impl Signals {
+    /// **Errors**: sigaction(2).
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self {
+            hangup: signal(SignalKind::hangup())?,
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            user: signal(SignalKind::user_defined1())?,
+        })
+    }
+
+    /// The next one. **Cancel**: loses nothing.
+    pub(crate) async fn next(&mut self) -> Asked {
+        tokio::select! {
+            _ = self.hangup.recv() => Asked::Reload,
+            _ = self.terminate.recv() => Asked::Stop,
+            _ = self.interrupt.recv() => Asked::Stop,
+            _ = self.user.recv() => Asked::Reopen,
+        }
+    }
+}

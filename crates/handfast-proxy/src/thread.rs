@@ -1,0 +1,159 @@
+//! What one worker thread owns: buffers for all its connections, its counters and log, the state it serves by.
+//!
+//! In: what the control thread sends. Out: borrowed by the path; nothing in it is shared with other threads but what
+//! is counted.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use handfast_net::clock::Moment;
+use handfast_net::engine::{self, TaskHandle};
+use handfast_tls::buffer::Buffer;
+
+use crate::access_log::{LINE_DELAY, ThreadLog};
+use crate::metrics::ThreadMetrics;
+use crate::permits::Share;
+use crate::record::{CloseReason, Record};
+use crate::thread_state::ThreadState;
+
+/// Bytes taken from a client's socket at once: four full records and their overhead, which is also the most that one
+/// direction of a connection ever holds when its reader stops.
+pub(crate) const CLIENT_READ: usize = 65_536;
+/// Bytes taken from a backend at once: three full records, so that with their overhead they stay below 64 KiB.
+pub(crate) const BACKEND_READ: usize = 49_152;
+
+/// A thread's buffers; used within one step of one connection and never across a wait.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    /// What a socket gave.
+    pub(crate) received: Vec<u8>,
+    /// What was decrypted of it.
+    pub(crate) plaintext: Buffer,
+    /// Records on their way to the client.
+    pub(crate) records: Buffer,
+}
+
+/// How far a stop has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Connections are accepted.
+    Serving,
+    /// None are accepted; those that stand go on.
+    Draining,
+    /// Those that stand are ended.
+    Ending,
+}
+
+/// One worker thread.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    pub(crate) metrics: Arc<ThreadMetrics>,
+    log: RefCell<ThreadLog>,
+    /// The task that hands the log over a moment after its first line.
+    log_task: Cell<Option<TaskHandle>>,
+    pub(crate) scratch: RefCell<Scratch>,
+    /// Permits of the whole process.
+    pub(crate) share: Rc<Share>,
+    state: RefCell<Rc<ThreadState>>,
+    phase: Cell<Phase>,
+    connections: Cell<usize>,
+    /// Tasks that wait for a connection to end.
+    waiting: RefCell<Vec<TaskHandle>>,
+}
+
+impl Thread {
+    pub(crate) fn new(
+        metrics: Arc<ThreadMetrics>,
+        log: ThreadLog,
+        share: Rc<Share>,
+        state: Rc<ThreadState>,
+    ) -> Rc<Self> {
+        let scratch = Scratch {
+            received: vec![0; CLIENT_READ],
+            plaintext: Buffer::with_capacity(CLIENT_READ),
+            records: Buffer::with_capacity(CLIENT_READ),
+        };
+        Rc::new(Self {
+            metrics,
+            log: RefCell::new(log),
+            log_task: Cell::new(None),
+            scratch: RefCell::new(scratch),
+            share,
+            state: RefCell::new(state),
+            phase: Cell::new(Phase::Serving),
+            connections: Cell::new(0),
+            waiting: RefCell::default(),
+        })
+    }
+
+    /// The state that connections are accepted with now.
+    pub(crate) fn state(&self) -> Rc<ThreadState> {
+        Rc::clone(&self.state.borrow())
+    }
+
+    pub(crate) fn install(&self, state: Rc<ThreadState>) {
+        *self.state.borrow_mut() = state;
+        engine::wake_all();
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        self.phase.get()
+    }
+
+    pub(crate) fn enter(&self, phase: Phase) {
+        self.phase.set(phase);
+        engine::wake_all();
+    }
+
+    /// Connections of this thread.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.get()
+    }
+
+    pub(crate) fn connection_began(&self) {
+        self.connections.set(self.connections.get() + 1);
+    }
+
+    pub(crate) fn connection_ended(&self) {
+        self.connections.set(self.connections.get() - 1);
+        for task in self.waiting.borrow_mut().drain(..) {
+            task.wake();
+        }
+    }
+
+    /// Writes a connection's line.
+    pub(crate) fn log(&self, record: &Record, reason: &CloseReason) {
+        let mut log = self.log.borrow_mut();
+        let first = log.due().is_none();
+        log.write(record, reason);
+        if first && let Some(task) = self.log_task.get() {
+            task.wake();
+        }
+    }
+
+    /// Hands over the log's lines a moment after the first of them, for as long as the thread lives.
+    pub(crate) async fn tend_log(self: Rc<Self>) {
+        self.log_task.set(Some(engine::current()));
+        loop {
+            while self.log.borrow().due().is_none() {
+                engine::wait(Moment::NEVER).await;
+            }
+            engine::sleep(LINE_DELAY).await;
+            self.flush_log();
+        }
+    }
+
+    pub(crate) fn flush_log(&self) {
+        self.log.borrow_mut().flush();
+    }
+
+    /// Wakes the present task when a connection of this thread ends.
+    pub(crate) fn wake_at_end(&self) {
+        let task = engine::current();
+        let mut waiting = self.waiting.borrow_mut();
+        if !waiting.contains(&task) {
+            waiting.push(task);
+        }
+    }
+}

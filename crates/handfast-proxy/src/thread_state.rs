@@ -1,0 +1,227 @@
+//! A state as one thread serves by it: its own copies of everything that is used for each connection.
+//!
+//! In: the [`State`] that all threads share. Out: services with TLS servers, rules, backends and limits, which the path
+//! reads without touching what other cores write. What outlives a reload (an endpoint's standing) is handed over.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use handfast_net::fault::{Cause, Side, Step};
+use handfast_tls::server::Server;
+use handfast_tls::session::Failure;
+use handfast_tls::ticket::KeySet;
+
+use crate::backends::{Endpoint, Group};
+use crate::config::model::{Address, Limits, Target};
+use crate::metrics::{ServiceMetrics, ThreadMetrics};
+use crate::permits::{AddressLimit, Share};
+use crate::record::CloseReason;
+use crate::route::{Choice, Rules};
+use crate::state::{RingId, ServiceState, State};
+
+/// What names resolve to now; replaced as a whole when any of it changes.
+pub(crate) type Addresses = Arc<HashMap<(String, u16), Vec<SocketAddr>>>;
+
+/// A listener: the service it belongs to, and its address as it is written in the configuration.
+pub(crate) type ListenerId = (String, Address);
+
+/// Every endpoint of a thread by service and name.
+type Endpoints = HashMap<(Rc<str>, String), Rc<Endpoint>>;
+
+/// One thread's state.
+#[derive(Debug)]
+pub(crate) struct ThreadState {
+    pub(crate) shared: Arc<State>,
+    pub(crate) services: Vec<Rc<ThreadService>>,
+    /// Services by the listener that accepts for them.
+    by_listener: HashMap<ListenerId, Rc<ThreadService>>,
+}
+
+/// One service of a thread.
+#[derive(Debug)]
+pub(crate) struct ThreadService {
+    pub(crate) index: usize,
+    pub(crate) name: Rc<str>,
+    pub(crate) generation: u64,
+    pub(crate) rules: Rules,
+    pub(crate) limits: Limits,
+    pub(crate) metrics: Arc<ServiceMetrics>,
+    /// Permits of this service, when it has a limit of its own.
+    pub(crate) share: Option<Rc<Share>>,
+    pub(crate) address_limit: Option<Arc<AddressLimit>>,
+    ring: RingId,
+    /// The service's own, then one for each rule.
+    servers: Vec<Server>,
+    /// The same for backends.
+    groups: Vec<(Vec<Target>, Group)>,
+}
+
+impl ThreadState {
+    /// Makes a thread's copies.
+    ///
+    /// **Errors**: TLS settings that cannot work; a reload is then refused before any thread serves by it, because the
+    /// control thread makes one for trial.
+    pub(crate) fn new(
+        shared: Arc<State>,
+        before: Option<&Self>,
+        metrics: &ThreadMetrics,
+        addresses: &Addresses,
+        thread: usize,
+    ) -> Result<Self, Failure> {
+        let services = shared
+            .services
+            .iter()
+            .enumerate()
+            .map(|(index, service)| {
+                ThreadService::new(index, service, shared.generation, metrics, thread).map(Rc::new)
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let by_listener = shared
+            .services
+            .iter()
+            .zip(&services)
+            .flat_map(|(state, service)| {
+                let id = |address: &Address| (state.model.name.clone(), address.clone());
+                state.model.listen.iter().map(move |address| (id(address), Rc::clone(service)))
+            })
+            .collect();
+        let state = Self { shared, services, by_listener };
+        state.resolve(before.unwrap_or(&state), addresses);
+        Ok(state)
+    }
+
+    /// The service that a listener's connections belong to; `None` when this state has none for it.
+    pub(crate) fn service_of(&self, listener: &ListenerId) -> Option<Rc<ThreadService>> {
+        self.by_listener.get(listener).cloned()
+    }
+
+    /// Gives every group the endpoints that its targets stand for now. Endpoints of `before` keep their standing.
+    pub(crate) fn resolve(&self, before: &Self, addresses: &Addresses) {
+        let known: Endpoints = before
+            .services
+            .iter()
+            .flat_map(|service| {
+                service
+                    .groups
+                    .iter()
+                    .flat_map(|(_, group)| group.endpoints())
+                    .map(|endpoint| ((Rc::clone(&service.name), endpoint.name.to_string()), endpoint))
+            })
+            .collect();
+        for service in &self.services {
+            for (targets, group) in &service.groups {
+                let endpoints = targets
+                    .iter()
+                    .flat_map(|target| self.stands_for(target, addresses))
+                    .map(|(name, address)| service.endpoint(name, address, &known))
+                    .collect();
+                group.set(endpoints);
+            }
+        }
+    }
+
+    /// The names and addresses that a target stands for now.
+    fn stands_for(&self, target: &Target, addresses: &Addresses) -> Vec<(String, Address)> {
+        match target {
+            Target::Address(address) => vec![(address.to_string(), address.clone())],
+            Target::BuiltIn => {
+                self.shared.built_in.iter().map(|address| ("built-in".into(), address.clone())).collect()
+            }
+            Target::Name(name, port) => {
+                let found = addresses.get(&(name.clone(), *port)).map_or(&[][..], Vec::as_slice);
+                let named = |address: &SocketAddr| (format!("{name}={address}"), Address::Ip(*address));
+                found.iter().map(named).collect()
+            }
+        }
+    }
+
+    /// Takes new ticket keys for the services that use this ring.
+    pub(crate) fn update_keys(&self, ring: RingId, keys: &Arc<KeySet>) {
+        for service in self.services.iter().filter(|service| service.ring == ring) {
+            for server in &service.servers {
+                server.update_keys(Arc::clone(keys));
+            }
+        }
+    }
+}
+
+impl ThreadService {
+    fn new(
+        index: usize,
+        service: &ServiceState,
+        generation: u64,
+        metrics: &ThreadMetrics,
+        thread: usize,
+    ) -> Result<Self, Failure> {
+        let model = &service.model;
+        let servers = service
+            .settings
+            .iter()
+            .map(|settings| Server::new(settings.clone(), Arc::clone(&service.ring.1)))
+            .collect::<Result<Vec<_>, _>>()?;
+        let balance = model.balance;
+        let group = |targets: &Vec<Target>| (targets.clone(), Group::new(balance, thread));
+        let own = std::iter::once(group(&model.backends));
+        let exceptions =
+            model.names.iter().map(|rule| group(rule.backends.as_ref().unwrap_or(&model.backends)));
+        Ok(Self {
+            index,
+            name: model.name.as_str().into(),
+            generation,
+            rules: Rules::new(&model.names),
+            limits: model.limits.clone(),
+            metrics: metrics.service(&model.name),
+            share: service.pool.as_ref().map(Share::new),
+            address_limit: service.address_limit.clone(),
+            ring: service.ring.0,
+            servers,
+            groups: own.chain(exceptions).collect(),
+        })
+    }
+
+    /// The TLS server for clients that `choice` decides about.
+    pub(crate) fn server(&self, choice: Choice) -> &Server {
+        &self.servers[place(choice)]
+    }
+
+    /// The backends for them.
+    pub(crate) fn group(&self, choice: Choice) -> &Group {
+        &self.groups[place(choice)].1
+    }
+
+    /// Why there is no backend to try.
+    pub(crate) fn no_backend(&self, choice: Choice) -> CloseReason {
+        let (targets, _) = &self.groups[place(choice)];
+        let names: Vec<_> = targets
+            .iter()
+            .filter_map(|target| match target {
+                Target::Name(name, _) => Some(name.as_str()),
+                _ => None,
+            })
+            .collect();
+        if names.is_empty() {
+            CloseReason::new(Step::Connect, Side::Operator, Cause::NoBackend)
+        } else {
+            CloseReason::new(Step::Connect, Side::Operator, Cause::NameNotResolved).because(names.join(", "))
+        }
+    }
+
+    fn endpoint(&self, name: String, address: Address, known: &Endpoints) -> Rc<Endpoint> {
+        let key = (Rc::clone(&self.name), name);
+        match known.get(&key) {
+            Some(endpoint) => Rc::clone(endpoint),
+            None => {
+                let tcp = matches!(address, Address::Ip(_));
+                let metrics = self.metrics.backend(&key.1, tcp);
+                Endpoint::new(&key.1, address, metrics)
+            }
+        }
+    }
+}
+
+/// The service's own settings come first, then the rules'.
+fn place(choice: Choice) -> usize {
+    choice.rule.map_or(0, |rule| rule + 1)
+}

@@ -1,0 +1,223 @@
+//! A worker thread: an engine, the listeners of this thread, and the orders of the control thread.
+//!
+//! In: orders. Out: events that say they were carried out. Everything a connection needs lives on this thread.
+
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use handfast_net::engine::{self, Letterbox, Mailbox, Observer, Priority, Sender, sleep, spawn};
+use handfast_net::listen::ListeningSocket;
+use handfast_tls::ticket::KeySet;
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::accept::accept;
+use crate::access_log::ThreadLog;
+use crate::metrics::{Registry, ThreadMetrics};
+use crate::permits::{Pool, Share};
+use crate::state::{RingId, State};
+use crate::thread::{Phase, Thread};
+use crate::thread_state::{Addresses, ListenerId, ThreadState};
+
+/// What the control thread wants.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// Serve new connections by this state, from these listeners too.
+    Install(Arc<State>, Vec<(ListenerId, ListeningSocket)>),
+    /// Use these ticket keys from now on.
+    Keys(RingId, Arc<KeySet>),
+    /// Names resolve to this now.
+    Addresses(Addresses),
+    /// Accept nothing more.
+    Drain,
+    /// End what is left, and then the thread.
+    End,
+}
+
+/// What a worker says.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A state was installed, or could not be.
+    Installed(Result<(), String>),
+    /// The last connection has ended while draining.
+    Drained,
+    /// The thread is about to end; so many connections were cut.
+    Ended(usize),
+    /// The thread failed.
+    Failed(String),
+}
+
+/// What a worker is started with.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) number: usize,
+    pub(crate) letterbox: Letterbox<Order>,
+    pub(crate) events: UnboundedSender<Event>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) log: ThreadLog,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) state: Arc<State>,
+    pub(crate) addresses: Addresses,
+}
+
+/// Connections that are told to end now get so long to say so in the log.
+const ENDING: Duration = Duration::from_millis(500);
+
+impl Worker {
+    /// Starts the thread `worker-N`.
+    ///
+    /// **Errors**: thread creation (pthread_create(3)).
+    pub(crate) fn start(self) -> io::Result<std::thread::JoinHandle<()>> {
+        let name = format!("worker-{}", self.number);
+        std::thread::Builder::new().name(name.clone()).spawn(move || {
+            let events = self.events.clone();
+            if let Err(error) = self.run(&name) {
+                // Nobody listens any more only when the program has ended.
+                let _ = events.send(Event::Failed(format!("{name}: {error}")));
+            }
+        })
+    }
+
+    fn run(self, name: &str) -> io::Result<()> {
+        let metrics = self.registry.thread(name);
+        let state = ThreadState::new(self.state, None, &metrics, &self.addresses, self.number)
+            .map_err(|failure| io::Error::other(failure.to_string()))?;
+        let thread = Thread::new(Arc::clone(&metrics), self.log, Share::new(&self.pool), Rc::new(state));
+        let tender = Tender {
+            thread: Rc::clone(&thread),
+            mailbox: self.letterbox.open(),
+            events: self.events,
+            addresses: self.addresses,
+            number: self.number,
+        };
+        let log = Rc::clone(&thread);
+        engine::run(Watch { thread, metrics }, move || {
+            spawn(Priority::Flow, log.tend_log());
+            spawn(Priority::Flow, tender.run());
+        })
+    }
+}
+
+/// Counts the loop's turns, and hands over what was gathered when the thread ends.
+struct Watch {
+    thread: Rc<Thread>,
+    metrics: Arc<ThreadMetrics>,
+}
+
+impl Observer for Watch {
+    fn turn(&mut self, busy: Duration, tasks: usize) {
+        self.metrics.loop_turn(busy);
+        self.metrics.tasks(tasks);
+    }
+
+    fn before_sleep(&mut self) {
+        if self.thread.phase() == Phase::Ending {
+            self.thread.flush_log();
+        }
+    }
+
+    fn panicked(&mut self) {
+        self.metrics.panicked();
+    }
+}
+
+/// The task that carries out orders.
+struct Tender {
+    thread: Rc<Thread>,
+    mailbox: Mailbox<Order>,
+    events: UnboundedSender<Event>,
+    addresses: Addresses,
+    number: usize,
+}
+
+impl Tender {
+    async fn run(mut self) {
+        loop {
+            match self.mailbox.receive().await {
+                Ok(orders) => {
+                    for order in orders {
+                        if matches!(order, Order::End) {
+                            return self.end().await;
+                        }
+                        self.carry_out(order);
+                    }
+                }
+                Err(error) => {
+                    self.say(Event::Failed(format!("worker-{}: mailbox: {error}", self.number)));
+                    return engine::stop();
+                }
+            }
+        }
+    }
+
+    fn say(&self, event: Event) {
+        // The control thread listens for as long as there is one.
+        let _ = self.events.send(event);
+    }
+
+    fn carry_out(&mut self, order: Order) {
+        match order {
+            Order::Install(state, listeners) => {
+                let outcome = self.install(state);
+                if outcome.is_ok() {
+                    for (id, socket) in listeners {
+                        spawn(Priority::Flow, accept(socket.open(), id, Rc::clone(&self.thread)));
+                    }
+                }
+                self.say(Event::Installed(outcome));
+            }
+            Order::Keys(ring, keys) => self.thread.state().update_keys(ring, &keys),
+            Order::Addresses(addresses) => {
+                self.addresses = addresses;
+                let state = self.thread.state();
+                state.resolve(&state, &self.addresses);
+            }
+            Order::Drain => {
+                self.thread.enter(Phase::Draining);
+                let (thread, events) = (Rc::clone(&self.thread), self.events.clone());
+                spawn(Priority::Flow, async move {
+                    // Listeners empty their queues first; they are awake already.
+                    engine::yield_now().await;
+                    while thread.connections() > 0 {
+                        thread.wake_at_end();
+                        engine::wait(handfast_net::clock::Moment::NEVER).await;
+                    }
+                    let _ = events.send(Event::Drained);
+                });
+            }
+            Order::End => {}
+        }
+    }
+
+    fn install(&self, state: Arc<State>) -> Result<(), String> {
+        let before = self.thread.state();
+        if Arc::ptr_eq(&before.shared, &state) {
+            return Ok(());
+        }
+        let metrics = &self.thread.metrics;
+        let state = ThreadState::new(state, Some(&before), metrics, &self.addresses, self.number)
+            .map_err(|failure| failure.to_string())?;
+        self.thread.install(Rc::new(state));
+        Ok(())
+    }
+
+    async fn end(self) {
+        let cut = self.thread.connections();
+        self.thread.enter(Phase::Ending);
+        let deadline = engine::now() + ENDING;
+        while self.thread.connections() > 0 && engine::now() < deadline {
+            sleep(Duration::from_millis(5)).await;
+        }
+        self.thread.flush_log();
+        self.say(Event::Ended(cut));
+        engine::stop();
+    }
+}
+
+/// One worker as the control thread holds it.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    pub(crate) orders: Sender<Order>,
+    pub(crate) thread: std::thread::JoinHandle<()>,
+}

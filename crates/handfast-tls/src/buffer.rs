@@ -1,0 +1,115 @@
+//! A buffer whose room is always initialized, so that sockets and ciphers write straight into it.
+//!
+//! In: bytes, at the end. Out: bytes, from the front. One belongs to a thread and serves all its connections; a
+//! connection keeps bytes of its own only while somebody cannot take them.
+
+/// Bytes that were put in and not taken out, and room behind them.
+#[derive(Clone, Debug, Default)]
+pub struct Buffer {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Buffer {
+    /// An empty buffer with room for `capacity` bytes.
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self { bytes: vec![0; capacity], start: 0, end: 0 }
+    }
+
+    /// What is in it.
+    pub fn filled(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    /// What is in it, to be worked on in place.
+    pub fn filled_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.end]
+    }
+
+    /// How much is in it.
+    pub fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// Whether nothing is in it.
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// Room for at least `size` more bytes. **Cost**: grows when there is less, which a thread's buffers soon stop
+    /// doing; the room is zeroed once in its life.
+    pub fn room(&mut self, size: usize) -> &mut [u8] {
+        if self.bytes.len() < self.end + size {
+            self.bytes.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+            if self.bytes.len() < self.end + size {
+                self.bytes.resize(self.end + size, 0);
+            }
+        }
+        &mut self.bytes[self.end..]
+    }
+
+    /// So many bytes of the room have been written.
+    pub fn wrote(&mut self, size: usize) {
+        self.end = (self.end + size).min(self.bytes.len());
+    }
+
+    /// Puts `bytes` in.
+    pub fn extend(&mut self, bytes: &[u8]) {
+        self.room(bytes.len())[..bytes.len()].copy_from_slice(bytes);
+        self.wrote(bytes.len());
+    }
+
+    /// Takes `size` bytes out at the front.
+    pub fn take(&mut self, size: usize) {
+        self.start = (self.start + size).min(self.end);
+        if self.start == self.end {
+            self.clear();
+        }
+    }
+
+    /// Takes everything out.
+    pub fn clear(&mut self) {
+        self.start = 0;
+        self.end = 0;
+    }
+
+    /// Gives up room beyond `capacity` bytes, if nothing is in it.
+    pub fn shrink_to(&mut self, capacity: usize) {
+        if self.is_empty() && self.bytes.len() > capacity {
+            self.bytes = vec![0; capacity];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_in_comes_out() {
+        let mut buffer = Buffer::with_capacity(4);
+        buffer.extend(b"abc");
+        buffer.take(2);
+        buffer.extend(b"defghi");
+        assert_eq!(buffer.filled(), b"cdefghi");
+        buffer.room(3)[..3].copy_from_slice(b"jkl");
+        buffer.wrote(3);
+        assert_eq!(buffer.len(), 10);
+        buffer.take(100);
+        assert!(buffer.is_empty());
+    }
+
+    #[test]
+    fn shrinks_only_when_empty() {
+        let mut buffer = Buffer::default();
+        buffer.extend(&[7; 100]);
+        buffer.shrink_to(10);
+        assert_eq!(buffer.len(), 100);
+        buffer.clear();
+        buffer.shrink_to(10);
+        assert_eq!(buffer.room(0).len(), 10);
+    }
+}

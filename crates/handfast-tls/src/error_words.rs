@@ -1,0 +1,112 @@
+//! What rustls's errors mean, in sentences for operators and by whose doing.
+
+use rustls::{AlertDescription, Error, PeerIncompatible};
+
+use handfast_wire::registry;
+
+use crate::session::{Failure, FailureKind};
+
+/// Translates an error of a session.
+pub(crate) fn failure(error: &Error) -> Failure {
+    let (kind, detail) = match error {
+        Error::AlertReceived(alert) => (FailureKind::Alert, alert_words(*alert)),
+        Error::NoCertificatesPresented => {
+            (FailureKind::PeerCertificate, "the client sent no certificate, one is required".into())
+        }
+        Error::InvalidCertificate(reason) => {
+            (FailureKind::PeerCertificate, format!("the peer's certificate was refused: {reason}"))
+        }
+        Error::InvalidCertRevocationList(reason) => {
+            (FailureKind::Ourselves, format!("revocation list: {}", spaced(&format!("{reason:?}"))))
+        }
+        Error::PeerIncompatible(reason) => (FailureKind::Peer, incompatible_words(reason).into()),
+        Error::PeerMisbehaved(reason) => {
+            (FailureKind::Peer, format!("the peer broke the protocol: {}", spaced(&format!("{reason:?}"))))
+        }
+        Error::InvalidMessage(reason) => {
+            (FailureKind::Peer, format!("malformed message: {}", spaced(&format!("{reason:?}"))))
+        }
+        Error::InappropriateMessage { got_type, .. } => {
+            (FailureKind::Peer, format!("unexpected message: {}", spaced(&format!("{got_type:?}"))))
+        }
+        Error::InappropriateHandshakeMessage { got_type, .. } => {
+            (FailureKind::Peer, format!("unexpected handshake message: {}", spaced(&format!("{got_type:?}"))))
+        }
+        Error::DecryptError => {
+            (FailureKind::Peer, "a record did not decrypt: damaged on the way or wrong keys".into())
+        }
+        Error::PeerSentOversizedRecord => {
+            (FailureKind::Peer, "a record longer than TLS allows (16384 bytes and overhead)".into())
+        }
+        Error::NoApplicationProtocol => {
+            (FailureKind::Peer, "no application protocol (ALPN) in common".into())
+        }
+        other => (FailureKind::Ourselves, other.to_string()),
+    };
+    Failure::new(kind, detail)
+}
+
+fn alert_words(alert: AlertDescription) -> String {
+    let number = u8::from(alert);
+    match registry::alert_description_name(number) {
+        Some(name) => format!("alert {name} ({number})"),
+        None => format!("alert {number}"),
+    }
+}
+
+fn incompatible_words(reason: &PeerIncompatible) -> &'static str {
+    match reason {
+        PeerIncompatible::NoCipherSuitesInCommon => "no cipher suite in common with the policy",
+        PeerIncompatible::NoKxGroupsInCommon => "no key exchange group in common with the policy",
+        PeerIncompatible::NoSignatureSchemesInCommon => {
+            "no signature scheme in common with the certificates for this name"
+        }
+        PeerIncompatible::Tls12NotOffered
+        | PeerIncompatible::Tls12NotOfferedOrEnabled
+        | PeerIncompatible::ServerDoesNotSupportTls12Or13
+        | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig
+        | PeerIncompatible::SupportedVersionsExtensionRequired => "no TLS version in common with the policy",
+        PeerIncompatible::ExtendedMasterSecretExtensionRequired => "the extended master secret is required",
+        PeerIncompatible::KeyShareExtensionRequired => "the hello has no key share",
+        PeerIncompatible::NamedGroupsExtensionRequired => "the hello names no groups",
+        PeerIncompatible::SignatureAlgorithmsExtensionRequired => "the hello names no signature schemes",
+        PeerIncompatible::NullCompressionRequired => "the hello does not offer null compression",
+        PeerIncompatible::EcPointsExtensionRequired
+        | PeerIncompatible::NoEcPointFormatsInCommon
+        | PeerIncompatible::UncompressedEcPointsRequired => "uncompressed curve points are required",
+        _ => "the peer lacks something that the policy requires",
+    }
+}
+
+/// `IllegalMiddleboxChangeCipherSpec` as words: rustls names what it found by identifiers.
+fn spaced(identifier: &str) -> String {
+    let mut words = String::with_capacity(identifier.len() + 8);
+    let mut before = ' ';
+    for letter in identifier.chars() {
+        if letter.is_ascii_uppercase() && before.is_ascii_lowercase() {
+            words.push(' ');
+        }
+        words.push(letter.to_ascii_lowercase());
+        before = letter;
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::PeerMisbehaved;
+
+    use super::*;
+
+    #[test]
+    fn names_are_split_into_words() {
+        let failure = failure(&PeerMisbehaved::IllegalMiddleboxChangeCipherSpec.into());
+        assert_eq!(&*failure.detail, "the peer broke the protocol: illegal middlebox change cipher spec");
+    }
+
+    #[test]
+    fn alerts_have_their_registered_names() {
+        let failure = failure(&Error::AlertReceived(AlertDescription::UnknownCA));
+        assert_eq!((failure.kind, &*failure.detail), (FailureKind::Alert, "alert unknown_ca (48)"));
+    }
+}

@@ -1,0 +1,104 @@
+//! A TLS session as the path sees it: bytes in, plaintext and replies out. No socket, and no buffer of its own.
+//!
+//! In: what arrived from the peer, and what is to be sent to it. Out: plaintext, records, and what was agreed on.
+//! Which library does the work is known in `server.rs` alone.
+
+use std::fmt;
+
+use crate::buffer::Buffer;
+
+/// One side of a TLS connection.
+pub trait Session {
+    /// Takes in what arrived: decrypted data goes to `plaintext`, replies of the protocol (flights, tickets, key
+    /// updates, alerts) to `outgoing`.
+    ///
+    /// `incoming` is all that was not consumed yet, in its order and as the last call left it: what is worked on in
+    /// place must come again at the front. On failure the alert for the peer is in `outgoing`; nothing more is
+    /// taken in after that.
+    ///
+    /// **Cost**: one copy of the plaintext. Never more bytes than came in, and a flight's.
+    fn receive(&mut self, incoming: &mut [u8], plaintext: &mut Buffer, outgoing: &mut Buffer) -> Received;
+
+    /// Encrypts `plaintext` into records behind whatever is in `outgoing`.
+    ///
+    /// **Errors**: the keys are used up (2^64 records, or a library's smaller limit), or the handshake is not done.
+    fn encrypt(&mut self, plaintext: &[u8], outgoing: &mut Buffer) -> Result<(), Failure>;
+
+    /// Writes `close_notify`: the end of what we send (RFC 9846 §6.1). Once; later calls write nothing.
+    fn close(&mut self, outgoing: &mut Buffer);
+
+    /// Whether application data can be sent and received.
+    fn is_established(&self) -> bool;
+
+    /// What has been agreed on so far.
+    fn agreed(&self) -> Agreed;
+}
+
+/// What [`Session::receive`] did.
+#[derive(Debug)]
+pub struct Received {
+    /// Bytes of `incoming` that are done with; the caller removes them.
+    pub consumed: usize,
+    /// The peer has said `close_notify`: no more plaintext will come.
+    pub closed: bool,
+    /// Why it cannot go on, if so.
+    pub failure: Option<Failure>,
+}
+
+/// What both sides agreed on; `None` for what is not decided yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Agreed {
+    /// `TLSv1.2` or `TLSv1.3`.
+    pub version: Option<&'static str>,
+    /// IANA name of the suite.
+    pub suite: Option<&'static str>,
+    /// IANA name of the group.
+    pub group: Option<&'static str>,
+    /// Kind of the key that signed: `RSA-2048`, `ECDSA-P256`; `None` in a resumed session.
+    pub signature: Option<&'static str>,
+    /// Whether a session was resumed.
+    pub resumed: Option<bool>,
+    /// Whether a HelloRetryRequest was needed.
+    pub hello_retry: bool,
+    /// Application protocol.
+    pub alpn: Option<Box<str>>,
+    /// Subject of the client's certificate.
+    pub client_subject: Option<Box<str>>,
+}
+
+/// Why a session failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// In which of a few ways.
+    pub kind: FailureKind,
+    /// The sentence for people.
+    pub detail: Box<str>,
+}
+
+/// The ways a session fails, by whose doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// The peer sent a fatal alert.
+    Alert,
+    /// The peer broke the protocol, or shares no version, suite, group or signature with our policy.
+    Peer,
+    /// The peer's certificate is missing or was refused.
+    PeerCertificate,
+    /// A fault of ours.
+    Ourselves,
+}
+
+impl Failure {
+    /// A failure with its sentence.
+    pub fn new(kind: FailureKind, detail: impl Into<Box<str>>) -> Self {
+        Self { kind, detail: detail.into() }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.detail)
+    }
+}
+
+impl std::error::Error for Failure {}

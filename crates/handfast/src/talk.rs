@@ -1,0 +1,140 @@
+//! What the program says to its operator: one line for each event, on standard error.
+//!
+//! In: `tracing` events of any thread. Out: lines such as `handfast: warning: …`, written by a thread of their own, so
+//! that a terminal or pipe that nobody reads never holds up a connection. What does not fit the queue is counted.
+
+use std::fmt::{self, Write as _};
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+
+/// Lines that may wait for a slow reader.
+const QUEUE: usize = 1024;
+/// How long the last lines may take when the program ends.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Writes text to standard error; who is not there to read it does not matter.
+pub(crate) fn err(text: &str) {
+    if !text.is_empty() {
+        let _ = writeln!(io::stderr(), "{text}");
+    }
+}
+
+/// Begins to write what `tracing` events say, of the level in `HANDFAST_LOG` (error, warn, info, debug, trace; info by
+/// default).
+pub(crate) fn start(color: bool) -> Talk {
+    let (lines, waiting) = sync_channel(QUEUE);
+    let (end, ended) = sync_channel(0);
+    let lost = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&lost);
+    let thread = std::thread::Builder::new().name("talk".into()).spawn(move || {
+        write_lines(&waiting, &counted);
+        drop(end);
+    });
+    let level =
+        std::env::var("HANDFAST_LOG").ok().and_then(|level| level.parse().ok()).unwrap_or(Level::INFO);
+    if thread.is_ok() {
+        let talker = Talker { lines: lines.clone(), lost, level, color };
+        // Fails only when somebody has set one before, which nobody does.
+        let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry().with(talker));
+    }
+    Talk { lines, ended }
+}
+
+/// The writing thread, from outside.
+pub(crate) struct Talk {
+    lines: SyncSender<Line>,
+    ended: Receiver<()>,
+}
+
+enum Line {
+    Text(String),
+    End,
+}
+
+impl Talk {
+    /// Waits a moment until everything said has been written.
+    pub(crate) fn finish(self) {
+        if self.lines.try_send(Line::End).is_ok() {
+            let _ = self.ended.recv_timeout(FAREWELL);
+        }
+    }
+}
+
+fn write_lines(waiting: &Receiver<Line>, lost: &AtomicU64) {
+    while let Ok(Line::Text(line)) = waiting.recv() {
+        let missing = lost.swap(0, Ordering::Relaxed);
+        if missing > 0 {
+            err(&format!("handfast: warning: {missing} lines were not written, nobody read them"));
+        }
+        err(&line);
+    }
+}
+
+struct Talker {
+    lines: SyncSender<Line>,
+    lost: Arc<AtomicU64>,
+    level: Level,
+    color: bool,
+}
+
+impl<S: Subscriber> Layer<S> for Talker {
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        // Libraries speak of their own affairs; only their warnings are an operator's.
+        let ours = metadata.target().starts_with("handfast");
+        *metadata.level() <= if ours { self.level } else { self.level.min(Level::WARN) }
+    }
+
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut words = Words::default();
+        event.record(&mut words);
+        let mark = mark(*event.metadata().level(), self.color);
+        let line = format!("handfast: {mark}{}{}", words.message, words.fields);
+        if self.lines.try_send(Line::Text(line)).is_err() {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn mark(level: Level, color: bool) -> &'static str {
+    match (level, color) {
+        (Level::ERROR, true) => "\u{1b}[1;31merror:\u{1b}[0m ",
+        (Level::ERROR, false) => "error: ",
+        (Level::WARN, true) => "\u{1b}[1;33mwarning:\u{1b}[0m ",
+        (Level::WARN, false) => "warning: ",
+        (Level::INFO, _) => "",
+        _ => "debug: ",
+    }
+}
+
+/// An event's message, and its other fields as ` name=value`.
+#[derive(Default)]
+struct Words {
+    message: String,
+    fields: String,
+}
+
+impl Visit for Words {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        // Writing to a string does not fail.
+        let _ = if field.name() == "message" {
+            write!(self.message, "{value:?}")
+        } else {
+            write!(self.fields, " {}={value:?}", field.name())
+        };
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        let _ = if field.name() == "message" {
+            write!(self.message, "{value}")
+        } else {
+            write!(self.fields, " {}={value}", field.name())
+        };
+    }
+}

@@ -1,0 +1,105 @@
+//! What each word of the command line does.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use handfast_proxy::config::{self, FlagInput};
+use handfast_proxy::{Outcome, Source};
+
+use crate::talk;
+use crate::words::{CheckWords, From, ProxyWords};
+
+pub(crate) fn proxy(words: ProxyWords) -> ExitCode {
+    let color = color();
+    let talk = talk::start(color);
+    let embedded = is_bare(&words.from);
+    let source = source(words.from, words.ca_file.clone());
+    if embedded {
+        say_what_to_try(&words.ca_file);
+    }
+    let outcome = handfast_proxy::run(&source, color);
+    talk.finish();
+    exit(outcome)
+}
+
+pub(crate) fn check(words: &CheckWords) -> ExitCode {
+    let from = &words.from;
+    let source = source(
+        From {
+            config: from.config.clone(),
+            listen: from.listen.clone(),
+            backend: from.backend.clone(),
+            certificate: from.certificate.clone(),
+            key: from.key.clone(),
+        },
+        PathBuf::from("handfast-throwaway-ca.pem"),
+    );
+    let checked = handfast_proxy::check(&source, color());
+    talk::err(checked.problems.trim_end());
+    if words.explain {
+        return print(&checked.explanation, checked.good);
+    }
+    let verdict = format!("{}: {}\n", source.name(), if checked.good { "good" } else { "cannot be served" });
+    print(&verdict, checked.good)
+}
+
+pub(crate) fn reference() -> ExitCode {
+    print(&config::reference(), true)
+}
+
+/// Data goes to standard output; a reader that left early is not an error of ours.
+fn print(text: &str, good: bool) -> ExitCode {
+    let _ = io::stdout().write_all(text.as_bytes());
+    exit(if good { Outcome::Good } else { Outcome::WrongUse })
+}
+
+fn exit(outcome: Outcome) -> ExitCode {
+    match outcome {
+        Outcome::Good => ExitCode::SUCCESS,
+        Outcome::Failed => ExitCode::from(1),
+        Outcome::WrongUse => ExitCode::from(2),
+    }
+}
+
+/// Whether nothing was said about what to serve.
+fn is_bare(from: &From) -> bool {
+    from.config.is_none()
+        && from.listen.is_empty()
+        && from.backend.is_empty()
+        && from.certificate.is_empty()
+        && from.key.is_none()
+}
+
+fn source(from: From, ca_file: PathBuf) -> Source {
+    if is_bare(&from) {
+        return Source::Embedded(ca_file);
+    }
+    match from.config {
+        Some(path) => Source::File(path),
+        None => Source::Flags(FlagInput {
+            listen: from.listen,
+            backend: from.backend,
+            certificate: from.certificate,
+            key: from.key,
+        }),
+    }
+}
+
+/// Three commands for somebody who has just built it.
+fn say_what_to_try(ca_file: &std::path::Path) {
+    let ca = ca_file.display();
+    talk::err(&format!(
+        "\n\
+         Handfast serves embedded defaults: a throwaway certificate and a built-in backend. Try in another terminal:\n\
+         \n  curl --cacert {ca} https://localhost:8443/\
+         \n  openssl s_client -CAfile {ca} -connect localhost:8443 -servername localhost\
+         \n  curl http://127.0.0.1:9901/metrics\
+         \n\nand http://127.0.0.1:9901/ in a browser. Ctrl-C drains and stops it.\n"
+    ));
+}
+
+/// Color only for people who look at a terminal and have not asked for none (no-color.org).
+fn color() -> bool {
+    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}

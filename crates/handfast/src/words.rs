@@ -1,0 +1,68 @@
+//! The command line, as it is typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// TLS proxy and TLS performance tools
+#[derive(Debug, Parser)]
+#[command(name = "handfast", version, max_term_width = 100, disable_help_subcommand = true)]
+pub(crate) struct Words {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Serve TLS in front of any TCP service
+    ///
+    /// With a configuration file (-c), with flags for one service, or with neither: then it listens on 127.0.0.1:8443
+    /// and [::1]:8443 with a throwaway certificate and a built-in backend, to try things with.
+    ///
+    /// Signals: HUP reads configuration and certificates again, USR1 opens the access log anew, TERM or INT drains and
+    /// stops, a second one stops at once.
+    Proxy(ProxyWords),
+    /// Say everything that is wrong with a configuration, and what it would do
+    Check(CheckWords),
+    /// Print the reference of the configuration file
+    #[command(hide = true)]
+    Reference,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ProxyWords {
+    #[command(flatten)]
+    pub(crate) from: From,
+    /// Where the certificate of the throwaway CA is written (only without -c and flags)
+    #[arg(long, value_name = "FILE", default_value = "handfast-throwaway-ca.pem")]
+    pub(crate) ca_file: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CheckWords {
+    #[command(flatten)]
+    pub(crate) from: From,
+    /// Say in sentences what will listen, with which certificate for which names, and where it goes
+    #[arg(long)]
+    pub(crate) explain: bool,
+}
+
+/// Where the configuration comes from.
+#[derive(Args, Debug)]
+pub(crate) struct From {
+    /// Configuration file
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["listen", "backend", "certificate", "key"])]
+    pub(crate) config: Option<PathBuf>,
+    /// Address to listen on: 0.0.0.0:8443, [::1]:8443, *:8443, unix:/run/x.sock (may be repeated)
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Vec<String>,
+    /// Backend: 127.0.0.1:8080, app.example.org:8080, unix:/run/app.sock (may be repeated)
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) backend: Vec<String>,
+    /// Certificate chain in PEM, with or without its key, or a folder of them (may be repeated)
+    #[arg(long, value_name = "PATH")]
+    pub(crate) certificate: Vec<String>,
+    /// Key in PEM, when it is not in the certificate's file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: Option<String>,
+}
