@@ -56,13 +56,11 @@ impl Endpoint {
     pub(crate) fn failed(&self, now: Moment, limit: u32, retry: Duration) {
         self.metrics.failed();
         self.failures.set(self.failures.get().saturating_add(1));
-        if self.failures.get() >= limit {
-            if self.aside_until.replace(Some(now + retry)).is_none() {
-                self.metrics.set_aside(true);
-                tracing::warn!(
-                    backend = %self.name, failures = self.failures.get(), "backend is set aside for {retry:?}"
-                );
-            }
+        if self.failures.get() >= limit && self.aside_until.replace(Some(now + retry)).is_none() {
+            self.metrics.set_aside(true);
+            tracing::warn!(
+                backend = %self.name, failures = self.failures.get(), "backend is set aside for {retry:?}"
+            );
         }
     }
 }

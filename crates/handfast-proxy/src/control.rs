@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::Sender;
 use tokio::sync::oneshot;
 
 use crate::admin::{Control, Overview, ReloadOutcome, ServiceOverview};
@@ -24,14 +24,14 @@ pub(crate) enum Request {
 #[derive(Debug)]
 pub(crate) struct Shared {
     registry: Arc<Registry>,
-    requests: UnboundedSender<Request>,
+    requests: Sender<Request>,
     /// Why new connections should not be sent here.
     not_ready: RefCell<Option<String>>,
     overview: RefCell<Overview>,
 }
 
 impl Shared {
-    pub(crate) fn new(registry: Arc<Registry>, requests: UnboundedSender<Request>) -> Self {
+    pub(crate) fn new(registry: Arc<Registry>, requests: Sender<Request>) -> Self {
         let not_ready = RefCell::new(Some("starting".into()));
         Self { registry, requests, not_ready, overview: RefCell::default() }
     }
@@ -82,16 +82,16 @@ impl Control for Shared {
 
     fn reload(&self) -> ReloadOutcome {
         let (sender, outcome) = oneshot::channel();
-        let asked = self.requests.send(Request::Reload(sender));
+        let asked = self.requests.try_send(Request::Reload(sender));
         Box::pin(async move {
-            let ended = || Err("the program is ending".to_owned());
+            let ended = || Err("the program is ending, or busy with earlier requests".to_owned());
             if asked.is_err() { ended() } else { outcome.await.unwrap_or_else(|_| ended()) }
         })
     }
 
     fn drain(&self) {
         // When nobody listens any more, the program has ended anyway.
-        let _ = self.requests.send(Request::Drain);
+        let _ = self.requests.try_send(Request::Drain);
     }
 
     fn overview(&self) -> Overview {

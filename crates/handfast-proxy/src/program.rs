@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::access_log::AccessLogHandle;
@@ -50,8 +50,8 @@ pub(crate) struct Program {
     pub(crate) listeners: Listeners,
     pub(crate) workers: Vec<Handle>,
     pub(crate) events: Events,
-    pub(crate) answers: UnboundedReceiver<Answer>,
-    pub(crate) requests: UnboundedReceiver<Request>,
+    pub(crate) answers: Receiver<Answer>,
+    pub(crate) requests: Receiver<Request>,
     pub(crate) signals: Signals,
     pub(crate) names: Names,
     pub(crate) registry: Arc<Registry>,

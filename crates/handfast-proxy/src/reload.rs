@@ -4,11 +4,6 @@
 //! In: HUP, a request of the admin listener, or files that have changed. Out: a new state in every worker. Files are
 //! read on a thread of their own, so that one that hangs holds up nothing; while it does, further wishes wait.
 
-#![expect(
-    clippy::disallowed_types,
-    reason = "what outlives a reload is locked while files are read, off the path"
-)]
-
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -159,8 +154,13 @@ fn read(kind: Kind, source: &Source, lasting: &SharedLasting, before: &Arc<State
         if built.state.is_some() || !built.may_be_half_written || tries > AGAIN.0 {
             return Ok(built);
         }
-        std::thread::sleep(AGAIN.1);
+        wait_for_writer();
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this thread serves nobody, and waits for somebody else's next write")]
+fn wait_for_writer() {
+    std::thread::sleep(AGAIN.1);
 }
 
 /// Names what a reload cannot change.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hickory_resolver::TokioResolver;
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::Sender;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 
@@ -42,13 +42,13 @@ pub(crate) struct Names {
     resolver: Option<Rc<TokioResolver>>,
     asking: HashMap<Wanted, (Duration, AbortHandle)>,
     known: HashMap<Wanted, Vec<SocketAddr>>,
-    answers: UnboundedSender<Answer>,
+    answers: Sender<Answer>,
 }
 
 impl Names {
     /// Reads the system's resolver configuration. Answers come through `answers` and are to be given to
     /// [`Names::take`].
-    pub(crate) fn new(answers: UnboundedSender<Answer>) -> Self {
+    pub(crate) fn new(answers: Sender<Answer>) -> Self {
         let resolver = TokioResolver::builder_tokio().and_then(|builder| builder.build());
         if let Err(error) = &resolver {
             tracing::debug!("no resolver configuration ({error}): asking the C library instead");
@@ -128,7 +128,7 @@ async fn ask_for_ever(
     resolver: Option<Rc<TokioResolver>>,
     name: Wanted,
     interval: Duration,
-    answers: UnboundedSender<Answer>,
+    answers: Sender<Answer>,
 ) {
     let mut retry = RETRY.0;
     loop {
@@ -136,7 +136,7 @@ async fn ask_for_ever(
         let pause = match outcome.unwrap_or_else(|_| Err(format!("no answer within {QUESTION:?}"))) {
             Ok((addresses, ttl)) => {
                 retry = RETRY.0;
-                if answers.send(Answer { name: name.clone(), addresses }).is_err() {
+                if answers.send(Answer { name: name.clone(), addresses }).await.is_err() {
                     return;
                 }
                 if interval.is_zero() { ttl.clamp(BOUNDS.0, BOUNDS.1) } else { interval }

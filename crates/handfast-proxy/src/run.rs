@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use handfast_net::engine::mailbox;
 use handfast_net::limits::{FileLimit, raise_file_limit};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::LocalSet;
 
 use crate::access_log::{self, AccessLogHandle};
@@ -47,6 +47,10 @@ type Refusal = (Outcome, String);
 const RESERVED_FILES: u64 = 128;
 /// How long the names of backends may take at start before clients are served without them.
 const FIRST_NAMES: Duration = Duration::from_secs(5);
+
+/// Messages that may wait for the control thread. Workers send one for each order, names one for each answer (and wait
+/// when there is no room), the admin listener one for each request (and is told to try again).
+const CHANNEL: usize = 256;
 
 /// Runs the proxy until it is told to stop. Problems are logged through `tracing`; `color` is for those of the
 /// configuration.
@@ -103,12 +107,12 @@ async fn start(source: &Source, color: bool) -> Result<Program, Refusal> {
     let registry = Registry::new();
     registry.set_access_log(log.totals());
     registry.set_certificates(state.certificate_snapshots());
-    let (answer_sender, mut answers) = unbounded_channel();
+    let (answer_sender, mut answers) = channel(CHANNEL);
     let mut names = Names::new(answer_sender);
     names.follow(&state.config);
     first_names(&mut names, &mut answers).await;
 
-    let (event_sender, events) = unbounded_channel();
+    let (event_sender, events) = channel(CHANNEL);
     let pool = Pool::new(max_connections, threads);
     let mut workers = Vec::new();
     let state = Arc::new(state);
@@ -228,7 +232,7 @@ fn bind_admin(config: &Config) -> Result<Option<admin::AdminListener>, Refusal> 
 }
 
 /// Waits a moment for the names of backends, so that the first clients find them.
-async fn first_names(names: &mut Names, answers: &mut UnboundedReceiver<crate::resolve::Answer>) {
+async fn first_names(names: &mut Names, answers: &mut Receiver<crate::resolve::Answer>) {
     let deadline = tokio::time::Instant::now() + FIRST_NAMES;
     while !names.unresolved().is_empty() {
         match tokio::time::timeout_at(deadline, answers.recv()).await {
@@ -241,13 +245,13 @@ async fn first_names(names: &mut Names, answers: &mut UnboundedReceiver<crate::r
     }
 }
 
-fn shared(registry: &Arc<Registry>) -> (Rc<Shared>, UnboundedReceiver<Request>) {
-    let (sender, requests): (UnboundedSender<Request>, _) = unbounded_channel();
+fn shared(registry: &Arc<Registry>) -> (Rc<Shared>, Receiver<Request>) {
+    let (sender, requests): (Sender<Request>, _) = channel(CHANNEL);
     (Rc::new(Shared::new(Arc::clone(registry), sender)), requests)
 }
 
 /// What the program holds of its parts; see `program.rs`.
-pub(crate) type Events = UnboundedReceiver<Event>;
+pub(crate) type Events = Receiver<Event>;
 
 /// Ends the access log, and says so when lines were lost.
 pub(crate) fn end_log(log: AccessLogHandle) {

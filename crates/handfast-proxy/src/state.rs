@@ -3,6 +3,7 @@
 //! In: a [`Config`] that has been checked, and the files that it names. Out: a [`State`] with everything loaded, or
 //! everything that is wrong with it. Nothing that serves is touched before the state is whole.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -81,10 +82,13 @@ impl Report {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RingId(usize);
 
+/// What makes two services use the same keys: their file, rotation and lifetime.
+type RingIdentity = (Option<PathBuf>, Duration, Duration);
+
 /// All ticket keys of the process. They outlive reloads, so sessions do too.
 #[derive(Debug, Default)]
 pub(crate) struct KeyRings {
-    rings: Vec<((Option<PathBuf>, Duration, Duration), TicketKeys)>,
+    rings: Vec<(RingIdentity, TicketKeys)>,
 }
 
 impl KeyRings {
@@ -341,11 +345,20 @@ pub(crate) fn make_throwaway(config: &Config, lasting: &mut Lasting, now: System
             lasting.throwaway = Some(throwaway(now)?);
         }
         if let Some((ca_pem, _)) = &lasting.throwaway {
-            std::fs::write(ca_file, ca_pem)
+            write_aside(ca_file, ca_pem)
                 .map_err(|error| format!("write the throwaway CA to {}: {error}", ca_file.display()))?;
         }
     }
     Ok(())
+}
+
+/// Writes a file that is never seen half written.
+fn write_aside(path: &std::path::Path, text: &str) -> std::io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    let aside = PathBuf::from(name);
+    std::fs::File::create(&aside)?.write_all(text.as_bytes())?;
+    std::fs::rename(&aside, path)
 }
 
 /// A throwaway certificate and its CA.
@@ -361,11 +374,7 @@ impl State {
             let name = service.model.name.clone();
             let snapshots = service.store.certificates().iter().map(move |certificate| CertificateSnapshot {
                 service: name.clone(),
-                name: certificate
-                    .dns_names()
-                    .first()
-                    .map_or_else(|| certificate.subject(), |name| name)
-                    .into(),
+                name: certificate.dns_names().first().map_or(certificate.subject(), |name| name).into(),
                 kind: certificate.kind().into(),
                 not_after: SystemTime::UNIX_EPOCH
                     + Duration::from_secs(u64::try_from(certificate.not_after()).unwrap_or(0)),

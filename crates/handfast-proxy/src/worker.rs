@@ -7,10 +7,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use handfast_net::engine::{self, Letterbox, Mailbox, Observer, Priority, Sender, sleep, spawn};
+use handfast_net::engine::{self, Letterbox, Mailbox, Observer, Priority, sleep, spawn};
 use handfast_net::listen::ListeningSocket;
 use handfast_tls::ticket::KeySet;
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::Sender;
 
 use crate::accept::accept;
 use crate::access_log::ThreadLog;
@@ -53,7 +53,7 @@ pub(crate) enum Event {
 pub(crate) struct Worker {
     pub(crate) number: usize,
     pub(crate) letterbox: Letterbox<Order>,
-    pub(crate) events: UnboundedSender<Event>,
+    pub(crate) events: Sender<Event>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) log: ThreadLog,
     pub(crate) pool: Arc<Pool>,
@@ -74,7 +74,7 @@ impl Worker {
             let events = self.events.clone();
             if let Err(error) = self.run(&name) {
                 // Nobody listens any more only when the program has ended.
-                let _ = events.send(Event::Failed(format!("{name}: {error}")));
+                let _ = events.try_send(Event::Failed(format!("{name}: {error}")));
             }
         })
     }
@@ -126,7 +126,7 @@ impl Observer for Watch {
 struct Tender {
     thread: Rc<Thread>,
     mailbox: Mailbox<Order>,
-    events: UnboundedSender<Event>,
+    events: Sender<Event>,
     addresses: Addresses,
     number: usize,
 }
@@ -153,7 +153,7 @@ impl Tender {
 
     fn say(&self, event: Event) {
         // The control thread listens for as long as there is one.
-        let _ = self.events.send(event);
+        let _ = self.events.try_send(event);
     }
 
     fn carry_out(&mut self, order: Order) {
@@ -183,7 +183,7 @@ impl Tender {
                         thread.wake_at_end();
                         engine::wait(handfast_net::clock::Moment::NEVER).await;
                     }
-                    let _ = events.send(Event::Drained);
+                    let _ = events.try_send(Event::Drained);
                 });
             }
             Order::End => {}
@@ -218,6 +218,6 @@ impl Tender {
 /// One worker as the control thread holds it.
 #[derive(Debug)]
 pub(crate) struct Handle {
-    pub(crate) orders: Sender<Order>,
+    pub(crate) orders: handfast_net::engine::Sender<Order>,
     pub(crate) thread: std::thread::JoinHandle<()>,
 }

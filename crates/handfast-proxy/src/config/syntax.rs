@@ -56,7 +56,7 @@ fn note(errors: Vec<Error>, tree: &DeTable<'_>, text: &str, reading: &Reading<'_
             continue;
         }
         let line = reading.line(span.start);
-        if true {
+        if line != last_line {
             reading.error(span, fault(message, span, reading));
             blank.push(reach(line, false, reading));
         }

@@ -217,12 +217,13 @@ fn many_at_once_converge() {
     let folder = Folder::new();
     let path = folder.at("tickets");
     let barrier = std::sync::Barrier::new(8);
-    let all: Vec<TicketKeys> = std::thread::scope(|scope| {
+    let all: Vec<(Vec<u8>, TicketKeys)> = std::thread::scope(|scope| {
         let started: Vec<_> = (0..8)
             .map(|_| {
                 scope.spawn(|| {
                     barrier.wait();
                     let mut keys = open(&path, 0);
+                    let ticket = encrypt(&keys);
                     for hours in [8, 16, 24] {
                         barrier.wait();
                         // Those that find the lock taken come again, as a process does within a minute.
@@ -230,7 +231,7 @@ fn many_at_once_converge() {
                         barrier.wait();
                         refresh(&mut keys, hours * HOUR);
                     }
-                    keys
+                    (ticket, keys)
                 })
             })
             .collect();
@@ -238,9 +239,10 @@ fn many_at_once_converge() {
     });
     let ids =
         |keys: &TicketKeys| keys.keys.iter().map(|key| (key.id, key.used_from - START)).collect::<Vec<_>>();
-    let first = ids(&all[0]);
+    let first = ids(&all[0].1);
     assert_eq!(first.iter().map(|(_, from)| from / HOUR).collect::<Vec<_>>(), [0, 8, 16, 24]);
-    for keys in &all {
+    for (ticket, keys) in &all {
+        assert_eq!(ticket[..NAME_LENGTH], all[0].0[..NAME_LENGTH], "from the first ticket on");
         assert_eq!(ids(keys), first);
         assert_eq!(keys.current.encrypting, Some(3));
     }

@@ -29,7 +29,7 @@ fn with_mistakes(folder: &Folder) -> (String, [(usize, &'static str); 5]) {
 fn all_of_them_with_their_lines() {
     let folder = Folder::new();
     let (file, mistakes) = with_mistakes(&folder);
-    for arguments in [vec!["check", &file], vec!["proxy", "-c", &file]] {
+    for arguments in [vec!["check", "-c", &file], vec!["proxy", "-c", &file]] {
         let ran = tools::handfast(&arguments);
         assert_eq!(ran.code, Some(2), "{ran:?}");
         let all = ran.all();
@@ -51,9 +51,9 @@ fn a_good_one_is_explained_in_sentences() {
     let folder = Folder::new();
     let config = Config::to(&folder, "127.0.0.1:8080").text("service", "listen", "127.0.0.1:8443");
     let file = folder.write("handfast.toml", config.to_string()).display().to_string();
-    let ran = tools::handfast(&["check", &file]);
+    let ran = tools::handfast(&["check", "-c", &file]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let ran = tools::handfast(&["check", "--explain", &file]);
+    let ran = tools::handfast(&["check", "--explain", "-c", &file]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     for word in ["web", "127.0.0.1:8443", "localhost", "127.0.0.1:8080"] {
         assert!(ran.output.contains(word), "{word}: {ran:?}");
@@ -67,6 +67,6 @@ fn checking_binds_nothing() {
     let folder = Folder::new();
     let config = Config::to(&folder, "127.0.0.1:8080").text("service", "listen", address);
     let file = folder.write("handfast.toml", config.to_string()).display().to_string();
-    let ran = tools::handfast(&["check", &file]);
+    let ran = tools::handfast(&["check", "-c", &file]);
     assert_eq!(ran.code, Some(0), "the port is in use, and that is not the file's fault: {ran:?}");
 }

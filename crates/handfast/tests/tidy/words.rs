@@ -18,8 +18,16 @@ fn by_line(file: &SourceFile, rule: impl Fn(&str) -> Option<String>) -> Vec<Comp
     file.text.lines().enumerate().filter_map(complain).collect()
 }
 
-/// Whether the text ends in `RFC NNNN `.
+/// Whether the text ends in `RFC NNNN `, or in a citation and a joint that goes on with it: `RFC NNNN section and `.
 fn ends_in_rfc_number(text: &str) -> bool {
+    let section = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let goes_on = |text: &str| {
+        let joined = text.rsplit_once('\u{a7}');
+        joined.is_some_and(|(before, number)| number.split('.').all(section) && ends_in_rfc_number(before))
+    };
+    if [" and ", ", ", " to "].iter().filter_map(|joint| text.strip_suffix(joint)).any(goes_on) {
+        return true;
+    }
     let Some((before, number)) = text.strip_suffix(' ').and_then(|text| text.rsplit_once(' ')) else {
         return false;
     };
@@ -97,13 +105,21 @@ fn no_file_names_a_path_of_one_machine() {
 #[test]
 fn a_bad_citation_is_seen() {
     let old = format!("// RFC {OLD_TLS} \u{a7}4.2");
-    for bad in [old.as_str(), &format!("rfc{OLD_TLS}"), "// see \u{a7}4.2", concat!("// R", "FC9846 \u{a7}4")]
-    {
+    for bad in [
+        old.as_str(),
+        &format!("rfc{OLD_TLS}"),
+        "// see \u{a7}4.2",
+        "RFC 9846 \u{a7}4.2, see \u{a7}5",
+        concat!("// R", "FC9846 \u{a7}4"),
+    ] {
         assert_eq!(by_line(&sample("a.rs", bad), citation).len(), 1, "{bad}");
     }
-    for good in
-        ["// RFC 9846 \u{a7}4.2.3", "RFC 5246 \u{a7}7.2.1 and RFC 6066 \u{a7}3", "rfc-editor.org/rfc/rfc9846"]
-    {
+    for good in [
+        "// RFC 9846 \u{a7}4.2.3",
+        "RFC 5246 \u{a7}7.2.1 and RFC 6066 \u{a7}3",
+        "RFC 9846 \u{a7}5.1, \u{a7}4.2 and \u{a7}B.4; RFC 5246 \u{a7}6.2.1",
+        "rfc-editor.org/rfc/rfc9846",
+    ] {
         assert_eq!(citation(good), None, "{good}");
     }
 }

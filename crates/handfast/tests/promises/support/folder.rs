@@ -35,9 +35,10 @@ impl Folder {
 
     /// Replaces a file at once, as it should be done.
     pub(crate) fn replace(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
-        let aside = self.write(&format!(".{name}.new"), text);
+        // Not beside the file: in a folder of certificates that would be one more.
+        let aside = self.write(".aside", text);
         let path = self.file(name);
-        std::fs::rename(aside, &path).expect("both names are in one folder");
+        std::fs::rename(aside, &path).expect("both names are on one file system");
         path
     }
 

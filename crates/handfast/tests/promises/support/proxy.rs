@@ -79,6 +79,8 @@ impl Proxy {
     }
 
     fn spawn(mut command: Command, folder: Folder, file: PathBuf, output: Stdio) -> Self {
+        // Its panics are looked for below; their stack would bury what the proxy itself said.
+        command.env("RUST_BACKTRACE", "0");
         command.current_dir(folder.path()).stdin(Stdio::null()).stdout(output).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("start {command:?}: {error}"));
         let output = match child.stdout.take() {
@@ -96,6 +98,9 @@ impl Proxy {
                 let lines = self.talk.so_far();
                 let ready = lines.iter().any(|line| line == "handfast: ready");
                 if !ready && let Some(status) = self.child.try_wait().expect("it is our child") {
+                    // What it said last is still in the pipe.
+                    super::deadline::pause(Duration::from_millis(50));
+                    let lines = self.talk.so_far();
                     panic!("the proxy ended at once with {status}:\n{}", lines.join("\n"));
                 }
                 ready.then_some(())
@@ -223,17 +228,19 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        let talk = self.talk.so_far();
         if std::thread::panicking() {
-            let talk = self.talk.so_far();
-            let tail = &talk[talk.len().saturating_sub(20)..];
             let records = self.output.so_far();
-            let last = &records[records.len().saturating_sub(5)..];
-            let said = format!("the proxy said:\n{}\nand logged:\n{}\n", tail.join("\n"), last.join("\n"));
-            // Past libtest's capture would mix with other tests; a panic's own output is captured, so is this.
-            #[expect(clippy::print_stderr, reason = "shown with the test that failed")]
+            let last = |lines: &[String], count| lines[lines.len().saturating_sub(count)..].join("\n");
+            // Captured by libtest and shown with the test that failed.
+            #[expect(clippy::print_stderr, reason = "past the capture it would mix with other tests")]
             {
-                eprintln!("{said}");
+                eprintln!("the proxy said:\n{}\nand logged:\n{}", last(&talk, 20), last(&records, 5));
             }
+            return;
         }
+        // Whatever else a test is about: nothing that a peer, a file or a clock did may panic.
+        let panicked = talk.iter().position(|line| line.contains("panicked at"));
+        assert!(panicked.is_none(), "the proxy panicked:\n{}", talk[panicked.unwrap_or(0)..].join("\n"));
     }
 }
