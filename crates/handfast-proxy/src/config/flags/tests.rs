@@ -61,8 +61,11 @@ fn what_is_wrong_is_said_of_its_flag() {
 
 #[test]
 fn a_value_cannot_write_lines_of_its_own() {
-    let input = flags(&["*:1\"]\nuser = \"root"], &["a:1"], &["c"], None);
-    assert_eq!(problems(&input).len(), 1);
+    let input = flags(&["*:1\"]\nuser = \"root\n\n"], &["http://a"], &["c"], None);
+    let problems = problems(&input);
+    assert_eq!(problems.len(), 2, "{problems:?}");
+    // The second one would be said of another flag, if the first value had taken more than its line.
+    assert!(problems[0].starts_with("--listen: ") && problems[1].starts_with("--backend: "), "{problems:?}");
 }
 
 #[test]
