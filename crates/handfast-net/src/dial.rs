@@ -24,6 +24,8 @@ pub struct Dialling {
     /// `None` while it may stand without a wait.
     source: Option<Source>,
     tcp: bool,
+    /// It stood, and was reset before our first byte: what the peer sent before that is still to be read.
+    broken: Option<Fault>,
 }
 
 impl Dialling {
@@ -41,7 +43,9 @@ impl Dialling {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let socket = open(family)?;
         match net::connect(&socket, &address) {
-            Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => Ok(Self { socket, source: None, tcp: true }),
+            Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {
+                Ok(Self { socket, source: None, tcp: true, broken: None })
+            }
             Err(errno) => Err(Fault::of(Operation::Connect, errno, Some(socket.as_fd()))),
         }
     }
@@ -51,7 +55,7 @@ impl Dialling {
         let socket = open(AddressFamily::UNIX)?;
         net::connect(&socket, &address)
             .map_err(|errno| Fault::of(Operation::Connect, errno, Some(socket.as_fd())))?;
-        Ok(Self { socket, source: None, tcp: false })
+        Ok(Self { socket, source: None, tcp: false, broken: None })
     }
 
     /// Looks whether the connection stands, and sends the beginning of `first` if so; `Some` is how much the kernel
@@ -61,7 +65,7 @@ impl Dialling {
     ///
     /// **Errors**: why it failed, with the ICMP message that said so; nothing of `first` has arrived then.
     pub fn advance(&mut self, first: &[u8]) -> Result<Option<usize>, Fault> {
-        let Some(source) = &self.source else {
+        if self.source.is_none() {
             let sent = if self.tcp || !first.is_empty() { self.send(first)? } else { Some(0) };
             if sent.is_none() {
                 self.source = Some(Source::register_connecting(&self.socket).map_err(|error| {
@@ -70,13 +74,14 @@ impl Dialling {
                 })?);
             }
             return Ok(sent);
-        };
+        }
+        let Some(source) = &self.source else { return Ok(None) };
         if !source.ready().has(Ready::WRITE) && !source.ready().has(Ready::ENDED) {
             return Ok(None);
         }
         // Being woken is not being connected: the socket itself says what happened.
         if let Ok(Err(errno)) = sockopt::socket_error(&self.socket) {
-            return Err(Fault::of(Operation::Connect, errno, Some(self.socket.as_fd())));
+            return self.failed(errno);
         }
         if net::getpeername(&self.socket).is_err() {
             source.used_up(Ready::WRITE);
@@ -86,23 +91,33 @@ impl Dialling {
     }
 
     /// Sends the beginning of `first` if the connection stands already; `None`: not yet, or nothing to send.
-    fn send(&self, first: &[u8]) -> Result<Option<usize>, Fault> {
+    fn send(&mut self, first: &[u8]) -> Result<Option<usize>, Fault> {
         if first.is_empty() {
             return Ok(None);
         }
         match net::send(&self.socket, first, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             Ok(sent) => Ok(Some(sent)),
             Err(Errno::AGAIN | Errno::INTR | Errno::NOTCONN) => Ok(None),
-            Err(errno) => Err(Fault::of(Operation::Connect, errno, Some(self.socket.as_fd()))),
+            Err(errno) => self.failed(errno),
         }
+    }
+
+    /// A reset (and not a refusal) means that the connection stood.
+    fn failed(&mut self, errno: Errno) -> Result<Option<usize>, Fault> {
+        if matches!(errno, Errno::CONNRESET | Errno::PIPE) {
+            self.broken = Some(Fault::of(Operation::Write, errno, Some(self.socket.as_fd())));
+            return Ok(Some(0));
+        }
+        Err(Fault::of(Operation::Connect, errno, Some(self.socket.as_fd())))
     }
 
     /// The stream, once [`Dialling::advance`] has said that it stands.
     pub fn into_stream(self) -> Stream {
-        match self.source {
+        let stream = match self.source {
             Some(source) => Stream::registered(self.socket, self.tcp, source),
             None => Stream::new(self.socket, self.tcp),
-        }
+        };
+        stream.with_fault(self.broken)
     }
 }
 

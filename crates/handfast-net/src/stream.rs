@@ -71,6 +71,12 @@ impl Stream {
         Self { socket, source: Some(source), writing_watched: true, tcp, finished: false, fault: None }
     }
 
+    /// The same, for a stream that is known to have broken already.
+    pub(crate) fn with_fault(mut self, fault: Option<Fault>) -> Self {
+        self.fault = fault.map(Box::new);
+        self
+    }
+
     /// Whether it is TCP; else it is a unix socket.
     pub fn is_tcp(&self) -> bool {
         self.tcp

@@ -24,6 +24,10 @@ use crate::thread_state::{ListenerId, ThreadService};
 const BATCH: usize = 16;
 /// How long accepting pauses when the machine refuses; doubles up to the second.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(800));
+/// The same trouble is said again after so long, if it lasts.
+const SILENCE: Duration = Duration::from_secs(60);
+/// Trouble is over when there was none for so long.
+const CALM: Duration = Duration::from_secs(1);
 /// How long to wait at a limit for a permit that another thread may give back.
 const AT_LIMIT: Duration = Duration::from_millis(100);
 
@@ -162,6 +166,10 @@ fn finish(listener: &mut Listener, thread: &Rc<Thread>, id: &ListenerId) {
 struct Trouble {
     pause: Option<Duration>,
     since: Option<Moment>,
+    /// When it failed last: it is over when it has not for a while, not at the first success between two failures.
+    last: Option<Moment>,
+    /// When it was said last.
+    said: Option<Moment>,
     /// Whether it has been said that a limit is reached.
     limited: bool,
 }
@@ -170,9 +178,12 @@ impl Trouble {
     /// How long to pause.
     fn failed(&mut self, thread: &Thread, id: &ListenerId, fault: &Fault) -> Duration {
         thread.metrics.accept_failed(fault.cause);
-        if self.since.is_none() {
-            self.since = Some(Moment::now());
-            thread.metrics.backing_off(true);
+        let now = Moment::now();
+        thread.metrics.backing_off(true);
+        self.since.get_or_insert(now);
+        self.last = Some(now);
+        if self.said.is_none_or(|said| now.since(said) > SILENCE) {
+            self.said = Some(now);
             let hint = match fault.cause {
                 Cause::OutOfFiles => {
                     "; raise the limit on open files (ulimit -n, LimitNOFILE=) or lower max-connections"
@@ -199,9 +210,13 @@ impl Trouble {
     fn over(&mut self, thread: &Thread, id: &ListenerId) {
         self.pause = None;
         self.limited = false;
-        if let Some(since) = self.since.take() {
-            thread.metrics.backing_off(false);
-            tracing::info!("accept on {}: works again after {:?}", id.1, Moment::now().since(since));
+        let Some(last) = self.last else { return };
+        thread.metrics.backing_off(false);
+        if Moment::now().since(last) > CALM
+            && let Some(since) = self.since.take()
+        {
+            self.last = None;
+            tracing::info!("accept on {}: works again; it was troubled for {:?}", id.1, last.since(since));
         }
     }
 }

@@ -4,19 +4,19 @@
 //! How long it took is told apart: our own computing, and waiting for the client.
 
 use std::rc::Rc;
-use std::time::Duration;
 
 use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 use handfast_net::fault::{Cause, Side, Step};
 use handfast_net::stream::{Read, Write};
 use handfast_tls::session::{Failure, FailureKind, Session};
-use handfast_wire::{Alert, AlertDescription};
+use handfast_wire::{Alert, AlertDescription, ClientHello};
 
 use crate::connection::Connection;
 use crate::hello::Heard;
 use crate::record::CloseReason;
 use crate::route::Choice;
+use crate::thread::Scratch;
 
 /// Bytes of an unfinished handshake message that a client may make us keep: one of the greatest length and its records.
 const UNFINISHED: usize = 128 * 1024;
@@ -26,8 +26,6 @@ pub(crate) struct Secured {
     pub(crate) session: Box<dyn Session>,
     /// Which rules decided, and decide about the backends too.
     pub(crate) choice: Choice,
-    /// Received and not yet consumed: the beginning of a record.
-    pub(crate) incoming: Vec<u8>,
     /// Decrypted already: what came together with the client's last flight.
     pub(crate) plaintext: Vec<u8>,
     /// The client has said close_notify already.
@@ -37,30 +35,39 @@ pub(crate) struct Secured {
 /// Carries the handshake to its end.
 pub(crate) async fn finish(connection: &mut Connection, heard: Heard) -> Result<Secured, CloseReason> {
     let begun = Moment::now();
-    let mut computing = Duration::ZERO;
-    let mut secured = begin(connection, heard)?;
+    let outcome = exchange(connection, heard).await;
+    let seconds = &mut connection.record.seconds;
+    seconds.handshake = Moment::now().since(begun);
+    seconds.handshake_wait = seconds.handshake.saturating_sub(seconds.handshake_crypto);
+    if outcome.is_ok() {
+        connection.service.metrics.handshake(&connection.record.tls, &connection.record.seconds);
+    }
+    outcome
+}
+
+async fn exchange(connection: &mut Connection, mut heard: Heard) -> Result<Secured, CloseReason> {
+    let mut secured = begin(connection, &heard.hello)?;
+    let mut outcome = advance(connection, &mut secured, &mut heard.received);
+    drop(heard);
     loop {
-        let before = Moment::now();
-        let outcome = advance(connection, &mut secured);
-        computing += Moment::now().since(before);
-        note(connection, &*secured.session, begun, computing);
+        note(connection, &*secured.session);
         outcome?;
         if secured.session.is_established() {
-            break;
+            return Ok(secured);
         }
-        while !receive(connection, &mut secured.incoming)? {
+        outcome = loop {
+            if let Some(outcome) = receive(connection, &mut secured)? {
+                break outcome;
+            }
             if connection.wait(Step::Handshake, connection.deadline).await? == Woken::Deadline {
                 return Err(reason(Side::Client, Cause::HandshakeDeadline));
             }
-        }
+        };
     }
-    connection.service.metrics.handshake(&connection.record.tls, &connection.record.seconds);
-    Ok(secured)
 }
 
 /// Finds the rules for this client and begins a session under them.
-fn begin(connection: &mut Connection, heard: Heard) -> Result<Secured, CloseReason> {
-    let hello = &heard.hello;
+fn begin(connection: &mut Connection, hello: &ClientHello) -> Result<Secured, CloseReason> {
     let choice = connection.service.rules.choose(hello.server_name.as_deref());
     connection.record.tls.server_name = hello.server_name.clone();
     let service = Rc::clone(&connection.service);
@@ -77,34 +84,32 @@ fn begin(connection: &mut Connection, heard: Heard) -> Result<Secured, CloseReas
         return Err(reason(Side::Client, Cause::Left).because("right after its hello"));
     }
     let session = server.accept(hello).map_err(|failure| of_failure(&failure))?;
-    Ok(Secured {
-        session: Box::new(session),
-        choice,
-        incoming: heard.received,
-        plaintext: Vec::new(),
-        client_closed: false,
-    })
+    Ok(Secured { session: Box::new(session), choice, plaintext: Vec::new(), client_closed: false })
 }
 
 /// Gives the session what came, and the client what it answers.
-fn advance(connection: &mut Connection, secured: &mut Secured) -> Result<(), CloseReason> {
+fn advance(
+    connection: &mut Connection,
+    secured: &mut Secured,
+    incoming: &mut [u8],
+) -> Result<(), CloseReason> {
+    let before = Moment::now();
     let thread = Rc::clone(&connection.thread);
-    let scratch = &mut *thread.scratch.borrow_mut();
-    scratch.plaintext.clear();
-    scratch.records.clear();
-    let received =
-        secured.session.receive(&mut secured.incoming, &mut scratch.plaintext, &mut scratch.records);
-    secured.incoming.drain(..received.consumed);
-    secured.plaintext.extend_from_slice(scratch.plaintext.filled());
+    let Scratch { plaintext, records, .. } = &mut *thread.scratch.borrow_mut();
+    plaintext.clear();
+    records.clear();
+    let received = secured.session.receive(incoming, plaintext, records);
+    connection.record.seconds.handshake_crypto += Moment::now().since(before);
+    secured.plaintext.extend_from_slice(plaintext.filled());
     secured.client_closed |= received.closed;
-    connection.outgoing.extend_from_slice(scratch.records.filled());
+    connection.outgoing.extend_from_slice(records.filled());
     if let Some(failure) = received.failure {
         return Err(of_failure(&failure));
     }
     if secured.client_closed && !secured.session.is_established() {
         return Err(reason(Side::Client, Cause::Left).because("with close_notify"));
     }
-    if secured.incoming.len() > UNFINISHED {
+    if secured.session.kept().len() > UNFINISHED {
         return Err(reason(Side::Client, Cause::Tls).because("a handshake message without an end"));
     }
     // What TLS 1.3 says after the handshake are tickets: they ride on the first data.
@@ -112,7 +117,7 @@ fn advance(connection: &mut Connection, secured: &mut Secured) -> Result<(), Clo
     if only_tickets { Ok(()) } else { send(connection) }
 }
 
-fn note(connection: &mut Connection, session: &dyn Session, begun: Moment, computing: Duration) {
+fn note(connection: &mut Connection, session: &dyn Session) {
     let agreed = session.agreed();
     let facts = &mut connection.record.tls;
     facts.version = agreed.version;
@@ -123,10 +128,6 @@ fn note(connection: &mut Connection, session: &dyn Session, begun: Moment, compu
     facts.hello_retry = agreed.hello_retry;
     facts.alpn = agreed.alpn;
     facts.client_subject = agreed.client_subject;
-    let seconds = &mut connection.record.seconds;
-    seconds.handshake = Moment::now().since(begun);
-    seconds.handshake_crypto = computing;
-    seconds.handshake_wait = seconds.handshake.saturating_sub(computing);
 }
 
 /// Writes what waits for the client, as much as it takes.
@@ -143,17 +144,22 @@ fn send(connection: &mut Connection) -> Result<(), CloseReason> {
     Ok(())
 }
 
-/// Takes in what is there, after sending what waits; whether anything came.
-fn receive(connection: &mut Connection, incoming: &mut Vec<u8>) -> Result<bool, CloseReason> {
+/// Takes in what is there, after sending what waits; what came of it, if anything came.
+fn receive(
+    connection: &mut Connection,
+    secured: &mut Secured,
+) -> Result<Option<Result<(), CloseReason>>, CloseReason> {
     send(connection)?;
     let thread = Rc::clone(&connection.thread);
-    let mut scratch = thread.scratch.borrow_mut();
-    match connection.client.try_read(&mut scratch.received) {
+    let read = connection.client.try_read(&mut thread.scratch.borrow_mut().received);
+    match read {
         Ok(Read::Bytes(bytes)) => {
-            incoming.extend_from_slice(&scratch.received[..bytes]);
-            Ok(true)
+            // Flights are short and come in few pieces: a copy of them is not worth sparing.
+            let mut incoming = secured.session.kept().to_vec();
+            incoming.extend_from_slice(&thread.scratch.borrow().received[..bytes]);
+            Ok(Some(advance(connection, secured, &mut incoming)))
         }
-        Ok(Read::Blocked) => Ok(false),
+        Ok(Read::Blocked) => Ok(None),
         Ok(Read::End) => Err(reason(Side::Client, Cause::Left).because("before its last flight")),
         Err(fault) => Err(CloseReason::fault(Step::Handshake, Side::Client, &fault)),
     }

@@ -26,10 +26,15 @@ pub(crate) struct Heard {
 
 /// Reads until the hello is whole.
 pub(crate) async fn read(connection: &mut Connection) -> Result<Heard, CloseReason> {
+    let outcome = wait_for_hello(connection).await;
+    connection.record.seconds.hello = Moment::now().since(connection.accepted);
+    outcome
+}
+
+async fn wait_for_hello(connection: &mut Connection) -> Result<Heard, CloseReason> {
     let mut received = Vec::new();
     loop {
         if let Some(hello) = take(connection, &mut received)? {
-            connection.record.seconds.hello = Moment::now().since(connection.accepted);
             return Ok(Heard { hello, received });
         }
         if connection.wait(Step::Hello, connection.deadline).await? == Woken::Deadline {

@@ -3,12 +3,16 @@
 //! In: user and group by name. Out: a process that is them and nobody else. Called when everything that needs
 //! privileges is open and before any client is served.
 
+use std::path::Path;
+
 use nix::unistd::{Gid, Group, Uid, User, getuid, initgroups, setgid, setgroups, setuid};
 
 /// Becomes `user` and `group` (the user's own by default), for every thread of the process.
 ///
+/// `files` are handed over: what was made or opened by root is rotated and replaced later by the user.
+///
 /// **Errors**: an unknown name, or not being allowed to; in words, with the cure.
-pub(crate) fn drop_to(user: Option<&str>, group: Option<&str>) -> Result<(), String> {
+pub(crate) fn drop_to(user: Option<&str>, group: Option<&str>, files: &[&Path]) -> Result<(), String> {
     let user = user.map(find_user).transpose()?;
     let group = match (group, &user) {
         (Some(name), _) => Some(find_group(name)?),
@@ -21,6 +25,11 @@ pub(crate) fn drop_to(user: Option<&str>, group: Option<&str>) -> Result<(), Str
             "{act}: {error}\n  hint: only root may change its user; start as root or remove process.user and group"
         )
     };
+    let owner = user.as_ref().map(|user| user.uid.as_raw());
+    for file in files.iter().filter(|file| file.exists()) {
+        std::os::unix::fs::chown(file, owner, Some(group.as_raw()))
+            .map_err(|error| format!("hand {} over to the user: {error}", file.display()))?;
+    }
     // Groups first: without the user's privileges they cannot be given up any more.
     match &user {
         Some(user) => {

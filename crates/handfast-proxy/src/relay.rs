@@ -35,8 +35,6 @@ const SETTLED: std::time::Duration = std::time::Duration::from_secs(1);
 struct Relay {
     session: Box<dyn Session>,
     backend: Stream,
-    /// Received from the client and not consumed: the beginning of a record.
-    incoming: Vec<u8>,
     /// Decrypted and not yet taken by the backend.
     to_backend: Vec<u8>,
     /// The client has said close_notify: its direction ends in order.
@@ -91,7 +89,6 @@ impl Relay {
         Self {
             session: secured.session,
             backend,
-            incoming: secured.incoming,
             to_backend,
             client_done: secured.client_closed,
             backend_told: false,

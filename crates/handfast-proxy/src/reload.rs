@@ -66,7 +66,7 @@ impl Reloading {
 
     /// Reloads if files that are served have changed, and were not found wanting as they are.
     pub(crate) fn files_may_have_changed(&mut self, program: &Program) {
-        let outdated = program.state.is_outdated();
+        let outdated = program.state.is_outdated(SystemTime::now());
         let tried = !self.refused.is_empty() && !load::changed(&self.refused);
         if self.task.is_none() && outdated && !tried {
             self.ask(program, Kind::Files, None);
@@ -124,6 +124,8 @@ impl Reloading {
         let state = Arc::new(state);
         program.install(Arc::clone(&state), plan).await?;
         program.names.follow(&state.config);
+        // The old state's memory goes with its last connection, most of it now.
+        handfast_net::sys::release_memory();
         program.registry.set_certificates(state.certificate_snapshots());
         program.registry.reload_succeeded(state.generation);
         let what = match kind {
@@ -158,7 +160,10 @@ fn read(kind: Kind, source: &Source, lasting: &SharedLasting, before: &Arc<State
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "this thread serves nobody, and waits for somebody else's next write")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this thread serves nobody, and waits for somebody else's next write"
+)]
 fn wait_for_writer() {
     std::thread::sleep(AGAIN.1);
 }

@@ -4,6 +4,7 @@
 //! is bound; everything that needs privileges is opened before they are dropped.
 
 use std::io;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -16,7 +17,7 @@ use tokio::task::LocalSet;
 use crate::access_log::{self, AccessLogHandle};
 use crate::admin;
 use crate::builtin;
-use crate::config::model::{Config, Target};
+use crate::config::model::{AccessLog, Config, Target};
 use crate::control::{Request, Shared};
 use crate::listeners::Listeners;
 use crate::metrics::Registry;
@@ -99,7 +100,7 @@ async fn start(source: &Source, color: bool) -> Result<Program, Refusal> {
         listeners.plan(&state.config, threads).map_err(|problems| (Outcome::Failed, problems.join("\n")))?;
     let admin = bind_admin(&state.config)?;
     let process = &state.config.process;
-    privileges::drop_to(process.user.as_deref(), process.group.as_deref())
+    privileges::drop_to(process.user.as_deref(), process.group.as_deref(), &own_files(&state.config))
         .map_err(|problem| (Outcome::Failed, problem))?;
     let log =
         access_log::start(&state.config.access_log).map_err(|error| failed("open the access log", &error))?;
@@ -160,6 +161,16 @@ async fn start(source: &Source, color: bool) -> Result<Program, Refusal> {
     };
     program.begin(plan).await.map_err(|problem| (Outcome::Failed, problem))?;
     Ok(program)
+}
+
+/// Files that the program itself writes.
+fn own_files(config: &Config) -> Vec<&Path> {
+    let keys = config.services.iter().filter_map(|service| service.tls.tickets.key_file.as_deref());
+    let log = match &config.access_log {
+        AccessLog::File(path) => Some(path.as_path()),
+        _ => None,
+    };
+    keys.chain(log).collect()
 }
 
 fn failed(act: &str, error: &io::Error) -> Refusal {

@@ -22,6 +22,9 @@ pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     user: Signal,
+    /// XFSZ would end the program when a log reaches a limit on file sizes; caught, the write fails instead, which the
+    /// log counts.
+    _file_size: Signal,
 }
 
 impl Signals {
@@ -32,6 +35,7 @@ impl Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             user: signal(SignalKind::user_defined1())?,
+            _file_size: signal(SignalKind::from_raw(nix::libc::SIGXFSZ))?,
         })
     }
 

@@ -199,6 +199,11 @@ struct Builder<'a> {
 impl Builder<'_> {
     fn service(&mut self, model: &Service, previous: Option<&State>) -> Option<ServiceState> {
         let store = self.store(model)?;
+        let before =
+            previous.and_then(|state| state.services.iter().find(|service| service.model.name == model.name));
+        if let Some(before) = before {
+            self.refuse_newly_invalid(&store, &before.store);
+        }
         let unknown_name = match model.tls.unknown_name {
             model::UnknownName::First => UnknownName::First,
             model::UnknownName::Refuse => UnknownName::Refuse,
@@ -217,8 +222,6 @@ impl Builder<'_> {
             model.names.iter().map(|rule| self.settings(model, Some(rule), &resolver)).collect();
         let settings = std::iter::once(own).chain(exceptions).collect::<Option<Vec<_>>>()?;
         self.try_out(&settings, ring.as_ref()?.1.clone());
-        let before =
-            previous.and_then(|state| state.services.iter().find(|service| service.model.name == model.name));
         Some(ServiceState {
             pool: pool(model, before, self.lasting.threads),
             address_limit: address_limit(model, before),
@@ -260,6 +263,26 @@ impl Builder<'_> {
         let (store, findings) = CertificateStore::new(certificates, now);
         self.report.take(findings);
         Some(Arc::new(store))
+    }
+
+    /// At a start an expired certificate is a warning: its clients may not look, and others have other names. At a
+    /// reload it would replace one that works, so it is refused, unless it was served before already.
+    fn refuse_newly_invalid(&mut self, store: &CertificateStore, before: &CertificateStore) {
+        let now = seconds(self.now);
+        let served = |certificate: &Certificate| {
+            before.certificates().iter().any(|known| known.chain().first() == certificate.chain().first())
+        };
+        for certificate in store.certificates() {
+            if !certificate.is_valid_at(now) && !served(certificate) {
+                let file = certificate.files().first().map(|file| file.display().to_string());
+                let how = if certificate.not_after() < now { "has expired" } else { "is not valid yet" };
+                self.report.error(format!(
+                    "{}: {} {how}; a reload does not replace what is served by that",
+                    file.unwrap_or_default(),
+                    certificate.subject()
+                ));
+            }
+        }
     }
 
     /// The TLS settings of a service, or of one of its rules.
@@ -400,9 +423,11 @@ impl State {
         self.services.iter().flat_map(of_service).collect()
     }
 
-    /// Whether a file it was made from has changed since.
-    pub(crate) fn is_outdated(&self) -> bool {
-        load::changed(&self.files)
+    /// Whether it would be made otherwise now: a file has changed, or a certificate has begun or ceased to be valid
+    /// that another one can stand in for.
+    pub(crate) fn is_outdated(&self, now: SystemTime) -> bool {
+        let due = |service: &ServiceState| service.store.rebuild_at().is_some_and(|at| at <= seconds(now));
+        self.services.iter().any(due) || load::changed(&self.files)
     }
 }
 

@@ -119,6 +119,7 @@ impl Server {
             expected_name: hello.server_name.as_deref().map(Box::from),
             recheck: self.settings.client_certificates.clone(),
             signature: None,
+            kept: Vec::new(),
             established: false,
             failed: false,
         })
@@ -165,6 +166,8 @@ pub struct ServerSession {
     /// The rule that a resumed session's client certificate is held against again.
     recheck: Option<ClientCertificates>,
     signature: Option<&'static str>,
+    /// Received and not consumed. rustls remembers places in it, so it is given back with every call.
+    kept: Vec<u8>,
     established: bool,
     failed: bool,
 }
@@ -187,15 +190,15 @@ enum Turn {
 
 impl Session for ServerSession {
     fn receive(&mut self, incoming: &mut [u8], plaintext: &mut Buffer, outgoing: &mut Buffer) -> Received {
-        let mut received = Received { consumed: 0, closed: false, failure: None };
+        let mut received = Received { closed: false, failure: None };
         if self.failed {
-            received.consumed = incoming.len();
             return received;
         }
+        let mut consumed = 0;
         loop {
-            let status = self.connection.process_tls_records(&mut incoming[received.consumed..]);
+            let status = self.connection.process_tls_records(&mut incoming[consumed..]);
             let (discard, turn) = take_turn(status, plaintext, outgoing);
-            received.consumed += discard;
+            consumed += discard;
             let outcome = turn.map_err(|error| failure(&error)).and_then(|turn| {
                 if !self.established {
                     self.watch_handshake()?;
@@ -214,7 +217,12 @@ impl Session for ServerSession {
                 }
             }
         }
+        self.keep(&incoming[consumed.min(incoming.len())..]);
         received
+    }
+
+    fn kept(&self) -> &[u8] {
+        &self.kept
     }
 
     fn encrypt(&mut self, plaintext: &[u8], outgoing: &mut Buffer) -> Result<(), Failure> {
@@ -223,7 +231,7 @@ impl Session for ServerSession {
         const OVERHEAD: usize = 32;
         let mut size = plaintext.len() + (plaintext.len() / FRAGMENT + 1) * OVERHEAD;
         loop {
-            let status = self.connection.process_tls_records(&mut []);
+            let status = self.connection.process_tls_records(&mut self.kept);
             match status.state.map_err(|error| failure(&error))? {
                 ConnectionState::WriteTraffic(mut traffic) => {
                     match traffic.encrypt(plaintext, outgoing.room(size)) {
@@ -248,7 +256,7 @@ impl Session for ServerSession {
     fn close(&mut self, outgoing: &mut Buffer) {
         // Bounded: a session that is not open for writing within a few states will not be.
         for _ in 0..16 {
-            match self.connection.process_tls_records(&mut []).state {
+            match self.connection.process_tls_records(&mut self.kept).state {
                 Ok(ConnectionState::WriteTraffic(mut traffic)) => {
                     if let Ok(written) = traffic.queue_close_notify(outgoing.room(1024)) {
                         outgoing.wrote(written);
@@ -323,9 +331,19 @@ impl ServerSession {
         Ok(())
     }
 
-    /// After an error rustls has the alert for the peer ready, and repeats the error behind it.
+    fn keep(&mut self, rest: &[u8]) {
+        if rest.is_empty() || self.failed {
+            self.kept = Vec::new();
+        } else {
+            self.kept.clear();
+            self.kept.extend_from_slice(rest);
+        }
+    }
+
+    /// After an error rustls has the alert for the peer ready. It is asked for nothing else: looking for further
+    /// messages, it would find its notes of a buffer that is gone.
     fn collect_alert(&mut self, outgoing: &mut Buffer) {
-        for _ in 0..16 {
+        while self.connection.wants_write() {
             match self.connection.process_tls_records(&mut []).state {
                 Ok(ConnectionState::EncodeTlsData(mut data)) => {
                     if encode(&mut data, outgoing).is_err() {

@@ -12,12 +12,15 @@ pub trait Session {
     /// Takes in what arrived: decrypted data goes to `plaintext`, replies of the protocol (flights, tickets, key
     /// updates, alerts) to `outgoing`.
     ///
-    /// `incoming` is all that was not consumed yet, in its order and as the last call left it: what is worked on in
-    /// place must come again at the front. On failure the alert for the peer is in `outgoing`; nothing more is
-    /// taken in after that.
+    /// `incoming` begins with what [`Session::kept`] gives; all of it is taken, and what is not a whole record or
+    /// message yet is kept. On failure the alert for the peer is in `outgoing`; nothing more is taken in after that.
     ///
     /// **Cost**: one copy of the plaintext. Never more bytes than came in, and a flight's.
     fn receive(&mut self, incoming: &mut [u8], plaintext: &mut Buffer, outgoing: &mut Buffer) -> Received;
+
+    /// The beginning of a record or message, which must stand in front of what is received next. Empty most of the
+    /// time, and then without memory; at most a handshake message of the greatest length, and its records.
+    fn kept(&self) -> &[u8];
 
     /// Encrypts `plaintext` into records behind whatever is in `outgoing`.
     ///
@@ -37,8 +40,6 @@ pub trait Session {
 /// What [`Session::receive`] did.
 #[derive(Debug)]
 pub struct Received {
-    /// Bytes of `incoming` that are done with; the caller removes them.
-    pub consumed: usize,
     /// The peer has said `close_notify`: no more plaintext will come.
     pub closed: bool,
     /// Why it cannot go on, if so.

@@ -166,7 +166,7 @@ const GROUPS: &[(u16, &str)] = &[
     (0x001a, "brainpoolP256r1"),
     (0x001b, "brainpoolP384r1"),
     (0x001c, "brainpoolP512r1"),
-    (0x001d, "x25519"),
+    (0x001d, "X25519"),
     (0x001e, "x448"),
     (0x001f, "brainpoolP256r1tls13"),
     (0x0020, "brainpoolP384r1tls13"),
@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(cipher_suite_name(0x1301), Some("TLS_AES_128_GCM_SHA256"));
         assert_eq!(cipher_suite_name(0xc02b), Some("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"));
         assert_eq!(cipher_suite_name(0xcca8), Some("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"));
-        assert_eq!(group_name(0x001d), Some("x25519"));
+        assert_eq!(group_name(0x001d), Some("X25519"));
         assert_eq!(group_name(0x11ec), Some("X25519MLKEM768"));
         assert_eq!(signature_scheme_name(0x0403), Some("ecdsa_secp256r1_sha256"));
         assert_eq!(extension_name(51), Some("key_share"));
@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn numbers_without_a_name_are_written_out() {
         assert_eq!(label(cipher_suite_name(0xabcd), 0xabcd), "0xABCD");
-        assert_eq!(label(group_name(0x001d), 0x001d), "x25519");
+        assert_eq!(label(group_name(0x001d), 0x001d), "X25519");
     }
 
     #[test]

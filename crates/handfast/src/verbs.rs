@@ -24,23 +24,13 @@ pub(crate) fn proxy(words: ProxyWords) -> ExitCode {
 }
 
 pub(crate) fn check(words: &CheckWords) -> ExitCode {
-    let from = &words.from;
-    let source = source(
-        From {
-            config: from.config.clone(),
-            listen: from.listen.clone(),
-            backend: from.backend.clone(),
-            certificate: from.certificate.clone(),
-            key: from.key.clone(),
-        },
-        PathBuf::from("handfast-throwaway-ca.pem"),
-    );
+    let source = source(words.from.clone(), PathBuf::from("handfast-throwaway-ca.pem"));
     let checked = handfast_proxy::check(&source, color());
     talk::err(checked.problems.trim_end());
     if words.explain {
         return print(&checked.explanation, checked.good);
     }
-    let verdict = format!("{}: {}\n", source.name(), if checked.good { "good" } else { "cannot be served" });
+    let verdict = if checked.good { format!("{}: good\n", source.name()) } else { String::new() };
     print(&verdict, checked.good)
 }
 
@@ -69,6 +59,8 @@ fn is_bare(from: &From) -> bool {
         && from.backend.is_empty()
         && from.certificate.is_empty()
         && from.key.is_none()
+        && from.admin.is_none()
+        && from.access_log.is_none()
 }
 
 fn source(from: From, ca_file: PathBuf) -> Source {
@@ -82,6 +74,8 @@ fn source(from: From, ca_file: PathBuf) -> Source {
             backend: from.backend,
             certificate: from.certificate,
             key: from.key,
+            admin: from.admin,
+            access_log: from.access_log,
         }),
     }
 }

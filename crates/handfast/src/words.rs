@@ -48,10 +48,10 @@ pub(crate) struct CheckWords {
 }
 
 /// Where the configuration comes from.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct From {
     /// Configuration file
-    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["listen", "backend", "certificate", "key"])]
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["listen", "backend", "certificate", "key", "admin", "access_log"])]
     pub(crate) config: Option<PathBuf>,
     /// Address to listen on: 0.0.0.0:8443, [::1]:8443, *:8443, unix:/run/x.sock (may be repeated)
     #[arg(long, value_name = "ADDRESS")]
@@ -65,4 +65,10 @@ pub(crate) struct From {
     /// Key in PEM, when it is not in the certificate's file
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<String>,
+    /// Where metrics and status are served: 127.0.0.1:9901 by default, unix:/run/x.sock, off
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) admin: Option<String>,
+    /// Where the access log goes: stdout, off, or a file
+    #[arg(long, value_name = "WHERE")]
+    pub(crate) access_log: Option<String>,
 }

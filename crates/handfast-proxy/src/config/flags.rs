@@ -20,6 +20,10 @@ pub struct FlagInput {
     pub certificate: Vec<String>,
     /// `--key`.
     pub key: Option<String>,
+    /// `--admin`.
+    pub admin: Option<String>,
+    /// `--access-log`.
+    pub access_log: Option<String>,
 }
 
 /// Makes the configuration of one service, called `main`, out of flags; everything else is as by default.
@@ -89,6 +93,15 @@ fn as_file(input: &FlagInput) -> (String, Vec<Line>) {
         text.push_str(&format!("key = {}\n", quoted(key)));
         lines.push(Some(("--key", key.clone())));
     }
+    for (flag, section, key, value) in [
+        ("--admin", "admin", "listen", &input.admin),
+        ("--access-log", "access-log", "to", &input.access_log),
+    ] {
+        if let Some(value) = value {
+            text.push_str(&format!("[{section}]\n{key} = {}\n", quoted(value)));
+            lines.extend([None, Some((flag, value.clone()))]);
+        }
+    }
     (text, lines)
 }
 
@@ -113,7 +126,7 @@ impl Config {
             listen: vec!["127.0.0.1:8443".to_owned(), "[::1]:8443".to_owned()],
             backend: vec!["127.0.0.1:1".to_owned()],
             certificate: vec!["replaced".to_owned()],
-            key: None,
+            ..FlagInput::default()
         };
         let (text, _) = as_file(&input);
         let (mut config, _) = parse("", &text, &|_| false).expect("a test reads this very text");

@@ -15,9 +15,6 @@ impl Relay {
         let held = self.hold != Moment::NEVER;
         if !connection.outgoing.is_empty() && !held {
             let moved = flush(&mut connection.client, &mut connection.outgoing, Side::Client)?;
-            if moved > 0 && connection.outgoing.is_empty() {
-                self.client_has_all(connection);
-            }
             // Nothing is read for a client that does not take what is there.
             return Ok(moved > 0);
         }
@@ -61,7 +58,8 @@ impl Relay {
         }
     }
 
-    /// Passes the backend's end on as close_notify, and as FIN once it has been taken.
+    /// Passes the backend's end on as close_notify, which is all the end there is in TLS. The FIN comes when the client
+    /// has ended too: after a FIN nobody could be told that the client's own direction broke.
     fn tell_client(&mut self, connection: &mut Connection, scratch: &mut Scratch) -> Moved {
         if self.client_told {
             return Ok(false);
@@ -71,17 +69,6 @@ impl Relay {
         self.release_held(connection, scratch);
         self.session.close(&mut scratch.records);
         write_client(connection, scratch.records.filled())?;
-        if connection.outgoing.is_empty() {
-            self.client_has_all(connection);
-        }
         Ok(true)
-    }
-
-    /// When close_notify has been taken and the client has not ended yet, a FIN tells those that wait for it. If it has
-    /// ended, closing is enough.
-    fn client_has_all(&self, connection: &Connection) {
-        if self.client_told && !self.client_done {
-            connection.client.end_writing();
-        }
     }
 }

@@ -21,12 +21,13 @@ impl Relay {
         if self.client_done {
             return Ok(self.tell_backend());
         }
-        let begin = self.incoming.len();
+        let kept = self.session.kept();
+        let begin = kept.len();
         if begin >= UNFINISHED {
             return Err(CloseReason::new(Step::Relay, Side::Client, Cause::Tls)
                 .because("a handshake message without an end"));
         }
-        scratch.received[..begin].copy_from_slice(&self.incoming);
+        scratch.received[..begin].copy_from_slice(kept);
         match connection.client.try_read(&mut scratch.received[begin..]) {
             Ok(Read::Bytes(bytes)) => self.take_in(connection, scratch, begin + bytes),
             Ok(Read::Blocked) => Ok(false),
@@ -43,7 +44,6 @@ impl Relay {
         scratch.records.clear();
         let incoming = &mut scratch.received[..filled];
         let received = self.session.receive(incoming, &mut scratch.plaintext, &mut scratch.records);
-        keep_rest(&mut self.incoming, &incoming[received.consumed..]);
         let plaintext = scratch.plaintext.filled();
         let outcome = if plaintext.is_empty() { Ok(()) } else { self.pass_on(connection, plaintext) };
         if let Some(failure) = received.failure {
@@ -133,13 +133,3 @@ impl Relay {
 
 /// An unfinished record is far shorter; this is a handshake message that goes on and on.
 const UNFINISHED: usize = CLIENT_READ - 4096;
-
-/// Keeps `rest` in `kept`, which is empty most of the time and then owns no memory.
-fn keep_rest(kept: &mut Vec<u8>, rest: &[u8]) {
-    if rest.is_empty() {
-        *kept = Vec::new();
-    } else {
-        kept.clear();
-        kept.extend_from_slice(rest);
-    }
-}

@@ -112,8 +112,8 @@ fn t2_the_backend_resets_after_it_ended_its_own_direction() {
     each(&stage, |mut client| {
         assert_hundred_then_clean_halfway(&mut client);
         client.send(b"x");
-        let ending = client.read_to_end();
-        assert_eq!(ending.socket, SocketEnd::Reset, "the client's own direction was cut: {ending:?}");
+        // Everything to be read had been read, in order; the abort of the other direction shows without reading.
+        wait_until("the client's own direction to be cut", || backend::is_cut(&client.stream).then_some(()));
     });
     stage.is_quiet();
 }

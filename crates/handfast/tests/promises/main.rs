@@ -43,3 +43,4 @@ mod a_stop_drains_and_says_how_it_went;
 // the words on the command line and in the file
 mod every_mistake_in_a_configuration_is_told_at_once;
 mod exit_codes_mean_what_they_say;
+mod it_serves_without_a_configuration;

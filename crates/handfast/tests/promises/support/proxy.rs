@@ -65,22 +65,13 @@ impl Proxy {
         Self::spawn(command, folder, file, output.into()).ready()
     }
 
-    /// Starts it with flags instead of a configuration.
-    pub(crate) fn with_flags(flags: &[&str]) -> Self {
-        let folder = Folder::new();
-        let file = folder.file("handfast.toml");
-        let mut command = Command::new(PROGRAM);
-        command.arg("proxy").args(flags);
-        Self::run(command, folder, file).ready()
-    }
-
     fn run(command: Command, folder: Folder, file: PathBuf) -> Self {
         Self::spawn(command, folder, file, Stdio::piped())
     }
 
     fn spawn(mut command: Command, folder: Folder, file: PathBuf, output: Stdio) -> Self {
         // Its panics are looked for below; their stack would bury what the proxy itself said.
-        command.env("RUST_BACKTRACE", "0");
+        command.env("RUST_BACKTRACE", "1");
         command.current_dir(folder.path()).stdin(Stdio::null()).stdout(output).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("start {command:?}: {error}"));
         let output = match child.stdout.take() {
