@@ -71,7 +71,7 @@ impl Proxy {
 
     fn spawn(mut command: Command, folder: Folder, file: PathBuf, output: Stdio) -> Self {
         // Its panics are looked for below; their stack would bury what the proxy itself said.
-        command.env("RUST_BACKTRACE", "1");
+        command.env("RUST_BACKTRACE", "0");
         command.current_dir(folder.path()).stdin(Stdio::null()).stdout(output).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("start {command:?}: {error}"));
         let output = match child.stdout.take() {
