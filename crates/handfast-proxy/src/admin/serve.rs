@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -35,7 +35,9 @@ const CONNECTION_DEADLINE: Duration = Duration::from_secs(45);
 /// Bytes of a request's head; the least that hyper allows.
 const HEAD_BYTES: usize = 8 * 1024;
 
-/// How long accepting pauses after it failed (no file descriptor is left), which also bounds how often that is logged.
+/// How long until the same trouble with accepting is logged again.
+const SAID_AGAIN: Duration = Duration::from_secs(60);
+/// How long accepting pauses after it failed (no file descriptor is left).
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
 /// A bound admin address.
@@ -101,6 +103,7 @@ pub async fn serve(listener: AdminListener, control: Rc<dyn Control>) -> io::Res
     let listener = Listener::new(listener)?;
     let shared = Shared { control, history: Rc::default() };
     let mut connections = JoinSet::new();
+    let mut said: Option<Instant> = None;
     let mut sample = interval(SAMPLE_INTERVAL);
     sample.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -111,7 +114,10 @@ pub async fn serve(listener: AdminListener, control: Rc<dyn Control>) -> io::Res
                 Ok(Stream::Tcp(stream)) => drop(connections.spawn_local(connection(stream, Transport::Tcp, shared.clone()))),
                 Ok(Stream::Unix(stream)) => drop(connections.spawn_local(connection(stream, Transport::Unix, shared.clone()))),
                 Err(error) => {
-                    tracing::warn!("admin: accept: {error}");
+                    if said.is_none_or(|said| said.elapsed() > SAID_AGAIN) {
+                        said = Some(Instant::now());
+                        tracing::warn!("admin: accept: {error}; asking again until it works");
+                    }
                     sleep(ACCEPT_PAUSE).await;
                 }
             },

@@ -58,15 +58,15 @@ fn each_to_who_asks_for_it() {
     check();
     let memory = proxy.process().memory();
     assert!(memory <= MEMORY, "{memory} bytes, allowed are {MEMORY}");
-    assert!(proxy.reload());
-    let after_one = proxy.process().memory();
-    for _ in 0..3 {
-        assert!(proxy.reload());
-    }
+    // Two generations stand side by side during a reload, and the C library keeps some of that room: it must not grow.
+    let reload = |times: u32| (0..times).for_each(|_| assert!(proxy.reload()));
+    reload(4);
+    let after_four = proxy.process().memory();
+    reload(6);
     let after = proxy.process().memory();
     assert!(
-        after <= after_one + after_one / 5,
-        "{after} bytes after four reloads, {after_one} after one, {memory} before"
+        after <= after_four + after_four / 10 && after <= MEMORY,
+        "{after} bytes after ten reloads, {after_four} after four, {memory} before"
     );
     check();
 }
