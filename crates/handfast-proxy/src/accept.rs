@@ -35,6 +35,7 @@ const AT_LIMIT: Duration = Duration::from_millis(100);
 pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<Thread>) {
     let mut trouble = Trouble::default();
     let mut batch = 1;
+    thread.acceptor_began();
     loop {
         let service = thread.state().service_of(&id).filter(|_| thread.phase() == Phase::Serving);
         let Some(service) = service else { break };
@@ -59,6 +60,7 @@ pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<Th
             sleep(BACK_OFF.1).await;
         }
     }
+    thread.acceptor_ended();
     finish(&mut listener, &thread, &id);
 }
 

@@ -60,6 +60,8 @@ pub(crate) struct Thread {
     connections: Cell<usize>,
     /// Tasks that wait for a connection to end.
     waiting: RefCell<Vec<TaskHandle>>,
+    /// Tasks that accept, and want to know of a new state.
+    acceptors: RefCell<Vec<TaskHandle>>,
 }
 
 impl Thread {
@@ -84,6 +86,7 @@ impl Thread {
             phase: Cell::new(Phase::Serving),
             connections: Cell::new(0),
             waiting: RefCell::default(),
+            acceptors: RefCell::default(),
         })
     }
 
@@ -94,7 +97,18 @@ impl Thread {
 
     pub(crate) fn install(&self, state: Rc<ThreadState>) {
         *self.state.borrow_mut() = state;
-        engine::wake_all();
+        // Connections keep the state they have, so only these are woken, however many those are.
+        self.acceptors.borrow().iter().for_each(|task| task.wake());
+    }
+
+    /// The present task accepts from now on.
+    pub(crate) fn acceptor_began(&self) {
+        self.acceptors.borrow_mut().push(engine::current());
+    }
+
+    /// … and no more.
+    pub(crate) fn acceptor_ended(&self) {
+        self.acceptors.borrow_mut().retain(|task| *task != engine::current());
     }
 
     pub(crate) fn phase(&self) -> Phase {

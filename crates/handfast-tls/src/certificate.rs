@@ -15,7 +15,7 @@ use crate::key::Key;
 use crate::parsed::{Kind, Parsed, date};
 use crate::sections::Contents;
 
-/// Fewest bits of an RSA key: what aws-lc signs with and what clients accept (CA/Browser Forum baseline §6.1.5).
+/// Fewest bits of an RSA key: what aws-lc signs with and what clients accept (CA/Browser Forum baseline requirements, section 6.1.5).
 const RSA_BITS: usize = 2048;
 
 /// A chain with its key, ready to be served, and what is known of it.

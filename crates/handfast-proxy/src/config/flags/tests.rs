@@ -9,6 +9,7 @@ fn flags(listen: &[&str], backend: &[&str], certificate: &[&str], key: Option<&s
         backend: texts(backend),
         certificate: texts(certificate),
         key: key.map(str::to_owned),
+        ..FlagInput::default()
     }
 }
 
