@@ -41,16 +41,19 @@ pub fn listen(
             while sockets.len() < threads {
                 sockets.push(listen_tcp(local, patience)?);
             }
-            let sockets = sockets.into_iter().map(|socket| ListeningSocket { socket, tcp: true }).collect();
-            Ok((Address::Ip(local), sockets))
+            let local = Address::Ip(local);
+            let listening = |socket| ListeningSocket { socket, tcp: true, address: local.clone() };
+            let sockets = sockets.into_iter().map(listening).collect();
+            Ok((local, sockets))
         }
         Address::Unix(path) => {
             let first = listen_unix(path, mode)?;
             let mut sockets = Vec::new();
             for _ in 1..threads {
-                sockets.push(ListeningSocket { socket: first.try_clone()?, tcp: false });
+                let socket = first.try_clone()?;
+                sockets.push(ListeningSocket { socket, tcp: false, address: address.clone() });
             }
-            sockets.push(ListeningSocket { socket: first, tcp: false });
+            sockets.push(ListeningSocket { socket: first, tcp: false, address: address.clone() });
             Ok((address.clone(), sockets))
         }
     }
@@ -110,19 +113,13 @@ fn local_address(socket: &OwnedFd) -> io::Result<SocketAddr> {
 pub struct ListeningSocket {
     socket: OwnedFd,
     tcp: bool,
+    address: Address,
 }
 
 impl ListeningSocket {
     /// To be called in the task that will accept.
     pub fn open(self) -> Listener {
-        Listener { socket: self.socket, tcp: self.tcp, source: None }
-    }
-
-    /// Another handle of the same socket and queue.
-    ///
-    /// **Errors**: out of file descriptors.
-    pub fn try_clone(&self) -> io::Result<Self> {
-        Ok(Self { socket: self.socket.try_clone()?, tcp: self.tcp })
+        Listener { socket: self.socket, tcp: self.tcp, address: self.address, source: None }
     }
 }
 
@@ -131,11 +128,17 @@ impl ListeningSocket {
 pub struct Listener {
     socket: OwnedFd,
     tcp: bool,
+    address: Address,
     /// `None` while accepting is paused: a level-triggered listener that nobody accepts from would spin.
     source: Option<Source>,
 }
 
 impl Listener {
+    /// Where it listens, with the port that the kernel chose.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
     /// Takes one connection that waits, without waiting for one; `None`: there is none.
     ///
     /// **Errors**: accept4(2). Errors of the connection itself (it was reset while it waited) are skipped.

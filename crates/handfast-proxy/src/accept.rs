@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
+use handfast_net::address::Address;
 use handfast_net::clock::Moment;
 use handfast_net::engine::{self, Priority, sleep, spawn, wait};
 use handfast_net::fault::{Cause, Fault};
@@ -44,19 +45,19 @@ pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<Th
             Taken::All => batch = (batch * 2).min(BATCH),
             Taken::Some(count) => batch = count.max(1),
             Taken::AtLimit(limit) => {
-                trouble.at_limit(&id, limit);
+                trouble.at_limit(listener.address(), limit);
                 at_limit(&mut listener, &thread).await;
                 continue;
             }
             Taken::Failed(fault) => {
                 listener.pause();
-                sleep(trouble.failed(&thread, &id, &fault)).await;
+                sleep(trouble.failed(&thread, listener.address(), &fault)).await;
                 continue;
             }
         }
-        trouble.over(&thread, &id);
+        trouble.over(&thread, listener.address());
         if let Err(error) = listener.ready(Moment::NEVER).await {
-            tracing::error!("accept on {}: cannot wait for connections: {error}", id.1);
+            tracing::error!("accept on {}: cannot wait for connections: {error}", listener.address());
             sleep(BACK_OFF.1).await;
         }
     }
@@ -178,7 +179,7 @@ struct Trouble {
 
 impl Trouble {
     /// How long to pause.
-    fn failed(&mut self, thread: &Thread, id: &ListenerId, fault: &Fault) -> Duration {
+    fn failed(&mut self, thread: &Thread, address: &Address, fault: &Fault) -> Duration {
         thread.metrics.accept_failed(fault.cause);
         let now = Moment::now();
         thread.metrics.backing_off(true);
@@ -192,24 +193,23 @@ impl Trouble {
                 }
                 _ => "",
             };
-            tracing::warn!("accept on {}: {}; clients wait until that is over{hint}", id.1, fault.cause);
+            tracing::warn!("accept on {address}: {}; clients wait until that is over{hint}", fault.cause);
         }
         let pause = self.pause.map_or(BACK_OFF.0, |pause| (pause * 2).min(BACK_OFF.1));
         self.pause = Some(pause);
         pause
     }
 
-    fn at_limit(&mut self, id: &ListenerId, limit: Limit) {
+    fn at_limit(&mut self, address: &Address, limit: Limit) {
         if !std::mem::replace(&mut self.limited, true) {
             tracing::warn!(
-                "accept on {}: max-connections of the {} is reached; clients wait until others have left",
-                id.1,
+                "accept on {address}: max-connections of the {} is reached; clients wait until others have left",
                 limit.name()
             );
         }
     }
 
-    fn over(&mut self, thread: &Thread, id: &ListenerId) {
+    fn over(&mut self, thread: &Thread, address: &Address) {
         self.pause = None;
         self.limited = false;
         let Some(last) = self.last else { return };
@@ -218,7 +218,7 @@ impl Trouble {
             && let Some(since) = self.since.take()
         {
             self.last = None;
-            tracing::info!("accept on {}: works again; it was troubled for {:?}", id.1, last.since(since));
+            tracing::info!("accept on {address}: works again; it was troubled for {:?}", last.since(since));
         }
     }
 }

@@ -166,6 +166,7 @@ const GROUPS: &[(u16, &str)] = &[
     (0x001a, "brainpoolP256r1"),
     (0x001b, "brainpoolP384r1"),
     (0x001c, "brainpoolP512r1"),
+    // IANA writes it in lower case; the configuration, and X25519MLKEM768, write it like RFC 7748.
     (0x001d, "X25519"),
     (0x001e, "x448"),
     (0x001f, "brainpoolP256r1tls13"),

@@ -111,7 +111,7 @@ fn gnutls_as_it_comes() {
 fn go_with_a_post_quantum_key_share() {
     let hello = hello(include_str!("../data/go-mlkem.hex"));
     let groups: Vec<_> = hello.key_shares.iter().map(|group| group_name(*group)).collect();
-    assert_eq!(groups, [Some("X25519MLKEM768"), Some("x25519")]);
+    assert_eq!(groups, [Some("X25519MLKEM768"), Some("X25519")]);
     assert!(hello.length_on_wire > 1_500, "more than one TCP segment carries");
     assert_eq!(hello.certificate_signature_schemes.last(), Some(&0x0203));
     assert_eq!(hello.extensions.iter().find(|extension| extension_name(**extension).is_none()), None);
