@@ -68,7 +68,7 @@ kill -INT "$tracer"
 wait "$tracer" || true
 calls=$(awk 'NR > 2 && $4 ~ /^[0-9]+$/ && $NF != "total" { sum += $4 } END { print sum }' "$folder/calls")
 echo "system calls for each of $transactions transactions, 8 clients at once: $(awk "BEGIN { printf \"%.1f\", $calls / $transactions }")"
-awk 'NR == 1 || (NR > 2 && $4 > 100 && $NF != "total") { printf "  %-12s %8s\n", $NF, $4 }' "$folder/calls"
+awk 'NR > 2 && $4 > 100 && $NF != "total" { printf "  %-12s %8s calls\n", $NF, $4 }' "$folder/calls"
 echo
 before=$(memory)
 mkfifo "$folder/hold"

@@ -341,3 +341,54 @@ fn evidence(cause: Cause, info: Option<TcpInfo>, icmp: Option<IcmpError>) -> Opt
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Errno and circumstances → cause: the table of what Linux says, as far as the errno alone tells.
+    #[test]
+    fn an_errno_means_what_it_means_where_it_happened() {
+        use Operation::{Accept, Connect, Open, Read, Write};
+        let alive = TcpInfo::default();
+        let unacknowledged = TcpInfo { unacknowledged: 3, ..alive };
+        for (operation, errno, info, expected) in [
+            (Read, Errno::CONNRESET, Some(&alive), Cause::Reset),
+            (Write, Errno::PIPE, Some(&alive), Cause::Left),
+            (Connect, Errno::CONNREFUSED, Some(&alive), Cause::Refused),
+            (Read, Errno::CONNREFUSED, Some(&alive), Cause::PortUnreachable),
+            (Connect, Errno::TIMEDOUT, Some(&alive), Cause::ConnectTimedOut),
+            (Read, Errno::TIMEDOUT, Some(&unacknowledged), Cause::Unacknowledged),
+            (Read, Errno::TIMEDOUT, Some(&alive), Cause::KeepaliveUnanswered),
+            (Connect, Errno::HOSTUNREACH, Some(&alive), Cause::HostUnreachable),
+            (Connect, Errno::NETUNREACH, Some(&alive), Cause::NetworkUnreachable),
+            (Connect, Errno::INVAL, Some(&alive), Cause::NetworkUnreachable),
+            (Connect, Errno::ACCESS, Some(&alive), Cause::Prohibited),
+            (Connect, Errno::ACCESS, None, Cause::Permission),
+            (Connect, Errno::ADDRNOTAVAIL, Some(&alive), Cause::OutOfPorts),
+            (Connect, Errno::NOENT, None, Cause::PathMissing),
+            (Connect, Errno::AGAIN, None, Cause::BacklogFull),
+            (Read, Errno::CONNABORTED, Some(&alive), Cause::Destroyed),
+            (Accept, Errno::MFILE, None, Cause::OutOfFiles),
+            (Open, Errno::NFILE, None, Cause::OutOfFiles),
+            (Open, Errno::NOBUFS, None, Cause::OutOfMemory),
+            (Read, Errno::IO, Some(&alive), Cause::Errno(5)),
+        ] {
+            assert_eq!(cause(operation, errno, info, None), expected, "{operation:?} {errno:?}");
+        }
+    }
+
+    #[test]
+    fn a_router_that_prohibits_is_told_from_a_host_that_is_not_there() {
+        let icmp = |code| IcmpError { errno: 113, v6: false, kind: 3, code, offender: None };
+        let of = |code| cause(Operation::Connect, Errno::HOSTUNREACH, None, Some(&icmp(code)));
+        assert_eq!((of(1), of(13), of(10)), (Cause::HostUnreachable, Cause::Prohibited, Cause::Prohibited));
+    }
+
+    #[test]
+    fn every_word_is_its_own() {
+        let steps: std::collections::HashSet<_> = Step::ALL.iter().map(|step| step.name()).collect();
+        let sides: std::collections::HashSet<_> = Side::ALL.iter().map(|side| side.name()).collect();
+        assert_eq!((steps.len(), sides.len()), (7, 4));
+    }
+}

@@ -313,3 +313,6 @@ pub(crate) fn set_patience(socket: impl AsFd, patience: Patience) -> rustix::io:
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
