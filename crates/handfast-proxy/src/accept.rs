@@ -17,9 +17,10 @@ use handfast_net::stream::Stream;
 use crate::connection::{self, Connection};
 use crate::metrics::Limit;
 use crate::permits::Permit;
-use crate::record::{Record, StepTimes, TlsFacts};
+use crate::record::{Record, StepTimes};
 use crate::thread::{Phase, Thread};
 use crate::thread_state::{ListenerId, ThreadService};
+use handfast_tls::session::Agreed;
 
 /// Connections taken in one turn, at the most: others of this thread want theirs, and other threads too.
 const BATCH: usize = 16;
@@ -121,7 +122,8 @@ fn begin(
         service: Rc::clone(&service.name),
         generation: service.generation,
         client: peer,
-        tls: TlsFacts::default(),
+        server_name: None,
+        tls: Agreed::default(),
         seconds: StepTimes::default(),
         backend: None,
         backends_failed: 0,

@@ -50,7 +50,7 @@ async fn exchange(connection: &mut Connection, mut heard: Heard) -> Result<Secur
     let mut outcome = advance(connection, &mut secured, &mut heard.received);
     drop(heard);
     loop {
-        note(connection, &*secured.session);
+        connection.record.tls = secured.session.agreed();
         outcome?;
         if secured.session.is_established() {
             return Ok(secured);
@@ -69,7 +69,7 @@ async fn exchange(connection: &mut Connection, mut heard: Heard) -> Result<Secur
 /// Finds the rules for this client and begins a session under them.
 fn begin(connection: &mut Connection, hello: &ClientHello) -> Result<Secured, CloseReason> {
     let choice = connection.service.rules.choose(hello.server_name.as_deref());
-    connection.record.tls.server_name = hello.server_name.clone();
+    connection.record.server_name = hello.server_name.clone();
     let service = Rc::clone(&connection.service);
     let server = service.server(choice);
     if server.refuses(hello) {
@@ -115,19 +115,6 @@ fn advance(
     // What TLS 1.3 says after the handshake are tickets: they ride on the first data.
     let only_tickets = secured.session.is_established() && connection.record.tls.version == Some("TLSv1.3");
     if only_tickets { Ok(()) } else { send(connection) }
-}
-
-fn note(connection: &mut Connection, session: &dyn Session) {
-    let agreed = session.agreed();
-    let facts = &mut connection.record.tls;
-    facts.version = agreed.version;
-    facts.suite = agreed.suite;
-    facts.group = agreed.group;
-    facts.signature = agreed.signature;
-    facts.resumed = agreed.resumed;
-    facts.hello_retry = agreed.hello_retry;
-    facts.alpn = agreed.alpn;
-    facts.client_subject = agreed.client_subject;
 }
 
 /// Writes what waits for the client, as much as it takes.

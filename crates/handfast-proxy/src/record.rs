@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 use handfast_net::fault::{Cause, Side, Step};
+use handfast_tls::session::Agreed;
 
 /// Why a connection ended: where in its life, by whose doing, and the true cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,8 +35,10 @@ pub struct Record {
     pub generation: u64,
     /// Client's address; `None` on unix sockets.
     pub client: Option<SocketAddr>,
-    /// What TLS agreed on; `None` before the hello was understood.
-    pub tls: TlsFacts,
+    /// The name asked for, already checked to be a valid DNS name.
+    pub server_name: Option<Box<str>>,
+    /// What TLS agreed on, as far as the handshake came.
+    pub tls: Agreed,
     /// How long each step took.
     pub seconds: StepTimes,
     /// Backend that was dialled last.
@@ -48,29 +51,6 @@ pub struct Record {
     pub bytes_to_client: u64,
     /// Turns of the relay loop that were woken and moved nothing.
     pub idle_turns: u32,
-}
-
-/// What TLS agreed on, as far as the handshake came.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TlsFacts {
-    /// The name asked for, already checked to be a valid DNS name.
-    pub server_name: Option<Box<str>>,
-    /// Application protocol agreed on.
-    pub alpn: Option<Box<str>>,
-    /// `TLSv1.2` or `TLSv1.3`.
-    pub version: Option<&'static str>,
-    /// IANA name of the cipher suite.
-    pub suite: Option<&'static str>,
-    /// IANA name of the key exchange group.
-    pub group: Option<&'static str>,
-    /// Kind of key that signed: `RSA-2048`, `ECDSA-P256`, …; `None` when resumed.
-    pub signature: Option<&'static str>,
-    /// Whether a session was resumed.
-    pub resumed: Option<bool>,
-    /// Whether the client had to be asked for another key share.
-    pub hello_retry: bool,
-    /// Client certificate's subject, when one was checked.
-    pub client_subject: Option<Box<str>>,
 }
 
 /// How long each step took; zero for steps that were not reached.

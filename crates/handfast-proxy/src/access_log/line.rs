@@ -108,7 +108,7 @@ impl<'a> Line<'a> {
             time: Utc::of(record.accepted_at),
             service: &record.service,
             client: record.client,
-            sni: tls.server_name.as_deref(),
+            sni: record.server_name.as_deref(),
             alpn: tls.alpn.as_deref(),
             version: tls.version,
             suite: tls.suite,

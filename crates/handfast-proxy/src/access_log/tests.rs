@@ -18,7 +18,8 @@ use serde_json::Value;
 
 use super::writer::start_on;
 use super::*;
-use crate::record::{StepTimes, TlsFacts};
+use crate::record::StepTimes;
+use handfast_tls::session::Agreed;
 
 /// Long enough for a busy machine; nothing waits for it when all is well.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -30,15 +31,15 @@ fn record() -> Record {
         service: "web".into(),
         generation: 3,
         client: Some(([192, 0, 2, 7], 50_123).into()),
-        tls: TlsFacts {
-            server_name: Some("example.org".into()),
+        server_name: Some("example.org".into()),
+        tls: Agreed {
             alpn: Some("h2".into()),
             version: Some("TLSv1.3"),
             suite: Some("TLS_AES_128_GCM_SHA256"),
             group: Some("X25519MLKEM768"),
             signature: Some("ECDSA-P256"),
             resumed: Some(false),
-            ..TlsFacts::default()
+            ..Agreed::default()
         },
         seconds: StepTimes { hello: Duration::from_nanos(21_499), ..StepTimes::default() },
         backend: Some("127.0.0.1:8080".into()),
@@ -101,7 +102,8 @@ fn a_line_says_everything_about_a_connection() {
 
 #[test]
 fn what_is_not_known_is_left_out() {
-    let record = Record { tls: TlsFacts::default(), client: None, backend: None, ..record() };
+    let record =
+        Record { server_name: None, tls: Agreed::default(), client: None, backend: None, ..record() };
     let reason = CloseReason { cause: Cause::Errno(121), ..reason(Some("x")) };
     let line = &parsed(&one_line(&record, &reason))[0];
     for absent in ["client", "sni", "alpn", "version", "suite", "group", "signature", "resumed", "backend"] {
@@ -115,7 +117,7 @@ fn what_is_not_known_is_left_out() {
 fn what_a_peer_chose_can_neither_end_the_line_nor_speak_to_a_terminal() {
     let hostile = "\"},\"x\":1}\n\r\u{1b}[2J\u{9b}31m\u{202e}\u{2028}\\ \u{7f}\0é😀";
     let mut record = record();
-    record.tls.server_name = Some(hostile.into());
+    record.server_name = Some(hostile.into());
     record.tls.alpn = Some(hostile.into());
     record.tls.client_subject = Some(hostile.into());
     let text = one_line(&record, &reason(Some(hostile)));
@@ -136,7 +138,7 @@ proptest! {
     #[test]
     fn any_text_is_one_line_of_ascii_and_comes_back(text in "\\PC{0,100}|[\\x00-\\u{2fff}]{0,100}") {
         let mut record = record();
-        record.tls.server_name = Some(text.as_str().into());
+        record.server_name = Some(text.as_str().into());
         let written = one_line(&record, &reason(None));
         prop_assert_eq!(written.find(|c: char| !(' '..='~').contains(&c)), Some(written.len() - 1));
         prop_assert_eq!(&parsed(&written)[0]["sni"], &Value::from(text));

@@ -10,7 +10,8 @@ use handfast_net::fault::{Cause, Side, Step};
 
 use super::control::{Control, Overview, ReloadOutcome, ServiceOverview};
 use crate::metrics::{CertificateSnapshot, Limit, Registry, Snapshot, ThreadMetrics};
-use crate::record::{CloseReason, Record, StepTimes, TlsFacts};
+use crate::record::{CloseReason, Record, StepTimes};
+use handfast_tls::session::Agreed;
 
 /// What the fake does, and what was asked of it; shared with the test's thread.
 #[derive(Debug, Default)]
@@ -120,13 +121,13 @@ fn worker(thread: &ThreadMetrics) {
     let backends = [web.backend("10.0.0.7:8080", true), web.backend("10.0.0.8:8080", true)];
     for (version, group, signature, count, crypto) in kinds {
         let resumed = Some(signature.is_none());
-        let facts = TlsFacts {
+        let facts = Agreed {
             version: Some(version),
             group: Some(group),
             signature,
             resumed,
             hello_retry: false,
-            ..TlsFacts::default()
+            ..Agreed::default()
         };
         for round in 0..count {
             let wait = 18_000 + round * 37;
@@ -178,7 +179,8 @@ fn record(seconds: StepTimes) -> Record {
         service: "web".into(),
         generation: 3,
         client: None,
-        tls: TlsFacts::default(),
+        server_name: None,
+        tls: Agreed::default(),
         seconds,
         backend: None,
         backends_failed: 0,

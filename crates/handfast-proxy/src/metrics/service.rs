@@ -12,7 +12,8 @@ use handfast_net::fault::{Side, Step};
 use super::cell::{Cell, Histogram};
 use super::table::Table;
 use super::thread::{Handshakes, handshake_key};
-use crate::record::{CloseReason, Record, StepTimes, TlsFacts};
+use crate::record::{CloseReason, Record, StepTimes};
+use handfast_tls::session::Agreed;
 
 /// Backends of one service that are counted apart on one thread; further ones are counted as `other`.
 ///
@@ -109,7 +110,7 @@ impl ServiceMetrics {
     }
 
     /// A handshake was completed.
-    pub fn handshake(&self, facts: &TlsFacts, times: &StepTimes) {
+    pub fn handshake(&self, facts: &Agreed, times: &StepTimes) {
         let counter =
             if facts.resumed == Some(true) { &self.handshakes_resumed } else { &self.handshakes_full };
         counter.add(1);

@@ -7,7 +7,9 @@ use std::time::{Duration, UNIX_EPOCH};
 use handfast_net::fault::{Cause, Side, Step};
 
 use super::*;
-use crate::record::{CloseReason, Record, StepTimes, TlsFacts};
+use handfast_tls::session::Agreed;
+
+use crate::record::{CloseReason, Record, StepTimes};
 
 fn record() -> Record {
     let millis = Duration::from_millis;
@@ -17,12 +19,13 @@ fn record() -> Record {
         service: "web".into(),
         generation: 1,
         client: Some(SocketAddr::from(([127, 0, 0, 1], 40_000))),
-        tls: TlsFacts {
+        server_name: None,
+        tls: Agreed {
             version: Some("TLSv1.3"),
             group: Some("X25519MLKEM768"),
             signature: Some("ECDSA-P256"),
             resumed: Some(false),
-            ..TlsFacts::default()
+            ..Agreed::default()
         },
         seconds: StepTimes {
             hello: millis(30),
@@ -144,7 +147,7 @@ fn everything() -> Snapshot {
     let web = thread.service("we\"b\\\n");
     web.accepted();
     web.handshake(&record.tls, &record.seconds);
-    web.handshake(&TlsFacts { resumed: Some(true), ..record.tls.clone() }, &record.seconds);
+    web.handshake(&Agreed { resumed: Some(true), ..record.tls.clone() }, &record.seconds);
     web.closed(&record, &reason(Step::Relay, Side::Backend, Cause::Reset));
     web.backend("10.0.0.7:80", true).connected(Duration::from_micros(300));
     thread.service("mail").backend("10.0.0.7:80", true).connected(Duration::from_micros(300));

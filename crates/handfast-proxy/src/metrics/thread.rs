@@ -12,7 +12,8 @@ use handfast_net::fault::Cause;
 use super::cell::{Cell, Histogram};
 use super::service::ServiceMetrics;
 use super::table::Table;
-use crate::record::{StepTimes, TlsFacts};
+use crate::record::StepTimes;
+use handfast_tls::session::Agreed;
 
 /// One worker's cells; written by that thread alone, read by any.
 ///
@@ -118,7 +119,7 @@ pub(super) struct HandshakeTimes {
 }
 
 /// The words of a handshake that was completed.
-pub(super) fn handshake_key(facts: &TlsFacts) -> HandshakeKey {
+pub(super) fn handshake_key(facts: &Agreed) -> HandshakeKey {
     let word = |known: Option<&'static str>| known.unwrap_or("none");
     (word(facts.version), word(facts.group), word(facts.signature), facts.resumed == Some(true))
 }
