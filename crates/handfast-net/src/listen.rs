@@ -19,6 +19,16 @@ use crate::stream::{Patience, Stream, set_patience};
 /// Connections that the kernel completes and keeps for us; it lowers this to `net.core.somaxconn`.
 const BACKLOG: i32 = 65_535;
 
+/// Whether a TCP address may be one that this process listens on already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// It is ours alone. Sockets that share a port let any process of the same user join silently, and take a part of
+    /// the connections: that is found out and refused.
+    Alone,
+    /// This process listens there already, and is about to hand over.
+    WithOurselves,
+}
+
 /// Binds and listens; one socket for each of `threads` on TCP, so that each has a queue of its own
 /// (`SO_REUSEPORT`, socket(7)), and one shared by all on unix sockets. Accepted connections inherit
 /// TCP_NODELAY and `patience`, so they cost no call each.
@@ -32,9 +42,14 @@ pub fn listen(
     mode: u32,
     threads: usize,
     patience: Patience,
+    sharing: Sharing,
 ) -> io::Result<(Address, Vec<ListeningSocket>)> {
     match address {
         Address::Ip(address) => {
+            if sharing == Sharing::Alone {
+                // Bound without SO_REUSEPORT, which fails if anybody listens there, and closed again.
+                drop(bind_tcp(*address, false)?);
+            }
             let first = listen_tcp(*address, patience)?;
             let local = local_address(&first)?;
             let mut sockets = vec![first];
@@ -60,18 +75,23 @@ pub fn listen(
 }
 
 fn listen_tcp(address: SocketAddr, patience: Patience) -> io::Result<OwnedFd> {
+    let socket = bind_tcp(address, true)?;
+    sockopt::set_tcp_nodelay(&socket, true)?;
+    set_patience(&socket, patience)?;
+    net::listen(&socket, BACKLOG)?;
+    Ok(socket)
+}
+
+fn bind_tcp(address: SocketAddr, shared: bool) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = open(family)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
-    sockopt::set_socket_reuseport(&socket, true)?;
+    sockopt::set_socket_reuseport(&socket, shared)?;
     if let SocketAddr::V6(v6) = address {
         // `[::]` serves IPv4 too; every other address is what it says.
         sockopt::set_ipv6_v6only(&socket, !v6.ip().is_unspecified())?;
     }
-    sockopt::set_tcp_nodelay(&socket, true)?;
-    set_patience(&socket, patience)?;
     net::bind(&socket, &address)?;
-    net::listen(&socket, BACKLOG)?;
     Ok(socket)
 }
 

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::io;
 
-use handfast_net::listen::{ListeningSocket, listen};
+use handfast_net::listen::{ListeningSocket, Sharing, listen};
 use handfast_net::stream::Patience;
 
 use crate::config::model::{Address, Config, Service};
@@ -47,7 +47,7 @@ impl Listeners {
                 let id = (service.name.clone(), address.clone());
                 match self.bound.get(&id) {
                     Some(actual) => drop(plan.bound.insert(id, actual.clone())),
-                    None => match bind(service, address, threads) {
+                    None => match bind(service, address, threads, self.sharing(address)) {
                         Ok((actual, sockets)) => {
                             for (share, socket) in plan.shares.iter_mut().zip(sockets) {
                                 share.push((id.clone(), socket));
@@ -62,6 +62,12 @@ impl Listeners {
         let kept = |address: &&Address| !plan.bound.values().any(|bound| bound == *address);
         plan.gone = self.bound.values().filter(kept).cloned().collect();
         if problems.is_empty() { Ok(plan) } else { Err(problems) }
+    }
+
+    /// An address that moves from one service to another is bound anew while it is still in use.
+    fn sharing(&self, address: &Address) -> Sharing {
+        let ours = self.bound.values().any(|bound| bound == address);
+        if ours { Sharing::WithOurselves } else { Sharing::Alone }
     }
 
     /// Makes a plan true; the sockets for each worker.
@@ -93,10 +99,15 @@ impl Listeners {
     }
 }
 
-fn bind(service: &Service, address: &Address, threads: usize) -> io::Result<(Address, Vec<ListeningSocket>)> {
+fn bind(
+    service: &Service,
+    address: &Address,
+    threads: usize,
+    sharing: Sharing,
+) -> io::Result<(Address, Vec<ListeningSocket>)> {
     let limits = &service.limits;
     let patience = Patience { unacknowledged: limits.unacknowledged, keepalive: limits.keepalive };
-    listen(address, service.listen_mode, threads, patience)
+    listen(address, service.listen_mode, threads, patience, sharing)
 }
 
 fn problem(service: &Service, address: &Address, error: &io::Error) -> String {

@@ -80,6 +80,7 @@ impl Worker {
     }
 
     fn run(self, name: &str) -> io::Result<()> {
+        handfast_tls::warm_up();
         let metrics = self.registry.thread(name);
         let state = ThreadState::new(self.state, None, &metrics, &self.addresses, self.number)
             .map_err(|failure| io::Error::other(failure.to_string()))?;

@@ -38,5 +38,12 @@ mod sections;
 #[cfg(test)]
 mod testing;
 
+/// Seeds this thread's random generator, which takes tens of milliseconds the first time on some machines: better at the
+/// start of a thread than in its first handshake.
+pub fn warm_up() {
+    // A generator that fails is met again, and told, by the first handshake.
+    let _ = aws_lc_rs::rand::fill(&mut [0; 32]);
+}
+
 pub use error::Error;
 pub use finding::{Finding, Reason, Severity};
