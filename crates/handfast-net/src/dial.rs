@@ -12,7 +12,7 @@ use rustix::net::{self, AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, S
 
 use crate::address::Address;
 use crate::engine::{Ready, Source};
-use crate::fault::{Fault, Operation};
+use crate::fault::{Cause, Fault, Operation};
 use crate::stream::Stream;
 
 /// A connection on its way.
@@ -99,6 +99,15 @@ impl Dialling {
             Ok(sent) => Ok(Some(sent)),
             Err(Errno::AGAIN | Errno::INTR | Errno::NOTCONN) => Ok(None),
             Err(errno) => self.failed(errno),
+        }
+    }
+
+    /// Why it has not come about, when the caller's patience has ended: the kernel may know of an error that it does not
+    /// think final (an ICMP message that was met by another SYN).
+    pub fn give_up(self) -> Fault {
+        match sockopt::socket_error(&self.socket) {
+            Ok(Err(errno)) => Fault::of(Operation::Connect, errno, Some(self.socket.as_fd())),
+            _ => Fault::own(Operation::Connect, Cause::ConnectDeadline),
         }
     }
 

@@ -325,12 +325,16 @@ fn evidence(cause: Cause, info: Option<TcpInfo>, icmp: Option<IcmpError>) -> Opt
         let v6 = if icmp.v6 { "v6" } else { "" };
         return Some(format!("ICMP{v6} type {} code {}{from}", icmp.kind, icmp.code).into());
     }
+    if cause == Cause::Left {
+        return Some("it had closed both directions while bytes were on their way to it".into());
+    }
     let info = info?;
     match cause {
         Cause::Unacknowledged => Some(
             format!(
-                "{} segments unacknowledged, {} retransmissions, last acknowledgement {} ms ago",
-                info.unacknowledged, info.retransmits, info.last_ack_received_ms
+                "{} retransmissions unanswered, last acknowledgement {} ms ago",
+                info.retransmits.max(1),
+                info.last_ack_received_ms
             )
             .into(),
         ),

@@ -10,14 +10,14 @@ use std::time::{Duration, SystemTime};
 use handfast_net::address::Address;
 use handfast_net::clock::Moment;
 use handfast_net::engine::{self, Priority, sleep, spawn, wait};
-use handfast_net::fault::{Cause, Fault};
+use handfast_net::fault::{Cause, Fault, Side, Step};
 use handfast_net::listen::Listener;
 use handfast_net::stream::Stream;
 
 use crate::connection::{self, Connection};
 use crate::metrics::Limit;
 use crate::permits::Permit;
-use crate::record::{Record, StepTimes};
+use crate::record::{CloseReason, Record, StepTimes};
 use crate::thread::{Phase, Thread};
 use crate::thread_state::{ListenerId, ThreadService};
 use handfast_tls::session::Agreed;
@@ -46,6 +46,9 @@ pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<Th
             Taken::All => batch = (batch * 2).min(BATCH),
             Taken::Some(count) => batch = count.max(1),
             Taken::AtLimit(limit) => {
+                if !trouble.limited {
+                    service.metrics.refused(limit);
+                }
                 trouble.at_limit(listener.address(), limit);
                 at_limit(&mut listener, &thread).await;
                 continue;
@@ -105,14 +108,9 @@ fn begin(
     peer: Option<SocketAddr>,
     (permit, service_permit): (Permit, Option<Permit>),
 ) {
-    let address_permit = match (&service.address_limit, peer) {
-        (Some(limit), Some(peer)) => match limit.take(peer.ip()) {
-            Some(permit) => Some(permit),
-            // Dropped here, which resets it: one address does not use up what others wait for.
-            None => return service.metrics.refused(Limit::Address),
-        },
-        _ => None,
-    };
+    let address_limit = service.address_limit.as_ref().zip(peer);
+    let address_permit = address_limit.and_then(|(limit, peer)| limit.take(peer.ip()));
+    let refused = address_limit.is_some() && address_permit.is_none();
     service.metrics.accepted();
     thread.connection_began();
     let accepted = Moment::now();
@@ -131,7 +129,7 @@ fn begin(
         bytes_to_client: 0,
         idle_turns: 0,
     });
-    let connection = Connection {
+    let mut connection = Connection {
         client,
         thread: Rc::clone(thread),
         service: Rc::clone(service),
@@ -142,6 +140,12 @@ fn begin(
         reason: None,
         _permits: (permit, service_permit, address_permit),
     };
+    if refused {
+        // Dropped at once, which resets it: one address does not use up what others wait for.
+        service.metrics.refused(Limit::Address);
+        connection.reason = Some(CloseReason::new(Step::Accept, Side::Operator, Cause::AddressLimit));
+        return;
+    }
     spawn(Priority::Handshake, connection::serve(connection));
 }
 
@@ -213,7 +217,9 @@ impl Trouble {
 
     fn over(&mut self, thread: &Thread, address: &Address) {
         self.pause = None;
-        self.limited = false;
+        if std::mem::take(&mut self.limited) {
+            tracing::info!("accept on {address}: below the limit again");
+        }
         let Some(last) = self.last else { return };
         thread.metrics.backing_off(false);
         if Moment::now().since(last) > CALM

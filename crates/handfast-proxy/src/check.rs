@@ -4,6 +4,7 @@ use std::time::SystemTime;
 
 use crate::config::explain;
 use crate::config::model::{CertificateSource, Config};
+use crate::privileges;
 use crate::source::Source;
 use crate::state::{self, Built, KeyRings, Lasting};
 
@@ -26,6 +27,11 @@ pub fn check(source: &Source, color: bool) -> Checked {
         Ok(read) => read,
         Err(problems) => return Checked { good: false, problems, explanation: String::new() },
     };
+    let process = &config.process;
+    if let Err(problem) = privileges::look_up(process.user.as_deref(), process.group.as_deref()) {
+        let problems = format!("{warnings}error: {problem}\n");
+        return Checked { good: false, problems, explanation: String::new() };
+    }
     let now = SystemTime::now();
     let mut lasting = Lasting { rings: KeyRings::default(), throwaway: None, built_in: None, threads: 1 };
     let mut tried = config.clone();

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use handfast_net::clock::Moment;
 use handfast_net::dial::Dialling;
 use handfast_net::engine::Woken;
-use handfast_net::fault::{Cause, Fault, Operation, Side, Step};
+use handfast_net::fault::{Cause, Fault, Side, Step};
 use handfast_net::stream::Stream;
 
 use crate::backends::{Endpoint, InUse};
@@ -45,8 +45,10 @@ pub(crate) async fn dial(connection: &mut Connection, secured: &Secured) -> Resu
             }
             Err(Ended::Connection(reason)) => break Err(reason),
             Err(Ended::Attempt(fault)) => {
-                let limits = &service.limits;
-                endpoint.failed(Moment::now(), limits.backend_failures, limits.backend_retry);
+                if !is_ours(&fault) {
+                    let limits = &service.limits;
+                    endpoint.failed(Moment::now(), limits.backend_failures, limits.backend_retry);
+                }
                 last = Some(CloseReason::fault(Step::Connect, Side::Backend, &fault));
                 connection.record.backends_failed = connection.record.backends_failed.saturating_add(1);
                 tried.push(endpoint);
@@ -55,6 +57,11 @@ pub(crate) async fn dial(connection: &mut Connection, secured: &Secured) -> Resu
     };
     connection.record.seconds.connect = Moment::now().since(begun);
     outcome
+}
+
+/// Whether it is this machine that cannot dial, which says nothing about the backend.
+fn is_ours(fault: &Fault) -> bool {
+    matches!(fault.cause, Cause::OutOfFiles | Cause::OutOfPorts | Cause::OutOfMemory)
 }
 
 /// What an attempt that failed ended.
@@ -89,7 +96,7 @@ async fn attempt(
                 let reason = CloseReason::new(Step::Connect, Side::Backend, Cause::HandshakeDeadline);
                 return Err(Ended::Connection(reason));
             }
-            return Err(Ended::Attempt(Fault::own(Operation::Connect, Cause::ConnectDeadline)));
+            return Err(Ended::Attempt(dialling.give_up()));
         }
     }
 }

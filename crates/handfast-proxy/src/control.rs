@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use crate::admin::{Control, Overview, ReloadOutcome, ServiceOverview};
 use crate::config::model::{Balance, ClientCertificates, Config, Service};
 use crate::listeners::Listeners;
-use crate::metrics::{Registry, Snapshot};
+use crate::metrics::{Registry, ServiceSnapshot, Snapshot};
 
 /// What the admin listener asks for.
 #[derive(Debug)]
@@ -20,24 +20,36 @@ pub(crate) enum Request {
     Drain,
 }
 
+/// How far the program is.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    Starting,
+    Serving,
+    Draining,
+}
+
 /// Shared by the program and the admin listener, on one thread.
 #[derive(Debug)]
 pub(crate) struct Shared {
     registry: Arc<Registry>,
     requests: Sender<Request>,
-    /// Why new connections should not be sent here.
-    not_ready: RefCell<Option<String>>,
+    phase: RefCell<Phase>,
     overview: RefCell<Overview>,
 }
 
 impl Shared {
     pub(crate) fn new(registry: Arc<Registry>, requests: Sender<Request>) -> Self {
-        let not_ready = RefCell::new(Some("starting".into()));
-        Self { registry, requests, not_ready, overview: RefCell::default() }
+        Self { registry, requests, phase: RefCell::new(Phase::Starting), overview: RefCell::default() }
     }
 
-    pub(crate) fn set_ready(&self, state: Result<(), String>) {
-        *self.not_ready.borrow_mut() = state.err();
+    /// Connections are accepted from now on.
+    pub(crate) fn serves(&self) {
+        *self.phase.borrow_mut() = Phase::Serving;
+    }
+
+    /// … and no more.
+    pub(crate) fn drains(&self) {
+        *self.phase.borrow_mut() = Phase::Draining;
     }
 
     /// Describes what is served from now on.
@@ -74,9 +86,14 @@ fn service_overview(service: &Service, listeners: &Listeners) -> ServiceOverview
 
 impl Control for Shared {
     fn ready(&self) -> Result<(), String> {
-        match &*self.not_ready.borrow() {
-            None => Ok(()),
-            Some(reason) => Err(reason.clone()),
+        match *self.phase.borrow() {
+            Phase::Starting => Err("starting".into()),
+            Phase::Serving => Ok(()),
+            Phase::Draining => {
+                let services = self.registry.snapshot().services;
+                let left: u64 = services.iter().map(ServiceSnapshot::connections).sum();
+                Err(format!("draining: {left} connections left"))
+            }
         }
     }
 

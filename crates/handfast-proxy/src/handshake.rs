@@ -9,7 +9,10 @@ use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 use handfast_net::fault::{Cause, Side, Step};
 use handfast_net::stream::{Read, Write};
+use handfast_tls::policy::Objection;
+use handfast_tls::server::Server;
 use handfast_tls::session::{Failure, FailureKind, Session};
+use handfast_tls::store::Selection;
 use handfast_wire::{Alert, AlertDescription, ClientHello};
 
 use crate::connection::Connection;
@@ -76,6 +79,10 @@ fn begin(connection: &mut Connection, hello: &ClientHello) -> Result<Secured, Cl
         connection.outgoing = Alert::fatal(AlertDescription::UNRECOGNIZED_NAME).to_record().to_vec();
         return Err(reason(Side::Client, Cause::UnknownName));
     }
+    if let Some(objection) = objection(server, hello) {
+        connection.outgoing = Alert::fatal(objection.alert).to_record().to_vec();
+        return Err(reason(Side::Client, Cause::Tls).because(objection.detail));
+    }
     if hello.offers_resumption() {
         connection.service.metrics.ticket_offered();
     }
@@ -85,6 +92,28 @@ fn begin(connection: &mut Connection, hello: &ClientHello) -> Result<Secured, Cl
     }
     let session = server.accept(hello).map_err(|failure| of_failure(&failure))?;
     Ok(Secured { session: Box::new(session), choice, plaintext: Vec::new(), client_closed: false })
+}
+
+/// What speaks against a client before anything is computed for it.
+fn objection(server: &Server, hello: &ClientHello) -> Option<Objection> {
+    // An address is no name, and is passed over as RFC 6066 §3 says; anything else that is not one is refused, because
+    // rustls might read it as some name and serve it by rules that were not chosen for that.
+    if let Some(problem) = hello.server_name_problem.filter(|problem| !problem.is_address()) {
+        return Some(Objection {
+            alert: AlertDescription::ILLEGAL_PARAMETER,
+            detail: format!("the server name: {problem}"),
+        });
+    }
+    if let Some(objection) = server.objection(hello) {
+        return Some(objection);
+    }
+    if matches!(server.selection(hello), Selection::NoCommonSignature(_)) {
+        return Some(Objection {
+            alert: AlertDescription::HANDSHAKE_FAILURE,
+            detail: "no signature scheme in common with the certificates for this name".into(),
+        });
+    }
+    None
 }
 
 /// Gives the session what came, and the client what it answers.

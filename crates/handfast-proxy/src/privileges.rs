@@ -3,7 +3,7 @@
 //! In: user and group by name. Out: a process that is them and nobody else. Called when everything that needs
 //! privileges is open and before any client is served.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use nix::unistd::{Gid, Group, Uid, User, getuid, initgroups, setgid, setgroups, setuid};
 
@@ -12,7 +12,7 @@ use nix::unistd::{Gid, Group, Uid, User, getuid, initgroups, setgid, setgroups, 
 /// `files` are handed over: what was made or opened by root is rotated and replaced later by the user.
 ///
 /// **Errors**: an unknown name, or not being allowed to; in words, with the cure.
-pub(crate) fn drop_to(user: Option<&str>, group: Option<&str>, files: &[&Path]) -> Result<(), String> {
+pub(crate) fn drop_to(user: Option<&str>, group: Option<&str>, files: &[PathBuf]) -> Result<(), String> {
     let user = user.map(find_user).transpose()?;
     let group = match (group, &user) {
         (Some(name), _) => Some(find_group(name)?),
@@ -46,6 +46,15 @@ pub(crate) fn drop_to(user: Option<&str>, group: Option<&str>, files: &[&Path]) 
         }
         tracing::info!("now running as user {}", user.name);
     }
+    Ok(())
+}
+
+/// Whether the user and group can be found, without becoming them.
+///
+/// **Errors**: an unknown name.
+pub(crate) fn look_up(user: Option<&str>, group: Option<&str>) -> Result<(), String> {
+    user.map(find_user).transpose()?;
+    group.map(find_group).transpose()?;
     Ok(())
 }
 

@@ -16,6 +16,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::access_log::AccessLogHandle;
+use crate::config::model::Address;
 use crate::control::{Request, Shared};
 use crate::listeners::{Listeners, Plan};
 use crate::metrics::Registry;
@@ -64,7 +65,7 @@ impl Program {
     pub(crate) async fn begin(&mut self, plan: Plan) -> Result<(), String> {
         self.install(Arc::clone(&self.state), plan).await?;
         self.registry.reload_succeeded(self.state.generation);
-        self.shared.set_ready(Ok(()));
+        self.shared.serves();
         tracing::info!("ready");
         Ok(())
     }
@@ -102,11 +103,11 @@ impl Program {
                 asked = self.signals.next() => match asked {
                     Asked::Reload => reloading.ask(&self, Kind::Configuration, None),
                     Asked::Reopen => self.log.reopen(),
-                    Asked::Stop => return self.stop().await,
+                    Asked::Stop => return self.stop(true).await,
                 },
                 Some(request) = self.requests.recv() => match request {
                     Request::Reload(reply) => reloading.ask(&self, Kind::Configuration, Some(reply)),
-                    Request::Drain => return self.stop().await,
+                    Request::Drain => return self.stop(false).await,
                 },
                 Some(event) = self.events.recv() => if let Event::Failed(problem) = event {
                     tracing::error!("{problem}");
@@ -160,14 +161,18 @@ impl Program {
     }
 
     /// Stops: no new connections, those that stand may end by themselves until the drain deadline, the rest is cut.
-    async fn stop(mut self) -> Outcome {
+    ///
+    /// A drain that was asked for over the admin listener is the same stop: the first signal after it (a service manager
+    /// sends one when its pre-stop hook has asked for the drain) changes nothing.
+    async fn stop(mut self, by_signal: bool) -> Outcome {
         let drain = self.state.config.process.drain;
-        self.shared.set_ready(Err("draining".into()));
+        self.shared.drains();
         tracing::info!("stopping: no new connections; those that stand have {drain:?} to end");
         self.workers.iter().for_each(|worker| worker.orders.send(Order::Drain));
         let deadline = Instant::now() + drain;
         let mut left = self.workers.len();
         let mut cut_why = "";
+        let mut signalled = by_signal;
         while left > 0 {
             tokio::select! {
                 Some(event) = self.events.recv() => if matches!(event, Event::Drained | Event::Failed(_)) {
@@ -177,10 +182,12 @@ impl Program {
                     // Whoever asked may have left.
                     let _ = reply.send(Err("the program is stopping".into()));
                 },
-                asked = self.signals.next() => if asked == Asked::Stop {
-                    cut_why = " at a second signal";
-                    break;
-                },
+                asked = self.signals.next() => {
+                    if asked == Asked::Stop && std::mem::replace(&mut signalled, true) {
+                        cut_why = " at a second signal";
+                        break;
+                    }
+                }
                 () = sleep_until(deadline) => {
                     cut_why = " at the drain deadline";
                     break;
@@ -211,6 +218,10 @@ impl Program {
             }
         }
         self.listeners.close();
+        if let Some(Address::Unix(path)) = &self.state.config.admin {
+            // It may have been removed by others.
+            let _ = std::fs::remove_file(path);
+        }
         end_log(self.log);
         match cut {
             0 => tracing::info!("stopped: every connection had ended"),

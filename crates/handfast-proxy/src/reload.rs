@@ -94,7 +94,8 @@ impl Reloading {
             Err(problem) => {
                 program.registry.reload_failed(problem);
                 tracing::error!("reload refused, generation {} goes on:", program.state.generation);
-                problem.lines().for_each(|line| tracing::error!("{line}"));
+                let lines = problem.lines().filter(|line| !line.trim().is_empty());
+                lines.for_each(|line| tracing::error!("{}", line.trim_start_matches("error: ")));
             }
         }
         for reply in self.replies.drain(..) {

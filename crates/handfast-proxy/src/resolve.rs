@@ -42,6 +42,8 @@ pub(crate) struct Names {
     resolver: Option<Rc<TokioResolver>>,
     asking: HashMap<Wanted, (Duration, AbortHandle)>,
     known: HashMap<Wanted, Vec<SocketAddr>>,
+    /// Names for which the first answer was that there is none.
+    failed: HashSet<Wanted>,
     answers: Sender<Answer>,
 }
 
@@ -53,7 +55,13 @@ impl Names {
         if let Err(error) = &resolver {
             tracing::debug!("no resolver configuration ({error}): asking the C library instead");
         }
-        Self { resolver: resolver.ok().map(Rc::new), asking: HashMap::new(), known: HashMap::new(), answers }
+        Self {
+            resolver: resolver.ok().map(Rc::new),
+            asking: HashMap::new(),
+            known: HashMap::new(),
+            failed: HashSet::new(),
+            answers,
+        }
     }
 
     /// Asks for the names of `config` from now on, and no more for others.
@@ -80,6 +88,11 @@ impl Names {
         }
     }
 
+    /// Whether some name has not been answered for at all yet.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.asking.keys().any(|name| !self.known.contains_key(name) && !self.failed.contains(name))
+    }
+
     /// Names that have no address yet.
     pub(crate) fn unresolved(&self) -> Vec<String> {
         let without = self.asking.keys().filter(|name| !self.known.contains_key(*name));
@@ -89,7 +102,11 @@ impl Names {
     /// Takes an answer; `Some` when the table has changed.
     pub(crate) fn take(&mut self, answer: Answer) -> Option<Addresses> {
         let Answer { name, addresses } = answer;
-        if addresses.is_empty() || self.known.get(&name) == Some(&addresses) {
+        if addresses.is_empty() {
+            self.failed.insert(name);
+            return None;
+        }
+        if self.known.get(&name) == Some(&addresses) {
             return None;
         }
         if self.known.contains_key(&name) {
@@ -143,6 +160,9 @@ async fn ask_for_ever(
             }
             Err(problem) => {
                 tracing::warn!("resolve {}: {problem}; asking again in {retry:?}", name.0);
+                if answers.send(Answer { name: name.clone(), addresses: Vec::new() }).await.is_err() {
+                    return;
+                }
                 let pause = retry;
                 retry = (retry * 2).min(RETRY.1);
                 pause
@@ -156,7 +176,15 @@ async fn ask_for_ever(
 async fn ask(resolver: Option<&TokioResolver>, name: &Wanted) -> Result<(Vec<SocketAddr>, Duration), String> {
     let (mut found, ttl): (Vec<IpAddr>, _) = match resolver {
         Some(resolver) => {
-            let lookup = resolver.lookup_ip(name.0.as_str()).await.map_err(|error| error.to_string())?;
+            let lookup = resolver.lookup_ip(name.0.as_str()).await.map_err(|error| {
+                if error.is_nx_domain() {
+                    "there is no such name".into()
+                } else if error.is_no_records_found() {
+                    "it has no address".into()
+                } else {
+                    error.to_string()
+                }
+            })?;
             let ttl = Instant::from_std(lookup.valid_until()).saturating_duration_since(Instant::now());
             (lookup.iter().collect(), ttl)
         }

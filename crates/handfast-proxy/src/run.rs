@@ -4,20 +4,21 @@
 //! is bound; everything that needs privileges is opened before they are dropped.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use handfast_net::engine::mailbox;
 use handfast_net::limits::{FileLimit, raise_file_limit};
+use handfast_tls::ticket;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::LocalSet;
 
 use crate::access_log::{self, AccessLogHandle};
 use crate::admin;
 use crate::builtin;
-use crate::config::model::{AccessLog, Config, Target};
+use crate::config::model::{AccessLog, Address, Config, Target};
 use crate::control::{Request, Shared};
 use crate::listeners::Listeners;
 use crate::metrics::Registry;
@@ -44,10 +45,11 @@ pub enum Outcome {
 /// A problem with how it ends the program.
 type Refusal = (Outcome, String);
 
-/// Descriptors kept for everything but connections: listeners, logs, certificates being read, admin.
-const RESERVED_FILES: u64 = 128;
+/// Descriptors kept for everything but connections (listeners, logs, certificates being read, admin): an eighth, but at
+/// least and at most so many.
+const RESERVED_FILES: (u64, u64) = (40, 128);
 /// How long the names of backends may take at start before clients are served without them.
-const FIRST_NAMES: Duration = Duration::from_secs(5);
+const FIRST_NAMES: Duration = Duration::from_secs(2);
 
 /// Messages that may wait for the control thread. Workers send one for each order, names one for each answer (and wait
 /// when there is no room), the admin listener one for each request (and is told to try again).
@@ -68,7 +70,7 @@ pub fn run(source: &Source, color: bool) -> Outcome {
         match start(source, color).await {
             Ok(program) => program.serve().await,
             Err((outcome, problem)) => {
-                problem.lines().for_each(|line| tracing::error!("{line}"));
+                tracing::error!("{}", problem.trim());
                 outcome
             }
         }
@@ -102,8 +104,9 @@ async fn start(source: &Source, color: bool) -> Result<Program, Refusal> {
     let process = &state.config.process;
     privileges::drop_to(process.user.as_deref(), process.group.as_deref(), &own_files(&state.config))
         .map_err(|problem| (Outcome::Failed, problem))?;
-    let log =
-        access_log::start(&state.config.access_log).map_err(|error| failed("open the access log", &error))?;
+    say_unreadable(&state);
+    let log = access_log::start(&state.config.access_log)
+        .map_err(|error| failed(&log_act(&state.config), &error))?;
 
     let registry = Registry::new();
     registry.set_access_log(log.totals());
@@ -163,14 +166,53 @@ async fn start(source: &Source, color: bool) -> Result<Program, Refusal> {
     Ok(program)
 }
 
-/// Files that the program itself writes.
-fn own_files(config: &Config) -> Vec<&Path> {
+/// Files that the program itself writes, and the unix sockets that it has made.
+fn own_files(config: &Config) -> Vec<PathBuf> {
     let keys = config.services.iter().filter_map(|service| service.tls.tickets.key_file.as_deref());
+    let locks = keys.clone().map(ticket::lock_path);
     let log = match &config.access_log {
         AccessLog::File(path) => Some(path.as_path()),
         _ => None,
     };
-    keys.chain(log).collect()
+    let addresses = config.services.iter().flat_map(|service| &service.listen).chain(&config.admin);
+    let sockets = addresses.filter_map(|address| match address {
+        Address::Unix(path) => Some(path.as_path()),
+        Address::Ip(_) => None,
+    });
+    keys.chain(log).chain(sockets).map(Path::to_path_buf).chain(locks).collect()
+}
+
+/// Says which files a later reload could not read again, now that the privileges are gone.
+fn say_unreadable(state: &State) {
+    let process = &state.config.process;
+    if process.user.is_none() && process.group.is_none() {
+        return;
+    }
+    let key_files =
+        state.config.services.iter().filter_map(|service| service.tls.tickets.key_file.as_deref());
+    for folder in key_files.filter_map(Path::parent) {
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        if rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_err() {
+            tracing::warn!(
+                "{}: this user cannot write there, so the ticket keys in it will not be rotated; give it to the user",
+                folder.display()
+            );
+        }
+    }
+    let unreadable = |path: &&PathBuf| std::fs::File::open(path).is_err();
+    for path in state.files.iter().map(|(path, _)| path).filter(unreadable).take(10) {
+        tracing::warn!(
+            "{}: this user cannot read it, so no reload will; give it to the user or its group",
+            path.display()
+        );
+    }
+}
+
+fn log_act(config: &Config) -> String {
+    match &config.access_log {
+        AccessLog::File(path) => format!("open the access log {}", path.display()),
+        _ => "open the access log".into(),
+    }
 }
 
 fn failed(act: &str, error: &io::Error) -> Refusal {
@@ -194,16 +236,24 @@ fn wants_built_in(config: &Config) -> bool {
 
 /// Connections that may be served at once: two descriptors each, and some for everything else.
 fn max_connections(config: &Config, limit: FileLimit) -> Result<usize, String> {
-    let possible = usize::try_from(limit.now.saturating_sub(RESERVED_FILES) / 2).unwrap_or(usize::MAX);
+    let reserved = (limit.now / 8).clamp(RESERVED_FILES.0, RESERVED_FILES.1);
+    let possible = usize::try_from(limit.now.saturating_sub(reserved) / 2).unwrap_or(usize::MAX);
+    if possible == 0 {
+        return Err(format!(
+            "this process may have {} open files, it needs {reserved} and two for each connection\n  \
+             hint: raise the limit (ulimit -n, LimitNOFILE= in a unit file)",
+            limit.now
+        ));
+    }
     match config.process.max_connections {
         Some(wanted) if wanted > possible => Err(format!(
             "process.max-connections: {wanted} connections need {} open files, this process may have {}\n  \
              hint: raise the limit (ulimit -n, LimitNOFILE= in a unit file) or set max-connections to {possible} or less",
-            2 * wanted as u64 + RESERVED_FILES,
+            2 * wanted as u64 + reserved,
             limit.now
         )),
         Some(wanted) => Ok(wanted),
-        None => Ok(possible.clamp(1, 1_000_000)),
+        None => Ok(possible.min(1_000_000)),
     }
 }
 
@@ -245,14 +295,15 @@ fn bind_admin(config: &Config) -> Result<Option<admin::AdminListener>, Refusal> 
 /// Waits a moment for the names of backends, so that the first clients find them.
 async fn first_names(names: &mut Names, answers: &mut Receiver<crate::resolve::Answer>) {
     let deadline = tokio::time::Instant::now() + FIRST_NAMES;
-    while !names.unresolved().is_empty() {
+    while names.is_waiting() {
         match tokio::time::timeout_at(deadline, answers.recv()).await {
             Ok(Some(answer)) => drop(names.take(answer)),
-            _ => {
-                tracing::warn!("serving without an address yet for: {}", names.unresolved().join(", "));
-                return;
-            }
+            _ => break,
         }
+    }
+    let unresolved = names.unresolved();
+    if !unresolved.is_empty() {
+        tracing::warn!("serving without an address yet for: {}", unresolved.join(", "));
     }
 }
 

@@ -67,14 +67,24 @@ impl Report {
             let hint = finding.hint.as_ref().map(|hint| format!("\n  hint: {hint}")).unwrap_or_default();
             let line = format!("{finding}{hint}");
             match finding.severity {
-                Severity::Error => self.errors.push(line),
-                _ => self.warnings.push(line),
+                Severity::Error => self.error(line),
+                _ => self.warn(line),
             }
         }
     }
 
     fn error(&mut self, what: impl ToString) {
-        self.errors.push(what.to_string());
+        let what = what.to_string();
+        // Services that share a file share its faults.
+        if !self.errors.contains(&what) {
+            self.errors.push(what);
+        }
+    }
+
+    fn warn(&mut self, what: String) {
+        if !self.warnings.contains(&what) {
+            self.warnings.push(what);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What rustls's errors mean, in sentences for operators and by whose doing.
 
-use rustls::{AlertDescription, Error, PeerIncompatible};
+use rustls::{AlertDescription, CertificateError, Error, OtherError, PeerIncompatible};
 
 use handfast_wire::registry;
 
@@ -13,9 +13,10 @@ pub(crate) fn failure(error: &Error) -> Failure {
         Error::NoCertificatesPresented => {
             (FailureKind::PeerCertificate, "the client sent no certificate, one is required".into())
         }
-        Error::InvalidCertificate(reason) => {
-            (FailureKind::PeerCertificate, format!("the peer's certificate was refused: {reason}"))
-        }
+        Error::InvalidCertificate(reason) => (
+            FailureKind::PeerCertificate,
+            format!("the peer's certificate was refused: {}", certificate_words(reason)),
+        ),
         Error::InvalidCertRevocationList(reason) => {
             (FailureKind::Ourselves, format!("revocation list: {}", spaced(&format!("{reason:?}"))))
         }
@@ -44,6 +45,14 @@ pub(crate) fn failure(error: &Error) -> Failure {
         other => (FailureKind::Ourselves, other.to_string()),
     };
     Failure::new(kind, detail)
+}
+
+fn certificate_words(reason: &CertificateError) -> String {
+    match reason {
+        CertificateError::UnknownIssuer => "none of the CAs for client certificates signed it".into(),
+        CertificateError::Other(OtherError(other)) => spaced(&other.to_string()),
+        other => other.to_string(),
+    }
 }
 
 fn alert_words(alert: AlertDescription) -> String {

@@ -28,7 +28,10 @@ use rustls::version::{TLS12, TLS13};
 
 use tables::{Found, GROUPS, Group, NAMED, SUITES, Suite, VERSIONS, find_group, find_suite, find_version};
 
+mod objection;
 mod tables;
+
+pub use objection::Objection;
 
 /// The policy that is used when none is named.
 pub const DEFAULT: &str = "2026-11";

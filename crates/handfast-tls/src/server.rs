@@ -18,9 +18,9 @@ use rustls::{HandshakeKind, ServerConfig};
 use crate::buffer::Buffer;
 use crate::client_certificates::ClientCertificates;
 use crate::error_words::failure;
-use crate::policy::{Offer, Policy};
+use crate::policy::{Objection, Offer, Policy};
 use crate::session::{Agreed, Failure, FailureKind, Received, Session};
-use crate::store::{Resolver, Selection, UnknownName, last_selection};
+use crate::store::{Resolver, Selected, Selection, UnknownName, last_selection};
 use crate::ticket::{KeySet, Ticketer};
 
 /// What decides about the clients of one service, or of certain names of it.
@@ -99,6 +99,11 @@ impl Server {
     /// Whether this name gets no handshake at all, but the alert `unrecognized_name` (RFC 6066 §3).
     pub fn refuses(&self, hello: &ClientHello) -> bool {
         self.settings.resolver.refuses(hello.server_name.as_deref())
+    }
+
+    /// Why no handshake can come of this hello.
+    pub fn objection(&self, hello: &ClientHello) -> Option<Objection> {
+        self.settings.policy.objection(hello)
     }
 
     /// Begins a session with the client that sent `hello`, whose bytes are to be given to [`Session::receive`] next.
@@ -196,12 +201,16 @@ impl Session for ServerSession {
         }
         let mut consumed = 0;
         loop {
+            // What the resolver notes is of this thread, not of this session: nothing of another one may be left in it,
+            // and what this turn leaves is taken, whatever else came of it.
+            drop(last_selection());
             let status = self.connection.process_tls_records(&mut incoming[consumed..]);
             let (discard, turn) = take_turn(status, plaintext, outgoing);
+            let selected = last_selection();
             consumed += discard;
             let outcome = turn.map_err(|error| failure(&error)).and_then(|turn| {
                 if !self.established {
-                    self.watch_handshake()?;
+                    self.watch_handshake(selected)?;
                 }
                 Ok(turn)
             });
@@ -305,8 +314,8 @@ impl Session for ServerSession {
 
 impl ServerSession {
     /// What must hold of a handshake beside what rustls checks, looked at after every step of it.
-    fn watch_handshake(&mut self) -> Result<(), Failure> {
-        if let Some(selected) = last_selection() {
+    fn watch_handshake(&mut self, selected: Option<Selected>) -> Result<(), Failure> {
+        if let Some(selected) = selected {
             if selected.server_name != self.expected_name {
                 return Err(Failure::new(
                     FailureKind::Ourselves,
@@ -418,3 +427,6 @@ fn subject_of(certificate: &[u8]) -> Option<Box<str>> {
     let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;
     Some(certificate.subject().to_string().into())
 }
+
+#[cfg(test)]
+mod tests;

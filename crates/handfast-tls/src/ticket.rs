@@ -27,7 +27,7 @@
 //! nobody reads the log.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -50,6 +50,14 @@ const AHEAD: Duration = Duration::from_secs(120);
 const NAME_LENGTH: usize = 16;
 const SEED_LENGTH: usize = 16;
 const KEY_LENGTH: usize = 32;
+
+/// The file that processes lock while they rotate the keys in `key_file`; a process that gives up privileges hands it
+/// over together with the key file.
+pub fn lock_path(key_file: &Path) -> PathBuf {
+    // Through links, as the key file itself is found.
+    let path = key_file.canonicalize().unwrap_or_else(|_| key_file.to_path_buf());
+    file::beside(&path, ".lock")
+}
 
 /// For how long keys encrypt and tickets are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -42,6 +42,13 @@ pub enum NameProblem {
     LastLabelNumeric,
 }
 
+impl NameProblem {
+    /// Whether it is an address, which is no attempt at a name.
+    pub const fn is_address(self) -> bool {
+        matches!(self, Self::Address)
+    }
+}
+
 impl fmt::Display for NameProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

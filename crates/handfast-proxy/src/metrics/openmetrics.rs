@@ -141,7 +141,7 @@ fn connections(to: &mut Families<'_>, services: &[ServiceSnapshot]) -> fmt::Resu
     to.counter(
         "handfast_connections_refused",
         None,
-        "Clients turned away at once by a limit on connections: of the process, of a service, of one address",
+        "Times a limit on connections was reached: of the process or a service (clients then wait), of one address (each client then is turned away)",
         services.iter().flat_map(|service| {
             service
                 .refused

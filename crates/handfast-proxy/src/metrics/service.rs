@@ -90,7 +90,7 @@ impl ServiceMetrics {
         self.accepted.add(1);
     }
 
-    /// A client was turned away by a limit, before it counted as accepted.
+    /// A limit was reached: the first time clients have to wait for it, or for each client that it turns away.
     pub fn refused(&self, limit: Limit) {
         self.refused[limit as usize].add(1);
     }

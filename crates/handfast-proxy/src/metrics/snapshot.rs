@@ -45,7 +45,7 @@ pub struct ServiceSnapshot {
     pub closed: u64,
     /// How they ended, the most frequent first.
     pub ends: Vec<End>,
-    /// Clients turned away, by limit.
+    /// Times a limit was reached, by limit.
     pub refused: BTreeMap<&'static str, u64>,
     /// Plaintext bytes from clients to backends.
     pub bytes_to_backend: u64,

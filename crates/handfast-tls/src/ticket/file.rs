@@ -144,10 +144,7 @@ impl KeyFile {
     }
 
     fn beside(&self, ending: &str) -> PathBuf {
-        let mut name = std::ffi::OsString::from(".");
-        name.push(self.path.file_name().unwrap_or_default());
-        name.push(ending);
-        self.folder().join(name)
+        beside(&self.path, ending)
     }
 
     fn failed(&self, act: &'static str, source: io::Error) -> Error {
@@ -261,4 +258,11 @@ fn unhex<const LENGTH: usize>(text: &str) -> Option<[u8; LENGTH]> {
         *byte = u8::try_from(high << 4 | low).ok()?;
     }
     Some(bytes)
+}
+/// A file in the same folder, with a name made of the key file's.
+pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(ending);
+    path.parent().unwrap_or(Path::new("")).join(name)
 }

@@ -129,6 +129,7 @@ pub(super) fn ends(html: &mut Html, status: &Status) {
     let finished = all - others.iter().map(|(_, end)| end.count).sum::<u64>();
     let meaning = match all {
         0 => "No connection has ended yet.".to_owned(),
+        1 => format!("1 connection has ended, {} in order. The others:", percent(finished, all)),
         all => format!(
             "{} connections have ended, {} of them in order. The others:",
             count(all),
@@ -151,11 +152,8 @@ pub(super) fn ends(html: &mut Html, status: &Status) {
     }
     for service in &status.measured.services {
         for (limit, refused) in service.refused.iter().filter(|(_, refused)| **refused > 0) {
-            let (refused, name) = (counted(*refused, "client"), &service.name);
-            html.element(
-                "p",
-                &format!("{refused} of {name} turned away at once by the limit of the {limit}."),
-            );
+            let (refused, name) = (counted(*refused, "time"), &service.name);
+            html.element("p", &format!("{name} reached the connection limit of the {limit} {refused}."));
         }
     }
     html.raw("</section>");

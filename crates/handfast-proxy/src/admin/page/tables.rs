@@ -1,7 +1,7 @@
 //! What the proxy stands on: certificates, backends, threads, the process.
 
 use super::html::Html;
-use super::words::{bytes, count, expiry, long, percent, seconds};
+use super::words::{bytes, count, counted, expiry, long, percent, seconds};
 use crate::access_log::rfc3339_milliseconds;
 use crate::admin::status::Status;
 use crate::metrics::{BackendSnapshot, Distribution, ThreadSnapshot, source_ports};
@@ -158,6 +158,6 @@ pub(super) fn process(html: &mut Html, status: &Status) {
         fact("CPU time", seconds(time));
     }
     let (written, dropped) = (measured.access_log_written, measured.access_log_dropped);
-    fact("Access log", format!("{} lines written, {} lost", count(written), count(dropped)));
+    fact("Access log", format!("{} written, {} lost", counted(written, "line"), count(dropped)));
     html.raw("</dl></section>");
 }

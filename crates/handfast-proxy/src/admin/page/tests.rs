@@ -54,7 +54,7 @@ fn the_page_says_what_matters() {
         "While carrying bytes, the client reset the connection",
         "relay / client / reset",
         "Before the ClientHello was complete, the client spoke something that is not TLS",
-        "turned away at once by the limit of the address",
+        "reached the connection limit of the address",
         "The ECDSA-P256 certificate imap.example.org of mail expires in 3 days: renew it now.",
         "expires in 16 days: its renewal is late",
         "worker-1",

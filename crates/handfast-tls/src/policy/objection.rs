@@ -1,0 +1,131 @@
+//! What a client and a policy do not have in common, in words and as the alert that the standard asks for.
+//!
+//! In: a ClientHello. Out: `None`, or why no handshake can come of it. rustls would refuse it too, but by whatever it
+//! happens to miss first: a client that only speaks TLS 1.1 would read that it names no signature schemes.
+
+use handfast_wire::{AlertDescription, ClientHello, registry};
+use rustls::version::{TLS12, TLS13};
+
+use super::Policy;
+
+/// Why a hello is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Objection {
+    /// The alert for the client.
+    pub alert: AlertDescription,
+    /// The sentence for the operator.
+    pub detail: String,
+}
+
+impl Policy {
+    /// What this policy has against a client.
+    ///
+    /// **Cost**: a few comparisons; allocates only for an objection. **Source**: RFC 9846 §4.2.1 and §4.3.1 (versions:
+    /// protocol_version), §4.2.2 (suites and groups: handshake_failure).
+    pub fn objection(&self, hello: &ClientHello) -> Option<Objection> {
+        let speaks = |number, version| hello.offers_version(number) && self.versions.contains(&version);
+        let tls13 = speaks(registry::TLS_1_3, &TLS13);
+        if !tls13 && !speaks(registry::TLS_1_2, &TLS12) {
+            return Some(self.no_version(hello));
+        }
+        let version = if tls13 { &TLS13 } else { &TLS12 };
+        let refuse = |detail| Some(Objection { alert: AlertDescription::HANDSHAKE_FAILURE, detail });
+        let suite_in_common = self.suites.iter().any(|suite| {
+            suite.suite.version() == version && hello.cipher_suites.contains(&suite.suite.suite().into())
+        });
+        if !suite_in_common {
+            let offered = names(&hello.cipher_suites, registry::cipher_suite_name);
+            return refuse(format!("no cipher suite in common with the policy: the client offers {offered}"));
+        }
+        let group_in_common = self
+            .groups
+            .iter()
+            .any(|group| (tls13 || group.in_tls12) && hello.groups.contains(&group.group.name().into()));
+        // Below TLS 1.3 a client may leave the choice to us (RFC 8422 §4).
+        let leaves_it_to_us = hello.groups.is_empty() && !tls13;
+        if !group_in_common && !leaves_it_to_us {
+            let offered = names(&hello.groups, registry::group_name);
+            return refuse(format!(
+                "no key exchange group in common with the policy: the client offers {offered}"
+            ));
+        }
+        None
+    }
+
+    fn no_version(&self, hello: &ClientHello) -> Objection {
+        let offered = if hello.versions.is_empty() { &[hello.legacy_version][..] } else { &hello.versions };
+        let allowed = self.version_names().join(" and ");
+        let offered = names(offered, registry::version_name);
+        Objection {
+            alert: AlertDescription::PROTOCOL_VERSION,
+            detail: format!(
+                "no TLS version in common with the policy: the client offers {offered}, allowed is {allowed}"
+            ),
+        }
+    }
+}
+
+/// A list for people, bounded: a client may offer thousands. Values that only keep servers tolerant (RFC 8701) are left
+/// out, as they have no name.
+fn names(numbers: &[u16], name: fn(u16) -> Option<&'static str>) -> String {
+    const MOST: usize = 6;
+    let known: Vec<_> = numbers.iter().filter_map(|number| name(*number)).collect();
+    match known.len() {
+        0 => "nothing known here".into(),
+        more if more > MOST => format!("{} and {} more", known[..MOST].join(", "), more - MOST),
+        _ => known.join(", "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::{DEFAULT, resolve};
+
+    fn hello(versions: &[u16], suites: &[u16], groups: &[u16]) -> ClientHello {
+        ClientHello {
+            legacy_version: 0x0303,
+            versions: versions.to_vec(),
+            cipher_suites: suites.to_vec(),
+            groups: groups.to_vec(),
+            ..ClientHello::default()
+        }
+    }
+
+    fn objection(hello: &ClientHello) -> Option<(AlertDescription, String)> {
+        let policy = resolve(DEFAULT, None, None, None).expect("the default policy");
+        policy.objection(hello).map(|objection| (objection.alert, objection.detail))
+    }
+
+    #[test]
+    fn a_usual_client_is_welcome() {
+        assert_eq!(objection(&hello(&[0x0304, 0x0303], &[0x1301, 0xc02b], &[0x001d])), None);
+        assert_eq!(objection(&hello(&[], &[0xc02b], &[0x0017])), None);
+        assert_eq!(objection(&hello(&[], &[0xc02b], &[])), None, "TLS 1.2 without groups");
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_the_right_alert() {
+        let old = ClientHello { legacy_version: 0x0302, ..hello(&[], &[0xc02b], &[0x0017]) };
+        let (alert, detail) = objection(&old).expect("TLS 1.1");
+        assert_eq!(alert, AlertDescription::PROTOCOL_VERSION);
+        assert!(detail.contains("TLSv1.1") && detail.contains("1.2"), "{detail}");
+
+        let (alert, detail) = objection(&hello(&[], &[0x002f], &[0x0017])).expect("AES128-SHA");
+        assert_eq!(alert, AlertDescription::HANDSHAKE_FAILURE);
+        assert!(detail.contains("TLS_RSA_WITH_AES_128_CBC_SHA"), "{detail}");
+
+        assert_eq!(objection(&hello(&[0x0304], &[0x1301], &[0x0019, 0x0018])), None, "secp384r1 is allowed");
+        let (_, detail) = objection(&hello(&[0x0304], &[0x1301], &[0x0019])).expect("secp521r1 alone");
+        assert!(detail.contains("secp521r1"), "{detail}");
+        let (_, detail) = objection(&hello(&[], &[0xc02b], &[0x11ec])).expect("a hybrid group in TLS 1.2");
+        assert!(detail.contains("X25519MLKEM768"), "{detail}");
+    }
+
+    #[test]
+    fn a_client_that_offers_everything_does_not_fill_the_log() {
+        let everything: Vec<u16> = (0..=u16::MAX).filter(|suite| *suite & 0xff00 == 0xc000).collect();
+        let (_, detail) = objection(&hello(&[0x0304], &everything, &[0x001d])).expect("no suite of TLS 1.3");
+        assert!(detail.len() < 400 && detail.contains(" more"), "{detail}");
+    }
+}

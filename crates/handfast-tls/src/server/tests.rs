@@ -1,0 +1,236 @@
+//! Sessions against rustls's own client, in memory.
+
+use rustls::client::{ClientConfig, ClientConnection, Resumption};
+use rustls::crypto::aws_lc_rs;
+use rustls::version::{TLS12, TLS13};
+use rustls::{RootCertStore, SupportedProtocolVersion};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, ServerName};
+
+use super::*;
+use crate::policy::{DEFAULT, resolve};
+use crate::store::CertificateStore;
+use crate::throwaway;
+use crate::ticket::{TicketKeys, TicketSettings};
+use handfast_wire::{Peek, peek};
+
+struct Pair {
+    server: Server,
+    client: Arc<ClientConfig>,
+}
+
+fn pair(version: &'static SupportedProtocolVersion, resumption: bool) -> Pair {
+    let now = SystemTime::now();
+    let made = throwaway::make(None, now).unwrap();
+    let seconds = now.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let (store, _) = CertificateStore::new(vec![Arc::new(made.certificate)], seconds.try_into().unwrap());
+    let settings = ServerSettings {
+        policy: resolve(DEFAULT, None, None, None).unwrap(),
+        resolver: Arc::new(Resolver::new(Arc::new(store), UnknownName::First)),
+        client_certificates: None,
+        alpn: vec!["h2".into(), "http/1.1".into()],
+        tickets_per_handshake: 1,
+        ticket_lifetime: Duration::from_secs(3600),
+        scope: "test".into(),
+    };
+    let rotation = TicketSettings { rotate: Duration::from_secs(3600), lifetime: Duration::from_secs(3600) };
+    let keys = TicketKeys::random(now, rotation).unwrap().keys();
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(made.ca_pem.as_bytes()).unwrap()).unwrap();
+    let mut client = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_protocol_versions(&[version])
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    client.alpn_protocols = vec![b"http/1.1".to_vec()];
+    if !resumption {
+        client.resumption = Resumption::disabled();
+    }
+    Pair { server: Server::new(settings, keys).unwrap(), client: Arc::new(client) }
+}
+
+/// A client and the session that its hello began.
+struct Talk {
+    client: ClientConnection,
+    session: ServerSession,
+    plaintext: Buffer,
+    outgoing: Buffer,
+}
+
+fn sent(client: &mut ClientConnection) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while client.wants_write() {
+        client.write_tls(&mut bytes).unwrap();
+    }
+    bytes
+}
+
+impl Pair {
+    fn hello(&self, name: &str) -> (ClientConnection, Vec<u8>) {
+        let name = ServerName::try_from(name.to_owned()).unwrap();
+        let mut client = ClientConnection::new(Arc::clone(&self.client), name).unwrap();
+        let hello = sent(&mut client);
+        (client, hello)
+    }
+
+    fn accept(&self, hello: &[u8]) -> ServerSession {
+        let Peek::Complete(hello) = peek(hello, 1 << 16) else { panic!("a whole hello") };
+        self.server.accept(&hello).unwrap()
+    }
+
+    fn talk(&self, name: &str) -> Talk {
+        let (client, hello) = self.hello(name);
+        let session = self.accept(&hello);
+        let mut talk = Talk { client, session, plaintext: Buffer::default(), outgoing: Buffer::default() };
+        talk.give(&hello).unwrap();
+        talk
+    }
+}
+
+impl Talk {
+    /// Gives the session what the client sent.
+    fn give(&mut self, bytes: &[u8]) -> Result<bool, Failure> {
+        let mut incoming = [self.session.kept(), bytes].concat();
+        let received = self.session.receive(&mut incoming, &mut self.plaintext, &mut self.outgoing);
+        received.failure.map_or(Ok(received.closed), Err)
+    }
+
+    /// Gives the client what the session sent, and what it answers back.
+    fn exchange(&mut self) {
+        let mut answer = self.outgoing.filled();
+        while !answer.is_empty() {
+            self.client.read_tls(&mut answer).unwrap();
+            self.client.process_new_packets().unwrap();
+        }
+        self.outgoing.clear();
+        let bytes = sent(&mut self.client);
+        self.give(&bytes).unwrap();
+    }
+
+    fn establish(mut self) -> Self {
+        for _ in 0..4 {
+            self.exchange();
+        }
+        assert!(self.session.is_established() && !self.client.is_handshaking());
+        self
+    }
+}
+
+#[test]
+fn bytes_pass_both_ways_in_both_versions_and_any_split() {
+    use std::io::{Read as _, Write as _};
+    for version in [&TLS12, &TLS13] {
+        let pair = pair(version, false);
+        let mut talk = pair.talk("localhost").establish();
+        let agreed = talk.session.agreed();
+        assert_eq!(agreed.alpn.as_deref(), Some("http/1.1"));
+        assert_eq!((agreed.signature, agreed.resumed), (Some("ECDSA-P256"), Some(false)));
+        let data: Vec<u8> = (0..50_000_u32).map(|number| number as u8).collect();
+        talk.client.writer().write_all(&data[..40_000]).unwrap();
+        let records = sent(&mut talk.client);
+        for piece in records.chunks(7_001) {
+            talk.give(piece).unwrap();
+        }
+        assert_eq!(talk.plaintext.filled(), &data[..40_000]);
+        talk.session.encrypt(&data, &mut talk.outgoing).unwrap();
+        talk.session.close(&mut talk.outgoing);
+        talk.session.close(&mut talk.outgoing);
+        let mut answer = talk.outgoing.filled();
+        let mut got = Vec::new();
+        while !answer.is_empty() {
+            talk.client.read_tls(&mut answer).unwrap();
+            talk.client.process_new_packets().unwrap();
+            let mut some = [0; 20_000];
+            while let Ok(count @ 1..) = talk.client.reader().read(&mut some) {
+                got.extend_from_slice(&some[..count]);
+            }
+        }
+        assert_eq!(got, data);
+        assert_eq!(talk.client.reader().read(&mut [0]).unwrap(), 0, "close_notify has come");
+        talk.client.send_close_notify();
+        let bytes = sent(&mut talk.client);
+        assert_eq!(talk.give(&bytes), Ok(true));
+        assert!(talk.session.kept().is_empty());
+    }
+}
+
+#[test]
+fn a_ticket_resumes_once_it_has_been_read() {
+    for version in [&TLS12, &TLS13] {
+        let pair = pair(version, true);
+        let first = pair.talk("localhost").establish();
+        assert_eq!(first.session.agreed().resumed, Some(false));
+        let second = pair.talk("localhost").establish();
+        let agreed = second.session.agreed();
+        assert_eq!((agreed.resumed, agreed.signature), (Some(true), None), "{version:?}");
+    }
+}
+
+/// rustls remembers places in the buffer of the last call; with another one it would panic.
+#[test]
+fn a_message_in_pieces_may_wait_while_the_other_side_speaks() {
+    let pair = pair(&TLS13, false);
+    let (client, hello) = pair.hello("localhost");
+    let mut session = pair.accept(&hello);
+    // The hello's message in two records; the second comes late.
+    let (body, cut) = (&hello[5..], 100);
+    let record = |part: &[u8]| [&[22, 3, 1], &(part.len() as u16).to_be_bytes()[..], part].concat();
+    let (mut plaintext, mut outgoing) = (Buffer::default(), Buffer::default());
+    let mut first = record(&body[..cut]);
+    assert_eq!(session.receive(&mut first, &mut plaintext, &mut outgoing).failure, None);
+    session.close(&mut outgoing);
+    assert!(session.encrypt(b"too early", &mut outgoing).is_err());
+    let mut rest = [session.kept(), &record(&body[cut..])].concat();
+    assert_eq!(session.receive(&mut rest, &mut plaintext, &mut outgoing).failure, None);
+    let mut talk = Talk { client, session, plaintext, outgoing };
+    talk.exchange();
+    assert!(talk.session.is_established());
+}
+
+/// A client whose handshake fails in the same turn in which its certificate was chosen must leave no trace for the
+/// next session of the thread, which would take the other's name for its own.
+#[test]
+fn a_failed_handshake_does_not_touch_another_one() {
+    let pair = pair(&TLS13, false);
+    let mut victim = pair.talk("localhost");
+    let (_, mut hello) = pair.hello("other.example");
+    let groups = [[0, 0x1d, 0, 0x20], [0, 0x17, 0, 0x41]];
+    let share = groups.iter().find_map(|group| {
+        let at = hello.windows(4).position(|window| window == group)?;
+        Some(at + 4..at + 4 + usize::from(group[3]))
+    });
+    // A share that is no point of its curve.
+    hello[share.expect("a classic key share")].fill(0);
+    // The hybrid one ends in the same point.
+    if let Some(at) = hello.windows(4).position(|window| window == [0x11, 0xec, 0x04, 0xc0]) {
+        hello[at + 4..at + 4 + 0x4c0].fill(0);
+    }
+    let mut session = pair.accept(&hello);
+    let (mut plaintext, mut outgoing) = (Buffer::default(), Buffer::default());
+    let received = session.receive(&mut hello, &mut plaintext, &mut outgoing);
+    assert_eq!(received.failure.expect("no such point").kind, FailureKind::Peer);
+    assert!(!outgoing.is_empty(), "an alert says so");
+    victim.exchange();
+    assert!(victim.session.is_established());
+}
+
+#[test]
+fn a_damaged_record_is_answered_by_an_alert_and_nothing_follows() {
+    use std::io::Write as _;
+    let pair = pair(&TLS13, false);
+    let mut talk = pair.talk("localhost").establish();
+    talk.client.writer().write_all(b"good").unwrap();
+    let good = sent(&mut talk.client);
+    talk.client.writer().write_all(b"bad").unwrap();
+    let mut bad = sent(&mut talk.client);
+    let last = bad.len() - 1;
+    bad[last] ^= 1;
+    talk.client.writer().write_all(b"after").unwrap();
+    let after = sent(&mut talk.client);
+    let failure = talk.give(&[good, bad, after].concat()).expect_err("a damaged record");
+    assert_eq!(failure.kind, FailureKind::Peer);
+    assert_eq!(talk.plaintext.filled(), b"good");
+    assert!(!talk.outgoing.is_empty(), "an alert says so");
+    assert_eq!(talk.give(b"whatever"), Ok(false), "nothing more is taken in");
+    assert_eq!(talk.plaintext.filled(), b"good");
+}
