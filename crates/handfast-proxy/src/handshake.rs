@@ -99,10 +99,7 @@ fn objection(server: &Server, hello: &ClientHello) -> Option<Objection> {
     // An address is no name, and is passed over as RFC 6066 §3 says; anything else that is not one is refused, because
     // rustls might read it as some name and serve it by rules that were not chosen for that.
     if let Some(problem) = hello.server_name_problem.filter(|problem| !problem.is_address()) {
-        return Some(Objection {
-            alert: AlertDescription::ILLEGAL_PARAMETER,
-            detail: format!("the server name: {problem}"),
-        });
+        return Some(Objection { alert: AlertDescription::ILLEGAL_PARAMETER, detail: problem.to_string() });
     }
     if let Some(objection) = server.objection(hello) {
         return Some(objection);

@@ -85,6 +85,9 @@ async fn start(source: &Source, color: bool) -> Result<Program, Refusal> {
     let limit = raise_file_limit().map_err(|error| failed("raise the limit on open files", &error))?;
     let (config, warnings) = source.read(color).map_err(|problems| (Outcome::WrongUse, problems))?;
     warnings.lines().for_each(|line| tracing::warn!("{line}"));
+    let process = &config.process;
+    privileges::look_up(process.user.as_deref(), process.group.as_deref())
+        .map_err(|problem| (Outcome::WrongUse, problem))?;
     let threads = threads(&config);
     let max_connections = max_connections(&config, limit).map_err(|problem| (Outcome::WrongUse, problem))?;
 

@@ -69,7 +69,9 @@ impl Policy {
 /// out, as they have no name.
 fn names(numbers: &[u16], name: fn(u16) -> Option<&'static str>) -> String {
     const MOST: usize = 6;
-    let known: Vec<_> = numbers.iter().filter_map(|number| name(*number)).collect();
+    // Signalling values stand among the suites and are none.
+    let named = |number: &u16| name(*number).filter(|name| !name.ends_with("_SCSV"));
+    let known: Vec<_> = numbers.iter().filter_map(named).collect();
     match known.len() {
         0 => "nothing known here".into(),
         more if more > MOST => format!("{} and {} more", known[..MOST].join(", "), more - MOST),
