@@ -46,6 +46,38 @@ fn under_load() {
     stage.serves_and_is_quiet();
 }
 
+/// Signals sent by a thousand reloads, one after the other as fast as each is confirmed.
+const THOUSAND: usize = 1_000;
+/// What a thousand reloads may leave behind, for the allocator's sake: a kibibyte for each would be a leak.
+const LEFT: u64 = 512 << 10;
+
+#[test]
+fn a_thousand_times_under_load() {
+    let stage = Stage::echo();
+    let mut tunnel = stage.any_client();
+    let crowd = crowd(&stage, 2);
+    wait_until("the load to run", || (crowd.done() > 200).then_some(()));
+    // The first ones find the allocator's level.
+    (0..THOUSAND / 10).for_each(|_| assert!(stage.proxy.reload(), "{:?}", stage.proxy.talk.so_far()));
+    let (memory, served) = (stage.proxy.process().memory(), crowd.done());
+    for _ in THOUSAND / 10..THOUSAND {
+        assert!(stage.proxy.reload(), "a reload of an unchanged configuration takes effect");
+    }
+    let grown = stage.proxy.process().memory().saturating_sub(memory);
+    let meanwhile = crowd.done() - served;
+    crowd.finish();
+    assert!(meanwhile > THOUSAND as u64 / 2, "{meanwhile} new connections while {THOUSAND} reloads went on");
+    assert!(grown <= LEFT, "{THOUSAND} reloads left {grown} bytes behind");
+    tunnel.echo(b"as if nothing had been");
+    assert_eq!(
+        stage.proxy.records().iter().filter(|record| !record.reason().ends_with("/finished")).count(),
+        0
+    );
+    assert!((stage.proxy.reloads().0 - THOUSAND as f64).abs() < 0.5, "each of them was counted");
+    tunnel.finish();
+    stage.serves_and_is_quiet();
+}
+
 #[test]
 fn many_signals_at_once_are_one_reload_or_several_but_never_none() {
     let stage = Stage::echo();

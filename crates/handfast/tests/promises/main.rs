@@ -30,8 +30,14 @@ mod a_stuck_peer_costs_a_known_amount;
 mod an_abort_stays_an_abort;
 mod every_byte_arrives_once_and_in_order;
 mod limits_end_connections;
+mod the_backend_gets_what_came_before;
+mod a_standard_transaction_takes_few_system_calls;
+mod an_idle_connection_costs_little;
 // close
 mod a_client_may_vanish_at_any_step;
+mod every_failed_connection_is_named;
+// any step
+mod injected_errors_change_nothing;
 // looking in
 mod operators_can_look_in;
 // reload

@@ -22,6 +22,8 @@
 //! | `stage` | the usual scene: one backend, one proxy in front of it |
 //! | `tools` | other people's clients, with a deadline |
 //! | `crowd` | many clients at once |
+//! | `network` | a network of a test's own, to drop and refuse in |
+//! | `tracer` | the proxy's system calls: counted, or made to fail |
 
 pub(crate) mod backend;
 pub(crate) mod certificates;
@@ -35,6 +37,7 @@ pub(crate) mod hello;
 pub(crate) mod http;
 pub(crate) mod lines;
 pub(crate) mod metrics;
+pub(crate) mod network;
 pub(crate) mod pattern;
 pub(crate) mod process;
 pub(crate) mod proxy;
@@ -42,6 +45,7 @@ pub(crate) mod record;
 pub(crate) mod skip;
 pub(crate) mod stage;
 pub(crate) mod tools;
+pub(crate) mod tracer;
 pub(crate) mod trust;
 
 pub(crate) use backend::{Backend, Event};

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::deadline::{thread, wait_until};
 use super::lines::Lines;
+use super::process::Process;
 
 /// Where administrators' programs are, which is not on an ordinary user's PATH in Debian.
 const ALSO: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
@@ -60,6 +61,11 @@ impl Tool {
         let output = Lines::collect("standard output", child.stdout.take().expect("it is piped"));
         let talk = Lines::collect("standard error", child.stderr.take().expect("it is piped"));
         Self { child, output, talk }
+    }
+
+    /// Its process.
+    pub(crate) fn process(&self) -> Process {
+        Process(self.child.id())
     }
 
     /// Writes to its standard input, which stays open.

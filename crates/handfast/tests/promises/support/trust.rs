@@ -41,7 +41,18 @@ pub(crate) struct Trust {
     identity: Option<Identity>,
     protocols: Vec<Vec<u8>>,
     authority: CertificateDer<'static>,
-    careless: bool,
+    memory: Memory,
+}
+
+/// Which sessions a client offers to resume.
+#[derive(Clone, Copy)]
+enum Memory {
+    /// None: every handshake is a full one.
+    Forgetful,
+    /// Those that the same name gave it.
+    Usual,
+    /// Any, to any name.
+    Careless,
 }
 
 impl Trust {
@@ -54,7 +65,7 @@ impl Trust {
             identity: None,
             protocols: Vec::new(),
             authority,
-            careless: false,
+            memory: Memory::Usual,
         }
     }
 
@@ -72,7 +83,13 @@ impl Trust {
 
     /// Offers any session to any name, as an attacker would.
     pub(crate) fn careless(mut self) -> Self {
-        self.careless = true;
+        self.memory = Memory::Careless;
+        self
+    }
+
+    /// Resumes no session.
+    pub(crate) fn forgetful(mut self) -> Self {
+        self.memory = Memory::Forgetful;
         self
     }
 
@@ -108,9 +125,10 @@ impl Trust {
                 builder.with_client_auth_cert(chain, key).expect("the key fits its certificate")
             }
         };
-        config.resumption = match self.careless {
-            false => Resumption::in_memory_sessions(256),
-            true => Resumption::store(Arc::new(AnyName(ClientSessionMemoryCache::new(8)))),
+        config.resumption = match self.memory {
+            Memory::Forgetful => Resumption::disabled(),
+            Memory::Usual => Resumption::in_memory_sessions(256),
+            Memory::Careless => Resumption::store(Arc::new(AnyName(ClientSessionMemoryCache::new(8)))),
         };
         config.alpn_protocols.clone_from(&self.protocols);
         Arc::new(config)

@@ -1,0 +1,93 @@
+//! An idle connection costs little: at most 9 KiB of the program's memory, and no CPU worth mentioning however many there are.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Mutex;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::support::skip::skipped;
+use super::support::*;
+
+/// As many as are held if the limit on open files allows it.
+const MOST: u64 = 3_000;
+/// Fewer would not show what each costs.
+const FEWEST: u64 = 300;
+/// Descriptors that other tests of this process may need meanwhile.
+const FOR_OTHERS: u64 = 1_000;
+/// What is promised for each.
+const BYTES: u64 = 9 << 10;
+/// When the youngest connection is past everything that a young one is in for.
+const SETTLED: Duration = Duration::from_millis(1500);
+/// How long the proxy is watched doing nothing, and what it may do then: 1 % of a CPU.
+const WATCHED: Duration = Duration::from_secs(2);
+
+#[test]
+fn in_memory_and_in_time() {
+    // Each needs two descriptors here, a client's and a backend's, as it does in the proxy.
+    let count = (allowed_files().saturating_sub(FOR_OTHERS) / 2).min(MOST);
+    if count < FEWEST {
+        skipped!("the limit on open files allows {count} connections only");
+    }
+    let (address, held) = echo_one_byte_and_hold();
+    let folder = folder::Folder::new();
+    let proxy = Proxy::start(Config::to(&folder, address));
+    let config = Trust::version(Version::Tls13).forgetful().config();
+    let clients = Mutex::new(Vec::new());
+    let hold = |_| {
+        let mut client = Client::connect(proxy.address(), &config);
+        client.echo(b"x");
+        // The socket alone holds the connection; TLS state of thousands of clients would be memory of this process.
+        clients.lock().expect("nobody panics while holding it").push(client.stream);
+    };
+    // What is made once is not to be counted.
+    crowd::for_each(8, 4, hold);
+    let before = proxy.process().memory();
+    let more = usize::try_from(count).expect("a few thousand");
+    crowd::for_each(more, 4, hold);
+    let standing = || proxy.metrics().sum("handfast_connections", &[]);
+    wait_until("all of them to stand", || (standing() as u64 == count + 8).then_some(()));
+    let each = proxy.process().memory().saturating_sub(before) / count;
+    assert!(each > 0, "memory that does not grow has not been measured");
+    assert!(each <= BYTES, "{each} bytes for each of {count} idle connections; promised are {BYTES}");
+
+    // A connection that outlives its first second gets a few socket options; after that it is idle.
+    pause(SETTLED);
+    let cpu = proxy.process().cpu_precisely();
+    pause(WATCHED);
+    let spent = proxy.process().cpu_precisely() - cpu;
+    assert!(spent <= WATCHED / 100, "{spent:?} of CPU in {WATCHED:?} with {count} idle connections");
+    // Thousands of descriptors that other tests may want.
+    drop(clients);
+    drop(client::dial(address));
+    held.join().expect("the backend has not panicked");
+}
+
+/// Raises this process's own limit on open files as far as allowed.
+fn allowed_files() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum.unwrap_or(u64::MAX),
+        Err(_) => limit.current.unwrap_or(u64::MAX),
+    }
+}
+
+/// A backend of one thread, which is enough: each client says one byte as soon as it stands. It lets go of all of them when one
+/// says nothing and leaves.
+fn echo_one_byte_and_hold() -> (SocketAddr, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    let address = listener.local_addr().expect("a bound socket has an address");
+    let echo = |mut stream: TcpStream| {
+        stream.set_read_timeout(Some(DEADLINE)).ok()?;
+        let mut byte = [0];
+        stream.read_exact(&mut byte).and_then(|()| stream.write_all(&byte)).ok()?;
+        Some(stream)
+    };
+    let hold = move || {
+        let _held: Vec<TcpStream> = listener.incoming().map_while(Result::ok).map_while(echo).collect();
+    };
+    (address, deadline::thread("a backend that holds", hold))
+}

@@ -1,0 +1,113 @@
+//! The proxy's system calls, seen by strace: counted, or made to fail. In: a running proxy, and what to do with which calls.
+//! Out: how often each was called, or how many were made to fail.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use rustix::process::Signal;
+
+use super::deadline::wait_until_seeing;
+use super::folder::Folder;
+use super::proxy::Proxy;
+use super::tools::{self, Tool};
+
+/// Why no process can be traced here; `None` when one can.
+pub(crate) fn refusal() -> Option<String> {
+    static REFUSAL: OnceLock<Option<String>> = OnceLock::new();
+    let probe = || {
+        let ran = tools::run("strace", &["-f", "-e", "inject=getppid:error=EINTR", "true"], b"");
+        let said = ran.talk.lines().next().unwrap_or("refused").to_owned();
+        (ran.code != Some(0)).then(|| format!("no process can be traced: {said}"))
+    };
+    REFUSAL.get_or_init(probe).clone()
+}
+
+/// Skips the test that this stands in unless system calls can be traced.
+macro_rules! needs_tracing {
+    () => {{
+        use $crate::support::skip::{needs, skipped};
+        needs!("strace");
+        if let Some(reason) = $crate::support::tracer::refusal() {
+            skipped!("{reason}");
+        }
+    }};
+}
+
+pub(crate) use needs_tracing;
+
+/// strace at work on some threads of a proxy.
+pub(crate) struct Tracer {
+    strace: Tool,
+    folder: Folder,
+}
+
+/// System calls by name, and how often each was made.
+pub(crate) type Calls = HashMap<String, u64>;
+
+impl Tracer {
+    /// Counts the calls of the proxy's workers; whoever looks at its admin page costs calls of another thread.
+    pub(crate) fn count(proxy: &Proxy) -> Self {
+        Self::attach(proxy, &["-c".into(), "-U".into(), "name,calls".into()])
+    }
+
+    /// Makes calls of the proxy's threads fail: `what` is strace's own word for it (`connect:error=ENETUNREACH:when=1`); it
+    /// counts each thread's calls by itself. Calls that name a path can be told apart by it.
+    pub(crate) fn inject(proxy: &Proxy, what: &str, path: Option<&str>) -> Self {
+        let calls = what.split(':').next().expect("splitting gives at least one");
+        let mut options = vec!["-e".into(), format!("trace={calls}"), "-e".into(), format!("inject={what}")];
+        options.extend(path.into_iter().flat_map(|path| ["-P".into(), path.to_owned()]));
+        // Threads that it starts later read files, too.
+        options.push("-f".into());
+        Self::attach(proxy, &options)
+    }
+
+    fn attach(proxy: &Proxy, options: &[String]) -> Self {
+        let folder = Folder::new();
+        let output = folder.file("calls").display().to_string();
+        let workers = proxy.process().threads_named("worker");
+        assert!(!workers.is_empty(), "the proxy has workers");
+        let mut arguments = vec!["-o".to_owned(), output];
+        arguments.extend_from_slice(options);
+        let whole = options.iter().any(|option| option == "-f");
+        let traced = if whole { vec![proxy.process().0] } else { workers };
+        let of_each = |thread: &u32| ["-p".to_owned(), thread.to_string()];
+        arguments.extend(traced.iter().flat_map(of_each));
+        let strace = Tool::start("strace", &arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        let attached = |line: &str| line.contains(" attached");
+        wait_until_seeing(
+            "strace to attach",
+            || {
+                (strace.talk.so_far().iter().filter(|line| attached(line)).count() >= traced.len())
+                    .then_some(())
+            },
+            || strace.talk.so_far().join("\n"),
+        );
+        Self { strace, folder }
+    }
+
+    fn end(self) -> (PathBuf, Folder) {
+        // strace answers this signal by leaving the threads alone.
+        self.strace.process().signal(Signal::INT);
+        self.strace.ended();
+        (self.folder.file("calls"), self.folder)
+    }
+
+    /// Stops; what was counted.
+    pub(crate) fn counted(self) -> Calls {
+        let (file, _folder) = self.end();
+        let text = std::fs::read_to_string(file).expect("strace wrote its counts");
+        let row = |line: &str| {
+            let (name, calls) = line.trim().split_once(char::is_whitespace)?;
+            Some((name.to_owned(), calls.trim().parse().ok()?))
+        };
+        text.lines().filter_map(row).filter(|(name, _): &(String, u64)| name != "total").collect()
+    }
+
+    /// Stops; how many calls were made to fail.
+    pub(crate) fn injected(self) -> usize {
+        let (file, _folder) = self.end();
+        let text = std::fs::read_to_string(file).expect("strace wrote what it saw");
+        text.lines().filter(|line| line.contains("(INJECTED)")).count()
+    }
+}

@@ -1,0 +1,135 @@
+//! Who is cut off gets what came before: every byte that the proxy took from a client that breaks off reaches a slow backend,
+//! and every byte of a backend that breaks off reaches a slow client; then comes an abort, and never a clean end.
+
+use std::io::{self, Read};
+use std::net::TcpStream;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::Duration;
+
+use super::support::pattern::{Checker, piece};
+use super::support::*;
+
+const MEBIBYTE: u64 = 1 << 20;
+const CHUNK: usize = 65_536;
+/// What a slow reader takes at once, and how long it rests then: a mebibyte lasts a third of a second.
+const SIP: usize = 8_192;
+const REST: Duration = Duration::from_millis(2);
+/// Times that each is tried, since what is in which buffer when the end comes is chance.
+const TIMES: usize = 5;
+
+/// Sends a mebibyte in order.
+fn send_all(mut send: impl FnMut(&[u8])) {
+    for offset in (0..MEBIBYTE).step_by(CHUNK) {
+        send(piece(offset, CHUNK));
+    }
+}
+
+/// Reads to the end; how much was right, and the end.
+fn sip(mut source: impl Read) -> (u64, io::Result<()>) {
+    let mut checker = Checker::default();
+    let mut buffer = [0; SIP];
+    loop {
+        match source.read(&mut buffer) {
+            Ok(0) => return (checker.arrived, Ok(())),
+            Ok(count) => checker.take(&buffer[..count]),
+            Err(error) => return (checker.arrived, Err(error)),
+        }
+        pause(REST);
+    }
+}
+
+/// A backend that reads slowly and hands on what it saw.
+fn slow_backend() -> (Backend, Receiver<(u64, io::Result<()>)>) {
+    let (sender, seen) = sync_channel(TIMES);
+    let backend = Backend::start(move |peer| {
+        small_buffer(&peer.stream);
+        let _ = sender.send(sip(&peer.stream));
+    });
+    (backend, seen)
+}
+
+/// Much smaller than what comes, so that most of it waits at the proxy and in front of it.
+fn small_buffer(stream: &TcpStream) {
+    rustix::net::sockopt::set_socket_recv_buffer_size(stream, 32_768)
+        .expect("an open socket takes the option");
+}
+
+#[test]
+fn a_client_that_ends_without_close_notify() {
+    let (backend, seen) = slow_backend();
+    let stage = Stage::with(backend, |config, _| config);
+    for version in Version::BOTH {
+        let config = Trust::version(version).config();
+        for time in 0..TIMES {
+            let mut client = stage.client(&config);
+            send_all(|bytes| client.send(bytes));
+            client.fin();
+            let (arrived, end) = seen.recv_timeout(DEADLINE).expect("the backend's connection ends");
+            assert_eq!(arrived, MEBIBYTE, "{version:?}, time {time}: all of it was sent before the end");
+            let error = end.expect_err("a cut-off stream has no clean end");
+            assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+        }
+    }
+    let records = wait_until("all records", || {
+        let records = stage.proxy.records();
+        (records.len() == 2 * TIMES).then_some(records)
+    });
+    for record in records {
+        assert_eq!(record.reason(), "relay/client/truncated", "{record:?}");
+        assert_eq!(record.number("bytes_to_backend"), MEBIBYTE, "{record:?}");
+    }
+    stage.is_quiet();
+}
+
+#[test]
+fn a_client_that_resets() {
+    let (backend, seen) = slow_backend();
+    let stage = Stage::with(backend, |config, _| config);
+    let config = Trust::version(Version::Tls13).config();
+    for time in 1..=TIMES {
+        let mut client = stage.client(&config);
+        send_all(|bytes| client.send(bytes));
+        client.reset();
+        let (arrived, end) = seen.recv_timeout(DEADLINE).expect("the backend's connection ends");
+        let error = end.expect_err("a cut-off stream has no clean end");
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+        // A reset throws away what the proxy had not read yet: how much that is, it says itself.
+        let record = wait_until("the record", || stage.proxy.records().get(time - 1).cloned());
+        assert_eq!(record.reason(), "relay/client/reset", "{record:?}");
+        assert_eq!(record.number("bytes_to_backend"), arrived, "{record:?}");
+        assert!(arrived > 0);
+    }
+    stage.is_quiet();
+}
+
+#[test]
+fn a_backend_that_resets() {
+    let stage = Stage::new(|peer| {
+        send_all(|bytes| peer.send(bytes));
+        peer.reset();
+    });
+    backend_breaks_off(&stage, |arrived, record| {
+        assert_eq!(record.reason(), "relay/backend/reset", "{record:?}");
+        // As above, in the other direction.
+        assert_eq!(record.number("bytes_to_client"), arrived, "{record:?}");
+    });
+}
+
+fn backend_breaks_off(stage: &Stage, judge: impl Fn(u64, &record::Record)) {
+    let mut number = 0;
+    for version in Version::BOTH {
+        let config = Trust::version(version).config();
+        for _ in 0..TIMES {
+            let mut client = stage.client(&config);
+            small_buffer(&client.stream);
+            let (arrived, end) = sip(&mut client);
+            let error = end.expect_err("a cut-off stream has no clean end");
+            assert_eq!(error.kind(), io::ErrorKind::ConnectionReset, "{error}");
+            let record = wait_until("the record", || stage.proxy.records().get(number).cloned());
+            judge(arrived, &record);
+            assert!(arrived > 0);
+            number += 1;
+        }
+    }
+    stage.is_quiet();
+}
