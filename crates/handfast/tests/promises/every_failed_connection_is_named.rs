@@ -157,6 +157,27 @@ fn by_what_the_network_answers() {
 }
 
 #[test]
+fn by_an_answer_that_the_kernel_keeps_to_itself() {
+    in_a_network_of_its_own!();
+    let prohibited = cell("v6", "reject with icmpv6 type admin-prohibited", "connect/backend/prohibited", "");
+    let backend = listening(&prohibited);
+    let rules = Rules::new();
+    rules.add(
+        "v6",
+        &format!("tcp dport {}", backend.address.port()),
+        "reject with icmpv6 type admin-prohibited",
+    );
+    let folder = folder::Folder::new();
+    let services = [("v6", backend.address.to_string())];
+    // Too short for a second SYN: SO_ERROR alone has the answer to the first.
+    let proxy = Proxy::start(config(&folder, &services, &[("connect", "300ms")]));
+    try_in_vain(&proxy, "v6");
+    let record = record_of(&proxy, "v6");
+    assert!(rules.applied("v6") > 0, "the rule was never applied: {record:?}");
+    assert_all_right(&Vec::from_iter(judge(&prohibited, &record)));
+}
+
+#[test]
 fn by_what_this_machine_knows() {
     in_a_network_of_its_own!();
     must("ip route add unreachable 192.0.2.1");

@@ -65,7 +65,9 @@ pub(crate) fn enter(function: &str) -> Place {
     let (output, talk) = (text(&outcome.stdout), text(&outcome.stderr));
     assert!(outcome.status.success(), "in a network of its own ({}):\n{output}\n{talk}", outcome.status);
     assert!(output.contains("1 passed"), "{test} was not found a second time:\n{output}");
-    Place::Played
+    // It may have found there that it cannot go on; the line that says so is ours to say.
+    let skipped = talk.lines().find_map(|line| line.strip_prefix("SKIPPED ")?.split_once(": "));
+    skipped.map_or(Place::Played, |(_, reason)| Place::Refused(reason.to_owned()))
 }
 
 /// The option of unshare(1) that works here: with privileges of ours, or with those of a user namespace.
