@@ -47,9 +47,14 @@ pub(crate) async fn end(mut connection: Connection, leftover: Option<Leftover>, 
             connection.client.finish_at_drop();
         }
         Way::WithAnAlert => {
-            // The backend first: it must not wait for what the client does.
+            // Neither waits for the other: the alert goes as far as it can, then the backend is told, and only then is
+            // the client waited for.
+            let speaks = !connection.outgoing.is_empty();
+            speak(&mut connection);
             abort(&connection, leftover, &reason).await;
-            linger(&mut connection).await;
+            if speaks {
+                linger(&mut connection).await;
+            }
             connection.client.finish_at_drop();
         }
         Way::Aborted => {
@@ -79,9 +84,18 @@ fn way(reason: &CloseReason) -> Way {
     }
 }
 
-/// Delivers the alert: writes it, ends our direction, and reads what still comes until the peer has ended too.
+/// Writes what the client takes at once.
+fn speak(connection: &mut Connection) {
+    if !connection.outgoing.is_empty()
+        && let Ok(Write::Bytes(written)) = connection.client.try_write(&connection.outgoing)
+    {
+        connection.outgoing.drain(..written);
+    }
+}
+
+/// Delivers the alert: writes what is left of it, ends our direction, and reads what still comes until the peer has ended too.
 async fn linger(connection: &mut Connection) {
-    if connection.outgoing.is_empty() || connection.client.fault().is_some() {
+    if connection.client.fault().is_some() {
         return;
     }
     let deadline = Moment::now() + LINGER;
