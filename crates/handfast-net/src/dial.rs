@@ -17,15 +17,12 @@ use crate::stream::Stream;
 
 /// A connection on its way.
 ///
-/// **Cancel**: dropping it closes the socket; nothing was sent.
+/// **Cancel**: dropping it resets whatever has come about, as dropping a [`Stream`] does; nothing was sent.
 #[derive(Debug)]
 pub struct Dialling {
-    socket: OwnedFd,
-    /// `None` while it may stand without a wait.
-    source: Option<Source>,
-    tcp: bool,
-    /// It stood, and was reset before our first byte: what the peer sent before that is still to be read.
-    broken: Option<Fault>,
+    /// Its source is set once it has to be waited for; its fault, when it stood and was reset before our first byte:
+    /// what the peer sent before that is still to be read.
+    stream: Stream,
 }
 
 impl Dialling {
@@ -43,9 +40,7 @@ impl Dialling {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let socket = open(family)?;
         match net::connect(&socket, &address) {
-            Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {
-                Ok(Self { socket, source: None, tcp: true, broken: None })
-            }
+            Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => Ok(Self { stream: Stream::new(socket, true) }),
             Err(errno) => Err(Fault::of(Operation::Connect, errno, Some(socket.as_fd()))),
         }
     }
@@ -55,7 +50,7 @@ impl Dialling {
         let socket = open(AddressFamily::UNIX)?;
         net::connect(&socket, &address)
             .map_err(|errno| Fault::of(Operation::Connect, errno, Some(socket.as_fd())))?;
-        Ok(Self { socket, source: None, tcp: false, broken: None })
+        Ok(Self { stream: Stream::new(socket, false) })
     }
 
     /// Looks whether the connection stands, and sends the beginning of `first` if so; `Some` is how much the kernel
@@ -65,29 +60,34 @@ impl Dialling {
     ///
     /// **Errors**: why it failed, with the ICMP message that said so; nothing of `first` has arrived then.
     pub fn advance(&mut self, first: &[u8]) -> Result<Option<usize>, Fault> {
-        if self.source.is_none() {
-            let sent = if self.tcp || !first.is_empty() { self.send(first)? } else { Some(0) };
+        let Some(source) = self.stream.source() else {
+            let sent = if self.stream.is_tcp() || !first.is_empty() { self.send(first)? } else { Some(0) };
             if sent.is_none() {
-                self.source = Some(Source::register_connecting(&self.socket).map_err(|error| {
-                    let errno = Errno::from_io_error(&error).unwrap_or(Errno::NOMEM);
-                    Fault::of(Operation::Open, errno, None)
-                })?);
+                self.watch()?;
             }
             return Ok(sent);
-        }
-        let Some(source) = &self.source else { return Ok(None) };
+        };
         if !source.ready().has(Ready::WRITE) && !source.ready().has(Ready::ENDED) {
             return Ok(None);
         }
         // Being woken is not being connected: the socket itself says what happened.
-        if let Ok(Err(errno)) = sockopt::socket_error(&self.socket) {
+        if let Ok(Err(errno)) = sockopt::socket_error(&self.stream) {
             return self.failed(errno);
         }
-        if net::getpeername(&self.socket).is_err() {
+        if net::getpeername(&self.stream).is_err() {
             source.used_up(Ready::WRITE);
             return Ok(None);
         }
         if first.is_empty() { Ok(Some(0)) } else { Ok(Some(self.send(first)?.unwrap_or(0))) }
+    }
+
+    fn watch(&mut self) -> Result<(), Fault> {
+        let source = Source::register_connecting(&self.stream).map_err(|error| {
+            let errno = Errno::from_io_error(&error).unwrap_or(Errno::NOMEM);
+            Fault::of(Operation::Open, errno, None)
+        })?;
+        self.stream.set_source(source);
+        Ok(())
     }
 
     /// Sends the beginning of `first` if the connection stands already; `None`: not yet, or nothing to send.
@@ -95,7 +95,7 @@ impl Dialling {
         if first.is_empty() {
             return Ok(None);
         }
-        match net::send(&self.socket, first, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+        match net::send(&self.stream, first, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             Ok(sent) => Ok(Some(sent)),
             Err(Errno::AGAIN | Errno::INTR | Errno::NOTCONN) => Ok(None),
             Err(errno) => self.failed(errno),
@@ -105,8 +105,8 @@ impl Dialling {
     /// Why it has not come about, when the caller's patience has ended: the kernel may know of an error that it does not
     /// think final (an ICMP message that was met by another SYN).
     pub fn give_up(self) -> Fault {
-        match sockopt::socket_error(&self.socket) {
-            Ok(Err(errno)) => Fault::of(Operation::Connect, errno, Some(self.socket.as_fd())),
+        match sockopt::socket_error(&self.stream) {
+            Ok(Err(errno)) => Fault::of(Operation::Connect, errno, Some(self.stream.as_fd())),
             _ => Fault::own(Operation::Connect, Cause::ConnectDeadline),
         }
     }
@@ -114,19 +114,15 @@ impl Dialling {
     /// A reset (and not a refusal) means that the connection stood.
     fn failed(&mut self, errno: Errno) -> Result<Option<usize>, Fault> {
         if matches!(errno, Errno::CONNRESET | Errno::PIPE) {
-            self.broken = Some(Fault::of(Operation::Write, errno, Some(self.socket.as_fd())));
+            self.stream.broke(Fault::of(Operation::Write, errno, Some(self.stream.as_fd())));
             return Ok(Some(0));
         }
-        Err(Fault::of(Operation::Connect, errno, Some(self.socket.as_fd())))
+        Err(Fault::of(Operation::Connect, errno, Some(self.stream.as_fd())))
     }
 
     /// The stream, once [`Dialling::advance`] has said that it stands.
     pub fn into_stream(self) -> Stream {
-        let stream = match self.source {
-            Some(source) => Stream::registered(self.socket, self.tcp, source),
-            None => Stream::new(self.socket, self.tcp),
-        };
-        stream.with_fault(self.broken)
+        self.stream
     }
 }
 

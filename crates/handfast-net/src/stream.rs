@@ -66,15 +66,20 @@ impl Stream {
         Self { socket, source: None, writing_watched: false, tcp, finished: false, fault: None }
     }
 
-    /// The same, already registered for reading and writing.
-    pub(crate) fn registered(socket: OwnedFd, tcp: bool, source: Source) -> Self {
-        Self { socket, source: Some(source), writing_watched: true, tcp, finished: false, fault: None }
+    /// How it is waited for, if it is.
+    pub(crate) fn source(&self) -> Option<&Source> {
+        self.source.as_ref()
     }
 
-    /// The same, for a stream that is known to have broken already.
-    pub(crate) fn with_fault(mut self, fault: Option<Fault>) -> Self {
-        self.fault = fault.map(Box::new);
-        self
+    /// Takes a source that reports reading and writing.
+    pub(crate) fn set_source(&mut self, source: Source) {
+        self.source = Some(source);
+        self.writing_watched = true;
+    }
+
+    /// Notes a fault that was met before it was used.
+    pub(crate) fn broke(&mut self, fault: Fault) {
+        self.fault.get_or_insert_with(|| Box::new(fault));
     }
 
     /// Whether it is TCP; else it is a unix socket.

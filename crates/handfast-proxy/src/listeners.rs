@@ -26,6 +26,8 @@ pub(crate) struct Listeners {
 #[derive(Debug)]
 pub(crate) struct Plan {
     bound: HashMap<ListenerId, Address>,
+    /// Those that are new, in the order of the configuration.
+    new: Vec<ListenerId>,
     shares: Vec<Share>,
     /// Addresses that are listened on no more.
     gone: Vec<Address>,
@@ -38,6 +40,7 @@ impl Listeners {
     pub(crate) fn plan(&self, config: &Config, threads: usize) -> Result<Plan, Vec<String>> {
         let mut plan = Plan {
             bound: HashMap::new(),
+            new: Vec::new(),
             shares: (0..threads).map(|_| Vec::new()).collect(),
             gone: Vec::new(),
         };
@@ -52,6 +55,7 @@ impl Listeners {
                             for (share, socket) in plan.shares.iter_mut().zip(sockets) {
                                 share.push((id.clone(), socket));
                             }
+                            plan.new.push(id.clone());
                             plan.bound.insert(id, actual);
                         }
                         Err(error) => problems.push(problem(service, address, &error)),
@@ -72,8 +76,8 @@ impl Listeners {
 
     /// Makes a plan true; the sockets for each worker.
     pub(crate) fn adopt(&mut self, plan: Plan) -> Vec<Share> {
-        for (id, actual) in &plan.bound {
-            if !self.bound.contains_key(id) {
+        for id in &plan.new {
+            if let Some(actual) = plan.bound.get(id) {
                 tracing::info!("listening on {actual} (service {})", id.0);
             }
         }

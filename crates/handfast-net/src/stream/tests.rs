@@ -199,3 +199,16 @@ fn a_peer_that_resets_at_once_was_connected() {
         assert_eq!(read(&mut stream).await.expect_err("no clean end").cause, Cause::Reset);
     });
 }
+
+#[test]
+fn a_connection_that_is_given_up_before_it_is_used_is_reset() {
+    on_engine(|| async {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("it is bound");
+        let dialling = Dialling::start(&Address::Ip(address)).expect("a socket");
+        let mut peer = listener.accept().expect("it was dialled").0;
+        drop(dialling);
+        let outcome = peer.read(&mut [0; 10]);
+        assert!(outcome.is_err(), "no clean end: {outcome:?}");
+    });
+}

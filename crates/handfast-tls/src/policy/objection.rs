@@ -20,8 +20,8 @@ pub struct Objection {
 impl Policy {
     /// What this policy has against a client.
     ///
-    /// **Cost**: a few comparisons; allocates only for an objection. **Source**: RFC 9846 §4.2.1 and §4.3.1 (versions:
-    /// protocol_version), §4.2.2 (suites and groups: handshake_failure).
+    /// **Cost**: a few comparisons; allocates only for an objection. **Source**: RFC 9846 §4.3.1 (versions:
+    /// protocol_version), RFC 9846 §4.2.2 (suites and groups: handshake_failure).
     pub fn objection(&self, hello: &ClientHello) -> Option<Objection> {
         let speaks = |number, version| hello.offers_version(number) && self.versions.contains(&version);
         let tls13 = speaks(registry::TLS_1_3, &TLS13);

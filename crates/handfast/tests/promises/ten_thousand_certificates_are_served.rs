@@ -58,14 +58,15 @@ fn each_to_who_asks_for_it() {
     check();
     let memory = proxy.process().memory();
     assert!(memory <= MEMORY, "{memory} bytes, allowed are {MEMORY}");
-    // Two generations stand side by side during a reload, and the C library keeps some of that room: it must not grow.
+    // Two generations stand side by side during a reload, and the C library keeps some of that room, now more and now
+    // less: what must not be is that every reload adds to it. One generation takes about 30 MB.
     let reload = |times: u32| (0..times).for_each(|_| assert!(proxy.reload()));
     reload(4);
     let after_four = proxy.process().memory();
     reload(6);
     let after = proxy.process().memory();
     assert!(
-        after <= after_four + after_four / 10 && after <= MEMORY,
+        after <= after_four + after_four / 4 && after <= MEMORY,
         "{after} bytes after ten reloads, {after_four} after four, {memory} before"
     );
     check();
