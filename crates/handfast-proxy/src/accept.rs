@@ -53,8 +53,12 @@ pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<Th
                 at_limit(&mut listener, &thread).await;
                 continue;
             }
-            Taken::Failed(fault) => {
+            Taken::Failed(fault, count) => {
+                if count > 0 {
+                    trouble.eases();
+                }
                 listener.pause();
+                // Not asked again at once when something becomes free: the admin listener and reloads want some of it.
                 sleep(trouble.failed(&thread, listener.address(), &fault)).await;
                 continue;
             }
@@ -77,8 +81,8 @@ enum Taken {
     Some(usize),
     /// No permit is left.
     AtLimit(Limit),
-    /// The kernel refused.
-    Failed(Fault),
+    /// The kernel refused, after so many.
+    Failed(Fault, usize),
 }
 
 fn take(listener: &mut Listener, thread: &Rc<Thread>, service: &Rc<ThreadService>, batch: usize) -> Taken {
@@ -94,7 +98,7 @@ fn take(listener: &mut Listener, thread: &Rc<Thread>, service: &Rc<ThreadService
         match listener.try_accept() {
             Ok(Some((client, peer))) => begin(thread, service, client, peer, (permit, service_permit)),
             Ok(None) => return Taken::Some(count),
-            Err(fault) => return Taken::Failed(fault),
+            Err(fault) => return Taken::Failed(fault, count),
         }
     }
     Taken::All
@@ -204,6 +208,11 @@ impl Trouble {
         let pause = self.pause.map_or(BACK_OFF.0, |pause| (pause * 2).min(BACK_OFF.1));
         self.pause = Some(pause);
         pause
+    }
+
+    /// Some were accepted since it failed last: the next pause is a short one.
+    fn eases(&mut self) {
+        self.pause = None;
     }
 
     fn at_limit(&mut self, address: &Address, limit: Limit) {
