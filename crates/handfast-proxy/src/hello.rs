@@ -12,9 +12,16 @@ use crate::connection::Connection;
 use crate::record::CloseReason;
 
 /// What a browser shows that was pointed at this port without TLS.
-const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
-    Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\nContent-Length: 68\r\n\r\n\
-    This port speaks TLS: use https:// instead of http:// to connect.\r\n\r\n";
+const PLAIN_HTTP: &str = "This port speaks TLS: use https:// instead of http:// to connect.\n";
+
+fn plain_http() -> Vec<u8> {
+    format!(
+        "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\
+         Content-Length: {}\r\n\r\n{PLAIN_HTTP}",
+        PLAIN_HTTP.len()
+    )
+    .into_bytes()
+}
 
 /// A client that has said hello.
 #[derive(Debug)]
@@ -78,7 +85,7 @@ fn refuse(connection: &mut Connection, peek: &Peek) -> CloseReason {
             reason(Side::Client, Cause::HelloTooLarge).because(format!("{announced} bytes, limit {limit}")),
         ),
         Peek::NotTls(Foreign::Http) => {
-            connection.outgoing = PLAIN_HTTP.to_vec();
+            connection.outgoing = plain_http();
             return reason(Side::Client, Cause::NotTls).because(Foreign::Http.name());
         }
         Peek::NotTls(foreign) => (
@@ -98,4 +105,18 @@ fn refuse(connection: &mut Connection, peek: &Peek) -> CloseReason {
 
 fn reason(side: Side, cause: Cause) -> CloseReason {
     CloseReason::new(Step::Hello, side, cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A length beside the text was once counted by hand, and wrong by one.
+    #[test]
+    fn the_answer_to_plain_http_is_as_long_as_it_says() {
+        let answer = String::from_utf8(plain_http()).expect("text");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("an empty line");
+        let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).expect("a length");
+        assert_eq!(length.parse(), Ok(body.len()));
+    }
 }
