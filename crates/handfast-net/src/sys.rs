@@ -72,25 +72,6 @@ pub fn unsent_bytes(socket: impl AsFd) -> usize {
     if outcome == 0 { usize::try_from(bytes).unwrap_or(0) } else { 0 }
 }
 
-/// Lets several sockets with the same source address share its ports, as long as they dial different backends: the
-/// port is chosen at connect, not at bind.
-///
-/// **Source**: `IP_BIND_ADDRESS_NO_PORT` in ip(7), Linux 4.2.
-pub fn bind_address_no_port(socket: impl AsFd) -> std::io::Result<()> {
-    let on: libc::c_int = 1;
-    // SAFETY: the option takes an int; the pointer and size describe `on`, which outlives the call.
-    let outcome = unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::IPPROTO_IP,
-            libc::IP_BIND_ADDRESS_NO_PORT,
-            (&raw const on).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
-    if outcome == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
-}
-
 /// Gives memory that was freed back to the machine: after a reload, the C library would keep that of the old state.
 ///
 /// **Cost**: milliseconds; not for the path. **Source**: malloc_trim(3).

@@ -7,7 +7,6 @@ use std::collections::HashMap;
 use std::io;
 
 use handfast_net::listen::{ListeningSocket, Sharing, listen};
-use handfast_net::stream::Patience;
 
 use crate::config::model::{Address, Config, Service};
 use crate::thread_state::ListenerId;
@@ -109,9 +108,7 @@ fn bind(
     threads: usize,
     sharing: Sharing,
 ) -> io::Result<(Address, Vec<ListeningSocket>)> {
-    let limits = &service.limits;
-    let patience = Patience { unacknowledged: limits.unacknowledged, keepalive: limits.keepalive };
-    listen(address, service.listen_mode, threads, patience, sharing)
+    listen(address, service.listen_mode, threads, service.limits.patience(), sharing)
 }
 
 fn problem(service: &Service, address: &Address, error: &io::Error) -> String {

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use handfast_net::clock::Moment;
 use handfast_net::engine::{Woken, yield_now};
 use handfast_net::fault::{Cause, Side, Step};
-use handfast_net::stream::{Patience, Stream, Write};
+use handfast_net::stream::{Stream, Write};
 use handfast_tls::session::Session;
 
 use crate::close::Leftover;
@@ -221,12 +221,10 @@ impl Relay {
     /// The connection is here to stay.
     fn settle(&mut self, connection: &Connection) {
         self.settle = Moment::NEVER;
-        let limits = &connection.service.limits;
         if std::mem::take(&mut self.delays) {
             self.backend.no_delay();
         }
-        self.backend
-            .be_patient(Patience { unacknowledged: limits.unacknowledged, keepalive: limits.keepalive });
+        self.backend.be_patient(connection.service.limits.patience());
     }
 }
 

@@ -143,7 +143,7 @@ fn read(kind: Kind, source: &Source, lasting: &SharedLasting, before: &Arc<State
         Kind::Files => before.config.clone(),
         Kind::Configuration => {
             let (config, warnings) = source.read(false)?;
-            warnings.lines().for_each(|line| tracing::warn!("{line}"));
+            say_warnings(&[warnings]);
             config
         }
     };

@@ -84,7 +84,7 @@ async fn start(source: &Source, color: bool) -> Result<Program, Refusal> {
     let signals = Signals::new().map_err(|error| failed("listen for signals", &error))?;
     let limit = raise_file_limit().map_err(|error| failed("raise the limit on open files", &error))?;
     let (config, warnings) = source.read(color).map_err(|problems| (Outcome::WrongUse, problems))?;
-    warnings.lines().for_each(|line| tracing::warn!("{line}"));
+    say_warnings(&[warnings]);
     let process = &config.process;
     privileges::look_up(process.user.as_deref(), process.group.as_deref())
         .map_err(|problem| (Outcome::WrongUse, problem))?;

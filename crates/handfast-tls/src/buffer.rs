@@ -22,11 +22,6 @@ impl Buffer {
         &self.bytes[self.start..self.end]
     }
 
-    /// What is in it, to be worked on in place.
-    pub fn filled_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.start..self.end]
-    }
-
     /// How much is in it.
     pub fn len(&self) -> usize {
         self.end - self.start
@@ -75,13 +70,6 @@ impl Buffer {
         self.start = 0;
         self.end = 0;
     }
-
-    /// Gives up room beyond `capacity` bytes, if nothing is in it.
-    pub fn shrink_to(&mut self, capacity: usize) {
-        if self.is_empty() && self.bytes.len() > capacity {
-            self.bytes = vec![0; capacity];
-        }
-    }
 }
 
 #[cfg(test)]
@@ -100,16 +88,5 @@ mod tests {
         assert_eq!(buffer.len(), 10);
         buffer.take(100);
         assert!(buffer.is_empty());
-    }
-
-    #[test]
-    fn shrinks_only_when_empty() {
-        let mut buffer = Buffer::default();
-        buffer.extend(&[7; 100]);
-        buffer.shrink_to(10);
-        assert_eq!(buffer.len(), 100);
-        buffer.clear();
-        buffer.shrink_to(10);
-        assert_eq!(buffer.room(0).len(), 10);
     }
 }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use handfast_net::address::Address;
+use handfast_net::stream::Patience;
 
 /// A whole configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -220,6 +221,13 @@ pub enum Balance {
     RoundRobin,
     /// The one with the fewest connections of ours.
     LeastConnections,
+}
+
+impl Limits {
+    /// How long a silent peer is borne with, as the sockets of both sides are told.
+    pub fn patience(&self) -> Patience {
+        Patience { unacknowledged: self.unacknowledged, keepalive: self.keepalive }
+    }
 }
 
 /// Limits in time and size (`[service.limits]`).
