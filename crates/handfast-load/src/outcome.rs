@@ -1,0 +1,126 @@
+//! What a run gave, before it is judged: the merged seconds, and what each worker says of itself.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::Plan;
+use crate::sample::Interval;
+
+/// One run, merged over its workers.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What was asked for.
+    pub plan: Plan,
+    /// When it began, by the coordinator's clock.
+    pub started: SystemTime,
+    /// One for each second, merged over the workers, in order and without gaps.
+    pub seconds: Vec<Interval>,
+    /// The sum of the workers' own final totals.
+    pub totals: Interval,
+    /// Each worker, in the order of their indices.
+    pub workers: Vec<WorkerOutcome>,
+    /// Why it ended before its time, if it did.
+    pub early_end: Option<EarlyEnd>,
+}
+
+/// Why a run ended before its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EarlyEnd {
+    /// Somebody asked for it (Ctrl-C).
+    Interrupted,
+    /// A worker was lost: its name.
+    WorkerLost(String),
+}
+
+/// One worker's part.
+#[derive(Clone, Debug, Default)]
+pub struct WorkerOutcome {
+    /// Its name: `this machine`, or host name and process.
+    pub name: String,
+    /// What it runs on.
+    pub facts: Facts,
+    /// Measured clock difference to the coordinator: its clock minus ours.
+    pub clock_offset_ns: i64,
+    /// How far that may be off.
+    pub clock_error_ns: u64,
+    /// Its final word; `None` when it was lost before.
+    pub end: Option<WorkerEnd>,
+    /// Why it was lost, if it was.
+    pub lost: Option<String>,
+    /// Whether its final totals were the sum of the intervals that came.
+    pub sums_agree: bool,
+    /// Seconds in which nothing came from it.
+    pub missing: Vec<u32>,
+}
+
+/// What a worker knows before it begins.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Facts {
+    /// `kernel`, `cpu`, `cores`, `memory`, `files`, and sysctls by their names.
+    pub machine: BTreeMap<String, String>,
+    /// Addresses that the target's name has there.
+    pub addresses: Vec<String>,
+    /// Generator threads.
+    pub threads: u32,
+    /// What the reader of the report should know, in sentences.
+    pub notes: Vec<String>,
+}
+
+/// What a worker says at its end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkerEnd {
+    /// Everything it measured, all seconds merged.
+    pub totals: Interval,
+    /// Its true start minus the agreed one.
+    pub start_error_ns: i64,
+    /// Kernel counters that moved meanwhile.
+    pub kernel: BTreeMap<String, i64>,
+}
+
+/// Why a run cannot begin, in words for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Refusal {
+    /// Act, object, what happened, what was expected.
+    pub what: String,
+    /// The cure, when there is one.
+    pub hint: Option<String>,
+    /// Whether what was asked for is wrong (exit code 2), and not the machine or the target (1).
+    pub wrong_use: bool,
+}
+
+impl Refusal {
+    /// What was asked for cannot be done.
+    pub fn wrong_use(what: impl Into<String>) -> Self {
+        Self { what: what.into(), hint: None, wrong_use: true }
+    }
+
+    /// It could be done, and something is in the way.
+    pub fn failed(what: impl Into<String>) -> Self {
+        Self { what: what.into(), hint: None, wrong_use: false }
+    }
+
+    /// Adds the cure.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        match &self.hint {
+            Some(hint) => write!(f, "\nhint: {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}

@@ -1,0 +1,225 @@
+//! What was measured in one second, by one thread, one worker or all of them: the same type, merged without loss.
+
+use std::collections::BTreeMap;
+
+use handfast_stats::Histogram;
+use serde::{Deserialize, Serialize};
+
+/// The steps that are timed, in the order of the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Series {
+    /// From dialling to an established connection.
+    Connect,
+    /// From the ClientHello to the end of the handshake as the client sees it.
+    Handshake,
+    /// The same, of full handshakes only.
+    HandshakeFull,
+    /// The same, of resumed handshakes only.
+    HandshakeResumed,
+    /// From the first byte of a request to the first byte of its answer.
+    FirstByte,
+    /// From the first byte of a request to the last of its answer.
+    Exchange,
+    /// From the intended start of a transaction to the last byte of its last answer.
+    Total,
+    /// The same from the true start: what a closed model would have shown.
+    Service,
+    /// From the intended to the true start: the generator's own delay, and waiting for a free connection.
+    Lag,
+}
+
+impl Series {
+    /// Every series, in the order of the path.
+    pub const ALL: [Self; 9] = [
+        Self::Connect,
+        Self::Handshake,
+        Self::HandshakeFull,
+        Self::HandshakeResumed,
+        Self::FirstByte,
+        Self::Exchange,
+        Self::Total,
+        Self::Service,
+        Self::Lag,
+    ];
+
+    /// The word in reports and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::Handshake => "handshake",
+            Self::HandshakeFull => "handshake-full",
+            Self::HandshakeResumed => "handshake-resumed",
+            Self::FirstByte => "first-byte",
+            Self::Exchange => "exchange",
+            Self::Total => "total",
+            Self::Service => "service",
+            Self::Lag => "lag",
+        }
+    }
+}
+
+/// What was counted. Every field adds up, but the gauges, which add up over threads and not over time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tally {
+    /// Connections begun (SYN sent), without warm-up.
+    pub connections: u64,
+    /// Connections begun to fill the ticket pool.
+    pub warm_up: u64,
+    /// Transactions that ended well.
+    pub transactions: u64,
+    /// Transactions that failed.
+    pub failed: u64,
+    /// Exchanges that ended well.
+    pub exchanges: u64,
+    /// Of the transactions, those that ended after the measured part.
+    pub tail: u64,
+    /// Application bytes sent.
+    pub sent: u64,
+    /// Application bytes received.
+    pub received: u64,
+    /// Full handshakes.
+    pub full: u64,
+    /// Resumed handshakes.
+    pub resumed: u64,
+    /// Full handshakes with a HelloRetryRequest.
+    pub hello_retry: u64,
+    /// 0-RTT accepted.
+    pub early_accepted: u64,
+    /// 0-RTT offered and refused.
+    pub early_refused: u64,
+    /// Resumption wanted, no ticket there.
+    pub without_ticket: u64,
+    /// Arrivals that waited because too many were in flight.
+    pub queued: u64,
+    /// Gauge: connections that stand.
+    pub open: u64,
+    /// HTTP responses by class: 1xx to 5xx.
+    pub http_status: [u64; 5],
+}
+
+impl Tally {
+    /// Adds `other`, gauges too.
+    pub fn add(&mut self, other: &Self) {
+        self.connections += other.connections;
+        self.warm_up += other.warm_up;
+        self.transactions += other.transactions;
+        self.failed += other.failed;
+        self.exchanges += other.exchanges;
+        self.tail += other.tail;
+        self.sent += other.sent;
+        self.received += other.received;
+        self.full += other.full;
+        self.resumed += other.resumed;
+        self.hello_retry += other.hello_retry;
+        self.early_accepted += other.early_accepted;
+        self.early_refused += other.early_refused;
+        self.without_ticket += other.without_ticket;
+        self.queued += other.queued;
+        self.open += other.open;
+        for (mine, theirs) in self.http_status.iter_mut().zip(other.http_status) {
+            *mine += theirs;
+        }
+    }
+}
+
+/// Failures of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Failures {
+    /// `connect`, `handshake`, `exchange`, `close`.
+    pub step: String,
+    /// The cause's word ([`handfast_net::fault::Cause`], or one of ours: `deadline`, `wrong-bytes`, `http-status`).
+    pub cause: String,
+    /// How many.
+    pub count: u64,
+    /// The first few in full, at most [`EXAMPLES`].
+    pub examples: Vec<String>,
+}
+
+/// Examples kept of each kind of failure.
+pub const EXAMPLES: usize = 3;
+
+/// How one generator thread, or several, used the CPU during an interval.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ThreadUse {
+    /// CPU time used.
+    pub busy_ns: u64,
+    /// Time in which it was ready to run and had no CPU.
+    pub starved_ns: u64,
+    /// Wall time.
+    pub wall_ns: u64,
+}
+
+/// What was measured in one second; or, merged, in many.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Interval {
+    /// Which second since the start.
+    pub second: u32,
+    /// What was counted.
+    pub tally: Tally,
+    /// What was timed.
+    pub series: BTreeMap<Series, Histogram>,
+    /// What failed.
+    pub failures: Vec<Failures>,
+    /// What was agreed on in handshakes: `TLSv1.3 TLS13_AES_128_GCM_SHA256 X25519` → count.
+    pub agreed: BTreeMap<String, u64>,
+    /// One for each generator thread, in their order; merging over workers appends.
+    pub threads: Vec<ThreadUse>,
+    /// CPU use of the whole machine, 0 to 1: one for each worker.
+    pub machine: Vec<f64>,
+}
+
+impl Interval {
+    /// Takes in what another thread or worker measured in the same second.
+    pub fn merge_parallel(&mut self, other: &Self) {
+        self.add_counts(other);
+        self.tally.open += other.tally.open;
+        self.threads.extend(other.threads.iter().cloned());
+        self.machine.extend(&other.machine);
+    }
+
+    /// Takes in what the same threads measured later.
+    pub fn merge_later(&mut self, other: &Self) {
+        self.add_counts(other);
+        self.tally.open = other.tally.open;
+        self.threads.resize(self.threads.len().max(other.threads.len()), ThreadUse::default());
+        for (mine, theirs) in self.threads.iter_mut().zip(&other.threads) {
+            mine.busy_ns += theirs.busy_ns;
+            mine.starved_ns += theirs.starved_ns;
+            mine.wall_ns += theirs.wall_ns;
+        }
+        self.machine.clone_from(&other.machine);
+    }
+
+    /// Everything but the gauges and what belongs to threads.
+    fn add_counts(&mut self, other: &Self) {
+        let open = self.tally.open;
+        self.tally.add(&other.tally);
+        self.tally.open = open;
+        for (series, histogram) in &other.series {
+            self.series.entry(*series).or_default().merge(histogram);
+        }
+        for failures in &other.failures {
+            self.add_failures(failures);
+        }
+        for (what, count) in &other.agreed {
+            *self.agreed.entry(what.clone()).or_default() += count;
+        }
+    }
+
+    fn add_failures(&mut self, other: &Failures) {
+        let same = |mine: &&mut Failures| mine.step == other.step && mine.cause == other.cause;
+        match self.failures.iter_mut().find(same) {
+            Some(mine) => {
+                mine.count += other.count;
+                let room = EXAMPLES.saturating_sub(mine.examples.len());
+                mine.examples.extend(other.examples.iter().take(room).cloned());
+            }
+            None => self.failures.push(other.clone()),
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! What a load run found, as data. This is the JSON report's schema: field names are stable within a version.
+//!
+//! **Units** are in the names: `_ns` nanoseconds, `_seconds`, `_bytes`; rates are per second.
+
+use std::collections::BTreeMap;
+
+use handfast_stats::Histogram;
+use serde::{Deserialize, Serialize};
+
+/// Name and version of the schema. The number goes up when a reader of the old one would be misled.
+pub const SCHEMA: &str = "handfast-load/1";
+
+/// Everything about one run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// What the numbers are worth.
+    pub verdict: Verdict,
+    /// What the work was, in one sentence for people.
+    pub work: String,
+    /// Circumstances: what is needed to judge the run and to repeat it.
+    pub manifest: Manifest,
+    /// Counts over the whole run.
+    pub totals: Totals,
+    /// Which handshakes happened.
+    pub mix: Mix,
+    /// Latencies by step, in the order of the path: `connect`, `handshake`, `handshake-full`, `handshake-resumed`,
+    /// `first-byte`, `exchange`, `total`, `service`, `lag`. Empty ones are left out.
+    pub series: Vec<Series>,
+    /// Failures by step and cause, most frequent first.
+    pub errors: Vec<ErrorRow>,
+    /// One row for each second of the run.
+    pub timeline: Vec<Second>,
+    /// Those who made the load.
+    pub workers: Vec<Worker>,
+    /// CPU time of the server's processes, when it was asked for.
+    pub server: Option<ServerUse>,
+    /// Kernel counters that moved (TcpExt and Tcp of /proc/net/netstat and snmp), summed over the workers.
+    pub kernel: BTreeMap<String, i64>,
+    /// Source ports: what there is, and what the run used.
+    pub ports: Option<Ports>,
+    /// Limits that were asked for, and whether they held.
+    pub limits: Vec<Limit>,
+    /// Steps of the search for the highest rate, when it was asked for.
+    pub search: Option<Search>,
+    /// What a reader should know, in sentences: verification off, tickets that ran out, ports nearly used up.
+    pub notes: Vec<String>,
+}
+
+/// What the numbers are worth.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The word.
+    pub word: VerdictWord,
+    /// Why, in sentences with figures; the most important first.
+    pub evidence: Vec<String>,
+}
+
+/// The five verdicts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VerdictWord {
+    /// The figures are the target's, and hold.
+    #[default]
+    Valid,
+    /// The generator was the bottleneck: the figures are its own.
+    GeneratorLimited,
+    /// Source ports ran out.
+    PortLimited,
+    /// The offered rate was more than the target took.
+    TargetLimited,
+    /// Too many transactions failed for the latencies to mean anything.
+    Errors,
+}
+
+impl VerdictWord {
+    /// As it is printed: `VALID`, `GENERATOR-LIMITED`, …
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Valid => "VALID",
+            Self::GeneratorLimited => "GENERATOR-LIMITED",
+            Self::PortLimited => "PORT-LIMITED",
+            Self::TargetLimited => "TARGET-LIMITED",
+            Self::Errors => "ERRORS",
+        }
+    }
+}
+
+/// Circumstances of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// `handfast 0.1.0`, and the SHA-256 of the program.
+    pub program: String,
+    /// SHA-256 of the program's file, in hex.
+    pub binary: String,
+    /// Libraries that matter: rustls, aws-lc-rs.
+    pub libraries: BTreeMap<String, String>,
+    /// When it began, RFC 3339 in UTC.
+    pub started: String,
+    /// The command line, as it was typed.
+    pub command: Vec<String>,
+    /// Every option resolved, as `--replay` reads it.
+    pub job: serde_json::Value,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Greatest difference between the workers' true starts.
+    pub start_skew_ns: u64,
+    /// Addresses that were dialled.
+    pub addresses: Vec<String>,
+}
+
+/// Counts over the whole run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Length of the measured part.
+    pub duration_seconds: f64,
+    /// Transactions a second that ended well within the measured part.
+    pub rate: f64,
+    /// Transactions a second that were asked for (open and ramp models).
+    pub offered_rate: Option<f64>,
+    /// Exchanges a second.
+    pub exchange_rate: f64,
+    /// Connections begun, warm-up included: what a server's own count must agree with.
+    pub connections: u64,
+    /// Of those, made to fill the ticket pool before the measured part.
+    pub warm_up_connections: u64,
+    /// Transactions that ended well.
+    pub transactions: u64,
+    /// Transactions that failed.
+    pub failed: u64,
+    /// Of those that ended well, how many after the measured part's end (begun before it).
+    pub tail: u64,
+    /// Exchanges that ended well, warm-up excluded.
+    pub exchanges: u64,
+    /// HTTP responses by class, `2xx` and so on.
+    pub http_status: BTreeMap<String, u64>,
+    /// Application bytes sent.
+    pub sent_bytes: u64,
+    /// Application bytes received.
+    pub received_bytes: u64,
+    /// Connections that stood at the end of the run.
+    pub open: u64,
+    /// Arrivals that had to wait because `--connections` were in flight.
+    pub queued: u64,
+}
+
+/// Which handshakes happened, warm-up excluded.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Mix {
+    /// Full handshakes, those with a HelloRetryRequest included.
+    pub full: u64,
+    /// Resumed ones.
+    pub resumed: u64,
+    /// Of the full ones, those that needed a HelloRetryRequest.
+    pub hello_retry: u64,
+    /// 0-RTT data was accepted.
+    pub early_data_accepted: u64,
+    /// 0-RTT data was offered and refused.
+    pub early_data_refused: u64,
+    /// Resumption was wanted and no ticket was there.
+    pub without_ticket: u64,
+    /// Share of resumed handshakes that was asked for.
+    pub wanted_resumed: f64,
+    /// What was agreed: `TLSv1.3 TLS13_AES_128_GCM_SHA256 X25519` → count.
+    pub agreed: BTreeMap<String, u64>,
+    /// Whether the server's certificate was verified, in words.
+    pub verification: String,
+}
+
+/// Latencies of one step.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// Step: `connect`, `handshake`, …
+    pub name: String,
+    /// Samples.
+    pub count: u64,
+    /// Least.
+    pub min_ns: u64,
+    /// Mean.
+    pub mean_ns: f64,
+    /// Standard deviation.
+    pub deviation_ns: f64,
+    /// Percentiles by name: `p50`, `p75`, `p90`, `p99`, `p99.9`, `p99.99`.
+    pub percentiles_ns: BTreeMap<String, u64>,
+    /// Greatest.
+    pub max_ns: u64,
+    /// All samples, V2 DEFLATE in base64.
+    pub histogram: Histogram,
+}
+
+/// Failures of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ErrorRow {
+    /// `connect`, `handshake`, `exchange`, `close`.
+    pub step: String,
+    /// The cause's word.
+    pub cause: String,
+    /// How many.
+    pub count: u64,
+    /// The first few in full.
+    pub examples: Vec<String>,
+}
+
+/// One second of the run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Second {
+    /// Seconds since the start.
+    pub second: u32,
+    /// Transactions that ended well in it.
+    pub transactions: u64,
+    /// Exchanges.
+    pub exchanges: u64,
+    /// Transactions that failed in it.
+    pub failed: u64,
+    /// Application bytes, both ways.
+    pub bytes: u64,
+    /// Connections that stood at its end.
+    pub open: u64,
+    /// CPU used by generator threads over the wall time of all of them, 0 to 1.
+    pub generator_cpu: f64,
+    /// The busiest generator thread, 0 to 1.
+    pub busiest_thread: f64,
+    /// Share of wall time in which generator threads wanted a CPU and had none, 0 to 1.
+    pub generator_starved: f64,
+    /// CPU of the whole machine, 0 to 1, the mean over workers.
+    pub machine_cpu: f64,
+    /// Latency histogram of the run's main series (`total`, else `exchange`, else `handshake`).
+    pub main: Histogram,
+    /// Percentiles of every series in this second: name → `p50`, `p99`.
+    pub percentiles_ns: BTreeMap<String, BTreeMap<String, u64>>,
+    /// Workers that were missing in it.
+    pub missing: Vec<String>,
+}
+
+/// One who made load.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Worker {
+    /// Its name.
+    pub name: String,
+    /// `kernel`, `cpu`, `cores`, `memory`, `files`, and sysctls by their names.
+    pub machine: BTreeMap<String, String>,
+    /// Generator threads.
+    pub threads: u32,
+    /// Measured clock difference to the coordinator, and how far it may be off.
+    pub clock_offset_ns: i64,
+    /// Half of the best round trip of the measurement.
+    pub clock_error_ns: u64,
+    /// Difference of its true start from the agreed one.
+    pub start_error_ns: i64,
+    /// Transactions that ended well.
+    pub transactions: u64,
+    /// Mean CPU use of its generator threads, 0 to 1.
+    pub cpu: f64,
+    /// Why it was lost, if it was.
+    pub lost: Option<String>,
+    /// Whether its final totals were the sum of its intervals.
+    pub sums_agree: bool,
+}
+
+/// CPU time of the server's processes on the same machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServerUse {
+    /// Which: `pid 4711 and its children`, `cgroup …`.
+    pub who: String,
+    /// CPU seconds during the measured part.
+    pub cpu_seconds: f64,
+    /// For each transaction (or exchange, when connections are kept).
+    pub cpu_ns_per_transaction: f64,
+    /// Greatest resident memory seen.
+    pub resident_bytes: u64,
+}
+
+/// Source ports.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ports {
+    /// Ports in `ip_local_port_range`.
+    pub range: u64,
+    /// Source addresses.
+    pub sources: u64,
+    /// Destination addresses.
+    pub destinations: u64,
+    /// Product: connections that can stand or rest in TIME_WAIT at once.
+    pub capacity: u64,
+    /// Connections a second that can be kept up when each rests 60 s in TIME_WAIT; `None`: they do not rest here.
+    pub lasting_rate: Option<f64>,
+    /// The arithmetic in a sentence.
+    pub sentence: String,
+}
+
+/// A limit that was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Limit {
+    /// As it was written: `handshake.p99=50ms`.
+    pub wanted: String,
+    /// What was found, for people.
+    pub found: String,
+    /// Whether it held.
+    pub held: bool,
+}
+
+/// The search for the highest rate that holds a latency bound.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Search {
+    /// The bound, as written.
+    pub bound: String,
+    /// Highest rate that held it in most repeats; `None`: not even the lowest tried.
+    pub highest_rate: Option<f64>,
+    /// Lowest rate that did not.
+    pub lowest_failed: Option<f64>,
+    /// Every step, in order.
+    pub steps: Vec<SearchStep>,
+}
+
+/// One step of the search.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SearchStep {
+    /// Rate that was offered.
+    pub offered_rate: f64,
+    /// Rate that was reached.
+    pub rate: f64,
+    /// What the bounded figure was.
+    pub found: String,
+    /// Whether the bound held.
+    pub held: bool,
+    /// The step's own verdict.
+    pub verdict: VerdictWord,
+}

@@ -1,0 +1,12 @@
+//! Histograms, rates, intervals and comparison: numbers in, numbers out. No clock, no files.
+//!
+//! | question | file |
+//! |---|---|
+//! | how often did it take how long | [`histogram`] |
+//! | is B different from A, or is it noise | [`compare`] |
+#![forbid(unsafe_code)]
+
+pub mod compare;
+pub mod histogram;
+
+pub use histogram::Histogram;
