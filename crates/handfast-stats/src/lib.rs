@@ -9,4 +9,5 @@
 pub mod compare;
 pub mod histogram;
 
+pub use compare::Comparison;
 pub use histogram::Histogram;

@@ -1,0 +1,103 @@
+//! Drawing with replacement, and merging what was drawn cheaply.
+//!
+//! In: runs of seconds and a seed. Out: draws; the same for the same seed on every machine.
+
+use std::collections::BTreeMap;
+
+use crate::Histogram;
+
+/// SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", 2014). Not for secrets.
+pub(super) struct Generator(u64);
+
+impl Generator {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// One of `items`. The upper half of a wide product: its bias is below one in 2^50 for any count of seconds.
+    fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
+        let wide = u128::from(self.next()) * items.len() as u128;
+        items.get(usize::try_from(wide >> 64).ok()?)
+    }
+
+    /// As many runs as there are, drawn with replacement, and from each as many seconds as it has.
+    pub(super) fn draw<T>(&mut self, runs: &[&[T]], mut each: impl FnMut(&T)) {
+        for _ in runs {
+            let Some(run) = self.pick(runs) else { return };
+            for _ in *run {
+                if let Some(second) = self.pick(run) {
+                    each(second);
+                }
+            }
+        }
+    }
+}
+
+/// A second's histogram as places in the merger's list of values, and counts.
+type Compact = Vec<(u32, u64)>;
+
+/// Merges compact seconds: one counter for each value that occurs at all, which is a few hundred and not 22,000.
+pub(super) struct Merger {
+    /// Every value that occurs, ascending, in nanoseconds.
+    values: Vec<u64>,
+    counts: Vec<u64>,
+}
+
+impl Merger {
+    pub(super) fn new(runs: &[&[&Histogram]]) -> Self {
+        let seconds = runs.iter().flat_map(|run| run.iter());
+        let mut values: Vec<u64> =
+            seconds.flat_map(|second| second.buckets()).map(|(value, _)| value).collect();
+        values.sort_unstable();
+        values.dedup();
+        let counts = vec![0; values.len()];
+        Self { values, counts }
+    }
+
+    /// The runs in compact form.
+    pub(super) fn seconds(&self, runs: &[&[&Histogram]]) -> Vec<Vec<Compact>> {
+        let places: BTreeMap<u64, u32> = self.values.iter().copied().zip(0..).collect();
+        let compact = |second: &&Histogram| {
+            second.buckets().iter().filter_map(|(value, count)| Some((*places.get(value)?, *count))).collect()
+        };
+        runs.iter().map(|run| run.iter().map(compact).collect()).collect()
+    }
+
+    /// The quantile of everything.
+    pub(super) fn whole(&mut self, runs: &[&[Compact]], quantile: f64) -> f64 {
+        runs.iter().flat_map(|run| run.iter()).for_each(|second| add(&mut self.counts, second));
+        self.take(quantile)
+    }
+
+    /// The quantile of one draw.
+    pub(super) fn drawn(&mut self, runs: &[&[Compact]], quantile: f64, generator: &mut Generator) -> f64 {
+        generator.draw(runs, |second| add(&mut self.counts, second));
+        self.take(quantile)
+    }
+
+    /// Reads the quantile, as [`Histogram::quantile_nanos`] does, and empties the counters.
+    fn take(&mut self, quantile: f64) -> f64 {
+        let total: u64 = self.counts.iter().sum();
+        let wanted = ((quantile.clamp(0.0, 1.0) * total as f64).ceil() as u64).max(1);
+        let mut below = 0;
+        let reached = self.counts.iter().position(|count| {
+            below += count;
+            below >= wanted
+        });
+        self.counts.fill(0);
+        reached.and_then(|place| self.values.get(place)).map_or(0.0, |value| *value as f64)
+    }
+}
+
+fn add(counts: &mut [u64], second: &Compact) {
+    for (place, count) in second {
+        counts[*place as usize] += count;
+    }
+}

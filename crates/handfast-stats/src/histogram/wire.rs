@@ -1,0 +1,126 @@
+//! The V2 DEFLATE form, read with suspicion.
+//!
+//! In: bytes from a file or a peer. Out: a histogram with our bounds, or what is wrong with them. The library's own
+//! reader believes the lengths and bounds in the header (it would allocate 4 GiB for eight bytes), and negates a number that
+//! has no negative; so everything is checked here before it sees any of it.
+
+use std::io::Read;
+
+use flate2::read::ZlibDecoder;
+use hdrhistogram::serialization::Deserializer;
+
+use super::{DIGITS, HIGHEST, LOWEST};
+
+/// First four bytes of the compressed form (HdrHistogram's `V2CompressedEncodingCookieBase | 0x10`).
+const COMPRESSED: u32 = 0x1c84_9314;
+/// First four bytes of what was compressed (`V2EncodingCookieBase | 0x10`).
+const PLAIN: u32 = 0x1c84_9313;
+/// Cookie, length, offset, digits, lowest, highest, ratio.
+const HEADER: usize = 40;
+/// Bytes of the longest number.
+const NUMBER: usize = 9;
+/// Most samples in one histogram: a thousand million a second for three days. So that sums of many still fit 64 bits.
+const MOST: u64 = 1 << 48;
+
+/// Reads one histogram.
+pub(super) fn read(bytes: &[u8]) -> Result<hdrhistogram::Histogram<u64>, String> {
+    let plain = inflate(bytes)?;
+    check(&plain)?;
+    Deserializer::new().deserialize(&mut plain.as_slice()).map_err(|error| error.to_string())
+}
+
+/// Undoes the compression, and stops where no histogram of ours goes on.
+fn inflate(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    let (cookie, rest) = split_u32(bytes).ok_or("ends within its header")?;
+    let (length, rest) = split_u32(rest).ok_or("ends within its header")?;
+    if cookie != COMPRESSED {
+        return Err(format!("begins with {cookie:#010x}, expected {COMPRESSED:#010x} (V2, DEFLATE)"));
+    }
+    if usize::try_from(length).ok() != Some(rest.len()) {
+        return Err(format!("{length} bytes are announced and {} are there", rest.len()));
+    }
+    let most = HEADER + NUMBER * counters();
+    let mut plain = Vec::new();
+    let reader = ZlibDecoder::new(rest);
+    reader.take(most as u64 + 1).read_to_end(&mut plain).map_err(|error| format!("inflate: {error}"))?;
+    if plain.len() > most { Err(format!("longer than {most} bytes when inflated")) } else { Ok(plain) }
+}
+
+/// Counters of a histogram with our bounds: the library keeps an array of so many.
+///
+/// The first 2,048 values of the lowest unit (64 ns, the power of two within [`LOWEST`]) have one each; then
+/// every doubling has 1,024, until [`HIGHEST`] is reached.
+pub(super) fn counters() -> usize {
+    let unit = LOWEST.ilog2();
+    let first = 2 * 10_u64.pow(u32::from(DIGITS));
+    let (mut covered, mut doublings) = (first.next_power_of_two() << unit, 0);
+    while covered <= HIGHEST {
+        covered <<= 1;
+        doublings += 1;
+    }
+    usize::try_from(first.next_power_of_two() / 2 * (doublings + 2)).unwrap_or(usize::MAX)
+}
+
+/// Header and numbers of the inflated form.
+fn check(plain: &[u8]) -> Result<(), String> {
+    let header = plain.get(..HEADER).ok_or("ends within its inner header")?;
+    let four = |at: usize| header[at..at + 4].iter().fold(0_u32, |sum, byte| sum << 8 | u32::from(*byte));
+    let eight = |at: usize| u64::from(four(at)) << 32 | u64::from(four(at + 4));
+    let bounds = (eight(16), eight(24), four(12));
+    let numbers = &plain[HEADER..];
+    if four(0) != PLAIN {
+        return Err(format!("begins, inflated, with {:#010x}, expected {PLAIN:#010x} (V2)", four(0)));
+    }
+    if usize::try_from(four(4)).ok() != Some(numbers.len()) {
+        return Err(format!("{} bytes of counts are announced and {} are there", four(4), numbers.len()));
+    }
+    if bounds != (LOWEST, HIGHEST, u32::from(DIGITS)) || four(8) != 0 || eight(32) != 1_f64.to_bits() {
+        return Err(format!(
+            "counts from {} to {} with {} digits, expected {LOWEST} to {HIGHEST} ns with {DIGITS}",
+            bounds.0, bounds.1, bounds.2
+        ));
+    }
+    check_numbers(numbers)
+}
+
+/// Each number is a count, or, below zero, how many counters to leave out.
+fn check_numbers(mut numbers: &[u8]) -> Result<(), String> {
+    let (counters, mut at, mut total) = (counters() as u64, 0_u64, 0_u64);
+    while !numbers.is_empty() {
+        let (number, rest) = split_number(numbers).ok_or("ends within a count")?;
+        numbers = rest;
+        if number < 0 {
+            at = at.saturating_add(number.unsigned_abs());
+        } else {
+            at = at.saturating_add(1);
+            total = total.saturating_add(number.unsigned_abs());
+        }
+        if at > counters {
+            return Err(format!("more than {counters} counters"));
+        }
+        if total > MOST {
+            return Err(format!("more than {MOST} samples"));
+        }
+    }
+    Ok(())
+}
+
+/// One ZigZag LEB128 number: seven bits a byte, but the ninth byte has eight.
+fn split_number(bytes: &[u8]) -> Option<(i64, &[u8])> {
+    let (mut value, mut length) = (0_u64, 0);
+    loop {
+        let byte = u64::from(*bytes.get(length)?);
+        let last = length + 1 == NUMBER;
+        value |= (if last { byte } else { byte & 0x7f }) << (7 * length);
+        length += 1;
+        if last || byte & 0x80 == 0 {
+            let magnitude = i64::try_from(value >> 1).ok()?;
+            return Some((if value & 1 == 0 { magnitude } else { -magnitude - 1 }, &bytes[length..]));
+        }
+    }
+}
+
+fn split_u32(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    let (four, rest) = bytes.split_first_chunk::<4>()?;
+    Some((u32::from_be_bytes(*four), rest))
+}
