@@ -6,21 +6,38 @@ use handfast_wire::registry;
 
 use crate::session::{Failure, FailureKind};
 
+/// Who is at the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// We are the server.
+    Client,
+    /// We are the client.
+    Server,
+}
+
 /// Translates an error of a session.
-pub(crate) fn failure(error: &Error) -> Failure {
+pub(crate) fn failure(peer: Peer, error: &Error) -> Failure {
     let (kind, detail) = match error {
         Error::AlertReceived(alert) => (FailureKind::Alert, alert_words(*alert)),
         Error::NoCertificatesPresented => {
-            (FailureKind::PeerCertificate, "the client sent no certificate, one is required".into())
+            let who = if peer == Peer::Client { "client" } else { "server" };
+            (FailureKind::PeerCertificate, format!("the {who} sent no certificate, one is required"))
         }
-        Error::InvalidCertificate(reason) => (
-            FailureKind::PeerCertificate,
-            format!("the peer's certificate was refused: {}", certificate_words(reason)),
-        ),
+        Error::InvalidCertificate(reason) => {
+            let who = if peer == Peer::Client { "peer" } else { "server" };
+            let what = certificate_words(peer, reason);
+            (FailureKind::PeerCertificate, format!("the {who}'s certificate was refused: {what}"))
+        }
         Error::InvalidCertRevocationList(reason) => {
             (FailureKind::Ourselves, format!("revocation list: {}", spaced(&format!("{reason:?}"))))
         }
-        Error::PeerIncompatible(reason) => (FailureKind::Peer, incompatible_words(reason).into()),
+        Error::PeerIncompatible(reason) => {
+            let words = match peer {
+                Peer::Client => incompatible_words(reason),
+                Peer::Server => incompatible_server_words(reason),
+            };
+            (FailureKind::Peer, words.into())
+        }
         Error::PeerMisbehaved(reason) => {
             (FailureKind::Peer, format!("the peer broke the protocol: {}", spaced(&format!("{reason:?}"))))
         }
@@ -47,8 +64,9 @@ pub(crate) fn failure(error: &Error) -> Failure {
     Failure::new(kind, detail)
 }
 
-fn certificate_words(reason: &CertificateError) -> String {
+fn certificate_words(peer: Peer, reason: &CertificateError) -> String {
     match reason {
+        CertificateError::UnknownIssuer if peer == Peer::Server => "none of the trusted CAs signed it".into(),
         CertificateError::UnknownIssuer => "none of the CAs for client certificates signed it".into(),
         CertificateError::Other(OtherError(other)) => spaced(&other.to_string()),
         other => other.to_string(),
@@ -87,6 +105,27 @@ fn incompatible_words(reason: &PeerIncompatible) -> &'static str {
     }
 }
 
+/// What a server lacks that the client's settings require.
+fn incompatible_server_words(reason: &PeerIncompatible) -> &'static str {
+    match reason {
+        PeerIncompatible::ServerDoesNotSupportTls12Or13 => "the server speaks neither TLS 1.2 nor TLS 1.3",
+        PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig => {
+            "the server chose a TLS version that was not offered"
+        }
+        PeerIncompatible::NoKxGroupsInCommon => "the server chose a key exchange group that was not offered",
+        PeerIncompatible::NoCertificateRequestSignatureSchemesInCommon => {
+            "the server asks for a client certificate, and accepts none of the signature schemes of ours"
+        }
+        PeerIncompatible::ExtendedMasterSecretExtensionRequired => {
+            "the server does not support the extended master secret, which is required"
+        }
+        PeerIncompatible::UncompressedEcPointsRequired | PeerIncompatible::EcPointsExtensionRequired => {
+            "the server does not support uncompressed curve points"
+        }
+        _ => "the server lacks something that the settings require",
+    }
+}
+
 /// `IllegalMiddleboxChangeCipherSpec` as words: rustls names what it found by identifiers.
 fn spaced(identifier: &str) -> String {
     let mut words = String::with_capacity(identifier.len() + 8);
@@ -109,13 +148,13 @@ mod tests {
 
     #[test]
     fn names_are_split_into_words() {
-        let failure = failure(&PeerMisbehaved::IllegalMiddleboxChangeCipherSpec.into());
+        let failure = failure(Peer::Client, &PeerMisbehaved::IllegalMiddleboxChangeCipherSpec.into());
         assert_eq!(&*failure.detail, "the peer broke the protocol: illegal middlebox change cipher spec");
     }
 
     #[test]
     fn alerts_have_their_registered_names() {
-        let failure = failure(&Error::AlertReceived(AlertDescription::UnknownCA));
+        let failure = failure(Peer::Client, &Error::AlertReceived(AlertDescription::UnknownCA));
         assert_eq!((failure.kind, &*failure.detail), (FailureKind::Alert, "alert unknown_ca (48)"));
     }
 }

@@ -13,6 +13,8 @@
 //! | which certificate for this name and client | [`store`] |
 //! | who may resume, and with which keys | [`ticket`] |
 //! | whose client certificates are good | [`client_certificates`] |
+//! | a session as a server | [`server`] |
+//! | a session as a client | [`client`] |
 //! | a certificate to try things with | [`throwaway`] |
 #![forbid(unsafe_code)]
 
@@ -27,6 +29,7 @@ pub mod throwaway;
 pub mod buffer;
 pub mod session;
 pub mod server;
+pub mod client;
 mod error_words;
 mod error;
 mod key;
@@ -34,6 +37,7 @@ mod parsed;
 mod pem;
 mod read;
 mod sections;
+mod unbuffered;
 
 #[cfg(test)]
 mod testing;

@@ -1,7 +1,7 @@
 //! A TLS session as the path sees it: bytes in, plaintext and replies out. No socket, and no buffer of its own.
 //!
 //! In: what arrived from the peer, and what is to be sent to it. Out: plaintext, records, and what was agreed on.
-//! Which library does the work is known in `server.rs` alone.
+//! Which library does the work is known in `server.rs`, `client.rs` and `unbuffered.rs` alone.
 
 use std::fmt;
 
@@ -55,7 +55,8 @@ pub struct Agreed {
     pub suite: Option<&'static str>,
     /// IANA name of the group.
     pub group: Option<&'static str>,
-    /// Kind of the key that signed: `RSA-2048`, `ECDSA-P256`; `None` in a resumed session.
+    /// What signed: for a server the kind of its key (`RSA-2048`, `ECDSA-P256`), for a client the scheme it saw
+    /// (`ecdsa_secp256r1_sha256`); `None` in a resumed session.
     pub signature: Option<&'static str>,
     /// Whether a session was resumed.
     pub resumed: Option<bool>,

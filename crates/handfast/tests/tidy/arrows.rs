@@ -37,7 +37,16 @@ const TABLE: [Arrows; 5] = [
     Arrows {
         name: "handfast-tls",
         ours: &["handfast-wire"],
-        theirs: &["aws-lc-rs", "libc", "rcgen", "rustls", "rustls-pki-types", "x509-parser", "zeroize"],
+        theirs: &[
+            "aws-lc-rs",
+            "libc",
+            "rcgen",
+            "rustls",
+            "rustls-native-certs",
+            "rustls-pki-types",
+            "x509-parser",
+            "zeroize",
+        ],
         in_tests: &["proptest", "tempfile"],
         never: "tls is sessions over buffers: no runtime, no socket, no file read behind the caller's back",
     },

@@ -1,0 +1,414 @@
+//! The client's side of TLS, by rustls; `server.rs` is the other one, and `unbuffered.rs` what they share.
+//!
+//! In: what is offered to servers, and how they are verified. Out: sessions, full or resumed as asked, and a pool of
+//! the tickets that servers gave.
+
+use std::fmt;
+use std::sync::Arc;
+
+use handfast_wire::{Peek, peek, registry};
+use rustls::client::{ClientConnectionData, Resumption, UnbufferedClientConnection};
+use rustls::unbuffered::{ConnectionState, UnbufferedStatus};
+use rustls::{ClientConfig, CommonState};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+
+use crate::buffer::Buffer;
+use crate::error_words::{Peer, failure};
+use crate::policy::{self, Policy, PolicyProblem};
+use crate::session::{Agreed, Failure, FailureKind, Received, Session};
+use crate::unbuffered::{Connection, Core, Watch, encode, encrypted_size};
+use tickets::{Pool, Store};
+use verifier::Verifier;
+
+mod tickets;
+mod verifier;
+
+/// What is offered to a server, and what is asked of it.
+#[derive(Clone)]
+pub struct ClientSettings {
+    /// `1.2` and `1.3`; empty: both. Of several, those for which no suite or group is given are not offered.
+    pub versions: Vec<String>,
+    /// IANA names of suites, best first; empty: all there are.
+    pub suites: Vec<String>,
+    /// IANA names of groups, best first, in any case; a key share is sent for the first. Empty: all but the rare ones.
+    pub groups: Vec<String>,
+    /// The DNS name sent as SNI; `None`: none is sent.
+    pub server_name: Option<String>,
+    /// Application protocols, best first; empty: ALPN is not sent.
+    pub alpn: Vec<String>,
+    /// Chain and key in PEM, for servers that ask for a certificate.
+    pub identity: Option<(Vec<u8>, Vec<u8>)>,
+    /// Whether, and against which CAs, the server's certificate is verified.
+    pub verification: Verification,
+    /// Whether early data (0-RTT) is sent with tickets that allow it.
+    pub early_data: bool,
+}
+
+impl fmt::Debug for ClientSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the key.
+        f.debug_struct("ClientSettings")
+            .field("versions", &self.versions)
+            .field("suites", &self.suites)
+            .field("groups", &self.groups)
+            .field("server_name", &self.server_name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How a server's certificate is verified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verification {
+    /// Not at all, nor is its signature: for measuring servers, and never for anything secret.
+    Off,
+    /// Against the CAs that this machine trusts, which are read from where it keeps them (or `SSL_CERT_FILE` names).
+    System,
+    /// Against these CAs, in PEM.
+    Roots(Vec<u8>),
+}
+
+/// Makes sessions with one server. One for each thread, so that nothing in it is shared between cores.
+pub struct Client {
+    /// Never resumes; its tickets go to the pool.
+    full: Arc<ClientConfig>,
+    /// Resumes with what is in the pool. It has the same verifier and identity, else rustls would refuse the tickets.
+    resuming: Arc<ClientConfig>,
+    verifier: Arc<Verifier>,
+    pool: Arc<Pool>,
+    /// What rustls puts into SNI.
+    server_name: ServerName<'static>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("server_name", &self.server_name).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Makes ready to connect to `host`, the DNS name or IP address that the server's certificate must have if it is
+    /// verified.
+    ///
+    /// **Errors**: settings that cannot be; the sentence says what may stand there.
+    ///
+    /// **Cost**: with [`Verification::System`] a hundred files may be read.
+    pub fn new(settings: &ClientSettings, host: &str) -> Result<Self, Failure> {
+        let policy = policy(settings)?;
+        let verifier = Arc::new(Verifier::new(&settings.verification, host, policy.plain())?);
+        let pool = Arc::new(Pool::default());
+        let mut full = configure(settings, &policy, &verifier)?;
+        let mut resuming = full.clone();
+        full.resumption = Resumption::store(Arc::new(Store { pool: Arc::clone(&pool), gives: false }));
+        resuming.resumption = Resumption::store(Arc::new(Store { pool: Arc::clone(&pool), gives: true }));
+        resuming.enable_early_data = settings.early_data;
+        let server_name = match &settings.server_name {
+            Some(name) => sni(name)?,
+            // Used for nothing: SNI is off, and the verifier has its own name.
+            None => ServerName::IpAddress(std::net::Ipv4Addr::UNSPECIFIED.into()),
+        };
+        Ok(Self { full: Arc::new(full), resuming: Arc::new(resuming), verifier, pool, server_name })
+    }
+
+    /// Begins a session: with `resume` by a ticket from the pool, if one is there, else by a full handshake.
+    ///
+    /// **Errors**: rustls refusing its own configuration, which would be a fault of ours.
+    ///
+    /// **Cost**: computes the key share.
+    pub fn connect(&self, resume: bool) -> Result<ClientSession, Failure> {
+        let config = if resume { &self.resuming } else { &self.full };
+        self.pool.take_given();
+        let connection = UnbufferedClientConnection::new(Arc::clone(config), self.server_name.clone())
+            .map_err(|error| failure(Peer::Server, &error))?;
+        let watch = Handshake {
+            verifier: Arc::clone(&self.verifier),
+            pool: Arc::clone(&self.pool),
+            signature: None,
+            tls12_before: 0,
+            tls12_received: 0,
+            early: Early::Closed,
+        };
+        let ticket = self.pool.take_given();
+        Ok(ClientSession { core: Core::new(connection), watch, ticket, offered: false, early_sent: false })
+    }
+
+    /// Tickets in the pool.
+    pub fn tickets(&self) -> usize {
+        self.pool.len()
+    }
+}
+
+/// What was asked for cannot be.
+fn wrong(detail: impl Into<Box<str>>) -> Failure {
+    Failure::new(FailureKind::Ourselves, detail)
+}
+
+/// Versions, suites and groups. A suite or group is of one version as often as not, so that of several versions those
+/// count that are possible together with the other lists.
+fn policy(settings: &ClientSettings) -> Result<Policy, Failure> {
+    let some = |list: &[String]| (!list.is_empty()).then(|| list.to_vec());
+    let (suites, groups) = (some(&settings.suites), some(&settings.groups));
+    let resolve = |versions: Option<&[String]>| {
+        policy::resolve(policy::DEFAULT, versions, suites.as_deref(), groups.as_deref())
+    };
+    let both = ["1.3".to_owned(), "1.2".to_owned()];
+    let versions = if settings.versions.is_empty() { &both[..] } else { &settings.versions };
+    resolve(Some(versions)).or_else(|problems| {
+        let mut alone = versions.iter().map(|version| resolve(Some(std::slice::from_ref(version))));
+        alone.find_map(Result::ok).ok_or_else(|| wrong(words(&problems)))
+    })
+}
+
+fn words(problems: &[PolicyProblem]) -> String {
+    let sentence = |problem: &PolicyProblem| match problem.meant {
+        Some(meant) => format!("{problem}; hint: write {meant}"),
+        None => problem.to_string(),
+    };
+    problems.iter().map(sentence).collect::<Vec<_>>().join("; ")
+}
+
+/// **Source**: RFC 6066 §3: no IP addresses.
+fn sni(name: &str) -> Result<ServerName<'static>, Failure> {
+    match ServerName::try_from(name.to_owned()) {
+        Ok(name @ ServerName::DnsName(_)) => Ok(name),
+        Ok(_) => Err(wrong(format!(
+            "server name {name:?}: an IP address cannot be sent as SNI, expected a DNS name"
+        ))),
+        Err(_) => Err(wrong(format!("server name {name:?}: expected a DNS name"))),
+    }
+}
+
+fn configure(
+    settings: &ClientSettings,
+    policy: &Policy,
+    verifier: &Arc<Verifier>,
+) -> Result<ClientConfig, Failure> {
+    let builder = ClientConfig::builder_with_provider(Arc::clone(policy.plain()))
+        .with_protocol_versions(policy.versions())
+        .map_err(|error| failure(Peer::Server, &error))?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::clone(verifier) as _);
+    let mut config = match &settings.identity {
+        None => builder.with_no_client_auth(),
+        Some((chain, key)) => {
+            let (chain, key) = identity(chain, key)?;
+            builder
+                .with_client_auth_cert(chain, key)
+                .map_err(|error| wrong(format!("client certificate and key: {error}")))?
+        }
+    };
+    config.alpn_protocols = settings.alpn.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
+    config.enable_sni = settings.server_name.is_some();
+    Ok(config)
+}
+
+type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+fn identity(chain: &[u8], key: &[u8]) -> Result<Identity, Failure> {
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(chain)
+        .collect::<Result<_, _>>()
+        .map_err(|error| wrong(format!("client certificate: {error}")))?;
+    if chain.is_empty() {
+        return Err(wrong("client certificate: no certificate there, expected PEM"));
+    }
+    let key = PrivateKeyDer::from_pem_slice(key)
+        .map_err(|error| wrong(format!("client key: {error}, expected PEM")))?;
+    Ok((chain, key))
+}
+
+/// A session with one server.
+pub struct ClientSession {
+    core: Core<UnbufferedClientConnection>,
+    watch: Handshake,
+    /// Version of the session that was taken from the pool for it.
+    ticket: Option<u16>,
+    /// Whether it is in the hello.
+    offered: bool,
+    early_sent: bool,
+}
+
+/// What is noted of a handshake.
+struct Handshake {
+    verifier: Arc<Verifier>,
+    pool: Arc<Pool>,
+    signature: Option<&'static str>,
+    /// TLS 1.2 sessions that the pool had got before this step, from whomever.
+    tls12_before: usize,
+    tls12_received: usize,
+    early: Early,
+}
+
+/// How far early data has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Early {
+    /// None may be sent; none was accepted.
+    Closed,
+    /// It may be sent, and the hello says so.
+    Open,
+    /// The server is to answer whether it takes it.
+    Asked,
+    /// The server takes it.
+    Accepted,
+}
+
+impl fmt::Debug for ClientSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientSession")
+            .field("established", &self.core.is_established())
+            .finish_non_exhaustive()
+    }
+}
+
+impl ClientSession {
+    /// Writes the ClientHello: to be called first, and once.
+    ///
+    /// **Errors**: a fault of ours.
+    pub fn start(&mut self, outgoing: &mut Buffer) -> Result<(), Failure> {
+        let before = outgoing.len();
+        loop {
+            match self.core.look().state.map_err(|error| failure(Peer::Server, &error))? {
+                ConnectionState::EncodeTlsData(mut data) => encode(&mut data, outgoing)?,
+                ConnectionState::TransmitTlsData(mut data) => {
+                    // This state is the only one that lets early data pass, so it is left for `early_data`; what comes
+                    // after it moves on by itself.
+                    if data.may_encrypt_early_data().is_some() {
+                        self.watch.early = Early::Open;
+                    } else {
+                        data.done();
+                    }
+                    break;
+                }
+                _ => break,
+            }
+        }
+        let hello = &outgoing.filled()[before..];
+        self.offered = self.ticket.take().is_some_and(|version| offers_ticket(version, hello));
+        Ok(())
+    }
+
+    /// Whether the hello offers a session to resume.
+    pub fn offered_ticket(&self) -> bool {
+        self.offered
+    }
+
+    /// Encrypts the beginning of `bytes` as early data, right after [`ClientSession::start`]; how many were taken, 0
+    /// when the settings or the ticket allow none, or no more.
+    ///
+    /// Whoever sees the connection may send them to the server again (RFC 9846 §8), and the server may refuse them:
+    /// see [`ClientSession::early_data_accepted`].
+    pub fn early_data(&mut self, bytes: &[u8], outgoing: &mut Buffer) -> usize {
+        if self.watch.early != Early::Open || bytes.is_empty() {
+            return 0;
+        }
+        let Ok(ConnectionState::TransmitTlsData(mut data)) = self.core.look().state else { return 0 };
+        let Some(mut early) = data.may_encrypt_early_data() else { return 0 };
+        let room = outgoing.room(encrypted_size(bytes.len()));
+        // What the ticket allows is used up even by an error; that means too small a room, which this is not.
+        let Ok(written) = early.encrypt(bytes, room) else { return 0 };
+        let taken = plaintext_in(&room[..written]);
+        outgoing.wrote(written);
+        self.early_sent |= taken > 0;
+        taken
+    }
+
+    /// Whether the server took the early data; what it did not take is to be sent again. `None` when none was sent, or
+    /// the session is not established yet.
+    pub fn early_data_accepted(&self) -> Option<bool> {
+        (self.early_sent && self.core.is_established()).then_some(self.watch.early == Early::Accepted)
+    }
+
+    /// Tickets that this session brought, in TLS 1.2 sessions.
+    pub fn tickets_received(&self) -> usize {
+        self.core.connection.tls13_tickets_received() as usize + self.watch.tls12_received
+    }
+}
+
+/// Whether the hello has what a ticket of this version was taken for: rustls drops one that has expired.
+fn offers_ticket(version: u16, hello: &[u8]) -> bool {
+    let Peek::Complete(hello) = peek(hello, hello.len()) else { return false };
+    // A TLS 1.2 session may be offered by its number alone.
+    hello.offers_resumption() || (version == registry::TLS_1_2 && hello.session_id_length > 0)
+}
+
+/// Bytes of plaintext in records of TLS 1.3 without padding: all but headers, content types and tags.
+fn plaintext_in(mut records: &[u8]) -> usize {
+    // RFC 9846 §5.2: one byte of content type, and the tag, which all suites have 16 bytes long (§B.4).
+    const INSIDE: usize = 1 + 16;
+    let mut plaintext = 0;
+    while let Some((header, rest)) = records.split_first_chunk::<5>() {
+        let length = usize::from(u16::from_be_bytes([header[3], header[4]]));
+        plaintext += length.saturating_sub(INSIDE);
+        records = rest.get(length..).unwrap_or_default();
+    }
+    plaintext
+}
+
+/// Whether this record, sent during a handshake, is EndOfEarlyData, which a client sends if and only if the server
+/// accepted its early data (RFC 9846 §4.5). rustls's unbuffered connections do not tell. It is the one message that
+/// is empty: four bytes, and in its own record.
+fn is_end_of_early_data(record: &[u8]) -> bool {
+    const APPLICATION_DATA: u8 = 23;
+    record.first() == Some(&APPLICATION_DATA) && record.len() == 5 + 4 + 1 + 16
+}
+
+impl Session for ClientSession {
+    fn receive(&mut self, incoming: &mut [u8], plaintext: &mut Buffer, outgoing: &mut Buffer) -> Received {
+        if self.watch.early == Early::Open {
+            self.watch.early = Early::Asked;
+        }
+        self.core.receive(incoming, plaintext, outgoing, &mut self.watch)
+    }
+
+    fn kept(&self) -> &[u8] {
+        self.core.kept()
+    }
+
+    fn encrypt(&mut self, plaintext: &[u8], outgoing: &mut Buffer) -> Result<(), Failure> {
+        self.core.encrypt(plaintext, outgoing)
+    }
+
+    fn close(&mut self, outgoing: &mut Buffer) {
+        self.core.close(outgoing);
+    }
+
+    fn is_established(&self) -> bool {
+        self.core.is_established()
+    }
+
+    fn agreed(&self) -> Agreed {
+        self.core.agreed(self.watch.signature)
+    }
+}
+
+impl Connection for UnbufferedClientConnection {
+    type Data = ClientConnectionData;
+    const PEER: Peer = Peer::Server;
+
+    fn process<'c, 'i>(&'c mut self, incoming: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
+        self.process_tls_records(incoming)
+    }
+
+    fn common(&self) -> &CommonState {
+        self
+    }
+}
+
+impl Watch<UnbufferedClientConnection> for Handshake {
+    fn before(&mut self) {
+        // What the verifier and the pool note is of the client, not of this session.
+        self.verifier.take_scheme();
+        self.tls12_before = self.pool.tls12_received();
+    }
+
+    fn after(&mut self, _: &UnbufferedClientConnection, written: &[u8]) -> Result<(), Failure> {
+        self.signature = self.verifier.take_scheme().or(self.signature);
+        self.tls12_received += self.pool.tls12_received() - self.tls12_before;
+        if self.early == Early::Asked && is_end_of_early_data(written) {
+            self.early = Early::Accepted;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

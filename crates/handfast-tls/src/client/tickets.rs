@@ -1,0 +1,122 @@
+//! The tickets a client has, for whoever is to resume next.
+//!
+//! In: what servers gave, from full and resumed handshakes alike. Out: a TLS 1.3 ticket once, the TLS 1.2 session
+//! as often as it is good. One pool serves two of rustls's stores: one that gives, and one that only takes.
+
+#![expect(
+    clippy::disallowed_types,
+    reason = "rustls wants a store that threads may share; this one belongs to one thread, so nobody ever waits"
+)]
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use handfast_wire::registry;
+use rustls::NamedGroup;
+use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
+use rustls_pki_types::ServerName;
+
+/// Tickets kept; beyond it the oldest go. More than the connections that one thread can have under way, and a
+/// few megabytes.
+pub(super) const LIMIT: usize = 4096;
+
+#[derive(Default)]
+struct Kept {
+    /// Oldest first. A ticket is used once, so that nobody on the wire can tell two connections to be of one client
+    /// (RFC 9846 §C.4).
+    tls13: VecDeque<Tls13ClientSessionValue>,
+    /// The newest; an older one is never the better choice, and this one may be used for any number of connections
+    /// (RFC 5246 §F.1.4).
+    tls12: Option<Tls12ClientSessionValue>,
+}
+
+/// The tickets of one client. Its atomics are for `Sync` only, as its lock is.
+#[derive(Default)]
+pub(super) struct Pool {
+    kept: Mutex<Kept>,
+    /// Version of what was given last, 0 when this has been asked.
+    given: AtomicU16,
+    tls12_received: AtomicUsize,
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Tickets come with the secrets of their sessions.
+        f.debug_struct("Pool").finish_non_exhaustive()
+    }
+}
+
+impl Pool {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        let kept = self.kept();
+        kept.tls13.len() + usize::from(kept.tls12.is_some())
+    }
+
+    /// Version of what was given since this was last asked.
+    pub(super) fn take_given(&self) -> Option<u16> {
+        Some(self.given.swap(0, Ordering::Relaxed)).filter(|version| *version != 0)
+    }
+
+    /// How many TLS 1.2 sessions have come, ever.
+    pub(super) fn tls12_received(&self) -> usize {
+        self.tls12_received.load(Ordering::Relaxed)
+    }
+}
+
+/// The pool as rustls sees it.
+#[derive(Debug)]
+pub(super) struct Store {
+    pub(super) pool: Arc<Pool>,
+    /// Whether anything comes out of it.
+    pub(super) gives: bool,
+}
+
+impl ClientSessionStore for Store {
+    // The first configured group is the one that is offered, always: a HelloRetryRequest is something to be measured.
+    fn set_kx_hint(&self, _: ServerName<'static>, _: NamedGroup) {}
+
+    fn kx_hint(&self, _: &ServerName<'_>) -> Option<NamedGroup> {
+        None
+    }
+
+    fn set_tls12_session(&self, _: ServerName<'static>, value: Tls12ClientSessionValue) {
+        self.pool.tls12_received.fetch_add(1, Ordering::Relaxed);
+        self.pool.kept().tls12 = Some(value);
+    }
+
+    fn tls12_session(&self, _: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
+        let session = self.gives.then(|| self.pool.kept().tls12.clone()).flatten();
+        if session.is_some() {
+            self.pool.given.store(registry::TLS_1_2, Ordering::Relaxed);
+        }
+        session
+    }
+
+    /// rustls asks for this when a session could not be resumed, and after each TLS 1.3 handshake.
+    fn remove_tls12_session(&self, _: &ServerName<'static>) {
+        self.pool.kept().tls12 = None;
+    }
+
+    fn insert_tls13_ticket(&self, _: ServerName<'static>, value: Tls13ClientSessionValue) {
+        let mut kept = self.pool.kept();
+        if kept.tls13.len() >= LIMIT {
+            kept.tls13.pop_front();
+        }
+        kept.tls13.push_back(value);
+    }
+
+    /// The newest: it stays good for longest.
+    fn take_tls13_ticket(&self, _: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
+        let ticket = self.gives.then(|| self.pool.kept().tls13.pop_back()).flatten();
+        if ticket.is_some() {
+            self.pool.given.store(registry::TLS_1_3, Ordering::Relaxed);
+        }
+        ticket
+    }
+}
