@@ -3,7 +3,7 @@
 //! In: an address, and the first bytes to send there. Out: a [`Stream`]. Waiting is the caller's: it knows its deadline
 //! and what else may end it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
@@ -14,6 +14,7 @@ use crate::address::Address;
 use crate::engine::{Ready, Source};
 use crate::fault::{Cause, Fault, Operation};
 use crate::stream::Stream;
+use crate::sys;
 
 /// A connection on its way.
 ///
@@ -30,15 +31,28 @@ impl Dialling {
     ///
     /// **Errors**: what the kernel knows at once: no route, no file, no port left, no descriptor left.
     pub fn start(address: &Address) -> Result<Self, Fault> {
+        Self::start_from(address, None)
+    }
+
+    /// The same from an address of this machine; `None`: the kernel chooses one by the route. Unix sockets have none.
+    ///
+    /// The port is chosen when it connects, so that each source address has all its ports towards each target; bound
+    /// at once, they would be shared by all targets (`IP_BIND_ADDRESS_NO_PORT` in ip(7)).
+    ///
+    /// **Errors**: as [`Dialling::start`]; and that the source is no address of this machine, or of the other family.
+    pub fn start_from(address: &Address, source: Option<IpAddr>) -> Result<Self, Fault> {
         match address {
-            Address::Ip(address) => Self::tcp(*address),
+            Address::Ip(address) => Self::tcp(*address, source),
             Address::Unix(path) => Self::unix(path),
         }
     }
 
-    fn tcp(address: SocketAddr) -> Result<Self, Fault> {
+    fn tcp(address: SocketAddr, source: Option<IpAddr>) -> Result<Self, Fault> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let socket = open(family)?;
+        if let Some(source) = source {
+            bind(&socket, source)?;
+        }
         match net::connect(&socket, &address) {
             Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => Ok(Self { stream: Stream::new(socket, true) }),
             Err(errno) => Err(Fault::of(Operation::Connect, errno, Some(socket.as_fd()))),
@@ -124,6 +138,15 @@ impl Dialling {
     pub fn into_stream(self) -> Stream {
         self.stream
     }
+}
+
+fn bind(socket: &OwnedFd, source: IpAddr) -> Result<(), Fault> {
+    // Without it the ports would run out sooner; no reason not to dial.
+    let _ = sys::choose_port_at_connect(socket);
+    net::bind(socket, &SocketAddr::new(source, 0)).map_err(|errno| {
+        let fault = Fault::of(Operation::Bind, errno, None);
+        Fault { evidence: Some(format!("source address {source}").into()), ..fault }
+    })
 }
 
 fn open(family: AddressFamily) -> Result<OwnedFd, Fault> {

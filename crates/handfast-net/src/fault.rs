@@ -144,6 +144,8 @@ pub enum Cause {
     OutOfFiles,
     /// Out of source ports towards this backend.
     OutOfPorts,
+    /// The source address asked for is none of this machine.
+    ForeignAddress,
     /// Out of memory or socket buffers.
     OutOfMemory,
     /// The socket was destroyed on this machine (`ss -K`, an address removed).
@@ -193,6 +195,7 @@ impl Cause {
             Self::NameNotResolved => "name-not-resolved",
             Self::OutOfFiles => "out-of-files",
             Self::OutOfPorts => "out-of-ports",
+            Self::ForeignAddress => "foreign-address",
             Self::OutOfMemory => "out-of-memory",
             Self::Destroyed => "destroyed",
             Self::Permission => "permission",
@@ -220,6 +223,8 @@ pub enum Operation {
     Accept,
     /// socket(2), or setting it up.
     Open,
+    /// bind(2), to the address a connection is to come from.
+    Bind,
     /// connect(2), or the first write that told its outcome.
     Connect,
     /// recv(2).
@@ -234,6 +239,7 @@ impl Operation {
         match self {
             Self::Accept => "accept",
             Self::Open => "open",
+            Self::Bind => "bind",
             Self::Connect => "connect",
             Self::Read => "read",
             Self::Write => "write",
@@ -312,6 +318,11 @@ fn cause(operation: Operation, errno: Errno, info: Option<&TcpInfo>, icmp: Optio
         Errno::CONNABORTED => Cause::Destroyed,
         Errno::MFILE | Errno::NFILE => Cause::OutOfFiles,
         Errno::NOBUFS | Errno::NOMEM => Cause::OutOfMemory,
+        Errno::ADDRNOTAVAIL if operation == Operation::Bind => Cause::ForeignAddress,
+        // An IPv4 source towards an IPv6 target, or the other way round (EINVAL where the length decides).
+        Errno::AFNOSUPPORT | Errno::INVAL if operation == Operation::Bind => Cause::NetworkUnreachable,
+        // Every port of the range is in use towards this target, or, when bound first, at all (bind(2)).
+        Errno::ADDRINUSE if operation == Operation::Bind => Cause::OutOfPorts,
         Errno::ADDRNOTAVAIL => Cause::OutOfPorts,
         Errno::NOENT if connecting => Cause::PathMissing,
         Errno::AGAIN if connecting && !tcp => Cause::BacklogFull,
@@ -353,7 +364,7 @@ mod tests {
     /// Errno and circumstances → cause: the table of what Linux says, as far as the errno alone tells.
     #[test]
     fn an_errno_means_what_it_means_where_it_happened() {
-        use Operation::{Accept, Connect, Open, Read, Write};
+        use Operation::{Accept, Bind, Connect, Open, Read, Write};
         let alive = TcpInfo::default();
         let unacknowledged = TcpInfo { unacknowledged: 3, ..alive };
         for (operation, errno, info, expected) in [
@@ -370,6 +381,8 @@ mod tests {
             (Connect, Errno::ACCESS, Some(&alive), Cause::Prohibited),
             (Connect, Errno::ACCESS, None, Cause::Permission),
             (Connect, Errno::ADDRNOTAVAIL, Some(&alive), Cause::OutOfPorts),
+            (Bind, Errno::ADDRNOTAVAIL, None, Cause::ForeignAddress),
+            (Bind, Errno::AFNOSUPPORT, None, Cause::NetworkUnreachable),
             (Connect, Errno::NOENT, None, Cause::PathMissing),
             (Connect, Errno::AGAIN, None, Cause::BacklogFull),
             (Read, Errno::CONNABORTED, Some(&alive), Cause::Destroyed),

@@ -3,6 +3,7 @@
 
 #![expect(unsafe_code, reason = "these calls pass pointers to the kernel; each block says why that is sound")]
 
+use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd};
@@ -70,6 +71,25 @@ pub fn unsent_bytes(socket: impl AsFd) -> usize {
     // SAFETY: TIOCOUTQ (= SIOCOUTQ) writes one int, which `bytes` is.
     let outcome = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &mut bytes) };
     if outcome == 0 { usize::try_from(bytes).unwrap_or(0) } else { 0 }
+}
+
+/// Leaves the choice of the port, for a socket that is bound to port 0 next, to connect(2), which knows the other end:
+/// one port then serves for each of many targets.
+///
+/// **Errors**: setsockopt(2). **Source**: `IP_BIND_ADDRESS_NO_PORT` in ip(7), which holds for IPv6 sockets too.
+pub fn choose_port_at_connect(socket: impl AsFd) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: the descriptor is borrowed for the call; the kernel reads one int, which `on` is.
+    let outcome = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_BIND_ADDRESS_NO_PORT,
+            (&raw const on).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Gives memory that was freed back to the machine: after a reload, the C library would keep that of the old state.

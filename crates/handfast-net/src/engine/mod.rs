@@ -13,6 +13,7 @@
 //! A turn of the loop: deadlines, then every task that carries bytes, then handshakes until their share of the turn
 //! is used up, then one `epoll_wait`. So signatures of new clients cannot starve the connections that stand.
 
+mod alarm;
 mod mailbox;
 mod source;
 mod tasks;
@@ -28,6 +29,7 @@ use std::time::Duration;
 
 use rustix::event::{Timespec, epoll};
 
+pub use alarm::Alarm;
 pub use mailbox::{Letterbox, Mailbox, Sender, mailbox};
 pub(crate) use source::{Ready, Source};
 pub use tasks::Priority;

@@ -172,6 +172,72 @@ fn a_full_peer_blocks_and_wakes_when_it_has_read() {
     });
 }
 
+/// The peer goes on sending for a while after our end: all of that is read, and then its end.
+#[test]
+fn after_our_end_the_peer_is_still_read_to_its_own() {
+    on_engine(|| async {
+        let (mut stream, mut peer) = pair().await;
+        assert_eq!(stream.try_write(b"question"), Ok(Write::Bytes(8)));
+        stream.end_writing();
+        let answer = vec![7; 1 << 20];
+        let sending = std::thread::Builder::new().name("peer".into()).spawn(move || {
+            let mut question = Vec::new();
+            peer.read_to_end(&mut question).expect("our end");
+            peer.write_all(&vec![7; 1 << 20]).expect("we still read");
+            question
+        });
+        let mut got = 0;
+        loop {
+            match read(&mut stream).await.expect("no fault") {
+                Read::Bytes(bytes) => got += bytes,
+                Read::End => break,
+                Read::Blocked => unreachable!("read waits"),
+            }
+        }
+        assert_eq!(got, answer.len());
+        assert_eq!(sending.expect("a thread").join().expect("the peer"), b"question");
+        assert_eq!(stream.fault(), None);
+        stream.finish();
+    });
+}
+
+#[test]
+fn the_source_address_is_the_one_asked_for() {
+    on_engine(|| async {
+        for (target, source) in [("127.0.0.1:0", "127.7.0.9"), ("[::1]:0", "::1")] {
+            let Ok(listener) = TcpListener::bind(target) else {
+                eprintln!("skipped: no IPv6 here");
+                continue;
+            };
+            let address = listener.local_addr().expect("it is bound");
+            let source: std::net::IpAddr = source.parse().expect("an address");
+            let mut dialling = Dialling::start_from(&Address::Ip(address), Some(source)).expect("a socket");
+            while dialling.advance(b"").expect("it listens").is_none() {
+                wait(Moment::NEVER).await;
+            }
+            let (_, seen) = listener.accept().expect("it was dialled");
+            assert_eq!(seen.ip(), source);
+        }
+    });
+}
+
+#[test]
+fn a_source_that_is_not_ours_is_told_from_a_lack_of_ports() {
+    on_engine(|| async {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = Address::Ip(listener.local_addr().expect("it is bound"));
+        let from = |source: &str| {
+            let source = source.parse().expect("an address");
+            Dialling::start_from(&address, Some(source)).expect_err("it is not ours")
+        };
+        // Of a network for documentation (RFC 5737).
+        let fault = from("192.0.2.1");
+        assert_eq!(fault.cause, Cause::ForeignAddress);
+        assert_eq!(fault.to_string(), "bind: foreign-address (source address 192.0.2.1)");
+        assert_eq!(from("::1").cause, Cause::NetworkUnreachable, "the other family");
+    });
+}
+
 #[test]
 fn nobody_listening_is_refused_and_a_missing_path_is_missing() {
     on_engine(|| async {
