@@ -9,11 +9,20 @@
 //! | what was measured in one second | [`sample`] |
 //! | what one machine does of it | [`generator`] |
 //! | what came of it, before it is judged | [`outcome`] |
+//! | whether there are ports and descriptors for it | [`ports`] |
+//! | what that machine is, and how busy | [`machine`] |
+//! | what the server's processes spent | [`account`] |
+//! | whether a latency or a rate kept its limit | [`limits`] |
 #![forbid(unsafe_code)]
 
 pub mod generator;
 pub mod outcome;
 pub mod plan;
 pub mod sample;
+pub mod account;
+pub mod machine;
+pub mod ports;
+pub mod limits;
+mod words;
 
 pub use plan::Plan;

@@ -1,0 +1,287 @@
+//! Whether there are source ports and descriptors enough for a run, said before it begins.
+//!
+//! In: a plan, the addresses of its target, the kernel's settings. Out: the arithmetic in a sentence, and a refusal
+//! when it cannot work. A connection needs a source port that no other one to the same address and port has; and
+//! whoever ends a connection first keeps that pair for 60 s (`TCP_TIMEWAIT_LEN` of Linux; RFC 9293 §3.6.1).
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, UdpSocket};
+use std::time::Duration;
+
+use handfast_report::model::Ports;
+use handfast_report::units::{count, duration};
+
+use crate::generator::Share;
+use crate::machine;
+use crate::outcome::Refusal;
+use crate::plan::{Close, Model, Plan};
+use crate::words::things;
+
+/// How long a pair of ends rests after we ended a connection first.
+const TIME_WAIT: Duration = Duration::from_secs(60);
+/// How long it rests where `tcp_tw_reuse` holds and `tcp_tw_reuse_delay` is unknown to the kernel.
+const REUSED_AFTER: Duration = Duration::from_secs(1);
+/// Descriptors that the program needs for itself: standard streams, engines, files, the bus.
+const RESERVE: u64 = 64;
+
+/// The sources' arithmetic on this machine, for a plan and all addresses that its target has here; `None` when
+/// there is no range to be read.
+///
+/// **Cost**: a few small files of /proc.
+pub fn arithmetic(plan: &Plan, destinations: &[IpAddr]) -> Option<Ports> {
+    let names = [RANGE, RESERVED, REUSE, DELAY, STAMPS, BUCKETS];
+    let settings =
+        names.iter().filter_map(|name| Some(((*name).to_owned(), machine::sysctl(name)?))).collect();
+    let near =
+        destinations.iter().all(|destination| destination.is_loopback() || reached(plan, *destination));
+    calculate(plan, destinations, near, &settings)
+}
+
+const RANGE: &str = "net.ipv4.ip_local_port_range";
+const RESERVED: &str = "net.ipv4.ip_local_reserved_ports";
+const REUSE: &str = "net.ipv4.tcp_tw_reuse";
+const DELAY: &str = "net.ipv4.tcp_tw_reuse_delay";
+const STAMPS: &str = "net.ipv4.tcp_timestamps";
+const BUCKETS: &str = "net.ipv4.tcp_max_tw_buckets";
+
+/// [`arithmetic`] of another machine, whose settings are known as [`crate::machine::facts`] tells them.
+pub fn arithmetic_with(
+    plan: &Plan,
+    destinations: &[IpAddr],
+    settings: &BTreeMap<String, String>,
+) -> Option<Ports> {
+    calculate(plan, destinations, destinations.iter().all(IpAddr::is_loopback), settings)
+}
+
+/// `near`: every destination can be reached from loopback addresses.
+fn calculate(
+    plan: &Plan,
+    destinations: &[IpAddr],
+    near: bool,
+    settings: &BTreeMap<String, String>,
+) -> Option<Ports> {
+    let range = usable(settings.get(RANGE)?, settings.get(RESERVED).map_or("", String::as_str))?;
+    let near = near && !destinations.is_empty();
+    let sources = match plan.sources.iter().filter(|source| near || !source.is_loopback()).count() {
+        0 if plan.sources.is_empty() => 1,
+        usable => usable as u64,
+    };
+    let destinations = (destinations.len() as u64).max(1);
+    let capacity = range.saturating_mul(sources).saturating_mul(destinations);
+    let rest = Rest::of(plan, near, capacity, settings);
+    let lasting_rate = rest.length().map(|length| capacity as f64 / length.as_secs_f64());
+    let product = format!(
+        "{} × {} × {} = {} to this target at once",
+        things(range, "source port"),
+        things(sources, "source address"),
+        things(destinations, "target address"),
+        things(capacity, "connection"),
+    );
+    let sentence = format!("{product}; {}", rest.sentence(plan, lasting_rate));
+    Some(Ports { range, sources, destinations, capacity, lasting_rate, sentence })
+}
+
+/// Whether the plan's first loopback source reaches `destination`: another address of this machine it does, another
+/// machine it does not. Sends nothing: a UDP socket is only given its route.
+fn reached(plan: &Plan, destination: IpAddr) -> bool {
+    let same_family = |source: &&IpAddr| source.is_loopback() && source.is_ipv4() == destination.is_ipv4();
+    let Some(source) = plan.sources.iter().find(same_family) else { return false };
+    let discard = 9;
+    UdpSocket::bind((*source, 0)).and_then(|socket| socket.connect((destination, discard))).is_ok()
+}
+
+/// Ports of `low high` without those of `reserved` (`8080,9000-9100`).
+fn usable(range: &str, reserved: &str) -> Option<u64> {
+    let mut ends = range.split_whitespace().map(str::parse::<u16>);
+    let (low, high) = (ends.next()?.ok()?, ends.next()?.ok()?);
+    let whole = u64::from(high.checked_sub(low)?) + 1;
+    let taken = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) =
+            (first.trim().parse::<u16>().ok()?.max(low), last.trim().parse::<u16>().ok()?.min(high));
+        Some(u64::from(last.checked_sub(first)?) + 1)
+    };
+    Some(whole.saturating_sub(reserved.split(',').filter_map(taken).sum()).max(1))
+}
+
+/// What becomes of a source port when its connection has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rest {
+    /// It rests so long.
+    Long,
+    /// It rests, and may be taken again after the shorter time.
+    Reused(Duration),
+    /// The kernel keeps fewer resting pairs than there are ports, and forgets the others at once.
+    Forgotten(u64),
+    /// It is free at once: a reset.
+    Reset,
+    /// It is free at once: the target rests.
+    Theirs,
+}
+
+impl Rest {
+    fn of(plan: &Plan, near: bool, capacity: u64, settings: &BTreeMap<String, String>) -> Self {
+        match plan.close {
+            Close::Reset => return Self::Reset,
+            Close::Server => return Self::Theirs,
+            Close::Notify | Close::Fin => {}
+        }
+        let number = |name: &str| settings.get(name).and_then(|value| value.parse::<u64>().ok());
+        // 1: wherever time stamps are used; 2, the kernel's own choice: on loopback only. Without time stamps never.
+        let reused = match number(REUSE) {
+            Some(1) => true,
+            Some(2) => near,
+            _ => false,
+        };
+        if reused && number(STAMPS) != Some(0) {
+            return Self::Reused(
+                number(DELAY).map_or(REUSED_AFTER, |delay| Duration::from_millis(delay.max(1))),
+            );
+        }
+        match number(BUCKETS) {
+            Some(buckets) if buckets < capacity => Self::Forgotten(buckets),
+            _ => Self::Long,
+        }
+    }
+
+    const fn length(self) -> Option<Duration> {
+        match self {
+            Self::Long => Some(TIME_WAIT),
+            Self::Reused(delay) => Some(delay),
+            Self::Forgotten(_) | Self::Reset | Self::Theirs => None,
+        }
+    }
+
+    fn sentence(self, plan: &Plan, lasting: Option<f64>) -> String {
+        let rate = format!("{} new connections/s", count(lasting.unwrap_or(0.0) as u64));
+        let close = plan.close.name();
+        match self {
+            Self::Long => format!(
+                "we end first (--close {close}), so each port rests 60 s in TIME_WAIT: {rate} can last"
+            ),
+            Self::Reused(delay) => format!(
+                "we end first (--close {close}), so each port rests 60 s in TIME_WAIT, but tcp_tw_reuse lets it be \
+                 taken again after {}: {rate} can last",
+                duration(delay.as_nanos() as f64)
+            ),
+            Self::Forgotten(buckets) => format!(
+                "we end first (--close {close}), but the kernel keeps only {} in TIME_WAIT (tcp_max_tw_buckets) and \
+                 forgets the others: the ports do not run out",
+                things(buckets, "pair")
+            ),
+            Self::Reset => "a reset leaves no TIME_WAIT: a port is free at once".to_owned(),
+            Self::Theirs => {
+                "the target ends first, so TIME_WAIT rests there: a port is free here at once".to_owned()
+            }
+        }
+    }
+}
+
+/// Why this machine's share of the plan cannot work, if it cannot: standing connections or connections in flight
+/// beyond the descriptors, standing connections beyond the ports, a rate that TIME_WAIT does not let last as long
+/// as the run. `file_limit` is what [`crate::machine::file_limit`] says after it was raised.
+pub fn objection(plan: &Plan, share: Share, ports: Option<&Ports>, file_limit: u64) -> Option<Refusal> {
+    let of = share.of.max(1);
+    let standing = u64::from(plan.connections.div_ceil(of));
+    sources_reach_nothing(plan, ports)
+        .or_else(|| too_few_descriptors(standing, file_limit))
+        .or_else(|| too_few_ports(plan, standing, ports?))
+        .or_else(|| rests_too_long(plan, of, ports?))
+}
+
+/// Loopback sources, and a target that is elsewhere: the kernel would refuse each single connection.
+fn sources_reach_nothing(plan: &Plan, ports: Option<&Ports>) -> Option<Refusal> {
+    ports.is_some_and(|ports| ports.sources == 0).then(|| {
+        let what = format!(
+            "choose source addresses: {} is not on this machine, and from loopback addresses only this machine is \
+             reached",
+            plan.target.host
+        );
+        Refusal::wrong_use(what).hint("give addresses of this machine's network interfaces with --source")
+    })
+}
+
+fn too_few_descriptors(standing: u64, file_limit: u64) -> Option<Refusal> {
+    let needed = standing.saturating_add(RESERVE);
+    (needed > file_limit).then(|| {
+        let what = format!(
+            "hold {} open: each needs a file descriptor, {} with what the program itself needs, and this process may \
+             have {}",
+            things(standing, "connection"),
+            count(needed),
+            count(file_limit),
+        );
+        let room = count(file_limit.saturating_sub(RESERVE));
+        Refusal::failed(what).hint(format!("ulimit -n {needed}, or at most --connections {room}"))
+    })
+}
+
+fn too_few_ports(plan: &Plan, standing: u64, ports: &Ports) -> Option<Refusal> {
+    // In the open model the number is a bound that a quick target never comes near.
+    let stand = plan.keeps_connections() || matches!(plan.model, Model::Closed) || !returns(plan);
+    (stand && standing > ports.capacity).then(|| {
+        let what = format!("hold {} open: there are {}", things(standing, "connection"), ports.sentence);
+        Refusal::failed(what)
+            .hint(format!("{}, or more target addresses", more_sources(plan, standing, ports)))
+    })
+}
+
+/// Whether a connection ends before the run does.
+fn returns(plan: &Plan) -> bool {
+    !matches!(plan.work, crate::plan::Work::Bulk { .. } | crate::plan::Work::Idle { .. })
+}
+
+fn rests_too_long(plan: &Plan, of: u32, ports: &Ports) -> Option<Refusal> {
+    // Only the full minute is judged: a second of reuse is too near to the kernel's own tolerance to forbid a run.
+    let rests =
+        ports.lasting_rate.is_some_and(|rate| rate * TIME_WAIT.as_secs_f64() <= ports.capacity as f64 * 1.01);
+    if !rests || plan.keeps_connections() || !returns(plan) {
+        return None;
+    }
+    let wanted = opened_within_rest(plan)? / f64::from(of);
+    (wanted > ports.capacity as f64).then(|| {
+        let within = plan.duration.min(TIME_WAIT).as_nanos() as f64;
+        let what = format!(
+            "open {} connections within {}: there are {}",
+            count(wanted.ceil() as u64),
+            duration(within),
+            ports.sentence
+        );
+        let more = more_sources(plan, wanted.ceil() as u64, ports);
+        Refusal::failed(what).hint(format!("{more}, or --close reset, or sysctl net.ipv4.tcp_tw_reuse=1"))
+    })
+}
+
+/// The most connections that open and ramp models begin within one TIME_WAIT.
+fn opened_within_rest(plan: &Plan) -> Option<f64> {
+    let (from, to) = match plan.model {
+        Model::Closed => return None,
+        Model::Open { rate, .. } => (rate, rate),
+        Model::Ramp { from, to, .. } => (from, to),
+    };
+    let length = plan.duration.as_secs_f64();
+    let window = length.min(TIME_WAIT.as_secs_f64());
+    if length <= 0.0 {
+        return Some(0.0);
+    }
+    // The window at the steeper end of the ramp: from its peak down to the rate one window away.
+    let (peak, other) = (from.max(to), from.min(to));
+    let far = peak - (peak - other) * window / length;
+    Some((peak + far) / 2.0 * window)
+}
+
+/// The `--source` that would be enough.
+fn more_sources(plan: &Plan, wanted: u64, ports: &Ports) -> String {
+    let each = ports.range.saturating_mul(ports.destinations).max(1);
+    let needed = wanted.div_ceil(each);
+    let loopback =
+        plan.target.host.parse().map_or(plan.target.host == "localhost", |ip: IpAddr| ip.is_loopback());
+    match (loopback, needed) {
+        (true, 0..=254) => "--source 127.1.0.0/24".to_owned(),
+        (true, _) => "--source 127.1.0.0/16".to_owned(),
+        (false, _) => format!("--source with {}", things(needed, "address")),
+    }
+}
+
+#[cfg(test)]
+mod tests;
