@@ -7,22 +7,37 @@
 //! |---|---|
 //! | what is to be done | [`plan`] |
 //! | what was measured in one second | [`sample`] |
-//! | what one machine does of it | [`generator`] |
-//! | what came of it, before it is judged | [`outcome`] |
 //! | whether there are ports and descriptors for it | [`ports`] |
+//! | what one machine does of it | [`generator`] |
 //! | what that machine is, and how busy | [`machine`] |
 //! | what the server's processes spent | [`account`] |
+//! | what came of it, before it is judged | [`outcome`] |
 //! | whether a latency or a rate kept its limit | [`limits`] |
 #![forbid(unsafe_code)]
 
+pub mod account;
 pub mod generator;
+pub mod limits;
+pub mod machine;
 pub mod outcome;
 pub mod plan;
-pub mod sample;
-pub mod account;
-pub mod machine;
 pub mod ports;
-pub mod limits;
+pub mod sample;
 mod words;
+mod bench;
+mod close;
+mod connect;
+mod exchange;
+mod http;
+mod pattern;
+mod random;
+mod sampler;
+mod schedule;
+mod standing;
+mod target;
+mod thread;
+mod transaction;
+mod trouble;
+mod wire;
 
 pub use plan::Plan;

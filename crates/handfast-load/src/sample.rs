@@ -93,6 +93,8 @@ pub struct Tally {
     pub without_ticket: u64,
     /// Arrivals that waited because too many were in flight.
     pub queued: u64,
+    /// Arrivals that were due before the end and never began.
+    pub unserved: u64,
     /// Gauge: connections that stand.
     pub open: u64,
     /// HTTP responses by class: 1xx to 5xx.
@@ -117,6 +119,7 @@ impl Tally {
         self.early_refused += other.early_refused;
         self.without_ticket += other.without_ticket;
         self.queued += other.queued;
+        self.unserved += other.unserved;
         self.open += other.open;
         for (mine, theirs) in self.http_status.iter_mut().zip(other.http_status) {
             *mine += theirs;

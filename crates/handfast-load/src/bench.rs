@@ -1,0 +1,198 @@
+//! What one generator thread owns and all its transactions use: the plan, the TLS client with its tickets, buffers,
+//! measurements. Never shared with another thread.
+
+use std::cell::{Cell, RefCell};
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+
+use handfast_net::address::Address;
+use handfast_net::clock::Moment;
+use handfast_net::engine::{self, TaskHandle};
+use handfast_tls::buffer::Buffer;
+use handfast_tls::client::Client;
+
+use crate::pattern::Pattern;
+use crate::plan::Plan;
+use crate::random::Random;
+use crate::sampler::Sampler;
+
+/// Bytes taken from a socket at once: four full records and their overhead.
+pub(crate) const READ: usize = 65_536;
+
+/// A thread's buffers; used within one step and never across a wait.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    /// What a socket gave.
+    pub(crate) received: Vec<u8>,
+    /// What was decrypted of it.
+    pub(crate) plaintext: Buffer,
+    /// Records on their way to the target.
+    pub(crate) records: Buffer,
+}
+
+/// How far the run has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Nothing counts yet.
+    WarmUp,
+    /// Transactions begin.
+    Measured,
+    /// None begin any more; those in flight are finished.
+    Ending,
+}
+
+/// One generator thread's workbench.
+#[derive(Debug)]
+pub(crate) struct Bench {
+    pub(crate) plan: Plan,
+    pub(crate) client: Client,
+    target: RefCell<Address>,
+    sources: Vec<IpAddr>,
+    next_source: Cell<usize>,
+    pub(crate) sampler: RefCell<Sampler>,
+    pub(crate) scratch: RefCell<Scratch>,
+    pub(crate) random: RefCell<Random>,
+    pub(crate) pattern: Pattern,
+    start: Cell<Moment>,
+    end: Cell<Moment>,
+    phase: Cell<Phase>,
+    /// Transactions and standing connections at work.
+    live: Cell<u32>,
+    /// Who wants to know when one of them ends.
+    watchers: RefCell<Vec<TaskHandle>>,
+}
+
+impl Bench {
+    /// Ready to warm up.
+    pub(crate) fn new(parts: Parts, sampler: Sampler) -> Rc<Self> {
+        let scratch = Scratch {
+            received: vec![0; READ],
+            plaintext: Buffer::with_capacity(READ),
+            records: Buffer::with_capacity(READ + READ / 8),
+        };
+        Rc::new(Self {
+            pattern: Pattern::new(parts.plan.seed),
+            random: RefCell::new(Random::new(parts.plan.seed, parts.stream)),
+            plan: parts.plan,
+            client: parts.client,
+            target: RefCell::new(Address::Ip(parts.target)),
+            sources: parts.sources,
+            // Threads begin at different addresses, or all would lean on the first one.
+            next_source: Cell::new(parts.stream as usize),
+            sampler: RefCell::new(sampler),
+            scratch: RefCell::new(scratch),
+            start: Cell::new(Moment::NEVER),
+            end: Cell::new(Moment::NEVER),
+            phase: Cell::new(Phase::WarmUp),
+            live: Cell::new(0),
+            watchers: RefCell::default(),
+        })
+    }
+
+    /// The source address whose turn it is.
+    pub(crate) fn source(&self) -> Option<IpAddr> {
+        let turn = self.next_source.get();
+        self.next_source.set(turn.wrapping_add(1));
+        (!self.sources.is_empty()).then(|| self.sources[turn % self.sources.len()])
+    }
+
+    /// Whether the next handshake is to be resumed.
+    pub(crate) fn draw_resume(&self) -> bool {
+        let share = self.plan.tls.resume;
+        share > 0.0 && (share >= 1.0 || self.random.borrow_mut().unit() < share)
+    }
+
+    /// When a step that begins now has to be done.
+    pub(crate) fn deadline(&self) -> Moment {
+        Moment::now().deadline(self.plan.timeout)
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        self.phase.get()
+    }
+
+    /// The run is to be measured from `start` to `end`.
+    pub(crate) fn begin(&self, start: Moment, end: Moment) {
+        self.start.set(start);
+        self.end.set(end);
+        self.phase.set(Phase::Measured);
+        self.sampler.borrow_mut().begin(start, end);
+    }
+
+    /// Nothing new begins from here on.
+    pub(crate) fn finish(&self) {
+        self.phase.set(Phase::Ending);
+    }
+
+    /// Whom to connect to.
+    pub(crate) fn target(&self) -> Address {
+        self.target.borrow().clone()
+    }
+
+    /// Connects to another address from here on.
+    pub(crate) fn aim_at(&self, target: SocketAddr) {
+        *self.target.borrow_mut() = Address::Ip(target);
+    }
+
+    /// The start of the measured part.
+    pub(crate) fn start(&self) -> Moment {
+        self.start.get()
+    }
+
+    /// The end of the measured part.
+    pub(crate) fn end(&self) -> Moment {
+        self.end.get()
+    }
+
+    /// Moves the end of the measured part to now.
+    pub(crate) fn end_now(&self) {
+        let now = Moment::now().max(self.start.get());
+        self.end.set(self.end.get().min(now));
+        self.sampler.borrow_mut().end_at(self.end.get());
+    }
+
+    /// Whether nothing new is to begin.
+    pub(crate) fn is_over(&self) -> bool {
+        self.phase.get() == Phase::Ending || Moment::now() >= self.end.get()
+    }
+
+    /// Transactions and standing connections at work.
+    pub(crate) fn live(&self) -> u32 {
+        self.live.get()
+    }
+
+    /// Counts the present task among them until the guard is dropped.
+    pub(crate) fn enter(self: &Rc<Self>) -> Live {
+        self.live.set(self.live.get() + 1);
+        Live(Rc::clone(self))
+    }
+
+    /// Wakes the present task whenever a transaction ends.
+    pub(crate) fn watch(&self) {
+        self.watchers.borrow_mut().push(engine::current());
+    }
+}
+
+/// What a workbench is made of before the run's times are known.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) plan: Plan,
+    pub(crate) client: Client,
+    pub(crate) target: SocketAddr,
+    pub(crate) sources: Vec<IpAddr>,
+    /// Number of this thread over all workers.
+    pub(crate) stream: u64,
+}
+
+/// One transaction or standing connection at work.
+#[derive(Debug)]
+pub(crate) struct Live(Rc<Bench>);
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.0.live.set(self.0.live.get().saturating_sub(1));
+        for watcher in self.0.watchers.borrow().iter() {
+            watcher.wake();
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Step 1, connect: a stream, a TLS handshake on it, and how long both took.
+//!
+//! In: whether to resume. Out: a [`Wire`] that is open for data, its flight perhaps still to be written together with
+//! the first request.
+
+use std::rc::Rc;
+
+use handfast_net::clock::Moment;
+use handfast_net::dial::Dialling;
+use handfast_net::engine::{self, Woken};
+use handfast_tls::buffer::Buffer;
+use handfast_tls::session::Session;
+
+use crate::bench::{Bench, Phase};
+use crate::sample::Series;
+use crate::trouble::{Step, Trouble};
+use crate::wire::{Got, Wire};
+
+/// A connection that stands.
+#[derive(Debug)]
+pub(crate) struct Connected {
+    pub(crate) wire: Wire,
+    /// Our last flight, to be written with the first request.
+    pub(crate) flight: Buffer,
+    /// Bytes of the first request that the target took as 0-RTT data.
+    pub(crate) early: usize,
+    /// Plaintext that came before we asked for any (a target that speaks first).
+    pub(crate) unasked: Vec<u8>,
+}
+
+/// Connects and shakes hands. `early` goes as 0-RTT data if the plan and a ticket allow it.
+pub(crate) async fn connect(bench: &Rc<Bench>, resume: bool, early: &[u8]) -> Result<Connected, Trouble> {
+    let counted = bench.phase() != Phase::WarmUp;
+    {
+        let tally = &mut bench.sampler.borrow_mut().tally;
+        tally.connections += u64::from(counted);
+        tally.warm_up += u64::from(!counted);
+    }
+    // Made before the clock starts: the hello is our own work, and no part of the target's latency.
+    let internal = |failure| Trouble::session(Step::Handshake, &failure);
+    let mut session = bench.client.connect(resume).map_err(internal)?;
+    let mut hello = Buffer::default();
+    session.start(&mut hello).map_err(internal)?;
+    if resume && counted && !session.offered_ticket() {
+        bench.sampler.borrow_mut().tally.without_ticket += 1;
+    }
+    let early = if early.is_empty() { 0 } else { session.early_data(early, &mut hello) };
+
+    let began = Moment::now();
+    let deadline = bench.deadline();
+    let dialled = Dialling::start_from(&bench.target(), bench.source());
+    let mut dialling = dialled.map_err(|fault| Trouble::socket(Step::Connect, &fault))?;
+    let sent = loop {
+        let sent =
+            dialling.advance(hello.filled()).map_err(|fault| Trouble::socket(Step::Connect, &fault))?;
+        if let Some(sent) = sent {
+            break sent;
+        }
+        if engine::wait(deadline).await == Woken::Deadline {
+            return Err(Trouble::socket(Step::Connect, &dialling.give_up()));
+        }
+    };
+    let connected = Moment::now();
+    let stream = dialling.into_stream();
+    stream.no_delay();
+    let mut wire = Wire::new(stream, session, &hello.filled()[sent..]);
+    drop(hello);
+    if counted {
+        bench.sampler.borrow_mut().time(Series::Connect, began, connected);
+    }
+    let mut secured = handshake(bench, &mut wire, deadline).await?;
+    let done = Moment::now();
+    let accepted = if early > 0 { wire.session.early_data_accepted() } else { None };
+    if counted {
+        count(bench, &wire, connected, done, accepted);
+    }
+    secured.1.shrink_to_fit();
+    let early = if accepted == Some(true) { early } else { 0 };
+    Ok(Connected { wire, flight: secured.0, early, unasked: secured.1 })
+}
+
+/// Reads and answers until data can be sent; gives our last flight, and what came in front of our first request.
+async fn handshake(bench: &Bench, wire: &mut Wire, deadline: Moment) -> Result<(Buffer, Vec<u8>), Trouble> {
+    // It cannot have answered yet: asking would be a call for nothing.
+    wire.stream.expect_later().map_err(|fault| Trouble::socket(Step::Handshake, &fault))?;
+    let mut unasked = Vec::new();
+    loop {
+        wire.wait(deadline, Step::Handshake).await?;
+        wire.flush(Step::Handshake)?;
+        loop {
+            let scratch = &mut *bench.scratch.borrow_mut();
+            let got =
+                wire.read(scratch, Step::Handshake, true, &mut |bytes| unasked.extend_from_slice(bytes))?;
+            if wire.session.is_established() {
+                let mut flight = Buffer::default();
+                flight.extend(scratch.records.filled());
+                scratch.records.clear();
+                return Ok((flight, unasked));
+            }
+            // A middle flight (a second hello, a client's certificate in TLS 1.2).
+            wire.write(&mut scratch.records, Step::Handshake)?;
+            match got {
+                Got::Something => {}
+                Got::Nothing => break,
+                Got::End => return Err(wire.ended_early(Step::Handshake, "the target ended the handshake")),
+            }
+        }
+    }
+}
+
+fn count(bench: &Bench, wire: &Wire, connected: Moment, done: Moment, early: Option<bool>) {
+    let sampler = &mut *bench.sampler.borrow_mut();
+    let agreed = wire.session.agreed();
+    sampler.time(Series::Handshake, connected, done);
+    let kind = if agreed.resumed == Some(true) { Series::HandshakeResumed } else { Series::HandshakeFull };
+    sampler.time(kind, connected, done);
+    sampler.handshake(&agreed, early);
+}

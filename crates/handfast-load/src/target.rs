@@ -1,0 +1,164 @@
+//! Who is connected to, and with which TLS: names resolved, files read, everything checked before a thread starts.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+use handfast_tls::client::{ClientSettings, Verification};
+
+use crate::outcome::Refusal;
+use crate::plan::{HttpVersion, Model, Plan, Verify, Work};
+
+/// Resolves the target's name, as applications of this machine do.
+///
+/// **Errors**: no such name, or no answer within `patience`.
+pub(crate) fn resolve(plan: &Plan, patience: Duration) -> Result<Vec<SocketAddr>, Refusal> {
+    let (host, port) = (plan.target.host.clone(), plan.target.port);
+    let (answer, waiting) = sync_channel(1);
+    let thread = std::thread::Builder::new().name("resolve".into()).spawn(move || {
+        // getaddrinfo(3) knows no deadline: this thread waits, and may be left behind.
+        let _ = answer.send((host.as_str(), port).to_socket_addrs().map(Iterator::collect::<Vec<_>>));
+    });
+    let name = &plan.target.host;
+    thread.map_err(|error| Refusal::failed(format!("start a thread to resolve {name}: {error}")))?;
+    let addresses = match waiting.recv_timeout(patience) {
+        Ok(Ok(addresses)) => addresses,
+        Ok(Err(error)) => return Err(Refusal::failed(format!("resolve {name}: {error}"))),
+        Err(_) => {
+            return Err(Refusal::failed(format!("resolve {name}: no answer within {patience:?}"))
+                .hint("look at /etc/resolv.conf, or give an address instead of a name"));
+        }
+    };
+    let mut seen = Vec::new();
+    for address in addresses {
+        if !seen.contains(&address) && usable(plan, address) {
+            seen.push(address);
+        }
+    }
+    if seen.is_empty() {
+        return Err(Refusal::failed(format!("resolve {name}: it has no address that the sources can reach"))
+            .hint("--source must be of the same family, IPv4 or IPv6, as the target"));
+    }
+    Ok(seen)
+}
+
+/// Whether the source addresses are of its family.
+fn usable(plan: &Plan, address: SocketAddr) -> bool {
+    plan.sources.iter().all(|source| source.is_ipv4() == address.is_ipv4())
+}
+
+/// What the TLS clients are made of.
+///
+/// **Errors**: files that cannot be read.
+pub(crate) fn settings(plan: &Plan) -> Result<ClientSettings, Refusal> {
+    let tls = &plan.tls;
+    let identity = match &tls.client_certificate {
+        None => None,
+        Some((chain, key)) => {
+            Some((read(chain, "the client certificate")?, read(key, "the client certificate's key")?))
+        }
+    };
+    let verification = match &tls.verify {
+        Verify::Off => Verification::Off,
+        Verify::System => Verification::System,
+        Verify::File(path) => Verification::Roots(read(path, "the authorities")?),
+    };
+    let mut alpn = tls.alpn.clone();
+    if let (true, Work::Http { version, .. }) = (alpn.is_empty(), &plan.work) {
+        alpn.push(match version {
+            HttpVersion::Http11 => "http/1.1".into(),
+            HttpVersion::Http2 => "h2".into(),
+        });
+    }
+    Ok(ClientSettings {
+        versions: tls.versions.clone(),
+        suites: tls.suites.clone(),
+        groups: tls.groups.clone(),
+        server_name: tls.server_name.clone(),
+        alpn,
+        identity,
+        verification,
+        early_data: tls.early_data,
+    })
+}
+
+fn read(path: &Path, what: &str) -> Result<Vec<u8>, Refusal> {
+    std::fs::read(path)
+        .map_err(|error| Refusal::wrong_use(format!("read {what} from {}: {error}", path.display())))
+}
+
+/// What makes no sense whatever the machine; all of it at once.
+pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
+    let mut wrong: Vec<String> = Vec::new();
+    if plan.connections == 0 {
+        wrong.push("--connections is 0; expected at least 1".into());
+    }
+    if plan.duration.is_zero() {
+        wrong.push("--duration is 0; expected at least a moment".into());
+    }
+    if plan.exchanges == Some(0) {
+        wrong.push("--exchanges is 0; expected at least 1, or --handshake-only".into());
+    }
+    if !(0.0..=1.0).contains(&plan.tls.resume) {
+        wrong.push(format!("--resume is {}; expected a share from 0 to 1", plan.tls.resume));
+    }
+    if plan.tls.early_data && !matches!(plan.work, Work::Exchange { send: 1.., .. }) {
+        wrong.push("--early-data needs something to send: raw exchanges with --send".into());
+    }
+    if plan.tls.early_data && plan.tls.resume == 0.0 {
+        wrong.push("--early-data needs resumed handshakes: --resume 1, or another share".into());
+    }
+    if matches!(plan.work, Work::Exchange { send: 0, receive: 0, .. }) {
+        wrong.push("--send 0 --receive 0 exchanges nothing; expected --handshake-only".into());
+    }
+    if matches!(plan.work, Work::Bulk { send: false, receive: false }) {
+        wrong.push("bulk needs a direction".into());
+    }
+    let rates = match plan.model {
+        Model::Closed => vec![1.0],
+        Model::Open { rate, .. } => vec![rate],
+        Model::Ramp { from, to, .. } => vec![from.max(to), from + 1.0, to + 1.0],
+    };
+    if rates.iter().any(|rate| !rate.is_finite() || *rate <= 0.0) {
+        wrong.push("--rate must be more than 0 (a ramp may begin or end at 0)".into());
+    }
+    let standing = matches!(plan.work, Work::Bulk { .. } | Work::Idle { .. });
+    if standing && plan.model != Model::Closed {
+        wrong.push("bulk and idle connections stand for the whole run: there is no --rate for them".into());
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(Refusal::wrong_use(wrong.join("\n"))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Arrivals;
+
+    #[test]
+    fn everything_that_makes_no_sense_is_told_at_once() {
+        let plan = Plan {
+            connections: 0,
+            duration: Duration::ZERO,
+            model: Model::Open { rate: 0.0, arrivals: Arrivals::Fixed },
+            ..Plan::default()
+        };
+        let refusal = check(&plan).expect_err("nonsense");
+        assert!(refusal.wrong_use);
+        assert_eq!(refusal.what.lines().count(), 3, "{refusal}");
+        check(&Plan::default()).expect("the default makes sense");
+    }
+
+    #[test]
+    fn a_name_becomes_addresses_and_an_unknown_one_is_named() {
+        let plan = |host: &str| {
+            let mut plan = Plan::default();
+            plan.target.host = host.into();
+            plan
+        };
+        let addresses = resolve(&plan("localhost"), Duration::from_secs(10)).expect("localhost");
+        assert!(addresses.iter().all(|address| address.ip().is_loopback() && address.port() == 8443));
+        let refusal = resolve(&plan("no such name"), Duration::from_secs(10)).expect_err("no such name");
+        assert!(refusal.what.contains("no such name"), "{refusal}");
+    }
+}

@@ -1,0 +1,376 @@
+//! A generator thread: takes orders, runs the model, and ends when everything that it began is over.
+//!
+//! In: orders by a mailbox. Out: answers to them, and a second's measurements after each second.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
+
+use handfast_net::clock::Moment;
+use handfast_net::engine::{self, Alarm, Letterbox, Priority};
+use handfast_tls::client::{Client, ClientSettings};
+
+use crate::bench::{Bench, Parts, Phase};
+use crate::plan::{Plan, Work};
+use crate::sample::Interval;
+use crate::sampler::Sampler;
+use crate::schedule::Schedule;
+use crate::standing::{self, AFTER_FAILURE, Arrivals};
+use crate::transaction::{attempt, fail, transaction};
+use crate::trouble::{Step, Trouble};
+use crate::{generator::Share, http};
+
+/// What the generator tells a thread.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// One transaction with this address, to see whether it works at all.
+    Rehearse(SocketAddr),
+    /// Fills the ticket pool, connecting to this address.
+    WarmUp(SocketAddr),
+    /// The measured part begins and ends.
+    Begin(Moment, Moment),
+    /// The measured part ends now.
+    Stop,
+}
+
+/// What a thread answers.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// It is there, or why not.
+    Ready(Result<(), String>),
+    /// How the rehearsal went.
+    Rehearsed(Result<(), Trouble>),
+    /// So many tickets are in the pool; so many were wanted.
+    Warm { tickets: usize, wanted: usize },
+    /// The measured part began so much late.
+    Started { late_ns: i64 },
+}
+
+/// What a thread needs to know.
+#[derive(Debug)]
+pub(crate) struct Duty {
+    pub(crate) plan: Plan,
+    pub(crate) settings: ClientSettings,
+    pub(crate) target: SocketAddr,
+    pub(crate) share: Share,
+    /// This thread's number, and how many there are here.
+    pub(crate) thread: u32,
+    pub(crate) threads: u32,
+}
+
+impl Duty {
+    /// Part of the arrivals: number, and how many there are. Workers with other numbers of threads have other parts of
+    /// the same worker's share, and together they are the whole.
+    fn part(&self) -> (u64, u64) {
+        let of = u64::from(self.share.of.max(1));
+        (u64::from(self.share.index) + of * u64::from(self.thread), of * u64::from(self.threads.max(1)))
+    }
+
+    /// Connections of this thread.
+    fn connections(&self) -> u32 {
+        split(split(self.plan.connections, self.share.index, self.share.of), self.thread, self.threads)
+    }
+}
+
+/// The part number `index` of `total`, when it is split into `of` parts as evenly as possible.
+pub(crate) fn split(total: u32, index: u32, of: u32) -> u32 {
+    let of = of.max(1);
+    total / of + u32::from(index < total % of)
+}
+
+/// Runs a thread until its work is done or nobody gives orders any more.
+pub(crate) fn run(
+    duty: Duty,
+    orders: Letterbox<Order>,
+    answers: &SyncSender<Answer>,
+    seconds: SyncSender<Interval>,
+) {
+    handfast_tls::warm_up();
+    let client = match Client::new(&duty.settings, &duty.plan.target.host) {
+        Ok(client) => client,
+        Err(failure) => {
+            let _ = answers.send(Answer::Ready(Err(failure.to_string())));
+            return;
+        }
+    };
+    let parts = Parts {
+        plan: duty.plan.clone(),
+        client,
+        target: duty.target,
+        sources: duty.plan.sources.clone(),
+        stream: duty.part().0,
+    };
+    let answers = answers.clone();
+    let start = move || {
+        let bench = Bench::new(parts, Sampler::new(seconds));
+        engine::spawn(Priority::Flow, take_orders(duty, bench, orders, answers));
+    };
+    // What it says is said by the channels that close with it.
+    let _ = engine::run((), start);
+}
+
+async fn take_orders(duty: Duty, bench: Rc<Bench>, orders: Letterbox<Order>, answers: SyncSender<Answer>) {
+    let mut orders = orders.open();
+    let _ = answers.send(Answer::Ready(Ok(())));
+    while let Ok(letters) = orders.receive().await {
+        for order in letters {
+            match order {
+                Order::Rehearse(target) => {
+                    bench.aim_at(target);
+                    let outcome = rehearse(&bench).await;
+                    let _ = answers.send(Answer::Rehearsed(outcome));
+                }
+                Order::WarmUp(target) => {
+                    bench.aim_at(target);
+                    let wanted = tickets_wanted(&duty);
+                    fill_pool(&bench, wanted).await;
+                    let _ = answers.send(Answer::Warm { tickets: bench.client.tickets(), wanted });
+                }
+                Order::Begin(start, end) => begin(&duty, &bench, start, end, answers.clone()),
+                // Before the run has begun there is nothing to be measured.
+                Order::Stop if bench.phase() == Phase::WarmUp => engine::stop(),
+                Order::Stop => {
+                    bench.end_now();
+                    engine::wake_all();
+                }
+            }
+        }
+    }
+    engine::stop();
+}
+
+async fn rehearse(bench: &Rc<Bench>) -> Result<(), Trouble> {
+    match bench.plan.work {
+        Work::Http { .. } => http::rehearse(bench).await,
+        Work::Bulk { .. } | Work::Idle { .. } => standing::rehearse(bench).await,
+        _ => attempt(bench, false, Moment::now()).await,
+    }
+}
+
+/// A ticket for each connection that may be resuming at once, and a few more.
+fn tickets_wanted(duty: &Duty) -> usize {
+    const MOST: f64 = 1024.0;
+    let share = duty.plan.tls.resume;
+    if share == 0.0 { 0 } else { (f64::from(duty.connections()) * share + 8.0).ceil().min(MOST) as usize }
+}
+
+/// Full handshakes until there are enough tickets; a target that gives none is not asked for ever.
+async fn fill_pool(bench: &Rc<Bench>, wanted: usize) {
+    let mut in_vain = 0;
+    while bench.client.tickets() < wanted && in_vain < 3 {
+        let before = bench.client.tickets();
+        if rehearse(bench).await.is_err() || bench.client.tickets() <= before {
+            in_vain += 1;
+        }
+    }
+}
+
+/// Starts what the plan says.
+fn begin(duty: &Duty, bench: &Rc<Bench>, start: Moment, end: Moment, answers: SyncSender<Answer>) {
+    bench.begin(start, end);
+    let (part, parts) = duty.part();
+    let plan = &duty.plan;
+    let schedule = Schedule::new(&plan.model, plan.duration, part, parts, plan.seed);
+    let connections = duty.connections();
+    engine::spawn(Priority::Flow, oversee(Rc::clone(bench), answers));
+    if connections == 0 {
+        return;
+    }
+    if plan.keeps_connections() {
+        let arrivals = Rc::new(Arrivals::default());
+        for _ in 0..connections {
+            let (bench, arrivals) = (Rc::clone(bench), Rc::clone(&arrivals));
+            match plan.work {
+                Work::Http { .. } => engine::spawn(Priority::Flow, http::kept(bench, arrivals)),
+                _ => engine::spawn(Priority::Flow, standing::kept(bench, arrivals)),
+            }
+        }
+        if let Some(schedule) = schedule {
+            engine::spawn(Priority::Flow, hand_out(Rc::clone(bench), schedule, arrivals));
+        }
+        return;
+    }
+    match (&plan.work, schedule) {
+        (Work::Bulk { .. }, _) => spawn_all(connections, || standing::bulk(Rc::clone(bench))),
+        (Work::Idle { .. }, _) => {
+            let gate = standing::Gate::new();
+            spawn_all(connections, || standing::idle(Rc::clone(bench), Rc::clone(&gate)));
+        }
+        (_, Some(schedule)) => {
+            engine::spawn(Priority::Flow, dispatch(Rc::clone(bench), schedule, connections));
+        }
+        (_, None) => spawn_all(connections, || one_after_the_other(Rc::clone(bench))),
+    }
+}
+
+fn spawn_all<F: Future<Output = ()> + 'static>(count: u32, make: impl Fn() -> F) {
+    for _ in 0..count {
+        engine::spawn(Priority::Flow, make());
+    }
+}
+
+/// Ends seconds when they are over, and the thread when everything is.
+async fn oversee(bench: Rc<Bench>, answers: SyncSender<Answer>) {
+    bench.watch();
+    if let Ok(alarm) = Alarm::new() {
+        alarm.set(bench.start());
+        standing::wait_for_the_start(&bench).await;
+    } else {
+        // Out of descriptors: the engine's own timer is a few milliseconds less exact.
+        standing::wait_for_the_start(&bench).await;
+    }
+    let late_ns = i64::try_from(Moment::now().since(bench.start()).as_nanos()).unwrap_or(i64::MAX);
+    let _ = answers.try_send(Answer::Started { late_ns });
+    bench.sampler.borrow_mut().started();
+    // Everybody else waits for the same moment by a coarser timer.
+    engine::wake_all();
+    loop {
+        let now = Moment::now();
+        bench.sampler.borrow_mut().roll(now);
+        if now >= bench.end() && bench.phase() == Phase::Measured {
+            bench.finish();
+            engine::wake_all();
+        }
+        if bench.phase() == Phase::Ending && bench.live() == 0 {
+            break;
+        }
+        let boundary = bench.sampler.borrow().boundary();
+        let next = if bench.phase() == Phase::Measured { boundary.min(bench.end()) } else { boundary };
+        engine::wait(next).await;
+    }
+    bench.sampler.borrow_mut().hand_over();
+    // Bounded by the receiver: it takes what comes or goes away.
+    while !bench.sampler.borrow().is_drained() {
+        engine::sleep(Duration::from_millis(20)).await;
+        bench.sampler.borrow_mut().hand_over_waiting();
+    }
+    engine::stop();
+}
+
+/// The closed model: the next transaction begins when the last one has ended.
+async fn one_after_the_other(bench: Rc<Bench>) {
+    let _live = bench.enter();
+    standing::wait_for_the_start(&bench).await;
+    while !bench.is_over() {
+        if transaction(&bench, Moment::now()).await.is_err() {
+            engine::sleep(AFTER_FAILURE).await;
+        }
+    }
+}
+
+/// The open model: transactions begin when they are due, each on a connection of its own; those for which there is no
+/// room wait, and count from when they were due.
+async fn dispatch(bench: Rc<Bench>, mut schedule: Schedule, most: u32) {
+    let _live = bench.enter();
+    bench.watch();
+    let alarm = match Alarm::new() {
+        Ok(alarm) => alarm,
+        Err(error) => return fail(&bench, no_alarm(&error)),
+    };
+    let in_flight = Rc::new(Cell::new(0));
+    let mut due = VecDeque::new();
+    let mut next = schedule.next();
+    while !bench.is_over() {
+        let now = Moment::now();
+        while let Some(start) = next.map(|start| bench.start() + start).filter(|start| *start <= now) {
+            due.push_back(start);
+            next = schedule.next();
+            bench.sampler.borrow_mut().tally.queued += u64::from(in_flight.get() + due.len() as u32 > most);
+        }
+        while in_flight.get() < most
+            && let Some(intended) = due.pop_front()
+        {
+            in_flight.set(in_flight.get() + 1);
+            engine::spawn(Priority::Flow, one(Rc::clone(&bench), Rc::clone(&in_flight), intended));
+        }
+        if let Some(start) = next {
+            alarm.set(bench.start() + start);
+        }
+        engine::wait(bench.end()).await;
+    }
+    bench.sampler.borrow_mut().tally.unserved += due.len() as u64;
+}
+
+async fn one(bench: Rc<Bench>, in_flight: Rc<Cell<u32>>, intended: Moment) {
+    let live = bench.enter();
+    // How it went has been counted.
+    let _ = transaction(&bench, intended).await;
+    in_flight.set(in_flight.get() - 1);
+    drop(live);
+}
+
+/// The open model over kept connections: arrivals go to whoever is free.
+async fn hand_out(bench: Rc<Bench>, mut schedule: Schedule, arrivals: Rc<Arrivals>) {
+    let _live = bench.enter();
+    let alarm = match Alarm::new() {
+        Ok(alarm) => alarm,
+        Err(error) => return fail(&bench, no_alarm(&error)),
+    };
+    let mut next = schedule.next();
+    while !bench.is_over() {
+        let now = Moment::now();
+        while let Some(start) = next.map(|start| bench.start() + start).filter(|start| *start <= now) {
+            next = schedule.next();
+            let tally = &mut bench.sampler.borrow_mut().tally;
+            match arrivals.put(start) {
+                Some(true) => {}
+                Some(false) => tally.queued += 1,
+                None => tally.unserved += 1,
+            }
+        }
+        if let Some(start) = next {
+            alarm.set(bench.start() + start);
+        }
+        engine::wait(bench.end()).await;
+    }
+    bench.sampler.borrow_mut().tally.unserved += arrivals.waiting() as u64;
+}
+
+fn no_alarm(error: &std::io::Error) -> Trouble {
+    Trouble::new(Step::Connect, "out-of-files", format!("make the timer of the schedule: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Arrivals as Spacing, Model};
+
+    #[test]
+    fn parts_add_up_to_the_whole() {
+        for total in [0, 1, 7, 32, 1000] {
+            for of in [1, 2, 3, 8] {
+                assert_eq!((0..of).map(|index| split(total, index, of)).sum::<u32>(), total);
+            }
+        }
+    }
+
+    #[test]
+    fn workers_with_different_threads_make_the_rate_together() {
+        let starts = |index, threads: u32| -> usize {
+            let duty = |thread| Duty {
+                plan: Plan {
+                    model: Model::Open { rate: 900.0, arrivals: Spacing::Fixed },
+                    ..Plan::default()
+                },
+                settings: ClientSettings::default(),
+                target: ([127, 0, 0, 1], 1).into(),
+                share: Share { index, of: 3 },
+                thread,
+                threads,
+            };
+            (0..threads)
+                .map(|thread| {
+                    let duty = duty(thread);
+                    let (part, parts) = duty.part();
+                    let schedule = Schedule::new(&duty.plan.model, duty.plan.duration, part, parts, 1);
+                    let mut schedule = schedule.expect("an open model");
+                    std::iter::from_fn(|| schedule.next()).count()
+                })
+                .sum()
+        };
+        assert_eq!(starts(0, 1) + starts(1, 2) + starts(2, 8), 9000);
+    }
+}
