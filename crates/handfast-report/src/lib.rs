@@ -5,8 +5,35 @@
 //! | what | file |
 //! |---|---|
 //! | the data, and the schema's version | [`model`] |
+//! | for a person at a terminal, verdict first | [`text`] |
+//! | for a person in a browser: one file, no script, no network | [`html`] |
+//! | for programs, and for reading back | [`json`] |
+//! | for spreadsheets: seconds, percentiles | [`csv`] |
+//! | for Prometheus and its like | [`openmetrics`] |
+//! | for the HdrHistogram family of tools | [`hlog`] |
+//! | is B faster than A, or is it noise | [`compare`] |
+//! | numbers with units that fit | [`units`] |
+//! | the sentences that text and HTML share | `words` |
 #![forbid(unsafe_code)]
 
+pub mod compare;
+pub mod csv;
+pub mod hlog;
+pub mod html;
+pub mod json;
 pub mod model;
+pub mod openmetrics;
+pub mod text;
+pub mod units;
+mod words;
 
+pub use html::to_html;
+pub use json::{from_json, to_json};
 pub use model::Report;
+pub use text::{Style, to_text};
+
+#[cfg(test)]
+extern crate self as handfast_report;
+#[cfg(test)]
+#[path = "../examples/sample/made_up.rs"]
+mod made_up;

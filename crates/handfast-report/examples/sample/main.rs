@@ -1,0 +1,25 @@
+//! Prints a made-up report, to look at: `cargo run -p handfast-report --example sample -- html > report.html`.
+//!
+//! In: one word, a format. Out: the report in that format on standard output.
+#![expect(clippy::print_stdout, reason = "standard output is what it is for")]
+
+mod made_up;
+
+use handfast_report::{Style, csv, hlog, openmetrics, to_html, to_json, to_text};
+
+fn main() {
+    let report = made_up::report();
+    let wanted = std::env::args().nth(1).unwrap_or_default();
+    let text = match wanted.as_str() {
+        "html" => to_html(&report),
+        "json" => to_json(&report),
+        "csv" => csv::timeline(&report),
+        "latencies" => csv::latencies(&report),
+        "openmetrics" => openmetrics::to_openmetrics(&report),
+        "hlog" => hlog::to_hlog(&report),
+
+        "color" => to_text(&report, Style { color: true }),
+        _ => to_text(&report, Style::default()),
+    };
+    print!("{text}");
+}

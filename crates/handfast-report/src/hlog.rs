@@ -1,0 +1,131 @@
+//! The HdrHistogram log, version 1.3, which HistogramLogAnalyzer, hdr-plot and their like read.
+//!
+//! In: a report. Out: text. First a line for each series over the whole run, tagged with its name; then a line a
+//! second of the run's main series, under its own tag. The main series has no line over the whole run, since a reader adds
+//! up what has one tag. **Units**: seconds; the maximum in milliseconds; within the histograms nanoseconds.
+
+use std::fmt::Write;
+
+use handfast_stats::Histogram;
+
+use crate::model::Report;
+use crate::words::main_series;
+
+/// The whole log.
+pub fn to_hlog(report: &Report) -> String {
+    let mut log = String::new();
+    let started = epoch_seconds(&report.manifest.started).unwrap_or(0.0);
+    let program = crate::units::plain(&report.manifest.program).replace(']', ")");
+    let when = crate::units::plain(&report.manifest.started).replace(']', ")");
+    let _ = writeln!(log, "#[Logged with {program}]");
+    let _ = writeln!(log, "#[Histogram log format version 1.3]");
+    let _ = writeln!(log, "#[StartTime: {started:.3} (seconds since epoch), {when}]");
+    // Said too, so that readers take the lines' times as distances from here without guessing.
+    let _ = writeln!(log, "#[BaseTime: {started:.3} (seconds since epoch)]");
+    let _ = writeln!(log, "#[MaxValueDivisor: 1000000.000]");
+    let _ = writeln!(
+        log,
+        "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\""
+    );
+    let main = main_series(report).map_or("total", |series| series.name.as_str());
+    let by_second = report.timeline.iter().any(|second| !second.main.is_empty());
+    for series in report.series.iter().filter(|series| !by_second || series.name != main) {
+        interval(&mut log, &series.name, 0.0, report.totals.duration_seconds, &series.histogram);
+    }
+    if by_second {
+        for second in &report.timeline {
+            interval(&mut log, main, f64::from(second.second), 1.0, &second.main);
+        }
+    }
+    log
+}
+
+fn interval(log: &mut String, tag: &str, start: f64, length: f64, histogram: &Histogram) {
+    let max = histogram.max_nanos() as f64 / 1e6;
+    // A tag ends at a comma or a space.
+    let tag: String =
+        tag.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).collect();
+    let _ = writeln!(log, "Tag={tag},{start:.3},{length:.3},{max:.3},{}", histogram.encode());
+}
+
+/// Seconds since 1970 of an RFC 3339 time in UTC; `None` when it is not one.
+fn epoch_seconds(time: &str) -> Option<f64> {
+    let time = time.strip_suffix(['Z', 'z'])?;
+    let (date, clock) = time.split_once(['T', 't', ' '])?;
+    let mut date = date.splitn(3, '-').map(|part| part.parse::<i64>().ok());
+    let (year, month, day) = (date.next()??, date.next()??, date.next()??);
+    let mut clock = clock.splitn(3, ':');
+    let (hour, minute) = (clock.next()?.parse::<u32>().ok()?, clock.next()?.parse::<u32>().ok()?);
+    let second = clock.next()?.parse::<f64>().ok()?;
+    let good = (1970..=9999).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
+    if !good || hour > 23 || minute > 59 || !(0.0..61.0).contains(&second) {
+        return None;
+    }
+    // Days from the civil calendar, with years that begin in March, so that the odd day is the last (Hinnant, "chrono
+    // -Compatible Low-Level Date Algorithms").
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let era_day = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
+    let days = era_day - 719_468;
+    Some(days as f64 * 86_400.0 + f64::from(hour * 3_600 + minute * 60) + second)
+}
+
+#[cfg(test)]
+mod tests {
+    use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+
+    use super::*;
+    use crate::made_up;
+
+    #[test]
+    fn the_librarys_own_reader_reads_it_all() {
+        let report = made_up::report();
+        let log = to_hlog(&report);
+        let lines: Vec<&str> = log.lines().collect();
+        assert_eq!(lines[1], "#[Histogram log format version 1.3]");
+        assert!(lines[2].starts_with("#[StartTime: 1795304666.250 (seconds since epoch)"), "{}", lines[2]);
+        assert!(lines[5].starts_with("\"StartTimestamp\""), "{}", lines[5]);
+        let (mut main, mut start, mut whole) = (Histogram::new(), -1.0_f64, Vec::new());
+        for entry in IntervalLogIterator::new(log.as_bytes()) {
+            let LogEntry::Interval(interval) = entry.expect("a line was not understood") else { continue };
+            let tag = interval.tag().expect("no tag").as_str();
+            let histogram = Histogram::decode(interval.encoded_histogram()).unwrap();
+            assert!((interval.max() - histogram.max_nanos() as f64 / 1e6).abs() < 0.001);
+            assert!(interval.start_timestamp().as_secs_f64() >= start.max(0.0), "not in order");
+            if tag == "total" {
+                start = interval.start_timestamp().as_secs_f64();
+                assert_eq!(interval.duration().as_secs_f64(), 1.0);
+                main.merge(&histogram);
+            } else {
+                whole.push((tag.to_owned(), histogram));
+            }
+        }
+        let of = |name: &str| report.series.iter().find(|series| series.name == name).unwrap();
+        assert_eq!(main, of("total").histogram, "the seconds are not the whole");
+        assert_eq!(start as usize, report.timeline.len() - 1);
+        assert_eq!(whole.len(), report.series.len() - 1);
+        assert!(whole.iter().all(|(tag, histogram)| of(tag).histogram == *histogram));
+    }
+
+    #[test]
+    fn without_seconds_every_series_is_whole() {
+        let report = Report { timeline: Vec::new(), ..made_up::report() };
+        let log = to_hlog(&report);
+        assert_eq!(log.lines().filter(|line| line.starts_with("Tag=")).count(), report.series.len());
+    }
+
+    #[test]
+    fn times_are_read() {
+        let cases = [
+            ("1970-01-01T00:00:00Z", Some(0.0)),
+            ("2000-02-29T12:00:00.5Z", Some(951_825_600.5)),
+            ("2026-11-21T23:44:26Z", Some(1_795_304_666.0)),
+            ("2026-13-21T23:44:26Z", None),
+            ("2026-11-21T23:44:26+01:00", None),
+            ("yesterday", None),
+            ("", None),
+        ];
+        for (text, seconds) in cases {
+            assert_eq!(epoch_seconds(text), seconds, "{text}");
+        }
+    }
+}

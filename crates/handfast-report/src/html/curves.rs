@@ -1,0 +1,211 @@
+//! Latency by percentile, and latency over time.
+//!
+//! In: a report. Out: two figures, each with the table of its data.
+
+use std::fmt::Write;
+
+use handfast_stats::Histogram;
+
+use super::plot::{Line, Log, Plot, Tick, area};
+use super::seconds::{Column, reach};
+use super::tables::table;
+use crate::model::{Report, Series};
+use crate::units::{count, nanos};
+use crate::words::main_series;
+
+/// Points of one curve.
+const POINTS: u32 = 240;
+/// Rows of the heat map.
+const ROWS: usize = 44;
+/// Shades of it.
+const SHADES: f64 = 9.0;
+
+/// Colour and dashes of a step: one colour for what belongs together.
+pub(super) fn class(step: &str) -> &'static str {
+    match step {
+        "connect" => "connect",
+        "handshake" => "handshake",
+        "handshake-full" => "handshake d1",
+        "handshake-resumed" => "handshake d2",
+        "exchange" => "exchange",
+        "first-byte" => "exchange d1",
+        "total" => "total",
+        "service" => "total d1",
+        "lag" => "lag d2",
+        _ => "mark",
+    }
+}
+
+/// The percentile curve: the axis gives every further nine as much room as the last.
+pub(super) fn percentiles(report: &Report) -> Option<String> {
+    let series: Vec<&Series> = report.series.iter().filter(|series| !series.histogram.is_empty()).collect();
+    let most = series.iter().map(|series| series.histogram.count()).max()?;
+    // The last nine that at least one sample decides.
+    let nines = (most as f64).log10().floor().clamp(1.0, 6.0);
+    let low = series.iter().map(|series| series.histogram.quantile_nanos(0.0)).min()?;
+    let high = series.iter().map(|series| series.histogram.max_nanos()).max()?;
+    let axis = Log::around(low, high);
+    let main = main_series(report).map_or("", |series| series.name.as_str());
+    let lines = series.iter().map(|series| {
+        let weight = if series.name == main { " main" } else { "" };
+        Line {
+            name: series.name.clone(),
+            class: format!("{}{weight}", class(&series.name)),
+            points: curve(&series.histogram, nines, axis),
+        }
+    });
+    let sentences = series.iter().map(|series| {
+        let figure = |quantile| nanos(series.histogram.quantile_nanos(quantile));
+        format!(
+            "{}: half within {}, 99 % within {}, all within {}.",
+            series.name,
+            figure(0.5),
+            figure(0.99),
+            nanos(series.max_ns)
+        )
+    });
+    let plot = Plot {
+        id: "percentiles",
+        title: "Latency by percentile",
+        reading: "How slow the slowest were: at 99 %, one in a hundred took longer than the line says. Lower is better, and a \
+                  line that stays flat to the right is better still."
+            .into(),
+        description: sentences.collect::<Vec<_>>().join(" "),
+        across: nines_axis(nines),
+        across_name: "share of the samples that took no longer",
+        up: axis.ticks(),
+        lines: lines.collect(),
+        ..Plot::default()
+    };
+    Some(plot.draw())
+}
+
+fn curve(histogram: &Histogram, nines: f64, axis: Log) -> Vec<(f64, f64)> {
+    let own = (histogram.count() as f64).log10().min(nines);
+    let parts = (0..=POINTS)
+        .map(|place| f64::from(place) / f64::from(POINTS))
+        .filter(|part| part * nines <= own + 1e-9);
+    parts.map(|part| (part, axis.part(histogram.quantile_nanos(1.0 - 10_f64.powf(-part * nines))))).collect()
+}
+
+fn nines_axis(nines: f64) -> Vec<Tick> {
+    const NAMES: [(f64, &str); 8] = [
+        (0.0, "0 %"),
+        (0.5, "50 %"),
+        (0.9, "90 %"),
+        (0.99, "99 %"),
+        (0.999, "99.9 %"),
+        (0.9999, "99.99 %"),
+        (0.99999, "99.999 %"),
+        (0.999_999, "99.9999 %"),
+    ];
+    let places = NAMES.iter().map(|(share, name)| (-(1.0_f64 - share).log10() / nines, (*name).to_owned()));
+    places.filter(|(part, _)| *part <= 1.001).collect()
+}
+
+/// The heat map: how many samples of a moment took how long.
+pub(super) fn heat(report: &Report, columns: &[Column]) -> Option<String> {
+    let occupied = || columns.iter().filter(|column| !column.main.is_empty());
+    let low = occupied().map(|column| column.main.quantile_nanos(0.0)).min()?;
+    let high = occupied().map(|column| column.main.max_nanos()).max()?;
+    let axis = Log::around(low, high);
+    let cells: Vec<[u64; ROWS]> = columns.iter().map(|column| rows(&column.main, axis)).collect();
+    let most = cells.iter().flatten().copied().max().unwrap_or(1).max(1);
+    let end = reach(columns);
+    let line = |quantile: f64, name: &str, dash: &str| {
+        let point = |column: &Column| {
+            let middle = (column.from + column.to) / 2.0 / end;
+            (!column.main.is_empty()).then(|| (middle, axis.part(column.main.quantile_nanos(quantile))))
+        };
+        Line {
+            name: name.into(),
+            class: format!("mark{dash}"),
+            points: columns.iter().filter_map(point).collect(),
+        }
+    };
+    let name = main_series(report).map_or("latency", |series| series.name.as_str());
+    let plot = Plot {
+        id: "heat",
+        title: "Latency over time",
+        reading: format!(
+            "Each column is a moment, each row a latency ({name}); the stronger the colour, the more samples. What stands alone \
+             at the top is a pause."
+        ),
+        description: describe(columns, name),
+        across: super::plot::time(end),
+        across_name: "time since the start",
+        up: axis.ticks(),
+        below: shades(&cells, columns, most, end),
+        lines: vec![line(0.99, "p99", " d1"), line(0.5, "p50", "")],
+        after: scale(most) + &data(columns),
+        ..Plot::default()
+    };
+    Some(plot.draw())
+}
+
+/// Counts of the heat map's rows, lowest first.
+fn rows(histogram: &Histogram, axis: Log) -> [u64; ROWS] {
+    let mut counts = [0; ROWS];
+    for (value, count) in histogram.buckets() {
+        counts[((axis.part(value) * ROWS as f64) as usize).min(ROWS - 1)] += count;
+    }
+    counts
+}
+
+/// One path for each shade, so that a day fits a file.
+fn shades(cells: &[[u64; ROWS]], columns: &[Column], most: u64, end: f64) -> String {
+    let mut paths = vec![String::new(); SHADES as usize + 1];
+    for (counts, column) in cells.iter().zip(columns) {
+        for (row, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let strength = (1.0 + *count as f64).ln() / (1.0 + most as f64).ln();
+            let shade = ((strength * SHADES).ceil() as usize).clamp(1, SHADES as usize);
+            let (low, high) = (row as f64 / ROWS as f64, (row + 1) as f64 / ROWS as f64);
+            area(&mut paths[shade], (column.from / end, column.to / end), (low, high));
+        }
+    }
+    let drawn = paths.iter().enumerate().filter(|(_, data)| !data.is_empty());
+    drawn.map(|(shade, data)| format!("<path class=\"h h{shade}\" d=\"{data}\"/>")).collect()
+}
+
+fn scale(most: u64) -> String {
+    let mut html = String::from("<ul class=\"key\"><li>1 sample <span class=\"scale\" aria-hidden=\"true\">");
+    for shade in 1..=SHADES as u32 {
+        let _ = write!(html, "<i style=\"background:var(--h{shade})\"></i>");
+    }
+    let _ = write!(html, "</span> {} samples</li></ul>", count(most));
+    html
+}
+
+fn describe(columns: &[Column], name: &str) -> String {
+    let slowest = columns.iter().max_by_key(|column| column.main.quantile_nanos(0.99));
+    slowest.map_or(String::new(), |column| {
+        let (median, slow) = (column.main.quantile_nanos(0.5), column.main.quantile_nanos(0.99));
+        format!(
+            "The slowest moment of {name} was at {:.0} s: p99 {}, p50 {}. The table below has every moment.",
+            column.from,
+            nanos(slow),
+            nanos(median)
+        )
+    })
+}
+
+/// The same moments in figures.
+fn data(columns: &[Column]) -> String {
+    let rows = columns.iter().map(|column| {
+        let main = &column.main;
+        let figure = |quantile| nanos(main.quantile_nanos(quantile));
+        vec![
+            column.name(),
+            count(main.count()),
+            figure(0.5),
+            figure(0.9),
+            figure(0.99),
+            nanos(main.max_nanos()),
+        ]
+    });
+    let header = ["time", "samples", "p50", "p90", "p99", "max"];
+    format!(
+        "<details><summary>The same as a table</summary>{}</details>",
+        table(&header, &rows.collect::<Vec<_>>())
+    )
+}

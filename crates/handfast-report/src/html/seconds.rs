@@ -1,0 +1,225 @@
+//! What happened over time: rate, errors, and how the generator fared.
+//!
+//! In: the seconds of a report, merged to at most [`COLUMNS`]. Out: figures.
+
+use handfast_stats::Histogram;
+
+use super::plot::{Line, Plot, area, even, path, time};
+use super::tables::table;
+use crate::model::{Report, Second};
+use crate::units::{count, rate, share};
+use crate::words::per_second;
+
+/// Most columns of a plot: about one for each two pixels.
+pub(super) const COLUMNS: usize = 600;
+
+/// One or more neighbouring seconds.
+pub(super) struct Column {
+    /// Where it begins, in seconds since the start.
+    pub(super) from: f64,
+    /// Where it ends.
+    pub(super) to: f64,
+    /// Samples of the main series.
+    pub(super) main: Histogram,
+    transactions: u64,
+    failed: u64,
+    open: u64,
+    cpu: f64,
+    busiest: f64,
+    starved: f64,
+    machine: f64,
+    missing: bool,
+}
+
+impl Column {
+    /// Sums and means of the seconds; of what hurts (the busiest thread, starving) the worst.
+    fn of(seconds: &[Second]) -> Option<Self> {
+        let (first, last) = (seconds.first()?, seconds.last()?);
+        let mean = |of: fn(&Second) -> f64| seconds.iter().map(of).sum::<f64>() / seconds.len() as f64;
+        let worst = |of: fn(&Second) -> f64| seconds.iter().map(of).fold(0.0, f64::max);
+        let mut main = Histogram::new();
+        seconds.iter().for_each(|second| main.merge(&second.main));
+        Some(Self {
+            from: f64::from(first.second),
+            to: f64::from(last.second) + 1.0,
+            main,
+            transactions: seconds.iter().map(|second| second.transactions).sum(),
+            failed: seconds.iter().map(|second| second.failed).sum(),
+            open: last.open,
+            cpu: mean(|second| second.generator_cpu),
+            busiest: worst(|second| second.busiest_thread),
+            starved: worst(|second| second.generator_starved),
+            machine: mean(|second| second.machine_cpu),
+            missing: seconds.iter().any(|second| !second.missing.is_empty()),
+        })
+    }
+
+    /// Its time for a table.
+    pub(super) fn name(&self) -> String {
+        if self.to - self.from > 1.0 {
+            format!("{} to {} s", self.from, self.to)
+        } else {
+            format!("{} s", self.from)
+        }
+    }
+
+    fn per_second(&self, value: u64) -> f64 {
+        value as f64 / (self.to - self.from).max(1.0)
+    }
+}
+
+/// The run in at most [`COLUMNS`] columns.
+pub(super) fn columns(report: &Report) -> Vec<Column> {
+    let each = report.timeline.len().div_ceil(COLUMNS).max(1);
+    report.timeline.chunks(each).filter_map(Column::of).collect()
+}
+
+/// Where the axis of time ends.
+pub(super) fn reach(columns: &[Column]) -> f64 {
+    columns.last().map_or(1.0, |column| column.to).max(1.0)
+}
+
+fn line(columns: &[Column], name: &str, class: &str, part: impl Fn(&Column) -> f64) -> Line {
+    let end = reach(columns);
+    let point = |column: &Column| ((column.from + column.to) / 2.0 / end, part(column));
+    Line { name: name.into(), class: class.into(), points: columns.iter().map(point).collect() }
+}
+
+/// The rate that was asked for at the start and at the end.
+fn offered(report: &Report) -> Option<(f64, f64)> {
+    let job = report.manifest.job.get("plan").unwrap_or(&report.manifest.job);
+    let ramp = &job["model"]["ramp"];
+    match (ramp["from"].as_f64(), ramp["to"].as_f64()) {
+        (Some(from), Some(to)) => Some((from, to)),
+        _ => report.totals.offered_rate.map(|rate| (rate, rate)),
+    }
+}
+
+pub(super) fn rates(report: &Report, columns: &[Column]) -> Option<String> {
+    columns.first()?;
+    let offered = offered(report);
+    let (ends, most) = columns
+        .iter()
+        .map(|column| column.per_second(column.transactions))
+        .fold((f64::MAX, 0.0_f64), |(low, high), rate| (low.min(rate), high.max(rate)));
+    let (up, top) = even(offered.map_or(most, |(from, to)| most.max(from).max(to)), per_second);
+    let end = reach(columns);
+    let well =
+        line(columns, "ended well", "total main", |column| column.per_second(column.transactions) / top);
+    let mut fill = well.points.clone();
+    fill.extend(well.points.last().map(|(across, _)| (*across, 0.0)));
+    fill.extend(well.points.first().map(|(across, _)| (*across, 0.0)));
+    let mut missing = String::new();
+    for column in columns.iter().filter(|column| column.missing) {
+        area(&mut missing, (column.from / end, column.to / end), (0.0, 1.0));
+    }
+    let mut lines = vec![well];
+    lines.extend(offered.map(|(from, to)| Line {
+        name: "offered".into(),
+        class: "mark d1".into(),
+        points: vec![(0.0, from / top), (1.0, to / top)],
+    }));
+    let gaps = if missing.is_empty() { "" } else { " Shaded: a worker's figures are missing." };
+    let plot = Plot {
+        id: "rate",
+        title: "Transactions a second",
+        reading: format!("Those that ended well.{gaps}"),
+        description: format!("Between {} and {}.", rate(ends), rate(most)),
+        across: time(end),
+        across_name: "time since the start",
+        up,
+        below: format!("{}<path class=\"gone\" d=\"{missing}\"/>", path(&fill, "fill")),
+        lines,
+        low: true,
+        after: data(columns),
+    };
+    Some(plot.draw())
+}
+
+pub(super) fn errors(columns: &[Column]) -> String {
+    let most = columns.iter().map(|column| column.per_second(column.failed)).fold(0.0, f64::max);
+    if most == 0.0 {
+        return "<div class=\"card\"><h3>Failures a second</h3><p class=\"soft\">No transaction failed.</p></div>".into();
+    }
+    let (up, top) = even(most, per_second);
+    let end = reach(columns);
+    let mut bars = String::new();
+    for column in columns.iter().filter(|column| column.failed > 0) {
+        // Never so low that it cannot be seen.
+        let height = (column.per_second(column.failed) / top).max(0.012);
+        area(&mut bars, (column.from / end, column.to / end), (0.0, height));
+    }
+    let worst = columns.iter().max_by(|a, b| a.per_second(a.failed).total_cmp(&b.per_second(b.failed)));
+    let plot = Plot {
+        id: "errors",
+        title: "Failures a second",
+        reading:
+            "Transactions that failed, whatever the cause. A single failure is drawn tall enough to be seen."
+                .into(),
+        description: worst.map_or(String::new(), |column| {
+            format!("The worst moment was at {:.0} s with {} failures.", column.from, count(column.failed))
+        }),
+        across: time(end),
+        across_name: "time since the start",
+        up,
+        below: format!("<path class=\"bars\" d=\"{bars}\"/>"),
+        low: true,
+        ..Plot::default()
+    };
+    plot.draw()
+}
+
+pub(super) fn generator(columns: &[Column]) -> Option<String> {
+    columns.first()?;
+    let most = |of: fn(&Column) -> f64| share(columns.iter().map(of).fold(0.0, f64::max));
+    let (up, top) = (0..=4).map(|quarter| (f64::from(quarter) / 4.0, format!("{} %", quarter * 25))).fold(
+        (Vec::new(), 1.0),
+        |(mut ticks, top), tick| {
+            ticks.push(tick);
+            (ticks, top)
+        },
+    );
+    let plot = Plot {
+        id: "generator",
+        title: "The load generator itself",
+        reading: "CPU that its threads used, and time in which they wanted a CPU and had none. Where these lines are high, the \
+                  latencies above are partly its own."
+            .into(),
+        description: format!(
+            "At most: threads {}, the busiest {}, the machine {}, starved {}.",
+            most(|c| c.cpu),
+            most(|c| c.busiest),
+            most(|c| c.machine),
+            most(|c| c.starved)
+        ),
+        across: time(reach(columns)),
+        across_name: "time since the start",
+        up,
+        lines: vec![
+            line(columns, "whole machine", "lag d2", |c| c.machine / top),
+            line(columns, "busiest thread", "total d1", |c| c.busiest / top),
+            line(columns, "all threads", "total main", |c| c.cpu / top),
+            line(columns, "starved", "err", |c| c.starved / top),
+        ],
+        low: true,
+        ..Plot::default()
+    };
+    Some(plot.draw())
+}
+
+/// Everything over time in figures.
+fn data(columns: &[Column]) -> String {
+    let row = |column: &Column| {
+        let rate = per_second(column.per_second(column.transactions));
+        let mut row = vec![column.name(), rate, count(column.failed), count(column.open)];
+        row.extend([column.cpu, column.busiest, column.starved, column.machine].map(share));
+        row
+    };
+    let header =
+        ["time", "ended well a second", "failed", "open", "threads' CPU", "busiest", "starved", "machine"];
+    let rows: Vec<Vec<String>> = columns.iter().map(row).collect();
+    format!(
+        "<details><summary>The same as a table, with failures and CPU</summary>{}</details>",
+        table(&header, &rows)
+    )
+}

@@ -1,0 +1,102 @@
+//! The report as JSON, and back.
+//!
+//! In: a report, or text that may be one. Out: text, or a report, or what is wrong and what to do about it.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use crate::model::{Report, SCHEMA};
+
+/// Pretty-printed JSON with a newline at the end.
+pub fn to_json(report: &Report) -> String {
+    // Keys are strings, and writing to memory does not fail.
+    let mut text = serde_json::to_string_pretty(report).expect("a report has string keys only");
+    text.push('\n');
+    text
+}
+
+/// Reads what [`to_json`] wrote.
+///
+/// **Errors**: not JSON, not a report, one of another schema or version, or one that was changed.
+pub fn from_json(text: &str) -> Result<Report, String> {
+    /// Only the part that says what the rest is.
+    #[derive(Deserialize)]
+    struct Head {
+        schema: Option<String>,
+    }
+    let broken = |error: serde_json::Error| format!("read report: not JSON: {error}");
+    let text = text.trim_start_matches('\u{feff}');
+    let Ok(head) = serde_json::from_str::<Head>(text) else {
+        serde_json::from_str::<IgnoredAny>(text).map_err(broken)?;
+        return Err(not_a_report());
+    };
+    let Some(schema) = head.schema else { return Err(not_a_report()) };
+    if schema != SCHEMA {
+        return Err(another(&schema));
+    }
+    serde_json::from_str(text).map_err(|error| format!("read report: it says {SCHEMA}, but {error}"))
+}
+
+fn not_a_report() -> String {
+    format!(
+        "read report: this is JSON, but no handfast load report (no \"schema\": \"{SCHEMA}\")\n\
+         hint: give the file that `handfast load --json FILE` wrote"
+    )
+}
+
+fn another(schema: &str) -> String {
+    let name = SCHEMA.split('/').next().unwrap_or(SCHEMA);
+    let said = crate::units::plain(&schema.chars().take(60).collect::<String>());
+    let hint = match schema.split_once('/') {
+        Some((theirs, version)) if theirs == name && version.parse::<u64>().is_ok() => {
+            "read it with the program that wrote it, or repeat the run with this one"
+        }
+        _ => "give the file that `handfast load --json FILE` wrote",
+    };
+    format!("read report: it is {said}; this program reads {SCHEMA}\nhint: {hint}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::made_up;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let report = made_up::report();
+        let read = from_json(&to_json(&report)).unwrap();
+        // Not assert_eq: it would print sixty seconds twice.
+        assert!(read == report, "something was lost on the way");
+        assert!(from_json(&format!("\u{feff}{}", to_json(&report))).unwrap() == report);
+    }
+
+    #[test]
+    fn another_version_is_named_with_a_hint() {
+        let text = to_json(&made_up::report()).replace(SCHEMA, "handfast-load/2");
+        let error = from_json(&text).unwrap_err();
+        assert!(
+            error.starts_with(
+                "read report: it is handfast-load/2; this program reads handfast-load/1\nhint: "
+            ),
+            "{error}"
+        );
+        assert!(from_json("{\"schema\":\"x\\u001b\"}").unwrap_err().contains("it is x\\u{1b}; this"));
+    }
+
+    #[test]
+    fn what_is_no_report_is_said_to_be_none() {
+        for text in ["", "{", "not json"] {
+            assert!(from_json(text).unwrap_err().starts_with("read report: not JSON: "), "{text:?}");
+        }
+        for text in ["[]", "3", "{}", "{\"schema\":4}", "{\"a\":[1,2]}"] {
+            assert!(from_json(text).unwrap_err().contains("no handfast load report"), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_changed_histogram_is_an_error_with_its_line() {
+        let text = to_json(&made_up::report()).replacen("\"histogram\": \"HIST", "\"histogram\": \"HISU", 1);
+        let error = from_json(&text).unwrap_err();
+        assert!(error.contains("read histogram") && error.contains("line"), "{error}");
+    }
+}

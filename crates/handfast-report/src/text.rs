@@ -1,0 +1,239 @@
+//! The report for a person at a terminal: the verdict first, then its evidence, then everything else.
+//!
+//! In: a report, and whether colours may be used. Out: lines of at most [`WIDTH`] columns. Text that came from peers is made
+//! harmless on the way.
+
+mod tables;
+
+pub(crate) use tables::search_result;
+#[cfg(test)]
+mod tests;
+
+use crate::model::{Report, VerdictWord};
+use crate::units::{bytes, count, nanos, plain, rate};
+use crate::words;
+
+/// Columns that no line exceeds, but for single words that are longer, and the command, which must stay whole to be pasted.
+pub const WIDTH: usize = 100;
+
+/// How it may look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    /// Whether to use ANSI colours: a terminal, and no NO_COLOR.
+    pub color: bool,
+}
+
+/// The whole report.
+pub fn to_text(report: &Report, style: Style) -> String {
+    let mut page = Page { text: String::new(), style };
+    verdict(report, &mut page);
+    page.section("What was done");
+    page.pairs(&words::done(report));
+    tables::latencies(report, &mut page);
+    rates(report, &mut page);
+    tables::mix(report, &mut page);
+    tables::errors(report, &mut page);
+    tables::limits(report, &mut page);
+    tables::search(report, &mut page);
+    generator(report, &mut page);
+    server(report, &mut page);
+    if !report.notes.is_empty() {
+        page.section("Good to know");
+        page.bullets(&report.notes);
+    }
+    repeat(report, &mut page);
+    page.text
+}
+
+/// Colours by what they mean.
+#[derive(Clone, Copy)]
+enum Ink {
+    Good,
+    Bad,
+    Warn,
+    Strong,
+    Faint,
+}
+
+/// What was written so far.
+struct Page {
+    text: String,
+    style: Style,
+}
+
+impl Page {
+    fn ink(&self, ink: Ink, text: &str) -> String {
+        let code = match ink {
+            Ink::Good => "1;32",
+            Ink::Bad => "1;31",
+            Ink::Warn => "1;33",
+            Ink::Strong => "1",
+            Ink::Faint => "2",
+        };
+        if self.style.color { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+
+    fn line(&mut self, text: &str) {
+        self.text.push_str(text.trim_end());
+        self.text.push('\n');
+    }
+
+    fn section(&mut self, title: &str) {
+        let title = self.ink(Ink::Strong, title);
+        self.line("");
+        self.line(&title);
+    }
+
+    /// Words with their sentences, in two columns.
+    fn pairs<K: AsRef<str>>(&mut self, pairs: &[(K, String)]) {
+        let widest = pairs.iter().map(|(word, _)| width(word.as_ref())).max().unwrap_or(0);
+        for (word, sentence) in pairs {
+            let first = format!("  {}  ", padded(word.as_ref(), widest));
+            self.wrapped(&first, &" ".repeat(widest + 4), sentence);
+        }
+    }
+
+    fn bullets<T: AsRef<str>>(&mut self, sentences: &[T]) {
+        for sentence in sentences {
+            self.wrapped("  - ", "    ", sentence.as_ref());
+        }
+    }
+
+    /// One sentence within the width; its lines begin with `first`, then with `rest`.
+    fn wrapped(&mut self, first: &str, rest: &str, sentence: &str) {
+        let mut line = first.to_owned();
+        let mut empty = true;
+        for word in plain(sentence).split(' ') {
+            if !empty && width(&line) + 1 + width(word) > WIDTH {
+                self.line(&line);
+                line = rest.to_owned();
+                empty = true;
+            }
+            if !empty {
+                line.push(' ');
+            }
+            line.push_str(word);
+            empty = false;
+        }
+        self.line(&line);
+    }
+}
+
+/// Columns of text without escapes: every character counts one, which holds for what we write ourselves.
+fn width(text: &str) -> usize {
+    text.chars().count()
+}
+
+fn padded(text: &str, to: usize) -> String {
+    format!("{text}{}", " ".repeat(to.saturating_sub(width(text))))
+}
+
+/// The word between two rules, what it means, the result in a line, and the evidence.
+fn verdict(report: &Report, page: &mut Page) {
+    let word = report.verdict.word;
+    let ink = match word {
+        VerdictWord::Valid => Ink::Good,
+        VerdictWord::TargetLimited => Ink::Warn,
+        _ => Ink::Bad,
+    };
+    let rule = page.ink(ink, &"━".repeat(WIDTH));
+    let name = page.ink(ink, word.name());
+    page.line(&rule);
+    page.line(&format!("  {name}"));
+    page.wrapped("  ", "  ", words::meaning(word));
+    page.line(&rule);
+    page.line("");
+    for part in words::headline(report) {
+        page.wrapped("  ", "  ", &part);
+    }
+    let missed = report.limits.iter().filter(|limit| !limit.held).count();
+    if missed > 0 {
+        let text = format!("{missed} of {} limits did not hold (below).", report.limits.len());
+        let text = page.ink(Ink::Bad, &text);
+        page.line(&format!("  {text}"));
+    }
+    if !report.verdict.evidence.is_empty() {
+        page.section("Why");
+        page.bullets(&report.verdict.evidence);
+    }
+}
+
+fn rates(report: &Report, page: &mut Page) {
+    let totals = &report.totals;
+    page.section("Rates and counts");
+    let mut pairs = vec![("transactions", format!("{}, {}", rate(totals.rate), words::failed(report)))];
+    if let Some(offered) = totals.offered_rate {
+        pairs.push(("offered", rate(offered)));
+    }
+    if totals.exchanges != totals.transactions {
+        pairs.push((
+            "exchanges",
+            format!("{}, {} in all", rate(totals.exchange_rate), count(totals.exchanges)),
+        ));
+    }
+    let warm_up = match totals.warm_up_connections {
+        0 => String::new(),
+        some => format!(", {} of them before the measured part, for tickets", count(some)),
+    };
+    pairs.push(("connections", format!("{} begun{warm_up}", count(totals.connections))));
+    if totals.open > 0 {
+        pairs.push(("", format!("{} stood at the end", count(totals.open))));
+    }
+    if totals.tail > 0 {
+        pairs.push((
+            "tail",
+            format!("{} ended after the measured part, and are not in the rate", count(totals.tail)),
+        ));
+    }
+    pairs.push((
+        "bytes",
+        format!("{} sent, {} received", bytes(totals.sent_bytes), bytes(totals.received_bytes)),
+    ));
+    if !totals.http_status.is_empty() {
+        let classes = totals.http_status.iter().map(|(class, number)| format!("{class} {}", count(*number)));
+        pairs.push(("HTTP", classes.collect::<Vec<_>>().join(", ")));
+    }
+    page.pairs(&pairs);
+}
+
+fn generator(report: &Report, page: &mut Page) {
+    let mut lines = words::health(report);
+    if let Some(ports) = &report.ports {
+        lines.push(format!("ports: {}", ports.sentence));
+    }
+    let moved: Vec<_> = report.kernel.iter().filter(|(_, value)| **value != 0).collect();
+    if !moved.is_empty() {
+        let each = moved.iter().take(12).map(|(name, value)| format!("{name} {value:+}"));
+        lines.push(format!("kernel counters that moved: {}", each.collect::<Vec<_>>().join(", ")));
+    }
+    if !lines.is_empty() {
+        page.section("The load generator");
+        page.bullets(&lines);
+    }
+}
+
+fn server(report: &Report, page: &mut Page) {
+    let Some(server) = &report.server else { return };
+    page.section("The server's processes");
+    let each = nanos(server.cpu_ns_per_transaction.max(0.0) as u64);
+    page.wrapped(
+        "  ",
+        "  ",
+        &format!(
+            "{}: {:.1} s of CPU, {each} for each transaction, {} of memory at most",
+            server.who,
+            server.cpu_seconds,
+            bytes(server.resident_bytes)
+        ),
+    );
+}
+
+fn repeat(report: &Report, page: &mut Page) {
+    if report.manifest.command.is_empty() {
+        return;
+    }
+    page.section("To repeat it");
+    page.line(&format!("  {}", plain(&words::shell(&report.manifest.command))));
+    let (program, started) = (&report.manifest.program, &report.manifest.started);
+    page.wrapped("  ", "  ", &format!("This one was run by {program} at {started}."));
+}

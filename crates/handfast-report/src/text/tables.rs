@@ -1,0 +1,121 @@
+//! Tables of the text report.
+//!
+//! In: a report. Out: rows with columns as wide as they need to be.
+
+use super::{Ink, Page, padded, width};
+use crate::model::Report;
+use crate::units::{count, nanos, plain, rate};
+use crate::words;
+
+/// Rows under a header; the first column to the left, the others to the right.
+fn table(page: &mut Page, header: &[&str], rows: &[Vec<String>]) {
+    let cells = |place: usize| rows.iter().filter_map(move |row| row.get(place)).map(|cell| width(cell));
+    let widths: Vec<usize> = header
+        .iter()
+        .enumerate()
+        .map(|(place, name)| cells(place).max().unwrap_or(0).max(width(name)))
+        .collect();
+    let line = |row: &[String]| {
+        let mut text = " ".to_owned();
+        for (place, (cell, wide)) in row.iter().zip(&widths).enumerate() {
+            let space = " ".repeat(wide.saturating_sub(width(cell)));
+            text.push_str(&if place == 0 { format!(" {cell}{space}") } else { format!("  {space}{cell}") });
+        }
+        text
+    };
+    let names: Vec<String> = header.iter().map(|name| (*name).to_owned()).collect();
+    let names = page.ink(Ink::Faint, &line(&names));
+    page.line(&names);
+    for row in rows {
+        page.line(&line(row));
+    }
+}
+
+pub(super) fn latencies(report: &Report, page: &mut Page) {
+    page.section("Latency by step");
+    if report.series.is_empty() {
+        page.line("  Nothing was timed: no step ended well.");
+        return;
+    }
+    const PERCENTILES: [&str; 4] = ["p50", "p90", "p99", "p99.9"];
+    let rows: Vec<Vec<String>> = report
+        .series
+        .iter()
+        .map(|series| {
+            let mut row = vec![series.name.clone(), count(series.count)];
+            row.extend(PERCENTILES.map(|name| words::percentile(series, name).map_or("-".into(), nanos)));
+            row.push(nanos(series.max_ns));
+            row
+        })
+        .collect();
+    table(page, &["step", "count", "p50", "p90", "p99", "p99.9", "max"], &rows);
+    let explained = ["first-byte", "total", "service", "lag"];
+    for series in report.series.iter().filter(|series| explained.contains(&series.name.as_str())) {
+        let text = format!("    {} {}", padded(&format!("{}:", series.name), 11), words::step(&series.name));
+        let text = page.ink(Ink::Faint, &text);
+        page.line(&text);
+    }
+}
+
+pub(super) fn mix(report: &Report, page: &mut Page) {
+    page.section("Handshakes that happened");
+    let pairs = words::mix(report);
+    page.pairs(&pairs);
+}
+
+pub(super) fn errors(report: &Report, page: &mut Page) {
+    if report.errors.is_empty() {
+        return;
+    }
+    page.section("Errors");
+    let widest = report.errors.iter().map(|row| width(&count(row.count))).max().unwrap_or(0);
+    for row in &report.errors {
+        let number = count(row.count);
+        let head = format!("  {number:>widest$}  {} in {}", plain(&row.cause), plain(&row.step));
+        let head = page.ink(Ink::Bad, &head);
+        page.line(&head);
+        for example in &row.examples {
+            let indent = " ".repeat(widest + 4);
+            page.wrapped(&format!("{indent}e.g. "), &format!("{indent}     "), example);
+        }
+    }
+}
+
+pub(super) fn limits(report: &Report, page: &mut Page) {
+    if report.limits.is_empty() {
+        return;
+    }
+    page.section("Limits");
+    for limit in &report.limits {
+        let word = if limit.held { page.ink(Ink::Good, "held  ") } else { page.ink(Ink::Bad, "MISSED") };
+        page.line(&format!("  {word}  {}, found {}", plain(&limit.wanted), plain(&limit.found)));
+    }
+}
+
+pub(super) fn search(report: &Report, page: &mut Page) {
+    let Some(search) = &report.search else { return };
+    page.section("Search for the highest rate");
+    let sentence = search_result(search);
+    page.wrapped("  ", "  ", &sentence);
+    let rows: Vec<Vec<String>> = search
+        .steps
+        .iter()
+        .map(|step| {
+            let held = if step.held { "held" } else { "missed" };
+            let verdict = step.verdict.name().to_owned();
+            vec![rate(step.offered_rate), rate(step.rate), plain(&step.found), held.to_owned(), verdict]
+        })
+        .collect();
+    table(page, &["offered", "reached", "found", "bound", "verdict"], &rows);
+}
+
+/// The search's result in a sentence.
+pub(crate) fn search_result(search: &crate::model::Search) -> String {
+    let bound = &search.bound;
+    match (search.highest_rate, search.lowest_failed) {
+        (Some(highest), Some(failed)) => format!("{} held {bound}; {} did not.", rate(highest), rate(failed)),
+        (Some(highest), None) => format!("{} held {bound}; no rate that was tried did not.", rate(highest)),
+        (None, Some(failed)) => format!("No rate held {bound}, not even {}.", rate(failed)),
+        (None, None) => format!("No rate was tried against {bound} to the end."),
+    }
+}

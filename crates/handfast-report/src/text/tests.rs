@@ -1,0 +1,84 @@
+//! What a person must find in the text, and where.
+
+use super::*;
+use crate::made_up;
+
+fn text() -> String {
+    to_text(&made_up::report(), Style::default())
+}
+
+#[test]
+fn the_verdict_is_the_first_word() {
+    let first = |text: &str| {
+        text.split(|c: char| !c.is_ascii_alphabetic() && c != '-').find(|w| !w.is_empty()).map(str::to_owned)
+    };
+    assert_eq!(first(&text()).as_deref(), Some("VALID"));
+    let mut report = made_up::report();
+    for word in [
+        VerdictWord::GeneratorLimited,
+        VerdictWord::PortLimited,
+        VerdictWord::TargetLimited,
+        VerdictWord::Errors,
+    ] {
+        report.verdict.word = word;
+        assert_eq!(first(&to_text(&report, Style::default())).as_deref(), Some(word.name()));
+    }
+}
+
+#[test]
+fn no_line_is_wider_than_promised() {
+    let mut report = made_up::report();
+    report.notes.push("word ".repeat(100));
+    for line in to_text(&report, Style::default()).lines() {
+        assert!(width(line) <= WIDTH, "{} columns: {line}", width(line));
+    }
+}
+
+#[test]
+fn a_peers_escapes_do_not_reach_the_terminal() {
+    assert!(!text().contains('\u{1b}'));
+    assert!(text().contains("\\u{1b}[31m came at byte 17"));
+}
+
+#[test]
+fn colours_change_nothing_but_colours() {
+    let coloured = to_text(&made_up::report(), Style { color: true });
+    let mut bare = String::new();
+    let mut rest = coloured.as_str();
+    while let Some((before, after)) = rest.split_once("\u{1b}[") {
+        bare.push_str(before);
+        rest = after.split_once('m').unwrap().1;
+    }
+    bare.push_str(rest);
+    let trimmed = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
+    assert_eq!(trimmed(&bare), trimmed(&text()));
+    assert!(coloured.contains("\u{1b}[1;32mVALID"));
+}
+
+#[test]
+fn everything_that_matters_is_there() {
+    let text = text();
+    for part in [
+        "X25519",
+        "not verified",
+        "resumed ",
+        "no ticket left",
+        "MISSED  errors=0.01%",
+        "held    handshake.p99=5ms",
+        "e.g. read from 10.0.0.7:8443",
+        "1,882 connections a second",
+        "pid 4711",
+        "7,200/s held total.p99=10ms; 7,600/s did not.",
+        "Tcp.RetransSegs +41",
+        "handfast load '<shop>.example:8443' --rate 5000",
+    ] {
+        assert!(text.contains(part), "no {part:?} in\n{text}");
+    }
+    assert!(!text.contains("ListenOverflows"), "a counter that did not move is shown");
+}
+
+#[test]
+fn an_empty_report_is_written_too() {
+    let text = to_text(&Report::default(), Style::default());
+    assert!(text.contains("Nothing was timed") && text.contains("full     0"), "{text}");
+}

@@ -1,0 +1,325 @@
+//! The sentences that the text and the HTML report share.
+//!
+//! In: a report. Out: what the verdict means, the headline, and what was done, as pairs of a word and a sentence.
+
+use serde_json::Value;
+
+use crate::model::{Report, Series, VerdictWord};
+use crate::units::{count, duration, nanos, rate, share};
+
+/// What a verdict means for the reader.
+pub(crate) fn meaning(word: VerdictWord) -> &'static str {
+    match word {
+        VerdictWord::Valid => "The figures are the target's, and hold.",
+        VerdictWord::GeneratorLimited => {
+            "The load generator was the bottleneck: these figures are its own, and say nothing of the target's limit."
+        }
+        VerdictWord::PortLimited => {
+            "Source ports ran out: these figures are those of the machines that made the load, not the target's."
+        }
+        VerdictWord::TargetLimited => {
+            "The target took less than was offered. The rate is its limit; the latencies grew with the length of the run."
+        }
+        VerdictWord::Errors => "Too many transactions failed: the latencies are those of the lucky ones.",
+    }
+}
+
+/// The series that the timeline's histograms are of.
+pub(crate) fn main_series(report: &Report) -> Option<&Series> {
+    let counted: u64 = report.timeline.iter().map(|second| second.main.count()).sum();
+    let named = |name: &&str| report.series.iter().find(|series| series.name == **name);
+    let candidates = ["total", "exchange", "handshake"];
+    let exact = candidates.iter().filter_map(named).find(|series| series.count == counted);
+    exact.or_else(|| candidates.iter().find_map(named)).or(report.series.first())
+}
+
+/// What a step's name means.
+pub(crate) fn step(name: &str) -> &'static str {
+    match name {
+        "connect" => "from dialling to an established TCP connection",
+        "handshake" => "from the ClientHello to the end of the TLS handshake",
+        "handshake-full" => "full handshakes only",
+        "handshake-resumed" => "resumed handshakes only",
+        "first-byte" => "from the first byte of a request to the first of its answer",
+        "exchange" => "from the first byte of a request to the last of its answer",
+        "total" => "from the intended start of a transaction to its last byte",
+        "service" => "the same from its true start: what a closed model would have shown",
+        "lag" => "from the intended to the true start: our own delay, or no connection was free",
+        _ => "",
+    }
+}
+
+/// Transactions that were decided, well or badly.
+fn decided(report: &Report) -> u64 {
+    report.totals.transactions.saturating_add(report.totals.failed)
+}
+
+/// Failed ones in words: `0 of 48,120 failed`, `212 of 48,120 failed (0.44 %)`.
+pub(crate) fn failed(report: &Report) -> String {
+    let (failed, all) = (report.totals.failed, decided(report));
+    match failed {
+        0 => format!("0 of {} failed", count(all)),
+        _ => format!("{} of {} failed ({})", count(failed), count(all), share(failed as f64 / all as f64)),
+    }
+}
+
+/// A percentile by its name in the report.
+pub(crate) fn percentile(series: &Series, name: &str) -> Option<u64> {
+    series.percentiles_ns.get(name).copied()
+}
+
+/// The result in up to three lines: rate, latency, failures.
+pub(crate) fn headline(report: &Report) -> Vec<String> {
+    let mut parts = vec![match report.totals.offered_rate {
+        Some(offered) => {
+            format!(
+                "{} transactions a second of {} offered",
+                per_second(report.totals.rate),
+                per_second(offered)
+            )
+        }
+        None => format!("{} transactions a second", per_second(report.totals.rate)),
+    }];
+    if let Some(series) = main_series(report) {
+        let figures = ["p50", "p99", "p99.9"].iter();
+        let figures = figures.filter_map(|name| Some(format!("{name} {}", nanos(percentile(series, name)?))));
+        parts.push(format!("{} {}", series.name, figures.collect::<Vec<_>>().join(", ")));
+    }
+    parts.push(failed(report));
+    parts
+}
+
+pub(crate) fn per_second(value: f64) -> String {
+    rate(value).trim_end_matches("/s").to_owned()
+}
+
+/// What was done: pairs of a word and a sentence, in the order in which one asks.
+pub(crate) fn done(report: &Report) -> Vec<(&'static str, String)> {
+    let plan = plan(report);
+    let mut facts = vec![("target", target(report, plan)), ("work", report.work.clone())];
+    facts.extend(model(report, plan).map(|model| ("model", model)));
+    facts.push(("TLS", agreed(report)));
+    facts.extend(offered(plan).map(|offered| ("offered", offered)));
+    if !report.mix.verification.is_empty() {
+        facts.push(("certificate", report.mix.verification.clone()));
+    }
+    facts.push(("resumption", resumption(report, plan)));
+    facts.extend(close(plan).map(|close| ("close", close.to_owned())));
+    facts.push(("load from", machines(report)));
+    facts
+}
+
+/// The plan within the job: the job itself, or a part of it.
+fn plan(report: &Report) -> &Value {
+    report.manifest.job.get("plan").unwrap_or(&report.manifest.job)
+}
+
+fn target(report: &Report, plan: &Value) -> String {
+    let (host, port) = (plan["target"]["host"].as_str(), plan["target"]["port"].as_u64());
+    let addresses = report.manifest.addresses.join(", ");
+    match (host, port) {
+        (Some(host), Some(port)) if addresses.is_empty() => format!("{host} port {port}"),
+        (Some(host), Some(port)) => format!("{host} port {port}, dialled as {addresses}"),
+        _ if addresses.is_empty() => "not recorded".into(),
+        _ => addresses,
+    }
+}
+
+fn model(report: &Report, plan: &Value) -> Option<String> {
+    let connections = plan["connections"].as_u64().map(count);
+    let seconds = duration(report.totals.duration_seconds * 1e9);
+    let spaced = |arrivals: &Value| match arrivals.as_str() {
+        Some("poisson") => "independently (Poisson)",
+        _ => "at even distances",
+    };
+    let model = &plan["model"];
+    let most = connections.clone().map_or(String::new(), |n| format!(", at most {n} in flight"));
+    if model.as_str() == Some("closed") {
+        let connections = connections?;
+        return Some(format!(
+            "closed: {connections} connections, each begins again when it has ended, for {seconds}"
+        ));
+    }
+    if let Some(open) = model.get("open") {
+        let (rate, spaced) = (per_second(open["rate"].as_f64()?), spaced(&open["arrivals"]));
+        return Some(format!("open: {rate} begin a second, {spaced}, for {seconds}{most}"));
+    }
+    let ramp = model.get("ramp")?;
+    let (from, to) = (per_second(ramp["from"].as_f64()?), per_second(ramp["to"].as_f64()?));
+    Some(format!(
+        "ramp: from {from} to {to} begin a second, {}, in {seconds}{most}",
+        spaced(&ramp["arrivals"])
+    ))
+}
+
+/// What was agreed, the most frequent first.
+fn agreed(report: &Report) -> String {
+    let mut agreed: Vec<(&String, u64)> =
+        report.mix.agreed.iter().map(|(what, count)| (what, *count)).collect();
+    agreed.sort_by_key(|(what, count)| (std::cmp::Reverse(*count), *what));
+    match agreed.as_slice() {
+        [] => "no handshake ended well".into(),
+        [(only, _)] => format!("{only} in every handshake"),
+        several => {
+            let each = several.iter().map(|(what, times)| format!("{what} ({})", count(*times)));
+            each.collect::<Vec<_>>().join("; ")
+        }
+    }
+}
+
+/// What was offered, when the job says it: groups always, since they decide what a handshake costs.
+fn offered(plan: &Value) -> Option<String> {
+    let tls = plan.get("tls")?;
+    let list = |name: &str| {
+        let items = tls[name].as_array().map(Vec::as_slice).unwrap_or_default();
+        Some(items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "))
+            .filter(|list| !list.is_empty())
+    };
+    let mut parts = Vec::new();
+    parts.extend(list("versions").map(|list| format!("TLS {list}")));
+    parts.extend(list("groups").map(|list| format!("groups {list}")));
+    parts.push(format!("suites {}", list("suites").unwrap_or_else(|| "as the library has them".into())));
+    parts.extend(list("alpn").map(|list| format!("ALPN {list}")));
+    parts.push(tls["server_name"].as_str().map_or("no SNI".into(), |name| format!("SNI {name}")));
+    if tls.get("client_certificate").is_some_and(|certificate| !certificate.is_null()) {
+        parts.push("a client certificate".into());
+    }
+    Some(parts.join("; "))
+}
+
+fn resumption(report: &Report, plan: &Value) -> String {
+    let mut text = match report.mix.wanted_resumed {
+        0.0 => "not offered: every handshake was meant to be full".to_owned(),
+        wanted => format!("wanted in {} of the handshakes", share(wanted)),
+    };
+    if plan["tls"]["early_data"].as_bool() == Some(true) {
+        text.push_str(", with the request as 0-RTT data");
+    }
+    text
+}
+
+fn close(plan: &Value) -> Option<&'static str> {
+    match plan["close"].as_str()? {
+        "notify" => Some("we end first, with close_notify and FIN, and wait for the target's end"),
+        "fin" => Some("we end first, with FIN and no close_notify, and wait for the target's end"),
+        "reset" => Some("we end first, with a reset"),
+        "server" => Some("the target ends first"),
+        _ => None,
+    }
+}
+
+fn machines(report: &Report) -> String {
+    let threads: u32 = report.workers.iter().map(|worker| worker.threads).sum();
+    let names = report.workers.iter().map(|worker| worker.name.as_str()).collect::<Vec<_>>();
+    let threads = format!("{threads} generator thread{}", if threads == 1 { "" } else { "s" });
+    match names.as_slice() {
+        [] => "not recorded".into(),
+        [only] => format!("{only}, {threads}"),
+        few if few.len() <= 4 => format!("{} workers ({}), {threads}", few.len(), few.join(", ")),
+        many => format!("{} workers, {threads}", many.len()),
+    }
+}
+
+/// The observed mix: pairs of a word and a figure.
+pub(crate) fn mix(report: &Report) -> Vec<(&'static str, String)> {
+    let mix = &report.mix;
+    let all = mix.full.saturating_add(mix.resumed);
+    let of = |part: u64| match all {
+        0 => count(part),
+        _ => format!("{} ({})", count(part), share(part as f64 / all as f64)),
+    };
+    let mut rows = vec![("full", of(mix.full)), ("resumed", of(mix.resumed))];
+    let mut rare = |name, value: u64| {
+        if value > 0 {
+            rows.push((name, of(value)));
+        }
+    };
+    rare("HelloRetryRequest", mix.hello_retry);
+    rare("0-RTT accepted", mix.early_data_accepted);
+    rare("0-RTT refused", mix.early_data_refused);
+    rare("no ticket left", mix.without_ticket);
+    rows
+}
+
+/// Mean of a per-second gauge, and its greatest.
+pub(crate) fn gauge(report: &Report, of: fn(&crate::model::Second) -> f64) -> Option<(f64, f64)> {
+    let values = report.timeline.iter().map(of).filter(|value| value.is_finite());
+    let (sum, most, number) = values.fold((0.0, 0.0_f64, 0.0), |(s, m, n), v| (s + v, m.max(v), n + 1.0));
+    (number > 0.0).then(|| (sum / number, most))
+}
+
+/// How the generator fared, in sentences.
+pub(crate) fn health(report: &Report) -> Vec<String> {
+    let mut lines = Vec::new();
+    let figures = |of| {
+        gauge(report, of).map(|(mean, most)| format!("{} on average, {} at most", share(mean), share(most)))
+    };
+    lines.extend(figures(|s| s.generator_cpu).map(|t| format!("generator threads used their CPU: {t}")));
+    lines.extend(figures(|s| s.busiest_thread).map(|t| format!("the busiest of them: {t}")));
+    lines.extend(
+        figures(|s| s.generator_starved).map(|t| format!("wanted a CPU and had none: {t} of the time")),
+    );
+    lines.extend(figures(|s| s.machine_cpu).map(|t| format!("the whole machine: {t}")));
+    if report.totals.queued > 0 {
+        let queued = count(report.totals.queued);
+        lines.push(format!(
+            "{queued} arrivals waited because as many as allowed were in flight (counted in total and lag)"
+        ));
+    }
+    if report.workers.len() > 1 {
+        lines
+            .push(format!("the workers began within {} of each other", nanos(report.manifest.start_skew_ns)));
+    }
+    for worker in &report.workers {
+        if let Some(lost) = &worker.lost {
+            lines.push(format!("{} was lost: {lost}", worker.name));
+        }
+        if !worker.sums_agree {
+            lines.push(format!("{}: its final totals are not the sum of its seconds", worker.name));
+        }
+    }
+    lines
+}
+
+/// A command line as a shell reads it.
+pub(crate) fn shell(command: &[String]) -> String {
+    let safe = |c: char| c.is_ascii_alphanumeric() || "-_=+./:,@%[]".contains(c);
+    let quoted = command.iter().map(|word| match word.as_str() {
+        "" => "''".to_owned(),
+        word if word.chars().all(safe) && !word.contains('[') => word.to_owned(),
+        word => format!("'{}'", word.replace('\'', r"'\''")),
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::made_up;
+
+    #[test]
+    fn what_was_done_names_group_verification_and_close() {
+        let done = done(&made_up::report());
+        let of =
+            |name: &str| done.iter().find(|(word, _)| *word == name).map(|(_, text)| text.as_str()).unwrap();
+        assert!(of("TLS").contains("X25519"), "{}", of("TLS"));
+        assert!(of("offered").contains("groups X25519"), "{}", of("offered"));
+        assert!(of("certificate").contains("not verified"), "{}", of("certificate"));
+        assert!(of("close").contains("we end first"), "{}", of("close"));
+        assert!(of("model").starts_with("open: 5,000 begin a second"), "{}", of("model"));
+        assert!(of("resumption").contains("50 %"), "{}", of("resumption"));
+    }
+
+    #[test]
+    fn a_report_without_a_job_is_described_too() {
+        let done = done(&Report::default());
+        assert!(done.iter().any(|(word, text)| *word == "target" && text == "not recorded"));
+        assert_eq!(headline(&Report::default()), ["0 transactions a second", "0 of 0 failed"]);
+    }
+
+    #[test]
+    fn a_command_can_be_pasted() {
+        let command = ["handfast", "load", "a b", "it's", "", "$(x)", "[::1]:8443"].map(str::to_owned);
+        assert_eq!(shell(&command), r"handfast load 'a b' 'it'\''s' '' '$(x)' '[::1]:8443'");
+    }
+}
