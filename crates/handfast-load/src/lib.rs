@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod fleet;
 pub mod generator;
 pub mod limits;
 pub mod machine;

@@ -1,0 +1,132 @@
+//! How messages travel: subjects and bytes, published, subscribed to, asked and answered.
+//!
+//! In: a subject and a payload. Out: the messages of a subscription. Two buses: [`local`] inside the process, [`nats`]
+//! between machines. Both deliver at most once and in the sender's order, and both lose messages of a reader who is
+//! thousands behind; the protocol above lives with that.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use tokio::sync::broadcast;
+
+pub(super) mod local;
+pub(super) mod nats;
+
+/// Messages that wait for one reader, at most. A worker sends three a second.
+const QUEUE: usize = 4096;
+
+/// A future of a [`Bus`], boxed so that both buses have one type.
+pub(super) type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What arrives.
+#[derive(Clone, Debug)]
+pub(super) struct Message {
+    /// What it was published to.
+    pub(super) subject: String,
+    /// Where an answer is wanted.
+    pub(super) reply: Option<String>,
+    /// What it says.
+    pub(super) payload: Bytes,
+}
+
+/// Why a message did not go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// Nobody is subscribed to the subject.
+    Nobody,
+    /// No answer came in time.
+    Late(Duration),
+    /// The message has more bytes than the server takes.
+    TooLarge {
+        /// Its length.
+        length: usize,
+        /// The server's limit.
+        limit: usize,
+    },
+    /// The bus took nothing, in its words.
+    Gone(String),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nobody => write!(f, "nobody listens"),
+            Self::Late(waited) => write!(f, "no answer within {} s", waited.as_secs_f64()),
+            Self::TooLarge { length, limit } => {
+                write!(f, "a message of {length} bytes, the server takes at most {limit}")
+            }
+            Self::Gone(what) => write!(f, "the bus took nothing: {what}"),
+        }
+    }
+}
+
+/// A way for messages.
+pub(super) trait Bus: Send + Sync {
+    /// Sends to everybody who is subscribed. That it was sent does not say that it arrived.
+    fn publish<'a>(&'a self, subject: &'a str, payload: Bytes) -> Later<'a, Result<(), Fault>>;
+
+    /// Sends, and waits for one answer.
+    fn request<'a>(
+        &'a self,
+        subject: &'a str,
+        payload: Bytes,
+        patience: Duration,
+    ) -> Later<'a, Result<Bytes, Fault>>;
+
+    /// Everything published from now on to subjects that fit `pattern` (`*` one token, `>` the rest).
+    fn subscribe<'a>(&'a self, pattern: &'a str) -> Later<'a, Result<Feed, Fault>>;
+
+    /// The longest payload it takes. **Units**: bytes.
+    fn limit(&self) -> usize;
+
+    /// Whether it stands at the moment.
+    fn stands(&self) -> bool;
+
+    /// What it is called in messages to people: never with a password.
+    fn place(&self) -> &str;
+
+    /// Sends what waits to be sent; bounded.
+    fn flush(&self) -> Later<'_, ()>;
+}
+
+/// The messages of one subscription.
+pub(super) enum Feed {
+    /// Inside the process: everybody's messages, sifted here.
+    Local {
+        /// What is wanted.
+        pattern: String,
+        /// Everything.
+        from: broadcast::Receiver<Message>,
+    },
+    /// From the server.
+    Nats(async_nats::Subscriber),
+}
+
+impl Feed {
+    /// The next message, or `None` when no more can come.
+    ///
+    /// **Cancel**: nothing is lost.
+    pub(super) async fn next(&mut self) -> Option<Message> {
+        match self {
+            Self::Local { pattern, from } => loop {
+                match from.recv().await {
+                    Ok(message) if local::fits(pattern, &message.subject) => return Some(message),
+                    Ok(_) => {}
+                    Err(broadcast::error::RecvError::Lagged(lost)) => {
+                        tracing::warn!(lost, "messages lost: too slow to read them");
+                    }
+                    Err(broadcast::error::RecvError::Closed) => return None,
+                }
+            },
+            Self::Nats(subscriber) => subscriber.next().await.map(|message| Message {
+                subject: message.subject.to_string(),
+                reply: message.reply.map(|reply| reply.to_string()),
+                payload: message.payload,
+            }),
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The bus between machines: a NATS server, through async-nats.
+//!
+//! In: a [`BusAddress`] that `safety.rs` has looked at. Out: a [`Bus`] that connects again by itself when it was lost.
+//!
+//! Users and passwords, and no nkeys: async-nats signs only with its feature `nkeys`, which costs 29 packages.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::connection::State;
+use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event, RequestErrorKind, ServerAddr};
+use bytes::Bytes;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::{Bus, Fault, Feed, Later, QUEUE};
+use crate::fleet::BusAddress;
+use crate::outcome::Refusal;
+
+/// Bound of a connection attempt, TLS included.
+const CONNECTING: Duration = Duration::from_secs(5);
+/// Bound of handing a message to the connection: longer only when it is lost and its queue is full.
+const SENDING: Duration = Duration::from_secs(1);
+/// How often the server is asked whether it lives; it is given up after two answers that did not come.
+const PING: Duration = Duration::from_secs(1);
+/// Longest pause between two attempts to connect again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(4);
+/// Complaints of the server that wait to be read; more are dropped, they are in the log.
+const COMPLAINTS: usize = 64;
+
+/// A connection to a NATS server.
+pub(in crate::fleet) struct Nats {
+    client: Client,
+    place: String,
+}
+
+/// What a connection is to be like.
+pub(in crate::fleet) struct Wish<'a> {
+    /// The server.
+    pub(in crate::fleet) address: &'a BusAddress,
+    /// The same, parsed.
+    pub(in crate::fleet) server: ServerAddr,
+    /// User and password.
+    pub(in crate::fleet) user: Option<(String, String)>,
+    /// Whether to go on without TLS is out of the question.
+    pub(in crate::fleet) insist_on_tls: bool,
+    /// What the server lists us as.
+    pub(in crate::fleet) name: &'a str,
+    /// Where answers come.
+    pub(in crate::fleet) inbox: String,
+}
+
+/// The host and port of a server, without user and password.
+pub(in crate::fleet) fn place(server: &ServerAddr) -> String {
+    let host = server.host();
+    let (open, close) = if host.contains(':') { ("[", "]") } else { ("", "") };
+    format!("{}://{open}{host}{close}:{}", server.scheme(), server.port())
+}
+
+impl Nats {
+    /// Connects. The second part of the answer are the server's complaints, as they come.
+    ///
+    /// **Errors**: a server that is not there, whose certificate is not trusted, or that does not want this user.
+    pub(in crate::fleet) async fn connect(
+        wish: Wish<'_>,
+    ) -> Result<(Arc<Self>, mpsc::Receiver<String>), Refusal> {
+        let place = place(&wish.server);
+        let (complain, complaints) = mpsc::channel(COMPLAINTS);
+        let mut options = ConnectOptions::new()
+            .name(wish.name)
+            .custom_inbox_prefix(wish.inbox)
+            .connection_timeout(CONNECTING)
+            .ping_interval(PING)
+            .subscription_capacity(QUEUE)
+            .require_tls(wish.insist_on_tls)
+            // A server's list of other servers would lead past the checks that were made on this one.
+            .ignore_discovered_servers()
+            .reconnect_delay_callback(pause)
+            .event_callback(move |event| {
+                let complain = complain.clone();
+                async move { log(&event, &complain) }
+            });
+        if let Some(ca) = &wish.address.ca {
+            options = options.add_root_certificates(ca.clone());
+        }
+        if let Some((user, password)) = wish.user {
+            options = options.user_and_password(user, password);
+        }
+        let failed = |what: String| Refusal::failed(format!("connect to the bus {place}: {what}"));
+        let connecting = timeout(CONNECTING + CONNECTING, options.connect(wish.server)).await;
+        let client = connecting.map_err(|_| failed("no answer in time".into()))?.map_err(
+            |error| match error.kind() {
+                ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => failed(
+                    "the server does not want this user and password".into(),
+                )
+                .hint(
+                    "give the file that `handfast worker setup` wrote for this role, or the user in the URL",
+                ),
+                _ => failed(error.to_string()),
+            },
+        )?;
+        Ok((Arc::new(Self { client, place }), complaints))
+    }
+
+    fn fault(&self, error: impl ToString, length: usize) -> Fault {
+        let limit = self.limit();
+        if length > limit { Fault::TooLarge { length, limit } } else { Fault::Gone(error.to_string()) }
+    }
+}
+
+/// Grows from a tenth of a second, and is bounded.
+fn pause(attempts: usize) -> Duration {
+    let doublings = u32::try_from(attempts.saturating_sub(2)).unwrap_or(u32::MAX).min(6);
+    // The first attempt of all is not a second one.
+    if attempts < 2 {
+        return Duration::ZERO;
+    }
+    (Duration::from_millis(100) * 2u32.pow(doublings)).min(LONGEST_PAUSE)
+}
+
+fn log(event: &Event, complain: &mpsc::Sender<String>) {
+    match event {
+        Event::Connected => tracing::debug!("the bus stands"),
+        Event::Disconnected => tracing::warn!("the bus was lost; trying again"),
+        Event::SlowConsumer(_) => tracing::warn!("messages lost: too slow to read them"),
+        Event::ServerError(error) => {
+            tracing::debug!(%error, "the bus complains");
+            // Whoever wants complaints reads them; nobody needs more than the first ones.
+            let _ = complain.try_send(error.to_string());
+        }
+        Event::ClientError(error) => tracing::debug!(%error, "the bus cannot be reached"),
+        Event::LameDuckMode | Event::Draining | Event::Closed => tracing::debug!(%event, "the bus ends"),
+    }
+}
+
+impl Bus for Nats {
+    fn publish<'a>(&'a self, subject: &'a str, payload: Bytes) -> Later<'a, Result<(), Fault>> {
+        Box::pin(async move {
+            let length = payload.len();
+            match timeout(SENDING, self.client.publish(subject.to_owned(), payload)).await {
+                Ok(sent) => sent.map_err(|error| self.fault(error, length)),
+                Err(_) => Err(Fault::Gone("its queue is full".into())),
+            }
+        })
+    }
+
+    fn request<'a>(
+        &'a self,
+        subject: &'a str,
+        payload: Bytes,
+        patience: Duration,
+    ) -> Later<'a, Result<Bytes, Fault>> {
+        Box::pin(async move {
+            let length = payload.len();
+            let request = async_nats::Request::new().payload(payload).timeout(None);
+            match timeout(patience, self.client.send_request(subject.to_owned(), request)).await {
+                Ok(Ok(message)) => Ok(message.payload),
+                Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => Err(Fault::Nobody),
+                Ok(Err(error)) => Err(self.fault(error, length)),
+                Err(_) => Err(Fault::Late(patience)),
+            }
+        })
+    }
+
+    fn subscribe<'a>(&'a self, pattern: &'a str) -> Later<'a, Result<Feed, Fault>> {
+        Box::pin(async move {
+            match timeout(SENDING, self.client.subscribe(pattern.to_owned())).await {
+                Ok(Ok(subscriber)) => Ok(Feed::Nats(subscriber)),
+                Ok(Err(error)) => Err(Fault::Gone(error.to_string())),
+                Err(_) => Err(Fault::Gone("its queue is full".into())),
+            }
+        })
+    }
+
+    fn limit(&self) -> usize {
+        self.client.max_payload()
+    }
+
+    fn stands(&self) -> bool {
+        self.client.connection_state() == State::Connected
+    }
+
+    fn place(&self) -> &str {
+        &self.place
+    }
+
+    fn flush(&self) -> Later<'_, ()> {
+        Box::pin(async {
+            // What cannot be sent in this time will not be missed: every order is asked again or has a lease.
+            let _ = timeout(SENDING, self.client.flush()).await;
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_and_end_growing() {
+        assert_eq!(pause(0), Duration::ZERO);
+        assert_eq!(pause(1), Duration::ZERO);
+        assert_eq!(pause(2), Duration::from_millis(100));
+        assert_eq!(pause(5), Duration::from_millis(800));
+        assert_eq!(pause(usize::MAX), LONGEST_PAUSE);
+    }
+
+    #[test]
+    fn a_place_never_shows_a_password() {
+        let server: ServerAddr = "nats://me:secret@[::1]:4333".parse().unwrap();
+        assert_eq!(place(&server), "nats://[::1]:4333");
+    }
+}

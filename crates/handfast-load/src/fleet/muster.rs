@@ -1,0 +1,170 @@
+//! Those who take part: gathered once, kept over several runs, dismissed.
+//!
+//! In: a [`Crew`]. Out: a [`Muster`] that runs plans.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::Duration;
+
+use super::bus::local::Local;
+use super::bus::{Bus, Feed};
+use super::protocol::{Answer, Caller, Order, Subjects, fresh_id};
+use super::roll::{self, Clock, Link};
+use super::run::{self, Orders};
+use super::share::{Load, TrueLoad};
+use super::worker::{Worker, default_name, own_identity};
+use super::{Crew, OnLost, safety};
+use crate::outcome::{Outcome, Refusal};
+use crate::plan::Plan;
+use crate::sample::Interval;
+
+/// Name of the only worker of [`Crew::Local`].
+const HERE: &str = "this machine";
+/// The least that a server must take in one message. A second of nine full histograms has some hundred kilobytes, and
+/// this is what servers take when nobody says otherwise.
+const LEAST_LIMIT: usize = 1_048_576;
+/// Between the order to begin and the beginning, in this process: threads are made meanwhile.
+const LEAD_HERE: Duration = Duration::from_millis(500);
+/// The same over a network.
+const LEAD: Duration = Duration::from_secs(1);
+
+/// One who takes part.
+#[derive(Clone, Debug)]
+pub(super) struct Member {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) clock: Clock,
+}
+
+/// Workers that have answered, and work for nobody else until they are dismissed.
+///
+/// Dropped without [`Muster::dismiss`], they are free after [`super::LEASE`].
+pub struct Muster {
+    link: Link,
+    feed: Feed,
+    members: Vec<Member>,
+    lead: Duration,
+    /// The worker of [`Crew::Local`]; ends with us.
+    here: JoinSet<Result<(), Refusal>>,
+}
+
+impl Muster {
+    /// Gathers workers: this process, or so many on a bus; waits up to ten seconds for them.
+    ///
+    /// **Errors**: a bus that cannot be joined or is not safe to join; too few workers, with the names of those who
+    /// answered and why others cannot take part.
+    pub async fn gather(crew: &Crew) -> Result<Self, Refusal> {
+        match crew {
+            Crew::Local => Self::here(Arc::new(TrueLoad)).await,
+            Crew::Nats { bus, machines } => {
+                let subjects = Subjects::new(&bus.fleet)?;
+                let me = Caller { id: fresh_id()?, name: default_name(), identity: own_identity().await? };
+                let joined = safety::join(bus, &me.name, &subjects.inbox(&me.id)).await?;
+                Self::on(Link { bus: joined, subjects, me }, *machines).await
+            }
+        }
+    }
+
+    /// This process alone, with this load.
+    pub(super) async fn here(load: Arc<dyn Load>) -> Result<Self, Refusal> {
+        let bus: Arc<dyn Bus> = Arc::new(Local::new());
+        let (subjects, identity) = (Subjects::new("here")?, own_identity().await?);
+        let id = "here".to_owned();
+        let worker = Worker::new(Arc::clone(&bus), subjects.clone(), id, HERE.into(), identity.clone(), load);
+        let mut here = JoinSet::new();
+        // Nobody asks this worker to end: it is ended with the set.
+        here.spawn(worker.serve(watch::channel(false).1));
+        let me = Caller { id: fresh_id()?, name: HERE.into(), identity };
+        let mut muster = Self::on(Link { bus, subjects, me }, 1).await?;
+        muster.here = here;
+        muster.lead = LEAD_HERE;
+        Ok(muster)
+    }
+
+    /// So many workers on this bus.
+    pub(super) async fn on(link: Link, machines: u32) -> Result<Self, Refusal> {
+        if machines == 0 {
+            return Err(Refusal::wrong_use("0 machines: expected at least 1"));
+        }
+        let (place, limit) = (link.bus.place(), link.bus.limit());
+        if limit < LEAST_LIMIT {
+            let what =
+                format!("use the bus {place}: it takes messages of {limit} bytes, expected {LEAST_LIMIT}");
+            return Err(Refusal::failed(what).hint("set `max_payload: 1MB` in the server's configuration"));
+        }
+        let heard = link.subjects.heard_by(&link.me.id);
+        let subscribed = link.bus.subscribe(&heard).await;
+        let mut feed =
+            subscribed.map_err(|fault| Refusal::failed(format!("subscribe on the bus {place}: {fault}")))?;
+        let found = roll::call(&link, &mut feed, machines).await?;
+        let members = found
+            .into_iter()
+            .map(|found| Member { id: found.id, name: found.name, clock: Clock::default() })
+            .collect();
+        let mut muster = Self { link, feed, members, lead: LEAD, here: JoinSet::new() };
+        if let Err(refusal) = muster.enlist().await {
+            muster.dismiss().await;
+            return Err(refusal);
+        }
+        Ok(muster)
+    }
+
+    async fn enlist(&mut self) -> Result<(), Refusal> {
+        let orders = Orders { link: &self.link };
+        orders.all(&self.members, |_, _| Order::Enlist { by: self.link.me.clone() }).await?;
+        orders.clocks(&mut self.members).await?;
+        Ok(())
+    }
+
+    /// Who takes part, in the order of their numbers.
+    pub fn workers(&self) -> Vec<String> {
+        self.members.iter().map(|member| member.name.clone()).collect()
+    }
+
+    /// Runs a plan. `each_second` sees each merged second as soon as all have delivered it, or three seconds later;
+    /// `stop` ends the run early.
+    ///
+    /// **Errors**: whatever keeps the run from beginning. Once it has begun there is an outcome, and `early_end` says
+    /// what happened.
+    ///
+    /// **Cancel**: workers stop by themselves within [`super::LEASE`].
+    pub async fn run(
+        &mut self,
+        plan: &Plan,
+        on_lost: OnLost,
+        each_second: &mut (dyn FnMut(&Interval) + Send),
+        stop: &mut watch::Receiver<bool>,
+    ) -> Result<Outcome, Refusal> {
+        let run = run::Run::new(&self.link, &mut self.feed, &mut self.members, plan, on_lost, self.lead)?;
+        run.conduct(each_second, stop).await
+    }
+
+    /// Sets the workers free.
+    pub async fn dismiss(mut self) {
+        for member in &self.members {
+            self.link.order(&member.id, &Order::Dismiss { by: self.link.me.id.clone() }).await;
+        }
+        self.link.bus.flush().await;
+        self.here.shutdown().await;
+    }
+}
+
+impl std::fmt::Debug for Muster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Muster")
+            .field("bus", &self.link.bus.place())
+            .field("workers", &self.workers())
+            .finish()
+    }
+}
+
+/// What a worker refused, in its own words: it names itself where there are several.
+pub(super) fn refused(answer: Answer, name: &str) -> Result<(), Refusal> {
+    match answer {
+        Answer::Yes => Ok(()),
+        Answer::No(refusal) => Err(refusal),
+        Answer::Clock(_) => Err(Refusal::failed(format!("worker {name}: the answer makes no sense"))),
+    }
+}

@@ -1,0 +1,411 @@
+//! One run, seen by its coordinator: prepare, measure clocks, begin together, merge the seconds, end.
+//!
+//! In: a plan, and workers that are enlisted. Out: an [`Outcome`]. One loop over three things: what workers say, four
+//! looks a second at clocks and leases, and somebody's wish to end.
+
+use std::time::{Duration, SystemTime};
+
+use handfast_net::clock::Moment;
+use tokio::sync::watch;
+use tokio::time::{Interval as Ticks, MissedTickBehavior, interval};
+
+use super::bus::{Fault, Feed, Message};
+use super::merge::{Merge, Standing, sums_agree};
+use super::muster::{Member, refused};
+use super::protocol::{Event, Order, Subjects, decode, fresh_id};
+use super::roll::Link;
+use super::worker::asked;
+use super::{LEASE, OnLost, PATIENCE, RENEWAL};
+use crate::generator::Share;
+use crate::outcome::{EarlyEnd, Facts, Outcome, Refusal, WorkerEnd, WorkerOutcome};
+use crate::plan::Plan;
+use crate::sample::Interval;
+
+/// How often clocks and leases are looked at.
+const LOOK: Duration = Duration::from_millis(250);
+/// A look so late means that this process stood still: the workers' silence is then our own deafness.
+const STOOD_STILL: Duration = Duration::from_secs(1);
+/// A second that is over for so long no longer waits for anybody.
+const OVERDUE: Duration = Duration::from_secs(3);
+/// What a worker may need beyond the plan's own bounds: threads, totals, the bus.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Orders to all workers at once.
+pub(super) struct Orders<'a> {
+    pub(super) link: &'a Link,
+}
+
+impl Orders<'_> {
+    /// Gives each its order, and waits until all have taken it.
+    ///
+    /// **Errors**: the first that did not.
+    pub(super) async fn all(
+        &self,
+        members: &[Member],
+        order: impl Fn(u32, &Member) -> Order,
+    ) -> Result<(), Refusal> {
+        let numbered = (0u32..).zip(members);
+        let questions = numbered.map(|(index, member)| (member.id.clone(), order(index, member))).collect();
+        for (answer, member) in self.link.ask_all(questions).await.into_iter().zip(members) {
+            refused(answer.map_err(|fault| self.fault(member, &fault))?, &member.name)?;
+        }
+        Ok(())
+    }
+
+    /// Measures every clock.
+    pub(super) async fn clocks(&self, members: &mut [Member]) -> Result<(), Refusal> {
+        let ids = members.iter().map(|member| member.id.clone()).collect();
+        for (clock, member) in self.link.clocks(ids).await.into_iter().zip(members) {
+            member.clock = clock.map_err(|fault| self.fault(member, &fault))?;
+        }
+        Ok(())
+    }
+
+    fn fault(&self, member: &Member, fault: &Fault) -> Refusal {
+        let what = format!("order worker {} on {}: {fault}", member.name, self.link.bus.place());
+        match fault {
+            Fault::TooLarge { .. } => Refusal::failed(what).hint("raise `max_payload` on the server"),
+            _ => Refusal::failed(what).hint("see whether it still runs, and what it says"),
+        }
+    }
+}
+
+/// What is known of one worker in this run.
+#[derive(Debug)]
+struct Party {
+    facts: Option<Facts>,
+    heard: Moment,
+    end: Option<WorkerEnd>,
+    lost: Option<String>,
+}
+
+impl Party {
+    fn is_over(&self) -> bool {
+        self.end.is_some() || self.lost.is_some()
+    }
+}
+
+/// One run.
+pub(super) struct Run<'a> {
+    link: &'a Link,
+    feed: &'a mut Feed,
+    members: &'a mut [Member],
+    plan: &'a Plan,
+    on_lost: OnLost,
+    lead: Duration,
+    name: String,
+    parties: Vec<Party>,
+    merge: Merge,
+    looks: Ticks,
+    looked: Moment,
+    leased: Moment,
+    start: Option<(Moment, SystemTime)>,
+    refusal: Option<Refusal>,
+    early_end: Option<EarlyEnd>,
+    /// Until when everybody must have ended.
+    deadline: Moment,
+}
+
+impl<'a> Run<'a> {
+    /// One that has not begun.
+    pub(super) fn new(
+        link: &'a Link,
+        feed: &'a mut Feed,
+        members: &'a mut [Member],
+        plan: &'a Plan,
+        on_lost: OnLost,
+        lead: Duration,
+    ) -> Result<Self, Refusal> {
+        let now = Moment::now();
+        let party = || Party { facts: None, heard: now, end: None, lost: None };
+        let parties: Vec<Party> = members.iter().map(|_| party()).collect();
+        let longest = plan.duration + longest_tail(plan);
+        let longest = u32::try_from(longest.as_secs()).unwrap_or(u32::MAX);
+        let mut looks = interval(LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Ok(Self {
+            merge: Merge::new(parties.len(), longest),
+            link,
+            feed,
+            members,
+            plan,
+            on_lost,
+            lead,
+            name: fresh_id()?,
+            parties,
+            looks,
+            looked: now,
+            leased: now,
+            start: None,
+            refusal: None,
+            early_end: None,
+            deadline: now + longest_tail(plan),
+        })
+    }
+
+    /// The whole run.
+    pub(super) async fn conduct(
+        mut self,
+        each_second: &mut (dyn FnMut(&Interval) + Send),
+        stop: &mut watch::Receiver<bool>,
+    ) -> Result<Outcome, Refusal> {
+        let begun = match self.prepare(stop).await {
+            Ok(true) => self.begin().await,
+            other => other.map(|_| ()),
+        };
+        if let Err(refusal) = begun {
+            self.order_stop().await;
+            self.link.bus.flush().await;
+            return Err(refusal);
+        }
+        while self.start.is_some() && !self.parties.iter().all(Party::is_over) {
+            self.turn(stop).await;
+            let overdue = self.overdue();
+            self.merge.advance(overdue, each_second);
+            if let Some(refusal) = self.refusal.take() {
+                self.order_stop().await;
+                return Err(refusal);
+            }
+        }
+        self.merge.advance(u32::MAX, each_second);
+        self.link.bus.flush().await;
+        Ok(self.outcome())
+    }
+
+    /// Has everybody make ready. False: somebody asked for the end meanwhile.
+    async fn prepare(&mut self, stop: &mut watch::Receiver<bool>) -> Result<bool, Refusal> {
+        let of = u32::try_from(self.members.len()).unwrap_or(u32::MAX);
+        let until = Moment::now() + LEASE;
+        let order = |index, member: &Member| Order::Prepare {
+            by: self.link.me.id.clone(),
+            run: self.name.clone(),
+            plan: Box::new(self.plan.clone()),
+            share: Share { index, of },
+            until_ns: member.clock.theirs(until),
+        };
+        Orders { link: self.link }.all(self.members, order).await?;
+        self.heard_all();
+        while self.parties.iter().any(|party| party.facts.is_none()) {
+            self.turn(stop).await;
+            if let Some(refusal) = self.refusal.take() {
+                return Err(refusal);
+            }
+            let lost = self.members.iter().zip(&self.parties).find_map(|(member, party)| {
+                party.lost.as_ref().map(|why| format!("prepare worker {}: {why}", member.name))
+            });
+            if let Some(what) = lost {
+                return Err(Refusal::failed(what));
+            }
+            if self.early_end.is_some() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Measures the clocks again, and has everybody begin at one moment.
+    async fn begin(&mut self) -> Result<(), Refusal> {
+        let orders = Orders { link: self.link };
+        orders.clocks(self.members).await?;
+        let worst = self.members.iter().map(|member| member.clock.error_ns).max().unwrap_or(0);
+        // An order and its answer are two ways of the network each; the error is one way of the best case.
+        let lead = self.lead + Duration::from_nanos(worst.saturating_mul(8));
+        let start = Moment::now() + lead;
+        let started = SystemTime::now() + lead;
+        let order =
+            |_, member: &Member| Order::Go { run: self.name.clone(), start_ns: member.clock.theirs(start) };
+        orders.all(self.members, order).await?;
+        self.start = Some((start, started));
+        self.deadline = start + self.plan.duration + longest_tail(self.plan);
+        self.heard_all();
+        Ok(())
+    }
+
+    /// While orders are asked nobody listens; that silence is nobody's fault.
+    fn heard_all(&mut self) {
+        let now = Moment::now();
+        self.looked = now;
+        for party in &mut self.parties {
+            party.heard = now;
+        }
+    }
+
+    /// Waits for the next thing that happens, and sees to it.
+    async fn turn(&mut self, stop: &mut watch::Receiver<bool>) {
+        tokio::select! {
+            message = self.feed.next() => match message {
+                Some(message) => self.hear(&message).await,
+                None => self.lose_all("the bus has ended").await,
+            },
+            _ = self.looks.tick() => self.look().await,
+            () = asked(stop), if self.early_end.is_none() => self.end_early(EarlyEnd::Interrupted).await,
+        }
+    }
+
+    async fn hear(&mut self, message: &Message) {
+        let Some((run, worker)) = Subjects::run_and_worker(&message.subject) else { return };
+        let Some(index) = self.members.iter().position(|member| member.id == worker) else { return };
+        let Some(event) = decode::<Event>(&message.payload) else { return };
+        if run != self.name {
+            // An earlier run's last word, said again because our answer was lost.
+            if matches!(event, Event::End { .. }) {
+                self.link.order(worker, &Order::Received { run: run.to_owned() }).await;
+            }
+            return;
+        }
+        self.parties[index].heard = Moment::now();
+        match event {
+            Event::Hello(_) | Event::Beat => {}
+            Event::Prepared(facts) => self.parties[index].facts = Some(facts),
+            Event::Refused(refusal) => self.refusal = Some(refusal),
+            Event::Second(interval) => {
+                if let Err(refusal) = self.merge.take(index, *interval) {
+                    self.lose(index, format!("it sent {}", refusal.what)).await;
+                }
+            }
+            Event::End { end, cut } => self.hear_end(index, *end, cut).await,
+            Event::Gone { why } => self.lose(index, why).await,
+        }
+    }
+
+    async fn hear_end(&mut self, index: usize, end: WorkerEnd, cut: Option<String>) {
+        let received = Order::Received { run: self.name.clone() };
+        self.link.order(&self.members[index].id, &received).await;
+        let party = &mut self.parties[index];
+        if party.end.is_some() {
+            return;
+        }
+        party.end = Some(end);
+        match cut {
+            Some(why) => self.lose(index, why).await,
+            None if party.lost.is_none() => self.merge.close(index, Standing::Ended),
+            None => {}
+        }
+    }
+
+    /// Four times a second: leases, silence, deadlines.
+    async fn look(&mut self) {
+        let now = Moment::now();
+        let since = now.since(self.looked);
+        self.looked = now;
+        if since > STOOD_STILL {
+            for party in &mut self.parties {
+                party.heard = party.heard + since;
+            }
+        }
+        if now.since(self.leased) >= RENEWAL {
+            self.leased = now;
+            self.renew(now).await;
+        }
+        for index in 0..self.parties.len() {
+            let party = &self.parties[index];
+            if party.is_over() {
+                continue;
+            }
+            if now.since(party.heard) > PATIENCE {
+                let why = self.why_silent();
+                self.lose(index, why).await;
+            } else if now > self.deadline {
+                self.lose(index, "it did not end in time".into()).await;
+            }
+        }
+    }
+
+    fn why_silent(&self) -> String {
+        if self.link.bus.stands() {
+            format!("nothing came from it for {} s", PATIENCE.as_secs_f64())
+        } else {
+            format!("the bus {} was lost", self.link.bus.place())
+        }
+    }
+
+    async fn renew(&self, now: Moment) {
+        for (member, party) in self.members.iter().zip(&self.parties) {
+            if party.lost.is_none() {
+                let until_ns = member.clock.theirs(now + LEASE);
+                let (by, run) = (self.link.me.id.clone(), self.name.clone());
+                self.link.order(&member.id, &Order::Lease { by, run, until_ns }).await;
+            }
+        }
+        if self.early_end.is_some() {
+            self.order_stop().await;
+        }
+    }
+
+    async fn order_stop(&self) {
+        for member in &*self.members {
+            self.link.order(&member.id, &Order::Stop { run: self.name.clone() }).await;
+        }
+    }
+
+    async fn end_early(&mut self, why: EarlyEnd) {
+        if self.early_end.is_none() {
+            self.early_end = Some(why);
+            self.deadline = self.deadline.min(Moment::now() + self.plan.timeout + GRACE);
+            self.order_stop().await;
+        }
+    }
+
+    async fn lose(&mut self, index: usize, why: String) {
+        if self.parties[index].lost.is_some() {
+            return;
+        }
+        let member = &self.members[index];
+        tracing::warn!(worker = member.name, why, "a worker is lost");
+        let name = member.name.clone();
+        // Should it still live, it is not to go on.
+        self.link.order(&member.id, &Order::Stop { run: self.name.clone() }).await;
+        self.parties[index].lost = Some(why);
+        self.merge.close(index, Standing::Lost);
+        let none_left = self.parties.iter().all(|party| party.lost.is_some());
+        if self.on_lost == OnLost::Fail || none_left {
+            self.end_early(EarlyEnd::WorkerLost(name)).await;
+        }
+    }
+
+    async fn lose_all(&mut self, why: &str) {
+        for index in 0..self.parties.len() {
+            self.lose(index, why.to_owned()).await;
+        }
+    }
+
+    /// Seconds before this one do not wait any longer.
+    fn overdue(&self) -> u32 {
+        let begun = self.start.map_or(Moment::NEVER, |(start, _)| start + OVERDUE);
+        u32::try_from(Moment::now().since(begun).as_secs()).unwrap_or(u32::MAX)
+    }
+
+    fn outcome(self) -> Outcome {
+        let (seconds, parts) = self.merge.finish();
+        let mut totals = Interval::default();
+        let mut workers = Vec::with_capacity(parts.len());
+        for ((member, party), part) in self.members.iter().zip(self.parties).zip(parts) {
+            let last = party.end.as_ref().map_or(&part.sum, |end| &end.totals);
+            totals.merge_parallel(last);
+            workers.push(WorkerOutcome {
+                name: member.name.clone(),
+                facts: party.facts.unwrap_or_default(),
+                clock_offset_ns: member.clock.offset_ns,
+                clock_error_ns: member.clock.error_ns,
+                sums_agree: party.end.as_ref().is_some_and(|end| sums_agree(&part.sum, &end.totals)),
+                end: party.end,
+                lost: party.lost,
+                missing: part.missing,
+            });
+        }
+        Outcome {
+            plan: self.plan.clone(),
+            started: self.start.map_or_else(SystemTime::now, |(_, started)| started),
+            seconds,
+            totals,
+            workers,
+            early_end: self.early_end,
+        }
+    }
+}
+
+/// How long a run may take beyond its duration: a transaction in flight has up to three bounded steps, and making ready
+/// takes a name and tickets.
+fn longest_tail(plan: &Plan) -> Duration {
+    plan.timeout.saturating_mul(3).saturating_add(GRACE + GRACE)
+}

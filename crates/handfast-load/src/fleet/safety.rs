@@ -1,0 +1,370 @@
+//! What may be joined. Who can publish on a bus can have every worker make load against anybody, so a server that
+//! others can reach must know its users, be encrypted, and give us no more than our own subjects.
+//!
+//! In: a [`BusAddress`]. Out: a bus that may be used, or why not and what to do about it.
+
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::ServerAddr;
+use bytes::Bytes;
+use serde::Deserialize;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::BusAddress;
+use super::bus::Bus;
+use super::bus::nats::{Nats, Wish, place};
+use super::protocol::{Subjects, fresh_id};
+use crate::outcome::Refusal;
+
+/// No fleet has this name: nobody needs to be allowed to use its subjects.
+pub(super) const CHECK: &str = "permission-check";
+/// Bound of finding and greeting a server.
+const GREETING: Duration = Duration::from_secs(5);
+/// The longest greeting that is read. **Units**: bytes. A NATS server's has about 400.
+const LONGEST_GREETING: u64 = 65_536;
+/// How long a server has to complain about what is not allowed. It complains at once.
+const COMPLAINING: Duration = Duration::from_secs(2);
+/// The first version without the known ways around users and permissions (CVE-2023-47090, CVE-2025-30215).
+const SOUND: [u32; 3] = [2, 10, 27];
+/// The cure for a server that others can reach.
+const SET_UP: &str =
+    "`handfast worker setup DIR` writes a configuration with TLS, users and narrow permissions";
+
+/// What a server says of itself before anything else (`INFO` of the NATS client protocol).
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Greeting {
+    version: String,
+    host: String,
+    auth_required: bool,
+    tls_required: bool,
+    max_payload: u64,
+}
+
+/// A server, looked at but not joined.
+struct Inspection {
+    server: ServerAddr,
+    user: Option<(String, String)>,
+    exposed: bool,
+    greeting: Greeting,
+    place: String,
+}
+
+/// Joins a bus that is safe to join. `name` is what the server lists us as, `inbox` where answers come.
+///
+/// **Errors**: a server that others can reach without TLS, users or narrow permissions; one that cannot be reached.
+pub(super) async fn join(address: &BusAddress, name: &str, inbox: &str) -> Result<Arc<dyn Bus>, Refusal> {
+    let inspection = inspect(address).await?;
+    for warning in inspection.warnings() {
+        tracing::warn!("{warning}");
+    }
+    let (nats, complaints) = inspection.connect(address, name, inbox).await?;
+    if inspection.exposed {
+        let allowed = allowed_elsewhere(&nats, complaints).await?;
+        permissions_are_narrow(&inspection.place, &allowed)?;
+    }
+    Ok(nats)
+}
+
+/// Looks at a bus as joining it would: each finding as a sentence.
+///
+/// **Errors**: what would keep a worker or coordinator from joining.
+pub async fn doctor(bus: &BusAddress) -> Result<Vec<String>, Refusal> {
+    let subjects = Subjects::new(&bus.fleet)?;
+    let inspection = inspect(bus).await?;
+    let yes = |yes: bool| if yes { "required" } else { "not required" };
+    let mut found = vec![
+        format!("{} runs nats-server {}", inspection.place, inspection.greeting.version),
+        if inspection.exposed {
+            "it can be reached from other machines".to_owned()
+        } else {
+            "it is reached through the loopback of this machine".to_owned()
+        },
+        format!("TLS is {}", yes(inspection.greeting.tls_required)),
+        format!("users are {}", yes(inspection.greeting.auth_required)),
+        format!("it takes messages of up to {} bytes", inspection.greeting.max_payload),
+    ];
+    found.extend(inspection.warnings());
+    let id = fresh_id()?;
+    let (nats, complaints) = inspection.connect(bus, "handfast doctor", &subjects.inbox(&id)).await?;
+    found.push("this user may join".into());
+    let allowed = allowed_elsewhere(&nats, complaints).await?;
+    if inspection.exposed {
+        permissions_are_narrow(&inspection.place, &allowed)?;
+    }
+    found.push(if allowed.is_empty() {
+        "this user may use no subjects but the fleet's".into()
+    } else {
+        format!("this user may {} subjects that are not the fleet's", allowed.join(" and "))
+    });
+    Ok(found)
+}
+
+/// Finds the server, hears its greeting, and decides whether more may be said to it.
+async fn inspect(address: &BusAddress) -> Result<Inspection, Refusal> {
+    let wrong = |what: &str| {
+        Refusal::wrong_use(format!("the bus's URL: {what}")).hint("write nats://HOST:4222 or tls://HOST:4222")
+    };
+    let server: ServerAddr = address.url.parse().map_err(|_| wrong("it cannot be read"))?;
+    if !["nats", "tls"].contains(&server.scheme()) || server.host().is_empty() {
+        return Err(wrong("expected nats:// or tls://, and a host"));
+    }
+    let user = user(address, &server)?;
+    let place = place(&server);
+    let failed = |what: String| Refusal::failed(format!("reach the bus {place}: {what}"));
+    let deadline = Instant::now() + GREETING;
+    let found = timeout_at(deadline, tokio::net::lookup_host((server.host(), server.port()))).await;
+    let addresses: Vec<SocketAddr> = found
+        .map_err(|_| failed("its name was not resolved in time".into()))?
+        .map_err(|error| failed(format!("its name was not resolved: {error}")))?
+        .collect();
+    let exposed = !addresses.iter().all(|address| address.ip().to_canonical().is_loopback());
+    let greeting = timeout_at(deadline, greeting(&addresses)).await;
+    let greeting = greeting.map_err(|_| failed("it did not greet in time".into()))?.map_err(|what| {
+        failed(what).hint("see whether nats-server runs there, and listens on this address and port")
+    })?;
+    judge(&place, &greeting, exposed)?;
+    Ok(Inspection { server, user, exposed, greeting, place })
+}
+
+async fn greeting(addresses: &[SocketAddr]) -> Result<Greeting, String> {
+    let mut last = "its name has no address".to_owned();
+    for address in addresses {
+        let stream = match TcpStream::connect(address).await {
+            Ok(stream) => stream,
+            Err(error) => {
+                last = format!("{address}: {error}");
+                continue;
+            }
+        };
+        let mut line = String::new();
+        let mut reader = BufReader::new(stream.take(LONGEST_GREETING));
+        reader.read_line(&mut line).await.map_err(|error| format!("{address}: {error}"))?;
+        let not_nats = || format!("{address} does not greet as a NATS server");
+        let info = line.strip_prefix("INFO ").ok_or_else(not_nats)?;
+        return serde_json::from_str(info).map_err(|_| not_nats());
+    }
+    Err(last)
+}
+
+/// Refuses a server that others can reach and that lacks encryption or users.
+fn judge(place: &str, greeting: &Greeting, exposed: bool) -> Result<(), Refusal> {
+    let lacks = match (greeting.tls_required, greeting.auth_required) {
+        (true, true) => return Ok(()),
+        (true, false) => "does not ask who we are",
+        (false, true) => "does not encrypt",
+        (false, false) => "neither encrypts nor asks who we are",
+    };
+    if !exposed {
+        return Ok(());
+    }
+    let what = format!(
+        "join the bus {place}: it can be reached from other machines and {lacks}; whoever reaches it could have our \
+         workers make load against anybody"
+    );
+    Err(Refusal::failed(what).hint(SET_UP))
+}
+
+impl Inspection {
+    /// What a careful operator would want to know.
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let Greeting { version, host, auth_required, .. } = &self.greeting;
+        let elsewhere = host.parse::<IpAddr>().is_ok_and(|host| !host.is_loopback());
+        if !auth_required {
+            let who = if elsewhere { format!("whoever reaches {host}") } else { "any program here".into() };
+            warnings.push(format!(
+                "the bus {} does not ask who we are: {who} could have its workers make load; {SET_UP}",
+                self.place
+            ));
+        }
+        if (self.exposed || elsewhere) && is_older(version, SOUND) {
+            warnings.push(format!(
+                "nats-server {version} has known ways around users and permissions (CVE-2023-47090, \
+                 CVE-2025-30215), mended in 2.10.27: let nobody reach it whom you do not trust"
+            ));
+        }
+        warnings
+    }
+
+    async fn connect(
+        &self,
+        address: &BusAddress,
+        name: &str,
+        inbox: &str,
+    ) -> Result<(Arc<Nats>, mpsc::Receiver<String>), Refusal> {
+        Nats::connect(Wish {
+            address,
+            server: without_user(&self.server),
+            user: self.user.clone(),
+            insist_on_tls: self.exposed || self.server.tls_required() || address.ca.is_some(),
+            name,
+            inbox: inbox.to_owned(),
+        })
+        .await
+    }
+}
+
+/// The address without user and password, which travel apart from it and stay out of logs.
+fn without_user(server: &ServerAddr) -> ServerAddr {
+    place(server).parse().unwrap_or_else(|_| server.clone())
+}
+
+/// User and password: out of the file, or out of the URL.
+fn user(address: &BusAddress, server: &ServerAddr) -> Result<Option<(String, String)>, Refusal> {
+    let in_url = server.username().map(|user| (unescape(user), unescape(server.password().unwrap_or(""))));
+    match (&address.credentials, in_url) {
+        (Some(_), Some(_)) => Err(Refusal::wrong_use("user and password stand in the URL and in a file")),
+        (Some(file), None) => credentials(file).map(Some),
+        (None, in_url) => Ok(in_url),
+    }
+}
+
+fn credentials(file: &Path) -> Result<(String, String), Refusal> {
+    let failed =
+        |what: String| Refusal::wrong_use(format!("read user and password from {}: {what}", file.display()));
+    let text = fs::read_to_string(file).map_err(|error| failed(error.to_string()))?;
+    let mode = fs::metadata(file).map_err(|error| failed(error.to_string()))?.permissions().mode();
+    if mode & 0o077 != 0 {
+        tracing::warn!(file = %file.display(), "others on this machine can read this password: chmod 600");
+    }
+    let split = text.trim().split_once(':').map(|(user, password)| (user.to_owned(), password.to_owned()));
+    split.ok_or_else(|| failed("expected one line, user:password".into()))
+}
+
+/// `%40` and the like, as they stand in URLs.
+fn unescape(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        let hex = |digits: &[u8]| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok();
+        match (first, tail.get(..2).and_then(hex)) {
+            (b'%', Some(byte)) => {
+                bytes.push(byte);
+                rest = &tail[2..];
+            }
+            _ => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Whether a version is below another; one that cannot be read is not.
+fn is_older(version: &str, than: [u32; 3]) -> bool {
+    let number = |part: &str| part.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u32>().ok();
+    let numbers: Option<Vec<u32>> = version.split('.').take(3).map(number).collect();
+    numbers.is_some_and(|numbers| numbers.as_slice() < than.as_slice())
+}
+
+/// What this user may do with subjects that nobody needs: `publish to`, `listen to`.
+async fn allowed_elsewhere(
+    nats: &Nats,
+    mut complaints: mpsc::Receiver<String>,
+) -> Result<Vec<&'static str>, Refusal> {
+    let subject = format!("hf.{CHECK}.{}", fresh_id()?);
+    let failed = |fault| Refusal::failed(format!("ask the bus {} what is allowed: {fault}", nats.place()));
+    let _feed = nats.subscribe(&subject).await.map_err(failed)?;
+    nats.publish(&subject, Bytes::new()).await.map_err(failed)?;
+    let mut allowed = vec!["publish to", "listen to"];
+    let reading = async {
+        while !allowed.is_empty() {
+            let Some(complaint) = complaints.recv().await else { break };
+            let complaint = complaint.to_lowercase();
+            if complaint.contains("permissions violation") && complaint.contains(&subject) {
+                let about = if complaint.contains("for publish") { "publish to" } else { "listen to" };
+                allowed.retain(|what| *what != about);
+            }
+        }
+    };
+    // Late means that the server did not complain: what is left is allowed.
+    let _ = timeout(COMPLAINING, reading).await;
+    Ok(allowed)
+}
+
+fn permissions_are_narrow(place: &str, allowed: &[&str]) -> Result<(), Refusal> {
+    if allowed.is_empty() {
+        return Ok(());
+    }
+    let what = format!(
+        "join the bus {place}: it can be reached from other machines, and this user may {} subjects that are not the \
+         fleet's",
+        allowed.join(" and ")
+    );
+    Err(Refusal::failed(what).hint(SET_UP))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// What a user of this server may do elsewhere.
+    pub(in crate::fleet) async fn allowed_at(address: &BusAddress) -> Vec<&'static str> {
+        let inspection = inspect(address).await.unwrap();
+        let (nats, complaints) =
+            inspection.connect(address, "test", "hf.default.w.inbox.test").await.unwrap();
+        allowed_elsewhere(&nats, complaints).await.unwrap()
+    }
+
+    #[test]
+    fn only_a_server_that_others_reach_must_know_its_users() {
+        let open = Greeting::default();
+        assert_eq!(judge("here", &open, false), Ok(()));
+        let refusal = judge("there", &open, true).unwrap_err();
+        assert!(refusal.what.contains("neither encrypts nor asks"), "{refusal}");
+        assert!(refusal.hint.as_ref().is_some_and(|hint| hint.contains("handfast worker setup")));
+        let half = Greeting { tls_required: true, ..open.clone() };
+        assert!(judge("there", &half, true).unwrap_err().what.contains("does not ask who we are"));
+        let half = Greeting { auth_required: true, ..open };
+        assert!(judge("there", &half, true).unwrap_err().what.contains("does not encrypt"));
+        assert_eq!(judge("there", &Greeting { tls_required: true, ..half }, true), Ok(()));
+    }
+
+    #[test]
+    fn permissions_must_be_narrow() {
+        assert!(permissions_are_narrow("there", &[]).is_ok());
+        let refusal = permissions_are_narrow("there", &["publish to"]).unwrap_err();
+        assert!(refusal.what.contains("may publish to subjects"), "{refusal}");
+    }
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        assert!(is_older("2.9.10", SOUND) && is_older("2.10.26", SOUND) && is_older("2.10.9-beta.1", SOUND));
+        assert!(!is_older("2.10.27", SOUND) && !is_older("2.11.0", SOUND) && !is_older("what", SOUND));
+    }
+
+    #[test]
+    fn passwords_come_out_of_urls_as_they_were_meant() {
+        let mut address = BusAddress::new("nats://me:a%40b%3@localhost");
+        let server: ServerAddr = address.url.parse().unwrap();
+        assert_eq!(user(&address, &server), Ok(Some(("me".into(), "a@b%3".into()))));
+        assert_eq!(without_user(&server).as_url_str(), "nats://localhost:4222");
+        assert!(!format!("{address:?}").contains("a%40b"), "a password is not for logs");
+        address.credentials = Some("file".into());
+        assert!(user(&address, &server).unwrap_err().wrong_use);
+    }
+
+    #[tokio::test]
+    async fn what_is_no_nats_server_is_named() {
+        use tokio::io::AsyncWriteExt;
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = BusAddress::new(format!("nats://{}", listener.local_addr().unwrap()));
+        let greet = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            stream.write_all(b"220 mail.example ESMTP\r\n").await.unwrap();
+        };
+        let (found, ()) = tokio::join!(doctor(&address), greet);
+        let refusal = found.unwrap_err();
+        assert!(refusal.what.contains("does not greet as a NATS server"), "{refusal}");
+    }
+}

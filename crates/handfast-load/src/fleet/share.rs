@@ -1,0 +1,275 @@
+//! A worker's share of a run on a thread of its own: prepare, wait for the start, pass on the seconds, end.
+//!
+//! In: a plan and a share, a start, a lease, a stop. Out: [`News`]. The generator blocks and the bus does not, so they
+//! meet here. The dead-man's switch is in this thread too: it looks at the clock, whatever the bus and its tasks do.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use handfast_net::clock::Moment;
+use tokio::sync::mpsc;
+
+use super::LEASE;
+use crate::generator::{Generator, Running, Share};
+use crate::outcome::{Facts, Refusal, WorkerEnd};
+use crate::plan::Plan;
+use crate::sample::Interval;
+
+/// How often the thread looks at lease and stop.
+const LOOK: Duration = Duration::from_millis(50);
+/// Seconds that wait to be passed on; the run ends when more would have to wait, since its measurements are lost then.
+const WAITING: usize = 256;
+
+/// Makes load. The generator, or in tests one with a script.
+pub(super) trait Load: Send + Sync {
+    /// [`Generator::prepare`].
+    fn prepare(&self, plan: &Plan, share: Share) -> Result<Box<dyn Ready>, Refusal>;
+}
+
+/// [`Generator`], ready to start.
+pub(super) trait Ready {
+    /// [`Generator::facts`].
+    fn facts(&self) -> Facts;
+    /// [`Generator::start`].
+    fn start(self: Box<Self>, start: Moment, seconds: SyncSender<Interval>)
+    -> Result<Box<dyn Live>, Refusal>;
+}
+
+/// [`Running`].
+pub(super) trait Live {
+    /// [`Running::stop`].
+    fn stop(&self);
+    /// [`Running::join`].
+    fn join(self: Box<Self>) -> WorkerEnd;
+}
+
+/// The generator of this crate.
+pub(super) struct TrueLoad;
+
+impl Load for TrueLoad {
+    fn prepare(&self, plan: &Plan, share: Share) -> Result<Box<dyn Ready>, Refusal> {
+        Ok(Box::new(Generator::prepare(plan, share)?))
+    }
+}
+
+impl Ready for Generator {
+    fn facts(&self) -> Facts {
+        Self::facts(self).clone()
+    }
+
+    fn start(
+        self: Box<Self>,
+        start: Moment,
+        seconds: SyncSender<Interval>,
+    ) -> Result<Box<dyn Live>, Refusal> {
+        Ok(Box::new(Self::start(*self, start, seconds)?))
+    }
+}
+
+impl Live for Running {
+    fn stop(&self) {
+        Self::stop(self);
+    }
+
+    fn join(self: Box<Self>) -> WorkerEnd {
+        Self::join(*self)
+    }
+}
+
+/// What the thread says.
+#[derive(Debug)]
+pub(super) enum News {
+    /// Ready to start.
+    Prepared(Facts),
+    /// Cannot start.
+    Refused(Refusal),
+    /// Ended before it had started, and why.
+    Dropped(String),
+    /// A second is over.
+    Second(Box<Interval>),
+    /// Everything is over; and why before its time, when nobody had asked for it.
+    End(Box<WorkerEnd>, Option<String>),
+}
+
+/// A lease, on our own monotonic clock.
+#[derive(Clone, Debug)]
+pub(super) struct Lease(Arc<AtomicU64>);
+
+impl Lease {
+    /// One that ends at `until`, or [`LEASE`] from now if that is earlier.
+    pub(super) fn new(until: Moment) -> Self {
+        let until = until.min(Moment::now() + LEASE);
+        Self(Arc::new(AtomicU64::new(until.nanos())))
+    }
+
+    /// Makes it longer, but never longer than [`LEASE`] from now. A renewal that was read late makes it no longer, and
+    /// one that is over stays over.
+    pub(super) fn renew(&self, until: Moment) {
+        if !self.is_over() {
+            let until = until.min(Moment::now() + LEASE);
+            self.0.fetch_max(until.nanos(), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it is over.
+    pub(super) fn is_over(&self) -> bool {
+        Moment::now().nanos() > self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The thread. Dropping it stops the load, and does not wait for it.
+pub(super) struct ShareThread {
+    start: SyncSender<Moment>,
+    stop: Arc<AtomicBool>,
+    /// What it says; ends when it has ended.
+    pub(super) news: mpsc::Receiver<News>,
+    /// Until when it may make load.
+    pub(super) lease: Lease,
+}
+
+impl ShareThread {
+    /// Begins to prepare.
+    ///
+    /// **Errors**: a thread that could not be made.
+    pub(super) fn begin(load: Arc<dyn Load>, plan: Plan, share: Share, lease: Lease) -> io::Result<Self> {
+        let (start, started) = sync_channel(1);
+        let (tell, news) = mpsc::channel(WAITING);
+        let stop = Arc::new(AtomicBool::new(false));
+        let inside = Inside { stop: Arc::clone(&stop), lease: lease.clone(), tell };
+        thread::Builder::new()
+            .name("load-share".into())
+            .spawn(move || inside.work(&*load, &plan, share, &started))?;
+        Ok(Self { start, stop, news, lease })
+    }
+
+    /// Tells it when to start; only the first word counts.
+    pub(super) fn start(&self, moment: Moment) -> bool {
+        self.start.try_send(moment).is_ok()
+    }
+
+    /// Ends the load: nothing new begins.
+    pub(super) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for ShareThread {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+struct Inside {
+    stop: Arc<AtomicBool>,
+    lease: Lease,
+    tell: mpsc::Sender<News>,
+}
+
+impl Inside {
+    fn work(self, load: &dyn Load, plan: &Plan, share: Share, started: &Receiver<Moment>) {
+        let last = self.all_of_it(load, plan, share, started);
+        // Nobody listens any more: then nobody needs to know.
+        let _ = self.tell.blocking_send(last);
+    }
+
+    fn all_of_it(&self, load: &dyn Load, plan: &Plan, share: Share, started: &Receiver<Moment>) -> News {
+        let ready = match load.prepare(plan, share) {
+            Ok(ready) => ready,
+            Err(refusal) => return News::Refused(refusal),
+        };
+        let _ = self.tell.blocking_send(News::Prepared(ready.facts()));
+        let start = loop {
+            match started.recv_timeout(LOOK) {
+                Ok(start) => break start,
+                Err(RecvTimeoutError::Disconnected) => {
+                    return News::Dropped("nobody wants it any more".into());
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if let Some(why) = self.why_end() {
+                return News::Dropped(why.unwrap_or_else(|| "told to stop before the start".into()));
+            }
+        };
+        let (seconds, measured) = sync_channel(WAITING);
+        match ready.start(start, seconds) {
+            Ok(live) => self.watch(live, &measured),
+            Err(refusal) => News::Refused(refusal),
+        }
+    }
+
+    /// Whether to end, and why when nobody asked for it.
+    fn why_end(&self) -> Option<Option<String>> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Some(None);
+        }
+        let lapsed = || format!("stopped by itself: its coordinator was silent for {} s", LEASE.as_secs());
+        self.lease.is_over().then(|| Some(lapsed()))
+    }
+
+    fn watch(&self, live: Box<dyn Live>, measured: &Receiver<Interval>) -> News {
+        let mut end: Option<Option<String>> = None;
+        loop {
+            match measured.recv_timeout(LOOK) {
+                Ok(interval) => {
+                    if !self.pass_on(interval, &*live) {
+                        end = Some(Some("stopped by itself: its measurements could not be passed on".into()));
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if end.is_none() {
+                end = self.why_end();
+                if end.is_some() {
+                    live.stop();
+                }
+            }
+        }
+        News::End(Box::new(live.join()), end.flatten())
+    }
+
+    /// Hands a second on; stops the load, and says so, when too many wait.
+    fn pass_on(&self, interval: Interval, live: &dyn Live) -> bool {
+        match self.tell.try_send(News::Second(Box::new(interval))) {
+            Ok(()) => true,
+            Err(mpsc::error::TrySendError::Closed(_)) => {
+                live.stop();
+                true
+            }
+            Err(mpsc::error::TrySendError::Full(news)) => {
+                live.stop();
+                let _ = self.tell.blocking_send(news);
+                false
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_renewal_does_not_bring_a_lease_back() {
+        let now = Moment::now();
+        let lease = Lease::new(Moment::from_nanos(now.nanos() - 1));
+        assert!(lease.is_over());
+        lease.renew(Moment::from_nanos(now.nanos() - 2));
+        assert!(lease.is_over());
+        lease.renew(now + LEASE);
+        assert!(lease.is_over(), "what is over stays over");
+        let lease = Lease::new(now + LEASE);
+        lease.renew(Moment::from_nanos(1));
+        assert!(!lease.is_over(), "an old renewal takes nothing away");
+    }
+
+    #[test]
+    fn no_coordinator_can_lease_for_ever() {
+        let lease = Lease::new(Moment::NEVER);
+        assert!(lease.0.load(Ordering::Relaxed) <= (Moment::now() + LEASE).nanos());
+    }
+}

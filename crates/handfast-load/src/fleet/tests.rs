@@ -1,0 +1,1 @@
+//! Whole runs over both buses, with loads that follow a script.

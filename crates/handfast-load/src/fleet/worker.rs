@@ -1,0 +1,368 @@
+//! A worker: waits for orders on a bus, and makes its share of one run after the other.
+//!
+//! In: [`Order`]s. Out: [`Answer`]s and [`Event`]s. One task; the load is on threads of its own (`share.rs`).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use handfast_net::clock::Moment;
+use tokio::sync::watch;
+use tokio::time::{Duration, MissedTickBehavior, interval};
+
+use super::bus::{Bus, Feed, Message};
+use super::protocol::{
+    Answer, Caller, Event, HELLO, Hello, Identity, Order, Subjects, decode, encode, fresh_id, token,
+};
+use super::share::{Lease, Load, News, ShareThread, TrueLoad};
+use super::{BEAT, BusAddress, LEASE, safety};
+use crate::generator::Share;
+use crate::outcome::Refusal;
+use crate::plan::Plan;
+
+/// How long the final word is said again until somebody has heard it.
+const INSISTING: Duration = Duration::from_secs(20);
+/// How long a bus may be away before a worker gives it up.
+const GIVING_UP: Duration = Duration::from_secs(600);
+/// How long a worker that is told to end waits for its load to end.
+const LEAVING: Duration = Duration::from_secs(5);
+
+/// Serves run after run until `stop`, or until the bus was away for ten minutes.
+///
+/// `name` is what reports call this worker; by default host name and process.
+///
+/// **Errors**: a bus that cannot be joined or is not safe to join; one that did not come back.
+///
+/// **Cancel**: a dropped future stops the load, and the coordinator sees a lost worker.
+pub async fn serve_worker(
+    bus: &BusAddress,
+    name: Option<String>,
+    stop: watch::Receiver<bool>,
+) -> Result<(), Refusal> {
+    let subjects = Subjects::new(&bus.fleet)?;
+    let name = name.unwrap_or_else(default_name);
+    let id = format!("{}-{}", token(&name), fresh_id()?);
+    let joined = safety::join(bus, &id, &subjects.inbox(&id)).await?;
+    let identity = own_identity().await?;
+    tracing::info!(bus = joined.place(), worker = name, fleet = bus.fleet, "waiting for orders");
+    Worker::new(joined, subjects, id, name, identity, Arc::new(TrueLoad)).serve(stop).await
+}
+
+/// [`Identity::own`], off the runtime's threads.
+pub(super) async fn own_identity() -> Result<Identity, Refusal> {
+    let read = tokio::task::spawn_blocking(Identity::own).await;
+    read.unwrap_or_else(|error| Err(Refusal::failed(format!("read our own program: {error}"))))
+}
+
+/// Host name and process.
+pub(super) fn default_name() -> String {
+    let host = rustix::system::uname();
+    format!("{}-{}", host.nodename().to_string_lossy(), std::process::id())
+}
+
+/// Waits until somebody asks for the end. When nobody can ask any more, for ever.
+pub(super) async fn asked(stop: &mut watch::Receiver<bool>) {
+    if stop.wait_for(|stop| *stop).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Whom a worker works for.
+#[derive(Debug)]
+struct Held {
+    by: Caller,
+    until: Moment,
+}
+
+/// A run that a worker has part in.
+struct Duty {
+    run: String,
+    by: String,
+    thread: ShareThread,
+    /// Its final word, and until when it is said.
+    end: Option<(Bytes, Moment)>,
+}
+
+/// One worker on a bus.
+pub(super) struct Worker {
+    bus: Arc<dyn Bus>,
+    subjects: Subjects,
+    id: String,
+    name: String,
+    identity: Identity,
+    load: Arc<dyn Load>,
+    held: Option<Held>,
+    duty: Option<Duty>,
+    away_since: Option<Moment>,
+}
+
+impl Worker {
+    /// One that has heard nothing yet.
+    pub(super) fn new(
+        bus: Arc<dyn Bus>,
+        subjects: Subjects,
+        id: String,
+        name: String,
+        identity: Identity,
+        load: Arc<dyn Load>,
+    ) -> Self {
+        Self { bus, subjects, id, name, identity, load, held: None, duty: None, away_since: None }
+    }
+
+    /// [`serve_worker`].
+    pub(super) async fn serve(mut self, mut stop: watch::Receiver<bool>) -> Result<(), Refusal> {
+        let subscribed = |error| Refusal::failed(format!("subscribe on the bus: {error}"));
+        let mut calls = self.bus.subscribe(&self.subjects.all()).await.map_err(subscribed)?;
+        let mut orders = self.bus.subscribe(&self.subjects.orders(&self.id)).await.map_err(subscribed)?;
+        let mut beats = interval(BEAT);
+        beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                message = next_of(&mut calls, &mut orders) => match message {
+                    Some(message) => self.hear(&message).await,
+                    None => return Err(self.gone()),
+                },
+                news = news_of(&mut self.duty) => self.tell(news).await,
+                _ = beats.tick() => self.beat().await?,
+                () = asked(&mut stop) => {
+                    self.leave().await;
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn gone(&self) -> Refusal {
+        Refusal::failed(format!("serve on the bus {}: it is gone and did not come back", self.bus.place()))
+            .hint("see whether the server runs, and start the worker again")
+    }
+
+    /// Every half second: a sign of life, the final word again, and whether there still is a bus.
+    async fn beat(&mut self) -> Result<(), Refusal> {
+        let now = Moment::now();
+        self.away_since = if self.bus.stands() { None } else { self.away_since.or(Some(now)) };
+        if self.away_since.is_some_and(|since| now.since(since) > GIVING_UP) {
+            return Err(self.gone());
+        }
+        let Some(duty) = &self.duty else { return Ok(()) };
+        match &duty.end {
+            None => self.say(&Event::Beat).await,
+            Some((word, until)) if now < *until => self.say_bytes(word.clone()).await,
+            Some(_) => {
+                tracing::warn!(run = duty.run, "nobody took this run's result");
+                self.duty = None;
+            }
+        }
+        Ok(())
+    }
+
+    async fn say(&self, event: &Event) {
+        self.say_bytes(encode(event)).await;
+    }
+
+    async fn say_bytes(&self, word: Bytes) {
+        let Some(duty) = &self.duty else { return };
+        let subject = self.subjects.events(&duty.by, &duty.run, &self.id);
+        if let Err(fault) = self.bus.publish(&subject, word).await {
+            tracing::warn!(%fault, run = duty.run, "a message to the coordinator did not go");
+        }
+    }
+
+    /// Passes on what the load says.
+    async fn tell(&mut self, news: Option<News>) {
+        let last = |why: String| (Event::Gone { why }, true);
+        let (event, over) = match news {
+            Some(News::Prepared(facts)) => (Event::Prepared(facts), false),
+            Some(News::Refused(refusal)) => (Event::Refused(refusal), true),
+            Some(News::Dropped(why)) => last(why),
+            Some(News::Second(interval)) => (Event::Second(interval), false),
+            Some(News::End(end, cut)) => {
+                if let Some(cut) = &cut {
+                    tracing::warn!(cut, "the load has ended before its time");
+                }
+                return self.insist(&Event::End { end, cut }).await;
+            }
+            None => last("its load ended without a word (a defect)".into()),
+        };
+        let word = encode(&event);
+        let limit = self.bus.limit();
+        if word.len() > limit {
+            // The limit was looked at before the run; this is a server that has changed.
+            let why = format!("its seconds have {} bytes, and the bus takes at most {limit}", word.len());
+            self.say(&Event::Gone { why }).await;
+            self.duty = None;
+            return;
+        }
+        self.say_bytes(word).await;
+        if over {
+            self.duty = None;
+        }
+    }
+
+    /// Says the final word, and remembers it until it is received.
+    async fn insist(&mut self, event: &Event) {
+        let word = encode(event);
+        if let Some(duty) = &mut self.duty {
+            duty.end = Some((word.clone(), Moment::now() + INSISTING));
+        }
+        self.say_bytes(word).await;
+    }
+
+    async fn hear(&mut self, message: &Message) {
+        let Some(order) = decode::<Order>(&message.payload) else { return };
+        let answer = match order {
+            Order::RollCall { from } => return self.answer_call(&from).await,
+            Order::TurnedAway { why } => {
+                tracing::warn!(%why, "turned away by a coordinator");
+                return;
+            }
+            Order::Clock => Answer::Clock(Moment::now().nanos()),
+            Order::Enlist { by } => self.enlist(by),
+            Order::Prepare { by, run, plan, share, until_ns } => {
+                self.prepare(by, run, *plan, share, Moment::from_nanos(until_ns))
+            }
+            Order::Go { run, start_ns } => self.go(&run, Moment::from_nanos(start_ns)),
+            Order::Lease { by, run, until_ns } => {
+                self.renew(&by, &run, Moment::from_nanos(until_ns));
+                return;
+            }
+            Order::Stop { run } => {
+                if let Some(duty) = self.duty.as_ref().filter(|duty| duty.run == run) {
+                    duty.thread.stop();
+                }
+                return;
+            }
+            Order::Received { run } => {
+                self.duty = self.duty.take().filter(|duty| duty.run != run || duty.end.is_none());
+                return;
+            }
+            Order::Dismiss { by } => return self.dismiss(&by),
+        };
+        if let Some(reply) = &message.reply
+            && let Err(fault) = self.bus.publish(reply, encode(&answer)).await
+        {
+            tracing::warn!(%fault, "an answer to the coordinator did not go");
+        }
+    }
+
+    async fn answer_call(&self, from: &Caller) {
+        let hello =
+            Hello { name: self.name.clone(), identity: self.identity.clone(), busy: self.busy_for(&from.id) };
+        let subject = self.subjects.events(&token(&from.id), HELLO, &self.id);
+        if let Err(fault) = self.bus.publish(&subject, encode(&Event::Hello(hello))).await {
+            tracing::warn!(%fault, "the answer to a call did not go");
+        }
+    }
+
+    /// Whom we work for, if it is not `asker`.
+    fn busy_for(&self, asker: &str) -> Option<String> {
+        let held = self.held.as_ref().filter(|held| held.by.id != asker)?;
+        let loading = self.duty.as_ref().is_some_and(|duty| duty.end.is_none());
+        (loading || Moment::now() < held.until).then(|| held.by.name.clone())
+    }
+
+    fn busy(&self, with: &str) -> Answer {
+        let what = format!("worker {} works for {with}", self.name);
+        Answer::No(Refusal::failed(what).hint("wait for that run's end, or start more workers"))
+    }
+
+    fn enlist(&mut self, by: Caller) -> Answer {
+        if let Some(other) = self.busy_for(&by.id) {
+            return self.busy(&other);
+        }
+        if let Some(why) = self.identity.differs(&by.identity) {
+            return Answer::No(Refusal::failed(format!("worker {}: {why}", self.name)));
+        }
+        tracing::info!(coordinator = by.name, "enlisted");
+        self.held = Some(Held { by, until: Moment::now() + LEASE });
+        Answer::Yes
+    }
+
+    /// Takes an order of somebody who has enlisted us; `None` when somebody else has, meanwhile.
+    fn hold(&mut self, by: &str) -> Option<()> {
+        let held = self.held.as_mut().filter(|held| held.by.id == by)?;
+        held.until = Moment::now() + LEASE;
+        Some(())
+    }
+
+    fn prepare(&mut self, by: String, run: String, plan: Plan, share: Share, until: Moment) -> Answer {
+        if self.hold(&by).is_none() {
+            return match self.busy_for(&by) {
+                Some(other) => self.busy(&other),
+                None => Answer::No(Refusal::failed(format!("worker {} was started anew", self.name))),
+            };
+        }
+        if let Some(duty) = self.duty.as_ref().filter(|duty| duty.end.is_none()) {
+            let what = format!("worker {} has not ended run {} yet", self.name, duty.run);
+            return Answer::No(Refusal::failed(what));
+        }
+        tracing::info!(run, share = share.index, of = share.of, "preparing");
+        match ShareThread::begin(Arc::clone(&self.load), plan, share, Lease::new(until)) {
+            Ok(thread) => {
+                self.duty = Some(Duty { run, by, thread, end: None });
+                Answer::Yes
+            }
+            Err(error) => Answer::No(Refusal::failed(format!(
+                "worker {}: make a thread for the load: {error}",
+                self.name
+            ))),
+        }
+    }
+
+    fn go(&self, run: &str, start: Moment) -> Answer {
+        let no = |what: &str| Answer::No(Refusal::failed(format!("worker {}: {what}", self.name)));
+        let Some(duty) = self.duty.as_ref().filter(|duty| duty.run == run) else {
+            return no("it has no part in this run any more");
+        };
+        if Moment::now() > start {
+            return no("the order to begin came after the beginning");
+        }
+        if duty.thread.start(start) { Answer::Yes } else { no("it has begun before") }
+    }
+
+    fn renew(&mut self, by: &str, run: &str, until: Moment) {
+        if self.hold(by).is_some()
+            && let Some(duty) = self.duty.as_ref().filter(|duty| duty.by == by && duty.run == run)
+        {
+            duty.thread.lease.renew(until);
+        }
+    }
+
+    fn dismiss(&mut self, by: &str) {
+        if self.held.as_ref().is_some_and(|held| held.by.id == by) {
+            tracing::info!("dismissed");
+            self.held = None;
+            self.duty = None;
+        }
+    }
+
+    /// Ends on somebody's order on this machine: the load first, then the coordinator is told.
+    async fn leave(&mut self) {
+        if self.duty.is_some() {
+            self.say(&Event::Gone { why: "it was stopped on its own machine".into() }).await;
+        }
+        if let Some(duty) = &mut self.duty {
+            duty.thread.stop();
+            let ended = async { while duty.thread.news.recv().await.is_some() {} };
+            if tokio::time::timeout(LEAVING, ended).await.is_err() {
+                tracing::warn!("what was in flight has not ended in time");
+            }
+        }
+        self.bus.flush().await;
+    }
+}
+
+/// The next message of two feeds.
+async fn next_of(calls: &mut Feed, orders: &mut Feed) -> Option<Message> {
+    tokio::select! {
+        message = calls.next() => message,
+        message = orders.next() => message,
+    }
+}
+
+/// The next news of a load; for ever without one, or after its end.
+async fn news_of(duty: &mut Option<Duty>) -> Option<News> {
+    match duty {
+        Some(duty) if duty.end.is_none() => duty.thread.news.recv().await,
+        _ => std::future::pending().await,
+    }
+}
