@@ -132,9 +132,10 @@ impl Client {
         Ok(ClientSession { core: Core::new(connection), watch, ticket, offered: false, early_sent: false })
     }
 
-    /// Tickets in the pool.
+    /// How many sessions can be resumed now from the pool: its TLS 1.3 tickets, each for once. A TLS 1.2 session may be
+    /// resumed any number of times, and counts as 4096, which is also the greatest number of tickets kept.
     pub fn tickets(&self) -> usize {
-        self.pool.len()
+        self.pool.resumptions()
     }
 }
 

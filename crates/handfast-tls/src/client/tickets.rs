@@ -53,9 +53,10 @@ impl Pool {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn len(&self) -> usize {
+    /// How many sessions can be resumed now; a session of TLS 1.2 counts as [`LIMIT`].
+    pub(super) fn resumptions(&self) -> usize {
         let kept = self.kept();
-        kept.tls13.len() + usize::from(kept.tls12.is_some())
+        kept.tls13.len() + if kept.tls12.is_some() { LIMIT } else { 0 }
     }
 
     /// Version of what was given since this was last asked.

@@ -1,0 +1,166 @@
+//! A [`Wire`] as hyper reads and writes it.
+//!
+//! In: hyper's calls. Out: bytes, or "not yet"; nobody is woken by that, as the engine polls the whole connection whenever
+//! one of its sockets became ready. What went wrong is kept here in our own words, because hyper passes on less.
+
+use std::cell::RefCell;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use handfast_net::clock::Moment;
+use handfast_tls::buffer::Buffer;
+use handfast_tls::session::Session;
+use hyper::rt::{Read, ReadBufCursor, Write};
+
+use crate::bench::Bench;
+use crate::connect::Connected;
+use crate::trouble::{Step, Trouble};
+use crate::wire::{Ended, Got, Wire};
+
+/// Most plaintext encrypted at once; hyper comes again with the rest.
+const MOST: usize = 4 * 16_384;
+
+/// One connection's wire, and what hyper has not read yet.
+#[derive(Debug)]
+pub(super) struct Pipe {
+    pub(super) wire: Wire,
+    bench: Rc<Bench>,
+    inbox: Buffer,
+    /// The rest of the handshake, to go with the first request.
+    flight: Buffer,
+    /// When the first bytes came since this was last cleared.
+    pub(super) heard: Option<Moment>,
+    /// Why the wire failed.
+    trouble: Option<Trouble>,
+    /// Plaintext that passed since it was last asked for.
+    sent: u64,
+    received: u64,
+}
+
+impl Pipe {
+    pub(super) fn new(bench: &Rc<Bench>, connected: Connected) -> Self {
+        // A server may speak first: HTTP/2's sends its settings.
+        let Connected { wire, flight, unasked, .. } = connected;
+        let mut inbox = Buffer::default();
+        inbox.extend(&unasked);
+        let received = unasked.len() as u64;
+        Self { wire, bench: Rc::clone(bench), inbox, flight, heard: None, trouble: None, sent: 0, received }
+    }
+
+    /// Why the wire failed, or how the target ended it before `what`; `None` when it stands.
+    pub(super) fn trouble(&self, what: &str) -> Option<Trouble> {
+        let ended = (self.wire.ended() != Ended::No).then(|| self.wire.ended_early(Step::Exchange, what));
+        self.trouble.clone().or(ended)
+    }
+
+    /// Plaintext sent and received since this was last asked.
+    pub(super) fn take_counts(&mut self) -> (u64, u64) {
+        (std::mem::take(&mut self.sent), std::mem::take(&mut self.received))
+    }
+
+    /// Reads until there is something for hyper, or nothing there.
+    fn fill(&mut self) -> Result<Got, Trouble> {
+        let scratch = &mut *self.bench.scratch.borrow_mut();
+        let (inbox, heard) = (&mut self.inbox, &mut self.heard);
+        while inbox.is_empty() {
+            let got = self.wire.read(scratch, Step::Exchange, false, &mut |bytes| {
+                heard.get_or_insert_with(Moment::now);
+                inbox.extend(bytes);
+            })?;
+            if got != Got::Something {
+                self.received += inbox.len() as u64;
+                return Ok(if inbox.is_empty() { got } else { Got::Something });
+            }
+        }
+        self.received += inbox.len() as u64;
+        Ok(Got::Something)
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Result<usize, Trouble> {
+        self.wire.flush(Step::Exchange)?;
+        if !self.wire.is_flushed() {
+            return Ok(0);
+        }
+        let bytes = &bytes[..bytes.len().min(MOST)];
+        let scratch = &mut *self.bench.scratch.borrow_mut();
+        if !self.flight.is_empty() {
+            scratch.records.extend(std::mem::take(&mut self.flight).filled());
+        }
+        let encrypted = self.wire.session.encrypt(bytes, &mut scratch.records);
+        encrypted.map_err(|failure| Trouble::session(Step::Exchange, &failure))?;
+        self.wire.write(&mut scratch.records, Step::Exchange)?;
+        self.sent += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    /// Keeps the trouble, and tells hyper that there is one.
+    fn fail(&mut self, trouble: Trouble) -> io::Error {
+        let error = io::Error::other(trouble.detail.clone());
+        self.trouble.get_or_insert(trouble);
+        error
+    }
+}
+
+/// hyper's end of a [`Pipe`].
+#[derive(Debug)]
+pub(super) struct Io(pub(super) Rc<RefCell<Pipe>>);
+
+impl Read for Io {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        mut cursor: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        let pipe = &mut *self.0.borrow_mut();
+        if pipe.inbox.is_empty() {
+            match pipe.fill() {
+                Ok(Got::Something) => {}
+                Ok(Got::Nothing) => return Poll::Pending,
+                // An end without close_notify may be anybody's (RFC 9846 §6.1): no answer ends with it.
+                Ok(Got::End) if pipe.wire.ended() == Ended::Truncated => {
+                    return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+                }
+                Ok(Got::End) => return Poll::Ready(Ok(())),
+                Err(trouble) => return Poll::Ready(Err(pipe.fail(trouble))),
+            }
+        }
+        let size = cursor.remaining().min(pipe.inbox.len());
+        cursor.put_slice(&pipe.inbox.filled()[..size]);
+        pipe.inbox.take(size);
+        if pipe.inbox.is_empty() {
+            // A connection that waits keeps no buffer.
+            pipe.inbox = Buffer::default();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Write for Io {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if bytes.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        let pipe = &mut *self.0.borrow_mut();
+        match pipe.send(bytes) {
+            Ok(0) => Poll::Pending,
+            Ok(sent) => Poll::Ready(Ok(sent)),
+            Err(trouble) => Poll::Ready(Err(pipe.fail(trouble))),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let pipe = &mut *self.0.borrow_mut();
+        match pipe.wire.flush(Step::Exchange) {
+            Ok(()) if pipe.wire.is_flushed() => Poll::Ready(Ok(())),
+            Ok(()) => Poll::Pending,
+            Err(trouble) => Poll::Ready(Err(pipe.fail(trouble))),
+        }
+    }
+
+    /// How a connection ends is the plan's to say, not hyper's.
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_flush(context)
+    }
+}
