@@ -1,1 +1,243 @@
-//! x
+//! Whether B is faster than A, or whether it is noise: for people and for programs.
+//!
+//! In: one or more reports of each side (an ABBA series has two of each), a name for each side, and a seed. Out: rates and
+//! latencies with ratio and 95 % interval, and warnings where the runs cannot be compared. The first second (start-up), seconds
+//! with a missing worker, and what lies beyond the measured part are left out on both sides.
+//!
+//! Percentiles of the main series come from its histograms, second by second, so they are those of all samples. Of the other
+//! series the seconds hold percentiles only: there the mean of the seconds' own is compared, and said to be.
+
+mod differences;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Write;
+
+use handfast_stats::compare::{quantiles, rates};
+use handfast_stats::{Comparison, Histogram};
+
+use crate::model::{Report, Second};
+use crate::units::{duration, plain, rate};
+use crate::words::main_series;
+
+/// What the JSON form calls itself.
+pub const SCHEMA: &str = "handfast-compare/1";
+
+/// One figure of both sides.
+struct Figure {
+    /// `rate`, `exchange rate`, `handshake p99`.
+    name: String,
+    /// Whether more is better.
+    more_is_better: bool,
+    /// Whether it is a mean of the seconds' own percentiles.
+    of_seconds: bool,
+    /// `None`: too few seconds, or nothing there.
+    found: Option<Comparison>,
+}
+
+/// The comparison for people. **Cost**: thousands of resamples over all seconds; a minute's runs take well under a second.
+pub fn compare(a: &[Report], b: &[Report], names: (&str, &str), seed: u64) -> String {
+    let (name_a, name_b) = (plain(names.0), plain(names.1));
+    let figures = figures(a, b, seed);
+    let warnings = differences::warnings(a, b);
+    let but = if warnings.is_empty() { "" } else { " (but see the warnings)" };
+    let mut text = format!("{}{but}\n\n", verdict(&figures, &name_b));
+    let _ = writeln!(text, "  A: {name_a}, {}", runs(a));
+    let _ = writeln!(text, "  B: {name_b}, {}\n", runs(b));
+    for warning in &warnings {
+        let _ = writeln!(text, "  warning: {}", plain(warning));
+    }
+    if !text.ends_with("\n\n") {
+        text.push('\n');
+    }
+    let rows: Vec<[String; 5]> = figures.iter().map(|figure| row(figure, &name_b)).collect();
+    let header = ["", "A", "B", "B / A (95 % interval)", ""].map(str::to_owned);
+    table(&mut text, &header, &rows);
+    if figures.iter().any(|figure| figure.of_seconds) {
+        text.push_str(
+            "\n  * mean of the seconds' own percentiles; of these steps the seconds hold no histogram\n",
+        );
+    }
+    text.push_str("\n  Noise: the interval holds 1, so runs of one and the same thing differ as much. Longer runs, or more of them\n");
+    text.push_str("  in turn (A B B A), narrow it.\n");
+    text
+}
+
+/// The comparison for programs.
+pub fn compare_json(a: &[Report], b: &[Report], names: (&str, &str), seed: u64) -> String {
+    let figures = figures(a, b, seed);
+    let rows = figures.iter().map(|figure| {
+        let found = figure.found.map(|found| {
+            serde_json::json!({
+                "a": found.a, "b": found.b, "ratio": found.ratio, "low": found.low, "high": found.high,
+                "noise": found.noise, "seconds": [found.samples.0, found.samples.1],
+            })
+        });
+        serde_json::json!({
+            "name": figure.name,
+            "unit": if figure.more_is_better { "per_second" } else { "ns" },
+            "better": found.as_ref().map(|_| word(figure)),
+            "mean_of_seconds": figure.of_seconds,
+            "comparison": found,
+        })
+    });
+    let whole = serde_json::json!({
+        "schema": SCHEMA, "a": names.0, "b": names.1, "runs": [a.len(), b.len()], "seed": seed,
+        "warnings": differences::warnings(a, b), "figures": rows.collect::<Vec<_>>(),
+    });
+    format!("{whole:#}\n")
+}
+
+/// Seconds that count: whole ones, with everybody there, after the first.
+fn seconds(report: &Report) -> Vec<&Second> {
+    let counts = |second: &&Second| {
+        let whole = f64::from(second.second) + 1.0 <= report.totals.duration_seconds + 0.01;
+        second.second > 0 && whole && second.missing.is_empty()
+    };
+    report.timeline.iter().filter(counts).collect()
+}
+
+fn figures(a: &[Report], b: &[Report], seed: u64) -> Vec<Figure> {
+    let (seconds_a, seconds_b): (Vec<_>, Vec<_>) =
+        (a.iter().map(seconds).collect(), b.iter().map(seconds).collect());
+    let mut figures = Vec::new();
+    let mut by_rate = |name: &str, of: fn(&Second) -> f64| {
+        let found = of_values(&seconds_a, &seconds_b, |second| Some(of(second)), seed);
+        figures.push(Figure { name: name.into(), more_is_better: true, of_seconds: false, found });
+    };
+    by_rate("rate", |second| second.transactions as f64);
+    if [a, b]
+        .iter()
+        .any(|side| side.iter().any(|report| report.totals.exchanges != report.totals.transactions))
+    {
+        by_rate("exchange rate", |second| second.exchanges as f64);
+    }
+    let main = |side: &[Report]| side.first().and_then(main_series).map(|series| series.name.clone());
+    let same_main = main(a).filter(|name| main(b).as_ref() == Some(name));
+    for name in common(a, b) {
+        for (percentile, quantile) in [("p50", 0.5), ("p99", 0.99)] {
+            let is_main = same_main.as_deref() == Some(name);
+            let found = match is_main {
+                true => of_histograms(&seconds_a, &seconds_b, quantile, seed),
+                false => of_values(&seconds_a, &seconds_b, |s| own_percentile(s, name, percentile), seed),
+            };
+            let name = format!("{name} {percentile}");
+            figures.push(Figure { name, more_is_better: false, of_seconds: !is_main, found });
+        }
+    }
+    figures
+}
+
+fn own_percentile(second: &Second, series: &str, percentile: &str) -> Option<f64> {
+    second.percentiles_ns.get(series)?.get(percentile).map(|nanos| *nanos as f64)
+}
+
+/// Series that every run of both sides has, in the order of the first.
+fn common<'a>(a: &'a [Report], b: &'a [Report]) -> Vec<&'a str> {
+    let everywhere =
+        |name: &str| a.iter().chain(b).all(|report| report.series.iter().any(|series| series.name == name));
+    let first = a.first().map(|report| report.series.as_slice()).unwrap_or_default();
+    first.iter().map(|series| series.name.as_str()).filter(|name| everywhere(name)).collect()
+}
+
+type Runs<'a> = [Vec<&'a Second>];
+
+fn of_values(
+    a: &Runs<'_>,
+    b: &Runs<'_>,
+    of: impl Fn(&Second) -> Option<f64>,
+    seed: u64,
+) -> Option<Comparison> {
+    let values = |runs: &Runs<'_>| -> Vec<Vec<f64>> {
+        runs.iter().map(|run| run.iter().filter_map(|second| of(second)).collect()).collect()
+    };
+    let (a, b) = (values(a), values(b));
+    let (a, b): (Vec<&[f64]>, Vec<&[f64]>) =
+        (a.iter().map(Vec::as_slice).collect(), b.iter().map(Vec::as_slice).collect());
+    rates(&a, &b, seed)
+}
+
+fn of_histograms(a: &Runs<'_>, b: &Runs<'_>, quantile: f64, seed: u64) -> Option<Comparison> {
+    let (a, b) = (histograms(a), histograms(b));
+    let (a, b): (Vec<&[&Histogram]>, Vec<&[&Histogram]>) =
+        (a.iter().map(Vec::as_slice).collect(), b.iter().map(Vec::as_slice).collect());
+    quantiles(&a, &b, quantile, seed)
+}
+
+fn histograms<'a>(runs: &Runs<'a>) -> Vec<Vec<&'a Histogram>> {
+    runs.iter().map(|run| run.iter().map(|second| &second.main).collect()).collect()
+}
+
+/// `faster`, `slower` or `noise`, of B.
+fn word(figure: &Figure) -> &'static str {
+    match figure.found {
+        Some(found) if found.noise => "noise",
+        Some(found) if (found.ratio > 1.0) == figure.more_is_better => "faster",
+        Some(_) => "slower",
+        None => "unknown",
+    }
+}
+
+/// `B is 12 % faster`, for a rate as for a latency.
+fn sentence(figure: &Figure, name_b: &str) -> String {
+    let Some(found) = figure.found else { return "too few seconds to say".into() };
+    let change = (found.ratio - 1.0).abs() * 100.0;
+    let change = if change < 10.0 { format!("{change:.1} %") } else { format!("{change:.0} %") };
+    match (word(figure), figure.more_is_better) {
+        ("noise", _) => "noise".into(),
+        (word, true) => format!("{name_b} is {change} {word}"),
+        ("faster", _) => format!("{name_b} takes {change} less time"),
+        _ => format!("{name_b} takes {change} more time"),
+    }
+}
+
+/// The answer in a line: of the rate, and of the main series when the rate was given.
+fn verdict(figures: &[Figure], name_b: &str) -> String {
+    let said: Vec<String> = figures
+        .iter()
+        .filter(|figure| figure.found.is_some_and(|found| !found.noise) && !figure.of_seconds)
+        .map(|figure| format!("{}: {}", figure.name, sentence(figure, name_b)))
+        .collect();
+    match (said.is_empty(), figures.iter().any(|figure| figure.found.is_some())) {
+        (false, _) => said.join("; "),
+        (true, true) => "NOISE: no difference that is more than chance".into(),
+        (true, false) => "NOT COMPARED: too few seconds; each side needs two beyond the first".into(),
+    }
+}
+
+fn runs(side: &[Report]) -> String {
+    let seconds: usize = side.iter().map(|report| seconds(report).len()).sum();
+    let words: Vec<&str> = side.iter().map(|report| report.verdict.word.name()).collect();
+    format!(
+        "{} run{}, {seconds} seconds used ({})",
+        side.len(),
+        if side.len() == 1 { "" } else { "s" },
+        words.join(", ")
+    )
+}
+
+fn row(figure: &Figure, name_b: &str) -> [String; 5] {
+    let value = |value: f64| if figure.more_is_better { rate(value) } else { duration(value) };
+    let name = format!("{}{}", figure.name, if figure.of_seconds { " *" } else { "" });
+    match figure.found {
+        Some(found) => {
+            // A second of A with nothing in it makes ratios that have no end.
+            let part = |ratio: f64| if ratio < 999.0 { format!("{ratio:.3}") } else { "over 999".into() };
+            let interval = format!("{} ({} to {})", part(found.ratio), part(found.low), part(found.high));
+            [name, value(found.a), value(found.b), interval, sentence(figure, name_b)]
+        }
+        None => [name, "-".into(), "-".into(), "-".into(), sentence(figure, name_b)],
+    }
+}
+
+fn table(text: &mut String, header: &[String; 5], rows: &[[String; 5]]) {
+    let wide =
+        |place: usize| rows.iter().chain([header]).map(|row| row[place].chars().count()).max().unwrap_or(0);
+    let widths = [wide(0), wide(1), wide(2), wide(3)];
+    for row in [header].into_iter().chain(rows) {
+        let [name, a, b, interval, sentence] = row;
+        let [first, second, third, fourth] = widths;
+        let line = format!("  {name:first$}  {a:>second$}  {b:>third$}  {interval:>fourth$}  {sentence}");
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+}

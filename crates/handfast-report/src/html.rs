@@ -117,7 +117,8 @@ fn tiles(report: &Report, html: &mut String) {
         ));
     }
     let each = tiles.iter().map(|(figure, what)| {
-        format!("<div class=\"tile\"><b>{}</b><span>{}</span></div>", escape(figure), escape(what))
+        let bad = if what == "limits held" && missed > 0 { " class=\"no\"" } else { "" };
+        format!("<div class=\"tile\"><b{bad}>{}</b><span>{}</span></div>", escape(figure), escape(what))
     });
     let _ = writeln!(html, "<div class=\"tiles\">{}</div>", each.collect::<String>());
 }

@@ -5,7 +5,7 @@
 
 mod made_up;
 
-use handfast_report::{Style, csv, hlog, openmetrics, to_html, to_json, to_text};
+use handfast_report::{Style, compare, csv, hlog, openmetrics, to_html, to_json, to_text};
 
 fn main() {
     let report = made_up::report();
@@ -18,6 +18,10 @@ fn main() {
         "openmetrics" => openmetrics::to_openmetrics(&report),
         "hlog" => hlog::to_hlog(&report),
 
+        "compare" => {
+            let run = std::slice::from_ref(&report);
+            compare::compare(run, run, ("before", "after"), 1)
+        }
         "color" => to_text(&report, Style { color: true }),
         _ => to_text(&report, Style::default()),
     };

@@ -119,7 +119,7 @@ pub(super) fn heat(report: &Report, columns: &[Column]) -> Option<String> {
         };
         Line {
             name: name.into(),
-            class: format!("mark{dash}"),
+            class: format!("over{dash}"),
             points: columns.iter().filter_map(point).collect(),
         }
     };
@@ -157,7 +157,9 @@ fn shades(cells: &[[u64; ROWS]], columns: &[Column], most: u64, end: f64) -> Str
     let mut paths = vec![String::new(); SHADES as usize + 1];
     for (counts, column) in cells.iter().zip(columns) {
         for (row, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            let strength = (1.0 + *count as f64).ln() / (1.0 + most as f64).ln();
+            // The root: a single sample can be told from none, and the bulk from its edges. A logarithm makes all the bulk
+            // one dark band.
+            let strength = (*count as f64 / most as f64).sqrt();
             let shade = ((strength * SHADES).ceil() as usize).clamp(1, SHADES as usize);
             let (low, high) = (row as f64 / ROWS as f64, (row + 1) as f64 / ROWS as f64);
             area(&mut paths[shade], (column.from / end, column.to / end), (low, high));

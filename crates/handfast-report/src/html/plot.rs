@@ -206,7 +206,8 @@ impl Log {
     }
 
     /// The value at a place.
-    pub(super) fn value(self, part: f64) -> f64 {
+    #[cfg(test)]
+    fn value(self, part: f64) -> f64 {
         10_f64.powf(self.low + part * (self.high - self.low))
     }
 
@@ -229,8 +230,16 @@ impl Log {
 
 /// A round duration without digits that say nothing: `10 ms`.
 fn round(nanos: f64) -> String {
-    let text = crate::units::duration(nanos);
-    let (number, unit) = text.split_once(' ').unwrap_or((&text, ""));
+    short(&crate::units::duration(nanos))
+}
+
+/// A round rate or count without them: `50`, `2.5`, `4,000`.
+pub(super) fn plain_rate(value: f64) -> String {
+    short(&crate::words::per_second(value)).trim_end().to_owned()
+}
+
+fn short(text: &str) -> String {
+    let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
     let number =
         if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number };
     format!("{number} {unit}")

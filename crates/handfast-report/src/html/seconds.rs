@@ -4,7 +4,7 @@
 
 use handfast_stats::Histogram;
 
-use super::plot::{Line, Plot, area, even, path, time};
+use super::plot::{Line, Plot, area, even, path, plain_rate, time};
 use super::tables::table;
 use crate::model::{Report, Second};
 use crate::units::{count, rate, share};
@@ -102,7 +102,7 @@ pub(super) fn rates(report: &Report, columns: &[Column]) -> Option<String> {
         .iter()
         .map(|column| column.per_second(column.transactions))
         .fold((f64::MAX, 0.0_f64), |(low, high), rate| (low.min(rate), high.max(rate)));
-    let (up, top) = even(offered.map_or(most, |(from, to)| most.max(from).max(to)), per_second);
+    let (up, top) = even(offered.map_or(most, |(from, to)| most.max(from).max(to)), plain_rate);
     let end = reach(columns);
     let well =
         line(columns, "ended well", "total main", |column| column.per_second(column.transactions) / top);
@@ -141,7 +141,7 @@ pub(super) fn errors(columns: &[Column]) -> String {
     if most == 0.0 {
         return "<div class=\"card\"><h3>Failures a second</h3><p class=\"soft\">No transaction failed.</p></div>".into();
     }
-    let (up, top) = even(most, per_second);
+    let (up, top) = even(most, plain_rate);
     let end = reach(columns);
     let mut bars = String::new();
     for column in columns.iter().filter(|column| column.failed > 0) {
@@ -172,13 +172,7 @@ pub(super) fn errors(columns: &[Column]) -> String {
 pub(super) fn generator(columns: &[Column]) -> Option<String> {
     columns.first()?;
     let most = |of: fn(&Column) -> f64| share(columns.iter().map(of).fold(0.0, f64::max));
-    let (up, top) = (0..=4).map(|quarter| (f64::from(quarter) / 4.0, format!("{} %", quarter * 25))).fold(
-        (Vec::new(), 1.0),
-        |(mut ticks, top), tick| {
-            ticks.push(tick);
-            (ticks, top)
-        },
-    );
+    let up = (0..=4).map(|quarter| (f64::from(quarter) / 4.0, format!("{} %", quarter * 25))).collect();
     let plot = Plot {
         id: "generator",
         title: "The load generator itself",
@@ -196,10 +190,10 @@ pub(super) fn generator(columns: &[Column]) -> Option<String> {
         across_name: "time since the start",
         up,
         lines: vec![
-            line(columns, "whole machine", "lag d2", |c| c.machine / top),
-            line(columns, "busiest thread", "total d1", |c| c.busiest / top),
-            line(columns, "all threads", "total main", |c| c.cpu / top),
-            line(columns, "starved", "err", |c| c.starved / top),
+            line(columns, "whole machine", "lag d2", |c| c.machine),
+            line(columns, "busiest thread", "total d1", |c| c.busiest),
+            line(columns, "all threads", "total main", |c| c.cpu),
+            line(columns, "starved", "err", |c| c.starved),
         ],
         low: true,
         ..Plot::default()

@@ -13,7 +13,9 @@ use crate::words;
 pub(super) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let names: String =
         header.iter().map(|name| format!("<th scope=\"col\">{}</th>", escape(name))).collect();
-    let mut html = format!("<div class=\"scroll\"><table><thead><tr>{names}</tr></thead><tbody>\n");
+    let few = if header.len() < 6 { " few" } else { "" };
+    let mut html =
+        format!("<div class=\"scroll{few}\" tabindex=\"0\"><table><thead><tr>{names}</tr></thead><tbody>\n");
     for row in rows {
         html.push_str("<tr>");
         for (place, cell) in row.iter().enumerate() {
@@ -49,10 +51,10 @@ pub(super) fn pairs<K: AsRef<str>>(pairs: &[(K, String)]) -> String {
 pub(super) fn latencies(report: &Report) -> String {
     const PERCENTILES: [&str; 5] = ["p50", "p90", "p99", "p99.9", "p99.99"];
     let rows = report.series.iter().map(|series| {
-        let mut row = vec![series.name.clone(), count(series.count), nanos(series.min_ns)];
-        row.push(crate::units::duration(series.mean_ns));
+        let mut row = vec![series.name.clone()];
         row.extend(PERCENTILES.map(|name| words::percentile(series, name).map_or("–".into(), nanos)));
-        row.push(nanos(series.max_ns));
+        row.extend([nanos(series.max_ns), crate::units::duration(series.mean_ns), nanos(series.min_ns)]);
+        row.push(count(series.count));
         row
     });
     let rows: Vec<Vec<String>> = rows.collect();
@@ -61,7 +63,7 @@ pub(super) fn latencies(report: &Report) -> String {
     let explained: Vec<(&str, String)> = explained.filter(|(_, text)| !text.is_empty()).collect();
     format!(
         "{}<details><summary>What the steps are</summary><div class=\"card\">{}</div></details>",
-        table(&["step", "count", "min", "mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"], &rows),
+        table(&["step", "p50", "p90", "p99", "p99.9", "p99.99", "max", "mean", "min", "count"], &rows),
         pairs(&explained)
     )
 }
@@ -80,7 +82,7 @@ pub(super) fn errors(report: &Report) -> String {
         return "<p class=\"soft\">None.</p>".into();
     }
     let mut html = String::from(
-        "<div class=\"scroll\"><table><thead><tr><th scope=\"col\">cause</th><th scope=\"col\" class=\"left\">step</th>\
+        "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th scope=\"col\">cause</th><th scope=\"col\" class=\"left\">step</th>\
          <th scope=\"col\">count</th><th scope=\"col\" class=\"left\">for example</th></tr></thead><tbody>\n",
     );
     for row in &report.errors {

@@ -1,0 +1,102 @@
+//! Whether differences are found, named, and told from noise.
+
+use super::*;
+use crate::made_up;
+use crate::model::VerdictWord;
+
+/// The made-up run with its main histograms scaled, and as many transactions more or less.
+fn scaled(latency: f64, rate: f64) -> Report {
+    let mut report = made_up::report();
+    for second in &mut report.timeline {
+        second.transactions = (second.transactions as f64 * rate) as u64;
+        let mut main = Histogram::new();
+        for (value, count) in second.main.buckets() {
+            (0..count).for_each(|_| main.record_nanos((value as f64 * latency) as u64));
+        }
+        second.main = main;
+        for percentiles in second.percentiles_ns.values_mut() {
+            percentiles.values_mut().for_each(|nanos| *nanos = (*nanos as f64 * latency) as u64);
+        }
+    }
+    report
+}
+
+fn one(report: Report) -> [Report; 1] {
+    [report]
+}
+
+#[test]
+fn a_run_against_itself_is_noise() {
+    let report = one(made_up::report());
+    let text = compare(&report, &report, ("before", "after"), 1);
+    assert!(text.starts_with("NOISE: no difference"), "{text}");
+    assert!(!text.contains("warning:") && !text.contains("faster"), "{text}");
+}
+
+#[test]
+fn what_is_faster_is_said_to_be_and_by_how_much() {
+    let (a, b) = (one(made_up::report()), one(scaled(0.8, 1.12)));
+    let text = compare(&a, &b, ("before", "after"), 1);
+    assert!(text.starts_with("rate: after is 12 % faster; total p50: after takes 20 % less time"), "{text}");
+    let text = compare(&b, &a, ("before", "after"), 1);
+    assert!(text.contains("rate: after is 11 % slower") && text.contains("takes 25 % more time"), "{text}");
+    assert!(text.contains("handshake p99 *"), "{text}");
+}
+
+#[test]
+fn programs_read_the_same() {
+    let (a, b) = (one(made_up::report()), one(scaled(0.8, 1.12)));
+    let json: serde_json::Value = serde_json::from_str(&compare_json(&a, &b, ("a", "b"), 1)).unwrap();
+    assert_eq!(json["schema"], SCHEMA);
+    let figure =
+        |name: &str| json["figures"].as_array().unwrap().iter().find(|f| f["name"] == name).unwrap().clone();
+    assert_eq!(figure("rate")["better"], "faster");
+    assert!((figure("total p50")["comparison"]["ratio"].as_f64().unwrap() - 0.8).abs() < 0.01);
+    // Sixty seconds without the first and the one with a missing worker.
+    assert_eq!(figure("rate")["comparison"]["seconds"], serde_json::json!([58, 58]));
+    assert_eq!(figure("connect p99")["mean_of_seconds"], true);
+}
+
+#[test]
+fn what_cannot_be_compared_is_named() {
+    let a = one(made_up::report());
+    let mut other = made_up::report();
+    other.verdict.word = VerdictWord::GeneratorLimited;
+    other.manifest.job["tls"]["groups"] = serde_json::json!(["secp256r1"]);
+    other.manifest.job["target"]["port"] = 9_443.into();
+    other.manifest.seed = 3;
+    other.workers[1].machine.insert("kernel".into(), "5.10\u{1b}".into());
+    let text = compare(&a, &one(other), ("A", "B"), 1);
+    assert!(text.contains("run 1 of B is GENERATOR-LIMITED"), "{text}");
+    assert!(
+        text.contains(
+            "job tls.groups differs: [\"X25519\"] in the first run of A, [\"secp256r1\"] in one of B"
+        ),
+        "{text}"
+    );
+    assert!(
+        text.contains("worker 2 kernel differs: 6.18.3 in the first run of A, 5.10\\u{1b} in one of B"),
+        "{text}"
+    );
+    assert_eq!(text.matches("warning:").count(), 3, "the target and the seed may differ\n{text}");
+}
+
+#[test]
+fn paired_runs_are_taken_together() {
+    let a = [made_up::report(), scaled(1.0, 1.01)];
+    let b = [scaled(0.7, 1.2), scaled(0.7, 1.21)];
+    let text = compare(&a, &b, ("A", "B"), 1);
+    assert!(
+        text.contains("2 runs, 116 seconds used (VALID, VALID)")
+            && text.starts_with("rate: B is 20 % faster"),
+        "{text}"
+    );
+}
+
+#[test]
+fn nothing_to_compare_is_said() {
+    assert!(compare(&[], &[], ("A", "B"), 1).starts_with("NOT COMPARED"));
+    let short = || one(Report { timeline: Vec::new(), ..made_up::report() });
+    assert!(compare(&short(), &short(), ("A", "B"), 1).contains("too few seconds to say"));
+    assert!(compare_json(&[], &short(), ("A", "B"), 1).contains("\"comparison\": null"));
+}
