@@ -71,7 +71,8 @@ async fn several(bench: &Rc<Bench>, resume: bool, number: u32) -> Result<Moment,
                 break;
             }
             if connection.is_closed() {
-                let detail = format!("the target closed the connection with {left} of {number} requests to go");
+                let detail =
+                    format!("the target closed the connection with {left} of {number} requests to go");
                 return Err(Trouble::new(Step::Exchange, "left", detail));
             }
             if Moment::now() >= ready_by {
@@ -137,6 +138,7 @@ impl Queue {
 /// **Errors**: it did not come about, or the target ended it without a single answer.
 async fn kept_connection(bench: &Rc<Bench>, queue: &mut Queue) -> Result<(), Trouble> {
     let mut connection = Connection::open(bench, bench.draw_resume(), target(&bench.plan.work)?).await?;
+    connection.finish_handshake()?;
     wait_for_the_start(bench).await;
     bench.sampler.borrow_mut().tally.open += 1;
     let outcome = serve(bench, &mut connection, queue).await;
@@ -182,7 +184,8 @@ async fn serve(bench: &Rc<Bench>, connection: &mut Connection, queue: &mut Queue
     }
     // Without this a target that closes every connection would seem to be without fault.
     queue.again.pop_front();
-    Err(unseen.unwrap_or_else(|| Trouble::new(Step::Exchange, "left", "the target ended before the first request")))
+    Err(unseen
+        .unwrap_or_else(|| Trouble::new(Step::Exchange, "left", "the target ended before the first request")))
 }
 
 /// Counts a request that is over; gives back why it is to begin again, if so.
@@ -200,3 +203,6 @@ fn settle(bench: &Bench, finished: &Finished) -> Option<Trouble> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests;

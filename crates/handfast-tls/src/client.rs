@@ -24,8 +24,8 @@ use verifier::Verifier;
 mod tickets;
 mod verifier;
 
-/// What is offered to a server, and what is asked of it.
-#[derive(Clone)]
+/// What is offered to a server, and what is asked of it. The default offers everything, and verifies.
+#[derive(Clone, Default)]
 pub struct ClientSettings {
     /// `1.2` and `1.3`; empty: both. Of several, those for which no suite or group is given are not offered.
     pub versions: Vec<String>,
@@ -58,11 +58,12 @@ impl fmt::Debug for ClientSettings {
 }
 
 /// How a server's certificate is verified.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Verification {
     /// Not at all, nor is its signature: for measuring servers, and never for anything secret.
     Off,
     /// Against the CAs that this machine trusts, which are read from where it keeps them (or `SSL_CERT_FILE` names).
+    #[default]
     System,
     /// Against these CAs, in PEM.
     Roots(Vec<u8>),

@@ -358,8 +358,14 @@ impl Connection {
         }
     }
 
-    /// Gives the wire back, to be closed as the plan says.
+    /// Lets the target have the rest of the handshake, for a connection that may have to wait for its first request.
+    pub(super) fn finish_handshake(&self) -> Result<(), Trouble> {
+        self.pipe.borrow_mut().finish_handshake()
+    }
+
+    /// Gives the wire back, to be closed as the plan says; `None` when it broke.
     pub(super) fn into_wire(self) -> Option<Wire> {
+        self.finish_handshake().ok()?;
         let Self { pipe, sender, tasks, in_flight, .. } = self;
         drop((in_flight, sender, tasks));
         Rc::try_unwrap(pipe).ok().map(|pipe| pipe.into_inner().wire)

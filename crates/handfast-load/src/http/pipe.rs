@@ -60,6 +60,13 @@ impl Pipe {
         (std::mem::take(&mut self.sent), std::mem::take(&mut self.received))
     }
 
+    /// Writes the rest of the handshake, if no request has taken it along: without it nothing else may be sent.
+    pub(super) fn finish_handshake(&mut self) -> Result<(), Trouble> {
+        let scratch = &mut *self.bench.scratch.borrow_mut();
+        scratch.records.extend(std::mem::take(&mut self.flight).filled());
+        self.wire.write(&mut scratch.records, Step::Handshake)
+    }
+
     /// Reads until there is something for hyper, or nothing there.
     fn fill(&mut self) -> Result<Got, Trouble> {
         let scratch = &mut *self.bench.scratch.borrow_mut();
@@ -85,9 +92,7 @@ impl Pipe {
         }
         let bytes = &bytes[..bytes.len().min(MOST)];
         let scratch = &mut *self.bench.scratch.borrow_mut();
-        if !self.flight.is_empty() {
-            scratch.records.extend(std::mem::take(&mut self.flight).filled());
-        }
+        scratch.records.extend(std::mem::take(&mut self.flight).filled());
         let encrypted = self.wire.session.encrypt(bytes, &mut scratch.records);
         encrypted.map_err(|failure| Trouble::session(Step::Exchange, &failure))?;
         self.wire.write(&mut scratch.records, Step::Exchange)?;

@@ -1,0 +1,504 @@
+//! Runs against a server that does what each test wants, with plain sockets and a thread for each connection.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, SystemTime};
+
+use handfast_tls::buffer::Buffer;
+use handfast_tls::policy;
+use handfast_tls::server::{Server, ServerSession, ServerSettings};
+use handfast_tls::session::Session;
+use handfast_tls::store::{CertificateStore, Resolver, UnknownName};
+use handfast_tls::throwaway;
+use handfast_tls::ticket::{TicketKeys, TicketSettings};
+use handfast_wire::{Peek, peek};
+
+use super::*;
+use crate::generator::{Generator, Share};
+use crate::outcome::Refusal;
+use crate::plan::{self, HttpVersion, Plan};
+use crate::sample::Interval;
+
+/// One connection of the server.
+struct Tls {
+    socket: TcpStream,
+    session: ServerSession,
+    plaintext: Buffer,
+    outgoing: Buffer,
+    over: bool,
+}
+
+impl Tls {
+    fn accept(mut socket: TcpStream, server: &Server) -> Option<Self> {
+        socket.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+        socket.set_nodelay(true).ok()?;
+        let mut bytes = Vec::new();
+        let session = loop {
+            let mut some = [0; 4096];
+            match socket.read(&mut some).ok()? {
+                0 => return None,
+                count => bytes.extend_from_slice(&some[..count]),
+            }
+            if let Peek::Complete(hello) = peek(&bytes, 1 << 16) {
+                break server.accept(&hello).ok()?;
+            }
+        };
+        let (plaintext, outgoing) = (Buffer::default(), Buffer::default());
+        let mut tls = Self { socket, session, plaintext, outgoing, over: false };
+        tls.take(bytes)?;
+        while !tls.session.is_established() {
+            tls.more()?;
+        }
+        Some(tls)
+    }
+
+    fn take(&mut self, bytes: Vec<u8>) -> Option<()> {
+        let mut incoming = [self.session.kept(), &bytes].concat();
+        let received = self.session.receive(&mut incoming, &mut self.plaintext, &mut self.outgoing);
+        self.over |= received.closed || received.failure.is_some();
+        self.flush()
+    }
+
+    fn flush(&mut self) -> Option<()> {
+        self.socket.write_all(self.outgoing.filled()).ok()?;
+        self.outgoing.clear();
+        Some(())
+    }
+
+    /// Waits for more plaintext; `None` at the client's end.
+    fn more(&mut self) -> Option<()> {
+        let mut some = [0; 16_384];
+        let count = self.socket.read(&mut some).ok()?;
+        if count == 0 || self.over {
+            return None;
+        }
+        self.take(some[..count].to_vec())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Option<()> {
+        self.session.encrypt(bytes, &mut self.outgoing).ok()?;
+        self.flush()
+    }
+
+    fn exactly(&mut self, size: usize) -> Option<Vec<u8>> {
+        while self.plaintext.len() < size {
+            self.more()?;
+        }
+        let bytes = self.plaintext.filled()[..size].to_vec();
+        self.plaintext.take(size);
+        Some(bytes)
+    }
+
+    /// The head of the next HTTP/1.1 request.
+    fn request(&mut self) -> Option<String> {
+        loop {
+            if let Some(end) = self.plaintext.filled().windows(4).position(|four| four == b"\r\n\r\n") {
+                return String::from_utf8(self.exactly(end + 4)?).ok();
+            }
+            self.more()?;
+        }
+    }
+
+    fn frame(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Option<()> {
+        let length = (payload.len() as u32).to_be_bytes();
+        let head = [&length[1..], &[kind, flags], &stream.to_be_bytes()].concat();
+        self.write(&[&head[..], payload].concat())
+    }
+
+    /// Kind, flags and stream of the next HTTP/2 frame.
+    fn next_frame(&mut self) -> Option<(u8, u8, u32)> {
+        let head = self.exactly(9)?;
+        self.exactly(u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize)?;
+        Some((head[3], head[4], u32::from_be_bytes([head[5], head[6], head[7], head[8]])))
+    }
+
+    /// Reads HTTP/2's preface and settings; says ours.
+    fn preface(&mut self) -> Option<()> {
+        // RFC 9113 §3.4.
+        assert_eq!(self.exactly(24)?, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+        self.frame(SETTINGS, 0, 0, &[])
+    }
+
+    /// The stream of the next request.
+    fn next_stream(&mut self) -> Option<u32> {
+        loop {
+            match self.next_frame()? {
+                (HEADERS, _, stream) => return Some(stream),
+                (SETTINGS, 0, _) => self.frame(SETTINGS, 1, 0, &[])?,
+                _ => {}
+            }
+        }
+    }
+
+    /// Ends in order.
+    fn goodbye(mut self) {
+        self.session.close(&mut self.outgoing);
+        let _ = self.flush();
+        let _ = self.socket.shutdown(std::net::Shutdown::Write);
+        while self.more().is_some() {}
+    }
+}
+
+// Frame types (RFC 9113 §6).
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
+/// `:status: 200` by its place in the static table (RFC 7541 §A).
+const OK: &[u8] = &[0x88];
+
+fn tls(alpn: &str) -> Server {
+    let now = SystemTime::now();
+    let made = throwaway::make(None, now).expect("a certificate");
+    let seconds = now.duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_secs();
+    let (store, _) = CertificateStore::new(vec![Arc::new(made.certificate)], seconds as i64);
+    let settings = ServerSettings {
+        policy: policy::resolve(policy::DEFAULT, None, None, None).expect("the default policy"),
+        resolver: Arc::new(Resolver::new(Arc::new(store), UnknownName::First)),
+        client_certificates: None,
+        alpn: vec![alpn.to_owned()],
+        tickets_per_handshake: 1,
+        ticket_lifetime: Duration::from_secs(3600),
+        scope: "test".into(),
+    };
+    let rotation = TicketSettings { rotate: Duration::from_secs(3600), lifetime: Duration::from_secs(3600) };
+    let keys = TicketKeys::random(now, rotation).expect("random bytes").keys();
+    Server::new(settings, keys).expect("a server")
+}
+
+/// What is done with each connection.
+type Deed = fn(Tls) -> Option<()>;
+
+/// A server that stops when it is dropped.
+struct Target {
+    address: SocketAddr,
+    stopping: Arc<AtomicBool>,
+    accepting: Option<JoinHandle<()>>,
+}
+
+impl Target {
+    fn new(alpn: &'static str, deed: Deed) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("it is bound");
+        let stopping = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&stopping);
+        let accept = move || {
+            let server = Arc::new(tls(alpn));
+            while let Ok((socket, _)) = listener.accept() {
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                let server = Arc::clone(&server);
+                let serve = move || Tls::accept(socket, &server).and_then(deed).unwrap_or_default();
+                Builder::new().name("target-connection".into()).spawn(serve).expect("a thread");
+            }
+        };
+        let accepting = Builder::new().name("target".into()).spawn(accept).expect("a thread");
+        Self { address, stopping, accepting: Some(accepting) }
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        drop(TcpStream::connect_timeout(&self.address, Duration::from_secs(1)));
+        if let Some(accepting) = self.accepting.take() {
+            accepting.join().expect("it did not panic");
+        }
+    }
+}
+
+fn plan(target: &Target, version: HttpVersion, streams: u32, exchanges: Option<u32>) -> Plan {
+    let work = Work::Http { version, authority: "localhost".into(), path: "/a?b".into(), streams };
+    Plan {
+        target: plan::Target { host: "127.0.0.1".into(), port: target.address.port() },
+        work,
+        connections: 2,
+        exchanges,
+        duration: Duration::from_millis(300),
+        timeout: Duration::from_secs(2),
+        threads: 1,
+        ..Plan::default()
+    }
+}
+
+fn run(plan: &Plan) -> Result<Interval, Refusal> {
+    let generator = Generator::prepare(plan, Share { index: 0, of: 1 })?;
+    let (seconds, _) = sync_channel(16);
+    Ok(generator.start(Moment::now(), seconds)?.join().totals)
+}
+
+fn causes(totals: &Interval) -> Vec<(&str, &str)> {
+    totals.failures.iter().map(|failures| (failures.step.as_str(), failures.cause.as_str())).collect()
+}
+
+fn hello_http1(mut tls: Tls) -> Option<()> {
+    loop {
+        let request = tls.request()?;
+        assert!(request.starts_with("GET /a?b HTTP/1.1\r\nhost: localhost\r\n"), "{request}");
+        tls.write(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello")?;
+    }
+}
+
+#[test]
+fn http1_on_new_and_on_kept_connections() {
+    let target = Target::new("http/1.1", hello_http1);
+    for (exchanges, each) in [(Some(1), 1), (Some(3), 3), (None, 1)] {
+        let totals = run(&plan(&target, HttpVersion::Http11, 1, exchanges)).expect("it runs");
+        let tally = &totals.tally;
+        assert_eq!(causes(&totals), [], "{:?}", totals.failures);
+        assert!(tally.transactions > 2 && tally.failed == 0, "{tally:?}");
+        assert_eq!(tally.exchanges, tally.transactions * each);
+        assert_eq!(tally.http_status, [0, tally.exchanges, 0, 0, 0]);
+        assert_eq!(totals.series[&Series::Exchange].count(), tally.exchanges);
+        assert_eq!(totals.series[&Series::FirstByte].count(), tally.exchanges);
+        assert!(tally.received >= 5 * tally.exchanges && tally.sent > 0, "{tally:?}");
+        assert_eq!(tally.open, 0);
+        if exchanges.is_none() {
+            assert_eq!(tally.connections, 2, "kept connections are kept");
+        }
+    }
+}
+
+#[test]
+fn a_chunked_body_is_read_to_its_end() {
+    let target = Target::new("http/1.1", |mut tls| {
+        loop {
+            tls.request()?;
+            tls.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")?;
+            for _ in 0..20 {
+                tls.write(&[b"2710\r\n", &[b'x'; 10_000][..], b"\r\n"].concat())?;
+            }
+            tls.write(b"0\r\n\r\n")?;
+        }
+    });
+    let totals = run(&plan(&target, HttpVersion::Http11, 1, None)).expect("it runs");
+    assert_eq!(causes(&totals), []);
+    assert!(totals.tally.received >= 200_000 * totals.tally.exchanges, "{:?}", totals.tally);
+}
+
+/// The server speaks of 1000 bytes and ends after a few, in order or not.
+fn cut_short(tls: &mut Tls) -> Option<()> {
+    tls.request()?;
+    tls.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nhello")
+}
+
+#[test]
+fn a_body_cut_short_is_an_error_however_it_ends() {
+    let deeds: [Deed; 2] = [
+        |mut tls| {
+            cut_short(&mut tls)?;
+            tls.goodbye();
+            None
+        },
+        |mut tls| {
+            cut_short(&mut tls)?;
+            let _ = tls.socket.shutdown(std::net::Shutdown::Write);
+            while tls.more().is_some() {}
+            None
+        },
+    ];
+    for deed in deeds {
+        let target = Target::new("http/1.1", deed);
+        let refusal = run(&plan(&target, HttpVersion::Http11, 1, Some(1))).expect_err("it does not work");
+        assert!(refusal.to_string().contains("exchange: "), "{refusal}");
+        assert!(refusal.to_string().contains("body"), "{refusal}");
+    }
+}
+
+/// Well the first time, for the rehearsal; then as `deed` says.
+fn later(mut tls: Tls, deed: impl FnOnce(Tls) -> Option<()>) -> Option<()> {
+    static SEEN: AtomicBool = AtomicBool::new(false);
+    if SEEN.swap(true, Ordering::Relaxed) {
+        return deed(tls);
+    }
+    tls.request()?;
+    tls.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+}
+
+#[test]
+fn failures_are_counted_with_their_cause() {
+    let target = Target::new("http/1.1", |tls| {
+        later(tls, |mut tls| {
+            cut_short(&mut tls)?;
+            tls.goodbye();
+            None
+        })
+    });
+    let totals = run(&plan(&target, HttpVersion::Http11, 1, None)).expect("the rehearsal was good");
+    assert_eq!(causes(&totals), [("exchange", "truncated")]);
+    assert!(totals.tally.failed > 0 && totals.tally.transactions == 0, "{:?}", totals.tally);
+}
+
+#[test]
+fn a_status_of_an_error_is_one_and_the_connection_lives_on() {
+    let target = Target::new("http/1.1", |mut tls| {
+        let mut first = true;
+        loop {
+            tls.request()?;
+            let status = if first { "200 OK" } else { "503 Service Unavailable" };
+            first = false;
+            tls.write(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n").as_bytes())?;
+        }
+    });
+    let totals = run(&plan(&target, HttpVersion::Http11, 1, None)).expect("it runs");
+    let tally = &totals.tally;
+    assert_eq!(causes(&totals), [("exchange", "http-status")]);
+    assert!(tally.http_status[4] > 2 && tally.http_status[1] == 2, "{tally:?}");
+    assert_eq!((tally.connections, tally.failed), (2, tally.http_status[4]));
+}
+
+#[test]
+fn a_server_that_ends_kept_connections_now_and_then_costs_nothing_but_new_ones() {
+    // Told, and not told.
+    let deeds: [Deed; 2] = [
+        |mut tls| {
+            for _ in 0..3 {
+                tls.request()?;
+                tls.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")?;
+            }
+            tls.request()?;
+            tls.write(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")?;
+            tls.goodbye();
+            None
+        },
+        |mut tls| {
+            tls.request()?;
+            tls.session.encrypt(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", &mut tls.outgoing).ok()?;
+            tls.goodbye();
+            None
+        },
+    ];
+    for deed in deeds {
+        let target = Target::new("http/1.1", deed);
+        let totals = run(&plan(&target, HttpVersion::Http11, 1, None)).expect("it runs");
+        assert_eq!(causes(&totals), [], "{:?}", totals.failures);
+        assert!(totals.tally.connections > 2 && totals.tally.transactions > 2, "{:?}", totals.tally);
+    }
+}
+
+fn hello_http2(mut tls: Tls) -> Option<()> {
+    tls.preface()?;
+    loop {
+        let stream = tls.next_stream()?;
+        tls.frame(HEADERS, 4, stream, OK)?;
+        tls.frame(DATA, 0, stream, b"hel")?;
+        tls.frame(DATA, 1, stream, b"lo")?;
+    }
+}
+
+#[test]
+fn http2_on_new_and_on_kept_connections() {
+    let target = Target::new("h2", hello_http2);
+    for (exchanges, each) in [(Some(1), 1), (Some(5), 5), (None, 1)] {
+        for streams in [1, 4] {
+            let totals = run(&plan(&target, HttpVersion::Http2, streams, exchanges)).expect("it runs");
+            let tally = &totals.tally;
+            assert_eq!(causes(&totals), [], "{:?}", totals.failures);
+            assert!(tally.transactions > 2, "{tally:?}");
+            assert_eq!(tally.exchanges, tally.transactions * each);
+            assert_eq!(tally.http_status, [0, tally.exchanges, 0, 0, 0]);
+            if exchanges.is_none() {
+                assert_eq!(tally.connections, 2);
+            }
+        }
+    }
+}
+
+/// The server answers only when four requests are there.
+#[test]
+fn streams_are_in_flight_together() {
+    let target = Target::new("h2", |mut tls| {
+        tls.preface()?;
+        // The rehearsal has one only.
+        let first = tls.next_stream()?;
+        static REHEARSED: AtomicBool = AtomicBool::new(false);
+        let mut streams = vec![first];
+        if REHEARSED.swap(true, Ordering::Relaxed) {
+            for _ in 0..3 {
+                streams.push(tls.next_stream()?);
+            }
+        }
+        for stream in streams.into_iter().rev() {
+            tls.frame(HEADERS, 5, stream, OK)?;
+        }
+        while tls.more().is_some() {}
+        None
+    });
+    let totals =
+        run(&Plan { connections: 1, ..plan(&target, HttpVersion::Http2, 4, Some(4)) }).expect("it runs");
+    assert_eq!(causes(&totals), [], "{:?}", totals.failures);
+    assert!(totals.tally.exchanges >= 4);
+}
+
+#[test]
+fn what_a_server_going_away_has_not_seen_is_asked_again() {
+    let target = Target::new("h2", |mut tls| {
+        tls.preface()?;
+        let first = tls.next_stream()?;
+        tls.frame(HEADERS, 5, first, OK)?;
+        // What comes meanwhile is not looked at: GOAWAY with the last stream seen, and no error (RFC 9113 §6.8).
+        let second = tls.next_stream()?;
+        assert!(second > first);
+        tls.frame(GOAWAY, 0, 0, &[first.to_be_bytes(), [0; 4]].concat())?;
+        tls.goodbye();
+        None
+    });
+    let totals = run(&plan(&target, HttpVersion::Http2, 3, None)).expect("it runs");
+    assert_eq!(causes(&totals), [], "{:?}", totals.failures);
+    assert!(totals.tally.transactions > 2 && totals.tally.connections > 2, "{:?}", totals.tally);
+}
+
+#[test]
+fn arrivals_are_timed_from_when_they_were_due() {
+    let target = Target::new("h2", hello_http2);
+    let model = Model::Open { rate: 200.0, arrivals: plan::Arrivals::Fixed };
+    for exchanges in [Some(1), None] {
+        let plan = Plan { model: model.clone(), ..plan(&target, HttpVersion::Http2, 4, exchanges) };
+        let totals = run(&plan).expect("it runs");
+        let tally = &totals.tally;
+        assert_eq!(causes(&totals), [], "{:?}", totals.failures);
+        // A busy machine may see the last ones only when the run is over.
+        assert!((50..=60).contains(&(tally.transactions + tally.unserved)), "{tally:?}");
+        assert!(tally.transactions > 30, "{tally:?}");
+        for series in [Series::Total, Series::Service, Series::Lag] {
+            assert_eq!(totals.series[&series].count(), tally.transactions, "{series:?}");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_says_nothing_runs_into_the_deadline() {
+    for (alpn, version) in [("http/1.1", HttpVersion::Http11), ("h2", HttpVersion::Http2)] {
+        let target = Target::new(alpn, |mut tls| {
+            while tls.more().is_some() {}
+            None
+        });
+        let timeout = Duration::from_millis(100);
+        let plan = Plan { timeout, ..plan(&target, version, 2, Some(1)) };
+        let refusal = run(&plan).expect_err("nobody answers");
+        assert!(refusal.to_string().contains("exchange: the timeout passed"), "{refusal}");
+    }
+}
+
+/// The last part of the handshake waits for the first request; it has to go all the same when there is none.
+#[test]
+fn a_connection_without_a_request_ends_in_order() {
+    let target = Target::new("http/1.1", hello_http1);
+    let model = Model::Open { rate: 0.1, arrivals: plan::Arrivals::Fixed };
+    let plan = Plan { model, ..plan(&target, HttpVersion::Http11, 1, None) };
+    let totals = run(&plan).expect("it runs");
+    assert_eq!(causes(&totals), [], "{:?}", totals.failures);
+    assert_eq!(totals.tally.connections, 2);
+}
+
+#[test]
+fn a_target_that_does_not_speak_http2_is_told() {
+    let target = Target::new("http/1.1", hello_http1);
+    let refusal = run(&plan(&target, HttpVersion::Http2, 1, Some(1))).expect_err("no ALPN in common");
+    assert!(refusal.to_string().contains("handshake: "), "{refusal}");
+}
