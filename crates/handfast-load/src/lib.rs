@@ -12,18 +12,26 @@
 //! | what that machine is, and how busy | [`machine`] |
 //! | what the server's processes spent | [`account`] |
 //! | what came of it, before it is judged | [`outcome`] |
+//! | what the figures are worth | [`verdict`] |
 //! | whether a latency or a rate kept its limit | [`limits`] |
+//! | what the report says | [`assemble`] |
+//! | the highest rate that holds a bound | [`search`] |
+//! | everything that was asked for, to be replayed | [`job`] |
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod assemble;
 pub mod fleet;
 pub mod generator;
+pub mod job;
 pub mod limits;
 pub mod machine;
 pub mod outcome;
 pub mod plan;
 pub mod ports;
 pub mod sample;
+pub mod search;
+pub mod verdict;
 mod words;
 mod bench;
 mod close;

@@ -1,0 +1,296 @@
+//! A run's report: what was measured, what it is worth, under which circumstances.
+//!
+//! In: an [`Outcome`], and what only the program knows. Out: a [`Report`] with every field filled.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use handfast_report::model::{
+    ErrorRow, Manifest, Mix, Ports, Report, SCHEMA, Search, Second, Series as Row, ServerUse, Totals, Worker,
+};
+use handfast_stats::Histogram;
+
+use crate::job::Job;
+use crate::machine;
+use crate::outcome::{Outcome, WorkerOutcome};
+use crate::plan::Verify;
+use crate::ports;
+use crate::sample::{Interval, Series};
+use crate::verdict::{self, Busy, View, addresses};
+
+mod notes;
+mod work;
+
+pub use work::sentence as work_sentence;
+
+/// Percentiles in the report's table, by name.
+const PERCENTILES: [(&str, f64); 6] =
+    [("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
+/// … and of each second.
+const PERCENTILES_OF_A_SECOND: [(&str, f64); 2] = [("p50", 0.5), ("p99", 0.99)];
+
+/// What the report says that no outcome knows.
+#[derive(Clone, Debug, Default)]
+pub struct Circumstances {
+    /// `handfast 0.1.0`.
+    pub program: String,
+    /// Libraries that matter, and their versions.
+    pub libraries: BTreeMap<String, String>,
+    /// The command line, as it was typed.
+    pub command: Vec<String>,
+    /// Everything that was asked for.
+    pub job: Job,
+    /// CPU time of the server's processes, when it was counted.
+    pub account: Option<ServerUse>,
+    /// The search of which this was the last run, or the best.
+    pub search: Option<Search>,
+    /// What else a reader should know, in sentences.
+    pub notes: Vec<String>,
+}
+
+/// Makes the report, the verdict and the judgement of the limits included. **Cost**: merges nothing that is not
+/// merged; about a millisecond for each hundred seconds of the run.
+pub fn report(outcome: &Outcome, circumstances: Circumstances) -> Report {
+    let view = View::of(outcome);
+    let ports = tightest_ports(outcome);
+    let verdict = verdict::judge(outcome, ports.as_ref());
+    let mut report = Report {
+        schema: SCHEMA.to_owned(),
+        verdict,
+        work: work::sentence(&outcome.plan),
+        totals: totals(&view, outcome),
+        mix: mix(outcome),
+        series: outcome.totals.series.iter().filter_map(|(series, samples)| row(*series, samples)).collect(),
+        errors: errors(&outcome.totals),
+        timeline: outcome.seconds.iter().map(|second| row_of_second(second, outcome)).collect(),
+        workers: outcome.workers.iter().map(worker).collect(),
+        server: circumstances.account,
+        kernel: kernel(outcome),
+        limits: Vec::new(),
+        search: circumstances.search,
+        notes: notes::of(outcome, ports.as_ref(), &view, &circumstances.job),
+        ports,
+        manifest: Manifest {
+            program: circumstances.program,
+            binary: machine::program_hash(),
+            libraries: circumstances.libraries,
+            started: rfc3339(outcome.started),
+            command: circumstances.command,
+            job: circumstances.job.to_value(),
+            seed: outcome.plan.seed,
+            start_skew_ns: start_skew(outcome),
+            addresses: addresses(outcome).iter().map(ToString::to_string).collect(),
+        },
+    };
+    report.notes.extend(circumstances.notes);
+    report.limits = circumstances.job.limits.iter().map(|bound| bound.judge(&report)).collect();
+    report
+}
+
+/// The ports of the worker that has fewest.
+fn tightest_ports(outcome: &Outcome) -> Option<Ports> {
+    let targets = addresses(outcome);
+    // A worker dials one address; several are several workers' views of the name.
+    let target = targets.get(..1).unwrap_or_default();
+    let known = outcome.workers.iter().map(|worker| &worker.facts.machine);
+    let mut ports = known
+        .filter_map(|settings| ports::arithmetic_with(&outcome.plan, target, settings))
+        .min_by_key(|ports| ports.capacity)?;
+    if outcome.workers.len() > 1 {
+        ports.sentence = format!("on each machine {}", ports.sentence);
+    }
+    Some(ports)
+}
+
+fn totals(view: &View<'_>, outcome: &Outcome) -> Totals {
+    let tally = &outcome.totals.tally;
+    let per_second = |count: u64| if view.length > 0.0 { count as f64 / view.length } else { 0.0 };
+    let within = outcome.seconds.iter().take_while(|second| f64::from(second.second) < view.length);
+    let exchanges = within.map(|second| second.tally.exchanges).sum();
+    let classes = ["1xx", "2xx", "3xx", "4xx", "5xx"].into_iter().zip(tally.http_status);
+    Totals {
+        duration_seconds: view.length,
+        rate: per_second(tally.transactions.saturating_sub(tally.tail)),
+        offered_rate: view.offered_rate(),
+        exchange_rate: per_second(exchanges),
+        connections: tally.connections + tally.warm_up,
+        warm_up_connections: tally.warm_up,
+        transactions: tally.transactions,
+        failed: tally.failed,
+        tail: tally.tail,
+        exchanges: tally.exchanges,
+        http_status: classes
+            .filter(|(_, count)| *count > 0)
+            .map(|(class, count)| (class.to_owned(), count))
+            .collect(),
+        sent_bytes: tally.sent,
+        received_bytes: tally.received,
+        open: tally.open,
+        queued: tally.queued,
+    }
+}
+
+fn mix(outcome: &Outcome) -> Mix {
+    let tally = &outcome.totals.tally;
+    Mix {
+        full: tally.full,
+        resumed: tally.resumed,
+        hello_retry: tally.hello_retry,
+        early_data_accepted: tally.early_accepted,
+        early_data_refused: tally.early_refused,
+        without_ticket: tally.without_ticket,
+        wanted_resumed: outcome.plan.tls.resume,
+        agreed: outcome.totals.agreed.clone(),
+        verification: verification(outcome),
+    }
+}
+
+fn verification(outcome: &Outcome) -> String {
+    let tls = &outcome.plan.tls;
+    let name = tls.server_name.as_ref().unwrap_or(&outcome.plan.target.host);
+    match &tls.verify {
+        Verify::Off => "the server's certificate was not verified, not even its signature".to_owned(),
+        Verify::System => {
+            format!("the server's certificate was verified for {name} against the system's authorities")
+        }
+        Verify::File(path) => {
+            format!(
+                "the server's certificate was verified for {name} against the authorities in {}",
+                path.display()
+            )
+        }
+    }
+}
+
+fn row(series: Series, samples: &Histogram) -> Option<Row> {
+    (!samples.is_empty()).then(|| Row {
+        name: series.name().to_owned(),
+        count: samples.count(),
+        min_ns: samples.min_nanos(),
+        mean_ns: samples.mean_nanos(),
+        deviation_ns: samples.deviation_nanos(),
+        percentiles_ns: percentiles(samples, &PERCENTILES),
+        max_ns: samples.max_nanos(),
+        histogram: samples.clone(),
+    })
+}
+
+fn percentiles(samples: &Histogram, wanted: &[(&str, f64)]) -> BTreeMap<String, u64> {
+    wanted.iter().map(|(name, quantile)| ((*name).to_owned(), samples.quantile_nanos(*quantile))).collect()
+}
+
+fn errors(totals: &Interval) -> Vec<ErrorRow> {
+    let row = |failures: &crate::sample::Failures| ErrorRow {
+        step: failures.step.clone(),
+        cause: failures.cause.clone(),
+        count: failures.count,
+        examples: failures.examples.clone(),
+    };
+    let mut rows: Vec<ErrorRow> = totals.failures.iter().map(row).collect();
+    rows.sort_by(|one, other| {
+        other.count.cmp(&one.count).then_with(|| (&one.step, &one.cause).cmp(&(&other.step, &other.cause)))
+    });
+    rows
+}
+
+fn row_of_second(second: &Interval, outcome: &Outcome) -> Second {
+    let threads: Vec<Busy> = second.threads.iter().filter_map(Busy::of).collect();
+    let mean = |of: fn(&Busy) -> f64| threads.iter().map(of).sum::<f64>() / threads.len().max(1) as f64;
+    let tally = &second.tally;
+    let samples = second.series.iter().filter(|(_, samples)| !samples.is_empty());
+    let missing = outcome.workers.iter().filter(|worker| worker.missing.contains(&second.second));
+    Second {
+        second: second.second,
+        transactions: tally.transactions,
+        exchanges: tally.exchanges,
+        failed: tally.failed,
+        bytes: tally.sent + tally.received,
+        open: tally.open,
+        generator_cpu: mean(|thread| thread.busy),
+        busiest_thread: threads.iter().map(|thread| thread.busy).fold(0.0, f64::max),
+        generator_starved: mean(|thread| thread.starved),
+        machine_cpu: second.machine.iter().sum::<f64>() / second.machine.len().max(1) as f64,
+        main: second.series.get(&outcome.plan.main_series()).cloned().unwrap_or_default(),
+        percentiles_ns: samples
+            .map(|(series, samples)| {
+                (series.name().to_owned(), percentiles(samples, &PERCENTILES_OF_A_SECOND))
+            })
+            .collect(),
+        missing: missing.map(|worker| worker.name.clone()).collect(),
+    }
+}
+
+fn worker(worker: &WorkerOutcome) -> Worker {
+    let end = worker.end.as_ref();
+    let threads = end.map_or(&[][..], |end| &end.totals.threads);
+    let busy: Vec<f64> = threads.iter().filter_map(Busy::of).map(|thread| thread.busy).collect();
+    Worker {
+        name: worker.name.clone(),
+        machine: worker.facts.machine.clone(),
+        threads: worker.facts.threads,
+        clock_offset_ns: worker.clock_offset_ns,
+        clock_error_ns: worker.clock_error_ns,
+        start_error_ns: end.map_or(0, |end| end.start_error_ns),
+        transactions: end.map_or(0, |end| end.totals.tally.transactions),
+        cpu: busy.iter().sum::<f64>() / busy.len().max(1) as f64,
+        lost: worker.lost.clone(),
+        sums_agree: worker.sums_agree,
+    }
+}
+
+fn kernel(outcome: &Outcome) -> BTreeMap<String, i64> {
+    let mut sum = BTreeMap::<String, i64>::new();
+    for end in outcome.workers.iter().filter_map(|worker| worker.end.as_ref()) {
+        for (name, moved) in &end.kernel {
+            let total = sum.entry(name.clone()).or_default();
+            *total = total.saturating_add(*moved);
+        }
+    }
+    sum
+}
+
+/// Greatest difference between the workers' true starts.
+fn start_skew(outcome: &Outcome) -> u64 {
+    let starts = outcome.workers.iter().filter_map(|worker| Some(worker.end.as_ref()?.start_error_ns));
+    let bounds = starts.fold(None, |bounds: Option<(i64, i64)>, start| {
+        let (least, most) = bounds.unwrap_or((start, start));
+        Some((least.min(start), most.max(start)))
+    });
+    bounds.map_or(0, |(least, most)| most.abs_diff(least))
+}
+
+/// A time as `2026-11-21T23:44:27Z` (RFC 3339 §5.6), in UTC, whole seconds.
+pub fn rfc3339(time: SystemTime) -> String {
+    let seconds = match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+        // Rounded down, so that half a second before 1970 is in 1969.
+        Err(before) => {
+            -i64::try_from((before.duration() + Duration::from_nanos(999_999_999)).as_secs()).unwrap_or(0)
+        }
+    };
+    // Four digits are all that the form has: the years 0 to 9999.
+    let seconds = seconds.clamp(-62_167_219_200, 253_402_300_799);
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let (year, month, day) = civil(days);
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", second / 3_600, second / 60 % 60, second % 60)
+}
+
+/// Year, month and day of a number of days since 1970-01-01, in the Gregorian calendar.
+///
+/// Source: H. Hinnant, "chrono-compatible low-level date algorithms", `civil_from_days`: years begin in March, so
+/// that the leap day is a year's last, and 400 years are an era of 146,097 days.
+const fn civil(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
+    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    let year = year_of_era + era * 400 + if month <= 2 { 1 } else { 0 };
+    (year, month, day)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! What a reader of the report should know before believing it, in sentences.
+//!
+//! In: an outcome. Out: notes, the gravest first. What the verdict says already is not said again.
+
+use handfast_report::model::Ports;
+use handfast_report::units::{count, share};
+
+use crate::job::Job;
+use crate::outcome::{EarlyEnd, Outcome};
+use crate::plan::{Model, Verify, Work};
+use crate::verdict::View;
+use crate::words::things;
+
+/// Share of the ports from which it is said that they were nearly used up.
+const NEARLY: f64 = 0.8;
+/// Runs shorter than this have a first second that is most of them.
+const SHORT: f64 = 3.0;
+
+/// Every note there is to this run.
+pub(super) fn of(outcome: &Outcome, ports: Option<&Ports>, view: &View<'_>, job: &Job) -> Vec<String> {
+    let mut notes = Vec::new();
+    notes.extend(early_end(outcome, view));
+    workers(outcome, &mut notes);
+    notes.extend(limits(outcome, job));
+    tls(outcome, &mut notes);
+    work(outcome, &mut notes);
+    notes.extend(ports.and_then(|ports| nearly_used_up(outcome, ports)));
+    if view.length > 0.0 && view.length <= SHORT {
+        notes.push("the run was short: its start, in which connections are made and caches filled, is in every figure".into());
+    }
+    for worker in &outcome.workers {
+        let name = if outcome.workers.len() > 1 { format!("{}: ", worker.name) } else { String::new() };
+        notes.extend(worker.facts.notes.iter().map(|note| format!("{name}{note}")));
+    }
+    notes
+}
+
+fn early_end(outcome: &Outcome, view: &View<'_>) -> Option<String> {
+    let (planned, true_length) = (outcome.plan.duration.as_secs_f64(), view.length);
+    Some(match outcome.early_end.as_ref()? {
+        EarlyEnd::Interrupted => format!("the run was interrupted after {true_length:.1} s of {planned} s"),
+        EarlyEnd::WorkerLost(name) => format!(
+            "the run was ended after {true_length:.1} s of {planned} s because worker {name} was lost: its share of the \
+             load was missing"
+        ),
+    })
+}
+
+fn workers(outcome: &Outcome, notes: &mut Vec<String>) {
+    for worker in &outcome.workers {
+        let name = &worker.name;
+        if let Some(why) = &worker.lost {
+            notes
+                .push(format!("worker {name} was lost ({why}): the load was less than planned from then on"));
+        } else if !worker.sums_agree {
+            notes.push(format!(
+                "worker {name}: its final totals are not the sum of the seconds that came from it"
+            ));
+        }
+        if !worker.missing.is_empty() {
+            let seconds = things(worker.missing.len() as u64, "second");
+            notes.push(format!("nothing came from worker {name} in {seconds} of the timeline"));
+        }
+    }
+}
+
+/// A limit on latency in a closed loop is easier to keep than it looks.
+fn limits(outcome: &Outcome, job: &Job) -> Option<String> {
+    let closed = matches!(outcome.plan.model, Model::Closed);
+    (closed && job.limits.iter().any(crate::limits::Bound::is_latency)).then(|| {
+        "in the closed model nothing begins while the target stalls, so percentiles show a stall once for each \
+         connection; with --rate they show it to every transaction that was due"
+            .to_owned()
+    })
+}
+
+fn tls(outcome: &Outcome, notes: &mut Vec<String>) {
+    let (tally, plan) = (&outcome.totals.tally, &outcome.plan.tls);
+    if plan.verify == Verify::Off {
+        notes.push(
+            "verification was off: the target may be anyone, and a client that verifies spends more CPU than this one"
+                .into(),
+        );
+    }
+    if tally.without_ticket > 0 {
+        let observed = tally.resumed as f64 / (tally.full + tally.resumed).max(1) as f64;
+        notes.push(format!(
+            "tickets ran out: {} wanted resumption and had none, so {} were resumed instead of {}",
+            things(tally.without_ticket, "handshake"),
+            share(observed),
+            share(plan.resume)
+        ));
+    }
+    if tally.warm_up > 0 {
+        notes.push(format!(
+            "the warm-up made {} to fill the ticket pool; they are in the number of connections and in no latency",
+            things(tally.warm_up, "connection")
+        ));
+    }
+    if tally.hello_retry > 0 {
+        notes.push(format!(
+            "{} took a HelloRetryRequest, which costs a round trip: offer the group that the target wants first (--groups)",
+            things(tally.hello_retry, "handshake")
+        ));
+    }
+    if tally.early_refused > 0 {
+        notes.push(format!("0-RTT data was refused {}, and sent again", things(tally.early_refused, "time")));
+    }
+}
+
+fn work(outcome: &Outcome, notes: &mut Vec<String>) {
+    let tally = &outcome.totals.tally;
+    if let (Work::Exchange { echo: true, .. }, 1..) = (&outcome.plan.work, tally.exchanges) {
+        notes.push("every byte of the echo was compared with what was sent".into());
+    }
+    let [.., client, server] = tally.http_status;
+    if client + server > 0 {
+        let answers = tally.http_status.iter().sum::<u64>();
+        notes.push(format!(
+            "{} of {} HTTP responses were errors (4xx: {}, 5xx: {})",
+            count(client + server),
+            count(answers),
+            count(client),
+            count(server)
+        ));
+    }
+    if tally.unserved > 0 {
+        notes.push(format!("{} that were due never began", things(tally.unserved, "transaction")));
+    }
+}
+
+fn nearly_used_up(outcome: &Outcome, ports: &Ports) -> Option<String> {
+    let lasting = ports.lasting_rate.filter(|rate| *rate > 0.0)?;
+    // Resting pairs at the end: all that were opened within one rest.
+    let rest = ports.capacity as f64 / lasting;
+    let opened = outcome.totals.tally.connections as f64 / outcome.workers.len().max(1) as f64;
+    let length = outcome.plan.duration.as_secs_f64().max(f64::MIN_POSITIVE);
+    let resting = opened * (rest / length).min(1.0);
+    let used = resting / ports.capacity as f64;
+    (used >= NEARLY).then(|| {
+        format!(
+            "source ports were nearly used up: about {} of {} were in TIME_WAIT at the end",
+            count(resting.min(ports.capacity as f64) as u64),
+            count(ports.capacity)
+        )
+    })
+}

@@ -1,0 +1,133 @@
+//! What a run did, in one sentence for people.
+//!
+//! In: a plan. Out: `connect, TLS handshake, send 4 KiB, receive 4 KiB (echo), close; closed loop, 32 connections,
+//! 10 s`.
+
+use handfast_report::units::rate;
+
+use crate::plan::{Arrivals, HttpVersion, Model, Plan, Work};
+use crate::words::{size, things};
+
+/// The sentence.
+pub fn sentence(plan: &Plan) -> String {
+    format!("{}; {}, {}", transaction(plan), model(plan), seconds(plan.duration.as_secs_f64()))
+}
+
+/// What a transaction is, or what goes on on a connection that is kept.
+fn transaction(plan: &Plan) -> String {
+    let work = work(&plan.work);
+    let handshake =
+        if plan.tls.resume > 0.0 { "TLS handshake (resumed where wanted)" } else { "TLS handshake" };
+    let begin = format!("connect, {handshake}");
+    match (&plan.work, plan.exchanges) {
+        (Work::Handshake, _) => format!("{begin}, close"),
+        (Work::Bulk { .. } | Work::Idle { .. }, _) => format!("{begin}, {work}, close"),
+        (_, None) => format!("on standing connections, again and again: {work}"),
+        (_, Some(1)) => format!("{begin}, {work}, close"),
+        (_, Some(times)) => format!("{begin}, {} of: {work}; close", things(times.into(), "time")),
+    }
+}
+
+fn work(work: &Work) -> String {
+    match work {
+        Work::Handshake => String::new(),
+        Work::Exchange { send, receive, echo } => {
+            format!("send {}, receive {}{}", size(*send), size(*receive), if *echo { " (echo)" } else { "" })
+        }
+        Work::Bulk { send, receive } => match (send, receive) {
+            (true, true) => "send and receive without a pause until the end".to_owned(),
+            (true, false) => "send without a pause until the end".to_owned(),
+            (false, _) => "receive without a pause until the end".to_owned(),
+        },
+        Work::Idle { send: 0, .. } => "stand idle until the end".to_owned(),
+        Work::Idle { send, receive } => {
+            format!("send {}, receive {}, stand idle until the end", size(*send), size(*receive))
+        }
+        Work::Http { version, path, streams, .. } => {
+            let version = match version {
+                HttpVersion::Http11 => "1.1",
+                HttpVersion::Http2 => "2",
+            };
+            let several =
+                if *streams > 1 { format!(", {streams} at once on a connection") } else { String::new() };
+            format!("HTTP/{version} GET {path}{several}")
+        }
+    }
+}
+
+fn model(plan: &Plan) -> String {
+    let connections = things(plan.connections.into(), "connection");
+    let spaced = |arrivals: &Arrivals| match arrivals {
+        Arrivals::Fixed => "at even distances",
+        Arrivals::Poisson => "as customers come (Poisson)",
+    };
+    match &plan.model {
+        Model::Closed => format!("closed loop, {connections}"),
+        Model::Open { rate: offered, arrivals } => {
+            format!("open model, {} offered {}, at most {connections}", rate(*offered), spaced(arrivals))
+        }
+        Model::Ramp { from, to, arrivals } => format!(
+            "open model, from {} to {} offered {}, at most {connections}",
+            rate(*from),
+            rate(*to),
+            spaced(arrivals)
+        ),
+    }
+}
+
+/// `10 s`, `2.5 s`.
+fn seconds(seconds: f64) -> String {
+    let text = format!("{seconds:.3}");
+    format!("{} s", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_standard_transaction_reads_as_it_is_done() {
+        assert_eq!(
+            sentence(&Plan::default()),
+            "connect, TLS handshake, send 4 KiB, receive 4 KiB (echo), close; closed loop, 32 connections, 10 s"
+        );
+    }
+
+    #[test]
+    fn every_kind_of_work_and_model_has_its_words() {
+        let said = |work, exchanges, model| sentence(&Plan { work, exchanges, model, ..Plan::default() });
+        let http = |streams| Work::Http {
+            version: HttpVersion::Http2,
+            authority: "a.example".into(),
+            path: "/x".into(),
+            streams,
+        };
+        let open = Model::Open { rate: 5_000.0, arrivals: Arrivals::Poisson };
+        let ramp = Model::Ramp { from: 0.0, to: 10.0, arrivals: Arrivals::Fixed };
+        assert!(
+            said(Work::Handshake, Some(1), open)
+                .starts_with("connect, TLS handshake, close; open model, 5,000/s")
+        );
+        assert!(
+            said(http(8), None, ramp)
+                .contains("on standing connections, again and again: HTTP/2 GET /x, 8 at once")
+        );
+        let some = Work::Exchange { send: 1, receive: 0, echo: false };
+        assert!(
+            said(some, Some(3), Model::Closed).contains("3 times of: send 1 byte, receive 0 bytes; close")
+        );
+        assert!(
+            said(Work::Bulk { send: true, receive: true }, Some(1), Model::Closed)
+                .contains("send and receive")
+        );
+        assert!(said(Work::Idle { send: 0, receive: 0 }, Some(1), Model::Closed).contains("stand idle"));
+    }
+
+    #[test]
+    fn a_length_has_no_zeros_to_spare() {
+        let plan = Plan { duration: Duration::from_millis(2_500), ..Plan::default() };
+        assert!(sentence(&plan).ends_with(", 2.5 s"), "{}", sentence(&plan));
+    }
+}

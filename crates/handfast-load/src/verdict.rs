@@ -1,0 +1,354 @@
+//! What a run's figures are worth: the target's own, or those of whatever else was at its limit.
+//!
+//! In: an [`Outcome`]. Out: one word, and why, with figures. Each question below looks at the run by itself; the
+//! first one that finds something gives the word, in the order of what explains most:
+//!
+//! 1. source ports ran out, or the generator's descriptors or memory: nothing else was measured;
+//! 2. errors: the latencies are those of the lucky;
+//! 3. the generator: its own CPU or its lateness is in the figures;
+//! 4. the target: less was taken than was offered (open and ramp models; a closed loop follows its target).
+
+use handfast_report::model::{Ports, Verdict, VerdictWord};
+use handfast_report::units::{count, nanos, rate, share};
+use handfast_stats::Histogram;
+
+use crate::outcome::Outcome;
+use crate::plan::{Arrivals, Model, Work};
+use crate::sample::{Failures, Interval, Series};
+use crate::words::things;
+
+mod view;
+
+pub(crate) use view::{Busy, View, addresses};
+
+/// Share of failed transactions from which latencies mean nothing.
+const ERRORS: f64 = 0.01;
+/// Share of wall time from which a thread in a closed loop sets the pace itself.
+const PACE: f64 = 0.97;
+/// Share of wall time from which a thread's lateness is its own doing.
+const BUSY: f64 = 0.9;
+/// Lateness that nobody minds, in nanoseconds …
+const LATE: u64 = 1_000_000;
+/// … and as a share of the median that is measured; the greater of both counts.
+const LATE_SHARE: f64 = 0.1;
+/// Lateness with idle threads from which the figures are no longer the target's: ten times as much.
+const VERY_LATE: u64 = 10_000_000;
+const VERY_LATE_SHARE: f64 = 0.5;
+/// Share of the offered rate that must be reached.
+const REACHED: f64 = 0.97;
+/// Share of arrivals that may find every connection in use.
+const QUEUED: f64 = 0.01;
+/// Share of CPU time from which waiting for one is worth a sentence.
+const STARVED: f64 = 0.05;
+/// Share of all CPUs from which it is said that the machine was full.
+const FULL: f64 = 0.95;
+
+/// Counters of the kernel that explain a slow or failing target, and what they mean.
+const TELLING: [(&str, &str); 9] = [
+    ("ListenOverflows", "connections found a listener's queue full"),
+    ("TCPReqQFullDrop", "SYNs were dropped because a listener's SYN queue was full"),
+    ("TCPReqQFullDoCookies", "SYNs were answered with cookies because a listener's SYN queue was full"),
+    ("TCPSynRetrans", "SYNs were sent again"),
+    ("TCPTimeouts", "retransmission timers ran out"),
+    ("TCPBacklogDrop", "segments were dropped because a socket's backlog was full"),
+    ("TCPTimeWaitOverflow", "pairs did not get their TIME_WAIT (tcp_max_tw_buckets)"),
+    ("TCPAbortOnMemory", "connections were ended for lack of TCP memory"),
+    ("TCPMemoryPressures", "times TCP memory became short"),
+];
+
+/// What one question found.
+#[derive(Debug)]
+struct Finding {
+    word: VerdictWord,
+    evidence: Vec<String>,
+}
+
+/// Judges a run. `ports`: the arithmetic of its source ports.
+pub fn judge(outcome: &Outcome, ports: Option<&Ports>) -> Verdict {
+    let view = View::of(outcome);
+    let generator = exhausted(&view).or_else(|| generator(&view));
+    // A target is blamed only by a generator that was not late itself.
+    let target = if generator.is_none() { target(&view) } else { None };
+    let found = [out_of_ports(&view, ports), errors(&view), generator, target];
+    let found: Vec<Finding> = found.into_iter().flatten().collect();
+    let Some(first) = found.first() else {
+        return Verdict { word: VerdictWord::Valid, evidence: valid(&view) };
+    };
+    let word = first.word;
+    let mut evidence: Vec<String> = found.into_iter().flat_map(|finding| finding.evidence).collect();
+    evidence.extend(kernel(&view));
+    Verdict { word, evidence }
+}
+
+/// Failures of one cause: how many, and whether they are what is to be said of this run.
+fn caused<'o>(view: &View<'o>, causes: &[&str]) -> Option<(u64, &'o Failures)> {
+    let mine = |failures: &&Failures| causes.contains(&failures.cause.as_str());
+    let failures = &view.totals.failures;
+    let found: u64 = failures.iter().filter(mine).map(|failures| failures.count).sum();
+    let all: u64 = failures.iter().map(|failures| failures.count).sum();
+    let greatest = failures.iter().filter(mine).max_by_key(|failures| failures.count)?;
+    // When others are many and these are few, those are the story.
+    (found > 0 && (found * 2 >= all || view.failed_share() < ERRORS)).then_some((found, greatest))
+}
+
+fn out_of_ports(view: &View<'_>, ports: Option<&Ports>) -> Option<Finding> {
+    let (failed, _) = caused(view, &["out-of-ports"])?;
+    let mut evidence =
+        vec![format!("{} could not be made for want of a source port", things(failed, "connection"))];
+    evidence.extend(ports.map(|ports| ports.sentence.clone()));
+    Some(Finding { word: VerdictWord::PortLimited, evidence })
+}
+
+/// The generator's process or machine had no more to give.
+fn exhausted(view: &View<'_>) -> Option<Finding> {
+    let (failed, greatest) = caused(view, &["out-of-files", "out-of-memory"])?;
+    let what = format!(
+        "{} failed because the generator ran out of {}{}",
+        things(failed, "connection"),
+        if greatest.cause == "out-of-files" { "file descriptors (ulimit -n)" } else { "memory" },
+        example(greatest)
+    );
+    Some(Finding { word: VerdictWord::GeneratorLimited, evidence: vec![what] })
+}
+
+fn example(failures: &Failures) -> String {
+    failures.examples.first().map_or_else(String::new, |example| format!(", for instance: {example}"))
+}
+
+fn errors(view: &View<'_>) -> Option<Finding> {
+    let tally = &view.totals.tally;
+    let all = tally.transactions + tally.failed;
+    let nothing = match view.plan.work {
+        // They last until the run ends: what counts is that they stood.
+        Work::Bulk { .. } | Work::Idle { .. } => tally.full + tally.resumed == 0,
+        _ => tally.transactions == 0,
+    };
+    let what = if nothing {
+        format!("no transaction ended well; {} failed", count(tally.failed))
+    } else if view.failed_share() >= ERRORS {
+        format!(
+            "{} of the transactions failed ({} of {})",
+            share(view.failed_share()),
+            count(tally.failed),
+            count(all)
+        )
+    } else {
+        return None;
+    };
+    let mut kinds: Vec<&Failures> = view.totals.failures.iter().collect();
+    kinds.sort_by_key(|failures| std::cmp::Reverse(failures.count));
+    let kind = |failures: &&Failures| {
+        let times = things(failures.count, "time");
+        format!("{} {}: {times}{}", failures.step, failures.cause, example(failures))
+    };
+    let evidence = std::iter::once(what).chain(kinds.iter().take(3).map(kind)).collect();
+    Some(Finding { word: VerdictWord::Errors, evidence })
+}
+
+fn generator(view: &View<'_>) -> Option<Finding> {
+    let busiest = view.busiest();
+    let evidence = match view.plan.model {
+        Model::Closed => pace(view, busiest?)?,
+        Model::Open { .. } | Model::Ramp { .. } => lateness(view, busiest)?,
+    };
+    Some(Finding { word: VerdictWord::GeneratorLimited, evidence })
+}
+
+/// Closed loop: a thread that never waits for its target measures itself.
+fn pace(view: &View<'_>, busiest: Busy) -> Option<Vec<String>> {
+    (busiest.pressure() >= PACE).then(|| {
+        let mut evidence = vec![format!(
+            "the busiest generator thread was never idle ({}), so the figures are the generator's own",
+            use_of(busiest)
+        )];
+        evidence.extend(starved(view, busiest));
+        evidence
+    })
+}
+
+/// Open model: transactions that begin late because of the generator carry its delay in their figures.
+fn lateness(view: &View<'_>, busiest: Option<Busy>) -> Option<Vec<String>> {
+    let lag = view.merged(Series::Lag);
+    let service = view.merged(Series::Service);
+    let p99 = lag.quantile_nanos(0.99);
+    if p99 <= too_late(&service, LATE, LATE_SHARE) {
+        return None;
+    }
+    let late = format!(
+        "transactions began late: schedule lag p99 {} (p50 of the service itself: {})",
+        nanos(p99),
+        nanos(service.quantile_nanos(0.5))
+    );
+    let full_seconds = view.seconds.iter().filter(|second| is_saturated(second)).count();
+    let always = busiest.filter(|busiest| busiest.pressure() >= BUSY);
+    let why = match (always, full_seconds) {
+        (Some(busiest), _) => {
+            format!("the busiest generator thread had hardly a pause ({})", use_of(busiest))
+        }
+        (None, 1..) => {
+            let seconds = things(full_seconds as u64, "second");
+            format!("a generator thread had hardly a pause in {seconds} of {}", view.seconds.len())
+        }
+        // Idle, and late: the machine or its hypervisor held it up. Unless it waited for a free connection.
+        (None, 0) if view.waited() == 0 && p99 > too_late(&service, VERY_LATE, VERY_LATE_SHARE) => {
+            "its threads had time enough: the machine or its hypervisor held them up".to_owned()
+        }
+        (None, 0) => return None,
+    };
+    let mut evidence = vec![why, late];
+    evidence.extend(busiest.and_then(|busiest| starved(view, busiest)));
+    Some(evidence)
+}
+
+fn too_late(service: &Histogram, least: u64, part: f64) -> u64 {
+    least.max((service.quantile_nanos(0.5) as f64 * part) as u64)
+}
+
+/// Whether a thread had no pause in this second, and was late in it.
+fn is_saturated(second: &Interval) -> bool {
+    let pressed = second.threads.iter().filter_map(Busy::of).any(|busy| busy.pressure() >= BUSY);
+    let late = |lag: &Histogram| {
+        let service = second.series.get(&Series::Service).cloned().unwrap_or_default();
+        lag.quantile_nanos(0.99) > too_late(&service, LATE, LATE_SHARE)
+    };
+    pressed && second.series.get(&Series::Lag).is_some_and(late)
+}
+
+/// `busy 61 %, ready without a CPU 38 %`.
+fn use_of(busy: Busy) -> String {
+    format!("busy {} of the time, ready and without a CPU {}", share(busy.busy), share(busy.starved))
+}
+
+fn starved(view: &View<'_>, busiest: Busy) -> Option<String> {
+    (busiest.starved >= STARVED).then(|| {
+        let who = if view.is_local() {
+            "the target runs on this machine, and the two took the CPU from each other"
+        } else {
+            "something else on its machine used the CPU"
+        };
+        format!("for {} of the time it wanted a CPU and had none: {who}", share(busiest.starved))
+    })
+}
+
+fn target(view: &View<'_>) -> Option<Finding> {
+    let mut evidence = Vec::new();
+    evidence.extend(shortage(view));
+    evidence.extend(waited(view));
+    if evidence.is_empty() {
+        return None;
+    }
+    if let Some(busiest) = view.busiest() {
+        evidence.push(format!("the generator had room: its busiest thread was {}", use_of(busiest)));
+    }
+    Some(Finding { word: VerdictWord::TargetLimited, evidence })
+}
+
+/// Fewer ended than were offered, beyond what chance explains.
+fn shortage(view: &View<'_>) -> Option<String> {
+    let (ended, expected) = (view.ended(), view.expected()?);
+    if !is_short(view, ended, expected) {
+        return None;
+    }
+    let seconds = view.seconds.len().max(1) as f64;
+    let what = format!(
+        "{} were offered and {} were taken ({})",
+        rate(expected / seconds),
+        rate(ended / seconds),
+        share(ended / expected)
+    );
+    let fell_behind = view.seconds.windows(2).find(|pair| {
+        pair.iter().all(|second| {
+            let expected = view.expected_in(second);
+            expected.is_some_and(|expected| is_short(view, view.ended_in(second), expected))
+        })
+    });
+    match (&view.plan.model, fell_behind) {
+        (Model::Ramp { .. }, Some([first, _])) => {
+            let at = rate(view.expected_in(first).unwrap_or(0.0));
+            Some(format!("{what}; it fell behind in second {}, at {at}", first.second))
+        }
+        _ => Some(what),
+    }
+}
+
+fn is_short(view: &View<'_>, ended: f64, expected: f64) -> bool {
+    let chance = match view.plan.model {
+        Model::Open { arrivals: Arrivals::Poisson, .. } | Model::Ramp { arrivals: Arrivals::Poisson, .. } => {
+            3.0 * expected.sqrt()
+        }
+        _ => 2.0,
+    };
+    ended < expected * REACHED - chance
+}
+
+/// Arrivals found every connection in use, or found no time any more.
+fn waited(view: &View<'_>) -> Option<String> {
+    let tally = &view.totals.tally;
+    let arrivals = tally.transactions + tally.failed + tally.unserved;
+    let part = view.waited() as f64 / arrivals.max(1) as f64;
+    (part >= QUEUED).then(|| {
+        let never = match tally.unserved {
+            0 => String::new(),
+            unserved => format!(", and {} never began", count(unserved)),
+        };
+        format!(
+            "{} of {} arrivals ({}) waited because {} were in use (--connections){never}",
+            count(tally.queued),
+            count(arrivals),
+            share(part),
+            things(view.plan.connections.into(), "connection")
+        )
+    })
+}
+
+/// Why nothing speaks against the figures.
+fn valid(view: &View<'_>) -> Vec<String> {
+    let mut evidence = Vec::new();
+    let busiest = view.busiest();
+    // Only the open models expect something.
+    if let Some(expected) = view.expected() {
+        let reached = if expected > 0.0 { (view.ended() / expected).min(1.0) } else { 1.0 };
+        let lag = view.merged(Series::Lag);
+        let p99 = nanos(lag.quantile_nanos(0.99));
+        evidence.push(format!("{} of the offered rate was reached; schedule lag p99 {p99}", share(reached)));
+        evidence.extend(late_all_the_same(view, &lag));
+    }
+    evidence.extend(
+        busiest.map(|busiest| format!("the generator had room: its busiest thread was {}", use_of(busiest))),
+    );
+    let tally = &view.totals.tally;
+    evidence.push(match tally.failed {
+        0 => format!("none of {} failed", things(tally.transactions, "transaction")),
+        failed => format!("{} failed ({})", things(failed, "transaction"), share(view.failed_share())),
+    });
+    if let Some(machine) = view.machine().filter(|machine| *machine >= FULL) {
+        let shared = if view.is_local() {
+            ": generator and target shared it, and its limit is in the figures"
+        } else {
+            ""
+        };
+        evidence.push(format!("the CPUs of the generator's machine were {} busy{shared}", share(machine)));
+    }
+    evidence
+}
+
+/// Lag that is too small to condemn a run, and too great to keep silent about.
+fn late_all_the_same(view: &View<'_>, lag: &Histogram) -> Option<String> {
+    let service = view.merged(Series::Service);
+    (lag.quantile_nanos(0.99) > too_late(&service, LATE, LATE_SHARE)).then(|| {
+        "the lag is noticeable beside the latencies, which contain it: `service` is without it".to_owned()
+    })
+}
+
+/// Counters of the generators' kernels that explain what was found.
+fn kernel(view: &View<'_>) -> Vec<String> {
+    let place = if view.is_local() { "this machine, the target's too" } else { "the generator's machine" };
+    let told = |(name, meaning): &(&str, &str)| {
+        let moved = u64::try_from(view.moved(name)).ok().filter(|moved| *moved > 0)?;
+        Some(format!("on {place}: {} {meaning} ({name})", count(moved)))
+    };
+    TELLING.iter().filter_map(told).collect()
+}
+
+#[cfg(test)]
+mod tests;

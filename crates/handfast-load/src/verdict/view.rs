@@ -1,0 +1,201 @@
+//! A run as the verdict and the report look at it: which seconds count, what was expected of them, who was busy.
+//!
+//! In: an [`Outcome`]. Out: its totals, and means over the seconds that are neither the start nor the end.
+
+use std::net::{IpAddr, SocketAddr};
+
+use handfast_stats::Histogram;
+
+use crate::outcome::Outcome;
+use crate::plan::{Model, Plan, Work};
+use crate::sample::{Interval, Series, ThreadUse};
+
+/// Runs longer than this leave the first and the last second out of means: connections are made in the one, and
+/// fewer begin in the other.
+const TRIMMED_FROM: f64 = 3.0;
+
+/// A run, looked at.
+#[derive(Debug)]
+pub(crate) struct View<'o> {
+    /// What was asked for.
+    pub(crate) plan: &'o Plan,
+    /// Everything, from the first second to the last straggler.
+    pub(crate) totals: &'o Interval,
+    /// The seconds of which means are made.
+    pub(crate) seconds: &'o [Interval],
+    /// True length of the measured part.
+    pub(crate) length: f64,
+    outcome: &'o Outcome,
+}
+
+/// How a generator thread spent its time, as shares of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Busy {
+    /// On a CPU.
+    pub(crate) busy: f64,
+    /// Ready, and without a CPU.
+    pub(crate) starved: f64,
+}
+
+impl Busy {
+    /// `None` of a thread that was not there.
+    pub(crate) fn of(used: &ThreadUse) -> Option<Self> {
+        let part = |nanos: u64| (nanos as f64 / used.wall_ns as f64).clamp(0.0, 1.0);
+        (used.wall_ns > 0).then(|| Self { busy: part(used.busy_ns), starved: part(used.starved_ns) })
+    }
+
+    /// Share of the time in which it had something to do.
+    pub(crate) fn pressure(self) -> f64 {
+        (self.busy + self.starved).min(1.0)
+    }
+}
+
+impl<'o> View<'o> {
+    pub(crate) fn of(outcome: &'o Outcome) -> Self {
+        let length = length(outcome);
+        let within = outcome.seconds.iter().take_while(|second| f64::from(second.second) < length).count();
+        let measured = &outcome.seconds[..within];
+        let seconds = match measured {
+            [_, middle @ .., _] if length > TRIMMED_FROM && !middle.is_empty() => middle,
+            all => all,
+        };
+        Self { plan: &outcome.plan, totals: &outcome.totals, seconds, length, outcome }
+    }
+
+    /// Share of the transactions that failed.
+    pub(crate) fn failed_share(&self) -> f64 {
+        let tally = &self.totals.tally;
+        tally.failed as f64 / (tally.transactions + tally.failed).max(1) as f64
+    }
+
+    /// Arrivals that found every connection in use, or never began.
+    pub(crate) const fn waited(&self) -> u64 {
+        let tally = &self.totals.tally;
+        if tally.queued > tally.unserved { tally.queued } else { tally.unserved }
+    }
+
+    /// All samples of a series in the seconds that count.
+    pub(crate) fn merged(&self, series: Series) -> Histogram {
+        let mut merged = Histogram::new();
+        for histogram in self.seconds.iter().filter_map(|second| second.series.get(&series)) {
+            merged.merge(histogram);
+        }
+        merged
+    }
+
+    /// The thread that had least rest over the seconds that count. Seconds in which a worker was missing are left
+    /// out: their threads are numbered otherwise.
+    pub(crate) fn busiest(&self) -> Option<Busy> {
+        let threads = self.seconds.iter().map(|second| second.threads.len()).max()?;
+        let mut sums = vec![ThreadUse::default(); threads];
+        for second in self.seconds.iter().filter(|second| second.threads.len() == threads) {
+            for (sum, used) in sums.iter_mut().zip(&second.threads) {
+                sum.busy_ns += used.busy_ns;
+                sum.starved_ns += used.starved_ns;
+                sum.wall_ns += used.wall_ns;
+            }
+        }
+        sums.iter().filter_map(Busy::of).max_by(|one, other| one.pressure().total_cmp(&other.pressure()))
+    }
+
+    /// Mean CPU use of the generators' machines.
+    pub(crate) fn machine(&self) -> Option<f64> {
+        let all: Vec<f64> = self.seconds.iter().flat_map(|second| second.machine.iter().copied()).collect();
+        (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
+    }
+
+    /// How far a kernel counter moved, over all workers.
+    pub(crate) fn moved(&self, name: &str) -> i64 {
+        let ends = self.outcome.workers.iter().filter_map(|worker| worker.end.as_ref());
+        ends.filter_map(|end| end.kernel.get(name)).sum()
+    }
+
+    /// Whether the target was dialled on loopback: it shares the machine with its generator.
+    pub(crate) fn is_local(&self) -> bool {
+        let addresses = addresses(self.outcome);
+        !addresses.is_empty() && addresses.iter().all(IpAddr::is_loopback)
+    }
+
+    /// Transactions that ended in the seconds that count, well or badly.
+    pub(crate) fn ended(&self) -> f64 {
+        self.seconds.iter().map(|second| self.ended_in(second)).sum()
+    }
+
+    /// … in one of them.
+    pub(crate) fn ended_in(&self, second: &Interval) -> f64 {
+        let tally = &second.tally;
+        match self.plan.work {
+            // They end with the run: what can be compared is how many began.
+            Work::Bulk { .. } | Work::Idle { .. } => tally.connections as f64,
+            _ => (tally.transactions + tally.failed) as f64,
+        }
+    }
+
+    /// How many should have ended in the seconds that count; `None` in the closed model.
+    pub(crate) fn expected(&self) -> Option<f64> {
+        let (first, last) = (self.seconds.first()?, self.seconds.last()?);
+        self.expected_between(f64::from(first.second), f64::from(last.second) + 1.0)
+    }
+
+    /// … in one of them.
+    pub(crate) fn expected_in(&self, second: &Interval) -> Option<f64> {
+        let begin = f64::from(second.second);
+        self.expected_between(begin, begin + 1.0)
+    }
+
+    /// What began one service time earlier ends now, if the target is quick enough.
+    fn expected_between(&self, begin: f64, end: f64) -> Option<f64> {
+        let service = match self.plan.work {
+            Work::Bulk { .. } | Work::Idle { .. } => 0.0,
+            _ => self.totals.series.get(&Series::Service).map_or(0.0, Histogram::mean_nanos) / 1e9,
+        };
+        let (begin, end) = (begin.min(self.length), end.min(self.length));
+        Some(offered(self.plan, end - service)? - offered(self.plan, begin - service)?)
+    }
+
+    /// Transactions a second that were offered over the whole run.
+    pub(crate) fn offered_rate(&self) -> Option<f64> {
+        Some(offered(self.plan, self.length)? / self.length.max(f64::MIN_POSITIVE))
+    }
+}
+
+/// Arrivals that are due in the first `seconds`; `None` in the closed model.
+fn offered(plan: &Plan, seconds: f64) -> Option<f64> {
+    let whole = plan.duration.as_secs_f64();
+    let seconds = seconds.clamp(0.0, whole);
+    match plan.model {
+        Model::Closed => None,
+        Model::Open { rate, .. } => Some(rate * seconds),
+        Model::Ramp { from, to, .. } => {
+            Some(from * seconds + (to - from) * seconds * seconds / (2.0 * whole.max(f64::MIN_POSITIVE)))
+        }
+    }
+}
+
+/// Length of the measured part: the plan's, unless it was ended early. Then it lasted until the last second in which
+/// something began, or ended before the end.
+fn length(outcome: &Outcome) -> f64 {
+    let planned = outcome.plan.duration.as_secs_f64();
+    if outcome.early_end.is_none() {
+        return planned;
+    }
+    let measured = |second: &&Interval| {
+        let tally = &second.tally;
+        tally.connections > 0 || tally.transactions > tally.tail
+    };
+    let Some(last) = outcome.seconds.iter().rfind(measured) else { return 0.0 };
+    let wall = last.threads.iter().map(|used| used.wall_ns).max().unwrap_or(0) as f64 / 1e9;
+    let part = if wall > 0.0 { wall.min(1.0) } else { 1.0 };
+    (f64::from(last.second) + part).min(planned)
+}
+
+/// Addresses that were dialled, without ports, each once.
+pub(crate) fn addresses(outcome: &Outcome) -> Vec<IpAddr> {
+    let read =
+        |text: &String| text.parse().or_else(|_| text.parse().map(|address: SocketAddr| address.ip())).ok();
+    let all = outcome.workers.iter().flat_map(|worker| worker.facts.addresses.iter().filter_map(read));
+    let mut addresses: Vec<IpAddr> = all.collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    addresses
+}
