@@ -1,11 +1,15 @@
 //! The one program: words in, report out, exit code. What each word does lives in the crate of its name.
 //!
-//! Exit codes: 0 as asked, 1 failed while running or a finding, 2 wrong use or configuration.
+//! Exit codes: 0 as asked, 1 failed while running or a finding, 2 wrong use or configuration; of `load` also 3 the run
+//! is not valid, 4 a limit was missed, 5 a worker was lost.
 #![forbid(unsafe_code)]
 
+mod compare;
+mod load;
 mod talk;
 mod verbs;
 mod words;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -16,6 +20,9 @@ fn main() -> ExitCode {
     match words.verb {
         words::Verb::Proxy(given) => verbs::proxy(given),
         words::Verb::Check(given) => verbs::check(&given),
+        words::Verb::Load(given) => load::load(&given),
+        words::Verb::Worker(given) => worker::worker(given),
+        words::Verb::Compare(given) => compare::compare(&given),
         words::Verb::Reference => verbs::reference(),
     }
 }

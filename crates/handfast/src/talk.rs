@@ -1,7 +1,8 @@
 //! What the program says to its operator: one line for each event, on standard error.
 //!
-//! In: `tracing` events of any thread. Out: lines such as `handfast: warning: …`, written by a thread of their own, so
-//! that a terminal or pipe that nobody reads never holds up a connection. What does not fit the queue is counted.
+//! In: `tracing` events of any thread, and the picture of a running test. Out: lines such as `handfast: warning: …`,
+//! above the picture, written by a thread of their own, so that a terminal or pipe that nobody reads never holds up a
+//! connection. What does not fit the queue is counted.
 
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
@@ -13,6 +14,10 @@ use std::time::Duration;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+
+mod screen;
+
+use screen::Screen;
 
 /// Lines that may wait for a slow reader.
 const QUEUE: usize = 1024;
@@ -34,7 +39,7 @@ pub(crate) fn start(color: bool) -> Talk {
     let lost = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&lost);
     let thread = std::thread::Builder::new().name("talk".into()).spawn(move || {
-        write_lines(&waiting, &counted);
+        write_lines(&waiting, &counted, Screen::new(io::stderr(), terminal_size));
         drop(end);
     });
     let level =
@@ -54,11 +59,48 @@ pub(crate) struct Talk {
 }
 
 enum Line {
+    /// Goes above the picture.
     Text(String),
+    /// Takes the place of the last one.
+    Picture(Vec<String>),
+    /// Takes the picture away.
+    Wipe,
     End,
 }
 
+/// A way to say things from anywhere.
+#[derive(Clone)]
+pub(crate) struct Voice(SyncSender<Line>);
+
+impl Voice {
+    /// Says a line; where a picture stands, above it. Lost when nobody reads.
+    pub(crate) fn say(&self, text: impl Into<String>) {
+        let _ = self.0.try_send(Line::Text(text.into()));
+    }
+
+    /// Shows these rows in the place of the last ones; only on a terminal. Lost when nobody reads.
+    pub(crate) fn show(&self, rows: Vec<String>) {
+        let _ = self.0.try_send(Line::Picture(rows));
+    }
+
+    /// Takes the picture away, so that what follows stands in its place.
+    pub(crate) fn wipe(&self) {
+        let _ = self.0.try_send(Line::Wipe);
+    }
+}
+
+/// Columns and rows of the terminal on standard error; `None` when there is none, or it does not say.
+pub(crate) fn terminal_size() -> Option<(u16, u16)> {
+    let size = rustix::termios::tcgetwinsize(io::stderr()).ok()?;
+    (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
+}
+
 impl Talk {
+    /// To say things from elsewhere.
+    pub(crate) fn voice(&self) -> Voice {
+        Voice(self.lines.clone())
+    }
+
     /// Waits a moment until everything said has been written.
     pub(crate) fn finish(self) {
         if self.lines.try_send(Line::End).is_ok() {
@@ -67,13 +109,18 @@ impl Talk {
     }
 }
 
-fn write_lines(waiting: &Receiver<Line>, lost: &AtomicU64) {
-    while let Ok(Line::Text(line)) = waiting.recv() {
+fn write_lines(waiting: &Receiver<Line>, lost: &AtomicU64, mut screen: Screen<io::Stderr>) {
+    while let Ok(line) = waiting.recv() {
         let missing = lost.swap(0, Ordering::Relaxed);
         if missing > 0 {
-            err(&format!("handfast: warning: {missing} lines were not written, nobody read them"));
+            screen.text(&format!("handfast: warning: {missing} lines were not written, nobody read them"));
         }
-        err(&line);
+        match line {
+            Line::Text(line) => screen.text(&line),
+            Line::Picture(rows) => screen.show(rows),
+            Line::Wipe => screen.show(Vec::new()),
+            Line::End => return,
+        }
     }
 }
 

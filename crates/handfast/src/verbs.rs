@@ -39,7 +39,7 @@ pub(crate) fn reference() -> ExitCode {
 }
 
 /// Data goes to standard output; a reader that left early is not an error of ours.
-fn print(text: &str, good: bool) -> ExitCode {
+pub(crate) fn print(text: &str, good: bool) -> ExitCode {
     let _ = io::stdout().write_all(text.as_bytes());
     exit(if good { Outcome::Good } else { Outcome::WrongUse })
 }
@@ -93,7 +93,12 @@ fn say_what_to_try(ca_file: &std::path::Path) {
     ));
 }
 
+/// Whether what is said on standard error has colors.
+pub(crate) fn color() -> bool {
+    wants_color(io::stderr().is_terminal())
+}
+
 /// Color only for people who look at a terminal and have not asked for none (no-color.org).
-fn color() -> bool {
-    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+pub(crate) fn wants_color(terminal: bool) -> bool {
+    terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -1,5 +1,9 @@
 //! The command line, as it is typed.
 
+pub(crate) mod compare;
+pub(crate) mod load;
+pub(crate) mod worker;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -24,6 +28,19 @@ pub(crate) enum Verb {
     Proxy(ProxyWords),
     /// Say everything that is wrong with a configuration, and what it would do
     Check(CheckWords),
+    /// Put load on a TLS server, and say what the figures are worth
+    ///
+    /// The standard transaction: connect, handshake, send 4 KiB, receive 4 KiB back, close. For 10 seconds, from 32
+    /// connections at once, unless options say otherwise. The report begins with a verdict.
+    #[command(after_help = load::AFTER_HELP)]
+    Load(Box<load::LoadWords>),
+    /// Make load for a `handfast load --workers` on another machine
+    ///
+    /// Connects to a NATS server and waits for work until it is stopped. `handfast worker setup` writes what a NATS
+    /// server needs.
+    Worker(worker::WorkerWords),
+    /// Say whether two runs, or two groups of runs, differ by more than chance
+    Compare(compare::CompareWords),
     /// Print the reference of the configuration file
     #[command(hide = true)]
     Reference,

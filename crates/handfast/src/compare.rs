@@ -1,0 +1,85 @@
+//! `handfast compare`: two groups of JSON reports in, whether they differ by more than chance out.
+
+use std::fs::File;
+use std::io::Read;
+use std::process::ExitCode;
+
+use handfast_load::outcome::Refusal;
+use handfast_report::compare::{compare as as_text, compare_json};
+use handfast_report::{Report, from_json};
+
+use crate::load::refused;
+use crate::verbs::print;
+use crate::words::compare::CompareWords;
+
+/// Largest report that is read: a day of seconds with a histogram each stays below this.
+const LARGEST: u64 = 1 << 30;
+/// Most runs of a side.
+const RUNS: usize = 100;
+/// Always the same, so that the same files give the same answer.
+const SEED: u64 = 1;
+
+/// What `handfast compare` does.
+pub(crate) fn compare(words: &CompareWords) -> ExitCode {
+    let (a, b) = match (reports("A", &words.a), reports("B", &words.b)) {
+        (Ok(a), Ok(b)) => (a, b),
+        (a, b) => {
+            // What is wrong with both sides is told at once.
+            let wrong: Vec<String> = [a.err(), b.err()].into_iter().flatten().collect();
+            return refused(&Refusal::wrong_use(wrong.join("\n")));
+        }
+    };
+    let names = (words.a.as_str(), words.b.as_str());
+    let compared = if words.json { compare_json(&a, &b, names, SEED) } else { as_text(&a, &b, names, SEED) };
+    print(&compared, true)
+}
+
+/// Every report of a side.
+///
+/// **Errors**: all files that cannot be read, a line for each.
+fn reports(side: &str, paths: &str) -> Result<Vec<Report>, String> {
+    let paths: Vec<&str> = paths.split(',').collect();
+    if paths.len() > RUNS {
+        return Err(format!("compare {side}: {} runs, expected at most {RUNS}", paths.len()));
+    }
+    let (mut found, mut wrong) = (Vec::new(), Vec::new());
+    for path in paths {
+        match report(path) {
+            Ok(report) => found.push(report),
+            Err(what) => wrong.push(format!("compare {side}: {path}: {what}")),
+        }
+    }
+    if wrong.is_empty() { Ok(found) } else { Err(wrong.join("\n")) }
+}
+
+/// **Cost**: the whole file in memory, at most [`LARGEST`].
+fn report(path: &str) -> Result<Report, String> {
+    let file = File::open(path).map_err(|error| format!("read report: {error}"))?;
+    let mut text = String::new();
+    let read =
+        file.take(LARGEST + 1).read_to_string(&mut text).map_err(|error| format!("read report: {error}"))?;
+    if read as u64 > LARGEST {
+        return Err("larger than 1 GiB, which no report is".to_owned());
+    }
+    from_json(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn every_file_that_cannot_be_read_is_named() {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        file.write_all(b"no report").expect("written");
+        let here = file.path().display();
+        let wrong = reports("A", &format!("/none.json,{here},")).expect_err("none of them is a report");
+        let lines: Vec<&str> = wrong.lines().collect();
+        assert!(lines[0].starts_with("compare A: /none.json: read report: No such file"), "{wrong}");
+        assert!(lines[1].contains(&format!("{here}: read report: not JSON")), "{wrong}");
+        assert!(lines[2].starts_with("compare A: : read report: No such file"), "{wrong}");
+        assert_eq!(lines.len(), 3, "{wrong}");
+    }
+}

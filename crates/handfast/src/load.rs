@@ -1,0 +1,205 @@
+//! `handfast load`: words in, a run, a report out.
+//!
+//! In: [`LoadWords`]. Out: the report on standard output, files, talk on standard error, an exit code.
+//!
+//! | question | file |
+//! |---|---|
+//! | what was asked for | `wanted.rs`, `values.rs` |
+//! | where results go | `outputs.rs` |
+//! | what is done | `run.rs`, ended by `signals.rs` |
+//! | what is seen meanwhile | `display.rs`: `progress.rs` as a picture (`live.rs`) or lines (`lines.rs`) |
+//! | what it comes to | `ending.rs` |
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+
+use handfast_load::fleet::{self, Crew};
+use handfast_load::job::Job;
+use handfast_load::outcome::Refusal;
+use handfast_report::{Report, Style, to_text};
+use tokio::runtime::Runtime;
+
+use crate::talk;
+use crate::verbs::{color, print, wants_color};
+use crate::words::load::LoadWords;
+use display::Display;
+use outputs::Outputs;
+use run::{Ended, Task};
+use wanted::{Mistakes, Wanted, crew, wanted};
+
+mod display;
+mod ending;
+mod kubernetes;
+mod lines;
+mod live;
+mod outputs;
+mod progress;
+mod run;
+pub(crate) mod signals;
+mod values;
+mod wanted;
+
+pub(crate) use wanted::bus;
+
+/// The target that is none.
+const DOCTOR: &str = "doctor";
+
+/// What `handfast load` does.
+pub(crate) fn load(words: &LoadWords) -> ExitCode {
+    if words.target.as_deref() == Some(DOCTOR) {
+        return doctor(words);
+    }
+    if words.machines.kubernetes_job {
+        return kubernetes_job(words);
+    }
+    let asked = match asked(words) {
+        Ok(asked) => asked,
+        Err(refusal) => return refused(&refusal),
+    };
+    // Before anything is run: a report that cannot be kept is not worth making.
+    let outputs = match Outputs::prepare(&words.output) {
+        Ok(outputs) => outputs,
+        Err(what) => return refused(&Refusal::failed(what)),
+    };
+    let talk = talk::start(color());
+    let text_to_terminal = io::stdout().is_terminal() && !outputs.take_standard_output();
+    let display = Display::new(talk.voice(), words.output.quiet, color(), text_to_terminal);
+    let ended = run::run(Task { wanted: asked, command: command(std::env::args()) }, display);
+    talk.finish();
+    match ended {
+        Ended::Report(report) => tell(&report, outputs, words.output.quiet),
+        Ended::Refused(refusal) => refused(&refusal),
+        Ended::AtOnce => {
+            talk::err("handfast load: ended at once, without a report");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What is to be done: from the words, or from a report.
+fn asked(words: &LoadWords) -> Result<Wanted, Refusal> {
+    let mut mistakes = Mistakes::default();
+    let found = match &words.output.replay {
+        Some(path) => {
+            let (crew, on_lost) = crew(&words.machines, &mut mistakes);
+            Wanted { job: Job::read(path)?, crew, on_lost }
+        }
+        None => wanted(words, random_seed(), &mut mistakes),
+    };
+    if let Some(clash) = outputs::clash(&words.output) {
+        mistakes.add(clash);
+    }
+    if mistakes.is_empty() { Ok(found) } else { Err(mistakes.refusal()) }
+}
+
+/// Report, files, exit code. What could not be written is the last thing said, and a failure.
+fn tell(report: &Report, outputs: Outputs, quiet: bool) -> ExitCode {
+    let kept = !outputs.is_empty();
+    if outputs.take_standard_output() {
+        let style = Style { color: color() };
+        talk::err(to_text(report, style).trim_end());
+    } else {
+        print(&to_text(report, Style { color: wants_color(io::stdout().is_terminal()) }), true);
+    }
+    if let Err(what) = outputs.write(report) {
+        return refused(&Refusal::failed(what));
+    }
+    if !kept && !quiet {
+        talk::err(
+            "hint: --html report.html --json report.json keep this, for people and for `handfast compare`",
+        );
+    }
+    ExitCode::from(ending::exit_code(report))
+}
+
+/// `handfast load doctor --workers URL`.
+fn doctor(words: &LoadWords) -> ExitCode {
+    let mut mistakes = Mistakes::default();
+    let (crew, _) = crew(&words.machines, &mut mistakes);
+    let Crew::Nats { bus, .. } = crew else {
+        mistakes.note("doctor", "looks at the bus of workers, expected --workers URL with it");
+        return refused(&mistakes.refusal());
+    };
+    if !mistakes.is_empty() {
+        return refused(&mistakes.refusal());
+    }
+    let talk = talk::start(color());
+    let looked = Runtime::new()
+        .map_err(|error| Refusal::failed(format!("start the runtime: {error}")))
+        .and_then(|runtime| runtime.block_on(fleet::doctor(&bus)));
+    talk.finish();
+    match looked {
+        Ok(findings) => {
+            print(&findings.iter().map(|finding| format!("{finding}\n")).collect::<String>(), true)
+        }
+        Err(refusal) => refused(&refusal),
+    }
+}
+
+/// `handfast load --kubernetes-job`.
+fn kubernetes_job(words: &LoadWords) -> ExitCode {
+    let mut mistakes = Mistakes::default();
+    let (crew, _) = crew(&words.machines, &mut mistakes);
+    match crew {
+        Crew::Nats { machines, .. } if mistakes.is_empty() => {
+            print(&kubernetes::job(&words.machines, machines), true)
+        }
+        Crew::Local if words.machines.workers.is_none() && words.machines.machines.is_none() => {
+            mistakes.note(
+                "--kubernetes-job",
+                "its workers wait at a NATS server, expected --workers URL with it",
+            );
+            refused(&mistakes.refusal())
+        }
+        _ => refused(&mistakes.refusal()),
+    }
+}
+
+/// Says why not, and whose fault it is: 2 what was asked for, 1 everything else.
+pub(crate) fn refused(refusal: &Refusal) -> ExitCode {
+    talk::err(&format!("handfast: {refusal}"));
+    ExitCode::from(if refusal.wrong_use { 2 } else { 1 })
+}
+
+/// A seed that nobody chose, short enough to be typed again. The standard library's keys come from the kernel.
+fn random_seed() -> u64 {
+    RandomState::new().build_hasher().finish() >> 32
+}
+
+/// The command line, as a report keeps it: without the passwords that may stand in URLs.
+fn command(arguments: impl Iterator<Item = String>) -> Vec<String> {
+    arguments.map(|argument| without_password(&argument)).collect()
+}
+
+fn without_password(argument: &str) -> String {
+    let Some((before, after)) = argument.split_once("://") else { return argument.to_owned() };
+    let end = after.find('/').unwrap_or(after.len());
+    match after[..end].rfind('@') {
+        Some(at) => format!("{before}://***{}", &after[at..]),
+        None => argument.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_not_kept() {
+        let typed =
+            ["handfast", "--workers=nats://me:secret@bus:4222", "tls://a@b@c/x", "https://a/b@c", "a@b"];
+        let kept = command(typed.into_iter().map(str::to_owned));
+        assert_eq!(
+            kept,
+            ["handfast", "--workers=nats://***@bus:4222", "tls://***@c/x", "https://a/b@c", "a@b"]
+        );
+    }
+
+    #[test]
+    fn seeds_differ_and_are_short() {
+        let seeds = [(); 4].map(|()| random_seed());
+        assert!(seeds.iter().all(|seed| *seed < 1 << 32));
+        assert!(seeds.windows(2).any(|two| two[0] != two[1]), "{seeds:?}");
+    }
+}

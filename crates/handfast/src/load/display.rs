@@ -1,0 +1,133 @@
+//! Who watches a run, and what is shown to them: a picture on a terminal, else lines, or nothing.
+//!
+//! In: what begins, and the seconds as they come. Out: rows and lines, handed to the thread that writes them: a terminal
+//! that does not read (Ctrl-S) loses pictures and never holds up the run.
+
+use std::io::{self, IsTerminal};
+
+use handfast_load::Plan;
+use handfast_load::sample::Interval;
+
+use super::lines;
+use super::live::{self, Look};
+use super::progress::Progress;
+use crate::talk::{Voice, terminal_size};
+
+/// Columns and rows of a terminal that does not tell.
+const USUAL: (u16, u16) = (80, 24);
+
+/// What is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Picture(Look),
+    Lines,
+    Nothing,
+}
+
+/// The display of one command, over one run or several.
+pub(crate) struct Display {
+    voice: Voice,
+    kind: Kind,
+    /// Whether the report will stand where the picture is.
+    replaced: bool,
+    progress: Progress,
+}
+
+impl Display {
+    /// Looks at standard error: a picture on a terminal that can move its cursor, else lines.
+    ///
+    /// With `replaced` the last picture goes at the end, because the report takes its place.
+    pub(crate) fn new(voice: Voice, quiet: bool, color: bool, replaced: bool) -> Self {
+        let variable = |name| std::env::var(name).unwrap_or_default();
+        let kind = kind(quiet, io::stderr().is_terminal(), &variable("TERM"), color, unicode(variable));
+        Self { voice, kind, replaced, progress: Progress::default() }
+    }
+
+    /// To say things from elsewhere, above the picture.
+    pub(crate) fn voice(&self) -> Voice {
+        self.voice.clone()
+    }
+
+    /// Says a sentence, above the picture; not when nothing is to be shown.
+    pub(crate) fn say(&self, text: impl Into<String>) {
+        if self.kind != Kind::Nothing {
+            self.voice.say(text);
+        }
+    }
+
+    /// A run begins.
+    pub(crate) fn begin(&mut self, plan: &Plan, part: String) {
+        self.progress = Progress::new(plan, part);
+        if matches!(self.kind, Kind::Picture(_)) {
+            self.draw();
+        }
+    }
+
+    /// A second has come.
+    pub(crate) fn second(&mut self, interval: &Interval, ending: bool) {
+        self.progress.add(interval);
+        self.progress.ending = ending;
+        match self.kind {
+            Kind::Picture(_) => self.draw(),
+            Kind::Lines => self.voice.say(lines::line(&self.progress)),
+            Kind::Nothing => {}
+        }
+    }
+
+    /// Nothing more comes.
+    pub(crate) fn end(&self) {
+        if self.replaced && matches!(self.kind, Kind::Picture(_)) {
+            self.voice.wipe();
+        }
+    }
+
+    fn draw(&self) {
+        let Kind::Picture(look) = self.kind else { return };
+        let (width, height) = terminal_size().unwrap_or(USUAL);
+        // The last row is the cursor's; the last column stays free, where some terminals break the line too early.
+        let rows = live::frame(&self.progress, width.saturating_sub(1), height.saturating_sub(1), look);
+        self.voice.show(rows);
+    }
+}
+
+fn kind(quiet: bool, terminal: bool, term: &str, color: bool, unicode: bool) -> Kind {
+    match (quiet, terminal && !term.is_empty() && term != "dumb") {
+        (true, _) => Kind::Nothing,
+        (false, true) => Kind::Picture(Look { color, unicode }),
+        (false, false) => Kind::Lines,
+    }
+}
+
+/// Whether the locale's letters are UTF-8's; the first of these variables that is set decides (locale(7)).
+fn unicode(variable: impl Fn(&'static str) -> String) -> bool {
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].map(variable).into_iter().find(|value| !value.is_empty());
+    locale.is_some_and(|locale| {
+        let locale = locale.to_ascii_lowercase();
+        locale.contains("utf-8") || locale.contains("utf8")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_depends_on_who_looks() {
+        let look = Look { color: true, unicode: true };
+        assert_eq!(kind(false, true, "xterm-256color", true, true), Kind::Picture(look));
+        assert_eq!(kind(false, true, "dumb", true, true), Kind::Lines);
+        assert_eq!(kind(false, true, "", true, true), Kind::Lines);
+        assert_eq!(kind(false, false, "xterm", false, true), Kind::Lines);
+        assert_eq!(kind(true, true, "xterm", true, true), Kind::Nothing);
+    }
+
+    #[test]
+    fn the_locale_decides_about_letters() {
+        let only = |name: &'static str, value: &'static str| {
+            unicode(move |asked| if asked == name { value.to_owned() } else { String::new() })
+        };
+        assert!(only("LANG", "en_US.UTF-8") && only("LC_ALL", "C.utf8"));
+        assert!(!only("LANG", "C") && !only("HOME", "utf-8"));
+        assert!(!unicode(|asked| if asked == "LC_ALL" { "C".into() } else { "de_DE.UTF-8".into() }));
+    }
+}

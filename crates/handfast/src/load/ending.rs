@@ -1,0 +1,79 @@
+//! What a run comes to: the exit code.
+//!
+//! In: a report. Out: a number that scripts can rely on.
+
+use handfast_report::Report;
+use handfast_report::model::VerdictWord;
+
+/// The run is not valid.
+const INVALID: u8 = 3;
+/// A limit was missed.
+const MISSED: u8 = 4;
+/// A worker was lost.
+const LOST: u8 = 5;
+
+/// 5 before 3 before 4, as `--help` says.
+pub(crate) fn exit_code(report: &Report) -> u8 {
+    if report.workers.iter().any(|worker| worker.lost.is_some()) {
+        return LOST;
+    }
+    let invalid = [VerdictWord::GeneratorLimited, VerdictWord::PortLimited, VerdictWord::Errors];
+    if invalid.contains(&report.verdict.word) {
+        return INVALID;
+    }
+    let missed = report.limits.iter().any(|limit| !limit.held);
+    let found_none = report.search.as_ref().is_some_and(|search| search.highest_rate.is_none());
+    // Who asks for limits at a rate wants them at that rate, and not at the lower one that the target took.
+    let short = report.verdict.word == VerdictWord::TargetLimited && !report.limits.is_empty();
+    if missed || found_none || short { MISSED } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use handfast_report::model::{Limit, Search, Worker};
+
+    use super::*;
+
+    fn report(word: VerdictWord) -> Report {
+        let mut report = Report::default();
+        report.verdict.word = word;
+        report
+    }
+
+    fn limit(held: bool) -> Limit {
+        Limit { held, ..Limit::default() }
+    }
+
+    #[test]
+    fn a_verdict_is_a_code() {
+        use VerdictWord::{Errors, GeneratorLimited, PortLimited, TargetLimited, Valid};
+        let codes = [Valid, TargetLimited, GeneratorLimited, PortLimited, Errors]
+            .map(|word| exit_code(&report(word)));
+        assert_eq!(codes, [0, 0, 3, 3, 3]);
+    }
+
+    #[test]
+    fn the_gravest_decides() {
+        let mut report = report(VerdictWord::Valid);
+        report.limits.push(limit(true));
+        assert_eq!(exit_code(&report), 0);
+        report.limits.push(limit(false));
+        assert_eq!(exit_code(&report), 4);
+        report.verdict.word = VerdictWord::Errors;
+        assert_eq!(exit_code(&report), 3);
+        report.workers.push(Worker::default());
+        assert_eq!(exit_code(&report), 3);
+        report.workers.push(Worker { lost: Some("silent".into()), ..Worker::default() });
+        assert_eq!(exit_code(&report), 5);
+    }
+
+    #[test]
+    fn a_limit_holds_at_the_rate_that_was_asked_for() {
+        let mut report = report(VerdictWord::TargetLimited);
+        report.limits.push(limit(true));
+        assert_eq!(exit_code(&report), 4);
+        let mut report = super::tests::report(VerdictWord::Valid);
+        report.search = Some(Search::default());
+        assert_eq!(exit_code(&report), 4, "no rate held the bound");
+    }
+}

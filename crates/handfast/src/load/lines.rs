@@ -1,0 +1,58 @@
+//! A running test where there is no terminal: one line for each second.
+//!
+//! In: a [`Progress`] after its newest second. Out: `second 3: 4,210/s, total p50 1.20 ms p99 3.40 ms, 0 errors`.
+
+use handfast_report::units::{count, nanos};
+
+use super::progress::Progress;
+
+/// The line for the second that came last.
+pub(crate) fn line(progress: &Progress) -> String {
+    let part = if progress.part.is_empty() { String::new() } else { format!("{}, ", progress.part) };
+    let figure = progress.show(progress.rate());
+    let latency = if progress.last.is_empty() {
+        format!("no {}", progress.series)
+    } else {
+        let quantile = |quantile| nanos(progress.last.quantile_nanos(quantile));
+        format!("{} p50 {} p99 {}", progress.series, quantile(0.5), quantile(0.99))
+    };
+    let errors = match progress.failures_last {
+        0 => "0 errors".to_owned(),
+        1 => "1 error".to_owned(),
+        more => format!("{} errors", count(more)),
+    };
+    let worst = match progress.worst() {
+        Some((what, _)) if progress.failures_last > 0 => format!(" (most often {what})"),
+        _ => String::new(),
+    };
+    format!("{part}second {}: {figure}, {latency}, {errors}{worst}", progress.seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use handfast_load::Plan;
+    use handfast_load::sample::{Failures, Interval, Series};
+    use handfast_stats::Histogram;
+
+    use super::*;
+
+    #[test]
+    fn a_second_is_a_line() {
+        let mut progress = Progress::new(&Plan::default(), String::new());
+        progress.add(&Interval::default());
+        assert_eq!(line(&progress), "second 1: 0/s, no total, 0 errors");
+        let mut interval = Interval { second: 1, ..Interval::default() };
+        interval.tally.transactions = 4210;
+        let mut total = Histogram::new();
+        total.record_nanos(1_200_000);
+        interval.series.insert(Series::Total, total);
+        let reset =
+            Failures { step: "connect".into(), cause: "refused".into(), count: 2, examples: Vec::new() };
+        interval.failures.push(reset);
+        progress.part = "step 2 at 500/s".into();
+        progress.add(&interval);
+        let expected = "step 2 at 500/s, second 2: 4,210/s, total p50 1.20 ms p99 1.20 ms, 2 errors \
+                        (most often connect refused)";
+        assert_eq!(line(&progress), expected);
+    }
+}

@@ -1,0 +1,119 @@
+//! Pictures as text.
+
+use handfast_load::Plan;
+use handfast_load::sample::{Failures, Interval, Series, ThreadUse};
+
+use super::*;
+
+const PLAIN: Look = Look { color: false, unicode: false };
+
+fn second(number: u32, transactions: u64) -> Interval {
+    let mut interval = Interval { second: number, ..Interval::default() };
+    interval.tally.transactions = transactions;
+    interval.tally.full = transactions;
+    interval.tally.open = 32;
+    let mut total = Histogram::new();
+    total.record_nanos(1_200_000);
+    total.record_nanos(3_400_000);
+    interval.series.insert(Series::Total, total);
+    let mut lag = Histogram::new();
+    lag.record_nanos(20_000);
+    interval.series.insert(Series::Lag, lag);
+    interval.threads = vec![
+        ThreadUse { busy_ns: 450_000_000, starved_ns: 0, wall_ns: 1_000_000_000 },
+        ThreadUse { busy_ns: 520_000_000, starved_ns: 20_000_000, wall_ns: 1_000_000_000 },
+    ];
+    interval
+}
+
+fn progress() -> Progress {
+    let mut progress = Progress::new(&Plan::default(), String::new());
+    for (number, transactions) in [(0, 1000), (1, 2000), (2, 4000)] {
+        progress.add(&second(number, transactions));
+    }
+    progress
+}
+
+#[test]
+fn a_picture_says_how_it_goes() {
+    let rows = frame(&progress(), 90, 24, PLAIN);
+    let expected = [
+        "localhost:8443, 32 connections",
+        "[###############-----------------------------------] 3 s of 10 s, 7 s left",
+        "rate             4,000/s  mean 2,333/s (transactions)  -=#",
+        "total        p50  1.20 ms p90  3.40 ms p99  3.40 ms max  3.40 ms  so far",
+        "             p50  1.20 ms p90  3.40 ms p99  3.40 ms max  3.40 ms  last second",
+        "errors                 0",
+        "handshakes         7,000 full, 0 resumed",
+        "connections           32 open",
+        "generator    cpu 52 % 45 %  lag p99 20.0 us  without a cpu 1.0 %",
+    ];
+    assert_eq!(rows, expected);
+}
+
+#[test]
+fn what_goes_wrong_is_in_it() {
+    let mut progress = progress();
+    progress.wanted_resumed = 0.7;
+    let mut interval = second(3, 100);
+    interval.tally.resumed = 60;
+    interval.tally.queued = 12;
+    for (step, cause, count) in [("connect", "refused", 5), ("handshake", "deadline", 1200)] {
+        let failures = Failures { step: step.into(), cause: cause.into(), count, examples: Vec::new() };
+        interval.failures.push(failures);
+    }
+    progress.add(&interval);
+    let rows = frame(&progress, 100, 24, PLAIN).join("\n");
+    for words in [
+        "errors             1,205  1,205 in the last second; most often: handshake deadline (1,200)",
+        "7,100 full, 60 resumed (0.84 % of them; 70 % wanted)",
+        "32 open, 12 starts had to wait for a free one",
+    ] {
+        assert!(rows.contains(words), "{rows}");
+    }
+}
+
+#[test]
+fn it_fits_every_terminal() {
+    let progress = progress();
+    for width in [0, 1, 5, 11, 20, 40, 79, 300] {
+        for height in [0, 1, 2, 5, 9, 50] {
+            let rows = frame(&progress, width, height, PLAIN);
+            assert!(rows.len() <= usize::from(height), "{width} {height}");
+            assert!(rows.iter().all(|row| row.chars().count() <= usize::from(width)), "{width} {rows:#?}");
+        }
+    }
+    let short = frame(&progress, 80, 3, PLAIN);
+    assert!(short[0].contains("7 s left") && short[1].starts_with("rate") && short[2].starts_with("total"));
+}
+
+#[test]
+fn colors_take_no_room() {
+    let colorful = Look { color: true, unicode: true };
+    let rows = frame(&progress(), 60, 24, colorful);
+    assert!(rows[0].starts_with("\u{1b}[1mlocalhost"), "{rows:#?}");
+    let bare = |row: &String| {
+        let mut text = row.clone();
+        for shade in [Shade::Strong, Shade::Faint, Shade::Good, Shade::Warning, Shade::Bad] {
+            text = text.replace(shade.code(), "");
+        }
+        text.replace("\u{1b}[0m", "")
+    };
+    assert!(rows.iter().map(bare).all(|row| row.chars().count() <= 60), "{rows:#?}");
+    assert!(rows.iter().any(|row| row.contains("▃▅█")), "{rows:#?}");
+}
+
+#[test]
+fn nothing_yet_is_a_picture_too() {
+    let rows = frame(&Progress::new(&Plan::default(), "step 1".into()), 80, 24, PLAIN);
+    assert_eq!(rows[0], "localhost:8443, 32 connections; step 1");
+    assert!(rows[1].ends_with("0 s of 10 s, 10 s left"), "{}", rows[1]);
+    assert_eq!(rows.len(), 9);
+}
+
+#[test]
+fn what_is_left_is_rounded_up() {
+    assert_eq!(clock(Duration::from_millis(1)), "1 s");
+    assert_eq!(clock(Duration::from_secs(200)), "3 min 20 s");
+    assert_eq!(clock(Duration::from_secs(7260)), "2 h 1 min");
+}

@@ -1,0 +1,215 @@
+//! Files that a report goes to: proved to be writable before the run, written aside, renamed when they are whole.
+//!
+//! In: paths, then a report. Out: files with what they held before, or all of the new; or why one cannot be written.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use handfast_report::hlog::to_hlog;
+use handfast_report::openmetrics::to_openmetrics;
+use handfast_report::{Report, csv, to_html, to_json};
+
+use crate::words::load::OutputWords;
+
+/// All files of a run.
+#[derive(Debug)]
+pub(crate) struct Outputs(Vec<(fn(&Report) -> String, Output)>);
+
+/// Each option with its path and what it writes.
+fn asked(words: &OutputWords) -> Vec<(&'static str, &Path, fn(&Report) -> String)> {
+    let all: [(&str, &Option<PathBuf>, fn(&Report) -> String); 6] = [
+        ("--json", &words.json, to_json),
+        ("--csv", &words.csv, csv::timeline),
+        ("--csv-latencies", &words.csv_latencies, csv::latencies),
+        ("--openmetrics", &words.openmetrics, to_openmetrics),
+        ("--hlog", &words.hlog, to_hlog),
+        ("--html", &words.html, to_html),
+    ];
+    all.into_iter().filter_map(|(option, path, write)| Some((option, path.as_deref()?, write))).collect()
+}
+
+/// Two options that would write to the same place, by their names.
+pub(crate) fn clash(words: &OutputWords) -> Option<String> {
+    let asked = asked(words);
+    let clash = asked.iter().enumerate().find_map(|(index, (option, path, _))| {
+        let earlier = asked[..index].iter().find(|(_, other, _)| other == path)?;
+        Some((format!("{}, {option}", earlier.0), path.display()))
+    });
+    clash.map(|(options, path)| format!("{options}: both write to {path}, expected a file for each"))
+}
+
+impl Outputs {
+    /// Makes every file that will be written.
+    ///
+    /// **Errors**: all that cannot be, a line for each.
+    pub(crate) fn prepare(words: &OutputWords) -> Result<Self, String> {
+        let mut ready = Vec::new();
+        let mut wrong = Vec::new();
+        for (option, path, write) in asked(words) {
+            match Output::prepare(path) {
+                Ok(output) => ready.push((write, output)),
+                Err(what) => wrong.push(format!("{option}: {what}")),
+            }
+        }
+        if wrong.is_empty() { Ok(Self(ready)) } else { Err(wrong.join("\n")) }
+    }
+
+    /// Whether nothing is to be written.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether one of them takes standard output, so that the text must go elsewhere.
+    pub(crate) fn take_standard_output(&self) -> bool {
+        self.0.iter().any(|(_, output)| matches!(output.place, Place::StandardOutput))
+    }
+
+    /// Writes them all, also when one fails.
+    ///
+    /// **Errors**: all that could not be written, a line for each.
+    pub(crate) fn write(self, report: &Report) -> Result<(), String> {
+        let wrong: Vec<String> =
+            self.0.into_iter().filter_map(|(text, output)| output.write(&text(report)).err()).collect();
+        if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+    }
+}
+
+/// One file to be.
+#[derive(Debug)]
+struct Output {
+    /// As it was given.
+    path: PathBuf,
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// `-`.
+    StandardOutput,
+    /// A file beside the one to be; removed when this is dropped before it was renamed.
+    Aside { file: File, aside: PathBuf },
+    /// Something that is no regular file (a device, a pipe): nothing can take its place.
+    Special(File),
+}
+
+impl Output {
+    /// Makes the file that will become `path`, or finds that it cannot be made.
+    ///
+    /// **Errors**: a folder that is not there or not ours, a folder in the file's place, a full disk: with the path.
+    fn prepare(path: &Path) -> Result<Self, String> {
+        let wrong = |error: io::Error| format!("write {}: {error}", path.display());
+        let place = match fs::metadata(path) {
+            _ if path.as_os_str() == "-" => Place::StandardOutput,
+            Ok(there) if there.is_dir() => {
+                return Err(format!("write {}: it is a folder, expected a file", path.display()));
+            }
+            Ok(there) if !there.is_file() => {
+                Place::Special(OpenOptions::new().write(true).open(path).map_err(wrong)?)
+            }
+            _ => {
+                // Through a link to what it points at, as an editor would.
+                let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+                let name =
+                    real.file_name().ok_or_else(|| format!("write {}: no file's name", path.display()))?;
+                let aside = format!(".{}.{}.part", name.to_string_lossy(), std::process::id());
+                let aside = real.with_file_name(aside);
+                let file = OpenOptions::new().write(true).create_new(true).open(&aside).map_err(wrong)?;
+                Place::Aside { file, aside }
+            }
+        };
+        Ok(Self { path: path.to_path_buf(), place })
+    }
+
+    /// Writes everything and puts the file in its place.
+    ///
+    /// **Errors**: a full disk, a folder that is gone; what was there before is still there then.
+    fn write(mut self, text: &str) -> Result<(), String> {
+        let written = self.write_all(text);
+        written.map_err(|error| format!("write {}: {error}", self.path.display()))
+    }
+
+    fn write_all(&mut self, text: &str) -> io::Result<()> {
+        match &mut self.place {
+            Place::StandardOutput => match io::stdout().write_all(text.as_bytes()) {
+                // A reader that left early is no error of ours.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+                written => written,
+            },
+            Place::Special(file) => file.write_all(text.as_bytes()),
+            Place::Aside { file, aside } => {
+                file.write_all(text.as_bytes())?;
+                file.sync_all()?;
+                let real = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
+                fs::rename(&*aside, real)
+            }
+        }
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if let Place::Aside { aside, .. } = &self.place {
+            // Not there any more when it was renamed.
+            let _ = fs::remove_file(aside);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(folder)
+            .expect("readable")
+            .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_is_whole_or_as_before() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("report.json");
+        Output::prepare(&path).expect("writable").write("old").expect("written");
+        let begun = Output::prepare(&path).expect("writable");
+        assert_eq!(fs::read_to_string(&path).expect("readable"), "old");
+        assert_eq!(names(folder.path()).len(), 2);
+        drop(begun);
+        assert_eq!(names(folder.path()), ["report.json"]);
+        assert_eq!(fs::read_to_string(&path).expect("readable"), "old");
+        Output::prepare(&path).expect("writable").write("new").expect("written");
+        assert_eq!(fs::read_to_string(&path).expect("readable"), "new");
+        assert_eq!(names(folder.path()), ["report.json"]);
+    }
+
+    #[test]
+    fn a_link_stays_a_link() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let real = folder.path().join("real");
+        File::create(&real).expect("made");
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&real, &link).expect("linked");
+        Output::prepare(&link).expect("writable").write("text").expect("written");
+        assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
+        assert_eq!(fs::read_to_string(&real).expect("readable"), "text");
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_known_before() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let error = Output::prepare(folder.path()).expect_err("a folder");
+        assert!(error.contains("is a folder"), "{error}");
+        let error = Output::prepare(&folder.path().join("none/report.json")).expect_err("no folder");
+        assert!(error.contains("none/report.json: No such file"), "{error}");
+        assert!(Output::prepare(Path::new("..")).is_err());
+    }
+
+    #[test]
+    fn devices_are_written_to_and_not_replaced() {
+        Output::prepare(Path::new("/dev/null")).expect("writable").write("x").expect("written");
+        assert!(!fs::metadata("/dev/null").expect("there").is_file());
+    }
+}

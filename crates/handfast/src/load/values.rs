@@ -1,0 +1,236 @@
+//! Values of the command line: sizes, rates, times, shares, addresses, targets.
+//!
+//! In: the text as typed. Out: the value, or what was expected, to be said after the option's name. Pure.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use handfast_load::plan::{Model, Target};
+
+/// Most source addresses that one run may use: a /20. Each is remembered on its own, and more than that many times
+/// 28,000 ports no machine keeps busy.
+pub(crate) const SOURCES: usize = 4096;
+/// Longest time that can be asked for.
+const LONGEST: Duration = Duration::from_secs(7 * 86_400);
+/// Highest rate that can be asked for, in transactions a second: far above what TLS handshakes allow.
+const FASTEST: f64 = 10_000_000.0;
+
+/// A number of bytes: `4096`, `4KiB`, `1m`.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is no size, expected a number of bytes such as 4096, 4KiB or 1MiB");
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor: u64 = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kib" => 1 << 10,
+        "m" | "mib" => 1 << 20,
+        "g" | "gib" => 1 << 30,
+        "kb" | "mb" | "gb" => {
+            let ours = unit[..1].to_ascii_uppercase();
+            return Err(format!("`{text}` may mean thousands or powers of two; write `{number}{ours}iB`"));
+        }
+        _ => return Err(wrong()),
+    };
+    let bytes = number.parse::<u64>().map_err(|_| wrong())?.checked_mul(factor);
+    bytes.filter(|bytes| *bytes <= 1 << 40).ok_or_else(|| format!("`{text}` is more than 1024GiB"))
+}
+
+/// A time above zero: `10s`, `500ms`, `1m30s`, `1.5s`.
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is no time, expected one such as 10s, 500ms or 1m30s");
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!("`{text}` has no unit, expected `{text}s` for seconds, or ms, m, h"));
+    }
+    let mut units = [("h", 3600.0), ("m", 60.0), ("s", 1.0), ("ms", 0.001)].iter();
+    let (mut seconds, mut rest) = (0.0, text);
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
+        let (number, after) = rest.split_at(digits);
+        let letters = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
+        let (unit, after) = after.split_at(letters);
+        // The iterator only goes forward: each unit at most once, from the longest to the shortest.
+        let (_, factor) = units.find(|(name, _)| *name == unit).ok_or_else(wrong)?;
+        seconds += number.parse::<f64>().map_err(|_| wrong())? * factor;
+        rest = after;
+    }
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(time) if time.is_zero() => {
+            Err(format!("`{text}` is no time to do anything in, expected more than 0"))
+        }
+        Ok(time) if time <= LONGEST => Ok(time),
+        _ => Err(format!("`{text}` is longer than a week (168h)")),
+    }
+}
+
+/// Transactions a second: `500`, `2.5k`; above 0.
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
+    let rate = rate_or_none(text)?;
+    if rate > 0.0 {
+        Ok(rate)
+    } else {
+        Err(format!("`{text}` would never begin anything, expected a rate above 0"))
+    }
+}
+
+/// A rate that may be 0.
+fn rate_or_none(text: &str) -> Result<f64, String> {
+    let wrong = || format!("`{text}` is no rate, expected transactions a second such as 500 or 2.5k");
+    let plain = text.strip_suffix("/s").unwrap_or(text);
+    let (number, factor) = match plain.strip_suffix(['k', 'K']) {
+        Some(number) => (number, 1000.0),
+        None => (plain, 1.0),
+    };
+    let digits = |c: char| c.is_ascii_digit() || c == '.';
+    let rate = number.parse::<f64>().ok().filter(|_| number.chars().all(digits)).ok_or_else(wrong)? * factor;
+    if rate > FASTEST {
+        return Err(format!("`{text}` is more than {FASTEST} a second"));
+    }
+    Ok(rate)
+}
+
+/// A rate, or `FROM..TO`, one of which may be 0; without how starts are spaced.
+pub(crate) fn rates(text: &str) -> Result<(f64, Option<f64>), String> {
+    match text.split_once("..") {
+        None => Ok((rate(text)?, None)),
+        Some((from, to)) => {
+            let (from, to) = (rate_or_none(from)?, rate_or_none(to)?);
+            if from.max(to) <= 0.0 {
+                return Err(format!(
+                    "`{text}` would never begin anything, expected a rate above 0 at one end"
+                ));
+            }
+            Ok((from, Some(to)))
+        }
+    }
+}
+
+/// A share between 0 and 1: `0.7`, `70%`.
+pub(crate) fn share(text: &str) -> Result<f64, String> {
+    let (number, whole) = match text.strip_suffix('%') {
+        Some(number) => (number, 100.0),
+        None => (text, 1.0),
+    };
+    let share = number.parse::<f64>().ok().map(|number| number / whole);
+    share
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| format!("`{text}` is no share, expected one from 0 to 1, or from 0% to 100%"))
+}
+
+/// A whole number from `least` to `most`.
+pub(crate) fn number(text: &str, least: u64, most: u64) -> Result<u64, String> {
+    let number = text.parse::<u64>().ok().filter(|number| (least..=most).contains(number));
+    number.ok_or_else(|| format!("`{text}` is not possible, expected a whole number from {least} to {most}"))
+}
+
+/// Words with commas between them; none may be empty.
+pub(crate) fn list(text: &str) -> Result<Vec<String>, String> {
+    let words: Vec<String> = text.split(',').map(|word| word.trim().to_owned()).collect();
+    if words.iter().any(String::is_empty) {
+        return Err(format!("`{text}` has an empty place, expected names with commas between them"));
+    }
+    Ok(words)
+}
+
+/// One address, or every address that can be one's own in a block.
+///
+/// **Cost**: at most [`SOURCES`] addresses; a larger block is an error.
+pub(crate) fn sources(text: &str) -> Result<Vec<IpAddr>, String> {
+    let wrong =
+        || format!("`{text}` is no address, expected one such as 10.0.0.7, or a block such as 127.1.0.0/24");
+    let Some((address, length)) = text.split_once('/') else {
+        return Ok(vec![text.parse().map_err(|_| wrong())?]);
+    };
+    let address: IpAddr = address.parse().map_err(|_| wrong())?;
+    let bits: u32 = if address.is_ipv4() { 32 } else { 128 };
+    let length = length.parse::<u32>().ok().filter(|length| *length <= bits).ok_or_else(wrong)?;
+    let free = bits - length;
+    if free > SOURCES.ilog2() {
+        return Err(format!(
+            "`{text}` has more than {SOURCES} addresses, expected a /{} or less",
+            bits - SOURCES.ilog2()
+        ));
+    }
+    let count = 1_u128 << free;
+    let all = (0..count).map(|number| match address {
+        IpAddr::V4(base) => {
+            let first = u128::from(base.to_bits()) & !(count - 1);
+            // Fits: the bits above 32 are those of a 32-bit number.
+            IpAddr::V4(Ipv4Addr::from_bits(u32::try_from(first | number).unwrap_or(0)))
+        }
+        IpAddr::V6(base) => IpAddr::V6(Ipv6Addr::from_bits((base.to_bits() & !(count - 1)) | number)),
+    });
+    Ok(all.collect())
+}
+
+/// What a target is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Aim {
+    /// Whom to connect to.
+    pub(crate) target: Target,
+    /// `Host` or `:authority`, and path with query; `None` for TLS alone.
+    pub(crate) http: Option<(String, String)>,
+}
+
+/// `HOST:PORT`, `[::1]:443`, `https://host[:port]/path`.
+pub(crate) fn aim(text: &str) -> Result<Aim, String> {
+    if text.starts_with("http://") {
+        return Err(format!("`{text}` is without TLS, expected https:// or HOST:PORT"));
+    }
+    if let Some(rest) = text.strip_prefix("https://") {
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        let path = path.split('#').next().unwrap_or("");
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        if path.bytes().any(|byte| byte <= b' ' || byte == 0x7f || byte > 0x7f) {
+            return Err(format!(
+                "`{text}` has spaces or letters beyond ASCII in its path, expected them as %XX"
+            ));
+        }
+        if authority.contains('@') {
+            return Err(format!("`{text}` has a user in it, which is not supported"));
+        }
+        let target = endpoint(authority, Some(443)).ok_or_else(|| {
+            format!("`{text}` is no address of a page, expected https://HOST/PATH or https://HOST:PORT/PATH")
+        })?;
+        return Ok(Aim { target, http: Some((authority.to_owned(), path)) });
+    }
+    let target = endpoint(text, None).ok_or_else(|| match endpoint(text, Some(443)) {
+        Some(_) => format!("`{text}` has no port, expected HOST:PORT such as {text}:443"),
+        None => format!("`{text}` is no target, expected HOST:PORT, [ADDRESS]:PORT or https://HOST/PATH"),
+    })?;
+    Ok(Aim { target, http: None })
+}
+
+/// Host and port; the brackets around an IPv6 address are not part of it.
+fn endpoint(text: &str, default_port: Option<u16>) -> Option<Target> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (host, after) = rest.split_once(']')?;
+            host.parse::<Ipv6Addr>().ok()?;
+            (host, if after.is_empty() { None } else { Some(after.strip_prefix(':')?) })
+        }
+        None => match text.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        },
+    };
+    let port = match port {
+        Some(port) => port.parse::<u16>().ok().filter(|port| *port > 0)?,
+        None => default_port?,
+    };
+    let allowed = |c: char| c.is_ascii_alphanumeric() || ".-_:".contains(c);
+    let good = !host.is_empty() && host.len() <= 253 && host.chars().all(allowed);
+    good.then(|| Target { host: host.to_owned(), port })
+}
+
+/// The model that rates and arrivals make.
+pub(crate) fn model(rates: Option<(f64, Option<f64>)>, arrivals: handfast_load::plan::Arrivals) -> Model {
+    match rates {
+        None => Model::Closed,
+        Some((rate, None)) => Model::Open { rate, arrivals },
+        Some((from, Some(to))) => Model::Ramp { from, to, arrivals },
+    }
+}
+
+#[cfg(test)]
+mod tests;

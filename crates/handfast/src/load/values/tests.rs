@@ -1,0 +1,117 @@
+//! Values as people type them.
+
+use super::*;
+
+#[test]
+fn sizes() {
+    for (text, bytes) in
+        [("0", 0), ("4096", 4096), ("4KiB", 4096), ("4k", 4096), ("1MiB", 1 << 20), ("2g", 2 << 30)]
+    {
+        assert_eq!(size(text), Ok(bytes), "{text}");
+    }
+    for text in ["", "k", "-1", "4 KiB", "4.5k", "4KiBs", "99999999999999999999", "18446744073709551615k"] {
+        assert!(size(text).is_err(), "{text}");
+    }
+    assert!(size("4kB").unwrap_err().contains("`4KiB`"));
+}
+
+#[test]
+fn times() {
+    let time = |text| super::time(text).map(|time| time.as_millis());
+    for (text, milliseconds) in [
+        ("10s", 10_000),
+        ("500ms", 500),
+        ("1m30s", 90_000),
+        ("1.5s", 1500),
+        ("1h", 3_600_000),
+        ("168h", 604_800_000),
+    ] {
+        assert_eq!(time(text), Ok(milliseconds), "{text}");
+    }
+    for text in ["", "s", "-1s", "0s", "30s1m", "1s1s", "10x", "1..5s", "169h", "1e9h", "nans"] {
+        assert!(time(text).is_err(), "{text}");
+    }
+    assert!(time("10").unwrap_err().contains("`10s`"));
+}
+
+#[test]
+fn rates_and_ramps() {
+    assert_eq!(rates("500"), Ok((500.0, None)));
+    assert_eq!(rates("2.5k"), Ok((2500.0, None)));
+    assert_eq!(rates("0.5/s"), Ok((0.5, None)));
+    assert_eq!(rates("100..2k"), Ok((100.0, Some(2000.0))));
+    assert_eq!(rates("0..5"), Ok((0.0, Some(5.0))));
+    for text in ["", "0", "-5", "inf", "nan", "1e3", "100..", "..5", "0..0", "1..2..3", "11000k"] {
+        assert!(rates(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn shares() {
+    assert_eq!(share("0.7"), Ok(0.7));
+    assert_eq!(share("70%"), Ok(0.7));
+    assert_eq!(share("1"), Ok(1.0));
+    for text in ["", "%", "1.1", "-0.1", "101%", "nan", "inf"] {
+        assert!(share(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn numbers_and_lists() {
+    assert_eq!(number("3", 1, 9), Ok(3));
+    for text in ["", "0", "10", "-1", "3.0"] {
+        assert!(number(text, 1, 9).is_err(), "{text}");
+    }
+    assert_eq!(list("1.3, 1.2"), Ok(vec!["1.3".into(), "1.2".into()]));
+    assert!(list("a,,b").is_err());
+    assert!(list("").is_err());
+}
+
+#[test]
+fn one_address_or_a_block() {
+    let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
+    assert_eq!(sources("10.0.0.7"), Ok(vec![ip("10.0.0.7")]));
+    assert_eq!(sources("::1"), Ok(vec![ip("::1")]));
+    let block = sources("127.1.0.77/30").expect("a block");
+    assert_eq!(block, [ip("127.1.0.76"), ip("127.1.0.77"), ip("127.1.0.78"), ip("127.1.0.79")]);
+    assert_eq!(sources("10.0.0.7/32"), Ok(vec![ip("10.0.0.7")]));
+    assert_eq!(sources("fd00::/126").expect("a block").last(), Some(&ip("fd00::3")));
+    assert_eq!(sources("127.1.0.0/20").map(|all| all.len()), Ok(SOURCES));
+    for text in
+        ["", "10.0.0", "10.0.0.0/33", "10.0.0.0/-1", "/24", "127.0.0.0/19", "fd00::/64", "::/0", "0.0.0.0/0"]
+    {
+        assert!(sources(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn targets() {
+    let plain = |host: &str, port| Ok(Aim { target: Target { host: host.into(), port }, http: None });
+    assert_eq!(aim("localhost:8443"), plain("localhost", 8443));
+    assert_eq!(aim("[::1]:443"), plain("::1", 443));
+    assert_eq!(aim("127.0.0.1:1"), plain("127.0.0.1", 1));
+    let http = |text: &str| aim(text).map(|aim| (aim.target.host, aim.target.port, aim.http.unwrap()));
+    let page = |host: &str, port, authority: &str, path: &str| {
+        Ok((host.to_owned(), port, (authority.to_owned(), path.to_owned())))
+    };
+    assert_eq!(http("https://a.example"), page("a.example", 443, "a.example", "/"));
+    assert_eq!(http("https://a.example:8443/x?y=1#z"), page("a.example", 8443, "a.example:8443", "/x?y=1"));
+    assert_eq!(http("https://[::1]:8443?q"), page("::1", 8443, "[::1]:8443", "/?q"));
+    for text in
+        ["", ":443", "a:", "a:0", "a:65536", "::1:443", "[::1]", "[::1]443", "[a]:443", "a b:443", "a:443/x"]
+    {
+        assert!(aim(text).is_err(), "{text}");
+    }
+    for text in [
+        "https://",
+        "https://:443/",
+        "https://u@a/",
+        "https://a/\u{e4}",
+        "https://a/ b",
+        "http://a/",
+        "ftp://a/",
+    ] {
+        assert!(aim(text).is_err(), "{text}");
+    }
+    assert!(aim("localhost").unwrap_err().contains("localhost:443"));
+}

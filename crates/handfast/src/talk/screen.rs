@@ -1,0 +1,118 @@
+//! A picture of a few rows at the end of a terminal's text, drawn again in place.
+//!
+//! In: rows, and lines that belong above them. Out: bytes for the terminal, one write for each change.
+//!
+//! No alternate screen, no raw mode, no hidden cursor: the cursor stands below the picture whenever nothing is being
+//! written, so that however the program ends the terminal is as it was, and the last picture stays in its history.
+
+use std::io::Write;
+
+/// Where the picture stands.
+pub(super) struct Screen<W> {
+    out: W,
+    size: fn() -> Option<(u16, u16)>,
+    rows: Vec<String>,
+}
+
+impl<W: Write> Screen<W> {
+    /// Nothing shown yet. `size` gives columns and rows as they are now.
+    pub(super) fn new(out: W, size: fn() -> Option<(u16, u16)>) -> Self {
+        Self { out, size, rows: Vec::new() }
+    }
+
+    /// Writes a line above the picture.
+    pub(super) fn text(&mut self, line: &str) {
+        if !line.is_empty() {
+            let text = format!("{}{line}\n{}", self.erased(), lines(&self.rows));
+            self.write(&text);
+        }
+    }
+
+    /// Shows these rows in the place of the last ones.
+    pub(super) fn show(&mut self, rows: Vec<String>) {
+        let text = format!("{}{}", self.erased(), lines(&rows));
+        self.rows = rows;
+        self.write(&text);
+    }
+
+    /// Goes to the top of the picture and clears from there; nothing when there is no picture.
+    fn erased(&self) -> String {
+        if self.rows.is_empty() {
+            return String::new();
+        }
+        // A terminal that was made narrower has broken rows in two or more; most terminals do.
+        let columns = (self.size)().map_or(usize::MAX, |(columns, _)| usize::from(columns));
+        let height: usize = self.rows.iter().map(|row| width(row).div_ceil(columns).max(1)).sum();
+        format!("\r\u{1b}[{height}A\u{1b}[J")
+    }
+
+    /// Who is not there to read it does not matter.
+    fn write(&mut self, text: &str) {
+        let _ = self.out.write_all(text.as_bytes());
+        let _ = self.out.flush();
+    }
+}
+
+fn lines(rows: &[String]) -> String {
+    rows.iter().map(|row| format!("{row}\n")).collect()
+}
+
+/// Columns that a row takes: its characters without escape sequences, which end in `m` here.
+fn width(row: &str) -> usize {
+    let mut columns = 0;
+    let mut escape = false;
+    for character in row.chars() {
+        match character {
+            '\u{1b}' => escape = true,
+            'm' if escape => escape = false,
+            _ if escape => {}
+            _ => columns += 1,
+        }
+    }
+    columns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn screen() -> Screen<Vec<u8>> {
+        Screen::new(Vec::new(), || Some((10, 5)))
+    }
+
+    fn written(screen: &mut Screen<Vec<u8>>) -> String {
+        String::from_utf8(std::mem::take(&mut screen.out)).expect("text")
+    }
+
+    #[test]
+    fn lines_without_a_picture_are_just_lines() {
+        let mut screen = screen();
+        screen.text("hello");
+        screen.show(Vec::new());
+        assert_eq!(written(&mut screen), "hello\n");
+    }
+
+    #[test]
+    fn a_picture_takes_the_place_of_the_last_one() {
+        let mut screen = screen();
+        screen.show(vec!["one".into(), "two".into()]);
+        assert_eq!(written(&mut screen), "one\ntwo\n");
+        screen.show(vec!["three".into()]);
+        assert_eq!(written(&mut screen), "\r\u{1b}[2A\u{1b}[Jthree\n");
+        screen.text("a warning");
+        assert_eq!(written(&mut screen), "\r\u{1b}[1A\u{1b}[Ja warning\nthree\n");
+        screen.show(Vec::new());
+        assert_eq!(written(&mut screen), "\r\u{1b}[1A\u{1b}[J");
+        screen.text("after");
+        assert_eq!(written(&mut screen), "after\n");
+    }
+
+    #[test]
+    fn rows_that_a_narrower_terminal_broke_are_counted() {
+        let mut screen = screen();
+        screen.show(vec!["\u{1b}[1m0123456789\u{1b}[0m".into(), "0123456789a".into(), String::new()]);
+        written(&mut screen);
+        screen.show(Vec::new());
+        assert_eq!(written(&mut screen), "\r\u{1b}[4A\u{1b}[J", "1 and 2 and 1");
+    }
+}

@@ -1,0 +1,17 @@
+//! The command line of `handfast compare`, as it is typed.
+
+use clap::Args;
+
+/// `handfast compare`.
+#[derive(Args, Debug)]
+pub(crate) struct CompareWords {
+    /// JSON report of the one side; several runs of it with commas between them
+    #[arg(value_name = "A.json[,A2.json…]")]
+    pub(crate) a: String,
+    /// JSON report of the other side; several runs of it with commas between them
+    #[arg(value_name = "B.json[,B2.json…]")]
+    pub(crate) b: String,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+}

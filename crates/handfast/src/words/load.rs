@@ -1,0 +1,265 @@
+//! The command line of `handfast load`, as it is typed.
+//!
+//! In: the arguments. Out: [`LoadWords`], in which values are still text: `load/wanted.rs` reads them all and tells
+//! everything that is wrong with them at once, which clap, ending at the first, would not.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args};
+
+/// What stands below the options of `handfast load --help`.
+pub(crate) const AFTER_HELP: &str = "\
+Exit codes:
+  0  the run is good (TARGET-LIMITED too: that is a finding about the target, not a fault of the run)
+  1  it failed: nobody answers, a file cannot be written, it was ended at once
+  2  wrong use
+  3  the run is not valid: GENERATOR-LIMITED, PORT-LIMITED or ERRORS
+  4  a limit (--max, --min, --find-max) was missed, or one was asked for and the run is TARGET-LIMITED
+  5  a worker was lost (also with --on-worker-lost continue)
+When several apply: 5 before 3 before 4.
+
+Ctrl-C ends a run early, with a full report; a second one ends it at once, without.
+
+Examples:
+  handfast load localhost:8443                          the standard transaction, as often as 32 connections can
+  handfast load localhost:8443 --rate 500 -d 30s        500 new connections a second, whatever the target does
+  handfast load localhost:8443 --find-max total.p99=50ms
+  handfast load https://localhost:8443/ -c 64 --http 2 --streams 8
+  handfast load localhost:8443 --max handshake.p99=20ms --json report.json && echo fast enough
+  handfast load 10.0.0.7:8443 --workers nats://10.0.0.1:4222 --machines 4";
+
+/// `handfast load`.
+#[derive(Args, Debug, Default)]
+pub(crate) struct LoadWords {
+    /// HOST:PORT for TLS alone, or https://HOST[:PORT]/PATH for HTTP GET requests
+    ///
+    /// `doctor` instead of a target looks at the bus given with --workers, and says what is wrong with it.
+    #[arg(value_name = "TARGET", required_unless_present_any = ["replay", "kubernetes_job"])]
+    pub(crate) target: Option<String>,
+    #[command(flatten)]
+    pub(crate) work: WorkWords,
+    #[command(flatten)]
+    pub(crate) model: ModelWords,
+    #[command(flatten)]
+    pub(crate) tls: TlsWords,
+    #[command(flatten)]
+    pub(crate) close: CloseWords,
+    #[command(flatten)]
+    pub(crate) machines: MachineWords,
+    #[command(flatten)]
+    pub(crate) limits: LimitWords,
+    #[command(flatten)]
+    pub(crate) output: OutputWords,
+}
+
+/// What a transaction does.
+#[derive(Args, Debug, Default)]
+#[command(next_help_heading = "Work")]
+pub(crate) struct WorkWords {
+    /// Bytes to send in each exchange: 4096, 4KiB, 1MiB (k and m mean KiB and MiB) [default: 4KiB]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) send: Option<String>,
+    /// Bytes to expect back in each exchange [default: as many as are sent]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) receive: Option<String>,
+    /// Whether what comes back must be what was sent (echo), or may be anything of that length (any)
+    /// [default: echo when --send and --receive are equal]
+    #[arg(long, value_name = "KIND")]
+    pub(crate) reply: Option<String>,
+    /// Exchanges on one connection before it is closed: a number, or unlimited [default: 1; HTTP: unlimited]
+    #[arg(short = 'n', long, value_name = "N")]
+    pub(crate) exchanges: Option<String>,
+    /// Connect, handshake, close: no application data
+    #[arg(long)]
+    pub(crate) handshake_only: bool,
+    /// Carry bytes without a pause until the run ends: send, receive or both
+    #[arg(long, value_name = "WAY")]
+    pub(crate) bulk: Option<String>,
+    /// Open --connections, then hold them without traffic until the run ends
+    #[arg(long)]
+    pub(crate) idle: bool,
+    /// HTTP version of an https:// target: 1.1 or 2 [default: 1.1]
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) http: Option<String>,
+    /// HTTP/2: requests in flight on one connection [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) streams: Option<String>,
+}
+
+/// When transactions begin.
+#[derive(Args, Debug, Default)]
+#[command(next_help_heading = "Model")]
+pub(crate) struct ModelWords {
+    /// Connections that stand at once; each begins its next transaction when the last one ended. With --rate: the
+    /// most in flight [default: 32; with --rate or --find-max: 1024]
+    #[arg(short, long, value_name = "N")]
+    pub(crate) connections: Option<String>,
+    /// Begin so many transactions a second whatever the target does; time counts from the intended start. 200..2000
+    /// rises evenly over the run
+    #[arg(short, long, value_name = "RATE")]
+    pub(crate) rate: Option<String>,
+    /// How starts are spaced at a --rate: poisson (independently, as customers come) or fixed (evenly)
+    /// [default: poisson]
+    #[arg(long, value_name = "KIND")]
+    pub(crate) arrivals: Option<String>,
+    /// Length of the measured part: 10s, 500ms, 1m30s [default: 10s]
+    #[arg(short, long, value_name = "TIME")]
+    pub(crate) duration: Option<String>,
+    /// Longest that one connect, handshake or exchange may take before it has failed [default: 10s]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) timeout: Option<String>,
+    /// Generator threads on each machine [default: one for each core]
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<String>,
+    /// Search the highest rate at which a bound holds, such as total.p99=50ms
+    #[arg(long, value_name = "BOUND")]
+    pub(crate) find_max: Option<String>,
+    /// First rate that --find-max tries [default: 100]
+    #[arg(long, value_name = "RATE")]
+    pub(crate) find_start: Option<String>,
+    /// Length of each step of --find-max [default: 5s]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) step: Option<String>,
+    /// How often --find-max measures the rate that it found, and the next one above [default: 3]
+    #[arg(long, value_name = "N")]
+    pub(crate) repeats: Option<String>,
+    /// Seed of everything random, to repeat a run [default: random, and in the report]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<String>,
+}
+
+/// What is offered in the handshake, and what is checked.
+#[derive(Args, Debug, Default)]
+#[command(next_help_heading = "TLS")]
+pub(crate) struct TlsWords {
+    /// Versions offered, with commas [default: 1.3,1.2]
+    #[arg(long, value_name = "VERSIONS")]
+    pub(crate) tls: Option<String>,
+    /// Cipher suites offered, by their IANA names, best first [default: all that we have]
+    #[arg(long, value_name = "NAMES")]
+    pub(crate) suites: Option<String>,
+    /// Groups of the key exchange, best first; the first one's key share is sent [default: X25519]
+    #[arg(long, value_name = "NAMES")]
+    pub(crate) groups: Option<String>,
+    /// Name in SNI, also the one that a verified certificate must have; off sends none
+    /// [default: the target's name; none for an address]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) sni: Option<String>,
+    /// Application protocols offered (ALPN), with commas [default: none; HTTP: http/1.1 or h2]
+    #[arg(long, value_name = "NAMES")]
+    pub(crate) alpn: Option<String>,
+    /// Certificate chain that we show, PEM
+    #[arg(long, value_name = "FILE")]
+    pub(crate) client_certificate: Option<PathBuf>,
+    /// Key of --client-certificate, PEM [default: it is in the same file]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) client_key: Option<PathBuf>,
+    /// Verify the target's certificate against the system's authorities [default: not verified]
+    #[arg(long)]
+    pub(crate) verify: bool,
+    /// Verify the target's certificate against the authorities in this file, PEM
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+    /// Share of handshakes that resume an earlier session: 0.7 or 70% [default: 0, all are full]
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) resume: Option<String>,
+    /// Send the request as 0-RTT data where a resumed handshake allows it
+    #[arg(long)]
+    pub(crate) early_data: bool,
+}
+
+/// Who ends a connection, and from where it comes.
+#[derive(Args, Debug, Default)]
+#[command(next_help_heading = "Close")]
+pub(crate) struct CloseWords {
+    /// Who ends a connection: notify (we, with close_notify and FIN), fin (we, with FIN alone), reset (we, at once: no
+    /// TIME_WAIT), server (the target) [default: notify]
+    #[arg(long, value_name = "HOW")]
+    pub(crate) close: Option<String>,
+    /// Address to connect from; 127.1.0.0/24 means each of its addresses in turn, each with its own ports (may be
+    /// repeated) [default: the kernel chooses]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) source: Vec<String>,
+}
+
+/// Who makes the load, and whose CPU is counted.
+#[derive(Args, Debug, Default)]
+#[command(next_help_heading = "Machines")]
+pub(crate) struct MachineWords {
+    /// NATS server at which workers wait (start them with `handfast worker`): nats://HOST:PORT or tls://HOST:PORT
+    #[arg(long, value_name = "URL")]
+    pub(crate) workers: Option<String>,
+    /// How many of the workers to use [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) machines: Option<String>,
+    #[command(flatten)]
+    pub(crate) bus: BusWords,
+    /// When a worker is lost: fail (end the run) or continue (with the others, and say so) [default: fail]
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) on_worker_lost: Option<String>,
+    /// Count the CPU time of this process of the server and its children (same machine)
+    #[arg(long, value_name = "PID")]
+    pub(crate) pid: Option<String>,
+    /// Count the CPU time of this control group of the server (same machine)
+    #[arg(long, value_name = "PATH")]
+    pub(crate) cgroup: Option<PathBuf>,
+    /// Print a Kubernetes Job that starts --machines workers for --workers, and run nothing
+    #[arg(long)]
+    pub(crate) kubernetes_job: bool,
+}
+
+/// How to get to the bus; the same for `load` and `worker`.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct BusWords {
+    /// Fleet that the workers belong to: several can share one NATS server [default: default]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) fleet: Option<String>,
+    /// Authority of the NATS server's certificate, PEM [default: the system's authorities]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) bus_ca: Option<PathBuf>,
+    /// File with one line, user:password, with which we log in at the NATS server [default: those in the URL, if any]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) bus_credentials: Option<PathBuf>,
+}
+
+/// What must hold.
+#[derive(Args, Debug, Default)]
+#[command(next_help_heading = "Limits")]
+pub(crate) struct LimitWords {
+    /// Exit with 4 when a figure is above this: total.p99=50ms, handshake.mean=5ms, errors=0.1% (may be repeated)
+    #[arg(long, value_name = "BOUND")]
+    pub(crate) max: Vec<String>,
+    /// Exit with 4 when a figure is below this: rate=1000 (may be repeated)
+    #[arg(long, value_name = "BOUND")]
+    pub(crate) min: Vec<String>,
+}
+
+/// Where results go. The report as text goes to standard output.
+#[derive(Args, Debug, Default)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct OutputWords {
+    /// Everything, for programs, `handfast compare` and --replay (in all of these, - is standard output)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// One line for each second, for spreadsheets
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+    /// One line for each step and percentile, for spreadsheets
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv_latencies: Option<PathBuf>,
+    /// Metrics in the OpenMetrics text format, for Prometheus
+    #[arg(long, value_name = "FILE")]
+    pub(crate) openmetrics: Option<PathBuf>,
+    /// HdrHistogram log, for its tools
+    #[arg(long, value_name = "FILE")]
+    pub(crate) hlog: Option<PathBuf>,
+    /// One page with plots that needs no network, for people
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// No progress on standard error
+    #[arg(short, long, action = ArgAction::SetTrue)]
+    pub(crate) quiet: bool,
+    /// Do again what a JSON report says was done; only outputs and where to run may be given with it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "WorkWords", "ModelWords", "TlsWords", "CloseWords", "LimitWords", "pid", "cgroup", "kubernetes_job"])]
+    pub(crate) replay: Option<PathBuf>,
+}

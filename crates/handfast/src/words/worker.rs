@@ -1,0 +1,41 @@
+//! The command line of `handfast worker`, as it is typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::load::BusWords;
+
+/// `handfast worker`.
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct WorkerWords {
+    /// NATS server at which to wait for work: nats://HOST:PORT or tls://HOST:PORT
+    #[arg(value_name = "URL", required = true)]
+    pub(crate) url: Option<String>,
+    /// Name in reports [default: the machine's name and the process's number]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) bus: BusWords,
+    #[command(subcommand)]
+    pub(crate) setup: Option<WorkerVerb>,
+}
+
+/// What else `handfast worker` can do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum WorkerVerb {
+    /// Write a NATS server's configuration, a CA of its own and passwords for coordinator and workers
+    Setup(SetupWords),
+}
+
+/// `handfast worker setup`.
+#[derive(Args, Debug)]
+pub(crate) struct SetupWords {
+    /// Folder to write to; made when it is not there
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    /// Name or address under which workers will reach the NATS server
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: String,
+}

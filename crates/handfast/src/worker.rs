@@ -1,0 +1,54 @@
+//! `handfast worker`: waits on a bus for load to make; `handfast worker setup`: writes what the bus needs.
+
+use std::process::ExitCode;
+
+use handfast_load::fleet::{self, BusAddress};
+use handfast_load::outcome::Refusal;
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+
+use crate::load::signals::Signals;
+use crate::load::{bus, refused};
+use crate::talk;
+use crate::verbs::{color, print};
+use crate::words::worker::{WorkerVerb, WorkerWords};
+
+/// What `handfast worker` does.
+pub(crate) fn worker(words: WorkerWords) -> ExitCode {
+    if let Some(WorkerVerb::Setup(setup)) = words.setup {
+        return match fleet::setup(&setup.folder, &setup.host) {
+            Ok(next) => print(&format!("{}\n", next.trim_end()), true),
+            Err(refusal) => refused(&refusal),
+        };
+    }
+    let talk = talk::start(color());
+    let address = bus(&words.url.unwrap_or_default(), &words.bus);
+    let ended = serve(&address, words.name);
+    talk.finish();
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(refusal) => refused(&refusal),
+    }
+}
+
+/// Until a signal asks for the end; a second one does not wait for the load to end.
+fn serve(address: &BusAddress, name: Option<String>) -> Result<(), Refusal> {
+    let runtime = Runtime::new().map_err(|error| Refusal::failed(format!("start the runtime: {error}")))?;
+    let ended = runtime.block_on(async {
+        let mut signals = Signals::listen()?;
+        let (ask, stop) = watch::channel(false);
+        let serving = fleet::serve_worker(address, name, stop);
+        tokio::pin!(serving);
+        tokio::select! {
+            ended = &mut serving => return ended,
+            () = signals.next() => tracing::info!("ending; once more ends at once"),
+        }
+        ask.send_replace(true);
+        tokio::select! {
+            ended = serving => ended,
+            () = signals.next() => Ok(()),
+        }
+    });
+    runtime.shutdown_background();
+    ended
+}
