@@ -28,7 +28,7 @@ const STOOD_STILL: Duration = Duration::from_secs(1);
 /// A second that is over for so long no longer waits for anybody.
 const OVERDUE: Duration = Duration::from_secs(3);
 /// What a worker may need beyond the plan's own bounds: threads, totals, the bus.
-const GRACE: Duration = Duration::from_secs(5);
+const GRACE: Duration = Duration::from_secs(10);
 
 /// Orders to all workers at once.
 pub(super) struct Orders<'a> {
@@ -139,7 +139,7 @@ impl<'a> Run<'a> {
             start: None,
             refusal: None,
             early_end: None,
-            deadline: now + longest_tail(plan),
+            deadline: now + longest_preparation(plan),
         })
     }
 
@@ -306,7 +306,9 @@ impl<'a> Run<'a> {
                 let why = self.why_silent();
                 self.lose(index, why).await;
             } else if now > self.deadline {
-                self.lose(index, "it did not end in time".into()).await;
+                let what =
+                    if self.start.is_some() { "it did not end in time" } else { "it was not ready in time" };
+                self.lose(index, what.into()).await;
             }
         }
     }
@@ -341,7 +343,7 @@ impl<'a> Run<'a> {
     async fn end_early(&mut self, why: EarlyEnd) {
         if self.early_end.is_none() {
             self.early_end = Some(why);
-            self.deadline = self.deadline.min(Moment::now() + self.plan.timeout + GRACE);
+            self.deadline = self.deadline.min(Moment::now() + longest_tail(self.plan));
             self.order_stop().await;
         }
     }
@@ -404,8 +406,12 @@ impl<'a> Run<'a> {
     }
 }
 
-/// How long a run may take beyond its duration: a transaction in flight has up to three bounded steps, and making ready
-/// takes a name and tickets.
+/// How long a run may take beyond its duration: a transaction in flight has up to three bounded steps.
 fn longest_tail(plan: &Plan) -> Duration {
-    plan.timeout.saturating_mul(3).saturating_add(GRACE + GRACE)
+    plan.timeout.saturating_mul(3).saturating_add(GRACE)
+}
+
+/// How long making ready may take: a name, a transaction to see that it works, and tickets.
+fn longest_preparation(plan: &Plan) -> Duration {
+    plan.timeout.saturating_mul(6).saturating_add(GRACE)
 }

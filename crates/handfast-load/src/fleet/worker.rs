@@ -78,6 +78,8 @@ struct Duty {
     run: String,
     by: String,
     thread: ShareThread,
+    /// Whether it has been told when to begin.
+    begun: bool,
     /// Its final word, and until when it is said.
     end: Option<(Bytes, Moment)>,
 }
@@ -291,14 +293,15 @@ impl Worker {
                 None => Answer::No(Refusal::failed(format!("worker {} was started anew", self.name))),
             };
         }
-        if let Some(duty) = self.duty.as_ref().filter(|duty| duty.end.is_none()) {
+        if let Some(duty) = self.duty.as_ref().filter(|duty| duty.begun && duty.end.is_none()) {
             let what = format!("worker {} has not ended run {} yet", self.name, duty.run);
             return Answer::No(Refusal::failed(what));
         }
+        // One that has not begun is dropped: its coordinator has given it up.
         tracing::info!(run, share = share.index, of = share.of, "preparing");
         match ShareThread::begin(Arc::clone(&self.load), plan, share, Lease::new(until)) {
             Ok(thread) => {
-                self.duty = Some(Duty { run, by, thread, end: None });
+                self.duty = Some(Duty { run, by, thread, begun: false, end: None });
                 Answer::Yes
             }
             Err(error) => Answer::No(Refusal::failed(format!(
@@ -308,14 +311,15 @@ impl Worker {
         }
     }
 
-    fn go(&self, run: &str, start: Moment) -> Answer {
+    fn go(&mut self, run: &str, start: Moment) -> Answer {
         let no = |what: &str| Answer::No(Refusal::failed(format!("worker {}: {what}", self.name)));
-        let Some(duty) = self.duty.as_ref().filter(|duty| duty.run == run) else {
+        let Some(duty) = self.duty.as_mut().filter(|duty| duty.run == run) else {
             return no("it has no part in this run any more");
         };
         if Moment::now() > start {
             return no("the order to begin came after the beginning");
         }
+        duty.begun = true;
         if duty.thread.start(start) { Answer::Yes } else { no("it has begun before") }
     }
 

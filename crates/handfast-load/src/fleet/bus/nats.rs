@@ -88,8 +88,9 @@ impl Nats {
         }
         let failed = |what: String| Refusal::failed(format!("connect to the bus {place}: {what}"));
         let connecting = timeout(CONNECTING + CONNECTING, options.connect(wish.server)).await;
-        let client = connecting.map_err(|_| failed("no answer in time".into()))?.map_err(
-            |error| match error.kind() {
+        let client =
+            connecting.map_err(|_| failed("no answer in time".into()))?.map_err(|error| {
+                match error.kind() {
                 ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => failed(
                     "the server does not want this user and password".into(),
                 )
@@ -97,8 +98,8 @@ impl Nats {
                     "give the file that `handfast worker setup` wrote for this role, or the user in the URL",
                 ),
                 _ => failed(error.to_string()),
-            },
-        )?;
+            }
+            })?;
         Ok((Arc::new(Self { client, place }), complaints))
     }
 
