@@ -92,9 +92,14 @@ fn tls(outcome: &Outcome, notes: &mut Vec<String>) {
         ));
     }
     if tally.warm_up > 0 {
+        let made = things(tally.warm_up, "connection");
+        let why = if plan.resume > 0.0 {
+            "to fill the ticket pool"
+        } else {
+            "to see that the target answers as expected"
+        };
         notes.push(format!(
-            "the warm-up made {} to fill the ticket pool; they are in the number of connections and in no latency",
-            things(tally.warm_up, "connection")
+            "before the start, {made} went to the target {why}: in its count, and in no latency"
         ));
     }
     if tally.hello_retry > 0 {

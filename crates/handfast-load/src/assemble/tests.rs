@@ -205,7 +205,7 @@ fn what_a_reader_should_know_is_noted() {
         &[
             "verification was off",
             "tickets ran out: 20 handshakes wanted resumption and had none, so 40 % were resumed instead of 50 %",
-            "the warm-up made 16 connections",
+            "before the start, 16 connections went to the target to fill the ticket pool",
             "every byte of the echo was compared",
             "10 handshakes took a HelloRetryRequest",
             "100 of 1,000 HTTP responses were errors (4xx: 0, 5xx: 100)",
