@@ -334,7 +334,7 @@ fn offers_ticket(version: u16, hello: &[u8]) -> bool {
 
 /// Bytes of plaintext in records of TLS 1.3 without padding: all but headers, content types and tags.
 fn plaintext_in(mut records: &[u8]) -> usize {
-    // RFC 9846 §5.2: one byte of content type, and the tag, which all suites have 16 bytes long (§B.4).
+    // One byte of content type (RFC 9846 §5.2), and the tag, 16 bytes in every suite we have (RFC 9846 §B.4).
     const INSIDE: usize = 1 + 16;
     let mut plaintext = 0;
     while let Some((header, rest)) = records.split_first_chunk::<5>() {
@@ -346,7 +346,7 @@ fn plaintext_in(mut records: &[u8]) -> usize {
 }
 
 /// Whether this record, sent during a handshake, is EndOfEarlyData, which a client sends if and only if the server
-/// accepted its early data (RFC 9846 §4.5). rustls's unbuffered connections do not tell. It is the one message that
+/// accepted its early data (RFC 9846 §4.3.10). rustls's unbuffered connections do not tell. It is the one message that
 /// is empty: four bytes, and in its own record.
 fn is_end_of_early_data(record: &[u8]) -> bool {
     const APPLICATION_DATA: u8 = 23;
