@@ -18,7 +18,7 @@ pub struct Outcome {
     pub started: SystemTime,
     /// One for each second, merged over the workers, in order and without gaps.
     pub seconds: Vec<Interval>,
-    /// The sum of the workers' own final totals.
+    /// The sum of the workers' own final totals; of a worker without a final word, of what came from it.
     pub totals: Interval,
     /// Each worker, in the order of their indices.
     pub workers: Vec<WorkerOutcome>,

@@ -125,11 +125,15 @@ impl Merge {
                 }
             }
             each_second(&self.seconds[place]);
+            // It is looked at again when the run is over; until then a day of them has to fit.
+            self.seconds[place].pack();
         }
     }
 
     /// The merged seconds, and what came from each.
-    pub(super) fn finish(self) -> (Vec<Interval>, Vec<Part>) {
+    pub(super) fn finish(mut self) -> (Vec<Interval>, Vec<Part>) {
+        // What came late was merged into open ones.
+        self.seconds.iter_mut().for_each(Interval::pack);
         (self.seconds, self.parts)
     }
 

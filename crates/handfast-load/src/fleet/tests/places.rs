@@ -62,6 +62,14 @@ impl Place {
         }
     }
 
+    /// The server's URL, where there is one.
+    pub(super) fn url(&self) -> String {
+        match &self.kind {
+            Kind::Nats(server) => server.address("worker").url,
+            Kind::Local(_) => panic!("there is no server"),
+        }
+    }
+
     /// A new connection, as a coordinator or as a worker.
     pub(super) async fn bus(&self, id: &str) -> Arc<dyn Bus> {
         match &self.kind {

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,9 @@ use tokio::sync::mpsc;
 use super::places::{Place, join};
 use super::script::Script;
 use super::{plan, run, skipped, within, write};
+use crate::fleet::protocol::{Event, Identity, Subjects, decode};
 use crate::fleet::safety::tests::allowed_at;
+use crate::fleet::worker::Worker;
 use crate::fleet::{BusAddress, LEASE, OnLost, doctor, setup};
 use crate::outcome::EarlyEnd;
 
@@ -207,6 +210,68 @@ async fn a_bus_that_dies_ends_the_run_and_the_load_and_may_come_back() {
     };
     let outcome = muster.run(&plan(), OnLost::Fail, &mut each, &mut stop).await.unwrap();
     assert_eq!(outcome.early_end, Some(EarlyEnd::Interrupted), "the same worker served again");
+}
+
+/// The worker of the test below, in a process of its own, which is this program with other arguments.
+#[tokio::test]
+#[ignore = "a part of another test, which starts it"]
+async fn worker_process() {
+    let Ok(url) = std::env::var("HANDFAST_TEST_BUS") else { return };
+    let bus = join(&BusAddress::new(url), "child").await;
+    let subjects = Subjects::new("default").unwrap();
+    let script = Arc::new(Script::of(60).slow());
+    let identity = Identity::own().unwrap();
+    let worker = Worker::new(bus, subjects, "child".into(), "child".into(), identity, script);
+    worker.serve(tokio::sync::watch::channel(false).1).await.unwrap();
+}
+
+struct Process(Child);
+
+impl Process {
+    fn signal(&self, signal: rustix::process::Signal) {
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.0), signal).unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_was_stopped_does_not_go_on_when_it_is_continued() {
+    let Some(place) = Place::nats().await else { skipped!("no nats-server") };
+    let listener = place.bus("listener").await;
+    let mut heard = listener.subscribe("hf.default.w.>").await.unwrap();
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "fleet::tests::server::worker_process", "--ignored"])
+        .env("HANDFAST_TEST_BUS", place.url())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let child = Process(child.unwrap());
+    let mut muster = place.gather(1).await.unwrap();
+    // The coordinator falls silent at the same moment: no order to stop waits for the process, only old leases.
+    tokio::select! {
+        _ = run(&mut muster, OnLost::Fail) => panic!("ended by itself"),
+        () = tokio::time::sleep(Duration::from_millis(3500)) => child.signal(rustix::process::Signal::STOP),
+    }
+    tokio::time::sleep(LEASE + Duration::from_secs(1)).await;
+    child.signal(rustix::process::Signal::CONT);
+    let end = async {
+        loop {
+            let message = heard.next().await.unwrap();
+            if let Some(Event::End { end, cut }) = decode(&message.payload) {
+                break (end, cut);
+            }
+        }
+    };
+    let (end, cut) = tokio::time::timeout(Duration::from_secs(2), end).await.unwrap();
+    assert!(cut.unwrap().contains("silent for 5 s"));
+    // About two seconds before it was stopped; and those of the pause, which a script makes at once when it wakes.
+    assert!(end.totals.tally.transactions < 12 * super::script::SAMPLES, "{:?}", end.totals.tally);
 }
 
 #[tokio::test]
