@@ -10,7 +10,7 @@ use handfast_net::engine;
 use handfast_tls::buffer::Buffer;
 use handfast_tls::session::Session;
 
-use crate::bench::{Bench, READ, Scratch};
+use crate::bench::{Bench, Phase, READ, Scratch};
 use crate::connect::Connected;
 use crate::pattern::Pattern;
 use crate::plan::Work;
@@ -64,9 +64,12 @@ impl Opening {
         (wire, Self { flight, early: early as u64, unasked })
     }
 
-    /// The rest of the handshake that is still to be written.
-    pub(crate) fn flight(&self) -> &[u8] {
-        self.flight.filled()
+    /// Sends the rest of the handshake without waiting for a request to ride with.
+    pub(crate) fn send_flight(&mut self, bench: &Bench, wire: &mut Wire, step: Step) -> Result<(), Trouble> {
+        let flight = std::mem::take(&mut self.flight);
+        let scratch = &mut *bench.scratch.borrow_mut();
+        scratch.records.extend(flight.filled());
+        wire.write(&mut scratch.records, step)
     }
 }
 
@@ -135,9 +138,11 @@ pub(crate) async fn exchange(
         wire.wait(deadline, Step::Exchange).await?;
     }
     let done = Moment::now();
-    let tally = &mut bench.sampler.borrow_mut().tally;
-    tally.sent += sizes.send;
-    tally.received += exchange.received;
+    if bench.phase() != Phase::WarmUp {
+        let tally = &mut bench.sampler.borrow_mut().tally;
+        tally.sent += sizes.send;
+        tally.received += exchange.received;
+    }
     Ok(Times { began, first_byte: exchange.first_byte.unwrap_or(done), done })
 }
 

@@ -145,7 +145,7 @@ pub struct Tls {
     pub suites: Vec<String>,
     /// IANA names of groups, best first; a key share is sent for the first.
     pub groups: Vec<String>,
-    /// Name in SNI, and the one the certificate must have when it is verified; `None`: no SNI.
+    /// Name in SNI; `None`: none is sent. A certificate that is verified must be good for the target's host.
     pub server_name: Option<String>,
     /// Application protocols offered.
     pub alpn: Vec<String>,

@@ -198,6 +198,11 @@ impl Interval {
         self.machine.clone_from(&other.machine);
     }
 
+    /// Makes its histograms small, for keeping.
+    pub fn pack(&mut self) {
+        self.series.values_mut().for_each(Histogram::pack);
+    }
+
     /// Everything but the gauges and what belongs to threads.
     fn add_counts(&mut self, other: &Self) {
         let open = self.tally.open;

@@ -120,8 +120,9 @@ pub(crate) async fn wait_for_the_start(bench: &Bench) {
 pub(crate) async fn kept(bench: Rc<Bench>, arrivals: Rc<Arrivals>) {
     let _live = bench.enter();
     let Some(sizes) = Sizes::of(&bench.plan.work) else { return };
+    let seat = Seat::new();
     while !bench.is_over() {
-        match kept_connection(&bench, &arrivals, sizes).await {
+        match kept_connection(&bench, &arrivals, &seat, sizes).await {
             Ok(()) => {}
             Err(trouble) => {
                 fail(&bench, trouble);
@@ -131,14 +132,20 @@ pub(crate) async fn kept(bench: Rc<Bench>, arrivals: Rc<Arrivals>) {
     }
 }
 
-async fn kept_connection(bench: &Rc<Bench>, arrivals: &Arrivals, sizes: Sizes) -> Result<(), Trouble> {
+async fn kept_connection(
+    bench: &Rc<Bench>,
+    arrivals: &Arrivals,
+    seat: &Rc<Seat>,
+    sizes: Sizes,
+) -> Result<(), Trouble> {
     let connected = connect(bench, bench.draw_resume(), early(&bench.pattern, Some(sizes))).await?;
     let standing = Standing::new(bench);
     let (mut wire, mut opening) = Opening::of(connected);
-    let seat = Seat::new();
+    // Now, and not with the first request: that may be long in coming, and the target waits for our Finished.
+    opening.send_flight(bench, &mut wire, Step::Handshake)?;
     wait_for_the_start(bench).await;
     let mut number = 0;
-    while let Some(intended) = next_arrival(bench, arrivals, &seat, &mut wire).await? {
+    while let Some(intended) = next_arrival(bench, arrivals, seat, &mut wire).await? {
         let begun = Moment::now();
         if bench.plan.model != Model::Closed {
             bench.sampler.borrow_mut().time(Series::Lag, intended, begun);
@@ -182,22 +189,18 @@ async fn next_arrival(
 pub(crate) async fn bulk(bench: Rc<Bench>) {
     let _live = bench.enter();
     let Work::Bulk { send, receive } = bench.plan.work else { return };
-    let began = Moment::now();
     match bulk_connection(&bench, send, receive).await {
-        Ok(()) => succeed(&bench, began, began, Moment::now()),
+        // How long it took is how long the run was: nothing to be timed.
+        Ok(()) => bench.sampler.borrow_mut().transaction(Moment::now()),
         Err(trouble) => fail(&bench, trouble),
     }
 }
 
 async fn bulk_connection(bench: &Rc<Bench>, send: bool, receive: bool) -> Result<(), Trouble> {
     let connected = connect(bench, bench.draw_resume(), &[]).await?;
-    let (mut wire, opening) = Opening::of(connected);
+    let (mut wire, mut opening) = Opening::of(connected);
     let standing = Standing::new(bench);
-    {
-        let scratch = &mut *bench.scratch.borrow_mut();
-        scratch.records.extend(opening.flight());
-        wire.write(&mut scratch.records, Step::Exchange)?;
-    }
+    opening.send_flight(bench, &mut wire, Step::Handshake)?;
     wait_for_the_start(bench).await;
     let mut sent = 0;
     let mut received = false;
@@ -312,13 +315,11 @@ impl Drop for Passage {
 /// One handshake and the end of it, for works that stand.
 pub(crate) async fn rehearse(bench: &Rc<Bench>) -> Result<(), Trouble> {
     let connected = connect(bench, false, &[]).await?;
-    let (mut wire, opening) = Opening::of(connected);
+    let (mut wire, mut opening) = Opening::of(connected);
     if let (Work::Idle { .. }, Some(sizes)) = (&bench.plan.work, Sizes::of(&bench.plan.work)) {
         exchange(bench, &mut wire, sizes, opening, 0).await?;
     } else {
-        let scratch = &mut *bench.scratch.borrow_mut();
-        scratch.records.extend(opening.flight());
-        wire.write(&mut scratch.records, Step::Handshake)?;
+        opening.send_flight(bench, &mut wire, Step::Handshake)?;
     }
     close(bench, wire).await;
     Ok(())
@@ -336,18 +337,14 @@ pub(crate) async fn idle(bench: Rc<Bench>, gate: Rc<Gate>) {
 
 async fn idle_connection(bench: &Rc<Bench>, passage: Passage, began: Moment) -> Result<(), Trouble> {
     let connected = connect(bench, bench.draw_resume(), &[]).await?;
-    let (mut wire, opening) = Opening::of(connected);
+    let (mut wire, mut opening) = Opening::of(connected);
     let standing = Standing::new(bench);
     match Sizes::of(&bench.plan.work) {
         Some(sizes) => {
             let times = exchange(bench, &mut wire, sizes, opening, 0).await?;
             count_exchange(bench, times);
         }
-        None => {
-            let scratch = &mut *bench.scratch.borrow_mut();
-            scratch.records.extend(opening.flight());
-            wire.write(&mut scratch.records, Step::Exchange)?;
-        }
+        None => opening.send_flight(bench, &mut wire, Step::Handshake)?,
     }
     succeed(bench, began, began, Moment::now());
     drop(passage);

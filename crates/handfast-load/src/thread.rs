@@ -291,7 +291,8 @@ async fn dispatch(bench: Rc<Bench>, mut schedule: Schedule, most: u32) {
         }
         engine::wait(bench.end()).await;
     }
-    bench.sampler.borrow_mut().tally.unserved += due.len() as u64;
+    let left = due.len() as u64 + never_looked_at(&bench, next, schedule);
+    bench.sampler.borrow_mut().tally.unserved += left;
 }
 
 async fn one(bench: Rc<Bench>, in_flight: Rc<Cell<u32>>, intended: Moment) {
@@ -326,7 +327,14 @@ async fn hand_out(bench: Rc<Bench>, mut schedule: Schedule, arrivals: Rc<Arrival
         }
         engine::wait(bench.end()).await;
     }
-    bench.sampler.borrow_mut().tally.unserved += arrivals.waiting() as u64;
+    let left = arrivals.waiting() as u64 + never_looked_at(&bench, next, schedule);
+    bench.sampler.borrow_mut().tally.unserved += left;
+}
+
+/// Arrivals that were due before the end, and whose turn the thread slept or worked through.
+fn never_looked_at(bench: &Bench, next: Option<Duration>, mut schedule: Schedule) -> u64 {
+    let due = next.into_iter().chain(std::iter::from_fn(move || schedule.next()));
+    due.take_while(|start| bench.start() + *start < bench.end()).count() as u64
 }
 
 fn no_alarm(error: &std::io::Error) -> Trouble {

@@ -69,15 +69,14 @@ pub(crate) async fn attempt(bench: &Rc<Bench>, resume: bool, intended: Moment) -
     let begun = Moment::now();
     let sizes = Sizes::of(&bench.plan.work);
     let connected = connect(bench, resume, early(&bench.pattern, sizes)).await?;
-    let (mut wire, opening) = Opening::of(connected);
+    let (mut wire, mut opening) = Opening::of(connected);
     let done = match sizes {
         None => {
             let done = Moment::now();
-            finish_handshake(bench, &mut wire, &opening).await?;
+            finish_handshake(bench, &mut wire, &mut opening).await?;
             done
         }
         Some(sizes) => {
-            let mut opening = opening;
             let mut done = begun;
             for number in 0..bench.plan.exchanges.unwrap_or(1) {
                 let times =
@@ -95,12 +94,12 @@ pub(crate) async fn attempt(bench: &Rc<Bench>, resume: bool, intended: Moment) -
 
 /// A handshake is over for the client before its last flight has left; and where sessions are to be resumed and nobody
 /// reads to the target's end, the ticket has to be waited for.
-async fn finish_handshake(bench: &Rc<Bench>, wire: &mut Wire, opening: &Opening) -> Result<(), Trouble> {
-    {
-        let scratch = &mut *bench.scratch.borrow_mut();
-        scratch.records.extend(opening.flight());
-        wire.write(&mut scratch.records, Step::Handshake)?;
-    }
+async fn finish_handshake(
+    bench: &Rc<Bench>,
+    wire: &mut Wire,
+    opening: &mut Opening,
+) -> Result<(), Trouble> {
+    opening.send_flight(bench, wire, Step::Handshake)?;
     let deadline = bench.deadline();
     while !wire.is_flushed() {
         wire.wait(deadline, Step::Handshake).await?;

@@ -23,21 +23,65 @@ const DIGITS: u8 = 3;
 
 /// How often something took how long.
 ///
-/// **Cost**: about 170 KiB from the first sample on, whatever the count; none before.
+/// **Cost**: about 170 KiB while it is recorded into; one to three KiB after [`Histogram::pack`], and as it is read from a
+/// file. Everything works on a packed one, by unpacking it for the moment (tens of microseconds).
 #[derive(Clone, Default)]
-pub struct Histogram(Option<Box<hdrhistogram::Histogram<u64>>>);
+pub struct Histogram(Kept);
+
+/// How the samples are kept.
+#[derive(Clone, Default)]
+enum Kept {
+    /// There are none.
+    #[default]
+    Nothing,
+    /// Counters, to be recorded into.
+    Open(Box<Counters>),
+    /// V2 DEFLATE, written by us or checked by us, and the number of samples in it.
+    Packed(Box<[u8]>, u64),
+}
+
+type Counters = hdrhistogram::Histogram<u64>;
 
 impl Histogram {
     /// An empty one. **Cost**: no memory until something is recorded.
     pub const fn new() -> Self {
-        Self(None)
+        Self(Kept::Nothing)
     }
 
-    fn inner(&mut self) -> &mut hdrhistogram::Histogram<u64> {
-        self.0.get_or_insert_with(|| {
-            let made = hdrhistogram::Histogram::new_with_bounds(LOWEST, HIGHEST, DIGITS);
-            Box::new(made.expect("the bounds are constants, and good"))
-        })
+    /// The counters, to record into.
+    fn open(&mut self) -> &mut Counters {
+        let counters = match std::mem::take(&mut self.0) {
+            Kept::Open(counters) => counters,
+            Kept::Packed(bytes, _) => Box::new(unpack(&bytes)),
+            Kept::Nothing => {
+                let made = Counters::new_with_bounds(LOWEST, HIGHEST, DIGITS);
+                Box::new(made.expect("the bounds are constants, and good"))
+            }
+        };
+        self.0 = Kept::Open(counters);
+        match &mut self.0 {
+            Kept::Open(counters) => counters,
+            _ => unreachable!("set above"),
+        }
+    }
+
+    /// Looks at the counters; `None` when there are no samples.
+    fn look<T>(&self, look: impl FnOnce(&Counters) -> T) -> Option<T> {
+        match &self.0 {
+            Kept::Nothing => None,
+            Kept::Open(counters) => (!counters.is_empty()).then(|| look(counters)),
+            Kept::Packed(bytes, _) => Some(look(&unpack(bytes))),
+        }
+    }
+
+    /// Makes it small: for those that are kept by the thousand and looked at once.
+    pub fn pack(&mut self) {
+        if let Kept::Open(counters) = &self.0 {
+            self.0 = match counters.len() {
+                0 => Kept::Nothing,
+                count => Kept::Packed(write(counters).into(), count),
+            };
+        }
     }
 
     /// Counts one duration.
@@ -47,26 +91,29 @@ impl Histogram {
 
     /// Counts one duration of so many nanoseconds.
     pub fn record_nanos(&mut self, nanos: u64) {
-        self.inner().saturating_record(nanos);
+        self.open().saturating_record(nanos);
     }
 
     /// Adds every sample of `other`: the result is what one histogram fed with both would be.
     pub fn merge(&mut self, other: &Self) {
-        if let Some(other) = other.0.as_ref().filter(|other| !other.is_empty()) {
-            self.inner().add(&**other).expect("every histogram has the same bounds");
-        }
+        other.look(|other| self.open().add(other).expect("every histogram has the same bounds"));
     }
 
     /// Forgets every sample, and keeps the memory.
     pub fn clear(&mut self) {
-        if let Some(inner) = &mut self.0 {
-            inner.reset();
+        match &mut self.0 {
+            Kept::Open(counters) => counters.reset(),
+            other => *other = Kept::Nothing,
         }
     }
 
     /// Samples counted.
     pub fn count(&self) -> u64 {
-        self.0.as_ref().map_or(0, |inner| inner.len())
+        match &self.0 {
+            Kept::Nothing => 0,
+            Kept::Open(counters) => counters.len(),
+            Kept::Packed(_, count) => *count,
+        }
     }
 
     /// Whether nothing was counted.
@@ -76,7 +123,7 @@ impl Histogram {
 
     /// Nanoseconds that the share `quantile` (0 to 1) of the samples did not exceed; 0 when there are none.
     pub fn quantile_nanos(&self, quantile: f64) -> u64 {
-        self.0.as_ref().map_or(0, |inner| inner.value_at_quantile(quantile))
+        self.look(|counters| counters.value_at_quantile(quantile)).unwrap_or_default()
     }
 
     /// [`Histogram::quantile_nanos`] as a duration.
@@ -86,43 +133,39 @@ impl Histogram {
 
     /// Least sample in nanoseconds, to the histogram's precision.
     pub fn min_nanos(&self) -> u64 {
-        self.0.as_ref().map_or(0, |inner| inner.min())
+        self.look(|counters| counters.min()).unwrap_or_default()
     }
 
     /// Greatest sample in nanoseconds, to the histogram's precision.
     pub fn max_nanos(&self) -> u64 {
-        self.0.as_ref().map_or(0, |inner| inner.max())
+        self.look(|counters| counters.max()).unwrap_or_default()
     }
 
     /// Mean in nanoseconds.
     pub fn mean_nanos(&self) -> f64 {
-        self.0.as_ref().map_or(0.0, |inner| inner.mean())
+        self.look(|counters| counters.mean()).unwrap_or_default()
     }
 
     /// Standard deviation in nanoseconds.
     pub fn deviation_nanos(&self) -> f64 {
-        self.0.as_ref().map_or(0.0, |inner| inner.stdev())
+        self.look(|counters| counters.stdev()).unwrap_or_default()
     }
 
     /// The occupied buckets: greatest value in nanoseconds, and count.
     pub fn buckets(&self) -> Vec<(u64, u64)> {
-        let Some(inner) = &self.0 else { return Vec::new() };
-        inner.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value())).collect()
+        let list = |counters: &Counters| {
+            counters.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value())).collect()
+        };
+        self.look(list).unwrap_or_default()
     }
 
     /// The V2 DEFLATE form in base64, as HdrHistogram log files hold it.
     pub fn encode(&self) -> String {
-        let empty;
-        let inner = match &self.0 {
-            Some(inner) => &**inner,
-            None => {
-                empty = Self::new().inner().clone();
-                &empty
-            }
-        };
-        let mut bytes = Vec::new();
-        V2DeflateSerializer::new().serialize(inner, &mut bytes).expect("writing to memory does not fail");
-        BASE64.encode(&bytes)
+        match &self.0 {
+            Kept::Nothing => BASE64.encode(&write(Self::new().open())),
+            Kept::Open(counters) => BASE64.encode(&write(counters)),
+            Kept::Packed(bytes, _) => BASE64.encode(bytes),
+        }
     }
 
     /// Reads what [`Histogram::encode`] wrote, from a file or a peer that nobody vouches for.
@@ -133,17 +176,26 @@ impl Histogram {
         let bytes =
             BASE64.decode(text.as_bytes()).map_err(|error| format!("read histogram: not base64: {error}"))?;
         let read = wire::read(&bytes).map_err(|error| format!("read histogram: {error}"))?;
-        Ok(if read.is_empty() { Self::new() } else { Self(Some(Box::new(read))) })
+        // As it came: those that are read are looked at once, and there may be one for each second of a day.
+        Ok(if read.is_empty() { Self::new() } else { Self(Kept::Packed(bytes.into(), read.len())) })
     }
+}
+
+fn write(counters: &Counters) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    V2DeflateSerializer::new().serialize(counters, &mut bytes).expect("writing to memory does not fail");
+    bytes
+}
+
+fn unpack(bytes: &[u8]) -> Counters {
+    wire::read(bytes).expect("packed by us, or checked when it was read")
 }
 
 /// One that was cleared is equal to one that never counted.
 impl PartialEq for Histogram {
     fn eq(&self, other: &Self) -> bool {
-        match (&self.0, &other.0) {
-            (Some(mine), Some(theirs)) => mine == theirs,
-            _ => self.is_empty() && other.is_empty(),
-        }
+        self.count() == other.count()
+            && self.look(|mine| other.look(|theirs| mine == theirs)).flatten().unwrap_or(true)
     }
 }
 

@@ -133,7 +133,7 @@ fn more_samples_than_can_be_added_up_are_an_error() {
 #[test]
 fn more_counters_than_there_are_is_an_error() {
     let all = super::wire::counters();
-    assert_eq!(all, Histogram::new().inner().distinct_values(), "the library's array has another length");
+    assert_eq!(all, Histogram::new().open().distinct_values(), "the library's array has another length");
     assert!(refused(&packed(&plain(30_001, 100, 3_600_000_000_000, 3, &[2; 30_001]))).contains("counters"));
 }
 
@@ -152,7 +152,7 @@ fn empty_ones_are_equal_and_cost_nothing() {
     assert_ne!(of(&[5_000]), Histogram::new());
     let mut target = Histogram::new();
     target.merge(&cleared);
-    assert!(target.0.is_none(), "merging nothing took memory");
+    assert!(matches!(target.0, Kept::Nothing), "merging nothing took memory");
     assert_eq!(Histogram::decode(&cleared.encode()).unwrap(), cleared);
 }
 
@@ -170,4 +170,25 @@ fn percentiles_are_within_a_thousandth() {
         let (found, true_value) = (histogram.quantile_nanos(quantile) as f64, quantile * 1e8);
         assert!((found / true_value - 1.0).abs() < 0.001, "{quantile}: {found}, truly {true_value}");
     }
+}
+
+#[test]
+fn a_packed_histogram_is_the_same_and_goes_on() {
+    let mut histogram = Histogram::new();
+    for nanos in 0..10_000 {
+        histogram.record_nanos(nanos * 977);
+    }
+    let open = histogram.clone();
+    histogram.pack();
+    assert_eq!(histogram, open);
+    assert_eq!(histogram.buckets(), open.buckets());
+    assert_eq!((histogram.count(), histogram.max_nanos()), (open.count(), open.max_nanos()));
+    histogram.record_nanos(5);
+    assert_eq!(histogram.count(), 10_001);
+    assert_ne!(histogram, open);
+    let mut empty = Histogram::new();
+    empty.record_nanos(1);
+    empty.clear();
+    empty.pack();
+    assert_eq!(empty, Histogram::new());
 }

@@ -19,7 +19,7 @@ struct Arrows {
 }
 
 /// The table. To add an arrow is a decision: say in the commit what it saves and what it costs.
-const TABLE: [Arrows; 5] = [
+const TABLE: [Arrows; 8] = [
     Arrows {
         name: "handfast-wire",
         ours: &[],
@@ -74,8 +74,53 @@ const TABLE: [Arrows; 5] = [
         never: "proxy is a product: it names no other product, and TLS only through handfast-tls",
     },
     Arrows {
+        name: "handfast-stats",
+        ours: &[],
+        theirs: &["data-encoding", "flate2", "hdrhistogram", "serde"],
+        in_tests: &["proptest"],
+        never: "stats is numbers to numbers: no clock, no file, no socket",
+    },
+    Arrows {
+        name: "handfast-report",
+        ours: &["handfast-stats"],
+        theirs: &["serde", "serde_json"],
+        in_tests: &["hdrhistogram"],
+        never: "report is results to text: it measures nothing and opens nothing",
+    },
+    Arrows {
+        name: "handfast-load",
+        ours: &["handfast-net", "handfast-report", "handfast-stats", "handfast-tls"],
+        theirs: &[
+            "async-nats",
+            "aws-lc-rs",
+            "bytes",
+            "data-encoding",
+            "futures-util",
+            "h2",
+            "http-body-util",
+            "hyper",
+            "rcgen",
+            "rustix",
+            "serde",
+            "serde_json",
+            "strsim",
+            "tokio",
+            "tracing",
+        ],
+        in_tests: &["handfast-wire", "proptest", "tempfile"],
+        never: "load is a product: it names no other product, and TLS only through handfast-tls",
+    },
+    Arrows {
         name: "handfast",
-        ours: &["handfast-net", "handfast-proxy", "handfast-tls", "handfast-wire"],
+        ours: &[
+            "handfast-load",
+            "handfast-net",
+            "handfast-proxy",
+            "handfast-report",
+            "handfast-stats",
+            "handfast-tls",
+            "handfast-wire",
+        ],
         theirs: &[
             "annotate-snippets",
             "clap",
