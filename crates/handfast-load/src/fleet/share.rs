@@ -123,7 +123,8 @@ impl Lease {
 
 /// The thread. Dropping it stops the load, and does not wait for it.
 pub(super) struct ShareThread {
-    start: SyncSender<Moment>,
+    /// Gone once it was used.
+    start: Option<SyncSender<Moment>>,
     stop: Arc<AtomicBool>,
     /// What it says; ends when it has ended.
     pub(super) news: mpsc::Receiver<News>,
@@ -143,12 +144,12 @@ impl ShareThread {
         thread::Builder::new()
             .name("load-share".into())
             .spawn(move || inside.work(&*load, &plan, share, &started))?;
-        Ok(Self { start, stop, news, lease })
+        Ok(Self { start: Some(start), stop, news, lease })
     }
 
     /// Tells it when to start; only the first word counts.
-    pub(super) fn start(&self, moment: Moment) -> bool {
-        self.start.try_send(moment).is_ok()
+    pub(super) fn start(&mut self, moment: Moment) -> bool {
+        self.start.take().is_some_and(|start| start.try_send(moment).is_ok())
     }
 
     /// Ends the load: nothing new begins.
