@@ -40,6 +40,8 @@ const REACHED: f64 = 0.97;
 const QUEUED: f64 = 0.01;
 /// Share of CPU time from which waiting for one is worth a sentence.
 const STARVED: f64 = 0.05;
+/// Share of the time without a CPU from which the latencies of a closed loop are the machine's and not the target's.
+const HELD_UP: f64 = 0.2;
 /// Share of all CPUs from which it is said that the machine was full.
 const FULL: f64 = 0.95;
 
@@ -154,16 +156,28 @@ fn generator(view: &View<'_>) -> Option<Finding> {
     Some(Finding { word: VerdictWord::GeneratorLimited, evidence })
 }
 
-/// Closed loop: a thread that never waits for its target measures itself.
+/// Closed loop: a thread that never waits for its target measures itself; and one that waits for a CPU counts that as
+/// the target's time.
 fn pace(view: &View<'_>, busiest: Busy) -> Option<Vec<String>> {
-    (busiest.pressure() >= PACE).then(|| {
-        let mut evidence = vec![format!(
+    let what = if busiest.pressure() >= PACE {
+        format!(
             "the busiest generator thread was never idle ({}), so the figures are the generator's own",
             use_of(busiest)
-        )];
-        evidence.extend(starved(view, busiest));
-        evidence
-    })
+        )
+    } else if busiest.starved >= HELD_UP {
+        format!(
+            "the busiest generator thread was held up ({}), and its waiting is in the latencies",
+            use_of(busiest)
+        )
+    } else {
+        return None;
+    };
+    let mut evidence = vec![what];
+    evidence.extend(starved(view, busiest));
+    evidence.push(
+        "give the generator a core or a machine of its own, or a --rate below what both can do together".into(),
+    );
+    Some(evidence)
 }
 
 /// Open model: transactions that begin late because of the generator carry its delay in their figures.

@@ -173,7 +173,7 @@ fn rates(report: &Report, page: &mut Page) {
     }
     let warm_up = match totals.warm_up_connections {
         0 => String::new(),
-        some => format!(", {} of them before the measured part, for tickets", count(some)),
+        some => format!(", {} of them before the measured part", count(some)),
     };
     pairs.push(("connections", format!("{} begun{warm_up}", count(totals.connections))));
     if totals.open > 0 {

@@ -133,6 +133,13 @@ fn a_quiet_run_is_valid_and_says_why() {
 }
 
 #[test]
+fn a_closed_loop_that_waits_for_a_cpu_measures_the_machine() {
+    let verdict = Made { busy: 0.3, starved: 0.4, ..closed() }.judged();
+    assert_says(&verdict, VerdictWord::GeneratorLimited, "was held up");
+    assert_eq!(Made { busy: 0.3, starved: 0.1, ..closed() }.judged().word, VerdictWord::Valid);
+}
+
+#[test]
 fn a_closed_loop_without_a_pause_measures_itself() {
     let verdict = Made { busy: 0.98, starved: 0.0, ..closed() }.judged();
     assert_says(&verdict, VerdictWord::GeneratorLimited, "the generator's own");
