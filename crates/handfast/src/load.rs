@@ -19,6 +19,7 @@ use handfast_load::job::Job;
 use handfast_load::outcome::Refusal;
 use handfast_report::{Report, Style, to_text};
 use tokio::runtime::Runtime;
+use tracing::Level;
 
 use crate::talk;
 use crate::verbs::{color, print, wants_color};
@@ -62,9 +63,15 @@ pub(crate) fn load(words: &LoadWords) -> ExitCode {
         Ok(outputs) => outputs,
         Err(what) => return refused(&Refusal::failed(what)),
     };
-    let talk = talk::start(color());
+    let talk = talk::start(color(), Level::WARN);
     let text_to_terminal = io::stdout().is_terminal() && !outputs.take_standard_output();
     let display = Display::new(talk.voice(), words.output.quiet, color(), text_to_terminal);
+    if !words.output.quiet && words.model.seed.is_none() && words.output.replay.is_none() {
+        talk.voice().say(format!(
+            "handfast: the seed is {0}; --seed {0} makes the same choices again",
+            asked.job.plan.seed
+        ));
+    }
     let ended = run::run(Task { wanted: asked, command: command(std::env::args()) }, display);
     talk.finish();
     match ended {
@@ -82,6 +89,12 @@ fn asked(words: &LoadWords) -> Result<Wanted, Refusal> {
     let mut mistakes = Mistakes::default();
     let found = match &words.output.replay {
         Some(path) => {
+            for option in &words.against_replay {
+                mistakes.note(
+                    option,
+                    "is in the report already, expected only outputs and where to run with --replay",
+                );
+            }
             let (crew, on_lost) = crew(&words.machines, &mut mistakes);
             Wanted { job: Job::read(path)?, crew, on_lost }
         }
@@ -106,9 +119,7 @@ fn tell(report: &Report, outputs: Outputs, quiet: bool) -> ExitCode {
         return refused(&Refusal::failed(what));
     }
     if !kept && !quiet {
-        talk::err(
-            "hint: --html report.html --json report.json keep this, for people and for `handfast compare`",
-        );
+        talk::err("hint: --html report.html --json report.json keep this report");
     }
     ExitCode::from(ending::exit_code(report))
 }
@@ -124,7 +135,7 @@ fn doctor(words: &LoadWords) -> ExitCode {
     if !mistakes.is_empty() {
         return refused(&mistakes.refusal());
     }
-    let talk = talk::start(color());
+    let talk = talk::start(color(), Level::WARN);
     let looked = Runtime::new()
         .map_err(|error| Refusal::failed(format!("start the runtime: {error}")))
         .and_then(|runtime| runtime.block_on(fleet::doctor(&bus)));

@@ -13,10 +13,12 @@ mod worker;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
-    let words = words::Words::parse();
+    let words = match words::Words::read(std::env::args_os()) {
+        Ok(words) => words,
+        // Ends the process: with 0 after help, with 2 after a mistake.
+        Err(error) => error.exit(),
+    };
     match words.verb {
         words::Verb::Proxy(given) => verbs::proxy(given),
         words::Verb::Check(given) => verbs::check(&given),

@@ -31,9 +31,9 @@ pub(crate) fn err(text: &str) {
     }
 }
 
-/// Begins to write what `tracing` events say, of the level in `HANDFAST_LOG` (error, warn, info, debug, trace; info by
-/// default).
-pub(crate) fn start(color: bool) -> Talk {
+/// Begins to write what `tracing` events say, of the level in `HANDFAST_LOG` (error, warn, info, debug, trace), else of
+/// `level`.
+pub(crate) fn start(color: bool, level: Level) -> Talk {
     let (lines, waiting) = sync_channel(QUEUE);
     let (end, ended) = sync_channel(0);
     let lost = Arc::new(AtomicU64::new(0));
@@ -42,8 +42,7 @@ pub(crate) fn start(color: bool) -> Talk {
         write_lines(&waiting, &counted, Screen::new(io::stderr(), terminal_size));
         drop(end);
     });
-    let level =
-        std::env::var("HANDFAST_LOG").ok().and_then(|level| level.parse().ok()).unwrap_or(Level::INFO);
+    let level = std::env::var("HANDFAST_LOG").ok().and_then(|level| level.parse().ok()).unwrap_or(level);
     if thread.is_ok() {
         let talker = Talker { lines: lines.clone(), lost, level, color };
         // Fails only when somebody has set one before, which nobody does.

@@ -6,13 +6,14 @@ use std::process::ExitCode;
 
 use handfast_proxy::config::{self, FlagInput};
 use handfast_proxy::{Outcome, Source};
+use tracing::Level;
 
 use crate::talk;
 use crate::words::{CheckWords, From, ProxyWords};
 
 pub(crate) fn proxy(words: ProxyWords) -> ExitCode {
     let color = color();
-    let talk = talk::start(color);
+    let talk = talk::start(color, Level::INFO);
     let embedded = is_bare(&words.from);
     let source = source(words.from, words.ca_file.clone());
     if embedded {

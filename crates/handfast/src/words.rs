@@ -4,9 +4,10 @@ pub(crate) mod compare;
 pub(crate) mod load;
 pub(crate) mod worker;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// TLS proxy and TLS performance tools
 #[derive(Debug, Parser)]
@@ -14,6 +15,23 @@ use clap::{Args, Parser, Subcommand};
 pub(crate) struct Words {
     #[command(subcommand)]
     pub(crate) verb: Verb,
+}
+
+impl Words {
+    /// Reads what was typed.
+    ///
+    /// **Errors**: what clap finds wrong with it; help and version come this way too.
+    pub(crate) fn read(typed: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let mut command = Self::command();
+        let matches = command.try_get_matches_from_mut(typed)?;
+        let mut words = Self::from_arg_matches(&matches)?;
+        if let (Verb::Load(load), Some((name, matches))) = (&mut words.verb, matches.subcommand()) {
+            let command = command.find_subcommand(name);
+            load.against_replay =
+                command.map(|command| load::against_replay(command, matches)).unwrap_or_default();
+        }
+        Ok(words)
+    }
 }
 
 #[derive(Debug, Subcommand)]

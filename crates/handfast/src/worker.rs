@@ -6,6 +6,7 @@ use handfast_load::fleet::{self, BusAddress};
 use handfast_load::outcome::Refusal;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
+use tracing::Level;
 
 use crate::load::signals::Signals;
 use crate::load::{bus, refused};
@@ -21,7 +22,7 @@ pub(crate) fn worker(words: WorkerWords) -> ExitCode {
             Err(refusal) => refused(&refusal),
         };
     }
-    let talk = talk::start(color());
+    let talk = talk::start(color(), Level::INFO);
     let address = bus(&words.url.unwrap_or_default(), &words.bus);
     let ended = serve(&address, words.name);
     talk.finish();

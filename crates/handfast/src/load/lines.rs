@@ -9,6 +9,13 @@ use super::progress::Progress;
 /// The line for the second that came last.
 pub(crate) fn line(progress: &Progress) -> String {
     let part = if progress.part.is_empty() { String::new() } else { format!("{}, ", progress.part) };
+    if progress.tail {
+        let errors = count(progress.failures_last);
+        return format!(
+            "{part}second {}: after the end, the last ones end, {errors} errors",
+            progress.seconds
+        );
+    }
     let figure = progress.show(progress.rate());
     let latency = if progress.last.is_empty() {
         format!("no {}", progress.series)
@@ -54,5 +61,9 @@ mod tests {
         let expected = "step 2 at 500/s, second 2: 4,210/s, total p50 1.20 ms p99 1.20 ms, 2 errors \
                         (most often connect refused)";
         assert_eq!(line(&progress), expected);
+        let mean = progress.mean_rate();
+        progress.add(&Interval { second: 10, ..Interval::default() });
+        assert_eq!(line(&progress), "step 2 at 500/s, second 11: after the end, the last ones end, 0 errors");
+        assert_eq!((progress.mean_rate(), progress.rate()), (mean, 4210.0), "the tail is in no rate");
     }
 }

@@ -48,6 +48,10 @@ pub(crate) fn frame(progress: &Progress, width: u16, height: u16, look: Look) ->
         (8, standing(progress, row("connections"))),
         (4, generator(progress, row("generator"))),
     ];
+    // Connections that are made and closed all the time do not stand, and are not counted.
+    if progress.counts == Counts::Transactions && progress.queued == 0 {
+        rows.retain(|(rank, _)| *rank != 8);
+    }
     while rows.len() > usize::from(height) {
         let least = rows.iter().enumerate().max_by_key(|(_, (rank, _))| *rank).map(|(index, _)| index);
         rows.remove(least.unwrap_or(0));
@@ -210,9 +214,12 @@ fn handshakes(progress: &Progress, mut row: Row) -> Row {
 }
 
 fn standing(progress: &Progress, mut row: Row) -> Row {
-    row.put(&format!("{:>12} open", count(progress.open)), Shade::Plain);
+    if progress.counts != Counts::Transactions {
+        row.put(&format!("{:>12} open", count(progress.open)), Shade::Plain);
+    }
     if progress.queued > 0 {
-        row.put(&format!(", {} starts had to wait for a free one", count(progress.queued)), Shade::Warning);
+        row.put(&format!(" {:>11}", count(progress.queued)), Shade::Warning);
+        row.put(" starts had to wait for a free one", Shade::Warning);
     }
     row
 }

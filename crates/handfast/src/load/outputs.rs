@@ -12,13 +12,16 @@ use handfast_report::{Report, csv, to_html, to_json};
 
 use crate::words::load::OutputWords;
 
-/// All files of a run.
+/// One of the forms of a report.
+type Form = fn(&Report) -> String;
+
+/// All files of a run, each with its form.
 #[derive(Debug)]
-pub(crate) struct Outputs(Vec<(fn(&Report) -> String, Output)>);
+pub(crate) struct Outputs(Vec<(Form, Output)>);
 
 /// Each option with its path and what it writes.
-fn asked(words: &OutputWords) -> Vec<(&'static str, &Path, fn(&Report) -> String)> {
-    let all: [(&str, &Option<PathBuf>, fn(&Report) -> String); 6] = [
+fn asked(words: &OutputWords) -> Vec<(&'static str, &Path, Form)> {
+    let all: [(&str, &Option<PathBuf>, Form); 6] = [
         ("--json", &words.json, to_json),
         ("--csv", &words.csv, csv::timeline),
         ("--csv-latencies", &words.csv_latencies, csv::latencies),

@@ -33,8 +33,12 @@ pub(crate) struct Progress {
     pub(crate) seconds: u32,
     /// What was counted in each of the last [`KEPT`] seconds, per second.
     pub(crate) rates: Vec<f64>,
-    /// The sum of the whole run.
+    /// The sum of the measured part.
     pub(crate) sum: f64,
+    /// Seconds of the measured part that have come.
+    pub(crate) counted: u32,
+    /// Whether the last second was after the measured part, in which the last transactions end.
+    pub(crate) tail: bool,
     /// The main series so far.
     pub(crate) so_far: Histogram,
     /// The main series in the last second.
@@ -105,9 +109,13 @@ impl Progress {
             Counts::Bytes => tally.sent + tally.received,
             Counts::Handshakes => tally.full + tally.resumed,
         };
-        // Far below 2^53 in a second.
-        self.rates.push(counted as f64);
-        self.sum += counted as f64;
+        self.tail = Duration::from_secs(u64::from(interval.second)) >= self.duration;
+        if !self.tail {
+            // Far below 2^53 in a second.
+            self.rates.push(counted as f64);
+            self.sum += counted as f64;
+            self.counted += 1;
+        }
         if self.rates.len() > KEPT {
             self.rates.remove(0);
         }
@@ -134,7 +142,7 @@ impl Progress {
 
     /// The mean over the run.
     pub(crate) fn mean_rate(&self) -> f64 {
-        self.sum / f64::from(self.seconds.max(1))
+        self.sum / f64::from(self.counted.max(1))
     }
 
     /// A figure of the rate with its unit.

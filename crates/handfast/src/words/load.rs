@@ -5,7 +5,8 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 
 /// What stands below the options of `handfast load --help`.
 pub(crate) const AFTER_HELP: &str = "\
@@ -27,6 +28,36 @@ Examples:
   handfast load https://localhost:8443/ -c 64 --http 2 --streams 8
   handfast load localhost:8443 --max handshake.p99=20ms --json report.json && echo fast enough
   handfast load 10.0.0.7:8443 --workers nats://10.0.0.1:4222 --machines 4";
+
+/// What may be given together with --replay, by the names of the fields.
+const WITH_REPLAY: [&str; 14] = [
+    "replay",
+    "json",
+    "csv",
+    "csv_latencies",
+    "openmetrics",
+    "hlog",
+    "html",
+    "quiet",
+    "workers",
+    "machines",
+    "fleet",
+    "bus_ca",
+    "bus_credentials",
+    "on_worker_lost",
+];
+
+/// Of the options that were typed, those that --replay has from its file, as they are typed.
+pub(crate) fn against_replay(command: &Command, matches: &ArgMatches) -> Vec<String> {
+    let typed = |argument: &&Arg| {
+        let id = argument.get_id().as_str();
+        // Help and version are not among what was parsed.
+        let known = matches.try_contains_id(id).is_ok();
+        known && matches.value_source(id) == Some(ValueSource::CommandLine) && !WITH_REPLAY.contains(&id)
+    };
+    let name = |argument: &Arg| argument.get_long().map_or("target".to_owned(), |long| format!("--{long}"));
+    command.get_arguments().filter(typed).map(name).collect()
+}
 
 /// `handfast load`.
 #[derive(Args, Debug, Default)]
@@ -50,6 +81,9 @@ pub(crate) struct LoadWords {
     pub(crate) limits: LimitWords,
     #[command(flatten)]
     pub(crate) output: OutputWords,
+    /// Options that do not go with --replay, of those that were typed.
+    #[arg(skip)]
+    pub(crate) against_replay: Vec<String>,
 }
 
 /// What a transaction does.
@@ -120,7 +154,7 @@ pub(crate) struct ModelWords {
     /// Length of each step of --find-max [default: 5s]
     #[arg(long, value_name = "TIME")]
     pub(crate) step: Option<String>,
-    /// How often --find-max measures the rate that it found, and the next one above [default: 3]
+    /// How often --find-max tries each rate; most of the tries decide [default: 3]
     #[arg(long, value_name = "N")]
     pub(crate) repeats: Option<String>,
     /// Seed of everything random, to repeat a run [default: random, and in the report]
@@ -138,10 +172,11 @@ pub(crate) struct TlsWords {
     /// Cipher suites offered, by their IANA names, best first [default: all that we have]
     #[arg(long, value_name = "NAMES")]
     pub(crate) suites: Option<String>,
-    /// Groups of the key exchange, best first; the first one's key share is sent [default: X25519]
+    /// Groups of the key exchange, best first; the first one's key share is sent
+    /// [default: X25519,secp256r1,secp384r1]
     #[arg(long, value_name = "NAMES")]
     pub(crate) groups: Option<String>,
-    /// Name in SNI, also the one that a verified certificate must have; off sends none
+    /// Name in SNI; off sends none. A verified certificate must have the target's name, whatever this is
     /// [default: the target's name; none for an address]
     #[arg(long, value_name = "NAME")]
     pub(crate) sni: Option<String>,
@@ -260,6 +295,6 @@ pub(crate) struct OutputWords {
     #[arg(short, long, action = ArgAction::SetTrue)]
     pub(crate) quiet: bool,
     /// Do again what a JSON report says was done; only outputs and where to run may be given with it
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "WorkWords", "ModelWords", "TlsWords", "CloseWords", "LimitWords", "pid", "cgroup", "kubernetes_job"])]
+    #[arg(long, value_name = "FILE")]
     pub(crate) replay: Option<PathBuf>,
 }

@@ -45,7 +45,6 @@ fn a_picture_says_how_it_goes() {
         "             p50  1.20 ms p90  3.40 ms p99  3.40 ms max  3.40 ms  last second",
         "errors                 0",
         "handshakes         7,000 full, 0 resumed",
-        "connections           32 open",
         "generator    cpu 52 % 45 %  lag p99 20.0 us  without a cpu 1.0 %",
     ];
     assert_eq!(rows, expected);
@@ -67,7 +66,7 @@ fn what_goes_wrong_is_in_it() {
     for words in [
         "errors             1,205  1,205 in the last second; most often: handshake deadline (1,200)",
         "7,100 full, 60 resumed (0.84 % of them; 70 % wanted)",
-        "32 open, 12 starts had to wait for a free one",
+        "connections           12 starts had to wait for a free one",
     ] {
         assert!(rows.contains(words), "{rows}");
     }
@@ -108,7 +107,16 @@ fn nothing_yet_is_a_picture_too() {
     let rows = frame(&Progress::new(&Plan::default(), "step 1".into()), 80, 24, PLAIN);
     assert_eq!(rows[0], "localhost:8443, 32 connections; step 1");
     assert!(rows[1].ends_with("0 s of 10 s, 10 s left"), "{}", rows[1]);
-    assert_eq!(rows.len(), 9);
+    assert_eq!(rows.len(), 8);
+}
+
+#[test]
+fn standing_connections_are_counted_where_they_stand() {
+    let mut progress = Progress::new(&Plan { exchanges: None, ..Plan::default() }, String::new());
+    progress.add(&second(0, 10));
+    let rows = frame(&progress, 80, 24, PLAIN);
+    assert!(rows.contains(&"connections           32 open".to_owned()), "{rows:#?}");
+    assert!(rows[2].contains("(exchanges)"), "{rows:#?}");
 }
 
 #[test]
