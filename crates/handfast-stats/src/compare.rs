@@ -7,7 +7,7 @@
 //! one) is the caller's affair.
 //!
 //! The interval is the percentile bootstrap's, widened for few samples by `t / 1.96 · √(n / (n − 1))` (Hesterberg,
-//! "What Teachers Should Know About the Bootstrap", 2015, §4.1): without it, ten seconds find a difference between a
+//! "What Teachers Should Know About the Bootstrap", 2015, section 4.1): without it, ten seconds find a difference between a
 //! thing and itself one time in ten.
 
 mod draw;

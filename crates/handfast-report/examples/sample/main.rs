@@ -1,6 +1,7 @@
 //! Prints a made-up report, to look at: `cargo run -p handfast-report --example sample -- html > report.html`.
 //!
 //! In: one word, a format. Out: the report in that format on standard output.
+#![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "standard output is what it is for")]
 
 mod made_up;
