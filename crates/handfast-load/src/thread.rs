@@ -89,7 +89,9 @@ pub(crate) fn run(
     seconds: SyncSender<Interval>,
 ) {
     handfast_tls::warm_up();
-    let client = match Client::new(&duty.settings, &duty.plan.target.host) {
+    // A certificate is good for the name that was asked for; for the target's own when none was.
+    let name = duty.settings.server_name.as_ref().unwrap_or(&duty.plan.target.host);
+    let client = match Client::new(&duty.settings, name) {
         Ok(client) => client,
         Err(failure) => {
             let _ = answers.send(Answer::Ready(Err(failure.to_string())));
