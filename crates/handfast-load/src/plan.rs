@@ -228,12 +228,13 @@ impl Default for Plan {
 }
 
 impl Default for Tls {
-    /// TLS 1.3 with X25519, no verification, full handshakes.
+    /// TLS 1.3 with X25519, no verification, full handshakes. In TLS 1.2 the groups are also those that the certificate's
+    /// key may be on (RFC 8422 §5.3): without P-256 and P-384 most servers with an ECDSA key would refuse us.
     fn default() -> Self {
         Self {
             versions: vec!["1.3".into(), "1.2".into()],
             suites: Vec::new(),
-            groups: vec!["X25519".into()],
+            groups: ["X25519", "secp256r1", "secp384r1"].map(String::from).to_vec(),
             server_name: None,
             alpn: Vec::new(),
             client_certificate: None,
