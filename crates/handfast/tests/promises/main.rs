@@ -46,6 +46,14 @@ mod a_reload_loses_nothing;
 mod changed_certificates_are_picked_up;
 // stop
 mod a_stop_drains_and_says_how_it_went;
+// load
+mod load_a_report_can_be_kept_and_repeated;
+mod load_counts_agree_with_the_servers_own;
+mod load_memory_is_flat;
+mod load_percentiles_are_the_injected_ones;
+mod load_the_verdict_names_the_bottleneck;
+mod load_what_is_offered_is_what_was_asked;
+mod load_wrong_use_is_told_before_the_run;
 // the words on the command line and in the file
 mod every_mistake_in_a_configuration_is_told_at_once;
 mod exit_codes_mean_what_they_say;

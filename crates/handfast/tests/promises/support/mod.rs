@@ -23,6 +23,9 @@
 //! | `tools` | other people's clients, with a deadline |
 //! | `crowd` | many clients at once |
 //! | `network` | a network of a test's own, to drop and refuse in |
+//! | `load` | the load tester: run, read, interrupted |
+//! | `delays` | a TLS server that is late, resets or ends first as it is told, and notes what it saw |
+//! | `servers` | other people's servers, and what they counted |
 //! | `tracer` | the proxy's system calls: counted, or made to fail |
 
 pub(crate) mod backend;
@@ -31,17 +34,20 @@ pub(crate) mod client;
 pub(crate) mod config;
 pub(crate) mod crowd;
 pub(crate) mod deadline;
+pub(crate) mod delays;
 pub(crate) mod ending;
 pub(crate) mod folder;
 pub(crate) mod hello;
 pub(crate) mod http;
 pub(crate) mod lines;
+pub(crate) mod load;
 pub(crate) mod metrics;
 pub(crate) mod network;
 pub(crate) mod pattern;
 pub(crate) mod process;
 pub(crate) mod proxy;
 pub(crate) mod record;
+pub(crate) mod servers;
 pub(crate) mod skip;
 pub(crate) mod stage;
 pub(crate) mod tools;

@@ -1,0 +1,148 @@
+//! The verdict names the bottleneck: whatever else than the target sets the pace is named first, with figures; and the exit
+//! code says it to scripts.
+
+use std::time::Duration;
+
+use super::support::delays::{Answer, Manners, Request, TlsServer};
+use super::support::load::{Ended, Load};
+use super::support::network::{in_a_network_of_its_own, set_parameter};
+use super::support::skip::{needs, skipped};
+use super::support::tools::Tool;
+
+fn late(milliseconds: u64) -> TlsServer {
+    TlsServer::start(Manners::late_by(Duration::from_millis(milliseconds)))
+}
+
+fn found(ended: &Ended, verdict: &str, code: i32) {
+    assert_eq!(ended.verdict(), verdict, "{}", ended.all());
+    assert_eq!(ended.code, Some(code), "{}", ended.all());
+    let word = verdict.to_uppercase();
+    let first = ended.output.lines().find(|line| line.chars().any(char::is_alphanumeric)).unwrap_or_default();
+    assert!(first.contains(&word), "the verdict comes first:\n{}", ended.output);
+    assert!(!ended.evidence().is_empty(), "{}", ended.all());
+}
+
+#[test]
+fn valid_when_nothing_else_was_at_its_limit() {
+    // Few and slow, so that what other tests do with the processors does not matter.
+    let server = late(200);
+    let closed = Load::at(server.address).with("-c 1 -n unlimited -d 1s -q").run();
+    found(&closed, "valid", 0);
+    assert!(closed.evidence().contains("the generator had room"), "{}", closed.all());
+    let open = Load::at(server.address).with("--rate 10 --arrivals fixed -d 1s -q").run();
+    found(&open, "valid", 0);
+    assert!(open.evidence().contains("of the offered rate was reached"), "{}", open.all());
+}
+
+#[test]
+fn limits_decide_about_the_exit_code() {
+    let server = late(50);
+    let load = || Load::at(server.address).with("-c 1 -n unlimited -d 500ms -q");
+    let held = load().with("--max exchange.p50=10s --max errors=0.1% --min rate=1").run();
+    found(&held, "valid", 0);
+    assert!(held.value("/limits").as_array().is_some_and(|limits| limits.len() == 3), "{}", held.all());
+    let missed = load().with("--max exchange.p50=1ms --min rate=1").run();
+    found(&missed, "valid", 4);
+    assert_eq!(missed.value("/limits/0/held"), false, "{}", missed.all());
+    assert_eq!(missed.value("/limits/1/held"), true, "{}", missed.all());
+    assert!(missed.output.contains("exchange.p50"), "{}", missed.all());
+    // One connection and 50 ms are twenty a second at most.
+    let too_slow = load().with("--min rate=10000").run();
+    found(&too_slow, "valid", 4);
+}
+
+#[test]
+fn a_target_that_takes_less_than_was_offered() {
+    // Four connections of 100 ms each: 40 a second at most.
+    let server = late(100);
+    let load = || Load::at(server.address).with("--rate 200 --arrivals fixed -c 4 -d 600ms -q");
+    let ended = load().run();
+    found(&ended, "target-limited", 0);
+    let evidence = ended.evidence();
+    assert!(evidence.contains("were offered") && evidence.contains("--connections"), "{evidence}");
+    // Whoever asks for a limit wants it at the rate that was offered.
+    found(&load().with("--max exchange.p50=10s").run(), "target-limited", 4);
+}
+
+#[test]
+fn a_target_that_resets_every_other_one() {
+    let every_other = |request: Request| {
+        if request.number % 2 == 1 { Answer::Reset } else { Answer::After(Duration::ZERO) }
+    };
+    let server = TlsServer::start(Manners { answer: Box::new(every_other), ..Manners::default() });
+    // That a limit was missed says nothing then, and the exit code is not that of a missed one.
+    let ended = Load::at(server.address).with("-c 2 -d 500ms -q --max errors=1%").run();
+    found(&ended, "errors", 3);
+    let evidence = ended.evidence();
+    assert!(evidence.contains("exchange reset"), "{evidence}");
+    let (failed, all) = (ended.count("/totals/failed"), ended.count("/totals/connections"));
+    assert!(failed > 0 && failed.abs_diff(all / 2) <= all / 2, "{failed} of {all}\n{}", ended.all());
+    // What the server answered and what it reset is what was counted.
+    let resets = (0..server.requests()).filter(|number| number % 2 == 1).count() as u64;
+    assert_eq!(failed, resets, "{}", ended.all());
+    assert_eq!(ended.value("/errors/0/step"), "exchange", "{}", ended.all());
+    assert_eq!(ended.value("/errors/0/cause"), "reset", "{}", ended.all());
+    assert!(ended.value("/errors/0/examples/0").is_string(), "{}", ended.all());
+}
+
+#[test]
+fn source_ports_that_run_out() {
+    in_a_network_of_its_own!();
+    let set = [("net.ipv4.ip_local_port_range", "40000 40031"), ("net.ipv4.tcp_tw_reuse", "0")];
+    if !set.iter().all(|(name, value)| set_parameter(name, value)) {
+        skipped!("the kernel's parameters cannot be set in a network of one's own");
+    }
+    let server = late(0);
+    let ended = Load::at(server.address).with("-c 2 -d 500ms -q").run();
+    found(&ended, "port-limited", 3);
+    assert_eq!(ended.count("/ports/range"), 32, "{}", ended.all());
+    assert!(ended.evidence().contains("source port"), "{}", ended.all());
+    // What it cannot do it says before it begins.
+    let refused = Load::at(server.address).with("--rate 100 -d 1s -q").run();
+    assert_eq!(refused.code, Some(1), "{}", refused.all());
+    assert!(
+        refused.talk.contains("TIME_WAIT") && refused.talk.contains("--close reset"),
+        "{}",
+        refused.all()
+    );
+    // A reset leaves no TIME_WAIT: 32 ports are many then.
+    let reset = Load::at(server.address).with("-c 2 -d 300ms -q --close reset --source 127.0.0.7").run_well();
+    assert_eq!(reset.count("/totals/failed"), 0, "{}", reset.all());
+    assert!(reset.count("/totals/connections") > 32, "{}", reset.all());
+}
+
+/// Processors that this process may use.
+fn processors() -> Vec<u32> {
+    let status = std::fs::read_to_string("/proc/self/status").expect("there is /proc");
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("it says so");
+    let number = |text: &str| text.parse::<u32>().expect("a number");
+    let range = |part: &str| match part.split_once('-') {
+        Some((first, last)) => number(first)..=number(last),
+        None => number(part)..=number(part),
+    };
+    list.trim().split(',').flat_map(range).collect()
+}
+
+#[test]
+fn a_generator_that_has_no_processor_to_itself() {
+    needs!("taskset", "sh");
+    let processors = processors();
+    let [first, _, ..] = processors[..] else { skipped!("it takes two processors") };
+    let ours = first.to_string();
+    let server = late(0);
+    // The tests' own server stays where it may; what burns shares one processor with the generator's only thread.
+    let burn = ["-c", ours.as_str(), "sh", "-c", "echo burning; while :; do :; done"];
+    let burners = [(); 3].map(|()| Tool::start("taskset", &burn));
+    for burner in &burners {
+        let _ = burner.output.containing("burning");
+    }
+    let load = || Load::at(server.address).under(&["taskset", "-c", &ours]).with("--threads 1 -d 600ms -q");
+    let closed = load().with("-c 16").run();
+    let open = load().with("--rate 3000 --arrivals fixed -c 64").run();
+    drop(burners);
+    found(&closed, "generator-limited", 3);
+    assert!(closed.evidence().contains("generator thread"), "{}", closed.all());
+    found(&open, "generator-limited", 3);
+    assert!(open.evidence().contains("lag"), "{}", open.all());
+    assert!(closed.evidence().contains("wanted a CPU and had none"), "{}", closed.all());
+}

@@ -1,0 +1,358 @@
+//! A TLS server that does to its clients what it is told (wait, reset, end first) and notes what it saw of each. In:
+//! [`Manners`]. Out: where it listens, and a [`Seen`] for each connection.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::server::{Acceptor, WebPkiClientVerifier};
+use rustls::{HandshakeKind, NamedGroup, RootCertStore, ServerConfig, ServerConnection};
+use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+
+use super::certificates::{authority, localhost};
+use super::deadline::{DEADLINE, pause, thread, wait_until_seeing};
+use super::ending::{self, SocketEnd};
+
+/// What is done with a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Answer {
+    /// It is sent back after so long.
+    After(Duration),
+    /// The connection is reset.
+    Reset,
+}
+
+/// Which request it is that wants an answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    /// Its number over all connections, from 0. The first one is the rehearsal's.
+    pub(crate) number: usize,
+    /// When it was read.
+    pub(crate) at: Instant,
+}
+
+/// How a server behaves.
+pub(crate) struct Manners {
+    /// Bytes of a request, and of its answer.
+    pub(crate) size: usize,
+    /// What is done with each request.
+    pub(crate) answer: Box<dyn Fn(Request) -> Answer + Send + Sync>,
+    /// Whether the server ends a connection after its first answer.
+    pub(crate) ends_first: bool,
+    /// Groups that it takes part in; empty: all there are.
+    pub(crate) groups: Vec<NamedGroup>,
+    /// Whether a client has to show a certificate of the tests' authority.
+    pub(crate) asks_for_certificate: bool,
+    /// Application protocols it speaks.
+    pub(crate) protocols: Vec<Vec<u8>>,
+}
+
+impl Default for Manners {
+    fn default() -> Self {
+        Self {
+            size: 4096,
+            answer: Box::new(|_| Answer::After(Duration::ZERO)),
+            ends_first: false,
+            groups: Vec::new(),
+            asks_for_certificate: false,
+            protocols: Vec::new(),
+        }
+    }
+}
+
+impl Manners {
+    /// An echo, each answer so late.
+    pub(crate) fn late_by(delay: Duration) -> Self {
+        Self { answer: Box::new(move |_| Answer::After(delay)), ..Self::default() }
+    }
+}
+
+/// What a server saw of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    /// From where it came.
+    pub(crate) from: IpAddr,
+    /// The name in SNI.
+    pub(crate) name: Option<String>,
+    /// Suites that were offered, by their IANA names, without the marker of renegotiation (RFC 5746).
+    pub(crate) suites: Vec<String>,
+    /// Application protocols that were offered.
+    pub(crate) protocols: Vec<String>,
+    /// What was agreed: version, suite, group.
+    pub(crate) agreed: String,
+    /// How the handshake went.
+    pub(crate) kind: Option<HandshakeKind>,
+    /// Whether the client showed a certificate.
+    pub(crate) certificate: bool,
+    /// Each request, from having been read to its answer having been written; but the server's very first, which was
+    /// the rehearsal's.
+    pub(crate) served: Vec<Duration>,
+    /// Whether the client said close_notify.
+    pub(crate) close_notify: bool,
+    /// How its socket ended.
+    pub(crate) end: Option<SocketEnd>,
+}
+
+struct Shared {
+    manners: Manners,
+    config: Arc<ServerConfig>,
+    requests: AtomicUsize,
+    standing: AtomicUsize,
+    seen: Mutex<Vec<Seen>>,
+    stopped: AtomicBool,
+}
+
+/// A listening server; it stops listening when it is dropped.
+pub(crate) struct TlsServer {
+    /// Where it listens.
+    pub(crate) address: std::net::SocketAddr,
+    shared: Arc<Shared>,
+}
+
+impl TlsServer {
+    /// Listens on a port of the kernel's choice.
+    pub(crate) fn start(manners: Manners) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        let address = listener.local_addr().expect("a bound socket has an address");
+        let shared = Arc::new(Shared {
+            config: config(&manners),
+            manners,
+            requests: AtomicUsize::new(0),
+            standing: AtomicUsize::new(0),
+            seen: Mutex::default(),
+            stopped: AtomicBool::new(false),
+        });
+        let ours = Arc::clone(&shared);
+        thread("TLS server", move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                if ours.stopped.load(Ordering::Acquire) {
+                    return;
+                }
+                let shared = Arc::clone(&ours);
+                shared.standing.fetch_add(1, Ordering::AcqRel);
+                thread("TLS connection", move || {
+                    // What broke off before there was a hello is not worth a note.
+                    if let Ok(seen) = Peer::serve(&shared, stream) {
+                        shared.seen.lock().expect("nobody panics while holding it").push(seen);
+                    }
+                    shared.standing.fetch_sub(1, Ordering::AcqRel);
+                });
+            }
+        });
+        Self { address, shared }
+    }
+
+    /// What it saw of every connection, when all of them have ended.
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        let standing = || self.shared.standing.load(Ordering::Acquire);
+        wait_until_seeing(
+            "all connections to end",
+            || (standing() == 0).then_some(()),
+            || standing().to_string(),
+        );
+        self.shared.seen.lock().expect("nobody panics while holding it").clone()
+    }
+
+    /// How long each request took here, in rising order; without the rehearsal's.
+    pub(crate) fn served(&self) -> Vec<Duration> {
+        let mut served: Vec<_> = self.seen().into_iter().flat_map(|seen| seen.served).collect();
+        served.sort_unstable();
+        served
+    }
+
+    /// Requests that were read so far.
+    pub(crate) fn requests(&self) -> usize {
+        self.shared.requests.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for TlsServer {
+    fn drop(&mut self) {
+        self.shared.stopped.store(true, Ordering::Release);
+        // Wakes the accepting thread, which then sees that it should stop.
+        let _ = TcpStream::connect_timeout(&self.address, DEADLINE);
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this server is the tests' own, and shares no policy with the program"
+)]
+fn config(manners: &Manners) -> Arc<ServerConfig> {
+    let mut provider: CryptoProvider = aws_lc_rs::default_provider();
+    if !manners.groups.is_empty() {
+        provider.kx_groups.retain(|group| manners.groups.contains(&group.name()));
+    }
+    let provider = Arc::new(provider);
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[&rustls::version::TLS12, &rustls::version::TLS13])
+        .expect("the provider has suites for both versions");
+    let builder = if manners.asks_for_certificate {
+        let mut roots = RootCertStore::empty();
+        roots.add(authority().certificate.clone()).expect("the authority is well-formed");
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+        builder.with_client_cert_verifier(verifier.expect("there is an authority"))
+    } else {
+        builder.with_no_client_auth()
+    };
+    let identity = localhost();
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(identity.key.clone()));
+    let mut config = builder
+        .with_single_cert(vec![identity.certificate.clone()], key)
+        .expect("the key fits its certificate");
+    config.alpn_protocols.clone_from(&manners.protocols);
+    config.ticketer = aws_lc_rs::Ticketer::new().expect("the library makes tickets");
+    Arc::new(config)
+}
+
+/// One connection, from the server's side.
+struct Peer<'a> {
+    shared: &'a Shared,
+    stream: TcpStream,
+    tls: ServerConnection,
+    seen: Seen,
+}
+
+impl<'a> Peer<'a> {
+    fn serve(shared: &'a Shared, mut stream: TcpStream) -> io::Result<Seen> {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(DEADLINE))?;
+        stream.set_write_timeout(Some(DEADLINE))?;
+        let from = stream.peer_addr()?.ip();
+        let mut acceptor = Acceptor::default();
+        let accepted = loop {
+            if acceptor.read_tls(&mut stream)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            match acceptor.accept() {
+                Ok(Some(accepted)) => break accepted,
+                Ok(None) => {}
+                Err((error, _)) => return Err(io::Error::other(error)),
+            }
+        };
+        let hello = accepted.client_hello();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let suites = hello.cipher_suites().iter().map(|suite| format!("{suite:?}"));
+        let seen = Seen {
+            from,
+            name: hello.server_name().map(str::to_owned),
+            suites: suites.filter(|suite| !suite.contains("SCSV")).collect(),
+            protocols: hello.alpn().map_or_else(Vec::new, |names| names.map(text).collect()),
+            agreed: String::new(),
+            kind: None,
+            certificate: false,
+            served: Vec::new(),
+            close_notify: false,
+            end: None,
+        };
+        let tls = accepted.into_connection(Arc::clone(&shared.config)).map_err(|(error, mut alert)| {
+            let _ = alert.write(&mut stream);
+            io::Error::other(error)
+        })?;
+        let mut peer = Self { shared, stream, tls, seen };
+        match peer.talk() {
+            // A client that is not understood, or refused.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
+            Err(error) => peer.seen.end = peer.seen.end.or_else(|| ending::end_of(&error)),
+            Ok(()) => {}
+        }
+        peer.note_handshake();
+        Ok(peer.seen)
+    }
+
+    fn note_handshake(&mut self) {
+        let tls = &self.tls;
+        let version = tls.protocol_version().map(|version| format!("{version:?}")).unwrap_or_default();
+        let suite = tls.negotiated_cipher_suite();
+        let suite = suite.map(|suite| format!("{:?}", suite.suite())).unwrap_or_default();
+        let group = tls.negotiated_key_exchange_group().map(|group| format!("{:?}", group.name()));
+        self.seen.agreed = format!("{version} {suite} {}", group.unwrap_or_default());
+        self.seen.kind = tls.handshake_kind();
+        self.seen.certificate = tls.peer_certificates().is_some();
+    }
+
+    /// Request after request, to the end.
+    fn talk(&mut self) -> io::Result<()> {
+        let mut request = vec![0; self.shared.manners.size];
+        while self.read(&mut request)? {
+            let at = Instant::now();
+            let number = self.shared.requests.fetch_add(1, Ordering::AcqRel);
+            match (self.shared.manners.answer)(Request { number, at }) {
+                Answer::After(delay) => pause(delay),
+                Answer::Reset => {
+                    let reset = rustix::net::sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO));
+                    return Ok(reset?);
+                }
+            }
+            self.tls.writer().write_all(&request)?;
+            self.flush()?;
+            if number > 0 {
+                self.seen.served.push(at.elapsed());
+            }
+            if self.shared.manners.ends_first {
+                self.end()?;
+                while self.read(&mut request)? {}
+                return Ok(());
+            }
+        }
+        self.end()
+    }
+
+    /// close_notify and FIN.
+    fn end(&mut self) -> io::Result<()> {
+        self.tls.send_close_notify();
+        let flushed = self.flush();
+        ending::fin(&self.stream);
+        flushed
+    }
+
+    /// Fills `request`; `false` when the client has ended instead.
+    fn read(&mut self, request: &mut [u8]) -> io::Result<bool> {
+        let mut filled = 0;
+        while filled < request.len() {
+            match self.tls.reader().read(&mut request[filled..]) {
+                Ok(0) => break,
+                Ok(count) => {
+                    filled += count;
+                    continue;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => break,
+            }
+            self.flush()?;
+            if self.receive()? == 0 {
+                self.seen.end = Some(SocketEnd::Fin);
+                break;
+            }
+        }
+        if filled < request.len() && self.seen.end.is_none() {
+            // close_notify has come, after which the library reads no more; a FIN or a reset is still to follow.
+            while self.stream.read(request)? > 0 {}
+            self.seen.end = Some(SocketEnd::Fin);
+        }
+        Ok(filled == request.len())
+    }
+
+    fn receive(&mut self) -> io::Result<usize> {
+        let count = self.tls.read_tls(&mut self.stream)?;
+        match self.tls.process_new_packets() {
+            Ok(state) => self.seen.close_notify |= state.peer_has_closed(),
+            Err(_) => {
+                // Our alert is for the client to name.
+                let _ = self.flush();
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+        }
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        while self.tls.wants_write() {
+            self.tls.write_tls(&mut self.stream)?;
+        }
+        Ok(())
+    }
+}
