@@ -300,6 +300,11 @@ fn refuse_rehearsal(plan: &Plan, address: SocketAddr, trouble: &Trouble) -> Refu
         ("tls", "handshake") => {
             refusal.hint("is it TLS that is spoken there, and does it accept these versions, suites and groups?")
         }
+        ("not-tls", _) => refusal.hint("this port serves HTTP without TLS; the port for https is another one"),
+        ("alert", "handshake") => refusal.hint(
+            "the target refused what was offered: look at --tls, --suites, --groups, --sni, --alpn, or whether it \
+             wants --client-certificate",
+        ),
         ("certificate", _) => refusal.hint("--ca FILE names the authority; without --verify it is not checked"),
         ("deadline" | "left" | "truncated" | "wrong-bytes", "exchange") if echo => refusal.hint(
             "the target must send back what it gets. --reply any takes other bytes, --handshake-only exchanges \

@@ -100,6 +100,9 @@ impl Wire {
             Read::Bytes(count) => count,
         };
         let Scratch { received, plaintext, records } = scratch;
+        if step == Step::Handshake && kept == 0 && received.starts_with(b"HTTP/") {
+            return Err(Trouble::new(step, "not-tls", "the target answered in plain HTTP"));
+        }
         let outcome = self.session.receive(&mut received[..kept + count], plaintext, records);
         if !plaintext.is_empty() {
             take(plaintext.filled());
