@@ -14,7 +14,7 @@ use handfast_net::engine::{self, Alarm, Letterbox, Priority};
 use handfast_tls::client::{Client, ClientSettings};
 
 use crate::bench::{Bench, Parts, Phase};
-use crate::plan::{Plan, Work};
+use crate::plan::{Model, Plan, Work};
 use crate::sample::Interval;
 use crate::sampler::Sampler;
 use crate::schedule::Schedule;
@@ -62,16 +62,31 @@ pub(crate) struct Duty {
 }
 
 impl Duty {
-    /// Part of the arrivals: number, and how many there are. Workers with other numbers of threads have other parts of
-    /// the same worker's share, and together they are the whole.
-    fn part(&self) -> (u64, u64) {
-        let of = u64::from(self.share.of.max(1));
-        (u64::from(self.share.index) + of * u64::from(self.thread), of * u64::from(self.threads.max(1)))
+    /// Part of the arrivals: number, and how many there are; `None` when it has no connection to serve them with. Workers
+    /// with other numbers of threads have other parts of the same worker's share, and together they are the whole.
+    fn part(&self) -> Option<(u64, u64)> {
+        if self.connections() == 0 {
+            return None;
+        }
+        // With fewer connections than workers or threads, the first ones have them, and all of the arrivals.
+        let workers = self.share.of.min(self.plan.connections).max(1);
+        let threads = self.threads.min(self.worker_connections()).max(1);
+        let (workers, threads) = (u64::from(workers), u64::from(threads));
+        Some((u64::from(self.share.index) + workers * u64::from(self.thread), workers * threads))
+    }
+
+    /// A number that no other thread of any worker has.
+    fn stream(&self) -> u64 {
+        u64::from(self.share.index) + u64::from(self.share.of.max(1)) * u64::from(self.thread)
+    }
+
+    fn worker_connections(&self) -> u32 {
+        split(self.plan.connections, self.share.index, self.share.of)
     }
 
     /// Connections of this thread.
     fn connections(&self) -> u32 {
-        split(split(self.plan.connections, self.share.index, self.share.of), self.thread, self.threads)
+        split(self.worker_connections(), self.thread, self.threads)
     }
 }
 
@@ -103,7 +118,7 @@ pub(crate) fn run(
         client,
         target: duty.target,
         sources: duty.plan.sources.clone(),
-        stream: duty.part().0,
+        stream: duty.stream(),
     };
     let answers = answers.clone();
     let start = move || {
@@ -152,11 +167,22 @@ async fn rehearse(bench: &Rc<Bench>) -> Result<(), Trouble> {
     }
 }
 
-/// A ticket for each connection that may be resuming at once, and a few more.
+/// A ticket for each handshake that may be resuming at once, and a few more. In an open model that is what a quarter of
+/// a second brings: by then the first ones have given new tickets.
 fn tickets_wanted(duty: &Duty) -> usize {
     const MOST: f64 = 1024.0;
-    let share = duty.plan.tls.resume;
-    if share == 0.0 { 0 } else { (f64::from(duty.connections()) * share + 8.0).ceil().min(MOST) as usize }
+    const AHEAD: f64 = 0.25;
+    let (share, connections) = (duty.plan.tls.resume, f64::from(duty.connections()));
+    if share == 0.0 || connections == 0.0 {
+        return 0;
+    }
+    let parts = duty.part().map_or(1.0, |(_, parts)| parts as f64);
+    let at_once = match duty.plan.model {
+        Model::Closed => connections,
+        Model::Open { rate, .. } => connections.min(rate / parts * AHEAD),
+        Model::Ramp { from, to, .. } => connections.min(from.max(to) / parts * AHEAD),
+    };
+    (at_once * share + 8.0).ceil().min(MOST) as usize
 }
 
 /// Full handshakes until there are enough tickets; a target that gives none is not asked for ever.
@@ -173,14 +199,11 @@ async fn fill_pool(bench: &Rc<Bench>, wanted: usize) {
 /// Starts what the plan says.
 fn begin(duty: &Duty, bench: &Rc<Bench>, start: Moment, end: Moment, answers: SyncSender<Answer>) {
     bench.begin(start, end);
-    let (part, parts) = duty.part();
     let plan = &duty.plan;
-    let schedule = Schedule::new(&plan.model, plan.duration, part, parts, plan.seed);
     let connections = duty.connections();
     engine::spawn(Priority::Flow, oversee(Rc::clone(bench), answers));
-    if connections == 0 {
-        return;
-    }
+    let Some((part, parts)) = duty.part() else { return };
+    let schedule = Schedule::new(&plan.model, plan.duration, part, parts, plan.seed);
     if plan.keeps_connections() {
         let arrivals = Rc::new(Arrivals::default());
         for _ in 0..connections {
@@ -346,7 +369,7 @@ fn no_alarm(error: &std::io::Error) -> Trouble {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Arrivals as Spacing, Model};
+    use crate::plan::Arrivals as Spacing;
 
     #[test]
     fn parts_add_up_to_the_whole() {
@@ -357,30 +380,36 @@ mod tests {
         }
     }
 
-    #[test]
-    fn workers_with_different_threads_make_the_rate_together() {
-        let starts = |index, threads: u32| -> usize {
-            let duty = |thread| Duty {
-                plan: Plan {
-                    model: Model::Open { rate: 900.0, arrivals: Spacing::Fixed },
-                    ..Plan::default()
-                },
+    /// Arrivals that the threads of one of three workers begin, of a rate of 900 for ten seconds.
+    fn begun(connections: u32, index: u32, threads: u32) -> usize {
+        let arrivals = |thread| {
+            let model = Model::Open { rate: 900.0, arrivals: Spacing::Fixed };
+            let duty = Duty {
+                plan: Plan { model, connections, ..Plan::default() },
                 settings: ClientSettings::default(),
                 target: ([127, 0, 0, 1], 1).into(),
                 share: Share { index, of: 3 },
                 thread,
                 threads,
             };
-            (0..threads)
-                .map(|thread| {
-                    let duty = duty(thread);
-                    let (part, parts) = duty.part();
-                    let schedule = Schedule::new(&duty.plan.model, duty.plan.duration, part, parts, 1);
-                    let mut schedule = schedule.expect("an open model");
-                    std::iter::from_fn(|| schedule.next()).count()
-                })
-                .sum()
+            let Some((part, parts)) = duty.part() else { return 0 };
+            let schedule = Schedule::new(&duty.plan.model, duty.plan.duration, part, parts, 1);
+            let mut schedule = schedule.expect("an open model");
+            std::iter::from_fn(|| schedule.next()).count()
         };
-        assert_eq!(starts(0, 1) + starts(1, 2) + starts(2, 8), 9000);
+        (0..threads).map(arrivals).sum()
+    }
+
+    #[test]
+    fn workers_with_different_threads_make_the_rate_together() {
+        assert_eq!(begun(32, 0, 1) + begun(32, 1, 2) + begun(32, 2, 8), 9000);
+    }
+
+    #[test]
+    fn no_arrival_belongs_to_a_thread_or_worker_without_a_connection() {
+        for connections in 1..8 {
+            let all: usize = (0..3).map(|index| begun(connections, index, 4)).sum();
+            assert_eq!(all, 9000, "{connections} connections");
+        }
     }
 }
