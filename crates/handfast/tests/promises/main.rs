@@ -46,6 +46,12 @@ mod a_reload_loses_nothing;
 mod changed_certificates_are_picked_up;
 // stop
 mod a_stop_drains_and_says_how_it_went;
+// load on many machines
+mod a_lost_worker_fails_the_run;
+mod a_wrong_worker_is_refused_by_name;
+mod an_exposed_bus_is_refused;
+mod many_machines_make_one_run;
+mod workers_stop_when_nobody_leads;
 // load
 mod load_a_report_can_be_kept_and_repeated;
 mod load_counts_agree_with_the_servers_own;

@@ -26,9 +26,12 @@
 //! | `load` | the load tester: run, read, interrupted |
 //! | `delays` | a TLS server that is late, resets or ends first as it is told, and notes what it saw |
 //! | `servers` | other people's servers, and what they counted |
+//! | `bus` | a NATS server, and a client that speaks its protocol by hand |
+//! | `fleet` | workers on a bus, and the coordinators that lead them |
 //! | `tracer` | the proxy's system calls: counted, or made to fail |
 
 pub(crate) mod backend;
+pub(crate) mod bus;
 pub(crate) mod certificates;
 pub(crate) mod client;
 pub(crate) mod config;
@@ -36,6 +39,7 @@ pub(crate) mod crowd;
 pub(crate) mod deadline;
 pub(crate) mod delays;
 pub(crate) mod ending;
+pub(crate) mod fleet;
 pub(crate) mod folder;
 pub(crate) mod hello;
 pub(crate) mod http;
