@@ -55,6 +55,8 @@ pub(crate) struct Bench {
     pub(crate) pattern: Pattern,
     start: Cell<Moment>,
     end: Cell<Moment>,
+    /// Until when we may make load at all; moved on while somebody leads us.
+    leased: Cell<Moment>,
     phase: Cell<Phase>,
     /// Transactions and standing connections at work.
     live: Cell<u32>,
@@ -83,6 +85,7 @@ impl Bench {
             scratch: RefCell::new(scratch),
             start: Cell::new(Moment::NEVER),
             end: Cell::new(Moment::NEVER),
+            leased: Cell::new(Moment::NEVER),
             phase: Cell::new(Phase::WarmUp),
             live: Cell::new(0),
             watchers: RefCell::default(),
@@ -151,9 +154,15 @@ impl Bench {
         self.sampler.borrow_mut().end_at(self.end.get());
     }
 
-    /// Whether nothing new is to begin.
+    /// Nothing new begins after this moment, unless it is moved on before.
+    pub(crate) fn lease(&self, until: Moment) {
+        self.leased.set(until);
+    }
+
+    /// Whether nothing new is to begin. The lease is looked at here and not only by those who stop us: a process that
+    /// was stopped and continued would begin everything that is overdue before anybody else has run.
     pub(crate) fn is_over(&self) -> bool {
-        self.phase.get() == Phase::Ending || Moment::now() >= self.end.get()
+        self.phase.get() == Phase::Ending || Moment::now() >= self.end.get().min(self.leased.get())
     }
 
     /// Transactions and standing connections at work.

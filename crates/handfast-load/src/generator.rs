@@ -116,6 +116,13 @@ impl Generator {
 }
 
 impl Running {
+    /// Nothing begins after `until`, unless this is said again before; by each thread's own look at the clock.
+    pub fn lease(&self, until: Moment) {
+        for hand in &self.crew.hands {
+            hand.orders.send(Order::Lease(until));
+        }
+    }
+
     /// Ends the measured part now: what is in flight is finished, nothing new begins.
     pub fn stop(&self) {
         for hand in &self.crew.hands {

@@ -32,6 +32,8 @@ pub(crate) enum Order {
     WarmUp(SocketAddr),
     /// The measured part begins and ends.
     Begin(Moment, Moment),
+    /// Nothing begins after this moment, unless another one comes before.
+    Lease(Moment),
     /// The measured part ends now.
     Stop,
 }
@@ -147,6 +149,7 @@ async fn take_orders(duty: Duty, bench: Rc<Bench>, orders: Letterbox<Order>, ans
                     let _ = answers.send(Answer::Warm { tickets: bench.client.tickets(), wanted });
                 }
                 Order::Begin(start, end) => begin(&duty, &bench, start, end, answers.clone()),
+                Order::Lease(until) => bench.lease(until),
                 // Before the run has begun there is nothing to be measured.
                 Order::Stop if bench.phase() == Phase::WarmUp => engine::stop(),
                 Order::Stop => {

@@ -41,6 +41,8 @@ pub(super) trait Ready {
 
 /// [`Running`].
 pub(super) trait Live {
+    /// [`Running::lease`].
+    fn lease(&self, until: Moment);
     /// [`Running::stop`].
     fn stop(&self);
     /// [`Running::join`].
@@ -71,6 +73,10 @@ impl Ready for Generator {
 }
 
 impl Live for Running {
+    fn lease(&self, until: Moment) {
+        Self::lease(self, until);
+    }
+
     fn stop(&self) {
         Self::stop(self);
     }
@@ -115,9 +121,14 @@ impl Lease {
         }
     }
 
+    /// Until when it holds, as far as is known.
+    fn until(&self) -> Moment {
+        Moment::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+
     /// Whether it is over.
     pub(super) fn is_over(&self) -> bool {
-        Moment::now().nanos() > self.0.load(Ordering::Relaxed)
+        Moment::now() > self.until()
     }
 }
 
@@ -213,7 +224,12 @@ impl Inside {
 
     fn watch(&self, live: Box<dyn Live>, measured: &Receiver<Interval>) -> News {
         let mut end: Option<Option<String>> = None;
+        let mut leased = None;
         loop {
+            let until = self.lease.until();
+            if leased.replace(until) != Some(until) {
+                live.lease(until);
+            }
             match measured.recv_timeout(LOOK) {
                 Ok(interval) => {
                     if !self.pass_on(interval, &*live) {

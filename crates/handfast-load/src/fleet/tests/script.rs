@@ -151,6 +151,9 @@ impl Ready for Waiting {
 }
 
 impl Live for Playing {
+    /// A script is not asked to be quick.
+    fn lease(&self, _: Moment) {}
+
     fn stop(&self) {
         let _ = self.stop.try_send(());
     }
