@@ -19,7 +19,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::generator::Share;
 use crate::outcome::{Facts, Refusal, WorkerEnd};
@@ -107,6 +107,7 @@ pub(super) struct Caller {
     /// Its own token in subjects.
     pub(super) id: String,
     /// Its name for people.
+    #[serde(deserialize_with = "printable")]
     pub(super) name: String,
     /// Its program.
     pub(super) identity: Identity,
@@ -195,6 +196,7 @@ pub(super) enum Answer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Hello {
     /// Its name for people.
+    #[serde(deserialize_with = "printable")]
     pub(super) name: String,
     /// Its program.
     pub(super) identity: Identity,
@@ -294,6 +296,12 @@ impl Subjects {
     }
 }
 
+/// A name as it may stand on a terminal, whoever sent it: no control characters, and no book.
+fn printable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    Ok(name.chars().map(|c| if c.is_control() { '?' } else { c }).take(100).collect())
+}
+
 /// A name as one token of a subject: everything but letters, digits, `-` and `_` becomes `-`.
 pub(super) fn token(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
@@ -337,6 +345,12 @@ mod tests {
         assert_eq!(own.differs(&own), None);
         let other = Identity { program: "cd".into(), ..own.clone() };
         assert!(other.differs(&own).unwrap().contains("SHA-256 cd"));
+    }
+
+    #[test]
+    fn a_name_cannot_command_a_terminal() {
+        let hello = r#"{"name":"\u001b[2Jw","identity":{"protocol":1,"version":"1","program":""},"busy":null}"#;
+        assert_eq!(serde_json::from_str::<Hello>(hello).expect("a hello").name, "?[2Jw");
     }
 
     #[test]
