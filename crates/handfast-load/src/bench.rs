@@ -8,7 +8,7 @@ use std::rc::Rc;
 use handfast_net::address::Address;
 use handfast_net::clock::Moment;
 use handfast_net::engine::{self, TaskHandle};
-use handfast_tls::buffer::Buffer;
+use handfast_tls::buffer::Scratch;
 use handfast_tls::client::Client;
 
 use crate::pattern::Pattern;
@@ -18,17 +18,6 @@ use crate::sampler::Sampler;
 
 /// Bytes taken from a socket at once: four full records and their overhead.
 pub(crate) const READ: usize = 65_536;
-
-/// A thread's buffers; used within one step and never across a wait.
-#[derive(Debug)]
-pub(crate) struct Scratch {
-    /// What a socket gave.
-    pub(crate) received: Vec<u8>,
-    /// What was decrypted of it.
-    pub(crate) plaintext: Buffer,
-    /// Records on their way to the target.
-    pub(crate) records: Buffer,
-}
 
 /// How far the run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,11 +56,6 @@ pub(crate) struct Bench {
 impl Bench {
     /// Ready to warm up.
     pub(crate) fn new(parts: Parts, sampler: Sampler) -> Rc<Self> {
-        let scratch = Scratch {
-            received: vec![0; READ],
-            plaintext: Buffer::with_capacity(READ),
-            records: Buffer::with_capacity(READ + READ / 8),
-        };
         Rc::new(Self {
             pattern: Pattern::new(parts.plan.seed),
             random: RefCell::new(Random::new(parts.plan.seed, parts.stream)),
@@ -82,7 +66,7 @@ impl Bench {
             // Threads begin at different addresses, or all would lean on the first one.
             next_source: Cell::new(parts.stream as usize),
             sampler: RefCell::new(sampler),
-            scratch: RefCell::new(scratch),
+            scratch: RefCell::new(Scratch::new(READ)),
             start: Cell::new(Moment::NEVER),
             end: Cell::new(Moment::NEVER),
             leased: Cell::new(Moment::NEVER),

@@ -7,10 +7,10 @@ use std::rc::Rc;
 
 use handfast_net::clock::Moment;
 use handfast_net::engine;
-use handfast_tls::buffer::Buffer;
+use handfast_tls::buffer::{Buffer, Scratch};
 use handfast_tls::session::Session;
 
-use crate::bench::{Bench, Phase, READ, Scratch};
+use crate::bench::{Bench, Phase, READ};
 use crate::connect::Connected;
 use crate::pattern::Pattern;
 use crate::plan::Work;

@@ -6,11 +6,11 @@
 use handfast_net::clock::Moment;
 use handfast_net::engine::{self, Woken};
 use handfast_net::stream::{Read, Stream, Write};
-use handfast_tls::buffer::Buffer;
+use handfast_tls::buffer::{Buffer, Scratch};
 use handfast_tls::client::ClientSession;
 use handfast_tls::session::Session;
 
-use crate::bench::{Bench, READ, Scratch};
+use crate::bench::{Bench, READ};
 use crate::trouble::{Step, Trouble};
 
 /// What reading gave.

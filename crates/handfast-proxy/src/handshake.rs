@@ -9,6 +9,7 @@ use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 use handfast_net::fault::{Cause, Side, Step};
 use handfast_net::stream::{Read, Write};
+use handfast_tls::buffer::Scratch;
 use handfast_tls::policy::Objection;
 use handfast_tls::server::Server;
 use handfast_tls::session::{Failure, FailureKind, Session};
@@ -19,7 +20,6 @@ use crate::connection::Connection;
 use crate::hello::Heard;
 use crate::record::CloseReason;
 use crate::route::Choice;
-use crate::thread::Scratch;
 
 /// Bytes of an unfinished handshake message that a client may make us keep: one of the greatest length and its records.
 const UNFINISHED: usize = 128 * 1024;

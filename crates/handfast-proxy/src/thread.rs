@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use handfast_net::clock::Moment;
 use handfast_net::engine::{self, TaskHandle};
-use handfast_tls::buffer::Buffer;
+use handfast_tls::buffer::Scratch;
 
 use crate::access_log::{LINE_DELAY, ThreadLog};
 use crate::metrics::ThreadMetrics;
@@ -22,17 +22,6 @@ use crate::thread_state::ThreadState;
 pub(crate) const CLIENT_READ: usize = 65_536;
 /// Bytes taken from a backend at once: three full records, so that with their overhead they stay below 64 KiB.
 pub(crate) const BACKEND_READ: usize = 49_152;
-
-/// A thread's buffers; used within one step of one connection and never across a wait.
-#[derive(Debug)]
-pub(crate) struct Scratch {
-    /// What a socket gave.
-    pub(crate) received: Vec<u8>,
-    /// What was decrypted of it.
-    pub(crate) plaintext: Buffer,
-    /// Records on their way to the client.
-    pub(crate) records: Buffer,
-}
 
 /// How far a stop has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,16 +60,11 @@ impl Thread {
         share: Rc<Share>,
         state: Rc<ThreadState>,
     ) -> Rc<Self> {
-        let scratch = Scratch {
-            received: vec![0; CLIENT_READ],
-            plaintext: Buffer::with_capacity(CLIENT_READ),
-            records: Buffer::with_capacity(CLIENT_READ),
-        };
         Rc::new(Self {
             metrics,
             log: RefCell::new(log),
             log_task: Cell::new(None),
-            scratch: RefCell::new(scratch),
+            scratch: RefCell::new(Scratch::new(CLIENT_READ)),
             share,
             state: RefCell::new(state),
             phase: Cell::new(Phase::Serving),

@@ -72,6 +72,28 @@ impl Buffer {
     }
 }
 
+/// The three buffers that a thread's connections share; used within one step of one connection and never across a wait.
+#[derive(Debug)]
+pub struct Scratch {
+    /// What a socket gave.
+    pub received: Vec<u8>,
+    /// What was decrypted of it.
+    pub plaintext: Buffer,
+    /// Records on their way to the peer.
+    pub records: Buffer,
+}
+
+impl Scratch {
+    /// Buffers for reads of so many bytes. **Cost**: three times as much memory, for a whole thread.
+    pub fn new(read: usize) -> Self {
+        Self {
+            received: vec![0; read],
+            plaintext: Buffer::with_capacity(read),
+            records: Buffer::with_capacity(read),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,11 +3,12 @@
 use handfast_net::clock::Moment;
 use handfast_net::fault::{Side, Step};
 use handfast_net::stream::Read;
+use handfast_tls::buffer::Scratch;
 
 use super::{Moved, Relay, fault_of, flush, write_client};
 use crate::connection::Connection;
 use crate::handshake::tls_reason;
-use crate::thread::{BACKEND_READ, Scratch};
+use crate::thread::BACKEND_READ;
 
 impl Relay {
     /// Moves what can be moved without waiting.

@@ -2,12 +2,13 @@
 
 use handfast_net::fault::{Cause, Side, Step};
 use handfast_net::stream::{Read, Write};
+use handfast_tls::buffer::Scratch;
 
 use super::{Moved, Relay, count_to_backend, fault_of, flush, write_client};
 use crate::connection::Connection;
 use crate::handshake::tls_reason;
 use crate::record::CloseReason;
-use crate::thread::{CLIENT_READ, Scratch};
+use crate::thread::CLIENT_READ;
 
 impl Relay {
     /// Moves what can be moved without waiting.
