@@ -23,7 +23,7 @@ pub enum Series {
     Exchange,
     /// From the intended start of a transaction to the last byte of its last answer.
     Total,
-    /// The same from the true start: what a closed model would have shown.
+    /// The same from the true start. In a stalled run it is large too, for those that were in flight.
     Service,
     /// From the intended to the true start: the generator's own delay, and waiting for a free connection.
     Lag,

@@ -5,7 +5,8 @@
 //! with a missing worker, and what lies beyond the measured part are left out on both sides.
 //!
 //! Percentiles of the main series come from its histograms, second by second, so they are those of all samples. Of the other
-//! series the seconds hold percentiles only: there the mean of the seconds' own is compared, and said to be.
+//! series the seconds hold percentiles only: there the median of the seconds' own is compared, and said to be. (Not their
+//! mean: one bad second of ten would rule it.)
 
 mod differences;
 #[cfg(test)]
@@ -17,8 +18,8 @@ use handfast_stats::compare::{quantiles, rates};
 use handfast_stats::{Comparison, Histogram};
 
 use crate::model::{Report, Second};
-use crate::units::{duration, plain, rate};
-use crate::words::main_series;
+use crate::units::{bytes, duration, plain, rate};
+use crate::words::{Kind, main_series};
 
 /// What the JSON form calls itself.
 pub const SCHEMA: &str = "handfast-compare/1";
@@ -27,12 +28,43 @@ pub const SCHEMA: &str = "handfast-compare/1";
 struct Figure {
     /// `rate`, `exchange rate`, `handshake p99`.
     name: String,
-    /// Whether more is better.
-    more_is_better: bool,
-    /// Whether it is a mean of the seconds' own percentiles.
+    /// What it is counted in.
+    unit: Unit,
+    /// Whether it is the median of the seconds' own percentiles.
     of_seconds: bool,
     /// `None`: too few seconds, or nothing there.
     found: Option<Comparison>,
+}
+
+/// What a figure is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    PerSecond,
+    BytesPerSecond,
+    Nanoseconds,
+}
+
+impl Unit {
+    /// Whether more is better.
+    fn more_is_better(self) -> bool {
+        self != Self::Nanoseconds
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::PerSecond => "per_second",
+            Self::BytesPerSecond => "bytes_per_second",
+            Self::Nanoseconds => "ns",
+        }
+    }
+
+    fn show(self, value: f64) -> String {
+        match self {
+            Self::PerSecond => rate(value),
+            Self::BytesPerSecond => format!("{}/s", bytes(value.round() as u64)),
+            Self::Nanoseconds => duration(value),
+        }
+    }
 }
 
 /// The comparison for people. **Cost**: thousands of resamples over all seconds; a minute's runs take well under a second.
@@ -55,7 +87,7 @@ pub fn compare(a: &[Report], b: &[Report], names: (&str, &str), seed: u64) -> St
     table(&mut text, &header, &rows);
     if figures.iter().any(|figure| figure.of_seconds) {
         text.push_str(
-            "\n  * mean of the seconds' own percentiles; of these steps the seconds hold no histogram\n",
+            "\n  * median of the seconds' own percentiles; of these steps the seconds hold no histogram\n",
         );
     }
     text.push_str("\n  Noise: the interval holds 1, so runs of one and the same thing differ as much. Longer runs, or more of them\n");
@@ -75,9 +107,9 @@ pub fn compare_json(a: &[Report], b: &[Report], names: (&str, &str), seed: u64) 
         });
         serde_json::json!({
             "name": figure.name,
-            "unit": if figure.more_is_better { "per_second" } else { "ns" },
+            "unit": figure.unit.name(),
             "better": found.as_ref().map(|_| word(figure)),
-            "mean_of_seconds": figure.of_seconds,
+            "median_of_seconds": figure.of_seconds,
             "comparison": found,
         })
     });
@@ -101,16 +133,20 @@ fn figures(a: &[Report], b: &[Report], seed: u64) -> Vec<Figure> {
     let (seconds_a, seconds_b): (Vec<_>, Vec<_>) =
         (a.iter().map(seconds).collect(), b.iter().map(seconds).collect());
     let mut figures = Vec::new();
-    let mut by_rate = |name: &str, of: fn(&Second) -> f64| {
+    let mut by_rate = |name: &str, unit: Unit, of: fn(&Second) -> f64| {
         let found = of_values(&seconds_a, &seconds_b, |second| Some(of(second)), seed);
-        figures.push(Figure { name: name.into(), more_is_better: true, of_seconds: false, found });
+        figures.push(Figure { name: name.into(), unit, of_seconds: false, found });
     };
-    by_rate("rate", |second| second.transactions as f64);
-    if [a, b]
-        .iter()
-        .any(|side| side.iter().any(|report| report.totals.exchanges != report.totals.transactions))
-    {
-        by_rate("exchange rate", |second| second.exchanges as f64);
+    let every = |is: fn(&Report) -> bool| a.iter().chain(b).all(is);
+    // Bulk and idle connections end with the run: so many of them a second mean nothing.
+    if every(|report| Kind::of(report) == Kind::Bulk) {
+        by_rate("bytes", Unit::BytesPerSecond, |second| second.bytes as f64);
+    } else if !every(|report| Kind::of(report) == Kind::Idle) {
+        by_rate("rate", Unit::PerSecond, |second| second.transactions as f64);
+    }
+    let same = |report: &Report| [0, report.totals.transactions].contains(&report.totals.exchanges);
+    if !every(same) {
+        by_rate("exchange rate", Unit::PerSecond, |second| second.exchanges as f64);
     }
     let main = |side: &[Report]| side.first().and_then(main_series).map(|series| series.name.clone());
     let same_main = main(a).filter(|name| main(b).as_ref() == Some(name));
@@ -119,25 +155,33 @@ fn figures(a: &[Report], b: &[Report], seed: u64) -> Vec<Figure> {
             let is_main = same_main.as_deref() == Some(name);
             let found = match is_main {
                 true => of_histograms(&seconds_a, &seconds_b, quantile, seed),
-                false => of_values(&seconds_a, &seconds_b, |s| own_percentile(s, name, percentile), seed),
+                false => of_medians(&seconds_a, &seconds_b, |s| own_percentile(s, name, percentile), seed),
             };
             let name = format!("{name} {percentile}");
-            figures.push(Figure { name, more_is_better: false, of_seconds: !is_main, found });
+            figures.push(Figure { name, unit: Unit::Nanoseconds, of_seconds: !is_main, found });
         }
     }
     figures
 }
 
-fn own_percentile(second: &Second, series: &str, percentile: &str) -> Option<f64> {
-    second.percentiles_ns.get(series)?.get(percentile).map(|nanos| *nanos as f64)
+fn own_percentile(second: &Second, series: &str, percentile: &str) -> Option<u64> {
+    second.percentiles_ns.get(series)?.get(percentile).copied()
 }
 
-/// Series that every run of both sides has, in the order of the first.
+/// Series that every run of both sides has, in the order of the first. Where all handshakes were full, or all resumed, the
+/// series of that kind is the one of all.
 fn common<'a>(a: &'a [Report], b: &'a [Report]) -> Vec<&'a str> {
-    let everywhere =
-        |name: &str| a.iter().chain(b).all(|report| report.series.iter().any(|series| series.name == name));
+    let count = |report: &Report, name: &str| {
+        report.series.iter().find(|series| series.name == name).map(|series| series.count)
+    };
+    let every = |is: &dyn Fn(&Report) -> bool| a.iter().chain(b).all(is);
+    let told = |name: &str| {
+        let again = name.starts_with("handshake-")
+            && every(&|report: &Report| count(report, name) == count(report, "handshake"));
+        every(&|report: &Report| count(report, name).is_some()) && !again
+    };
     let first = a.first().map(|report| report.series.as_slice()).unwrap_or_default();
-    first.iter().map(|series| series.name.as_str()).filter(|name| everywhere(name)).collect()
+    first.iter().map(|series| series.name.as_str()).filter(|name| told(name)).collect()
 }
 
 type Runs<'a> = [Vec<&'a Second>];
@@ -157,6 +201,33 @@ fn of_values(
     rates(&a, &b, seed)
 }
 
+/// The median of a value that each second has: that of all samples, when each second is a histogram with one.
+fn of_medians(
+    a: &Runs<'_>,
+    b: &Runs<'_>,
+    of: impl Fn(&Second) -> Option<u64>,
+    seed: u64,
+) -> Option<Comparison> {
+    let single = |nanos: u64| {
+        let mut histogram = Histogram::new();
+        histogram.record_nanos(nanos);
+        histogram.pack();
+        histogram
+    };
+    let singles = |runs: &Runs<'_>| -> Vec<Vec<Histogram>> {
+        runs.iter().map(|run| run.iter().filter_map(|second| of(second)).map(single).collect()).collect()
+    };
+    let (a, b) = (singles(a), singles(b));
+    let (a, b) = (borrowed(&a), borrowed(&b));
+    let (a, b): (Vec<&[&Histogram]>, Vec<&[&Histogram]>) =
+        (a.iter().map(Vec::as_slice).collect(), b.iter().map(Vec::as_slice).collect());
+    quantiles(&a, &b, 0.5, seed)
+}
+
+fn borrowed(runs: &[Vec<Histogram>]) -> Vec<Vec<&Histogram>> {
+    runs.iter().map(|run| run.iter().collect()).collect()
+}
+
 fn of_histograms(a: &Runs<'_>, b: &Runs<'_>, quantile: f64, seed: u64) -> Option<Comparison> {
     let (a, b) = (histograms(a), histograms(b));
     let (a, b): (Vec<&[&Histogram]>, Vec<&[&Histogram]>) =
@@ -172,7 +243,7 @@ fn histograms<'a>(runs: &Runs<'a>) -> Vec<Vec<&'a Histogram>> {
 fn word(figure: &Figure) -> &'static str {
     match figure.found {
         Some(found) if found.noise => "noise",
-        Some(found) if (found.ratio > 1.0) == figure.more_is_better => "faster",
+        Some(found) if (found.ratio > 1.0) == figure.unit.more_is_better() => "faster",
         Some(_) => "slower",
         None => "unknown",
     }
@@ -183,7 +254,7 @@ fn sentence(figure: &Figure, name_b: &str) -> String {
     let Some(found) = figure.found else { return "too few seconds to say".into() };
     let change = (found.ratio - 1.0).abs() * 100.0;
     let change = if change < 10.0 { format!("{change:.1} %") } else { format!("{change:.0} %") };
-    match (word(figure), figure.more_is_better) {
+    match (word(figure), figure.unit.more_is_better()) {
         ("noise", _) => "noise".into(),
         (word, true) => format!("{name_b} is {change} {word}"),
         ("faster", _) => format!("{name_b} takes {change} less time"),
@@ -217,7 +288,7 @@ fn runs(side: &[Report]) -> String {
 }
 
 fn row(figure: &Figure, name_b: &str) -> [String; 5] {
-    let value = |value: f64| if figure.more_is_better { rate(value) } else { duration(value) };
+    let value = |value: f64| figure.unit.show(value);
     let name = format!("{}{}", figure.name, if figure.of_seconds { " *" } else { "" });
     match figure.found {
         Some(found) => {

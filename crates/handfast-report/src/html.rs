@@ -13,7 +13,7 @@ mod tests;
 use std::fmt::Write;
 
 use crate::model::{Report, VerdictWord};
-use crate::units::{count, nanos, plain, rate, share};
+use crate::units::plain;
 use crate::words;
 
 /// The whole file.
@@ -92,23 +92,9 @@ fn verdict(report: &Report, html: &mut String) {
     );
 }
 
-/// The five figures that people ask for.
+/// The few figures that people ask for.
 fn tiles(report: &Report, html: &mut String) {
-    let totals = &report.totals;
-    let offered =
-        totals.offered_rate.map_or(String::new(), |offered| format!(" of {} offered", rate(offered)));
-    let mut tiles = vec![(rate(totals.rate), format!("transactions{offered}"))];
-    if totals.exchanges != totals.transactions {
-        tiles.push((rate(totals.exchange_rate), "exchanges".into()));
-    }
-    if let Some(series) = words::main_series(report) {
-        let figures = ["p50", "p99", "p99.9"].iter();
-        let figures = figures.filter_map(|name| Some((name, words::percentile(series, name)?)));
-        tiles.extend(figures.map(|(name, value)| (nanos(value), format!("{name} of {}", series.name))));
-    }
-    let all = totals.transactions.saturating_add(totals.failed).max(1);
-    let failed = format!("failed: {} of {}", count(totals.failed), count(all));
-    tiles.push((share(totals.failed as f64 / all as f64), failed));
+    let mut tiles = words::tiles(report);
     let missed = report.limits.iter().filter(|limit| !limit.held).count();
     if !report.limits.is_empty() {
         tiles.push((

@@ -10,7 +10,7 @@ pub(crate) use tables::search_result;
 mod tests;
 
 use crate::model::{Report, VerdictWord};
-use crate::units::{bytes, count, nanos, plain, rate};
+use crate::units::{bytes, nanos, plain};
 use crate::words;
 
 /// Columns that no line exceeds, but for single words that are longer, and the command, which must stay whole to be pasted.
@@ -159,41 +159,8 @@ fn verdict(report: &Report, page: &mut Page) {
 }
 
 fn rates(report: &Report, page: &mut Page) {
-    let totals = &report.totals;
     page.section("Rates and counts");
-    let mut pairs = vec![("transactions", format!("{}, {}", rate(totals.rate), words::failed(report)))];
-    if let Some(offered) = totals.offered_rate {
-        pairs.push(("offered", rate(offered)));
-    }
-    if totals.exchanges != totals.transactions {
-        pairs.push((
-            "exchanges",
-            format!("{}, {} in all", rate(totals.exchange_rate), count(totals.exchanges)),
-        ));
-    }
-    let warm_up = match totals.warm_up_connections {
-        0 => String::new(),
-        some => format!(", {} of them before the measured part", count(some)),
-    };
-    pairs.push(("connections", format!("{} begun{warm_up}", count(totals.connections))));
-    if totals.open > 0 {
-        pairs.push(("", format!("{} stood at the end", count(totals.open))));
-    }
-    if totals.tail > 0 {
-        pairs.push((
-            "tail",
-            format!("{} ended after the measured part, and are not in the rate", count(totals.tail)),
-        ));
-    }
-    pairs.push((
-        "bytes",
-        format!("{} sent, {} received", bytes(totals.sent_bytes), bytes(totals.received_bytes)),
-    ));
-    if !totals.http_status.is_empty() {
-        let classes = totals.http_status.iter().map(|(class, number)| format!("{class} {}", count(*number)));
-        pairs.push(("HTTP", classes.collect::<Vec<_>>().join(", ")));
-    }
-    page.pairs(&pairs);
+    page.pairs(&words::counts(report));
 }
 
 fn generator(report: &Report, page: &mut Page) {
@@ -233,7 +200,7 @@ fn repeat(report: &Report, page: &mut Page) {
         return;
     }
     page.section("To repeat it");
-    page.line(&format!("  {}", plain(&words::shell(&report.manifest.command))));
+    page.line(&format!("  {}", plain(&words::again(report))));
     let (program, started) = (&report.manifest.program, &report.manifest.started);
     page.wrapped("  ", "  ", &format!("This one was run by {program} at {started}."));
 }

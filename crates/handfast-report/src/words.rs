@@ -4,8 +4,12 @@
 
 use serde_json::Value;
 
-use crate::model::{Report, Series, VerdictWord};
+use crate::model::{ErrorRow, Report, Series, VerdictWord};
 use crate::units::{count, duration, nanos, rate, share};
+
+mod headline;
+
+pub(crate) use headline::{Kind, counts, headline, tiles};
 
 /// What a verdict means for the reader.
 pub(crate) fn meaning(word: VerdictWord) -> &'static str {
@@ -43,7 +47,7 @@ pub(crate) fn step(name: &str) -> &'static str {
         "first-byte" => "from the first byte of a request to the first of its answer",
         "exchange" => "from the first byte of a request to the last of its answer",
         "total" => "from the intended start of a transaction to its last byte",
-        "service" => "the same from its true start: what a closed model would have shown",
+        "service" => "the same from its true start; in a stall it is large too, for those in flight",
         "lag" => "from the intended to the true start: our own delay, or no connection was free",
         _ => "",
     }
@@ -68,27 +72,6 @@ pub(crate) fn percentile(series: &Series, name: &str) -> Option<u64> {
     series.percentiles_ns.get(name).copied()
 }
 
-/// The result in up to three lines: rate, latency, failures.
-pub(crate) fn headline(report: &Report) -> Vec<String> {
-    let mut parts = vec![match report.totals.offered_rate {
-        Some(offered) => {
-            format!(
-                "{} transactions a second of {} offered",
-                per_second(report.totals.rate),
-                per_second(offered)
-            )
-        }
-        None => format!("{} transactions a second", per_second(report.totals.rate)),
-    }];
-    if let Some(series) = main_series(report) {
-        let figures = ["p50", "p99", "p99.9"].iter();
-        let figures = figures.filter_map(|name| Some(format!("{name} {}", nanos(percentile(series, name)?))));
-        parts.push(format!("{} {}", series.name, figures.collect::<Vec<_>>().join(", ")));
-    }
-    parts.push(failed(report));
-    parts
-}
-
 pub(crate) fn per_second(value: f64) -> String {
     rate(value).trim_end_matches("/s").to_owned()
 }
@@ -96,8 +79,10 @@ pub(crate) fn per_second(value: f64) -> String {
 /// What was done: pairs of a word and a sentence, in the order in which one asks.
 pub(crate) fn done(report: &Report) -> Vec<(&'static str, String)> {
     let plan = plan(report);
-    let mut facts = vec![("target", target(report, plan)), ("work", report.work.clone())];
-    facts.extend(model(report, plan).map(|model| ("model", model)));
+    let model = model(report, plan);
+    let work = if model.is_some() { transaction(&report.work) } else { &report.work };
+    let mut facts = vec![("target", target(report, plan)), ("work", work.to_owned())];
+    facts.extend(model.map(|model| ("model", model)));
     facts.push(("TLS", agreed(report)));
     facts.extend(offered(plan).map(|offered| ("offered", offered)));
     if !report.mix.verification.is_empty() {
@@ -107,6 +92,14 @@ pub(crate) fn done(report: &Report) -> Vec<(&'static str, String)> {
     facts.extend(close(plan).map(|close| ("close", close.to_owned())));
     facts.push(("load from", machines(report)));
     facts
+}
+
+/// The work's sentence without the model, which has a row of its own.
+fn transaction(work: &str) -> &str {
+    match work.rsplit_once("; ") {
+        Some((work, model)) if model.starts_with("closed loop") || model.starts_with("open model") => work,
+        _ => work,
+    }
 }
 
 /// The plan within the job: the job itself, or a part of it.
@@ -136,9 +129,12 @@ fn model(report: &Report, plan: &Value) -> Option<String> {
     let most = connections.clone().map_or(String::new(), |n| format!(", at most {n} in flight"));
     if model.as_str() == Some("closed") {
         let connections = connections?;
-        return Some(format!(
-            "closed: {connections} connections, each begins again when it has ended, for {seconds}"
-        ));
+        let each = match (Kind::of(report), plan["exchanges"].is_null()) {
+            (Kind::Transactions, false) => "each begins again when it has ended",
+            (Kind::Transactions, true) => "each begins its next exchange when the last one has ended",
+            _ => "each stands to the end",
+        };
+        return Some(format!("closed: {connections} connections, {each}, for {seconds}"));
     }
     if let Some(open) = model.get("open") {
         let (rate, spaced) = (per_second(open["rate"].as_f64()?), spaced(&open["arrivals"]));
@@ -281,6 +277,39 @@ pub(crate) fn health(report: &Report) -> Vec<String> {
     lines
 }
 
+/// Examples of a failure, each once and with the address that was dialled where there is only one.
+pub(crate) fn examples(report: &Report, row: &ErrorRow) -> Vec<String> {
+    let mut examples: Vec<String> = Vec::new();
+    for example in &row.examples {
+        let bare = example.strip_prefix(&format!("{}: ", row.step)).unwrap_or(example);
+        let told = match report.manifest.addresses.as_slice() {
+            [address] if !bare.contains(address.as_str()) => format!("{address}: {bare}"),
+            _ => bare.to_owned(),
+        };
+        if !examples.contains(&told) {
+            examples.push(told);
+        }
+    }
+    examples
+}
+
+/// What to type to have the same choices again: the command, with the seed that was drawn for it.
+pub(crate) fn again(report: &Report) -> String {
+    let command = &report.manifest.command;
+    let has = |option: &str| {
+        command.iter().any(|word| {
+            word.strip_prefix(option).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+        })
+    };
+    let mut words = command.clone();
+    // A replayed report has its seed. The steps of a search have others, made of the job's.
+    if !has("--seed") && !has("--replay") {
+        let seed = plan(report)["seed"].as_u64().unwrap_or(report.manifest.seed);
+        words.extend(["--seed".to_owned(), seed.to_string()]);
+    }
+    shell(&words)
+}
+
 /// A command line as a shell reads it.
 pub(crate) fn shell(command: &[String]) -> String {
     let safe = |c: char| c.is_ascii_alphanumeric() || "-_=+./:,@%[]".contains(c);
@@ -315,6 +344,42 @@ mod tests {
         let done = done(&Report::default());
         assert!(done.iter().any(|(word, text)| *word == "target" && text == "not recorded"));
         assert_eq!(headline(&Report::default()), ["0 transactions a second", "0 of 0 failed"]);
+    }
+
+    #[test]
+    fn work_and_model_do_not_say_the_same() {
+        let mut report = made_up::report();
+        let said = |report: &Report| done(report).into_iter().find(|(word, _)| *word == "work").unwrap().1;
+        report.work = "connect, 3 times of: send 1 byte; close; open model, 5/s offered, 10 s".into();
+        assert_eq!(said(&report), "connect, 3 times of: send 1 byte; close");
+        report.manifest.job = Value::Null;
+        assert_eq!(said(&report), report.work);
+    }
+
+    #[test]
+    fn an_example_is_told_once_and_says_of_whom() {
+        let mut report = made_up::report();
+        let row = |step: &str, examples: &[&str]| ErrorRow {
+            step: step.into(),
+            examples: examples.iter().map(|example| (*example).to_owned()).collect(),
+            ..ErrorRow::default()
+        };
+        let refused = row("connect", &["connect: refused", "connect: refused", "connect: reset"]);
+        assert_eq!(examples(&report, &refused), ["10.0.0.7:8443: refused", "10.0.0.7:8443: reset"]);
+        let named = row("exchange", &["read from 10.0.0.7:8443: late"]);
+        assert_eq!(examples(&report, &named), ["read from 10.0.0.7:8443: late"]);
+        report.manifest.addresses.push("10.0.0.8:8443".into());
+        assert_eq!(examples(&report, &refused), ["refused", "reset"]);
+    }
+
+    #[test]
+    fn to_repeat_a_run_takes_its_seed() {
+        let mut report = made_up::report();
+        assert!(again(&report).ends_with(" --duration 60s --seed 11"), "{}", again(&report));
+        for own in ["--seed", "--seed=11", "--replay=run.json"] {
+            report.manifest.command = ["handfast", "load", own].map(str::to_owned).into();
+            assert_eq!(again(&report), format!("handfast load {own}"));
+        }
     }
 
     #[test]

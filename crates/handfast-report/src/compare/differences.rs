@@ -28,13 +28,14 @@ pub(super) fn warnings(a: &[Report], b: &[Report]) -> Vec<String> {
     let Some((first, rest)) = a.first().and_then(|first| Some((first, a.get(1..)?))) else { return warnings };
     // Against the first of A, so that a difference is told once; the runs of A among themselves too.
     let mut told = BTreeSet::new();
-    for (side, report) in rest.iter().map(|report| ("A", report)).chain(b.iter().map(|report| ("B", report)))
+    let others = rest.iter().enumerate().map(|(place, report)| ("A", place + 2, report));
+    for (side, run, report) in
+        others.chain(b.iter().enumerate().map(|(place, report)| ("B", place + 1, report)))
     {
         for (field, mine, theirs) in differing(first, report) {
             if told.len() < MOST && told.insert(field.clone()) {
-                warnings.push(format!(
-                    "{field} differs: {mine} in the first run of A, {theirs} in one of {side}"
-                ));
+                warnings
+                    .push(format!("{field} differs: {mine} in run 1 of A, {theirs} in run {run} of {side}"));
             }
         }
     }
@@ -46,8 +47,9 @@ fn differing(a: &Report, b: &Report) -> Vec<(String, String, String)> {
     let (mut left, mut right) = (facts(a), facts(b));
     let names: BTreeSet<String> = left.keys().chain(right.keys()).cloned().collect();
     let mut take = |name: &String| {
-        let value =
-            |side: &mut BTreeMap<String, String>| side.remove(name).unwrap_or_else(|| "nothing".into());
+        let value = |side: &mut BTreeMap<String, String>| {
+            side.remove(name).filter(|value| !value.is_empty()).unwrap_or_else(|| "none".into())
+        };
         (name.clone(), value(&mut left), value(&mut right))
     };
     names.iter().map(&mut take).filter(|(_, mine, theirs)| mine != theirs).collect()

@@ -54,7 +54,7 @@ fn programs_read_the_same() {
     assert!((figure("total p50")["comparison"]["ratio"].as_f64().unwrap() - 0.8).abs() < 0.01);
     // Sixty seconds without the first and the one with a missing worker.
     assert_eq!(figure("rate")["comparison"]["seconds"], serde_json::json!([58, 58]));
-    assert_eq!(figure("connect p99")["mean_of_seconds"], true);
+    assert_eq!(figure("connect p99")["median_of_seconds"], true);
 }
 
 #[test]
@@ -69,13 +69,11 @@ fn what_cannot_be_compared_is_named() {
     let text = compare(&a, &one(other), ("A", "B"), 1);
     assert!(text.contains("run 1 of B is GENERATOR-LIMITED"), "{text}");
     assert!(
-        text.contains(
-            "job tls.groups differs: [\"X25519\"] in the first run of A, [\"secp256r1\"] in one of B"
-        ),
+        text.contains("job tls.groups differs: [\"X25519\"] in run 1 of A, [\"secp256r1\"] in run 1 of B"),
         "{text}"
     );
     assert!(
-        text.contains("worker 2 kernel differs: 6.18.3 in the first run of A, 5.10\\u{1b} in one of B"),
+        text.contains("worker 2 kernel differs: 6.18.3 in run 1 of A, 5.10\\u{1b} in run 1 of B"),
         "{text}"
     );
     assert_eq!(text.matches("warning:").count(), 3, "the target and the seed may differ\n{text}");
@@ -99,4 +97,57 @@ fn nothing_to_compare_is_said() {
     let short = || one(Report { timeline: Vec::new(), ..made_up::report() });
     assert!(compare(&short(), &short(), ("A", "B"), 1).contains("too few seconds to say"));
     assert!(compare_json(&[], &short(), ("A", "B"), 1).contains("\"comparison\": null"));
+}
+
+#[test]
+fn one_bad_second_does_not_rule_a_median() {
+    let good = || {
+        let mut report = made_up::report();
+        report.timeline.truncate(10);
+        report.totals.duration_seconds = 10.0;
+        report
+    };
+    let mut stalled = good();
+    let handshake = stalled.timeline[5].percentiles_ns.get_mut("handshake").unwrap();
+    handshake.values_mut().for_each(|nanos| *nanos *= 500);
+    // The mean of them would be fifty times that of the others.
+    let figures = figures(&one(good()), &one(stalled), 1);
+    let found = figures.iter().find(|figure| figure.name == "handshake p50").unwrap().found.unwrap();
+    assert!(found.noise && found.high < 2.0, "{found:?}");
+    assert!((found.ratio - 1.0).abs() < 0.1, "{found:?}");
+}
+
+#[test]
+fn a_series_that_is_another_one_is_not_told_twice() {
+    let names = |report: Report| -> Vec<String> {
+        figures(&one(report.clone()), &one(report), 1).into_iter().map(|figure| figure.name).collect()
+    };
+    let has = |names: &[String], name: &str| names.iter().any(|known| known == name);
+    let mut report = made_up::report();
+    assert!(has(&names(report.clone()), "handshake-full p50"));
+    let all = report.series.iter().find(|series| series.name == "handshake").unwrap().count;
+    report.series.retain(|series| series.name != "handshake-resumed");
+    report
+        .series
+        .iter_mut()
+        .filter(|series| series.name == "handshake-full")
+        .for_each(|full| full.count = all);
+    let names = names(report);
+    assert!(!has(&names, "handshake-full p50") && has(&names, "handshake p50"), "{names:?}");
+}
+
+#[test]
+fn bulk_is_compared_in_bytes() {
+    let bulk = |more: f64| {
+        let mut report = made_up::report();
+        report.manifest.job["work"] = serde_json::json!({"bulk": {"send": true, "receive": true}});
+        for second in &mut report.timeline {
+            second.transactions = 0;
+            second.bytes = (second.bytes as f64 * more) as u64;
+        }
+        report
+    };
+    let text = compare(&one(bulk(1.0)), &one(bulk(0.5)), ("A", "B"), 1);
+    assert!(text.starts_with("bytes: B is 50 % slower"), "{text}");
+    assert!(text.contains("MiB/s") && !text.contains("\n  rate "), "{text}");
 }

@@ -7,8 +7,8 @@ use handfast_stats::Histogram;
 use super::plot::{Line, Plot, area, even, path, plain_rate, time};
 use super::tables::table;
 use crate::model::{Report, Second};
-use crate::units::{count, rate, share};
-use crate::words::per_second;
+use crate::units::{bytes, count, share};
+use crate::words::Kind;
 
 /// Most columns of a plot: about one for each two pixels.
 pub(super) const COLUMNS: usize = 600;
@@ -22,6 +22,7 @@ pub(super) struct Column {
     /// Samples of the main series.
     pub(super) main: Histogram,
     transactions: u64,
+    bytes: u64,
     failed: u64,
     open: u64,
     cpu: f64,
@@ -44,6 +45,7 @@ impl Column {
             to: f64::from(last.second) + 1.0,
             main,
             transactions: seconds.iter().map(|second| second.transactions).sum(),
+            bytes: seconds.iter().map(|second| second.bytes).sum(),
             failed: seconds.iter().map(|second| second.failed).sum(),
             open: last.open,
             cpu: mean(|second| second.generator_cpu),
@@ -65,6 +67,44 @@ impl Column {
 
     fn per_second(&self, value: u64) -> f64 {
         value as f64 / (self.to - self.from).max(1.0)
+    }
+}
+
+/// What is drawn as the run's rate: title, name of the line, how to read it, the figure of a moment, and how it is shown.
+struct Rated {
+    title: &'static str,
+    name: &'static str,
+    reading: &'static str,
+    of: fn(&Column) -> f64,
+    show: fn(f64) -> String,
+}
+
+impl Rated {
+    fn of(kind: Kind) -> Self {
+        let bytes_a_second = |value: f64| format!("{}/s", bytes(value.round() as u64));
+        match kind {
+            Kind::Transactions => Self {
+                title: "Transactions a second",
+                name: "ended well",
+                reading: "Those that ended well.",
+                of: |column| column.per_second(column.transactions),
+                show: plain_rate,
+            },
+            Kind::Bulk => Self {
+                title: "Bytes a second",
+                name: "both ways",
+                reading: "Application bytes, sent and received together.",
+                of: |column| column.per_second(column.bytes),
+                show: bytes_a_second,
+            },
+            Kind::Idle => Self {
+                title: "Connections that stood",
+                name: "stood",
+                reading: "At the end of each second. In the last one they are closed.",
+                of: |column| column.open as f64,
+                show: plain_rate,
+            },
+        }
     }
 }
 
@@ -98,14 +138,14 @@ fn offered(report: &Report) -> Option<(f64, f64)> {
 pub(super) fn rates(report: &Report, columns: &[Column]) -> Option<String> {
     columns.first()?;
     let offered = offered(report);
+    let rated = Rated::of(Kind::of(report));
     let (ends, most) = columns
         .iter()
-        .map(|column| column.per_second(column.transactions))
+        .map(rated.of)
         .fold((f64::MAX, 0.0_f64), |(low, high), rate| (low.min(rate), high.max(rate)));
-    let (up, top) = even(offered.map_or(most, |(from, to)| most.max(from).max(to)), plain_rate);
+    let (up, top) = even(offered.map_or(most, |(from, to)| most.max(from).max(to)), rated.show);
     let end = reach(columns);
-    let well =
-        line(columns, "ended well", "total main", |column| column.per_second(column.transactions) / top);
+    let well = line(columns, rated.name, "total main", |column| (rated.of)(column) / top);
     let mut fill = well.points.clone();
     fill.extend(well.points.last().map(|(across, _)| (*across, 0.0)));
     fill.extend(well.points.first().map(|(across, _)| (*across, 0.0)));
@@ -122,16 +162,16 @@ pub(super) fn rates(report: &Report, columns: &[Column]) -> Option<String> {
     let gaps = if missing.is_empty() { "" } else { " Shaded: a worker's figures are missing." };
     let plot = Plot {
         id: "rate",
-        title: "Transactions a second",
-        reading: format!("Those that ended well.{gaps}"),
-        description: format!("Between {} and {}.", rate(ends), rate(most)),
+        title: rated.title,
+        reading: format!("{}{gaps}", rated.reading),
+        description: format!("Between {} and {}: {}", (rated.show)(ends), (rated.show)(most), rated.reading),
         across: time(end),
         across_name: "time since the start",
         up,
         below: format!("{}<path class=\"gone\" d=\"{missing}\"/>", path(&fill, "fill")),
         lines,
         low: true,
-        after: data(columns),
+        after: data(columns, &rated),
     };
     Some(plot.draw())
 }
@@ -202,15 +242,14 @@ pub(super) fn generator(columns: &[Column]) -> Option<String> {
 }
 
 /// Everything over time in figures.
-fn data(columns: &[Column]) -> String {
+fn data(columns: &[Column], rated: &Rated) -> String {
     let row = |column: &Column| {
-        let rate = per_second(column.per_second(column.transactions));
-        let mut row = vec![column.name(), rate, count(column.failed), count(column.open)];
+        let mut row =
+            vec![column.name(), (rated.show)((rated.of)(column)), count(column.failed), count(column.open)];
         row.extend([column.cpu, column.busiest, column.starved, column.machine].map(share));
         row
     };
-    let header =
-        ["time", "ended well a second", "failed", "open", "threads' CPU", "busiest", "starved", "machine"];
+    let header = ["time", rated.title, "failed", "open", "threads' CPU", "busiest", "starved", "machine"];
     let rows: Vec<Vec<String>> = columns.iter().map(row).collect();
     format!(
         "<details><summary>The same as a table, with failures and CPU</summary>{}</details>",

@@ -86,7 +86,11 @@ pub(super) fn errors(report: &Report) -> String {
          <th scope=\"col\">count</th><th scope=\"col\" class=\"left\">for example</th></tr></thead><tbody>\n",
     );
     for row in &report.errors {
-        let examples = row.examples.iter().map(|example| escape(example)).collect::<Vec<_>>().join("<br>");
+        let examples = words::examples(report, row)
+            .iter()
+            .map(|example| escape(example))
+            .collect::<Vec<_>>()
+            .join("<br>");
         let _ = writeln!(
             html,
             "<tr><th scope=\"row\">{}</th><td class=\"left\">{}</td><td>{}</td><td class=\"wrap\">{examples}</td></tr>",
@@ -118,28 +122,10 @@ pub(super) fn search(search: &crate::model::Search) -> String {
 }
 
 pub(super) fn counts(report: &Report) -> String {
-    let totals = &report.totals;
-    let mut rows = vec![
-        ("transactions", format!("{}, {}", rate(totals.rate), words::failed(report))),
-        ("exchanges", format!("{}, {} in all", rate(totals.exchange_rate), count(totals.exchanges))),
-        (
-            "connections",
-            format!(
-                "{} begun, {} of them before the measured part",
-                count(totals.connections),
-                count(totals.warm_up_connections)
-            ),
-        ),
-        ("stood at the end", count(totals.open)),
-        ("tail", format!("{} ended after the measured part, and are not in the rate", count(totals.tail))),
-        ("queued", format!("{} arrivals waited for a free connection", count(totals.queued))),
-        ("bytes", format!("{} sent, {} received", bytes(totals.sent_bytes), bytes(totals.received_bytes))),
-    ];
-    rows.extend(totals.offered_rate.map(|offered| ("offered", rate(offered))));
-    let classes: Vec<String> =
-        totals.http_status.iter().map(|(class, number)| format!("{class} {}", count(*number))).collect();
-    if !classes.is_empty() {
-        rows.push(("HTTP responses", classes.join(", ")));
+    let mut rows = words::counts(report);
+    if report.totals.queued > 0 {
+        let queued = count(report.totals.queued);
+        rows.push(("queued", format!("{queued} arrivals waited for a free connection")));
     }
     if let Some(ports) = &report.ports {
         rows.push(("ports", ports.sentence.clone()));
@@ -218,6 +204,6 @@ pub(super) fn manifest(report: &Report) -> String {
          <code>handfast load --replay</code> and the JSON report.</p>\
          <details><summary>Every option as it was resolved</summary><pre>{job}</pre></details>",
         pairs(&rows),
-        escape(&words::shell(&manifest.command))
+        escape(&words::again(report))
     )
 }

@@ -74,9 +74,9 @@ pub(super) fn errors(report: &Report, page: &mut Page) {
         let head = format!("  {number:>widest$}  {} in {}", plain(&row.cause), plain(&row.step));
         let head = page.ink(Ink::Bad, &head);
         page.line(&head);
-        for example in &row.examples {
+        for example in words::examples(report, row) {
             let indent = " ".repeat(widest + 4);
-            page.wrapped(&format!("{indent}e.g. "), &format!("{indent}     "), example);
+            page.wrapped(&format!("{indent}e.g. "), &format!("{indent}     "), &example);
         }
     }
 }

@@ -1,0 +1,296 @@
+//! What came out, in a few lines or tiles: of a run that is judged by its transactions, its bytes, or what stood.
+//!
+//! In: a report. Out: sentences for the text, figures with their names for the page.
+
+use super::{decided, failed, main_series, per_second, percentile, plan};
+use crate::model::Report;
+use crate::units::{bytes, count, nanos, rate, share};
+
+/// What a run is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Transactions a second, and how long they took.
+    Transactions,
+    /// Bytes a second, on connections that stand.
+    Bulk,
+    /// How many connections stand.
+    Idle,
+}
+
+impl Kind {
+    /// What the run's job says; without one, transactions.
+    pub(crate) fn of(report: &Report) -> Self {
+        let work = &plan(report)["work"];
+        match (work.get("bulk"), work.get("idle")) {
+            (Some(_), _) => Self::Bulk,
+            (_, Some(_)) => Self::Idle,
+            _ => Self::Transactions,
+        }
+    }
+}
+
+/// What became of connections that were to stand idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stood {
+    /// As many were wanted.
+    pub(crate) wanted: u64,
+    /// They stood when the measured part ended.
+    pub(crate) at_end: u64,
+    /// They stood, and were gone before the end.
+    pub(crate) lost: u64,
+    /// They were tried, and never stood.
+    pub(crate) refused: u64,
+}
+
+impl Stood {
+    /// Each one is tried once. One that stood is counted as a transaction; one that was lost later as a failure besides.
+    /// The gauge of the last second tells nothing: it is read while they are closed.
+    pub(crate) fn of(report: &Report) -> Self {
+        let (well, failed) = (report.totals.transactions, report.totals.failed);
+        let wanted = plan(report)["connections"].as_u64().unwrap_or(well);
+        let lost = well.saturating_add(failed).saturating_sub(wanted).min(failed).min(well);
+        Self { wanted, at_end: well - lost, lost, refused: failed - lost }
+    }
+
+    /// `4 were lost, 6 could not be opened`; empty when all of them stood.
+    fn missing(self) -> String {
+        let untried = self.wanted.saturating_sub(self.at_end + self.lost + self.refused);
+        let were = |number: u64| if number == 1 { "was" } else { "were" };
+        let parts = [
+            (self.lost, format!("{} lost", were(self.lost))),
+            (self.refused, "could not be opened".to_owned()),
+            (untried, format!("{} not tried in time", were(untried))),
+        ];
+        let said = parts.iter().filter(|(number, _)| *number > 0);
+        let said = said.map(|(number, what)| format!("{} {what}", count(*number)));
+        said.collect::<Vec<_>>().join(", ")
+    }
+
+    /// `1,000 of 1,000 connections stood at the end, none was lost`.
+    fn sentence(self) -> String {
+        let stood = format!(
+            "{} of {} connections stood at the end of the measured part",
+            count(self.at_end),
+            count(self.wanted)
+        );
+        match self.missing() {
+            none if none.is_empty() => format!("{stood}, none was lost"),
+            some => format!("{stood}: {some}"),
+        }
+    }
+}
+
+/// Application bytes a second over the measured part, of a count of them.
+pub(crate) fn bytes_a_second(report: &Report, number: u64) -> String {
+    let each = number as f64 / report.totals.duration_seconds.max(0.001);
+    format!("{}/s", bytes(each.round() as u64))
+}
+
+/// The result in up to three lines: rate, latency, failures.
+pub(crate) fn headline(report: &Report) -> Vec<String> {
+    let mut parts = vec![match Kind::of(report) {
+        Kind::Transactions => transactions(report),
+        Kind::Bulk => {
+            let (sent, received) = (report.totals.sent_bytes, report.totals.received_bytes);
+            let moved: Vec<String> = moved(report)
+                .into_iter()
+                .map(|(number, word)| format!("{} {word}", bytes_a_second(report, number)))
+                .collect();
+            let both = match sent.min(received) {
+                0 => String::new(),
+                _ => format!(" ({} both ways)", bytes_a_second(report, sent.saturating_add(received))),
+            };
+            format!("{}{both}", moved.join(", "))
+        }
+        Kind::Idle => Stood::of(report).sentence(),
+    }];
+    if let Some(series) = main_series(report) {
+        let figures = ["p50", "p99", "p99.9"].iter();
+        let figures = figures.filter_map(|name| Some(format!("{name} {}", nanos(percentile(series, name)?))));
+        let figures = figures.collect::<Vec<_>>().join(", ");
+        parts.push(match Kind::of(report) {
+            Kind::Idle => format!("to open one: {} {figures}", series.name),
+            _ => format!("{} {figures}", series.name),
+        });
+    }
+    match Kind::of(report) {
+        Kind::Transactions => parts.push(failed(report)),
+        Kind::Bulk => parts.push(connections_failed(report)),
+        Kind::Idle => {}
+    }
+    parts
+}
+
+fn transactions(report: &Report) -> String {
+    let well = per_second(report.totals.rate);
+    match report.totals.offered_rate {
+        Some(offered) => format!("{well} transactions a second of {} offered", per_second(offered)),
+        None => format!("{well} transactions a second"),
+    }
+}
+
+fn connections_failed(report: &Report) -> String {
+    failed(report).replace(" failed", " connections failed")
+}
+
+/// The ways on which bytes went, or were to go.
+fn moved(report: &Report) -> Vec<(u64, &'static str)> {
+    let bulk = &plan(report)["work"]["bulk"];
+    let ways = [
+        (report.totals.sent_bytes, "sent", bulk["send"].as_bool()),
+        (report.totals.received_bytes, "received", bulk["receive"].as_bool()),
+    ];
+    let asked = |(number, _, asked): &(u64, &str, Option<bool>)| *number > 0 || *asked != Some(false);
+    ways.into_iter().filter(asked).map(|(number, word, _)| (number, word)).collect()
+}
+
+/// The figures that people ask for, each with its name.
+pub(crate) fn tiles(report: &Report) -> Vec<(String, String)> {
+    let totals = &report.totals;
+    let all = decided(report);
+    let mut tiles = Vec::new();
+    match Kind::of(report) {
+        Kind::Transactions => {
+            let offered =
+                totals.offered_rate.map_or(String::new(), |offered| format!(" of {} offered", rate(offered)));
+            tiles.push((rate(totals.rate), format!("transactions{offered}")));
+            if totals.exchanges > 0 && totals.exchanges != totals.transactions {
+                tiles.push((rate(totals.exchange_rate), "exchanges".into()));
+            }
+        }
+        Kind::Bulk => tiles.extend(moved(report).into_iter().map(|(number, word)| {
+            (bytes_a_second(report, number), format!("{word}, {} in all", bytes(number)))
+        })),
+        Kind::Idle => {
+            let stood = Stood::of(report);
+            tiles.push((count(stood.at_end), format!("of {} stood at the end", count(stood.wanted))));
+            tiles.push((count(stood.lost), "of those that stood were lost".into()));
+        }
+    }
+    if let Some(series) = main_series(report) {
+        let figures = ["p50", "p99", "p99.9"].iter();
+        let figures = figures.filter_map(|name| Some((name, percentile(series, name)?)));
+        tiles.extend(figures.map(|(name, value)| (nanos(value), format!("{name} of {}", series.name))));
+    }
+    let part = totals.failed as f64 / all.max(1) as f64;
+    let of = if Kind::of(report) == Kind::Transactions { "" } else { " connections" };
+    if Kind::of(report) == Kind::Idle {
+        let refused = Stood::of(report).refused;
+        tiles.push((count(refused), "could not be opened".into()));
+    } else {
+        tiles.push((share(part), format!("failed: {} of {}{of}", count(totals.failed), count(all))));
+    }
+    tiles
+}
+
+/// Rows of counts that text and page share: what was done how often, and how many bytes went.
+pub(crate) fn counts(report: &Report) -> Vec<(&'static str, String)> {
+    let totals = &report.totals;
+    let mut pairs = Vec::new();
+    match Kind::of(report) {
+        Kind::Transactions => {
+            pairs.push(("transactions", format!("{}, {}", rate(totals.rate), failed(report))))
+        }
+        Kind::Bulk => pairs.push(("ended", connections_failed(report))),
+        Kind::Idle => pairs.push(("stood", Stood::of(report).sentence())),
+    }
+    if let Some(offered) = totals.offered_rate {
+        pairs.push(("offered", rate(offered)));
+    }
+    if totals.exchanges > 0 && totals.exchanges != totals.transactions {
+        pairs.push((
+            "exchanges",
+            format!("{}, {} in all", rate(totals.exchange_rate), count(totals.exchanges)),
+        ));
+    }
+    let warm_up = match totals.warm_up_connections {
+        0 => String::new(),
+        some => format!(", {} of them before the measured part", count(some)),
+    };
+    pairs.push(("connections", format!("{} begun{warm_up}", count(totals.connections))));
+    if totals.open > 0 {
+        pairs.push(("", format!("{} stood at the end", count(totals.open))));
+    }
+    // Bulk always ends after the measured part, and has no rate of transactions that it could be missing in.
+    if totals.tail > 0 && Kind::of(report) == Kind::Transactions {
+        let tail = count(totals.tail);
+        pairs.push(("tail", format!("{tail} ended after the measured part, and are not in the rate")));
+    }
+    let (sent, received) = (bytes(totals.sent_bytes), bytes(totals.received_bytes));
+    pairs.push((
+        "bytes",
+        match Kind::of(report) {
+            Kind::Bulk => format!(
+                "{sent} sent ({}), {received} received ({})",
+                bytes_a_second(report, totals.sent_bytes),
+                bytes_a_second(report, totals.received_bytes)
+            ),
+            _ => format!("{sent} sent, {received} received"),
+        },
+    ));
+    if !totals.http_status.is_empty() {
+        let classes = totals.http_status.iter().map(|(class, number)| format!("{class} {}", count(*number)));
+        pairs.push(("HTTP", classes.collect::<Vec<_>>().join(", ")));
+    }
+    pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::made_up;
+
+    fn with(work: serde_json::Value, connections: u64, well: u64, failed: u64) -> Report {
+        let mut report = made_up::report();
+        report.manifest.job["work"] = work;
+        report.manifest.job["connections"] = connections.into();
+        report.manifest.job["model"] = "closed".into();
+        report.totals.offered_rate = None;
+        report.totals.exchanges = 0;
+        (report.totals.transactions, report.totals.failed) = (well, failed);
+        report
+    }
+
+    #[test]
+    fn bulk_is_told_in_bytes_a_second() {
+        let mut report = with(json!({"bulk": {"send": true, "receive": true}}), 4, 4, 0);
+        report.totals.duration_seconds = 10.0;
+        (report.totals.sent_bytes, report.totals.received_bytes) = (10 << 30, 5 << 30);
+        let said = headline(&report);
+        assert_eq!(said[0], "1.00 GiB/s sent, 512 MiB/s received (1.50 GiB/s both ways)");
+        assert_eq!(said[2], "0 of 4 connections failed");
+        assert_eq!(tiles(&report)[0], ("1.00 GiB/s".into(), "sent, 10.0 GiB in all".into()));
+        report.manifest.job["work"] = json!({"bulk": {"send": true, "receive": false}});
+        report.totals.received_bytes = 0;
+        assert_eq!(headline(&report)[0], "1.00 GiB/s sent");
+        assert!(
+            counts(&report).iter().all(|(word, _)| !["transactions", "exchanges", "tail"].contains(word))
+        );
+    }
+
+    #[test]
+    fn idle_is_told_in_connections_that_stood() {
+        let idle = || json!({"idle": {"send": 0, "receive": 0}});
+        let said = |well, failed| headline(&with(idle(), 1_000, well, failed))[0].clone();
+        let all = "1,000 of 1,000 connections stood at the end of the measured part, none was lost";
+        assert_eq!(said(1_000, 0), all);
+        // Six that stood were lost, three failed before, and one had no time.
+        let report = with(idle(), 1_000, 997, 9);
+        assert_eq!(Stood::of(&report), Stood { wanted: 1_000, at_end: 991, lost: 6, refused: 3 });
+        assert!(said(997, 9).ends_with(": 6 were lost, 3 could not be opened"), "{}", said(997, 9));
+        assert!(said(0, 0).ends_with(
+            "0 of 1,000 connections stood at the end of the measured part: 1,000 were not tried in time"
+        ));
+        assert_eq!(tiles(&report)[0], ("991".into(), "of 1,000 stood at the end".into()));
+        assert!(tiles(&report).contains(&("3".into(), "could not be opened".into())));
+    }
+
+    #[test]
+    fn handshakes_alone_have_no_exchanges() {
+        let report = with("handshake".into(), 32, 500, 0);
+        assert!(counts(&report).iter().all(|(word, _)| *word != "exchanges"));
+        assert!(tiles(&report).iter().all(|(_, what)| what != "exchanges"));
+    }
+}
