@@ -15,7 +15,7 @@ use crate::machine;
 use crate::outcome::{Outcome, WorkerOutcome};
 use crate::plan::Verify;
 use crate::ports;
-use crate::sample::{Interval, Series};
+use crate::sample::{Interval, Series, ThreadUse};
 use crate::verdict::{self, Busy, View, addresses};
 
 mod notes;
@@ -23,6 +23,8 @@ mod work;
 
 pub use work::sentence as work_sentence;
 
+/// Shortest second of which shares of CPU time are told, in nanoseconds.
+const GAUGED: u64 = 500_000_000;
 /// Percentiles in the report's table, by name.
 const PERCENTILES: [(&str, f64); 6] =
     [("p50", 0.5), ("p75", 0.75), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
@@ -54,6 +56,8 @@ pub fn report(outcome: &Outcome, circumstances: Circumstances) -> Report {
     let view = View::of(outcome);
     let ports = tightest_ports(outcome);
     let verdict = verdict::judge(outcome, ports.as_ref());
+    let is_search = circumstances.search.is_some();
+    let used = use_of_workers(&view, outcome);
     let mut report = Report {
         schema: SCHEMA.to_owned(),
         verdict,
@@ -62,8 +66,8 @@ pub fn report(outcome: &Outcome, circumstances: Circumstances) -> Report {
         mix: mix(outcome),
         series: outcome.totals.series.iter().filter_map(|(series, samples)| row(*series, samples)).collect(),
         errors: errors(&outcome.totals),
-        timeline: outcome.seconds.iter().map(|second| row_of_second(second, outcome)).collect(),
-        workers: outcome.workers.iter().map(worker).collect(),
+        timeline: outcome.seconds.iter().map(|second| row_of_second(second, outcome, view.length)).collect(),
+        workers: outcome.workers.iter().zip(used).map(|(one, used)| worker(one, &used)).collect(),
         server: circumstances.account,
         kernel: kernel(outcome),
         limits: Vec::new(),
@@ -77,7 +81,8 @@ pub fn report(outcome: &Outcome, circumstances: Circumstances) -> Report {
             started: rfc3339(outcome.started),
             command: circumstances.command,
             job: circumstances.job.to_value(),
-            seed: outcome.plan.seed,
+            // Steps of a search have seeds of their own, which come from this one.
+            seed: if is_search { circumstances.job.plan.seed } else { outcome.plan.seed },
             start_skew_ns: start_skew(outcome),
             addresses: addresses(outcome).iter().map(ToString::to_string).collect(),
         },
@@ -193,8 +198,10 @@ fn errors(totals: &Interval) -> Vec<ErrorRow> {
     rows
 }
 
-fn row_of_second(second: &Interval, outcome: &Outcome) -> Second {
-    let threads: Vec<Busy> = second.threads.iter().filter_map(Busy::of).collect();
+fn row_of_second(second: &Interval, outcome: &Outcome, length: f64) -> Second {
+    let gauged = is_gauged(second, length);
+    let threads: Vec<Busy> = second.threads.iter().filter(|_| gauged).filter_map(Busy::of).collect();
+    let machine = if gauged { second.machine.as_slice() } else { &[] };
     let mean = |of: fn(&Busy) -> f64| threads.iter().map(of).sum::<f64>() / threads.len().max(1) as f64;
     let tally = &second.tally;
     let samples = second.series.iter().filter(|(_, samples)| !samples.is_empty());
@@ -209,7 +216,7 @@ fn row_of_second(second: &Interval, outcome: &Outcome) -> Second {
         generator_cpu: mean(|thread| thread.busy),
         busiest_thread: threads.iter().map(|thread| thread.busy).fold(0.0, f64::max),
         generator_starved: mean(|thread| thread.starved),
-        machine_cpu: second.machine.iter().sum::<f64>() / second.machine.len().max(1) as f64,
+        machine_cpu: machine.iter().sum::<f64>() / machine.len().max(1) as f64,
         main: second.series.get(&outcome.plan.main_series()).cloned().unwrap_or_default(),
         percentiles_ns: samples
             .map(|(series, samples)| {
@@ -220,9 +227,48 @@ fn row_of_second(second: &Interval, outcome: &Outcome) -> Second {
     }
 }
 
-fn worker(worker: &WorkerOutcome) -> Worker {
+/// Whether a second's shares of CPU time mean something: not after the measured part, where threads wait for
+/// stragglers, and not of a few milliseconds, unless the run had no more.
+fn is_gauged(second: &Interval, length: f64) -> bool {
+    let wall = second.threads.iter().map(|used| used.wall_ns).max().unwrap_or(0);
+    f64::from(second.second) < length && (wall >= GAUGED || second.second == 0)
+}
+
+/// What each worker's threads used in the measured part: those of a second stand in the order of the workers that were
+/// there. Of a worker of which no second can be told apart, everything to its end.
+fn use_of_workers(view: &View<'_>, outcome: &Outcome) -> Vec<Vec<ThreadUse>> {
+    let workers = &outcome.workers;
+    let mut used: Vec<Vec<ThreadUse>> = vec![Vec::new(); workers.len()];
+    let measured = outcome.seconds.iter().take_while(|second| f64::from(second.second) < view.length);
+    for second in measured {
+        let there = |worker: &WorkerOutcome| !worker.missing.contains(&second.second);
+        let threads = |worker: &WorkerOutcome| {
+            if there(worker) { usize::try_from(worker.facts.threads).unwrap_or(usize::MAX) } else { 0 }
+        };
+        let all = workers.iter().map(threads).fold(0, usize::saturating_add);
+        if all != second.threads.len() {
+            continue;
+        }
+        let mut rest = second.threads.as_slice();
+        for (worker, sums) in workers.iter().zip(&mut used) {
+            let (mine, others) = rest.split_at(threads(worker));
+            rest = others;
+            sums.resize(sums.len().max(mine.len()), ThreadUse::default());
+            sums.iter_mut().zip(mine).for_each(|(sum, used)| {
+                sum.busy_ns += used.busy_ns;
+                sum.starved_ns += used.starved_ns;
+                sum.wall_ns += used.wall_ns;
+            });
+        }
+    }
+    for (worker, sums) in workers.iter().zip(&mut used).filter(|(_, sums)| sums.is_empty()) {
+        sums.extend(worker.end.iter().flat_map(|end| end.totals.threads.iter().cloned()));
+    }
+    used
+}
+
+fn worker(worker: &WorkerOutcome, threads: &[ThreadUse]) -> Worker {
     let end = worker.end.as_ref();
-    let threads = end.map_or(&[][..], |end| &end.totals.threads);
     let busy: Vec<f64> = threads.iter().filter_map(Busy::of).map(|thread| thread.busy).collect();
     Worker {
         name: worker.name.clone(),

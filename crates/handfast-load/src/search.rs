@@ -4,14 +4,17 @@
 //! itself: who runs it asks [`Search::next`], makes a run at that rate, and tells [`Search::result`].
 //!
 //! Each rate is tried until most of its repeats agree, since one step's percentile is a matter of luck. A step that
-//! the generator or its ports limited says nothing of the target: the search then goes no higher, and says so.
+//! the generator or its ports limited says nothing of the target, so it has no vote, and is made again. A rate at which
+//! that happens too often is not known: the search goes on below it, and no higher. When the answer is that rate's
+//! neighbour, it is no answer about the target, and the verdict says so.
 
-use handfast_report::model::{self, Report, SearchStep, VerdictWord};
+use handfast_report::model::{self, Report, SearchStep, Verdict, VerdictWord};
 use handfast_report::units::rate as per_second;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{Bound, Direction};
 use crate::plan::{Arrivals, Model, Plan};
+use crate::words::things;
 
 /// Most rates that are tried: 2^40 times the first one, and more halvings than any precision takes.
 const MOST_RATES: u32 = 64;
@@ -19,6 +22,8 @@ const MOST_RATES: u32 = 64;
 const LOWEST: f64 = 1.0 / 1024.0;
 /// Best precision that can be asked for: repeats do not agree on less.
 const FINEST: f64 = 0.001;
+/// Steps at one rate that the generator or its ports may limit before the rate counts as one that cannot be known here.
+const MOST_LIMITED: u32 = 3;
 
 /// What is searched for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -49,13 +54,15 @@ impl SearchSpec {
         Ok(Self { bound, from: 100.0, precision: 0.05, repeats: 3 })
     }
 
-    /// The plan of a step: the rate is offered, with the arrivals of `plan` when it has some.
-    pub fn plan_at(plan: &Plan, rate: f64) -> Plan {
+    /// The plan of step `number`, counted from 1: the rate is offered, with the arrivals of `plan` when it has some, and
+    /// with a seed of its own (the plan's plus the number), since repeats with the same arrivals would be no repeats.
+    pub fn plan_at(plan: &Plan, rate: f64, number: u32) -> Plan {
         let arrivals = match plan.model {
             Model::Open { arrivals, .. } | Model::Ramp { arrivals, .. } => arrivals,
             Model::Closed => Arrivals::Poisson,
         };
-        Plan { model: Model::Open { rate, arrivals }, ..plan.clone() }
+        let seed = plan.seed.wrapping_add(u64::from(number));
+        Plan { model: Model::Open { rate, arrivals }, seed, ..plan.clone() }
     }
 
     /// What a step's report says: the bound holds, and all that was offered was taken.
@@ -83,8 +90,8 @@ pub struct Search {
     low: Option<f64>,
     /// Lowest rate that did not.
     high: Option<f64>,
-    /// Whether the generator, not the target, set `high`.
-    ours: bool,
+    /// Lowest rate at which the generator or its ports were in the way, and which of them.
+    ceiling: Option<(f64, VerdictWord)>,
     rates: u32,
     done: bool,
     steps: Vec<SearchStep>,
@@ -95,8 +102,24 @@ pub struct Search {
 struct Votes {
     held: u32,
     missed: u32,
-    /// Of those that missed, the ones that the generator or its ports limited.
+    /// Steps that the generator or its ports limited: no votes.
     limited: u32,
+}
+
+/// What a search came to.
+#[derive(Debug)]
+pub struct Found {
+    /// The rates, and every step.
+    pub search: model::Search,
+    /// What the reader must know of it, in sentences.
+    pub notes: Vec<String>,
+    /// What takes the place of the shown step's verdict, when it was not the target that ended the search.
+    pub verdict: Option<Verdict>,
+}
+
+/// Whether a step with this verdict says nothing of the target.
+pub const fn says_nothing(verdict: VerdictWord) -> bool {
+    matches!(verdict, VerdictWord::GeneratorLimited | VerdictWord::PortLimited)
 }
 
 impl Search {
@@ -114,7 +137,7 @@ impl Search {
             votes,
             low: None,
             high: None,
-            ours: false,
+            ceiling: None,
             rates: 0,
             done: false,
             steps: Vec::new(),
@@ -123,7 +146,8 @@ impl Search {
 
     /// The rate to offer now; `None` when the search has ended. The same one is named until [`Search::result`].
     ///
-    /// It ends after at most 64 rates, each tried as often as the repeats say.
+    /// It ends after at most 64 rates, each tried as often as the repeats say, and twice more when the generator was in
+    /// the way.
     pub const fn next(&self) -> Option<f64> {
         if self.done { None } else { Some(self.rate) }
     }
@@ -133,45 +157,25 @@ impl Search {
         if self.done {
             return;
         }
-        let limited = matches!(step.verdict, VerdictWord::GeneratorLimited | VerdictWord::PortLimited);
-        self.votes.held += u32::from(step.held);
-        self.votes.missed += u32::from(!step.held);
-        self.votes.limited += u32::from(limited && !step.held);
+        let (held, verdict) = (step.held, step.verdict);
         self.steps.push(step);
+        let votes = &mut self.votes;
+        match (held, says_nothing(verdict)) {
+            (true, _) => votes.held += 1,
+            (false, false) => votes.missed += 1,
+            (false, true) => votes.limited += 1,
+        }
         let majority = self.spec.repeats.div_ceil(2);
-        if self.votes.held >= majority {
-            self.decided(true);
-        } else if self.votes.missed >= majority {
-            self.decided(false);
-        }
-    }
-
-    /// Ends the search now, with what is known.
-    pub const fn stop(&mut self) {
-        self.done = true;
-    }
-
-    /// What was found, and what the reader must know of it.
-    pub fn finish(self) -> (model::Search, Vec<String>) {
-        let notes = self.notes();
-        let search = model::Search {
-            bound: self.spec.bound.written().to_owned(),
-            highest_rate: self.low,
-            lowest_failed: self.high,
-            steps: self.steps,
-        };
-        (search, notes)
-    }
-
-    /// Most repeats agree on the present rate.
-    fn decided(&mut self, held: bool) {
-        let votes = std::mem::take(&mut self.votes);
-        if held {
+        if votes.held >= majority {
             self.low = Some(self.rate);
-        } else {
+        } else if votes.missed >= majority {
             self.high = Some(self.rate);
-            self.ours = votes.limited * 2 >= votes.missed;
+        } else if votes.limited >= MOST_LIMITED {
+            self.ceiling = Some((self.rate, verdict));
+        } else {
+            return;
         }
+        self.votes = Votes::default();
         self.rates += 1;
         match self.following() {
             Some(rate) if self.rates < MOST_RATES => self.rate = rate,
@@ -179,10 +183,34 @@ impl Search {
         }
     }
 
+    /// The highest rate that held so far, by most of its repeats.
+    pub const fn highest(&self) -> Option<f64> {
+        self.low
+    }
+
+    /// Ends the search now, with what is known.
+    pub const fn stop(&mut self) {
+        self.done = true;
+    }
+
+    /// What was found.
+    pub fn finish(self) -> Found {
+        let (notes, verdict) = (self.notes(), self.verdict());
+        let search = model::Search {
+            bound: self.spec.bound.written().to_owned(),
+            highest_rate: self.low,
+            lowest_failed: self.high,
+            steps: self.steps,
+        };
+        Found { search, notes, verdict }
+    }
+
     /// The rate after this one; `None` when the answer is near enough, or there is none.
     fn following(&self) -> Option<f64> {
-        match (self.low, self.high) {
+        match (self.low, self.upper()) {
             (Some(low), None) => Some(low * 2.0),
+            // Whether less would hold is not worth asking a generator that cannot even do this.
+            (None, Some(_)) if self.limiting().is_some() => None,
             (None, Some(high)) => Some(high / 2.0).filter(|rate| *rate >= self.spec.from * LOWEST),
             (Some(low), Some(high)) if high - low > low * self.spec.precision => {
                 Some(f64::midpoint(low, high))
@@ -191,26 +219,57 @@ impl Search {
         }
     }
 
+    /// What the answer must be below: a rate that missed, or one that is not known.
+    fn upper(&self) -> Option<f64> {
+        self.limiting().map(|(rate, _)| rate).or(self.high)
+    }
+
+    /// The rate that is not known, when nothing below it has missed.
+    fn limiting(&self) -> Option<(f64, VerdictWord)> {
+        self.ceiling.filter(|(rate, _)| self.high.is_none_or(|high| *rate < high))
+    }
+
+    /// What the search is worth when the generator or its ports ended it.
+    fn verdict(&self) -> Option<Verdict> {
+        let (rate, word) = self.limiting()?;
+        let bound = self.spec.bound.written();
+        let (who, cure) = match word {
+            VerdictWord::PortLimited => {
+                ("source ports were at their limit", "more --source addresses, --close reset")
+            }
+            _ => (
+                "the generator was at its limit",
+                "a machine of its own, more --machines, longer steps (--step)",
+            ),
+        };
+        let known = match self.low {
+            Some(low) => format!("beyond {} it is not known whether {bound} holds", per_second(low)),
+            None => format!("it is not known which rate holds {bound}"),
+        };
+        let why = format!("{known}: at {} {who} in {MOST_LIMITED} steps (hint: {cure})", per_second(rate));
+        Some(Verdict { word, evidence: vec![why] })
+    }
+
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         let bound = self.spec.bound.written();
-        match (self.high, self.ours) {
-            (Some(high), true) => notes.push(format!(
-                "the search went no higher than {} because the generator or its ports were at their limit there, not \
-                 the target: the target may hold more (hint: more --machines, more --source addresses, --close reset)",
-                per_second(high)
-            )),
-            (None, _) if self.low.is_some() => {
-                notes.push("the search ended before a rate was found that misses the bound".to_owned());
-            }
-            _ => {}
+        if self.limiting().is_none() && self.high.is_none() && self.low.is_some() {
+            notes.push("the search ended before a rate was found that misses the bound".to_owned());
         }
         if let (None, Some(high)) = (self.low, self.high) {
-            notes.push(format!("no rate held {bound}: {} was the lowest that was tried", per_second(high)));
+            notes.push(format!("no rate held {bound}: {} was the lowest that missed it", per_second(high)));
         }
-        let undecided = self.steps.iter().any(|step| {
+        let limited = self.steps.iter().filter(|step| says_nothing(step.verdict)).count() as u64;
+        if limited > 0 {
+            notes.push(format!(
+                "{} of the search had no vote, because the generator or its ports were at their limit",
+                things(limited, "step")
+            ));
+        }
+        let votes = || self.steps.iter().filter(|step| !says_nothing(step.verdict));
+        let undecided = votes().any(|step| {
             let same = |other: &&SearchStep| (other.offered_rate - step.offered_rate).abs() < f64::EPSILON;
-            self.steps.iter().filter(same).any(|other| other.held != step.held)
+            votes().filter(same).any(|other| other.held != step.held)
         });
         if undecided {
             notes.push(

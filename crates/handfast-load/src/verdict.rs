@@ -3,23 +3,27 @@
 //! In: an [`Outcome`]. Out: one word, and why, with figures. Each question below looks at the run by itself; the
 //! first one that finds something gives the word, in the order of what explains most:
 //!
-//! 1. source ports ran out, or the generator's descriptors or memory: nothing else was measured;
-//! 2. errors: the latencies are those of the lucky;
-//! 3. the generator: its own CPU or its lateness is in the figures;
-//! 4. the target: less was taken than was offered (open and ramp models; a closed loop follows its target).
+//! 1. a worker was lost: less load was made than was asked for, and the word is never about the target;
+//! 2. source ports ran out, or the generator's descriptors or memory: nothing else was measured;
+//! 3. errors: the latencies are those of the lucky;
+//! 4. the generator: its own CPU or its lateness is in the figures;
+//! 5. the target: less was taken than was offered (open and ramp models; a closed loop follows its target).
+//!
+//! The decision about the target leaves out the first and the last second. Sentences have the figures of the whole
+//! run, which are those of the headline, and say it where the decision was made on others.
 
 use handfast_report::model::{Ports, Verdict, VerdictWord};
 use handfast_report::units::{count, nanos, rate, share};
 use handfast_stats::Histogram;
 
 use crate::outcome::Outcome;
-use crate::plan::{Arrivals, Model, Work};
+use crate::plan::{Arrivals, Close, Model, Work};
 use crate::sample::{Failures, Interval, Series};
 use crate::words::things;
 
 mod view;
 
-pub(crate) use view::{Busy, View, addresses};
+pub(crate) use view::{Busy, Lost, View, addresses};
 
 /// Share of failed transactions from which latencies mean nothing.
 const ERRORS: f64 = 0.01;
@@ -27,6 +31,8 @@ const ERRORS: f64 = 0.01;
 const PACE: f64 = 0.97;
 /// Share of wall time from which a thread's lateness is its own doing.
 const BUSY: f64 = 0.9;
+/// The cause's word of a step that took longer than `--timeout`.
+const DEADLINE: &str = "deadline";
 /// Lateness that nobody minds, in nanoseconds …
 const LATE: u64 = 1_000_000;
 /// … and as a share of the median that is measured; the greater of both counts.
@@ -36,8 +42,16 @@ const VERY_LATE: u64 = 10_000_000;
 const VERY_LATE_SHARE: f64 = 0.5;
 /// Share of the offered rate that must be reached.
 const REACHED: f64 = 0.97;
+/// Difference of two shares that would puzzle a reader.
+const NOTICEABLE: f64 = 0.005;
 /// Share of arrivals that may find every connection in use.
 const QUEUED: f64 = 0.01;
+/// Share of connections from which it is told that they could not be closed as the plan says …
+const BADLY_CLOSED: f64 = 0.01;
+/// … and from which nothing else was measured.
+const NEVER_CLOSED: f64 = 0.5;
+/// Lost workers that are named.
+const NAMED: usize = 3;
 /// Share of CPU time from which waiting for one is worth a sentence.
 const STARVED: f64 = 0.05;
 /// Share of the time without a CPU from which the latencies of a closed loop are the machine's and not the target's.
@@ -69,17 +83,50 @@ struct Finding {
 pub fn judge(outcome: &Outcome, ports: Option<&Ports>) -> Verdict {
     let view = View::of(outcome);
     let generator = exhausted(&view).or_else(|| generator(&view));
-    // A target is blamed only by a generator that was not late itself.
-    let target = if generator.is_none() { target(&view) } else { None };
-    let found = [out_of_ports(&view, ports), errors(&view), generator, target];
+    let lost = lost(&view);
+    // A target is blamed only by a generator that was whole and not late itself.
+    let target = if generator.is_none() && lost.is_none() { target(&view) } else { None };
+    let found = [lost, out_of_ports(&view, ports), errors(&view), generator, target];
     let found: Vec<Finding> = found.into_iter().flatten().collect();
-    let Some(first) = found.first() else {
-        return Verdict { word: VerdictWord::Valid, evidence: valid(&view) };
-    };
-    let word = first.word;
+    let word = found.first().map_or(VerdictWord::Valid, |first| first.word);
     let mut evidence: Vec<String> = found.into_iter().flat_map(|finding| finding.evidence).collect();
-    evidence.extend(kernel(&view));
+    if word == VerdictWord::Valid {
+        evidence = valid(&view);
+    }
+    if !is_never_closed(&view) {
+        evidence.extend(closing(&view));
+    }
+    if word != VerdictWord::Valid {
+        evidence.extend(kernel(&view));
+    }
     Verdict { word, evidence }
+}
+
+/// A part of the generator was lost, and with it a part of the load.
+fn lost(view: &View<'_>) -> Option<Finding> {
+    if view.lost.is_empty() {
+        return None;
+    }
+    let (gone, all) = (view.lost.len(), view.workers());
+    let what = match all {
+        1 => "the only worker was lost, so the load was not what was asked for".to_owned(),
+        _ if gone == all => format!("all {all} workers were lost, so the load was not what was asked for"),
+        _ => format!(
+            "a part of the generator was lost, {gone} of {all} workers, and with it {} of the load: what is said of the \
+             target is said of less than was asked for",
+            share(gone as f64 * view.part())
+        ),
+    };
+    let named = view.lost.iter().take(NAMED).map(|lost| {
+        let when =
+            lost.from.map_or("after its last second".to_owned(), |from| format!("from second {from} on"));
+        format!("{} was lost {when}: {}", lost.name, lost.why)
+    });
+    let mut evidence: Vec<String> = std::iter::once(what).chain(named).collect();
+    if gone > NAMED {
+        evidence.push(format!("and {} more", things((gone - NAMED) as u64, "worker")));
+    }
+    Some(Finding { word: VerdictWord::GeneratorLimited, evidence })
 }
 
 /// Failures of one cause: how many, and whether they are what is to be said of this run.
@@ -125,26 +172,62 @@ fn errors(view: &View<'_>) -> Option<Finding> {
         Work::Bulk { .. } | Work::Idle { .. } => tally.full + tally.resumed == 0,
         _ => tally.transactions == 0,
     };
-    let what = if nothing {
-        format!("no transaction ended well; {} failed", count(tally.failed))
+    let mut evidence = Vec::new();
+    if nothing && (tally.failed > 0 || view.lost.is_empty()) {
+        evidence.push(format!("no transaction ended well; {} failed", count(tally.failed)));
     } else if view.failed_share() >= ERRORS {
-        format!(
+        evidence.push(format!(
             "{} of the transactions failed ({} of {})",
             share(view.failed_share()),
             count(tally.failed),
             count(all)
-        )
-    } else {
-        return None;
+        ));
+    }
+    if !evidence.is_empty() {
+        let mut kinds: Vec<&Failures> = view.totals.failures.iter().collect();
+        kinds.sort_by_key(|failures| std::cmp::Reverse(failures.count));
+        let kind = |failures: &&Failures| {
+            let times = things(failures.count, "time");
+            format!("{} {}: {times}{}", failures.step, failures.cause, example(failures))
+        };
+        evidence.extend(kinds.iter().take(3).map(kind));
+    }
+    if is_never_closed(view) {
+        evidence.extend(closing(view));
+    }
+    (!evidence.is_empty()).then_some(Finding { word: VerdictWord::Errors, evidence })
+}
+
+/// Whether so many connections did not end as they should that waiting for it is what was measured. A target that
+/// resets after our own end does no harm: the answer was there, and nothing waited.
+fn is_never_closed(view: &View<'_>) -> bool {
+    view.badly_closed().is_some_and(|(part, greatest)| {
+        let harms = view.plan.close == Close::Server || greatest.cause == DEADLINE;
+        part >= NEVER_CLOSED && harms
+    })
+}
+
+/// Connections that could not be closed as the plan says, and the cure.
+fn closing(view: &View<'_>) -> Option<String> {
+    let (part, greatest) = view.badly_closed().filter(|(part, _)| *part >= BADLY_CLOSED)?;
+    let hint = match (view.plan.close, greatest.cause == DEADLINE) {
+        (Close::Server, true) => {
+            " (hint: this target does not end connections by itself: with --close notify we end them)"
+        }
+        (Close::Server, false) => " (hint: with --close notify we end them)",
+        (Close::Notify | Close::Fin, true) => {
+            " (hint: the target does not end after we have: --close reset waits for nothing)"
+        }
+        _ => "",
     };
-    let mut kinds: Vec<&Failures> = view.totals.failures.iter().collect();
-    kinds.sort_by_key(|failures| std::cmp::Reverse(failures.count));
-    let kind = |failures: &&Failures| {
-        let times = things(failures.count, "time");
-        format!("{} {}: {times}{}", failures.step, failures.cause, example(failures))
-    };
-    let evidence = std::iter::once(what).chain(kinds.iter().take(3).map(kind)).collect();
-    Some(Finding { word: VerdictWord::Errors, evidence })
+    Some(format!(
+        "{} of the connections could not be closed as --close {} says: {} {}{}{hint}",
+        share(part),
+        view.plan.close.name(),
+        things(greatest.count, "time"),
+        greatest.cause,
+        example(greatest)
+    ))
 }
 
 fn generator(view: &View<'_>) -> Option<Finding> {
@@ -175,7 +258,8 @@ fn pace(view: &View<'_>, busiest: Busy) -> Option<Vec<String>> {
     let mut evidence = vec![what];
     evidence.extend(starved(view, busiest));
     evidence.push(
-        "give the generator a core or a machine of its own, or a --rate below what both can do together".into(),
+        "give the generator a core or a machine of its own, or a --rate below what both can do together"
+            .into(),
     );
     Some(evidence)
 }
@@ -201,7 +285,9 @@ fn lateness(view: &View<'_>, busiest: Option<Busy>) -> Option<Vec<String>> {
         }
         (None, 1..) => {
             let seconds = things(full_seconds as u64, "second");
-            format!("a generator thread had hardly a pause in {seconds} of {}", view.seconds.len())
+            let of = things(view.seconds.len() as u64, "second");
+            let without = if view.is_trimmed() { " (the first and the last are left out)" } else { "" };
+            format!("a generator thread had hardly a pause in {seconds} of the {of} looked at{without}")
         }
         // Idle, and late: the machine or its hypervisor held it up. Unless it waited for a free connection.
         (None, 0) if view.waited() == 0 && p99 > too_late(&service, VERY_LATE, VERY_LATE_SHARE) => {
@@ -246,11 +332,20 @@ fn starved(view: &View<'_>, busiest: Busy) -> Option<String> {
 
 fn target(view: &View<'_>) -> Option<Finding> {
     let mut evidence = Vec::new();
-    evidence.extend(shortage(view));
+    // Who did not allow more at once is the first to ask.
     evidence.extend(waited(view));
+    evidence.extend(shortage(view));
     if evidence.is_empty() {
         return None;
     }
+    evidence.extend(view.growth().map(|(first, last)| {
+        let main = view.plan.main_series().name();
+        format!(
+            "the latencies grew with the length of the run: {main} p50 was {} in its first quarter and {} in its last",
+            nanos(first),
+            nanos(last)
+        )
+    }));
     if let Some(busiest) = view.busiest() {
         evidence.push(format!("the generator had room: its busiest thread was {}", use_of(busiest)));
     }
@@ -263,12 +358,13 @@ fn shortage(view: &View<'_>) -> Option<String> {
     if !is_short(view, ended, expected) {
         return None;
     }
-    let seconds = view.seconds.len().max(1) as f64;
+    let offered = view.offered_rate()?;
     let what = format!(
-        "{} were offered and {} were taken ({})",
-        rate(expected / seconds),
-        rate(ended / seconds),
-        share(ended / expected)
+        "{} were offered and {} were taken ({}{})",
+        rate(offered),
+        rate(view.rate()),
+        share(view.rate() / offered.max(f64::MIN_POSITIVE)),
+        decided_on(view, ended / expected)
     );
     let fell_behind = view.seconds.windows(2).find(|pair| {
         pair.iter().all(|second| {
@@ -283,6 +379,21 @@ fn shortage(view: &View<'_>) -> Option<String> {
         }
         _ => Some(what),
     }
+}
+
+/// What the decision was made on, when that is another share than the whole run's.
+fn decided_on(view: &View<'_>, decisive: f64) -> String {
+    let whole = view.offered_rate().map_or(1.0, |offered| view.rate() / offered.max(f64::MIN_POSITIVE));
+    let decisive = decisive.min(1.0);
+    if (whole.min(1.0) - decisive).abs() < NOTICEABLE {
+        return String::new();
+    }
+    let why = if view.is_trimmed() {
+        "without the first and the last second, and with what was still under way"
+    } else {
+        "with what was still under way"
+    };
+    format!("; {why}: {}", share(decisive))
 }
 
 fn is_short(view: &View<'_>, ended: f64, expected: f64) -> bool {
@@ -305,8 +416,10 @@ fn waited(view: &View<'_>) -> Option<String> {
             0 => String::new(),
             unserved => format!(", and {} never began", count(unserved)),
         };
+        let were = if view.plan.connections == 1 { "was" } else { "were" };
         format!(
-            "{} of {} arrivals ({}) waited because {} were in use (--connections){never}",
+            "{} of {} arrivals ({}) waited because {} {were} in use{never}: a quicker target frees them sooner, and more \
+             of them (--connections) help if the target can take more at once",
             count(tally.queued),
             count(arrivals),
             share(part),
@@ -321,10 +434,17 @@ fn valid(view: &View<'_>) -> Vec<String> {
     let busiest = view.busiest();
     // Only the open models expect something.
     if let Some(expected) = view.expected() {
-        let reached = if expected > 0.0 { (view.ended() / expected).min(1.0) } else { 1.0 };
+        let offered = view.offered_rate().unwrap_or_default();
+        let reached = if offered > 0.0 { (view.rate() / offered).min(1.0) } else { 1.0 };
+        let decisive = if expected > 0.0 { view.ended() / expected } else { 1.0 };
         let lag = view.merged(Series::Lag);
         let p99 = nanos(lag.quantile_nanos(0.99));
-        evidence.push(format!("{} of the offered rate was reached; schedule lag p99 {p99}", share(reached)));
+        let (taken, offered) = (rate(view.rate()), rate(offered));
+        evidence.push(format!(
+            "{} of the offered rate was reached ({taken} of {offered}{}); schedule lag p99 {p99}",
+            share(reached),
+            decided_on(view, decisive)
+        ));
         evidence.extend(late_all_the_same(view, &lag));
     }
     evidence.extend(

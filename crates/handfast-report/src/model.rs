@@ -102,7 +102,7 @@ pub struct Manifest {
     pub command: Vec<String>,
     /// Every option resolved, as `--replay` reads it.
     pub job: serde_json::Value,
-    /// Seed of everything random.
+    /// Seed of everything random; each step of a search adds its number to it.
     pub seed: u64,
     /// Greatest difference between the workers' true starts.
     pub start_skew_ns: u64,
@@ -117,7 +117,8 @@ pub struct Totals {
     pub duration_seconds: f64,
     /// Transactions a second that ended well within the measured part.
     pub rate: f64,
-    /// Transactions a second that were asked for (open and ramp models).
+    /// Transactions a second that were asked for (open and ramp models), without the share of lost workers from when
+    /// they were lost.
     pub offered_rate: Option<f64>,
     /// Exchanges a second.
     pub exchange_rate: f64,
@@ -217,7 +218,8 @@ pub struct Second {
     pub bytes: u64,
     /// Connections that stood at its end.
     pub open: u64,
-    /// CPU used by generator threads over the wall time of all of them, 0 to 1.
+    /// CPU used by generator threads over the wall time of all of them, 0 to 1. This and the next three are 0 where they
+    /// would mean nothing: after the measured part, and in seconds that were shorter than half of one.
     pub generator_cpu: f64,
     /// The busiest generator thread, 0 to 1.
     pub busiest_thread: f64,
@@ -250,7 +252,7 @@ pub struct Worker {
     pub start_error_ns: i64,
     /// Transactions that ended well.
     pub transactions: u64,
-    /// Mean CPU use of its generator threads, 0 to 1.
+    /// Mean CPU use of its generator threads in the measured part, 0 to 1.
     pub cpu: f64,
     /// Why it was lost, if it was.
     pub lost: Option<String>,
@@ -306,7 +308,7 @@ pub struct Search {
     pub bound: String,
     /// Highest rate that held it in most repeats; `None`: not even the lowest tried.
     pub highest_rate: Option<f64>,
-    /// Lowest rate that did not.
+    /// Lowest rate that did not; `None`: none was tried, or the generator was at its limit first.
     pub lowest_failed: Option<f64>,
     /// Every step, in order.
     pub steps: Vec<SearchStep>,
@@ -321,7 +323,7 @@ pub struct SearchStep {
     pub rate: f64,
     /// What the bounded figure was.
     pub found: String,
-    /// Whether the bound held.
+    /// Whether the bound held, in a valid step. One that the generator or its ports limited has no vote.
     pub held: bool,
     /// The step's own verdict.
     pub verdict: VerdictWord,

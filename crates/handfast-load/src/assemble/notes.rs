@@ -8,7 +8,7 @@ use handfast_report::units::{count, share};
 use crate::job::Job;
 use crate::outcome::{EarlyEnd, Outcome};
 use crate::plan::{Model, Verify, Work};
-use crate::verdict::View;
+use crate::verdict::{Lost, View};
 use crate::words::things;
 
 /// Share of the ports from which it is said that they were nearly used up.
@@ -20,7 +20,7 @@ const SHORT: f64 = 3.0;
 pub(super) fn of(outcome: &Outcome, ports: Option<&Ports>, view: &View<'_>, job: &Job) -> Vec<String> {
     let mut notes = Vec::new();
     notes.extend(early_end(outcome, view));
-    workers(outcome, &mut notes);
+    workers(outcome, view, &mut notes);
     notes.extend(limits(outcome, job));
     tls(outcome, &mut notes);
     work(outcome, &mut notes);
@@ -46,13 +46,16 @@ fn early_end(outcome: &Outcome, view: &View<'_>) -> Option<String> {
     })
 }
 
-fn workers(outcome: &Outcome, notes: &mut Vec<String>) {
+fn workers(outcome: &Outcome, view: &View<'_>, notes: &mut Vec<String>) {
+    for Lost { name, why, from } in &view.lost {
+        let part = share(view.part());
+        let when = from.map_or_else(String::new, |from| format!("from second {from} on "));
+        notes.push(format!("worker {name} was lost ({why}): {when}the load was {part} less than planned"));
+    }
     for worker in &outcome.workers {
         let name = &worker.name;
-        if let Some(why) = &worker.lost {
-            notes
-                .push(format!("worker {name} was lost ({why}): the load was less than planned from then on"));
-        } else if !worker.sums_agree {
+        // A lost worker had no final word that could disagree.
+        if worker.lost.is_none() && !worker.sums_agree {
             notes.push(format!(
                 "worker {name}: its final totals are not the sum of the seconds that came from it"
             ));
@@ -108,8 +111,31 @@ fn tls(outcome: &Outcome, notes: &mut Vec<String>) {
             things(tally.hello_retry, "handshake")
         ));
     }
+    early_data(outcome, notes);
+}
+
+/// What became of 0-RTT that was asked for.
+fn early_data(outcome: &Outcome, notes: &mut Vec<String>) {
+    let tally = &outcome.totals.tally;
+    let offered = tally.early_accepted + tally.early_refused;
+    if outcome.plan.tls.early_data && offered < tally.resumed {
+        notes.push(format!(
+            "0-RTT was asked for, and {} of {} allowed it: whether it may be used is said in the target's tickets, and \
+             TLS 1.2 has none",
+            count(offered),
+            things(tally.resumed, "resumed handshake")
+        ));
+    } else if outcome.plan.tls.early_data && tally.resumed == 0 && tally.full > 0 {
+        notes.push(
+            "0-RTT was asked for, and no handshake was resumed: only those that are can have it".into(),
+        );
+    }
     if tally.early_refused > 0 {
-        notes.push(format!("0-RTT data was refused {}, and sent again", things(tally.early_refused, "time")));
+        notes.push(format!(
+            "0-RTT data was refused in {} of {} that offered it, and sent again",
+            count(tally.early_refused),
+            things(offered, "handshake")
+        ));
     }
 }
 

@@ -161,6 +161,85 @@ fn the_timeline_tells_each_second_and_who_was_missing() {
 }
 
 #[test]
+fn the_end_of_a_run_spoils_no_gauge() {
+    let mut outcome = outcome();
+    // A few milliseconds after the end, in which threads were awake for half of the time.
+    for used in &mut outcome.seconds[4].threads {
+        *used = ThreadUse { busy_ns: 5_000_000, starved_ns: 0, wall_ns: 5_000_000 };
+    }
+    let timeline = report(&outcome, circumstances()).timeline;
+    let gauges = |row: &Second| {
+        [row.generator_cpu, row.busiest_thread, row.generator_starved, row.machine_cpu].iter().sum::<f64>()
+    };
+    assert!(gauges(&timeline[3]) > 1.0 && gauges(&timeline[4]).abs() < 1e-9, "{:?}", timeline[4]);
+    assert_eq!(timeline[4].transactions, 200, "what ended in it is still told");
+    // Also when it is a piece of the measured part; but a run that has nothing else has that.
+    outcome.plan.duration = Duration::from_millis(4_005);
+    assert!(gauges(&report(&outcome, circumstances()).timeline[4]).abs() < 1e-9);
+    outcome.seconds[0].threads[0].wall_ns = 300_000_000;
+    outcome.seconds.truncate(1);
+    assert!(gauges(&report(&outcome, circumstances()).timeline[0]) > 0.1);
+}
+
+#[test]
+fn a_workers_cpu_is_that_of_the_measured_part() {
+    let mut outcome = outcome();
+    // Ten seconds of waiting for stragglers, in which it slept.
+    for worker in &mut outcome.workers {
+        for used in &mut worker.end.as_mut().unwrap().totals.threads {
+            used.wall_ns += 10_000_000_000;
+        }
+    }
+    // The second worker had twice as much to do.
+    for second in &mut outcome.seconds {
+        second.threads[2..].iter_mut().for_each(|used| used.busy_ns *= 2);
+    }
+    let cpu = |outcome: &Outcome| {
+        report(outcome, circumstances()).workers.iter().map(|worker| worker.cpu).collect::<Vec<_>>()
+    };
+    let found = cpu(&outcome);
+    assert!((found[0] - 0.4).abs() < 1e-9 && (found[1] - 0.7).abs() < 1e-9, "{found:?}");
+    // Lost after the second second: what it did until then.
+    outcome.workers[0].missing = vec![2, 3];
+    outcome.workers[0].end = None;
+    outcome.seconds[2..].iter_mut().for_each(|second| {
+        second.threads.drain(..2);
+    });
+    let found = cpu(&outcome);
+    assert!((found[0] - 0.4).abs() < 1e-9 && (found[1] - 0.7).abs() < 1e-9, "{found:?}");
+}
+
+#[test]
+fn early_data_that_never_happened_is_noted() {
+    let mut outcome = outcome();
+    assert!(!report(&outcome, circumstances()).notes.iter().any(|note| note.contains("0-RTT")));
+    outcome.plan.tls.early_data = true;
+    assert_noted(&outcome, &["0-RTT was asked for, and 0 of 400 resumed handshakes allowed it"]);
+    outcome.totals.tally.early_accepted = 300;
+    outcome.totals.tally.early_refused = 60;
+    assert_noted(
+        &outcome,
+        &[
+            "0-RTT was asked for, and 360 of 400",
+            "0-RTT data was refused in 60 of 360 handshakes that offered it",
+        ],
+    );
+    outcome.totals.tally.early_accepted = 340;
+    assert!(!report(&outcome, circumstances()).notes.iter().any(|note| note.contains("asked for, and")));
+    outcome.totals.tally = Tally { full: 5, ..Tally::default() };
+    assert_noted(&outcome, &["0-RTT was asked for, and no handshake was resumed"]);
+}
+
+#[test]
+fn a_search_is_repeated_with_its_own_seed() {
+    let mut outcome = outcome();
+    outcome.plan.seed = 45;
+    assert_eq!(report(&outcome, circumstances()).manifest.seed, 45);
+    let search = Circumstances { search: Some(Search::default()), ..circumstances() };
+    assert_eq!(report(&outcome, search).manifest.seed, 42, "that of the third step comes from it");
+}
+
+#[test]
 fn workers_and_kernels_are_told_and_added() {
     let report = made();
     assert_eq!(report.kernel, [("TW".to_owned(), 10)].into());
@@ -227,14 +306,17 @@ fn early_ends_and_lost_workers_are_noted() {
         &outcome,
         &[
             "interrupted after 4.0 s of 60 s",
-            "worker a was lost (nothing was heard of it)",
+            "worker a was lost (nothing was heard of it): from second 3 on the load was 50 % less than planned",
             "nothing came from worker a in 2 seconds",
             "worker b: its final totals are not the sum",
             "b: no CPU governor",
         ],
     );
     outcome.early_end = Some(EarlyEnd::WorkerLost("a".into()));
+    outcome.workers[0].sums_agree = false;
     assert_noted(&outcome, &["because worker a was lost"]);
+    let notes = report(&outcome, circumstances()).notes;
+    assert!(!notes.iter().any(|note| note.contains("worker a: its final totals")), "it had none: {notes:?}");
 }
 
 #[test]

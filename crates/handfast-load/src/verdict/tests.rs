@@ -128,7 +128,7 @@ fn a_quiet_run_is_valid_and_says_why() {
     assert_says(
         &open().judged(),
         VerdictWord::Valid,
-        "100 % of the offered rate was reached; schedule lag p99 50",
+        "100 % of the offered rate was reached (1,000/s of 1,000/s); schedule lag p99 50",
     );
 }
 
@@ -177,7 +177,7 @@ fn one_saturated_second_of_many_is_found() {
     let mut seconds: Vec<Interval> = (0..10).map(|second| made.second(second)).collect();
     seconds[5] = Made { busy: 0.99, lag: Duration::from_millis(30), ..open() }.second(5);
     let verdict = judge(&made_of(made.plan, seconds, "192.0.2.1", BTreeMap::new()), None);
-    assert_says(&verdict, VerdictWord::GeneratorLimited, "in 1 second of 8");
+    assert_says(&verdict, VerdictWord::GeneratorLimited, "in 1 second of the 8 seconds looked at (the first");
 }
 
 #[test]
@@ -210,6 +210,163 @@ fn a_target_that_takes_less_than_is_offered_is_its_limit() {
         blamed.word,
         VerdictWord::GeneratorLimited,
         "no target is blamed by a generator that was late itself"
+    );
+}
+
+/// Two workers; nothing came from the second one from second 4 on.
+fn half_lost(early_end: Option<EarlyEnd>) -> Outcome {
+    let made = open();
+    let second = |at| Made { per_second: if at < 4 { 1_000 } else { 500 }, ..open() }.second(at);
+    let mut outcome = made_of(made.plan, (0..10).map(second).collect(), "192.0.2.1", BTreeMap::new());
+    let gone = WorkerOutcome {
+        name: "w2".into(),
+        lost: Some("nothing came from it for 2.5 s".into()),
+        missing: vec![1, 4, 5, 6, 7, 8, 9],
+        ..WorkerOutcome::default()
+    };
+    outcome.workers.push(gone);
+    outcome.early_end = early_end;
+    outcome
+}
+
+#[test]
+fn a_lost_worker_is_no_fault_of_the_target() {
+    let ended = Some(EarlyEnd::WorkerLost("w2".into()));
+    for outcome in [half_lost(None), half_lost(ended)] {
+        let verdict = judge(&outcome, None);
+        assert_eq!(verdict.word, VerdictWord::GeneratorLimited, "{verdict:?}");
+        assert!(
+            verdict.evidence[0]
+                .starts_with("a part of the generator was lost, 1 of 2 workers, and with it 50 % of"),
+            "{verdict:?}"
+        );
+        assert_says(
+            &verdict,
+            VerdictWord::GeneratorLimited,
+            "w2 was lost from second 4 on: nothing came from it",
+        );
+        assert!(!verdict.evidence.iter().any(|line| line.contains("were offered")), "{verdict:?}");
+    }
+    // Half of the last six seconds was not offered.
+    let offered = View::of(&half_lost(None)).offered_rate().unwrap();
+    assert!((offered - 700.0).abs() < 1e-6, "{offered}");
+    let reached = View::of(&half_lost(None)).ended() / View::of(&half_lost(None)).expected().unwrap();
+    assert!((0.99..1.01).contains(&reached), "what the others were asked for they did: {reached}");
+}
+
+#[test]
+fn a_lost_bus_is_not_valid() {
+    let mut outcome = closed().outcome();
+    outcome.workers[0].lost = Some("the bus 127.0.0.1:4222 was lost".into());
+    outcome.workers[0].end = None;
+    outcome.early_end = Some(EarlyEnd::WorkerLost("w1".into()));
+    let verdict = judge(&outcome, None);
+    assert_says(&verdict, VerdictWord::GeneratorLimited, "the only worker was lost");
+    assert_says(
+        &verdict,
+        VerdictWord::GeneratorLimited,
+        "after its last second: the bus 127.0.0.1:4222 was lost",
+    );
+    let mut five = outcome.clone();
+    five.workers = vec![outcome.workers[0].clone(); 5];
+    let verdict = judge(&five, None);
+    assert_says(&verdict, VerdictWord::GeneratorLimited, "all 5 workers were lost");
+    assert_says(&verdict, VerdictWord::GeneratorLimited, "and 2 workers more");
+    five.seconds.clear();
+    five.totals = Interval::default();
+    let verdict = judge(&five, None);
+    assert_eq!(verdict.word, VerdictWord::GeneratorLimited);
+    assert!(!verdict.evidence.iter().any(|line| line.contains("0 failed")), "{verdict:?}");
+}
+
+/// So many closes that ended so, of 10,000, and no transaction that failed.
+fn badly_closed(close: Close, cause: &str, count: u64) -> Verdict {
+    let mut outcome = Made { plan: Plan { close, ..Plan::default() }, ..closed() }.outcome();
+    let failures =
+        Failures { step: "close".into(), cause: cause.into(), count, examples: vec!["slow".into()] };
+    outcome.totals.failures.push(failures);
+    judge(&outcome, None)
+}
+
+#[test]
+fn a_target_that_never_ends_is_told() {
+    let verdict = badly_closed(Close::Server, "deadline", 10_000);
+    assert_eq!(verdict.word, VerdictWord::Errors, "{verdict:?}");
+    assert!(
+        verdict.evidence[0].starts_with(
+            "100 % of the connections could not be closed as --close server says: 10,000 times deadline"
+        ),
+        "{verdict:?}"
+    );
+    assert!(verdict.evidence[0].contains("with --close notify we end them"), "{verdict:?}");
+    assert_eq!(verdict.evidence.len(), 1, "said once: {verdict:?}");
+    assert_eq!(badly_closed(Close::Notify, "deadline", 5_000).word, VerdictWord::Errors);
+    let some = badly_closed(Close::Server, "deadline", 100);
+    assert_says(&some, VerdictWord::Valid, "1.0 % of the connections could not be closed");
+    let few = badly_closed(Close::Server, "deadline", 99);
+    assert!(!few.evidence.iter().any(|line| line.contains("could not be closed")), "{few:?}");
+}
+
+#[test]
+fn a_reset_after_our_own_end_is_told_and_harms_nothing() {
+    let verdict = badly_closed(Close::Notify, "reset", 10_000);
+    assert_says(
+        &verdict,
+        VerdictWord::Valid,
+        "100 % of the connections could not be closed as --close notify says",
+    );
+    assert_eq!(badly_closed(Close::Server, "reset", 10_000).word, VerdictWord::Errors);
+}
+
+#[test]
+fn our_own_bound_comes_before_the_targets() {
+    let plan = Plan { connections: 1, ..open().plan };
+    let verdict = Made { plan, per_second: 800, queued: 4_000, ..open() }.judged();
+    assert_eq!(verdict.word, VerdictWord::TargetLimited);
+    assert!(
+        verdict.evidence[0]
+            .starts_with("4,000 of 8,000 arrivals (50 %) waited because 1 connection was in use: a quicker")
+            && verdict.evidence[0]
+                .contains("more of them (--connections) help if the target can take more at once"),
+        "{verdict:?}"
+    );
+    assert!(verdict.evidence[1].contains("were offered"), "{verdict:?}");
+}
+
+#[test]
+fn growing_latencies_are_told_only_when_they_grew() {
+    let flat = Made { per_second: 800, ..open() }.judged();
+    assert!(!flat.evidence.iter().any(|line| line.contains("grew")), "{flat:?}");
+    let second = |at: u32| {
+        let service = Duration::from_millis(10 + 10 * u64::from(at));
+        Made { per_second: 800, service, ..open() }.second(at)
+    };
+    let growing = made_of(open().plan, (0..10).map(second).collect(), "", BTreeMap::new());
+    assert_says(
+        &judge(&growing, None),
+        VerdictWord::TargetLimited,
+        "the latencies grew with the length of the run: total p50 was 20",
+    );
+}
+
+#[test]
+fn sentences_have_the_figures_of_the_headline() {
+    // A slow start, which the decision leaves out.
+    let slow_start = |per_second: u64| {
+        let second = |at| Made { per_second: if at == 0 { 200 } else { per_second }, ..open() }.second(at);
+        judge(&made_of(open().plan, (0..10).map(second).collect(), "", BTreeMap::new()), None)
+    };
+    assert_says(
+        &slow_start(1_000),
+        VerdictWord::Valid,
+        "92 % of the offered rate was reached (920/s of 1,000/s; without the first and the last second, and with what was \
+         still under way: 100 %)",
+    );
+    assert_says(
+        &slow_start(800),
+        VerdictWord::TargetLimited,
+        "1,000/s were offered and 740/s were taken (74 %; without the first and the last second, and with what was still \
+         under way: 80 %)",
     );
 }
 

@@ -6,13 +6,16 @@ use std::net::{IpAddr, SocketAddr};
 
 use handfast_stats::Histogram;
 
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, WorkerOutcome};
 use crate::plan::{Model, Plan, Work};
-use crate::sample::{Interval, Series, ThreadUse};
+use crate::sample::{Failures, Interval, Series, ThreadUse};
+use crate::trouble::Step;
 
 /// Runs longer than this leave the first and the last second out of means: connections are made in the one, and
 /// fewer begin in the other.
 const TRIMMED_FROM: f64 = 3.0;
+/// From how much more at the end than at the start latencies are said to grow.
+const GROWN: f64 = 1.5;
 
 /// A run, looked at.
 #[derive(Debug)]
@@ -25,7 +28,20 @@ pub(crate) struct View<'o> {
     pub(crate) seconds: &'o [Interval],
     /// True length of the measured part.
     pub(crate) length: f64,
+    /// Workers that were lost.
+    pub(crate) lost: Vec<Lost<'o>>,
     outcome: &'o Outcome,
+}
+
+/// A worker that was lost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lost<'o> {
+    /// Its name.
+    pub(crate) name: &'o str,
+    /// What happened to it.
+    pub(crate) why: &'o str,
+    /// From which second on nothing came from it; `None` when every second of the run did.
+    pub(crate) from: Option<u32>,
 }
 
 /// How a generator thread spent its time, as shares of it.
@@ -59,7 +75,23 @@ impl<'o> View<'o> {
             [_, middle @ .., _] if length > TRIMMED_FROM && !middle.is_empty() => middle,
             all => all,
         };
-        Self { plan: &outcome.plan, totals: &outcome.totals, seconds, length, outcome }
+        let lost = outcome.workers.iter().filter_map(lost).collect();
+        Self { plan: &outcome.plan, totals: &outcome.totals, seconds, length, lost, outcome }
+    }
+
+    /// Share of the load that one worker makes.
+    pub(crate) fn part(&self) -> f64 {
+        1.0 / self.outcome.workers.len().max(1) as f64
+    }
+
+    /// Workers, lost ones too.
+    pub(crate) const fn workers(&self) -> usize {
+        self.outcome.workers.len()
+    }
+
+    /// Whether the first and the last second are left out of means.
+    pub(crate) fn is_trimmed(&self) -> bool {
+        self.seconds.first().is_some_and(|second| second.second > 0)
     }
 
     /// Share of the transactions that failed.
@@ -150,13 +182,73 @@ impl<'o> View<'o> {
             _ => self.totals.series.get(&Series::Service).map_or(0.0, Histogram::mean_nanos) / 1e9,
         };
         let (begin, end) = (begin.min(self.length), end.min(self.length));
-        Some(offered(self.plan, end - service)? - offered(self.plan, begin - service)?)
+        Some(self.offered(end - service)? - self.offered(begin - service)?)
     }
 
-    /// Transactions a second that were offered over the whole run.
+    /// Transactions a second that were offered over the whole run, without those of workers that were lost.
     pub(crate) fn offered_rate(&self) -> Option<f64> {
-        Some(offered(self.plan, self.length)? / self.length.max(f64::MIN_POSITIVE))
+        Some(self.offered(self.length)? / self.length.max(f64::MIN_POSITIVE))
     }
+
+    /// Transactions a second that were taken over the whole run: those of the report's headline.
+    pub(crate) fn rate(&self) -> f64 {
+        let tally = &self.totals.tally;
+        let taken = match self.plan.work {
+            Work::Bulk { .. } | Work::Idle { .. } => tally.connections,
+            _ => tally.transactions.saturating_sub(tally.tail),
+        };
+        if self.length > 0.0 { taken as f64 / self.length } else { 0.0 }
+    }
+
+    /// Arrivals that were due in the first `seconds` on workers that were there.
+    fn offered(&self, seconds: f64) -> Option<f64> {
+        let all = offered(self.plan, seconds)?;
+        let gone = self.lost.iter().filter_map(|lost| {
+            let until = offered(self.plan, seconds.min(f64::from(lost.from?)))?;
+            Some((all - until) * self.part())
+        });
+        Some((all - gone.sum::<f64>()).max(0.0))
+    }
+
+    /// Connections that could not be closed as the plan says, as a share of those that stood, and what failed most.
+    pub(crate) fn badly_closed(&self) -> Option<(f64, &'o Failures)> {
+        let failures = || self.totals.failures.iter().filter(|failures| failures.step == Step::Close.name());
+        let failed: u64 = failures().map(|failures| failures.count).sum();
+        let stood = self.totals.tally.full + self.totals.tally.resumed;
+        let share = (failed as f64 / stood.max(1) as f64).min(1.0);
+        Some((share, failures().max_by_key(|failures| failures.count)?))
+    }
+
+    /// Median of the main series in the first and in the last quarter of the seconds that count, in nanoseconds, when
+    /// the latencies grew with the length of the run.
+    pub(crate) fn growth(&self) -> Option<(u64, u64)> {
+        let quarter = self.seconds.len() / 4;
+        let median = |seconds: &[Interval]| {
+            let mut merged = Histogram::new();
+            let main = self.plan.main_series();
+            for samples in seconds.iter().filter_map(|second| second.series.get(&main)) {
+                merged.merge(samples);
+            }
+            (!merged.is_empty()).then(|| merged.quantile_nanos(0.5))
+        };
+        let (first, last) = (self.seconds.get(..quarter)?, self.seconds.get(self.seconds.len() - quarter..)?);
+        let (first, last) = (median(first)?, median(last)?);
+        (last as f64 > first as f64 * GROWN).then_some((first, last))
+    }
+}
+
+/// A worker that was lost, and from when on: its last seconds are missing, to the end.
+fn lost(worker: &WorkerOutcome) -> Option<Lost<'_>> {
+    let why = worker.lost.as_deref()?;
+    let mut missing = worker.missing.iter().rev().copied();
+    let mut from = missing.next();
+    for second in missing {
+        match from {
+            Some(next) if second + 1 == next => from = Some(second),
+            _ => break,
+        }
+    }
+    Some(Lost { name: &worker.name, why, from })
 }
 
 /// Arrivals that are due in the first `seconds`; `None` in the closed model.

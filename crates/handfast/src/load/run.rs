@@ -11,8 +11,8 @@ use handfast_load::assemble::{self, Circumstances};
 use handfast_load::fleet::{Crew, Muster};
 use handfast_load::outcome::{Outcome, Refusal};
 use handfast_load::sample::Interval;
-use handfast_load::search::{Search, SearchSpec};
-use handfast_report::model::{self, ServerUse};
+use handfast_load::search::{Found, Search, SearchSpec, says_nothing};
+use handfast_report::model::{SearchStep, ServerUse, Verdict};
 use handfast_report::{Report, units};
 use tokio::runtime::Builder;
 use tokio::sync::watch;
@@ -123,36 +123,41 @@ impl Session {
         Ok(self.report(&done, None))
     }
 
-    /// Run after run, at the rates that the search asks for. The report is that of the best one.
+    /// Run after run, at the rates that the search asks for. The report is that of the highest rate that held.
     async fn search(&mut self, spec: SearchSpec) -> Result<Report, Refusal> {
         let plan = self.task.wanted.job.plan.clone();
         let mut search = Search::new(spec.clone());
-        let (mut best, mut best_rate) = (None, None);
+        let mut shown = Shown::default();
         let mut number = 0;
         while let Some(rate) = search.next() {
             number += 1;
             let part = format!("step {number} at {}", units::rate(rate));
-            let done = self.run(&SearchSpec::plan_at(&plan, rate), part.clone()).await?;
+            let done = self.run(&SearchSpec::plan_at(&plan, rate, number), part.clone()).await?;
             if done.outcome.early_end.is_some() {
                 // Half a step says nothing of its rate.
                 search.stop();
-                best = best.or(Some(done));
+                shown.cut_short(done);
                 continue;
             }
             let step = spec.step(rate, &self.report(&done, None));
-            let held = if step.held { "held" } else { "missed" };
-            let found = (spec.bound.written(), &step.found, step.verdict.name());
-            self.display.say(format!("handfast: {part}: {held} {} with {} ({})", found.0, found.1, found.2));
-            // Rates that are tried once more: the last try is as good as the first.
-            if step.held && best_rate.is_none_or(|best| rate >= best) {
-                (best, best_rate) = (Some(done), Some(rate));
-            } else if best_rate.is_none() {
-                best = Some(done);
-            }
+            self.display.say(format!("handfast: {part}: {}", step_in_words(&spec, &step)));
+            let held = step.held;
             search.result(step);
+            shown.step(done, held, search.highest() == Some(rate));
         }
-        let best = best.ok_or_else(|| Refusal::failed("search for the highest rate: no rate was tried"))?;
-        Ok(self.report(&best, Some(search.finish())))
+        let done =
+            shown.best().ok_or_else(|| Refusal::failed("search for the highest rate: no rate was tried"))?;
+        let found = search.finish();
+        let verdict = found.verdict.clone();
+        let mut report = self.report(&done, Some(found));
+        report.notes.push(format!(
+            "each step of the search has a seed of its own, {} and its number: the step shown had {}",
+            plan.seed, done.outcome.plan.seed
+        ));
+        if let Some(verdict) = verdict {
+            report.verdict = instead(verdict, &report);
+        }
+        Ok(report)
     }
 
     /// One run.
@@ -177,8 +182,8 @@ impl Session {
         Ok(Done { outcome, server, notes })
     }
 
-    fn report(&self, done: &Done, search: Option<(model::Search, Vec<String>)>) -> Report {
-        let (search, more) = search.map_or((None, Vec::new()), |(search, notes)| (Some(search), notes));
+    fn report(&self, done: &Done, found: Option<Found>) -> Report {
+        let (search, more) = found.map_or((None, Vec::new()), |found| (Some(found.search), found.notes));
         let circumstances = Circumstances {
             program: concat!("handfast ", env!("CARGO_PKG_VERSION")).to_owned(),
             libraries: libraries(),
@@ -190,6 +195,71 @@ impl Session {
         };
         assemble::report(&done.outcome, circumstances)
     }
+}
+
+/// Which of a search's runs is shown.
+#[derive(Debug)]
+struct Shown<T> {
+    /// At the present rate: the last run that held.
+    candidate: Option<T>,
+    /// The last run that held at the highest rate that most repeats held.
+    best: Option<T>,
+    /// The last run of all, for a search in which no rate held.
+    last: Option<T>,
+}
+
+impl<T> Default for Shown<T> {
+    fn default() -> Self {
+        Self { candidate: None, best: None, last: None }
+    }
+}
+
+impl<T> Shown<T> {
+    /// Takes a run: whether it held, and whether its rate is now known to.
+    fn step(&mut self, run: T, held: bool, decided: bool) {
+        if !held {
+            self.last = Some(run);
+            return;
+        }
+        self.candidate = Some(run);
+        if decided {
+            self.best = self.candidate.take();
+        }
+    }
+
+    /// Takes one that was cut short: shown when there is nothing else.
+    fn cut_short(&mut self, run: T) {
+        self.last.get_or_insert(run);
+    }
+
+    fn best(self) -> Option<T> {
+        self.best.or(self.last).or(self.candidate)
+    }
+}
+
+/// `held total.p99=50ms with 12.3 ms (VALID)`.
+fn step_in_words(spec: &SearchSpec, step: &SearchStep) -> String {
+    let (bound, found, verdict) = (spec.bound.written(), &step.found, step.verdict.name());
+    match step.held {
+        true => format!("held {bound} with {found} ({verdict})"),
+        false if says_nothing(step.verdict) => {
+            format!("{found} says nothing of the target ({verdict}), so it has no vote on {bound}")
+        }
+        false => format!("missed {bound} with {found} ({verdict})"),
+    }
+}
+
+/// The search's verdict, with what the shown step's own one was.
+fn instead(search: Verdict, report: &Report) -> Verdict {
+    let step = &report.verdict;
+    let offered = units::rate(report.totals.offered_rate.unwrap_or_default());
+    let mut evidence = search.evidence;
+    evidence.push(format!(
+        "the figures are those of a step at {offered}, which by itself was {}:",
+        step.word.name()
+    ));
+    evidence.extend(step.evidence.iter().cloned());
+    Verdict { word: search.word, evidence }
 }
 
 /// Versions of the libraries that decide about TLS, from the lock file that this was built with.
@@ -204,7 +274,58 @@ fn libraries() -> BTreeMap<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use handfast_report::model::VerdictWord;
+
     use super::*;
+
+    #[test]
+    fn the_report_of_a_search_is_of_the_highest_rate_that_held() {
+        let mut shown = Shown::default();
+        shown.step("1600, 1", true, false);
+        shown.step("1600, 2", true, true);
+        shown.step("1650, 1", true, false);
+        shown.step("1650, 2", false, false);
+        shown.step("1650, 3", false, false);
+        assert_eq!(shown.best(), Some("1600, 2"), "one that held by luck is not shown");
+        let mut shown = Shown::default();
+        shown.step("1600, 1", true, false);
+        shown.step("1600, 2", false, false);
+        shown.step("1600, 3", true, true);
+        shown.cut_short("half of 3200");
+        assert_eq!(shown.best(), Some("1600, 3"));
+        let mut shown = Shown::default();
+        shown.step("100", false, false);
+        shown.step("50", false, false);
+        assert_eq!(shown.best(), Some("50"), "nothing held: the last that was tried");
+        let mut shown = Shown::default();
+        shown.cut_short("half of 100");
+        assert_eq!(shown.best(), Some("half of 100"));
+    }
+
+    #[test]
+    fn a_step_that_the_generator_spoilt_is_not_called_missed() {
+        let spec = SearchSpec::new("total.p99=100ms").expect("good");
+        let said = |held, verdict| {
+            let step = SearchStep { found: "25.3 ms".into(), held, verdict, ..SearchStep::default() };
+            step_in_words(&spec, &step)
+        };
+        assert_eq!(said(true, VerdictWord::Valid), "held total.p99=100ms with 25.3 ms (VALID)");
+        assert!(said(false, VerdictWord::TargetLimited).starts_with("missed "));
+        let spoilt = said(false, VerdictWord::GeneratorLimited);
+        assert!(spoilt.contains("no vote") && !spoilt.contains("missed"), "{spoilt}");
+    }
+
+    #[test]
+    fn a_search_that_the_generator_ended_is_not_valid() {
+        let mut report = Report::default();
+        report.totals.offered_rate = Some(100.0);
+        report.verdict.evidence.push("the generator had room".into());
+        let search = Verdict { word: VerdictWord::GeneratorLimited, evidence: vec!["not known".into()] };
+        let verdict = instead(search, &report);
+        assert_eq!(verdict.word, VerdictWord::GeneratorLimited);
+        assert_eq!(verdict.evidence[0], "not known");
+        assert!(verdict.evidence[1].contains("at 100/s, which by itself was VALID"), "{verdict:?}");
+    }
 
     #[test]
     fn the_libraries_are_known() {
