@@ -17,7 +17,8 @@ use crate::words::worker::{WorkerVerb, WorkerWords};
 /// What `handfast worker` does.
 pub(crate) fn worker(words: WorkerWords) -> ExitCode {
     if let Some(WorkerVerb::Setup(setup)) = words.setup {
-        return match fleet::setup(&setup.folder, &setup.host) {
+        let fleet = setup.fleet.unwrap_or_else(|| BusAddress::new("").fleet);
+        return match fleet::setup(&setup.folder, &setup.host, &fleet) {
             Ok(next) => print(&format!("{}\n", next.trim_end()), true),
             Err(refusal) => refused(&refusal),
         };

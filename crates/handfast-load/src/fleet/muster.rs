@@ -15,7 +15,7 @@ use super::roll::{self, Clock, Link};
 use super::run::{self, Orders};
 use super::share::{Load, TrueLoad};
 use super::worker::{Worker, default_name, own_identity};
-use super::{Crew, OnLost, safety};
+use super::{BusAddress, Crew, OnLost, safety};
 use crate::outcome::{Outcome, Refusal};
 use crate::plan::Plan;
 use crate::sample::Interval;
@@ -62,7 +62,8 @@ impl Muster {
                 let subjects = Subjects::new(&bus.fleet)?;
                 let me = Caller { id: fresh_id()?, name: default_name(), identity: own_identity().await? };
                 let joined = safety::join(bus, &me.name, &subjects.inbox(&me.id)).await?;
-                Self::on(Link { bus: joined, subjects, me }, *machines).await
+                let joining = joining(bus, joined.place());
+                Self::on(Link { bus: joined, subjects, me, joining }, *machines).await
             }
         }
     }
@@ -77,7 +78,7 @@ impl Muster {
         // Nobody asks this worker to end: it is ended with the set.
         here.spawn(worker.serve(watch::channel(false).1));
         let me = Caller { id: fresh_id()?, name: HERE.into(), identity };
-        let mut muster = Self::on(Link { bus, subjects, me }, 1).await?;
+        let mut muster = Self::on(Link { bus, subjects, me, joining: "handfast load".into() }, 1).await?;
         muster.here = here;
         muster.lead = LEAD_HERE;
         Ok(muster)
@@ -160,11 +161,45 @@ impl std::fmt::Debug for Muster {
     }
 }
 
+/// What starts a worker of this fleet, as it is typed. Its user and password are not the coordinator's: the file has the
+/// name that `handfast worker setup` gives it.
+fn joining(bus: &BusAddress, place: &str) -> String {
+    let default = BusAddress::new("");
+    let mut typed = format!("handfast worker {place}");
+    if bus.fleet != default.fleet {
+        typed.push_str(&format!(" --fleet {}", bus.fleet));
+    }
+    if let Some(ca) = &bus.ca {
+        typed.push_str(&format!(" --bus-ca {}", ca.display()));
+    }
+    if bus.credentials.is_some() {
+        typed.push_str(" --bus-credentials worker.secret");
+    }
+    typed
+}
+
 /// What a worker refused, in its own words: it names itself where there are several.
 pub(super) fn refused(answer: Answer, name: &str) -> Result<(), Refusal> {
     match answer {
         Answer::Yes => Ok(()),
         Answer::No(refusal) => Err(refusal),
         Answer::Clock(_) => Err(Refusal::failed(format!("worker {name}: the answer makes no sense"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_is_started_with_what_its_bus_asks_for() {
+        let mut bus = BusAddress::new("nats://me:secret@bus:4222");
+        assert_eq!(joining(&bus, "nats://bus:4222"), "handfast worker nats://bus:4222");
+        bus.fleet = "blue".into();
+        bus.ca = Some("bus/ca.pem".into());
+        bus.credentials = Some("bus/coordinator.secret".into());
+        let typed =
+            "handfast worker tls://bus:4222 --fleet blue --bus-ca bus/ca.pem --bus-credentials worker.secret";
+        assert_eq!(joining(&bus, "tls://bus:4222"), typed);
     }
 }

@@ -349,7 +349,8 @@ mod tests {
 
     #[test]
     fn a_name_cannot_command_a_terminal() {
-        let hello = r#"{"name":"\u001b[2Jw","identity":{"protocol":1,"version":"1","program":""},"busy":null}"#;
+        let hello =
+            r#"{"name":"\u001b[2Jw","identity":{"protocol":1,"version":"1","program":""},"busy":null}"#;
         assert_eq!(serde_json::from_str::<Hello>(hello).expect("a hello").name, "?[2Jw");
     }
 

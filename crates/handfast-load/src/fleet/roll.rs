@@ -14,6 +14,7 @@ use super::bus::{Bus, Fault, Feed};
 use super::protocol::{Answer, Caller, Event, HELLO, Hello, Order, Subjects, decode, encode};
 use super::{ANSWER, GATHERING};
 use crate::outcome::Refusal;
+use crate::words::things;
 
 /// How often the call is repeated: workers may be starting at this moment.
 const CALLING: Duration = Duration::from_millis(250);
@@ -30,6 +31,8 @@ pub(super) struct Link {
     pub(super) bus: Arc<dyn Bus>,
     pub(super) subjects: Subjects,
     pub(super) me: Caller,
+    /// What starts a worker on this bus, as it is typed.
+    pub(super) joining: String,
 }
 
 impl Link {
@@ -210,13 +213,14 @@ fn choose(link: &Link, answered: &BTreeMap<String, Hello>, wanted: usize) -> Vec
 fn too_few(link: &Link, answered: &BTreeMap<String, Hello>, machines: u32) -> Refusal {
     let ready: Vec<&str> = usable(link, answered).map(|(_, hello)| hello.name.as_str()).collect();
     let mut what = format!(
-        "gather {machines} workers on {}: {} can take part{}{}",
+        "gather {} on {}: {} can take part{}{}",
+        things(machines.into(), "worker"),
         link.bus.place(),
         ready.len(),
         if ready.is_empty() { "" } else { ": " },
         ready.join(", "),
     );
-    let mut hint = format!("start them with `handfast worker {}`", link.bus.place());
+    let mut hint = format!("start them with `{}`", link.joining);
     for hello in answered.values() {
         if let Some(why) = hello.identity.differs(&link.me.identity) {
             what.push_str(&format!("; {} cannot: {why}", hello.name));

@@ -36,7 +36,7 @@ const COMPLAINING: Duration = Duration::from_secs(2);
 const SOUND: [u32; 3] = [2, 10, 27];
 /// The cure for a server that others can reach.
 const SET_UP: &str =
-    "`handfast worker setup DIR` writes a configuration with TLS, users and narrow permissions";
+    "`handfast worker setup --host NAME DIR` writes a configuration with TLS, users and narrow permissions";
 
 /// What a server says of itself before anything else (`INFO` of the NATS client protocol).
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -63,7 +63,8 @@ struct Inspection {
 /// **Errors**: a server that others can reach without TLS, users or narrow permissions; one that cannot be reached.
 pub(super) async fn join(address: &BusAddress, name: &str, inbox: &str) -> Result<Arc<dyn Bus>, Refusal> {
     let inspection = inspect(address).await?;
-    for warning in inspection.warnings() {
+    let weak = inspection.weaknesses().filter(|_| inspection.exposed);
+    for warning in inspection.openness().into_iter().chain(weak) {
         tracing::warn!("{warning}");
     }
     let (nats, complaints) = inspection.connect(address, name, inbox).await?;
@@ -92,7 +93,7 @@ pub async fn doctor(bus: &BusAddress) -> Result<Vec<String>, Refusal> {
         format!("users are {}", yes(inspection.greeting.auth_required)),
         format!("it takes messages of up to {} bytes", inspection.greeting.max_payload),
     ];
-    found.extend(inspection.warnings());
+    found.extend(inspection.openness().into_iter().chain(inspection.weaknesses()));
     let id = fresh_id()?;
     let (nats, complaints) = inspection.connect(bus, "handfast doctor", &subjects.inbox(&id)).await?;
     found.push("this user may join".into());
@@ -174,25 +175,36 @@ fn judge(place: &str, greeting: &Greeting, exposed: bool) -> Result<(), Refusal>
 }
 
 impl Inspection {
-    /// What a careful operator would want to know.
-    fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        let Greeting { version, host, auth_required, .. } = &self.greeting;
-        let elsewhere = host.parse::<IpAddr>().is_ok_and(|host| !host.is_loopback());
-        if !auth_required {
-            let who = if elsewhere { format!("whoever reaches {host}") } else { "any program here".into() };
-            warnings.push(format!(
-                "the bus {} does not ask who we are: {who} could have its workers make load; {SET_UP}",
-                self.place
-            ));
+    /// Whether others than this machine's programs may reach the server, wherever we reach it ourselves.
+    fn is_elsewhere(&self) -> bool {
+        self.greeting.host.parse::<IpAddr>().is_ok_and(|host| !host.is_loopback())
+    }
+
+    /// That the server does not know its users, and what that means.
+    fn openness(&self) -> Option<String> {
+        if self.greeting.auth_required {
+            return None;
         }
-        if (self.exposed || elsewhere) && is_older(version, SOUND) {
-            warnings.push(format!(
+        let host = &self.greeting.host;
+        let who =
+            if self.is_elsewhere() { format!("whoever reaches {host}") } else { "any program here".into() };
+        Some(format!(
+            "the bus {} does not ask who we are: {who} could have its workers make load; {SET_UP}",
+            self.place
+        ))
+    }
+
+    /// That this version has known faults which others could use. Of a server on the loopback only `doctor` says so: it
+    /// would come with every command, to those who have nothing to mend.
+    fn weaknesses(&self) -> Option<String> {
+        let version = &self.greeting.version;
+        let reached = self.exposed || self.is_elsewhere();
+        (reached && is_older(version, SOUND)).then(|| {
+            format!(
                 "nats-server {version} has known ways around users and permissions (CVE-2023-47090, \
                  CVE-2025-30215), mended in 2.10.27: let nobody reach it whom you do not trust"
-            ));
-        }
-        warnings
+            )
+        })
     }
 
     async fn connect(

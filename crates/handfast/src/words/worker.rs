@@ -38,4 +38,7 @@ pub(crate) struct SetupWords {
     /// Name or address under which workers will reach the NATS server
     #[arg(long, value_name = "NAME")]
     pub(crate) host: String,
+    /// Fleet whose subjects its users may use; everybody then gives it too [default: default]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) fleet: Option<String>,
 }

@@ -5,6 +5,7 @@
 //! Users and passwords, and no nkeys: async-nats signs only with its feature `nkeys`, which costs 29 packages.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_nats::connection::State;
@@ -66,6 +67,7 @@ impl Nats {
     ) -> Result<(Arc<Self>, mpsc::Receiver<String>), Refusal> {
         let place = place(&wish.server);
         let (complain, complaints) = mpsc::channel(COMPLAINTS);
+        let lost = Arc::new(AtomicBool::new(false));
         let mut options = ConnectOptions::new()
             .name(wish.name)
             .custom_inbox_prefix(wish.inbox)
@@ -77,8 +79,8 @@ impl Nats {
             .ignore_discovered_servers()
             .reconnect_delay_callback(pause)
             .event_callback(move |event| {
-                let complain = complain.clone();
-                async move { log(&event, &complain) }
+                let (complain, lost) = (complain.clone(), Arc::clone(&lost));
+                async move { log(&event, &complain, &lost) }
             });
         if let Some(ca) = &wish.address.ca {
             options = options.add_root_certificates(ca.clone());
@@ -95,7 +97,7 @@ impl Nats {
                     "the server does not want this user and password".into(),
                 )
                 .hint(
-                    "give the file that `handfast worker setup` wrote for this role, or the user in the URL",
+                    "give the file that `handfast worker setup --host NAME DIR` wrote for this role, or the user in the URL",
                 ),
                 _ => failed(error.to_string()),
             }
@@ -119,10 +121,16 @@ fn pause(attempts: usize) -> Duration {
     (Duration::from_millis(100) * 2u32.pow(doublings)).min(LONGEST_PAUSE)
 }
 
-fn log(event: &Event, complain: &mpsc::Sender<String>) {
+/// Says what happened to the connection. `lost`: whether it was lost before, and is not back yet.
+fn log(event: &Event, complain: &mpsc::Sender<String>, lost: &AtomicBool) {
     match event {
+        // Of the first one nobody needs to hear: what was asked for goes on.
+        Event::Connected if lost.swap(false, Ordering::Relaxed) => tracing::info!("the bus is back"),
         Event::Connected => tracing::debug!("the bus stands"),
-        Event::Disconnected => tracing::warn!("the bus was lost; trying again"),
+        Event::Disconnected => {
+            lost.store(true, Ordering::Relaxed);
+            tracing::warn!("the bus was lost; trying again");
+        }
         Event::SlowConsumer(_) => tracing::warn!("messages lost: too slow to read them"),
         Event::ServerError(error) => {
             tracing::debug!(%error, "the bus complains");

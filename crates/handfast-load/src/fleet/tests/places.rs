@@ -123,7 +123,8 @@ impl Place {
         let me = Caller { id: fresh_id()?, name: "tester".into(), identity: Identity::own()? };
         self.last.replace(me.id.clone());
         let bus = self.bus(&me.id).await;
-        Muster::on(Link { bus, subjects: self.subjects(), me }, machines).await
+        Muster::on(Link { bus, subjects: self.subjects(), me, joining: "handfast worker".into() }, machines)
+            .await
     }
 
     /// The token of the coordinator that gathered last.
