@@ -16,6 +16,7 @@
 //! | whether a latency or a rate kept its limit | [`limits`] |
 //! | what the report says | [`assemble`] |
 //! | the highest rate that holds a bound | [`search`] |
+//! | what this CPU can do for TLS | [`speed`] |
 //! | everything that was asked for, to be replayed | [`job`] |
 #![forbid(unsafe_code)]
 
@@ -31,6 +32,7 @@ pub mod plan;
 pub mod ports;
 pub mod sample;
 pub mod search;
+pub mod speed;
 pub mod verdict;
 mod words;
 mod bench;

@@ -12,6 +12,7 @@
 //! | for Prometheus and its like | [`openmetrics`] |
 //! | for the HdrHistogram family of tools | [`hlog`] |
 //! | is B faster than A, or is it noise | [`compare`] |
+//! | what a CPU can do for TLS | [`speed`] |
 //! | numbers with units that fit | [`units`] |
 //! | the sentences that text and HTML share | `words` |
 #![forbid(unsafe_code)]
@@ -23,6 +24,7 @@ pub mod html;
 pub mod json;
 pub mod model;
 pub mod openmetrics;
+pub mod speed;
 pub mod text;
 pub mod units;
 mod words;

@@ -16,6 +16,7 @@
 //! | a session as a server | [`server`] |
 //! | a session as a client | [`client`] |
 //! | a certificate to try things with | [`throwaway`] |
+//! | single operations and handshakes in memory, to be timed | [`operations`] |
 #![forbid(unsafe_code)]
 
 pub mod finding;
@@ -30,6 +31,7 @@ pub mod buffer;
 pub mod session;
 pub mod server;
 pub mod client;
+pub mod operations;
 mod error_words;
 mod error;
 mod key;

@@ -34,7 +34,7 @@ mod ending;
 mod kubernetes;
 mod lines;
 mod live;
-mod outputs;
+pub(crate) mod outputs;
 mod progress;
 mod run;
 pub(crate) mod signals;
@@ -66,12 +66,8 @@ pub(crate) fn load(words: &LoadWords) -> ExitCode {
     let talk = talk::start(color(), Level::WARN);
     let text_to_terminal = io::stdout().is_terminal() && !outputs.take_standard_output();
     let display = Display::new(talk.voice(), words.output.quiet, color(), text_to_terminal);
-    if !words.output.quiet && words.model.seed.is_none() && words.output.replay.is_none() {
-        talk.voice().say(format!(
-            "handfast: the seed is {0}; --seed {0} makes the same choices again",
-            asked.job.plan.seed
-        ));
-    }
+    // The report has it; a run that is refused or ended at once has not.
+    tracing::info!(seed = asked.job.plan.seed, "--seed makes the same choices again");
     let ended = run::run(Task { wanted: asked, command: command(std::env::args()) }, display);
     talk.finish();
     match ended {
@@ -109,11 +105,13 @@ fn asked(words: &LoadWords) -> Result<Wanted, Refusal> {
 /// Report, files, exit code. What could not be written is the last thing said, and a failure.
 fn tell(report: &Report, outputs: Outputs, quiet: bool) -> ExitCode {
     let kept = !outputs.is_empty();
-    if outputs.take_standard_output() {
-        let style = Style { color: color() };
-        talk::err(to_text(report, style).trim_end());
-    } else {
-        print(&to_text(report, Style { color: wants_color(io::stdout().is_terminal()) }), true);
+    let code = ending::exit_code(report);
+    match (outputs.take_standard_output(), quiet) {
+        (true, true) => talk::err(&ending::warning(report).unwrap_or_default()),
+        (true, false) => talk::err(to_text(report, Style { color: color() }).trim_end()),
+        (false, _) => {
+            print(&to_text(report, Style { color: wants_color(io::stdout().is_terminal()) }), true);
+        }
     }
     if let Err(what) = outputs.write(report) {
         return refused(&Refusal::failed(what));
@@ -121,7 +119,7 @@ fn tell(report: &Report, outputs: Outputs, quiet: bool) -> ExitCode {
     if !kept && !quiet {
         talk::err("hint: --html report.html --json report.json keep this report");
     }
-    ExitCode::from(ending::exit_code(report))
+    ExitCode::from(code)
 }
 
 /// `handfast load doctor --workers URL`.

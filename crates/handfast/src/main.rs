@@ -6,6 +6,7 @@
 
 mod compare;
 mod load;
+mod speed;
 mod talk;
 mod verbs;
 mod words;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         words::Verb::Load(given) => load::load(&given),
         words::Verb::Worker(given) => worker::worker(given),
         words::Verb::Compare(given) => compare::compare(&given),
+        words::Verb::Speed(given) => speed::speed(&given),
         words::Verb::Reference => verbs::reference(),
     }
 }

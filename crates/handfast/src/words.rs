@@ -2,6 +2,7 @@
 
 pub(crate) mod compare;
 pub(crate) mod load;
+pub(crate) mod speed;
 pub(crate) mod worker;
 
 use std::ffi::OsString;
@@ -59,6 +60,11 @@ pub(crate) enum Verb {
     Worker(worker::WorkerWords),
     /// Say whether two runs, or two groups of runs, differ by more than chance
     Compare(compare::CompareWords),
+    /// Measure what this CPU can do for TLS, and predict handshakes and bytes from it
+    ///
+    /// Signatures, key exchanges, ciphers and handshakes in memory, on one core and on all, in about twelve seconds; then
+    /// what follows from them for a server, with its arithmetic. Needs no options.
+    Speed(speed::SpeedWords),
     /// Print the reference of the configuration file
     #[command(hide = true)]
     Reference,

@@ -80,7 +80,7 @@ impl Outputs {
 
 /// One file to be.
 #[derive(Debug)]
-struct Output {
+pub(crate) struct Output {
     /// As it was given.
     path: PathBuf,
     place: Place,
@@ -100,7 +100,7 @@ impl Output {
     /// Makes the file that will become `path`, or finds that it cannot be made.
     ///
     /// **Errors**: a folder that is not there or not ours, a folder in the file's place, a full disk: with the path.
-    fn prepare(path: &Path) -> Result<Self, String> {
+    pub(crate) fn prepare(path: &Path) -> Result<Self, String> {
         let wrong = |error: io::Error| format!("write {}: {error}", path.display());
         let place = match fs::metadata(path) {
             _ if path.as_os_str() == "-" => Place::StandardOutput,
@@ -127,7 +127,7 @@ impl Output {
     /// Writes everything and puts the file in its place.
     ///
     /// **Errors**: a full disk, a folder that is gone; what was there before is still there then.
-    fn write(mut self, text: &str) -> Result<(), String> {
+    pub(crate) fn write(mut self, text: &str) -> Result<(), String> {
         let written = self.write_all(text);
         written.map_err(|error| format!("write {}: {error}", self.path.display()))
     }

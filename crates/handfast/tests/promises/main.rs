@@ -60,6 +60,8 @@ mod load_percentiles_are_the_injected_ones;
 mod load_the_verdict_names_the_bottleneck;
 mod load_what_is_offered_is_what_was_asked;
 mod load_wrong_use_is_told_before_the_run;
+// speed
+mod speed_shows_every_row_and_its_arithmetic;
 // the words on the command line and in the file
 mod every_mistake_in_a_configuration_is_told_at_once;
 mod exit_codes_mean_what_they_say;

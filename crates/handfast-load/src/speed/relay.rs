@@ -1,0 +1,564 @@
+//! The bare TCP relay: what a proxy has to do with its sockets, and nothing else.
+//!
+//! In: what is to be relayed. Out: the relay's CPU time for a connection or a byte. The relay is a thread with the engine,
+//! sockets and calls of the proxy (accept, connect with the first bytes, read, write, end, close), without TLS, limits, logs
+//! and metrics. Its clients and its backend are another thread's. Loopback only.
+//!
+//! A relay that is faster than its peers waits for them, and each wait costs calls that a busy relay would not make. So it is
+//! measured twice: with peers on another CPU, and with peers on the same CPU, where they and the relay take turns with many
+//! connections ready each time. The smaller figure is the limit, as a lower one can be reached.
+
+use std::cell::{Cell, RefCell};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use handfast_net::address::Address;
+use handfast_net::clock::Moment;
+use handfast_net::dial::Dialling;
+use handfast_net::engine::{self, Priority, Woken, sleep, spawn, wait, yield_now};
+use handfast_net::listen::{ListeningSocket, Sharing, listen};
+use handfast_net::stream::{Patience, Read, Stream, Write};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use super::timing::{cpu, summary};
+use crate::outcome::Refusal;
+use handfast_report::speed::Time;
+
+/// Bytes each way in a standard transaction.
+pub(super) const EXCHANGE: usize = 4_096;
+/// Connections at once, for transactions and for bulk.
+const CONNECTIONS: usize = 48;
+const STREAMS: usize = 4;
+/// Bytes read at once: four full records, as the proxy does.
+const READ: usize = 65_536;
+/// Rounds, of which the median counts, and how long each takes.
+const ROUNDS: usize = 7;
+const ROUND: Duration = Duration::from_millis(150);
+/// When something is badly wrong.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How often a thread looks whether all is over.
+const LOOK: Duration = Duration::from_millis(20);
+/// Loopback addresses of clients and backends: with one of each, the ports of connections that have just ended would run
+/// short (a minute of TIME_WAIT for each; tcp(7)).
+const ADDRESSES: u8 = 16;
+/// Turns that one task may have before the others.
+const TURNS: u32 = 16;
+
+/// What is relayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    /// Connections with [`EXCHANGE`] bytes there and back.
+    Transactions,
+    /// A few connections that carry as much as they can, both ways.
+    Bulk,
+}
+
+/// What the relay needed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Needed {
+    /// CPU time for a transaction or a byte.
+    pub(super) time: Time,
+    /// Share of the time in which the relay worked.
+    pub(super) busy: f64,
+    /// Whether the peers shared its CPU.
+    pub(super) one_cpu: bool,
+}
+
+/// Measures with peers on another CPU, if there is one, and on the same; the smaller figure.
+///
+/// **Errors**: no loopback, no descriptors, or peers that went away.
+///
+/// **Cost**: two seconds and a half; up to 60,000 connections on loopback, and as many sockets in TIME_WAIT.
+pub(super) fn measure(work: Work) -> Result<Needed, Refusal> {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let together = once(work, true)?;
+    if cpus < 2 {
+        return Ok(together);
+    }
+    let apart = once(work, false)?;
+    Ok(if apart.time.ns < together.time.ns { apart } else { together })
+}
+
+fn failed(what: impl std::fmt::Display) -> Refusal {
+    Refusal::failed(format!("speed --limit: bare relay: {what}"))
+}
+
+/// What both threads share: when it is over.
+struct Over {
+    flag: AtomicBool,
+    deadline: Moment,
+}
+
+impl Over {
+    fn is_over(&self) -> bool {
+        self.flag.load(Ordering::Relaxed) || Moment::now() >= self.deadline
+    }
+
+    fn set(&self) {
+        self.flag.store(true, Ordering::Relaxed);
+    }
+}
+
+fn once(work: Work, one_cpu: bool) -> Result<Needed, Refusal> {
+    let ours = listening(Ipv4Addr::LOCALHOST)?;
+    let theirs = (1..=ADDRESSES).map(|last| listening(Ipv4Addr::new(127, 0, 0, last)));
+    let theirs = theirs.collect::<Result<Vec<_>, _>>()?;
+    let backends: Vec<Address> = theirs.iter().map(|(address, _)| address.clone()).collect();
+    let relay_at = ours.0.clone();
+    let over = std::sync::Arc::new(Over { flag: AtomicBool::new(false), deadline: Moment::now() + PATIENCE });
+    std::thread::scope(|scope| {
+        let builder = |name: &str| std::thread::Builder::new().name(name.into());
+        let shared = std::sync::Arc::clone(&over);
+        let peers = builder("peers").spawn_scoped(scope, move || {
+            let sockets = theirs.into_iter().map(|(_, socket)| socket).collect();
+            serve(one_cpu, shared, |run| peers(run, work, &relay_at, sockets))
+        });
+        let peers = peers.map_err(failed)?;
+        let shared = std::sync::Arc::clone(&over);
+        let relay = builder("relay")
+            .spawn_scoped(scope, move || serve(one_cpu, shared, |run| relays(run, work, ours.1, backends)));
+        let relay = relay.inspect_err(|_| over.set()).map_err(failed)?;
+        let joined = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+            thread.join().unwrap_or_else(|_| Err(failed("a thread panicked")))
+        };
+        let (relay, peers): (Result<Vec<Round>, _>, Result<Vec<Round>, _>) = (joined(relay), joined(peers));
+        // What the peers met is the cause of what the relay met after it.
+        peers?;
+        let rounds = relay?;
+        if rounds.len() < ROUNDS {
+            return Err(failed("its peers were too slow to measure it"));
+        }
+        let each: Vec<f64> = rounds.iter().map(|round| round.cpu / round.units).collect();
+        let busy = summary(&rounds.iter().map(|round| round.cpu / round.wall).collect::<Vec<_>>()).ns;
+        Ok(Needed { time: summary(&each), busy: busy.min(1.0), one_cpu })
+    })
+}
+
+fn listening(at: Ipv4Addr) -> Result<(Address, ListeningSocket), Refusal> {
+    let patience = Patience { unacknowledged: Duration::ZERO, keepalive: Duration::ZERO };
+    let address = Address::Ip(SocketAddr::new(IpAddr::V4(at), 0));
+    let (address, mut sockets) = listen(&address, 0o600, 1, patience, Sharing::Alone)
+        .map_err(|error| failed(format!("listen on {at}: {error}")))?;
+    let socket = sockets.pop().ok_or_else(|| failed("no socket to listen on"))?;
+    Ok((address, socket))
+}
+
+/// A part of the time, as the relay saw it.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    cpu: f64,
+    wall: f64,
+    /// Transactions or bytes.
+    units: f64,
+}
+
+/// What the tasks of one thread share.
+struct Run {
+    over: std::sync::Arc<Over>,
+    trouble: RefCell<Option<String>>,
+    scratch: RefCell<Vec<u8>>,
+    /// Transactions or bytes so far, and as they were when the present round began.
+    units: Cell<f64>,
+    begun: Cell<Option<(Moment, f64, f64)>>,
+    rounds: RefCell<Vec<Round>>,
+}
+
+impl Run {
+    /// Something went wrong; only the first thing is told, and nothing that happens at the end.
+    fn trouble(&self, what: impl std::fmt::Display) {
+        if !self.over.is_over() {
+            self.trouble.borrow_mut().get_or_insert_with(|| what.to_string());
+            self.over.set();
+        }
+        engine::stop();
+    }
+
+    /// So many transactions or bytes were relayed: ends a round when it is time. The first round is for warming up.
+    fn relayed(&self, units: f64) {
+        self.units.set(self.units.get() + units);
+        let now = engine::now();
+        let Some((since, cpu_then, units_then)) = self.begun.get() else {
+            return self.begun.set(Some((now, cpu(), self.units.get())));
+        };
+        if now.since(since) < ROUND {
+            return;
+        }
+        let used = cpu();
+        let wall = now.since(since).as_nanos() as f64;
+        self.begun.set(Some((now, used, self.units.get())));
+        let mut rounds = self.rounds.borrow_mut();
+        rounds.push(Round { cpu: used - cpu_then, wall, units: self.units.get() - units_then });
+        if rounds.len() > ROUNDS {
+            rounds.remove(0);
+            self.over.set();
+            engine::stop();
+        }
+    }
+}
+
+/// Runs an engine with these tasks until all is over.
+fn serve(
+    one_cpu: bool,
+    over: std::sync::Arc<Over>,
+    start: impl FnOnce(&Rc<Run>),
+) -> Result<Vec<Round>, Refusal> {
+    if one_cpu {
+        on_one_cpu();
+    }
+    let run = Rc::new(Run {
+        over,
+        trouble: RefCell::default(),
+        scratch: RefCell::new(vec![0; READ]),
+        units: Cell::new(0.0),
+        begun: Cell::new(None),
+        rounds: RefCell::default(),
+    });
+    let ran = engine::run((), || {
+        let watched = Rc::clone(&run);
+        spawn(Priority::Flow, async move {
+            while !watched.over.is_over() {
+                sleep(LOOK).await;
+            }
+            engine::stop();
+        });
+        start(&run);
+    });
+    // Whatever ended this thread ends the other.
+    run.over.set();
+    ran.map_err(failed)?;
+    match run.trouble.take() {
+        Some(what) => Err(failed(what)),
+        None => Ok(run.rounds.take()),
+    }
+}
+
+/// Keeps this thread on the first CPU that it may use. Where that is not allowed, the figure is that of two CPUs.
+fn on_one_cpu() {
+    let Ok(allowed) = sched_getaffinity(None) else { return };
+    let Some(first) = (0..CpuSet::MAX_CPU).find(|cpu| allowed.is_set(*cpu)) else { return };
+    let mut only = CpuSet::new();
+    only.set(first);
+    let _ = sched_setaffinity(None, &only);
+}
+
+// The relay.
+
+fn relays(run: &Rc<Run>, work: Work, socket: ListeningSocket, backends: Vec<Address>) {
+    let run = Rc::clone(run);
+    spawn(Priority::Flow, async move {
+        let mut listener = socket.open();
+        let mut turns = (0..backends.len()).cycle();
+        loop {
+            loop {
+                match listener.try_accept() {
+                    Ok(Some((client, _))) => {
+                        let backend = backends[turns.next().unwrap_or(0)].clone();
+                        spawn(Priority::Flow, connection(Rc::clone(&run), work, client, backend));
+                    }
+                    Ok(None) => break,
+                    Err(fault) => return run.trouble(format!("accept: {fault}")),
+                }
+            }
+            if let Err(error) = listener.ready(Moment::NEVER).await {
+                return run.trouble(format!("wait for connections: {error}"));
+            }
+        }
+    });
+}
+
+/// One connection: its first bytes, its backend, bytes both ways, its end.
+async fn connection(run: Rc<Run>, work: Work, mut client: Stream, backend: Address) {
+    match relay(&run, work, &mut client, &backend).await {
+        Ok(backend) => {
+            backend.finish();
+            client.finish();
+            if work == Work::Transactions {
+                run.relayed(1.0);
+            }
+        }
+        Err(what) => run.trouble(what),
+    }
+}
+
+async fn relay(run: &Run, work: Work, client: &mut Stream, backend: &Address) -> Result<Stream, String> {
+    let deadline = run.over.deadline;
+    let mut first = Vec::new();
+    while first.is_empty() {
+        let read = {
+            let scratch = &mut *run.scratch.borrow_mut();
+            let read = client.try_read(scratch).map_err(|fault| format!("read from a client: {fault}"))?;
+            if let Read::Bytes(bytes) = read {
+                first.extend_from_slice(&scratch[..bytes]);
+            }
+            read
+        };
+        match read {
+            Read::Bytes(_) => {}
+            Read::End => return Err("a client ended before it sent anything".into()),
+            Read::Blocked => pause(deadline).await?,
+        }
+    }
+    let mut dialling = Dialling::start(backend).map_err(|fault| format!("connect: {fault}"))?;
+    let sent = loop {
+        match dialling.advance(&first).map_err(|fault| format!("connect: {fault}"))? {
+            Some(sent) => break sent,
+            None => pause(deadline).await?,
+        }
+    };
+    let mut backend = dialling.into_stream();
+    if work == Work::Bulk {
+        backend.no_delay();
+    }
+    backend.expect_later().map_err(|fault| format!("wait for a backend: {fault}"))?;
+    let mut there = Way { kept: first[sent..].to_vec(), ..Way::default() };
+    let mut back = Way::default();
+    loop {
+        let mut turns = 0;
+        while turns < TURNS
+            && (there.turn(run, work, client, &mut backend)? | back.turn(run, work, &mut backend, client)?)
+        {
+            turns += 1;
+        }
+        if there.ended && back.ended {
+            return Ok(backend);
+        }
+        if turns == TURNS { yield_now().await } else { pause(deadline).await? }
+    }
+}
+
+/// One direction.
+#[derive(Default)]
+struct Way {
+    /// Read and not yet taken.
+    kept: Vec<u8>,
+    ended: bool,
+}
+
+impl Way {
+    /// Moves what can be moved without waiting; whether anything was. The end of the first direction that ends is passed
+    /// on; that of the second is what closing says.
+    fn turn(&mut self, run: &Run, work: Work, from: &mut Stream, to: &mut Stream) -> Result<bool, String> {
+        if !self.kept.is_empty() {
+            let written = write(to, &self.kept)?;
+            self.kept.drain(..written);
+            return Ok(written > 0);
+        }
+        if self.ended {
+            return Ok(false);
+        }
+        let scratch = &mut *run.scratch.borrow_mut();
+        match from.try_read(scratch).map_err(|fault| format!("read: {fault}"))? {
+            Read::Blocked => Ok(false),
+            Read::End => {
+                self.ended = true;
+                if !to.peer_ended() {
+                    to.end_writing();
+                }
+                Ok(true)
+            }
+            Read::Bytes(bytes) => {
+                let written = write(to, &scratch[..bytes])?;
+                self.kept.extend_from_slice(&scratch[written..bytes]);
+                if work == Work::Bulk {
+                    run.relayed(bytes as f64);
+                }
+                Ok(true)
+            }
+        }
+    }
+}
+
+fn write(to: &mut Stream, bytes: &[u8]) -> Result<usize, String> {
+    match to.try_write(bytes).map_err(|fault| format!("write: {fault}"))? {
+        Write::Bytes(written) => Ok(written),
+        Write::Blocked => Ok(0),
+    }
+}
+
+async fn pause(deadline: Moment) -> Result<(), String> {
+    match wait(deadline).await {
+        Woken::Event => Ok(()),
+        Woken::Deadline => Err("nothing moved for too long".into()),
+    }
+}
+
+// Its peers.
+
+fn peers(run: &Rc<Run>, work: Work, relay: &Address, sockets: Vec<ListeningSocket>) {
+    for socket in sockets {
+        let run = Rc::clone(run);
+        spawn(Priority::Flow, backend(run, work, socket));
+    }
+    let count = match work {
+        Work::Transactions => CONNECTIONS,
+        Work::Bulk => STREAMS,
+    };
+    for number in 0..count {
+        spawn(Priority::Flow, client(Rc::clone(run), work, relay.clone(), number));
+    }
+}
+
+async fn backend(run: Rc<Run>, work: Work, socket: ListeningSocket) {
+    let mut listener = socket.open();
+    loop {
+        while let Ok(Some((stream, _))) = listener.try_accept() {
+            let run = Rc::clone(&run);
+            spawn(Priority::Flow, async move {
+                let done = match work {
+                    Work::Transactions => echo(&run, stream).await,
+                    Work::Bulk => flood(&run, stream).await,
+                };
+                if let Err(what) = done {
+                    run.trouble(format!("its backend: {what}"));
+                }
+            });
+        }
+        if let Err(error) = listener.ready(Moment::NEVER).await {
+            return run.trouble(format!("its backend: wait for connections: {error}"));
+        }
+    }
+}
+
+/// Sends back what comes, and ends when the client has.
+async fn echo(run: &Run, mut stream: Stream) -> Result<(), String> {
+    let mut way: Vec<u8> = Vec::new();
+    loop {
+        if !way.is_empty() {
+            let written = write(&mut stream, &way)?;
+            way.drain(..written);
+        }
+        let read = if way.is_empty() {
+            let scratch = &mut *run.scratch.borrow_mut();
+            let read = stream.try_read(scratch).map_err(|fault| format!("read: {fault}"))?;
+            if let Read::Bytes(bytes) = read {
+                way.extend_from_slice(&scratch[..bytes]);
+            }
+            read
+        } else {
+            Read::Blocked
+        };
+        match read {
+            Read::Bytes(_) => {}
+            Read::End => {
+                stream.finish();
+                return Ok(());
+            }
+            Read::Blocked => pause(run.over.deadline).await?,
+        }
+    }
+}
+
+/// Sends and reads as much as it can, until all is over.
+async fn flood(run: &Run, mut stream: Stream) -> Result<(), String> {
+    let data = vec![b'x'; READ];
+    while !run.over.is_over() {
+        let mut turns = 0;
+        let mut moved = true;
+        while moved && turns < TURNS {
+            moved = write(&mut stream, &data)? > 0;
+            let scratch = &mut *run.scratch.borrow_mut();
+            match stream.try_read(scratch).map_err(|fault| format!("read: {fault}"))? {
+                Read::Bytes(_) => moved = true,
+                Read::End => return Err("the relay ended a connection".into()),
+                Read::Blocked => {}
+            }
+            turns += 1;
+        }
+        if moved { yield_now().await } else { pause(run.over.deadline).await? }
+    }
+    Ok(())
+}
+
+/// One transaction after the other, or one long connection.
+async fn client(run: Rc<Run>, work: Work, relay: Address, number: usize) {
+    let mut turn = number;
+    while !run.over.is_over() {
+        turn = turn.wrapping_add(1);
+        let last = u8::try_from(turn % usize::from(ADDRESSES)).unwrap_or(0) + 1;
+        let source = IpAddr::V4(Ipv4Addr::new(127, 0, 1, last));
+        let done = match work {
+            Work::Transactions => transaction(&run, &relay, source).await,
+            Work::Bulk => match connect(&run, &relay, source, &[b'x'; EXCHANGE]).await {
+                Ok((stream, _)) => flood(&run, stream).await,
+                Err(what) => Err(what),
+            },
+        };
+        if let Err(what) = done {
+            return run.trouble(format!("its client: {what}"));
+        }
+    }
+}
+
+async fn connect(
+    run: &Run,
+    relay: &Address,
+    source: IpAddr,
+    first: &[u8],
+) -> Result<(Stream, usize), String> {
+    let mut dialling =
+        Dialling::start_from(relay, Some(source)).map_err(|fault| format!("connect: {fault}"))?;
+    loop {
+        match dialling.advance(first).map_err(|fault| format!("connect: {fault}"))? {
+            Some(sent) => return Ok((dialling.into_stream(), sent)),
+            None => pause(run.over.deadline).await?,
+        }
+    }
+}
+
+/// The standard transaction without TLS: connect, send, receive as much, end, see the other end, close.
+async fn transaction(run: &Run, relay: &Address, source: IpAddr) -> Result<(), String> {
+    let data = [b'x'; EXCHANGE];
+    let (mut stream, mut sent) = connect(run, relay, source, &data).await?;
+    stream.expect_later().map_err(|fault| format!("wait: {fault}"))?;
+    let (mut received, mut told) = (0, false);
+    loop {
+        if sent < data.len() {
+            sent += write(&mut stream, &data[sent..])?;
+        }
+        let read =
+            stream.try_read(&mut run.scratch.borrow_mut()).map_err(|fault| format!("read: {fault}"))?;
+        match read {
+            Read::Bytes(bytes) => received += bytes,
+            Read::End if received == EXCHANGE => {
+                stream.finish();
+                return Ok(());
+            }
+            Read::End => return Err(format!("{received} bytes came back, expected {EXCHANGE}")),
+            Read::Blocked => pause(run.over.deadline).await?,
+        }
+        if received == EXCHANGE && !told {
+            told = true;
+            stream.end_writing();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transactions_and_bytes_are_relayed_and_counted() {
+        for work in [Work::Transactions, Work::Bulk] {
+            for one_cpu in [true, false] {
+                let needed = once(work, one_cpu).unwrap_or_else(|refusal| panic!("{work:?}: {refusal}"));
+                assert!(needed.time.ns > 0.0 && needed.busy > 0.0 && needed.busy <= 1.0, "{needed:?}");
+                assert_eq!(needed.one_cpu, one_cpu);
+            }
+        }
+    }
+
+    #[test]
+    fn trouble_of_one_thread_ends_the_other() {
+        let over =
+            std::sync::Arc::new(Over { flag: AtomicBool::new(false), deadline: Moment::now() + PATIENCE });
+        let ended = serve(false, std::sync::Arc::clone(&over), |run| run.trouble("a made-up fault"));
+        assert_eq!(ended.expect_err("it failed").what, "speed --limit: bare relay: a made-up fault");
+        let begun = Moment::now();
+        let other = std::thread::Builder::new().spawn(move || serve(false, over, |_| {})).expect("a thread");
+        assert!(other.join().expect("no panic").expect("nothing of its own").is_empty());
+        assert!(Moment::now().since(begun) < PATIENCE);
+    }
+}

@@ -1,0 +1,291 @@
+//! What `handfast speed` found: the data, its schema's version, and its JSON; `text.rs` is for people.
+//!
+//! In: a [`SpeedReport`]. Out: JSON, text; and a report again from its JSON.
+
+mod limit;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+
+pub use text::to_text;
+
+/// What the JSON form calls itself. It changes when a reader of the old one would misunderstand the new one.
+pub const SCHEMA: &str = "handfast-speed/1";
+
+/// Everything that was found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SpeedReport {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Name and version of the program.
+    pub program: String,
+    /// When it began, RFC 3339.
+    pub started: String,
+    /// The processor's name, as far as it is known.
+    pub cpu: String,
+    /// CPUs that this process may use.
+    pub cores: u32,
+    /// Instructions that the ciphers can use, and that are here.
+    pub features_found: Vec<String>,
+    /// … and that are not.
+    pub features_missing: Vec<Missing>,
+    /// Single operations.
+    pub operations: Vec<Operation>,
+    /// Whole handshakes, in memory.
+    pub handshakes: Vec<Handshake>,
+    /// Handshakes that follow from single operations.
+    pub predictions: Vec<Prediction>,
+    /// Bytes that follow from single operations.
+    pub bulk: Vec<Bulk>,
+    /// With `--limit`.
+    pub limit: Option<Limit>,
+    /// With `--compare openssl`.
+    pub compared: Option<Compared>,
+    /// What the reader should know of this run.
+    pub notes: Vec<String>,
+}
+
+/// An instruction set that this processor has not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missing {
+    /// As the kernel calls it.
+    pub name: String,
+    /// What it would change, in a few words.
+    pub cost: String,
+}
+
+/// What a single operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// A signature.
+    Sign,
+    /// The verification of one.
+    Verify,
+    /// A new key share.
+    Share,
+    /// The secret from one's own key share and the peer's answer.
+    Agree,
+    /// A server's whole part: share and secret.
+    Answer,
+    /// A record encrypted.
+    Seal,
+    /// A record decrypted.
+    Open,
+    /// A hash.
+    Hash,
+}
+
+/// A time that was measured several times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Time {
+    /// Median of the repetitions. **Units**: nanoseconds of CPU time.
+    pub ns: f64,
+    /// Half the distance between the lower and the upper quartile, as a share of the median.
+    pub spread: f64,
+}
+
+impl Time {
+    /// How many fit a second.
+    pub fn per_second(self) -> f64 {
+        if self.ns > 0.0 { 1e9 / self.ns } else { 0.0 }
+    }
+}
+
+/// One operation's time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Operation {
+    /// What is done.
+    pub what: What,
+    /// With which algorithm.
+    pub name: String,
+    /// To how many bytes; `None` where that is no question.
+    pub bytes: Option<u32>,
+    /// On one core.
+    pub time: Time,
+    /// How many a second.
+    pub per_second: f64,
+    /// On all cores at once; `None` when it was not measured.
+    pub all_cores: Option<AllCores>,
+}
+
+/// What all cores do at once, each for itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AllCores {
+    /// How many a second, all together.
+    pub per_second: f64,
+    /// How many times one core's.
+    pub factor: f64,
+}
+
+/// A handshake in memory, both sides on one thread.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Handshake {
+    /// Kind of the server's key; `None` when sessions were resumed, which takes no signature.
+    pub certificate: Option<String>,
+    /// The group.
+    pub group: String,
+    /// The server's side.
+    pub server: Time,
+    /// The client's side, with the verification of a chain of two certificates.
+    pub client: Time,
+    /// Handshakes that a core can do as a server.
+    pub per_second: f64,
+    /// … and all cores.
+    pub all_cores: Option<AllCores>,
+}
+
+/// A part of a sum.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Term {
+    /// What takes it.
+    pub name: String,
+    /// **Units**: nanoseconds.
+    pub ns: f64,
+}
+
+/// A handshake as a sum.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Prediction {
+    /// Which handshake, for people.
+    pub name: String,
+    /// Kind of the server's key; `None`: resumed.
+    pub certificate: Option<String>,
+    /// The file that it is for, with `--certificate`.
+    pub file: Option<String>,
+    /// The group.
+    pub group: String,
+    /// What it takes.
+    pub terms: Vec<Term>,
+    /// The sum of the terms.
+    pub ns: f64,
+    /// Handshakes a second that each core can do as a server.
+    pub per_second: f64,
+    /// The same handshake measured in memory; `None` when it was not.
+    pub measured_ns: Option<f64>,
+    /// Whether `the rest` was taken from this very measurement, so that it says nothing about the arithmetic.
+    pub basis: bool,
+    /// Whether it is the fastest of its kind.
+    pub best: bool,
+}
+
+/// Bytes of bulk data as a sum: half of them decrypted, half encrypted, in records of 16 KiB.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bulk {
+    /// The cipher.
+    pub name: String,
+    /// To decrypt a byte. **Units**: nanoseconds.
+    pub open_ns: f64,
+    /// To encrypt a byte.
+    pub seal_ns: f64,
+    /// The mean of both.
+    pub ns: f64,
+    /// Bytes a second that each core can do.
+    pub bytes_per_second: f64,
+}
+
+/// What no proxy made of this library and these sockets can fall below.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Limit {
+    /// Bytes each way in a transaction.
+    pub exchange_bytes: u32,
+    /// A bare relay's CPU time for a transaction.
+    pub relay: Relay,
+    /// Transactions.
+    pub transactions: Vec<Transaction>,
+    /// A bare relay's CPU time for a byte of bulk data. **Units**: nanoseconds.
+    pub relay_byte_ns: f64,
+    /// The library's for a byte, half of them each way, AES-128-GCM.
+    pub library_byte_ns: f64,
+    /// The sum.
+    pub byte_ns: f64,
+    /// Bytes a second that each core can do.
+    pub bytes_per_second: f64,
+}
+
+/// A bare TCP relay.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Relay {
+    /// Accept, connect, the bytes there and back, close of both sockets.
+    pub time: Time,
+    /// Share of the time in which the relay's thread had work, in the rounds that counted.
+    pub busy: f64,
+    /// Whether relay and peers shared a CPU in the rounds that counted.
+    pub one_cpu: bool,
+}
+
+/// A standard transaction's limit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Transaction {
+    /// Kind of the server's key; `None`: resumed.
+    pub certificate: Option<String>,
+    /// The group.
+    pub group: String,
+    /// The TLS library in memory: handshake, the bytes both ways, close_notify; the server's side.
+    pub library: Time,
+    /// Library and relay. **Units**: nanoseconds.
+    pub ns: f64,
+    /// Transactions a second that each core can do.
+    pub per_second: f64,
+}
+
+/// Another program's figures beside ours.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Compared {
+    /// Its name and version, as it says.
+    pub with: String,
+    /// Rows that both have.
+    pub rows: Vec<ComparedRow>,
+}
+
+/// One operation of both.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ComparedRow {
+    /// What is done.
+    pub what: What,
+    /// With which algorithm.
+    pub name: String,
+    /// To how many bytes.
+    pub bytes: Option<u32>,
+    /// Ours, a second.
+    pub ours: f64,
+    /// Theirs, a second.
+    pub theirs: f64,
+    /// Ours by theirs: above 1 ours is faster.
+    pub ratio: f64,
+}
+
+impl SpeedReport {
+    /// The row of an operation.
+    pub fn operation(&self, what: What, name: &str, bytes: Option<u32>) -> Option<&Operation> {
+        self.operations.iter().find(|row| row.what == what && row.name == name && row.bytes == bytes)
+    }
+}
+
+/// Pretty-printed JSON with a newline at the end.
+pub fn to_json(report: &SpeedReport) -> String {
+    // Keys are strings, and writing to memory does not fail.
+    let mut text = serde_json::to_string_pretty(report).expect("a report has string keys only");
+    text.push('\n');
+    text
+}
+
+/// Reads what [`to_json`] wrote.
+///
+/// **Errors**: not JSON, or not of this schema.
+pub fn from_json(text: &str) -> Result<SpeedReport, String> {
+    let value: serde_json::Value =
+        serde_json::from_str(text).map_err(|error| format!("read speed report: not JSON: {error}"))?;
+    match value.get("schema").and_then(serde_json::Value::as_str) {
+        Some(SCHEMA) => serde_json::from_value(value)
+            .map_err(|error| format!("read speed report: it says {SCHEMA}, but {error}")),
+        Some(other) => {
+            let other = crate::units::plain(&other.chars().take(60).collect::<String>());
+            Err(format!("read speed report: its schema is {other:?}, expected {SCHEMA}"))
+        }
+        None => Err(format!("read speed report: it names no schema, expected {SCHEMA}")),
+    }
+}

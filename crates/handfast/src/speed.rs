@@ -1,0 +1,115 @@
+//! `handfast speed`: words in, what this CPU can do for TLS out.
+//!
+//! In: [`SpeedWords`]. Out: the report on standard output, perhaps JSON in a file, progress on standard error, an exit code.
+
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use handfast_load::outcome::Refusal;
+use handfast_load::speed::{Progress, Wanted, run};
+use handfast_report::Style;
+use handfast_report::speed::{SpeedReport, to_json, to_text};
+use tracing::Level;
+
+use crate::load::outputs::Output;
+use crate::load::refused;
+use crate::talk::{self, Voice, terminal_size};
+use crate::verbs::{color, print, wants_color};
+use crate::words::speed::{Other, SpeedWords};
+
+/// How often somebody who reads lines is told how far it is.
+const LINES: Duration = Duration::from_secs(4);
+/// Columns of a terminal that does not tell.
+const USUAL: u16 = 80;
+
+/// What `handfast speed` does.
+pub(crate) fn speed(words: &SpeedWords) -> ExitCode {
+    // Before anything is measured: a report that cannot be kept is not worth making.
+    let output = match words.json.as_deref().map(Output::prepare).transpose() {
+        Ok(output) => output,
+        Err(what) => return refused(&Refusal::failed(format!("--json: {what}"))),
+    };
+    let wanted = Wanted {
+        certificates: words.certificate.clone(),
+        limit: words.limit,
+        openssl: words.compare == Some(Other::Openssl),
+    };
+    let talk = talk::start(color(), Level::WARN);
+    let mut shown = Shown::new(talk.voice());
+    let measured = run(&wanted, &mut |progress| shown.step(progress));
+    shown.voice.wipe();
+    talk.finish();
+    match measured {
+        Ok(report) => tell(&report, output, words.json.as_deref()),
+        Err(refusal) => refused(&refusal),
+    }
+}
+
+fn tell(report: &SpeedReport, output: Option<Output>, json: Option<&Path>) -> ExitCode {
+    if json.is_some_and(|path| path.as_os_str() == "-") {
+        talk::err(to_text(report, Style { color: color() }).trim_end());
+    } else {
+        print(&to_text(report, Style { color: wants_color(io::stdout().is_terminal()) }), true);
+    }
+    match output.map(|output| output.write(&to_json(report))) {
+        Some(Err(what)) => refused(&Refusal::failed(what)),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// What is shown meanwhile.
+struct Shown {
+    voice: Voice,
+    terminal: bool,
+    last: Option<Instant>,
+}
+
+impl Shown {
+    fn new(voice: Voice) -> Self {
+        let term = std::env::var("TERM").unwrap_or_default();
+        let terminal = io::stderr().is_terminal() && !term.is_empty() && term != "dumb";
+        Self { voice, terminal, last: None }
+    }
+
+    fn step(&mut self, progress: Progress<'_>) {
+        if self.terminal {
+            let (width, _) = terminal_size().unwrap_or((USUAL, 0));
+            // The last column stays free, where some terminals break the line too early.
+            self.voice.show(vec![row(progress, usize::from(width.saturating_sub(1)))]);
+        } else if self.last.is_none_or(|last| last.elapsed() >= LINES) {
+            self.last = Some(Instant::now());
+            self.voice.say(format!("handfast speed: {}", line(progress)));
+        }
+    }
+}
+
+fn line(progress: Progress<'_>) -> String {
+    let Progress { now, done, steps } = progress;
+    format!("{done} of {steps} done, now {now}")
+}
+
+/// A bar and what is done now, within the width.
+fn row(progress: Progress<'_>, width: usize) -> String {
+    const BAR: usize = 20;
+    let filled = BAR * progress.done / progress.steps.max(1);
+    let bar = format!("{}{}", "#".repeat(filled.min(BAR)), ".".repeat(BAR.saturating_sub(filled)));
+    format!("[{bar}] {}", line(progress)).chars().take(width).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_keeps_to_its_width() {
+        let progress = |done| Progress { now: "sign with RSA-2048", done, steps: 40 };
+        assert_eq!(row(progress(10), 80), "[#####...............] 10 of 40 done, now sign with RSA-2048");
+        assert_eq!(row(progress(40), 24), "[####################] 4");
+        assert_eq!(
+            row(Progress { now: "", done: 0, steps: 0 }, 80),
+            "[....................] 0 of 0 done, now "
+        );
+    }
+}
