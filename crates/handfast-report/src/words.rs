@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::model::{ErrorRow, Report, Series, VerdictWord};
+use crate::model::{ErrorRow, Report, Second, Series, VerdictWord};
 use crate::units::{count, duration, nanos, rate, share};
 
 mod headline;
@@ -22,7 +22,8 @@ pub(crate) fn meaning(word: VerdictWord) -> &'static str {
             "Source ports ran out: these figures are those of the machines that made the load, not the target's."
         }
         VerdictWord::TargetLimited => {
-            "The target took less than was offered. The rate is its limit; the latencies grew with the length of the run."
+            "Less was taken than was offered, and the generator had room: the rate is the limit of the target, or of what we \
+             allowed at once."
         }
         VerdictWord::Errors => "Too many transactions failed: the latencies are those of the lucky ones.",
     }
@@ -237,9 +238,12 @@ pub(crate) fn mix(report: &Report) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// Mean of a per-second gauge, and its greatest.
-pub(crate) fn gauge(report: &Report, of: fn(&crate::model::Second) -> f64) -> Option<(f64, f64)> {
-    let values = report.timeline.iter().map(of).filter(|value| value.is_finite());
+/// Mean of a per-second gauge, and its greatest, over the seconds in which the gauges mean something.
+pub(crate) fn gauge(report: &Report, of: fn(&Second) -> f64) -> Option<(f64, f64)> {
+    let known = |row: &&Second| {
+        row.generator_cpu + row.busiest_thread + row.generator_starved + row.machine_cpu > 0.0
+    };
+    let values = report.timeline.iter().filter(known).map(of).filter(|value| value.is_finite());
     let (sum, most, number) = values.fold((0.0, 0.0_f64, 0.0), |(s, m, n), v| (s + v, m.max(v), n + 1.0));
     (number > 0.0).then(|| (sum / number, most))
 }
@@ -270,7 +274,8 @@ pub(crate) fn health(report: &Report) -> Vec<String> {
         if let Some(lost) = &worker.lost {
             lines.push(format!("{} was lost: {lost}", worker.name));
         }
-        if !worker.sums_agree {
+        // A lost one had no final word that could disagree.
+        if worker.lost.is_none() && !worker.sums_agree {
             lines.push(format!("{}: its final totals are not the sum of its seconds", worker.name));
         }
     }
@@ -325,6 +330,7 @@ pub(crate) fn shell(command: &[String]) -> String {
 mod tests {
     use super::*;
     use crate::made_up;
+    use crate::model::Worker;
 
     #[test]
     fn what_was_done_names_group_verification_and_close() {
@@ -380,6 +386,26 @@ mod tests {
             report.manifest.command = ["handfast", "load", own].map(str::to_owned).into();
             assert_eq!(again(&report), format!("handfast load {own}"));
         }
+    }
+
+    #[test]
+    fn seconds_without_gauges_do_not_count() {
+        let row = |generator_cpu| Second { generator_cpu, machine_cpu: generator_cpu, ..Second::default() };
+        let timeline = vec![row(0.2), row(0.4), row(0.0)];
+        let report = Report { timeline, ..Report::default() };
+        let (mean, most) = gauge(&report, |second| second.generator_cpu).unwrap();
+        assert!((mean - 0.3).abs() < 1e-9 && (most - 0.4).abs() < 1e-9, "{mean} {most}");
+        assert_eq!(gauge(&Report { timeline: vec![row(0.0)], ..Report::default() }, |s| s.machine_cpu), None);
+    }
+
+    #[test]
+    fn a_lost_worker_had_no_final_word() {
+        let told = |lost: Option<&str>| {
+            let worker = Worker { name: "w2".into(), lost: lost.map(str::to_owned), ..Worker::default() };
+            health(&Report { workers: vec![worker], ..Report::default() }).join("\n")
+        };
+        assert_eq!(told(Some("silent")), "w2 was lost: silent");
+        assert_eq!(told(None), "w2: its final totals are not the sum of its seconds");
     }
 
     #[test]
