@@ -27,6 +27,6 @@ fn main() -> ExitCode {
         words::Verb::Worker(given) => worker::worker(given),
         words::Verb::Compare(given) => compare::compare(&given),
         words::Verb::Speed(given) => speed::speed(&given),
-        words::Verb::Reference => verbs::reference(),
+        words::Verb::Reference(given) => verbs::reference(&given),
     }
 }

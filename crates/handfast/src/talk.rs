@@ -69,22 +69,35 @@ enum Line {
 
 /// A way to say things from anywhere.
 #[derive(Clone)]
-pub(crate) struct Voice(SyncSender<Line>);
+pub(crate) struct Voice(Option<SyncSender<Line>>);
 
 impl Voice {
+    /// One that nobody hears.
+    pub(crate) fn silent() -> Self {
+        Self(None)
+    }
+
     /// Says a line; where a picture stands, above it. Lost when nobody reads.
     pub(crate) fn say(&self, text: impl Into<String>) {
-        let _ = self.0.try_send(Line::Text(text.into()));
+        self.send(Line::Text(text.into()));
     }
 
     /// Shows these rows in the place of the last ones; only on a terminal. Lost when nobody reads.
     pub(crate) fn show(&self, rows: Vec<String>) {
-        let _ = self.0.try_send(Line::Picture(rows));
+        self.send(Line::Picture(rows));
     }
 
     /// Takes the picture away, so that what follows stands in its place.
     pub(crate) fn wipe(&self) {
-        let _ = self.0.try_send(Line::Wipe);
+        self.send(Line::Wipe);
+    }
+}
+
+impl Voice {
+    fn send(&self, line: Line) {
+        if let Some(lines) = &self.0 {
+            let _ = lines.try_send(line);
+        }
     }
 }
 
@@ -97,7 +110,7 @@ pub(crate) fn terminal_size() -> Option<(u16, u16)> {
 impl Talk {
     /// To say things from elsewhere.
     pub(crate) fn voice(&self) -> Voice {
-        Voice(self.lines.clone())
+        Voice(Some(self.lines.clone()))
     }
 
     /// Waits a moment until everything said has been written.

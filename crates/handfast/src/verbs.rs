@@ -9,6 +9,7 @@ use handfast_proxy::{Outcome, Source};
 use tracing::Level;
 
 use crate::talk;
+use crate::words::reference::{CONFIGURATION, ReferenceWords, page};
 use crate::words::{CheckWords, From, ProxyWords};
 
 pub(crate) fn proxy(words: ProxyWords) -> ExitCode {
@@ -35,8 +36,11 @@ pub(crate) fn check(words: &CheckWords) -> ExitCode {
     print(&verdict, checked.good)
 }
 
-pub(crate) fn reference() -> ExitCode {
-    print(&config::reference(), true)
+pub(crate) fn reference(words: &ReferenceWords) -> ExitCode {
+    match words.page.as_str() {
+        CONFIGURATION => print(&config::reference(), true),
+        command => print(&page(command), true),
+    }
 }
 
 /// Data goes to standard output; a reader that left early is not an error of ours.

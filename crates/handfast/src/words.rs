@@ -2,6 +2,7 @@
 
 pub(crate) mod compare;
 pub(crate) mod load;
+pub(crate) mod reference;
 pub(crate) mod speed;
 pub(crate) mod worker;
 
@@ -65,9 +66,9 @@ pub(crate) enum Verb {
     /// Signatures, key exchanges, ciphers and handshakes in memory, on one core and on all, in about twelve seconds; then
     /// what follows from them for a server, with its arithmetic. Needs no options.
     Speed(speed::SpeedWords),
-    /// Print the reference of the configuration file
+    /// Print the reference of the configuration file, or of a command, as Markdown
     #[command(hide = true)]
-    Reference,
+    Reference(reference::ReferenceWords),
 }
 
 #[derive(Args, Debug)]

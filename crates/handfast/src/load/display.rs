@@ -30,6 +30,8 @@ pub(crate) struct Display {
     kind: Kind,
     /// Whether the report will stand where the picture is.
     replaced: bool,
+    /// Whether a run has begun before: the steps of a search are prepared alike.
+    begun: bool,
     progress: Progress,
 }
 
@@ -40,27 +42,29 @@ impl Display {
     pub(crate) fn new(voice: Voice, quiet: bool, color: bool, replaced: bool) -> Self {
         let variable = |name| std::env::var(name).unwrap_or_default();
         let kind = kind(quiet, io::stderr().is_terminal(), &variable("TERM"), color, unicode(variable));
-        Self { voice, kind, replaced, progress: Progress::default() }
+        let voice = if kind == Kind::Nothing { Voice::silent() } else { voice };
+        Self { voice, kind, replaced, begun: false, progress: Progress::default() }
     }
 
-    /// To say things from elsewhere, above the picture.
+    /// To say things from elsewhere, above the picture; not when nothing is to be shown.
     pub(crate) fn voice(&self) -> Voice {
         self.voice.clone()
     }
 
     /// Says a sentence, above the picture; not when nothing is to be shown.
     pub(crate) fn say(&self, text: impl Into<String>) {
-        if self.kind != Kind::Nothing {
-            self.voice.say(text);
-        }
+        self.voice.say(text);
     }
 
     /// A run begins.
     pub(crate) fn begin(&mut self, plan: &Plan, part: String) {
         self.progress = Progress::new(plan, part);
-        if matches!(self.kind, Kind::Picture(_)) {
-            self.draw();
+        match self.kind {
+            Kind::Picture(_) => self.draw(),
+            Kind::Lines if !self.begun => self.voice.say(format!("handfast: {}", self.progress.preparing())),
+            Kind::Lines | Kind::Nothing => {}
         }
+        self.begun = true;
     }
 
     /// A second has come.

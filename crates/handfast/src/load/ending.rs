@@ -1,9 +1,9 @@
 //! What a run comes to: the exit code.
 //!
-//! In: a report. Out: a number that scripts can rely on.
+//! In: a report. Out: a number that scripts can rely on, and a line for who does not see the report.
 
-use handfast_report::Report;
 use handfast_report::model::VerdictWord;
+use handfast_report::{Report, units};
 
 /// The run is not valid.
 const INVALID: u8 = 3;
@@ -28,6 +28,21 @@ pub(crate) fn exit_code(report: &Report) -> u8 {
     if missed || found_none || short { MISSED } else { 0 }
 }
 
+/// Why the exit code is not 0, in a line, for somebody to whom the report is not shown; `None` when it is 0.
+pub(crate) fn warning(report: &Report) -> Option<String> {
+    let code = exit_code(report);
+    let missed = report.limits.iter().filter(|limit| !limit.held);
+    let missed = missed.map(|limit| format!("limit {} missed, found {}", limit.wanted, limit.found));
+    let lost = report.workers.iter().filter_map(|worker| Some((worker, worker.lost.as_ref()?)));
+    let lost = lost.map(|(worker, why)| format!("worker {} was lost: {why}", worker.name));
+    let mut said: Vec<String> = lost.chain(missed).collect();
+    if report.verdict.word != VerdictWord::Valid || said.is_empty() {
+        said.push(report.verdict.word.name().to_owned());
+        said.extend(report.verdict.evidence.first().cloned());
+    }
+    (code != 0).then(|| format!("handfast: warning: {}", units::plain(&said.join("; "))))
+}
+
 #[cfg(test)]
 mod tests {
     use handfast_report::model::{Limit, Search, Worker};
@@ -50,6 +65,18 @@ mod tests {
         let codes = [Valid, TargetLimited, GeneratorLimited, PortLimited, Errors]
             .map(|word| exit_code(&report(word)));
         assert_eq!(codes, [0, 0, 3, 3, 3]);
+    }
+
+    #[test]
+    fn whoever_sees_no_report_hears_why_the_code_is_not_0() {
+        let mut report = report(VerdictWord::Valid);
+        assert_eq!(warning(&report), None);
+        report.limits.push(Limit { wanted: "total.p99=1ms".into(), found: "9 ms".into(), held: false });
+        report.verdict.word = VerdictWord::Errors;
+        report.verdict.evidence.push("all\u{1b} failed".into());
+        let said = warning(&report).expect("a limit was missed");
+        let expected = "handfast: warning: limit total.p99=1ms missed, found 9 ms; ERRORS; all\\u{1b} failed";
+        assert_eq!(said, expected);
     }
 
     #[test]

@@ -36,6 +36,14 @@ pub(crate) fn frame(progress: &Progress, width: u16, height: u16, look: Look) ->
         row.put(&format!("{label:LABEL$}"), Shade::Plain);
         row
     };
+    if progress.seconds == 0 {
+        // Zeros would look like a target that does nothing.
+        let mut preparing = Row { text: String::new(), room: width, look };
+        preparing.put(&progress.preparing(), Shade::Plain);
+        let rows = [title(progress, Row { text: String::new(), room: width, look }), preparing];
+        let spare = rows.len().saturating_sub(usize::from(height));
+        return rows.into_iter().skip(spare).map(|row| row.text).collect();
+    }
     // Each with its rank: of what does not fit, the highest goes first.
     let mut rows = vec![
         (7, title(progress, Row { text: String::new(), room: width, look })),

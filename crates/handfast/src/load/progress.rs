@@ -135,6 +135,12 @@ impl Progress {
         self.lag = interval.series.get(&Series::Lag).map(|lag| lag.quantile_nanos(0.99));
     }
 
+    /// What is done before the first second has come.
+    pub(crate) fn preparing(&self) -> String {
+        let tickets = if self.wanted_resumed > 0.0 { ", tickets" } else { "" };
+        format!("preparing: one transaction to see that it works{tickets}; then the first second")
+    }
+
     /// What was counted in the last second, per second.
     pub(crate) fn rate(&self) -> f64 {
         self.rates.last().copied().unwrap_or(0.0)

@@ -291,7 +291,7 @@ pub(crate) struct OutputWords {
     /// One page with plots that needs no network, for people
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// No progress on standard error
+    /// Nothing on standard error but errors and warnings
     #[arg(short, long, action = ArgAction::SetTrue)]
     pub(crate) quiet: bool,
     /// Do again what a JSON report says was done; only outputs and where to run may be given with it
