@@ -251,7 +251,7 @@ fn word(figure: &Figure) -> &'static str {
 
 /// `B is 12 % faster`, for a rate as for a latency.
 fn sentence(figure: &Figure, name_b: &str) -> String {
-    let Some(found) = figure.found else { return "too few seconds to say".into() };
+    let Some(found) = figure.found else { return "in too few seconds to say".into() };
     let change = (found.ratio - 1.0).abs() * 100.0;
     let change = if change < 10.0 { format!("{change:.1} %") } else { format!("{change:.0} %") };
     match (word(figure), figure.unit.more_is_better()) {

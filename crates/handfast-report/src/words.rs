@@ -33,7 +33,11 @@ pub(crate) fn meaning(word: VerdictWord) -> &'static str {
 pub(crate) fn main_series(report: &Report) -> Option<&Series> {
     let counted: u64 = report.timeline.iter().map(|second| second.main.count()).sum();
     let named = |name: &&str| report.series.iter().find(|series| series.name == **name);
-    let candidates = ["total", "exchange", "handshake"];
+    // Of connections that stand, the seconds hold their handshakes, as many as there are totals.
+    let candidates: &[&str] = match Kind::of(report) {
+        Kind::Transactions => &["total", "exchange", "handshake"],
+        Kind::Bulk | Kind::Idle => &["handshake"],
+    };
     let exact = candidates.iter().filter_map(named).find(|series| series.count == counted);
     exact.or_else(|| candidates.iter().find_map(named)).or(report.series.first())
 }

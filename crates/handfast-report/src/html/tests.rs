@@ -100,3 +100,25 @@ fn an_empty_report_is_a_page_too() {
     balanced(&html);
     assert!(html.contains("Nothing was timed") && !html.contains("NaN"));
 }
+
+#[test]
+fn bulk_and_idle_are_drawn_as_what_they_are() {
+    let of = |work: serde_json::Value| {
+        let mut report = made_up::report();
+        report.manifest.job["work"] = work;
+        report.manifest.job["model"] = "closed".into();
+        report.totals.exchanges = 0;
+        report.totals.offered_rate = None;
+        to_html(&report)
+    };
+    let bulk = of(serde_json::json!({"bulk": {"send": true, "receive": true}}));
+    balanced(&bulk);
+    assert!(bulk.contains("Bytes a second") && bulk.contains("<span>sent, "), "no bytes");
+    let idle = of(serde_json::json!({"idle": {"send": 0, "receive": 0}}));
+    balanced(&idle);
+    assert!(
+        idle.contains("Connections that stood") && idle.contains("stood at the end</span>"),
+        "no connections"
+    );
+    assert!([bulk, idle].iter().all(|html| !html.contains("Transactions a second")));
+}

@@ -191,7 +191,7 @@ pub(crate) fn counts(report: &Report) -> Vec<(&'static str, String)> {
         Kind::Transactions => {
             pairs.push(("transactions", format!("{}, {}", rate(totals.rate), failed(report))))
         }
-        Kind::Bulk => pairs.push(("ended", connections_failed(report))),
+        Kind::Bulk => pairs.push(("failed", connections_failed(report).replace(" failed", ""))),
         Kind::Idle => pairs.push(("stood", Stood::of(report).sentence())),
     }
     if let Some(offered) = totals.offered_rate {
@@ -285,6 +285,7 @@ mod tests {
         ));
         assert_eq!(tiles(&report)[0], ("991".into(), "of 1,000 stood at the end".into()));
         assert!(tiles(&report).contains(&("3".into(), "could not be opened".into())));
+        assert!(headline(&report)[1].starts_with("to open one: handshake p50 "), "{:?}", headline(&report));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use handfast_report::units::{count, nanos};
 
-use super::progress::Progress;
+use super::progress::{Counts, Progress};
 
 /// The line for the second that came last.
 pub(crate) fn line(progress: &Progress) -> String {
@@ -17,7 +17,11 @@ pub(crate) fn line(progress: &Progress) -> String {
         );
     }
     let figure = progress.show(progress.rate());
-    let latency = if progress.last.is_empty() {
+    let latency = if progress.last.is_empty() && matches!(progress.counts, Counts::Bytes | Counts::Handshakes)
+    {
+        // Handshakes are the first second's; then it matters who still stands.
+        format!("{} open", count(progress.open))
+    } else if progress.last.is_empty() {
         format!("no {}", progress.series)
     } else {
         let quantile = |quantile| nanos(progress.last.quantile_nanos(quantile));
@@ -38,10 +42,21 @@ pub(crate) fn line(progress: &Progress) -> String {
 #[cfg(test)]
 mod tests {
     use handfast_load::Plan;
+    use handfast_load::plan::Work;
     use handfast_load::sample::{Failures, Interval, Series};
     use handfast_stats::Histogram;
 
     use super::*;
+
+    #[test]
+    fn of_connections_that_stand_it_says_how_many() {
+        let plan = Plan { work: Work::Idle { send: 0, receive: 0 }, ..Plan::default() };
+        let mut progress = Progress::new(&plan, String::new());
+        let mut interval = Interval::default();
+        interval.tally.open = 1_000;
+        progress.add(&interval);
+        assert_eq!(line(&progress), "second 1: 0/s, 1,000 open, 0 errors");
+    }
 
     #[test]
     fn a_second_is_a_line() {
