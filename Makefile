@@ -1,14 +1,15 @@
-# Two commands. Both install what is missing (and say what) on a Debian with a Rust toolchain.
+# Three commands. All install what is missing (and say what) on a Debian with a Rust toolchain.
 #
 #   make run    build the release program and start the proxy on its embedded defaults
 #   make test   formatting, lints and every test; the last line is the count
+#   make bench  beside its peers, on two quiet cores: 25 minutes. WORK=ecdsa for one work, WORK=counts for counts alone
 #
 # CARGO_TARGET_DIR is honoured. Variables: CARGO (which cargo).
 
 CARGO ?= cargo
 TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 
-.PHONY: help run test
+.PHONY: help run test bench
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -21,3 +22,7 @@ run:
 test:
 	@scripts/install-missing build test
 	@scripts/test
+
+bench:
+	@scripts/install-missing build bench
+	@bench/run.py

@@ -1,0 +1,146 @@
+"""The proxies: how each is configured, started, and what it says it is.
+
+In: a template from bench/peers/, a certificate. Out: a running proxy with a port and a backend's port of its own.
+A new peer is one entry in PEERS and one template; bench/README.md says what to mind.
+"""
+
+import os
+import re
+import resource
+import subprocess
+import time
+from pathlib import Path
+
+from . import machine
+from .machine import Failed, Process
+
+BENCH = Path(__file__).resolve().parent.parent
+TEMPLATES = BENCH / "peers"
+PASSWORD = "benchmark"
+
+# name → (template, command; @WORDS@ as in the templates, command that tells the version)
+PEERS = {
+    "handfast": ("handfast.toml", ["@HANDFAST@", "proxy", "-c", "@CONFIG@"], ["@HANDFAST@", "--version"]),
+    "haproxy": ("haproxy.cfg", ["haproxy", "-db", "-q", "-f", "@CONFIG@"], ["haproxy", "-v"]),
+    "nginx": ("nginx.conf", ["nginx", "-c", "@CONFIG@", "-p", "@FOLDER@"], ["nginx", "-v"]),
+    "hitch": ("hitch.conf", ["hitch", "--config=@CONFIG@"], ["hitch", "--version"]),
+    "stunnel": ("stunnel.conf", ["stunnel4", "@CONFIG@"], ["stunnel4", "-version"]),
+    # -Xss: two threads a session need no 1 MiB of stack; -XX:+UseSerialGC is what the JVM itself picks on one core.
+    "SSLProxy.java": (
+        "SSLProxy.java",
+        ["java", "-Xss256k", "-XX:+UseSerialGC", "-cp", "@CLASSES@", "SSLProxy", "@PORT@", "@PKCS12@", PASSWORD,
+         "@BACKEND_HOST@", "@BACKEND_PORT@"],
+        ["java", "-version"],
+    ),
+}
+# Those whose ratio the goals are about; SSLProxy.java has a goal of its own.
+RIVALS = ["haproxy", "nginx", "hitch", "stunnel"]
+
+
+class Peer:
+    """One running proxy."""
+
+    def __init__(self, name, process, port, label=None):
+        self.name, self.process, self.port = name, process, port
+        self.label = label or name
+
+    def members(self):
+        if not self.process.running():
+            raise Failed(f"{self.label} ended: {self.process.said()}")
+        return machine.tree(self.process.pid)
+
+    def stop(self):
+        self.process.stop()
+
+
+class Site:
+    """A folder, an echo for each proxy, and the proxies that stand in front of it."""
+
+    def __init__(self, folder, programs, certificates):
+        self.folder, self.programs, self.certificates = Path(folder), programs, certificates
+        self.peers = {}
+        self.count = 0
+
+    def echo(self):
+        """Starts a backend; its address."""
+        log = self.folder / "echo.log"
+        process = Process([self.programs["echo"], "127.0.0.1:0"], {machine.LOAD_CORE}, log, stdout=subprocess.PIPE)
+        address = process.process.stdout.readline().decode().strip()
+        if not address:
+            raise Failed(f"start the backend: {process.said()}")
+        return process, address
+
+    def start(self, name, kind="ecdsa", label=None, cores=None, threads=1, certificate=None, more=""):
+        """Starts a proxy with a backend of its own and waits until it listens. Deadline: 30 s."""
+        self.count += 1
+        folder = self.folder / f"{self.count:02}-{name}"
+        folder.mkdir()
+        backend, address = self.echo()
+        port = machine.free_port()
+        host, backend_port = address.rsplit(":", 1)
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        template, command, _ = PEERS[name]
+        values = {
+            "CERTIFICATE": certificate or self.certificates[kind], "PKCS12": self.certificates[kind].with_suffix(".p12"),
+            "CONFIG": folder / template, "FOLDER": folder, "PORT": port, "BACKEND": address, "BACKEND_HOST": host,
+            "BACKEND_PORT": backend_port, "THREADS": threads, "FILES": files, "MAXCONN": (files - 100) // 2,
+            "HANDFAST": self.programs["handfast"], "CLASSES": self.programs["classes"],
+            # hitch refuses to work as root.
+            "HITCH_USER": 'user = "nobody"' if os.geteuid() == 0 else "",
+        }
+        (folder / template).write_text(fill((TEMPLATES / template).read_text(), values) + more)
+        begin = time.monotonic_ns()
+        process = Process([fill(word, values) for word in command], cores or {machine.PROXY_CORE}, folder / "log", folder)
+        peer = Peer(name, process, port, label)
+        peer.backend, peer.folder, peer.config = backend, folder, folder / template
+        self.peers[peer.label] = peer
+        machine.wait_for_port(port, process)
+        peer.start_ns = time.monotonic_ns() - begin
+        return peer
+
+    def stop(self):
+        for peer in self.peers.values():
+            peer.stop()
+            peer.backend.stop()
+        self.peers = {}
+
+
+def fill(text, values):
+    return re.sub("@([A-Z0-9_]+)@", lambda found: str(values[found.group(1)]), text)
+
+
+def version(name, programs):
+    """The line in which a program says what it is; None when it is not here."""
+    words = [fill(word, {"HANDFAST": programs["handfast"]}) for word in PEERS[name][2]]
+    try:
+        said = subprocess.run(words, capture_output=True, text=True, timeout=20, check=False)
+    except FileNotFoundError:
+        return None
+    lines = (said.stdout + said.stderr).strip().splitlines()
+    wanted = [line for line in lines if re.search(r"version|\d+\.\d+", line)]
+    return (wanted or lines or ["?"])[0].strip()
+
+
+def make_certificates(folder):
+    """Chains of one with their keys, ECDSA P-256 and RSA-2048, in PEM and PKCS#12: kind → PEM file."""
+    made = {}
+    for kind, options in (
+        ("ecdsa", ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]),
+        ("rsa", ["-newkey", "rsa:2048"]),
+    ):
+        key, chain, pem = (folder / f"{kind}.{end}" for end in ("key", "crt", "pem"))
+        _openssl("req", "-x509", *options, "-sha256", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
+                 "subjectAltName=DNS:localhost", "-keyout", key, "-out", chain)
+        pem.touch(mode=0o600)
+        # hitch reads the key first; the others do not mind.
+        pem.write_text(key.read_text() + chain.read_text())
+        _openssl("pkcs12", "-export", "-in", chain, "-inkey", key, "-out", pem.with_suffix(".p12"), "-passout",
+                 f"pass:{PASSWORD}")
+        made[kind] = pem
+    return made
+
+
+def _openssl(*words):
+    done = subprocess.run(["openssl", *map(str, words)], capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode:
+        raise Failed(f"openssl {words[0]}: {done.stderr.strip()}")

@@ -1,0 +1,384 @@
+"""The works: what is measured, in which order, for how long.
+
+In: the bench (proxies, generator, book). Out: results in the book. Each work is one function and one line in WORKS.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from statistics import median
+
+from . import machine, pairs
+from .generator import AES128, Load
+from .machine import Failed
+from .peers import RIVALS
+
+KIB4 = ["-c", "16"]
+# Seconds that the Java virtual machine gets to compile what it runs; the others get one.
+JAVA_WARM = 15
+EXCHANGES = 50
+BULK = 4 * 1024 * 1024
+SUITES = {
+    "aes128": AES128,
+    "aes256": "TLSv1.3 TLS_AES_256_GCM_SHA384 X25519",
+    "chacha": "TLSv1.3 TLS_CHACHA20_POLY1305_SHA256 X25519",
+}
+TLS12 = {
+    "ecdsa": "TLSv1.2 TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 X25519",
+}
+LEVELS = (0.1, 0.3, 0.5, 0.7, 0.8)
+
+
+class Work:
+    """A name, what it needs, how long it takes."""
+
+    def __init__(self, name, run, what, seconds, kind="ecdsa", java=False, pairs=None, **options):
+        self.name, self.run, self.what, self.seconds, self.pairs = name, run, what, seconds, pairs
+        self.kind, self.java, self.options = kind, java, options
+
+
+def runs(config, pairs_wanted, rivals, java=False, modes=1):
+    """Estimated seconds of compare(): peers, and ours once for every two."""
+    peers = rivals + java
+    return pairs_wanted * (peers + (peers + 1) // 2) * (config.seconds + 0.3) * modes
+
+
+def transactions(bench, work):
+    """As fast as the generator goes, then all at the same rate: 60 % of what the slowest rival can do."""
+    load = Load(*KIB4, **work.options)
+    out = {"full speed": pairs.compare(bench, work, bench.rivals(work.java), load, bench.config.seconds, bench.pairs(work))}
+    result = out["full speed"]
+    everyone = [result["ours"]] + [found["rows"] for name, found in result["peers"].items() if name in RIVALS]
+    most = [min(1e9 / pairs.figure(rows)[0], pairs.figure(rows, "rate")[0]) for rows in everyone]
+    if work.name != "tls12" and len(everyone) > 1:
+        rate = max(1, int(0.6 * min(most)))
+        # At most 32 in flight: the pool of tickets is filled by full handshakes, one for each that could be resuming, and
+        # these are in the CPU time too.
+        load = Load("--rate", rate, "-c", 32, **work.options)
+        same = pairs.compare(bench, work, bench.rivals(), load, bench.config.seconds, bench.pairs(work))
+        out["same rate"] = same | {"rate": rate}
+    bench.book.result(work.name, out)
+
+
+def same_twice(bench, work):
+    """Two processes of the same program: what this machine calls a difference where there is none."""
+    site = bench.site("ecdsa")
+    if "again" not in site.peers:
+        site.start("handfast", label="again")
+    bench.warm(site.peers["again"])
+    load = Load(*KIB4)
+    result = pairs.compare(bench, work, ["again"], load, bench.config.seconds, bench.pairs(work))
+    site.peers["again"].stop()
+    site.peers.pop("again").backend.stop()
+    bench.book.result(work.name, {"full speed": result})
+
+
+def exchanges(bench, work):
+    load = Load("-c", "16", "-n", EXCHANGES)
+    result = pairs.compare(bench, work, bench.rivals(), load, bench.config.seconds, bench.pairs(work))
+    bench.book.result(work.name, {"full speed": result})
+
+
+def bulk(bench, work):
+    """Echoes of 4 MiB, so that every byte that was sent came back: no byte is left on its way when the run ends, and
+    each is counted once in each direction."""
+    out = {}
+    for cipher, streams, wanted in work.options["rows"]:
+        load = Load("-n", "unlimited", "-c", streams, "--send", BULK, agreed=SUITES[cipher])
+        both = lambda totals: totals["sent_bytes"] + totals["received_bytes"]
+        result = pairs.compare(bench, work, bench.rivals(), load, bench.config.seconds, min(wanted, bench.config.pairs),
+                               unit=both)
+        out[f"{cipher}, {streams} stream{'s' if streams > 1 else ''}"] = result
+    bench.book.result(work.name, out)
+
+
+def idle(bench, work):
+    """Memory of connections that stand and do nothing, over what the proxy had before, each proxy fresh."""
+    count, out = work.options["count"], {}
+    for name in ["handfast", *bench.rivals()]:
+        site = bench.fresh_site()
+        try:
+            peer = site.start(name)
+            # A few first, so that what is set up once is not counted as the connections'.
+            bench.generator.run(peer, Load("-c", "4"), 0.5)
+            members = peer.members()
+            rss, pss = machine.memory_kib(members)
+            files = machine.open_files(members)
+            process = bench.generator.begin(peer.port, ["--idle", "-c", str(count), "-d", "10m", "--timeout", "60s"])
+            standing(bench, process, members, files + 2 * count)
+            time.sleep(bench.config.quiet)
+            after_rss, after_pss = machine.memory_kib(members)
+            process.process.send_signal(signal.SIGINT)
+            report = bench.generator.finish(process, 60)
+            if report["totals"]["failed"] or peer.members() != members:
+                raise Failed(f"{report['totals']['failed']} of {count} connections failed")
+            row = {"peer": name, "connections": count, "rss_kib": (after_rss - rss) / count,
+                   "pss_kib": (after_pss - pss) / count, "rss_before_kib": rss, "rss_after_kib": after_rss}
+            bench.book.run(work.name, 0, row)
+            out[name] = row
+        except Failed as problem:
+            bench.book.void(work.name, name, str(problem))
+        finally:
+            site.stop()
+    bench.book.result(work.name, out)
+
+
+def standing(bench, process, members, files):
+    """Waits until the proxy has a descriptor for each side of each connection. Deadline: 60 s."""
+    end = time.monotonic() + 60
+    while machine.open_files(members) < files:
+        if not process.running():
+            raise Failed(f"the generator ended before all connections stood: {process.said()}")
+        if time.monotonic() > end:
+            process.stop()
+            raise Failed(f"{machine.open_files(members)} of {files} descriptors after 60 s")
+        time.sleep(0.1)
+
+
+class Direct:
+    """The TLS echo without a proxy, in the proxy's place: on its core, with its certificate."""
+
+    def __init__(self, bench, kind="ecdsa"):
+        log = bench.folder / "direct.log"
+        words = [bench.programs["benchmark"], "tls-echo", "127.0.0.1:0", bench.certificates[kind]]
+        self.process = machine.Process(words, {machine.PROXY_CORE}, log, stdout=subprocess.PIPE)
+        line = self.process.process.stdout.readline().decode().strip()
+        if not line:
+            raise Failed(f"start the TLS echo: {self.process.said()}")
+        self.port, self.label, self.name, self.backend = int(line.rsplit(":", 1)[1]), "direct", "direct", None
+
+    def members(self):
+        return machine.tree(self.process.pid)
+
+    def stop(self):
+        self.process.stop()
+
+
+def latency(bench, work):
+    """4 KiB there and back on kept connections, at half of what the slowest can do with eight of them, three times in turn.
+
+    64 connections, so that one is free when an exchange is due; what is compared is the exchange itself, from the first
+    byte handed over.
+    """
+    site, out = bench.site("ecdsa"), {}
+    direct = Direct(bench)
+    try:
+        everyone = [direct] + [site.peers[name] for name in ["handfast", *bench.rivals()] if name in site.peers]
+        kept = ["-n", "unlimited", "-c"]
+        unit = lambda totals: max(totals["exchanges"], 1)
+        most = {peer.label: bench.generator.run(peer, Load(*kept, 8), 1, unit)["exchange_rate"] for peer in everyone}
+        rate = int(0.5 * min(most.values()))
+        load = Load(*kept, 64, "--rate", rate)
+        for turn in range(3):
+            for peer in everyone if turn % 2 == 0 else everyone[::-1]:
+                row = bench.generator.run(peer, load, 2 * bench.config.seconds, unit)
+                bench.book.run(work.name, turn, row)
+                if row["verdict"] == "valid":
+                    out.setdefault(peer.label, []).append(row["percentiles_ns"]["exchange"])
+                else:
+                    bench.book.void(work.name, peer.label, f"{row['verdict']} at {rate}/s, turn {turn + 1}")
+    finally:
+        direct.stop()
+    zero = out.get("direct")
+    if not zero:
+        raise Failed("the direct echo has no valid run, so there is no zero line")
+    middle = lambda rows, name: median(row[name] for row in rows)
+    added = {
+        peer: {name: middle(rows, name) - middle(zero, name) for name in ("p50", "p99")}
+        | {f"total {name}": middle(rows, name) for name in ("p50", "p99")}
+        for peer, rows in out.items()
+    }
+    bench.book.result(work.name, {"rate": rate, "added_ns": added})
+
+
+def open_loop(bench, work):
+    """Handshake latency of the standard transaction at shares of each one's own maximum, and at the same rates for all.
+
+    The maximum is what the CPU time of a transaction allows on one core. Rates that the generator cannot make with
+    30 % of its core to spare are left out by name.
+    """
+    site, load = bench.site("ecdsa"), lambda rate: Load("--rate", rate)
+    names = [name for name in ["handfast", *bench.rivals()] if name in site.peers]
+    peaks = {name: bench.generator.run(site.peers[name], Load(*KIB4), bench.config.seconds) for name in names}
+    most = {name: 1e9 / row["cpu_ns"] for name, row in peaks.items()}
+    ceiling = 0.7 * max(row["rate"] for row in peaks.values())
+    fastest = max((name for name in names if name != "handfast"), key=most.get, default="handfast")
+    wanted = [(name, f"{share:.0%} of its own", int(share * most[name])) for share in LEVELS for name in names]
+    wanted += [(name, f"{share:.0%} of {fastest}'s", int(share * most[fastest])) for share in LEVELS for name in names]
+    out = {"maximum": most, "fastest": fastest, "rows": []}
+    for name, level, rate in wanted:
+        if rate > ceiling:
+            out["rows"].append({"peer": name, "level": level, "rate": rate, "left_out": "more than the generator can make"})
+            continue
+        try:
+            row = bench.generator.run(site.peers[name], load(rate), bench.config.seconds)
+        except Failed as problem:
+            bench.book.void(work.name, name, f"{level}: {problem}")
+            continue
+        bench.book.run(work.name, 0, row | {"level": level, "offered": rate})
+        if row["verdict"] == "generator-limited":
+            out["rows"].append({"peer": name, "level": level, "rate": rate, "left_out": "the generator was the limit"})
+            continue
+        found = row["percentiles_ns"]
+        out["rows"].append({"peer": name, "level": level, "rate": rate, "verdict": row["verdict"],
+                            "handshake": found["handshake"], "total": found["total"]})
+    bench.book.result(work.name, out)
+
+
+def two_cores(bench, work):
+    """CPU time of a transaction with two threads on both cores against one. There is no third core for the generator, so
+    what can be seen here is only whether threads cost each other anything."""
+    site = bench.site("ecdsa")
+    both = {machine.PROXY_CORE, machine.LOAD_CORE}
+    site.start("handfast", label="two threads", cores=both, threads=2)
+    bench.warm(site.peers["two threads"])
+    result = pairs.compare(bench, work, ["two threads"], Load(*KIB4), bench.config.seconds, bench.pairs(work))
+    site.peers["two threads"].stop()
+    site.peers.pop("two threads").backend.stop()
+    bench.book.result(work.name, {"full speed": result})
+
+
+def many_certificates(bench, work):
+    """Start to the first handshake, memory, and memory after ten reloads, with 1, 1,000 and 10,000 certificates."""
+    out = []
+    for count in (1, 1000, 10_000):
+        folder = bench.many_certificates(count)
+        # hitch needs gigabytes for 10,000; nginx's stream and stunnel choose by name only in a section for each.
+        names = ["handfast"] + [name for name in ("haproxy", "hitch") if name in bench.rivals() and count <= 1000]
+        for name in names:
+            site = bench.fresh_site()
+            try:
+                out.append(started(bench, site, name, folder, count))
+                bench.book.run(work.name, 0, out[-1])
+            except Failed as problem:
+                bench.book.void(work.name, name, f"{count} certificates: {problem}")
+            finally:
+                site.stop()
+    bench.book.result(work.name, out)
+
+
+def started(bench, site, name, folder, count):
+    certificate, more = f"{folder}/" if name == "handfast" else folder, ""
+    if name == "hitch":
+        # hitch names a folder in another key than a file.
+        certificate, more = sorted(folder.iterdir())[0], f'pem-dir = "{folder}"\npem-dir-glob = "*.pem"\n'
+    times = []
+    for turn in range(5 if count == 1 else 1):
+        if turn:
+            site.stop()
+        peer = site.start(name, certificate=certificate, more=more)
+        times.append(peer.start_ns)
+    # It serves, with the certificates that it was given.
+    bench.generator.run(peer, Load("-c", "4"), 0.3)
+    row = {"peer": name, "certificates": count, "start_ns": median(times), "rss_kib": machine.memory_kib(peer.members())[0]}
+    if name == "handfast":
+        row["rss_by_reload_kib"] = []
+        for turn in range(10):
+            reload_once(peer, turn)
+            row["rss_by_reload_kib"].append(machine.memory_kib(peer.members())[0])
+        # What the old state leaves behind may go a little later; what is there then stays.
+        time.sleep(bench.config.quiet)
+        row["rss_after_reloads_kib"] = machine.memory_kib(peer.members())[0]
+    return row
+
+
+def reload_once(peer, turn):
+    """HUP, and wait until the proxy says that it took effect. Deadline: 60 s."""
+    log = peer.folder / "log"
+    before = log.read_text().count("reloaded:")
+    os.kill(peer.process.pid, signal.SIGHUP)
+    end = time.monotonic() + 60
+    while log.read_text().count("reloaded:") == before:
+        if time.monotonic() > end or not peer.process.running():
+            raise Failed(f"reload {turn + 1} of 10 did not end: {peer.process.said()}")
+        time.sleep(0.01)
+
+
+def size(bench, work):
+    """The program's size without symbols."""
+    stripped = bench.folder / "stripped"
+    subprocess.run(["strip", "-o", stripped, bench.programs["handfast"]], check=True, timeout=60)
+    row = {"peer": "handfast", "bytes": stripped.stat().st_size}
+    bench.book.run(work.name, 0, row)
+    bench.book.result(work.name, row)
+
+
+def calls(bench, work):
+    """System calls of a transaction with eight clients at once."""
+    peer = bench.site("ecdsa").peers["handfast"]
+    row = {"peer": "handfast", **traced_calls(bench, peer, Load("-c", "8"), 2)}
+    bench.book.run(work.name, 0, row)
+    bench.book.result(work.name, row)
+
+
+def traced_calls(bench, peer, load, seconds):
+    """System calls of each connection, by name, while strace looks on."""
+    found = bench.folder / "calls"
+    tracer = machine.Process(["strace", "-qq", "-c", "-f", "-p", peer.process.pid, "-o", found], {machine.LOAD_CORE},
+                             bench.folder / "strace.log")
+    end = time.monotonic() + 10
+    while "TracerPid:\t0" in open(f"/proc/{peer.process.pid}/status", encoding="ascii").read():
+        if time.monotonic() > end or not tracer.running():
+            raise Failed(f"strace does not trace: {tracer.said()}")
+        time.sleep(0.01)
+    try:
+        # What it took under strace is nobody's figure, and stolen time changes no count.
+        options = [*load.options, "-d", f"{seconds}s"]
+        report = bench.generator.finish(bench.generator.begin(peer.port, options), seconds + 60)
+        load.check(report)
+    finally:
+        tracer.process.send_signal(signal.SIGINT)
+        tracer.wait(10)
+    counts = {}
+    for line in found.read_text().splitlines():
+        words = line.split()
+        if len(words) >= 5 and words[3].isdigit() and words[-1] != "total":
+            counts[words[-1]] = int(words[3])
+    connections = report["totals"]["connections"]
+    each = {name: count / connections for name, count in counts.items()}
+    return {"calls": sum(each.values()), "connections": connections, "by_name": each}
+
+
+def limit(bench, work):
+    """`handfast speed --limit`: library in memory and a bare relay, on this machine."""
+    found = bench.folder / "speed.json"
+    process = machine.Process([bench.programs["handfast"], "speed", "--limit", "--json", found],
+                              {machine.PROXY_CORE, machine.LOAD_CORE}, bench.folder / "speed.log")
+    code = process.wait(180)
+    if code:
+        raise Failed(f"handfast speed --limit ended with {code}: {process.said()}")
+    row = json.loads(found.read_text())["limit"]
+    bench.book.run(work.name, 0, {"peer": "limit", **row})
+    bench.book.result(work.name, row)
+
+
+def standard_works(config):
+    """All of them, in their order. Seconds are estimates, for the time that is left."""
+    rivals, seconds = len(config.rivals), config.seconds
+    both = lambda java=False: runs(config, config.pairs, rivals, java) + runs(config, config.pairs, rivals)
+    few = min(3, config.pairs)
+    one_each = (rivals + 1) * (seconds + 0.3)
+    return [
+        Work("a-a", same_twice, "the same program twice", config.pairs * 2 * (seconds + 0.3)),
+        Work("ecdsa", transactions, "standard transaction, ECDSA P-256, TLS 1.3 full", both(True), java=True),
+        Work("rsa", transactions, "standard transaction, RSA-2048, TLS 1.3 full", both(), kind="rsa"),
+        Work("resumed", transactions, "standard transaction, TLS 1.3 resumed", both(), resumed=True),
+        Work("exchanges50", exchanges, "50 exchanges of 4 KiB on a connection", runs(config, config.pairs, rivals)),
+        Work("bulk", bulk, "bulk, both ways, AES-128-GCM",
+             runs(config, config.pairs, rivals) + runs(config, few, rivals), rows=[("aes128", 4, 99), ("aes128", 1, few)]),
+        Work("bulk-others", bulk, "bulk, both ways, the other ciphers", runs(config, few, rivals, modes=2),
+             rows=[("aes256", 4, few), ("chacha", 4, few)]),
+        Work("tls12", transactions, "standard transaction, ECDSA P-256, TLS 1.2 full", runs(config, few, rivals),
+             pairs=few, agreed=TLS12["ecdsa"], tls="1.2"),
+        Work("latency", latency, "added latency of 4 KiB there and back", (rivals + 2) * (6 * seconds + 2)),
+        Work("open", open_loop, "handshake latency, open loop", 8 * one_each),
+        Work("cores", two_cores, "two threads against one", config.pairs * 2 * (seconds + 0.3)),
+        Work("calls", calls, "system calls of a transaction", 4),
+        Work("idle1k", idle, "memory of 1,000 idle connections", (rivals + 1) * (4 + config.quiet), count=1000),
+        Work("idle9k", idle, "memory of 9,000 idle connections", (rivals + 1) * (14 + config.quiet), count=9000),
+        Work("certificates", many_certificates, "start and memory with many certificates", 45),
+        Work("size", size, "the program's size", 1),
+        Work("limit", limit, "what no proxy of these parts can fall below", 40),
+    ]
