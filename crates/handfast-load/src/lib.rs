@@ -9,6 +9,7 @@
 //! | what was measured in one second | [`sample`] |
 //! | whether there are ports and descriptors for it | [`ports`] |
 //! | what one machine does of it | [`generator`] |
+//! | how many machines do it together | [`fleet`] |
 //! | what that machine is, and how busy | [`machine`] |
 //! | what the server's processes spent | [`account`] |
 //! | what came of it, before it is judged | [`outcome`] |
