@@ -94,11 +94,7 @@ pub(crate) async fn attempt(bench: &Rc<Bench>, resume: bool, intended: Moment) -
 
 /// A handshake is over for the client before its last flight has left; and where sessions are to be resumed and nobody
 /// reads to the target's end, the ticket has to be waited for.
-async fn finish_handshake(
-    bench: &Rc<Bench>,
-    wire: &mut Wire,
-    opening: &mut Opening,
-) -> Result<(), Trouble> {
+async fn finish_handshake(bench: &Rc<Bench>, wire: &mut Wire, opening: &mut Opening) -> Result<(), Trouble> {
     opening.send_flight(bench, wire, Step::Handshake)?;
     let deadline = bench.deadline();
     while !wire.is_flushed() {

@@ -70,7 +70,7 @@ fn head(report: &Report) -> String {
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>{word}: load on {target}</title>\n\
          <style>\n{}</style></head>\n<body><main>\n\
-         <div class=\"over\"><span>TLS load on <strong>{target}</strong></span><span>{started} · {program}</span></div>\n",
+         <div class=\"top\"><span>TLS load on <strong>{target}</strong></span><span>{started} · {program}</span></div>\n",
         include_str!("html/style.css")
     )
 }
