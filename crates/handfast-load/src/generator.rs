@@ -293,8 +293,14 @@ fn out_of_step(answer: &Answer) -> Refusal {
     Refusal::failed(format!("prepare: a generator thread answered {answer:?} out of turn; a fault of ours"))
 }
 
+/// Step and detail; a socket's own words begin with the operation, which may be the step itself.
 fn words(trouble: &Trouble) -> String {
-    format!("{}: {}", trouble.step.name(), trouble.detail)
+    let step = trouble.step.name();
+    if trouble.detail.starts_with(step) {
+        trouble.detail.clone()
+    } else {
+        format!("{step}: {}", trouble.detail)
+    }
 }
 
 /// The words for a target with which not even one transaction works.
@@ -307,6 +313,7 @@ fn refuse_rehearsal(plan: &Plan, address: SocketAddr, trouble: &Trouble) -> Refu
         ("tls", "handshake") => {
             refusal.hint("is it TLS that is spoken there, and does it accept these versions, suites and groups?")
         }
+        ("alpn", _) => refusal.hint("--http 1.1 is what every server of pages speaks"),
         ("not-tls", _) => refusal.hint("this port serves HTTP without TLS; the port for https is another one"),
         ("alert", "handshake") => refusal.hint(
             "the target refused what was offered: look at --tls, --suites, --groups, --sni, --alpn, or whether it \

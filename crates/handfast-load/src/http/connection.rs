@@ -422,11 +422,9 @@ fn check_protocol(wire: &Wire, version: HttpVersion) -> Result<(), Trouble> {
     let agreed = wire.session.agreed().alpn;
     match (version, agreed.as_deref()) {
         (HttpVersion::Http2, Some("h2")) | (HttpVersion::Http11, Some("http/1.1") | None) => Ok(()),
-        (HttpVersion::Http2, None) => Err(Trouble::new(
-            Step::Handshake,
-            "alpn",
-            "the target did not agree to HTTP/2 (no ALPN answer); hint: try HTTP/1.1",
-        )),
+        (HttpVersion::Http2, None) => {
+            Err(Trouble::new(Step::Handshake, "alpn", "the target did not agree to HTTP/2: no ALPN answer"))
+        }
         (_, other) => {
             let detail =
                 format!("the target chose the protocol {:?}, which was not wanted", other.unwrap_or(""));

@@ -84,7 +84,8 @@ async fn attend(task: Task, display: Display) -> Ended {
 async fn conduct(task: Task, display: Display, mut stop: watch::Receiver<bool>) -> Result<Report, Refusal> {
     let crew = task.wanted.crew.clone();
     if let Crew::Nats { machines, .. } = &crew {
-        display.say(format!("handfast: gathering {machines} workers"));
+        let workers = if *machines == 1 { "worker" } else { "workers" };
+        display.say(format!("handfast: gathering {machines} {workers}"));
     }
     let muster = tokio::select! {
         gathered = Muster::gather(&crew) => gathered?,

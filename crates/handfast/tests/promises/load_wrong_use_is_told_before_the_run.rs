@@ -39,7 +39,7 @@ fn no_tls_is_spoken_there() {
         peer.read_to_end();
     });
     let ended = Load::at(http.address).with(LONG).run();
-    refused(&ended, 1, &["handshake", "hint:", "is it TLS that is spoken there"]);
+    refused(&ended, 1, &["handshake", "answered in plain HTTP", "hint: this port serves HTTP without TLS"]);
     // Nor is anything else.
     let silent = Backend::start(|peer| peer.read_to_end());
     let ended = Load::at(silent.address).with(LONG).run();
