@@ -30,6 +30,8 @@ pub(super) struct Column {
     starved: f64,
     machine: f64,
     missing: bool,
+    /// Whether it is of the measured part: in the second after it only what was under way ends.
+    measured: bool,
 }
 
 impl Column {
@@ -40,6 +42,7 @@ impl Column {
         let worst = |of: fn(&Second) -> f64| seconds.iter().map(of).fold(0.0, f64::max);
         let mut main = Histogram::new();
         seconds.iter().for_each(|second| main.merge(&second.main));
+        main.pack();
         Some(Self {
             from: f64::from(first.second),
             to: f64::from(last.second) + 1.0,
@@ -53,6 +56,7 @@ impl Column {
             starved: worst(|second| second.generator_starved),
             machine: mean(|second| second.machine_cpu),
             missing: seconds.iter().any(|second| !second.missing.is_empty()),
+            measured: true,
         })
     }
 
@@ -111,7 +115,11 @@ impl Rated {
 /// The run in at most [`COLUMNS`] columns.
 pub(super) fn columns(report: &Report) -> Vec<Column> {
     let each = report.timeline.len().div_ceil(COLUMNS).max(1);
-    report.timeline.chunks(each).filter_map(Column::of).collect()
+    let mut columns: Vec<Column> = report.timeline.chunks(each).filter_map(Column::of).collect();
+    for column in columns.iter_mut().skip(1) {
+        column.measured = column.from < report.totals.duration_seconds;
+    }
+    columns
 }
 
 /// Where the axis of time ends.
@@ -119,10 +127,14 @@ pub(super) fn reach(columns: &[Column]) -> f64 {
     columns.last().map_or(1.0, |column| column.to).max(1.0)
 }
 
+fn measured(columns: &[Column]) -> impl Iterator<Item = &Column> {
+    columns.iter().filter(|column| column.measured)
+}
+
 fn line(columns: &[Column], name: &str, class: &str, part: impl Fn(&Column) -> f64) -> Line {
     let end = reach(columns);
     let point = |column: &Column| ((column.from + column.to) / 2.0 / end, part(column));
-    Line { name: name.into(), class: class.into(), points: columns.iter().map(point).collect() }
+    Line { name: name.into(), class: class.into(), points: measured(columns).map(point).collect() }
 }
 
 /// The rate that was asked for at the start and at the end.
@@ -139,8 +151,7 @@ pub(super) fn rates(report: &Report, columns: &[Column]) -> Option<String> {
     columns.first()?;
     let offered = offered(report);
     let rated = Rated::of(Kind::of(report));
-    let (ends, most) = columns
-        .iter()
+    let (ends, most) = measured(columns)
         .map(rated.of)
         .fold((f64::MAX, 0.0_f64), |(low, high), rate| (low.min(rate), high.max(rate)));
     let (up, top) = even(offered.map_or(most, |(from, to)| most.max(from).max(to)), rated.show);
