@@ -104,7 +104,7 @@ class Bench:
 
     def warm(self, peer):
         seconds = works.JAVA_WARM if peer.name == "SSLProxy.java" else 1
-        self.generator.run(peer, Load("-c", "16"), min(seconds, 10 * self.config.seconds))
+        self.generator.warm(peer, Load("-c", "16"), min(seconds, 10 * self.config.seconds))
 
     def close_sites(self):
         for site in self.sites.values():

@@ -48,7 +48,7 @@ def run(bench, prepare):
     site = bench.fresh_site()
     try:
         peer = site.start("handfast")
-        bench.generator.run(peer, Load("-c", "4"), 0.3)
+        bench.generator.warm(peer, Load("-c", "4"), 0.3)
         load = Load("--rate", 40, "--arrivals", "fixed")
         found["transaction, calls, one at a time"] = works.traced_calls(bench, peer, load, 5)["calls"]
     finally:

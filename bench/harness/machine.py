@@ -25,6 +25,10 @@ class Failed(Exception):
     """Something that makes a figure impossible, in words for people."""
 
 
+class Stolen(Failed):
+    """The hypervisor took too much, again and again: this run has no figure, and nobody here is at fault."""
+
+
 class Process:
     """A program on given cores, in a session of its own so that it can be ended with its children."""
 
@@ -143,14 +147,17 @@ def settled_cpu_ns(members, seconds=0.5):
 
 
 def memory_kib(members):
-    """Resident and proportional memory of processes: (Rss, Pss)."""
-    total = {"Rss:": 0, "Pss:": 0}
+    """Resident memory of processes, and what of it is anonymous: (Rss, Pss_Anon).
+
+    Not Pss: the generator is the same program file as one of the proxies, and halves its share while it runs.
+    """
+    total = {"Rss:": 0, "Pss_Anon:": 0}
     for pid in members:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             words = line.split()
             if words[0] in total:
                 total[words[0]] += int(words[1])
-    return total["Rss:"], total["Pss:"]
+    return total["Rss:"], total["Pss_Anon:"]
 
 
 def open_files(members):

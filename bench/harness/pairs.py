@@ -5,7 +5,7 @@ In: running proxies and the work. Out: for each peer the ratio of CPU time in ea
 
 from statistics import median
 
-from .machine import Failed
+from .machine import Failed, Stolen
 
 
 def order(peers, turn):
@@ -21,41 +21,56 @@ def order(peers, turn):
 
 
 def compare(bench, work, peers, load, seconds, pairs, ours="handfast", unit=None):
-    """Runs the pairs; the result is also kept in the book.
+    """Runs the pairs; each run is also kept in the book.
 
-    A peer that fails once has no figure, with the reason. When we fail, nobody has one: Failed.
+    A peer that fails once has no figure, with the reason. When we fail, nobody has one: Failed. A pair that the hypervisor
+    spoiled is made again, in as many rounds more as were asked for.
     """
     site, out = bench.site(work.kind), {"peers": {}, "void": {}, "ours": []}
     peers = [peer for peer in peers if peer in site.peers]
     if not peers:
         raise Failed("there is no peer to compare with")
-    for turn in range(pairs):
-        found, base = {}, {}
-        for peer, number in order([peer for peer in peers if peer not in out["void"]], turn):
-            label = peer or ours
-            try:
-                row = bench.generator.run(site.peers[label], load, seconds, unit)
-            except Failed as problem:
-                if peer is None:
-                    raise
-                out["void"][peer] = str(problem)
-                bench.book.void(work.name, peer, str(problem))
-                continue
-            bench.book.run(work.name, turn, row)
-            if peer is None:
-                base[number] = row
-                out["ours"].append(row)
-            else:
-                found[peer] = (row, number)
+    done = {peer: {"ratios": [], "rows": []} for peer in peers}
+    for turn in range(2 * pairs):
+        wanted = [peer for peer in peers if peer not in out["void"] and len(done[peer]["ratios"]) < pairs]
+        found, base = one_round(bench, work, (wanted, turn), (load, seconds, unit), (site, ours, out))
         for peer, (row, number) in found.items():
-            rows = out["peers"].setdefault(peer, {"ratios": [], "rows": []})
-            rows["ratios"].append(row["cpu_ns"] / base[number]["cpu_ns"])
-            rows["rows"].append(row)
-    for peer in out["void"]:
-        out["peers"].pop(peer, None)
+            if number in base:
+                done[peer]["ratios"].append(row["cpu_ns"] / base[number]["cpu_ns"])
+                done[peer]["rows"].append(row)
+        out["ours"] += base.values()
+    for peer in peers:
+        if peer not in out["void"] and len(done[peer]["ratios"]) < pairs:
+            why = f"{len(done[peer]['ratios'])} of {pairs} pairs only: the hypervisor took too much"
+            out["void"][peer] = why
+            bench.book.void(work.name, peer, why)
+    out["peers"] = {peer: found for peer, found in done.items() if peer not in out["void"]}
     if not out["ours"]:
-        raise Failed("every peer failed in its first run")
+        raise Failed("no run of ours has a figure")
     return out
+
+
+def one_round(bench, work, which, how, where):
+    """Every peer once: those that have a row, with the number of our run beside it; and our runs by their numbers."""
+    (wanted, turn), (site, ours, out), found, base = which, where, {}, {}
+    for peer, number in order(wanted, turn):
+        label = peer or ours
+        try:
+            row = bench.generator.run(site.peers[label], *how)
+        except Stolen:
+            continue
+        except Failed as problem:
+            if peer is None:
+                raise
+            out["void"][peer] = str(problem)
+            bench.book.void(work.name, peer, str(problem))
+            continue
+        bench.book.run(work.name, turn, row)
+        if peer is None:
+            base[number] = row
+        else:
+            found[peer] = (row, number)
+    return found, base
 
 
 def figure(rows, key="cpu_ns"):

@@ -202,8 +202,8 @@ def by_mode(found):
 
 
 def idle_table(found):
-    return ["| | Rss each | Pss each | before |", "|---|---|---|---|"] + [
-        f"| {name} | {row['rss_kib']:.2f} KiB | {row['pss_kib']:.2f} KiB | {row['rss_before_kib'] / 1024:.1f} MiB |"
+    return ["| | Rss each | anonymous each | before |", "|---|---|---|---|"] + [
+        f"| {name} | {row['rss_kib']:.2f} KiB | {row['anonymous_kib']:.2f} KiB | {row['rss_before_kib'] / 1024:.1f} MiB |"
         for name, row in found.items()]
 
 

@@ -102,20 +102,20 @@ def idle(bench, work):
         try:
             peer = site.start(name)
             # A few first, so that what is set up once is not counted as the connections'.
-            bench.generator.run(peer, Load("-c", "4"), 0.5)
+            bench.generator.warm(peer, Load("-c", "4"), 0.5)
             members = peer.members()
-            rss, pss = machine.memory_kib(members)
+            rss, anonymous = machine.memory_kib(members)
             files = machine.open_files(members)
             process = bench.generator.begin(peer.port, ["--idle", "-c", str(count), "-d", "10m", "--timeout", "60s"])
             standing(bench, process, members, files + 2 * count)
             time.sleep(bench.config.quiet)
-            after_rss, after_pss = machine.memory_kib(members)
+            after_rss, after_anonymous = machine.memory_kib(members)
             process.process.send_signal(signal.SIGINT)
             report = bench.generator.finish(process, 60)
             if report["totals"]["failed"] or peer.members() != members:
                 raise Failed(f"{report['totals']['failed']} of {count} connections failed")
             row = {"peer": name, "connections": count, "rss_kib": (after_rss - rss) / count,
-                   "pss_kib": (after_pss - pss) / count, "rss_before_kib": rss, "rss_after_kib": after_rss}
+                   "anonymous_kib": (after_anonymous - anonymous) / count, "rss_before_kib": rss, "rss_after_kib": after_rss}
             bench.book.run(work.name, 0, row)
             out[name] = row
         except Failed as problem:
@@ -168,12 +168,16 @@ def latency(bench, work):
         everyone = [direct] + [site.peers[name] for name in ["handfast", *bench.rivals()] if name in site.peers]
         kept = ["-n", "unlimited", "-c"]
         unit = lambda totals: max(totals["exchanges"], 1)
-        most = {peer.label: bench.generator.run(peer, Load(*kept, 8), 1, unit)["exchange_rate"] for peer in everyone}
+        most = {peer.label: bench.generator.run(peer, Load(*kept, 8), 1, unit, rough=True)["exchange_rate"] for peer in everyone}
         rate = int(0.5 * min(most.values()))
         load = Load(*kept, 64, "--rate", rate)
         for turn in range(3):
             for peer in everyone if turn % 2 == 0 else everyone[::-1]:
-                row = bench.generator.run(peer, load, 2 * bench.config.seconds, unit)
+                try:
+                    row = bench.generator.run(peer, load, 2 * bench.config.seconds, unit)
+                except Failed as problem:
+                    bench.book.void(work.name, peer.label, f"turn {turn + 1}: {problem}")
+                    continue
                 bench.book.run(work.name, turn, row)
                 if row["verdict"] == "valid":
                     out.setdefault(peer.label, []).append(row["percentiles_ns"]["exchange"])
@@ -200,8 +204,15 @@ def open_loop(bench, work):
     30 % of its core to spare are left out by name.
     """
     site, load = bench.site("ecdsa"), lambda rate: Load("--rate", rate)
-    names = [name for name in ["handfast", *bench.rivals()] if name in site.peers]
-    peaks = {name: bench.generator.run(site.peers[name], Load(*KIB4), bench.config.seconds) for name in names}
+    names, peaks = [name for name in ["handfast", *bench.rivals()] if name in site.peers], {}
+    for name in list(names):
+        try:
+            peaks[name] = bench.generator.run(site.peers[name], Load(*KIB4), bench.config.seconds)
+        except Failed as problem:
+            bench.book.void(work.name, name, f"its maximum: {problem}")
+            names.remove(name)
+    if not names:
+        raise Failed("nobody's maximum is known")
     most = {name: 1e9 / row["cpu_ns"] for name, row in peaks.items()}
     ceiling = 0.7 * max(row["rate"] for row in peaks.values())
     fastest = max((name for name in names if name != "handfast"), key=most.get, default="handfast")
@@ -271,7 +282,7 @@ def started(bench, site, name, folder, count):
         peer = site.start(name, certificate=certificate, more=more)
         times.append(peer.start_ns)
     # It serves, with the certificates that it was given.
-    bench.generator.run(peer, Load("-c", "4"), 0.3)
+    bench.generator.warm(peer, Load("-c", "4"), 0.3)
     row = {"peer": name, "certificates": count, "start_ns": median(times), "rss_kib": machine.memory_kib(peer.members())[0]}
     if name == "handfast":
         row["rss_by_reload_kib"] = []
