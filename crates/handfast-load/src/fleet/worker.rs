@@ -324,9 +324,10 @@ impl Worker {
     }
 
     fn renew(&mut self, by: &str, run: &str, until: Moment) {
-        if self.hold(by).is_some()
-            && let Some(duty) = self.duty.as_ref().filter(|duty| duty.by == by && duty.run == run)
-        {
+        let Some(held) = self.held.as_mut().filter(|held| held.by.id == by) else { return };
+        // By its own end, and not from now on: a renewal that waited while we stood still holds us for nobody.
+        held.until = held.until.max(until.min(Moment::now() + LEASE));
+        if let Some(duty) = self.duty.as_ref().filter(|duty| duty.by == by && duty.run == run) {
             duty.thread.lease.renew(until);
         }
     }
