@@ -8,12 +8,12 @@ use std::rc::Rc;
 use handfast_net::address::Address;
 use handfast_net::clock::Moment;
 use handfast_net::engine::{self, TaskHandle};
+use handfast_stats::Random;
 use handfast_tls::buffer::Scratch;
 use handfast_tls::client::Client;
 
 use crate::pattern::Pattern;
 use crate::plan::Plan;
-use crate::random::Random;
 use crate::sampler::Sampler;
 
 /// Bytes taken from a socket at once: four full records and their overhead.
@@ -58,7 +58,7 @@ impl Bench {
     pub(crate) fn new(parts: Parts, sampler: Sampler) -> Rc<Self> {
         Rc::new(Self {
             pattern: Pattern::new(parts.plan.seed),
-            random: RefCell::new(Random::new(parts.plan.seed, parts.stream)),
+            random: RefCell::new(Random::stream(parts.plan.seed, parts.stream)),
             plan: parts.plan,
             client: parts.client,
             target: RefCell::new(Address::Ip(parts.target)),

@@ -42,7 +42,6 @@ mod connect;
 mod exchange;
 mod http;
 mod pattern;
-mod random;
 mod sampler;
 mod schedule;
 mod standing;

@@ -1,7 +1,7 @@
 //! The bytes that are sent, and that an echo must send back: random, from the seed, so that nothing compresses them and
 //! a shifted or mixed-up answer is found.
 
-use crate::random::Random;
+use handfast_stats::Random;
 
 /// Bytes before the pattern repeats: a prime, so that no buffer's size divides it.
 const PERIOD: usize = 65_521;
@@ -18,7 +18,7 @@ impl std::fmt::Debug for Pattern {
 impl Pattern {
     /// The sequence of a seed.
     pub(crate) fn new(seed: u64) -> Self {
-        let mut random = Random::new(seed, u64::MAX);
+        let mut random = Random::stream(seed, u64::MAX);
         Self((0..PERIOD).map(|_| random.next().to_le_bytes()[0]).collect())
     }
 

@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
+use handfast_stats::Random;
+
 use crate::plan::{Arrivals, Model};
-use crate::random::Random;
 
 /// Our part of the arrivals of one run.
 #[derive(Debug)]
@@ -38,7 +39,7 @@ impl Schedule {
             seconds: duration.as_secs_f64(),
             parts: parts.max(1) as f64,
             next: part as f64,
-            random: (arrivals == Arrivals::Poisson).then(|| Random::new(seed, part)),
+            random: (arrivals == Arrivals::Poisson).then(|| Random::stream(seed, part)),
         };
         if let Some(random) = &mut schedule.random {
             // Independent parts at a rate each add up to independent arrivals at the sum of the rates.

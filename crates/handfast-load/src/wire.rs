@@ -100,10 +100,12 @@ impl Wire {
             Read::Bytes(count) => count,
         };
         let Scratch { received, plaintext, records } = scratch;
+        // What is beyond is of another connection.
+        let received = &mut received[..kept + count];
         if step == Step::Handshake && kept == 0 && received.starts_with(b"HTTP/") {
             return Err(Trouble::new(step, "not-tls", "the target answered in plain HTTP"));
         }
-        let outcome = self.session.receive(&mut received[..kept + count], plaintext, records);
+        let outcome = self.session.receive(received, plaintext, records);
         if !plaintext.is_empty() {
             take(plaintext.filled());
             plaintext.clear();

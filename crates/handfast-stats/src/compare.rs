@@ -14,8 +14,8 @@ mod draw;
 #[cfg(test)]
 mod tests;
 
-use crate::Histogram;
-use draw::{Generator, Merger};
+use crate::{Histogram, Random};
+use draw::{Merger, draw};
 
 /// Resamples of rates: the bounds of the interval are then the 50th least and the 50th greatest.
 pub const RATE_RESAMPLES: usize = 2_000;
@@ -51,10 +51,10 @@ pub fn rates(a: &[&[f64]], b: &[&[f64]], seed: u64) -> Option<Comparison> {
             runs.iter().flat_map(|run| run.iter()).fold((0.0, 0.0), |(s, n), v| (s + v, n + 1.0));
         sum / count
     };
-    let mut generator = Generator::new(seed);
+    let mut random = Random::new(seed);
     let mut resample = |runs: &[&[f64]]| {
         let (mut sum, mut count) = (0.0, 0.0);
-        generator.draw(runs, |value| {
+        draw(&mut random, runs, |value| {
             sum += value;
             count += 1.0;
         });
@@ -73,10 +73,10 @@ pub fn quantiles(a: &[&[&Histogram]], b: &[&[&Histogram]], quantile: f64, seed: 
     let (compact_a, compact_b) = (merge_a.seconds(a), merge_b.seconds(b));
     let (runs_a, runs_b) = (as_slices(&compact_a), as_slices(&compact_b));
     let whole = (merge_a.whole(&runs_a, quantile), merge_b.whole(&runs_b, quantile));
-    let mut generator = Generator::new(seed);
+    let mut random = Random::new(seed);
     let pairs = |_| {
-        let drawn_a = merge_a.drawn(&runs_a, quantile, &mut generator);
-        (drawn_a, merge_b.drawn(&runs_b, quantile, &mut generator))
+        let drawn_a = merge_a.drawn(&runs_a, quantile, &mut random);
+        (drawn_a, merge_b.drawn(&runs_b, quantile, &mut random))
     };
     judge(whole, samples(a, b)?, (0..QUANTILE_RESAMPLES).map(pairs).collect())
 }

@@ -3,11 +3,14 @@
 //! | question | file |
 //! |---|---|
 //! | how often did it take how long | [`histogram`] |
+//! | numbers that a seed repeats | [`random`] |
 //! | is B different from A, or is it noise | [`compare`] |
 #![forbid(unsafe_code)]
 
 pub mod compare;
 pub mod histogram;
+pub mod random;
 
 pub use compare::Comparison;
 pub use histogram::Histogram;
+pub use random::Random;

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use handfast_report::Report;
 use handfast_report::model::*;
-use handfast_stats::Histogram;
+use handfast_stats::{Histogram, Random};
 
 /// Seconds of the run.
 const SECONDS: u32 = 60;
@@ -21,15 +21,13 @@ pub(crate) fn report() -> Report {
     MADE.get_or_init(make).clone()
 }
 
-/// Even numbers between 0 and 1, the same each time (SplitMix64).
-struct Dice(u64);
+/// The same numbers each time.
+struct Dice(Random);
 
 impl Dice {
+    /// Even numbers between 0 and 1.
     fn even(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+        self.0.unit()
     }
 
     /// Around `median`, with a long tail to the right.
@@ -62,7 +60,7 @@ fn transaction(dice: &mut Dice, second: u32, into: &mut Histograms) {
 }
 
 fn make() -> Report {
-    let mut dice = Dice(11);
+    let mut dice = Dice(Random::new(11));
     let (mut whole, mut timeline) = (Histograms::new(), Vec::new());
     for second in 0..SECONDS {
         let mut own = Histograms::new();

@@ -4,37 +4,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::Histogram;
+use crate::{Histogram, Random};
 
-/// SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", 2014). Not for secrets.
-pub(super) struct Generator(u64);
-
-impl Generator {
-    pub(super) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// One of `items`. The upper half of a wide product: its bias is below one in 2^50 for any count of seconds.
-    fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
-        let wide = u128::from(self.next()) * items.len() as u128;
-        items.get(usize::try_from(wide >> 64).ok()?)
-    }
-
-    /// As many runs as there are, drawn with replacement, and from each as many seconds as it has.
-    pub(super) fn draw<T>(&mut self, runs: &[&[T]], mut each: impl FnMut(&T)) {
-        for _ in runs {
-            let Some(run) = self.pick(runs) else { return };
-            for _ in *run {
-                if let Some(second) = self.pick(run) {
-                    each(second);
-                }
+/// As many runs as there are, drawn with replacement, and from each as many seconds as it has.
+pub(super) fn draw<T>(random: &mut Random, runs: &[&[T]], mut each: impl FnMut(&T)) {
+    for _ in runs {
+        let Some(run) = random.pick(runs) else { return };
+        for _ in *run {
+            if let Some(second) = random.pick(run) {
+                each(second);
             }
         }
     }
@@ -77,8 +55,8 @@ impl Merger {
     }
 
     /// The quantile of one draw.
-    pub(super) fn drawn(&mut self, runs: &[&[Compact]], quantile: f64, generator: &mut Generator) -> f64 {
-        generator.draw(runs, |second| add(&mut self.counts, second));
+    pub(super) fn drawn(&mut self, runs: &[&[Compact]], quantile: f64, random: &mut Random) -> f64 {
+        draw(random, runs, |second| add(&mut self.counts, second));
         self.take(quantile)
     }
 

@@ -87,8 +87,8 @@ pub(crate) struct Seen {
     pub(crate) kind: Option<HandshakeKind>,
     /// Whether the client showed a certificate.
     pub(crate) certificate: bool,
-    /// Each request, from having been read to its answer having been written; but the server's very first, which was
-    /// the rehearsal's.
+    /// Each request, from having been read to its answer being ready to be written; but the server's very first, which
+    /// was the rehearsal's.
     pub(crate) served: Vec<Duration>,
     /// Whether the client said close_notify.
     pub(crate) close_notify: bool,
@@ -288,9 +288,11 @@ impl<'a> Peer<'a> {
                 }
             }
             self.tls.writer().write_all(&request)?;
+            // Before it is written: the client may have it before this thread runs again.
+            let served = at.elapsed();
             self.flush()?;
             if number > 0 {
-                self.seen.served.push(at.elapsed());
+                self.seen.served.push(served);
             }
             if self.shared.manners.ends_first {
                 self.end()?;
