@@ -118,7 +118,7 @@ fn begin(
     service.metrics.accepted();
     thread.connection_began();
     let accepted = Moment::now();
-    let record = Box::new(Record {
+    let record = Record {
         accepted_at: SystemTime::now(),
         service_index: service.index,
         service: Rc::clone(&service.name),
@@ -132,8 +132,8 @@ fn begin(
         bytes_to_backend: 0,
         bytes_to_client: 0,
         idle_turns: 0,
-    });
-    let mut connection = Connection {
+    };
+    let mut connection = Box::new(Connection {
         client,
         thread: Rc::clone(thread),
         service: Rc::clone(service),
@@ -143,7 +143,7 @@ fn begin(
         outgoing: Vec::new(),
         reason: None,
         _permits: (permit, service_permit, address_permit),
-    };
+    });
     if refused {
         // Dropped at once, which resets it: one address does not use up what others wait for.
         service.metrics.refused(Limit::Address);

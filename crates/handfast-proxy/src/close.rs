@@ -37,7 +37,7 @@ pub(crate) struct Leftover {
 }
 
 /// Ends a connection.
-pub(crate) async fn end(mut connection: Connection, leftover: Option<Leftover>, reason: CloseReason) {
+pub(crate) async fn end(mut connection: Box<Connection>, leftover: Option<Leftover>, reason: CloseReason) {
     let begun = Moment::now();
     match way(&reason) {
         Way::InOrder => {

@@ -13,9 +13,10 @@ use handfast_net::stream::Stream;
 use crate::close::Leftover;
 use crate::permits::{AddressPermit, Permit};
 use crate::record::{CloseReason, Record};
+use crate::relay::Relay;
 use crate::thread::{Phase, Thread};
 use crate::thread_state::ThreadService;
-use crate::{close, connect, handshake, hello, relay};
+use crate::{close, connect, handshake, hello};
 
 /// A client's connection and what every step needs of it.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ pub(crate) struct Connection {
     pub(crate) thread: Rc<Thread>,
     /// With the state it was accepted with, to its end.
     pub(crate) service: Rc<ThreadService>,
-    pub(crate) record: Box<Record>,
+    pub(crate) record: Record,
     pub(crate) accepted: Moment,
     /// When the relay must have begun. Absolute: nothing extends or clears it.
     pub(crate) deadline: Moment,
@@ -36,28 +37,31 @@ pub(crate) struct Connection {
 }
 
 /// Serves one client.
-pub(crate) async fn serve(mut connection: Connection) {
+///
+/// The connection is in a box because a future keeps a place for each function that it was ever given to.
+pub(crate) async fn serve(mut connection: Box<Connection>) {
     let (reason, backend) = walk(&mut connection).await;
     close::end(connection, backend, reason).await;
 }
 
 /// accept has happened; the other steps, in their order. A backend that is still open at the end is closed with it.
 async fn walk(connection: &mut Connection) -> (CloseReason, Option<Leftover>) {
-    let heard = match hello::read(connection).await {
-        Ok(heard) => heard,
-        Err(reason) => return (reason, None),
-    };
-    let secured = match handshake::finish(connection, heard).await {
-        Ok(secured) => secured,
-        Err(reason) => return (reason, None),
-    };
-    // The route was chosen with the policy, by the name in the hello: `secured.choice`.
-    let connected = match connect::dial(connection, &secured).await {
-        Ok(connected) => connected,
+    let mut relay = match open(connection).await {
+        Ok(relay) => relay,
         Err(reason) => return (reason, None),
     };
     engine::set_priority(Priority::Flow);
-    relay::run(connection, secured, connected).await
+    let reason = relay.run(connection).await;
+    (reason, Some(relay.leftover()))
+}
+
+/// hello to connect. Apart from the relay, so that what they need is not kept a place for while bytes are carried.
+async fn open(connection: &mut Connection) -> Result<Relay, CloseReason> {
+    let heard = hello::read(connection).await?;
+    let secured = handshake::finish(connection, heard).await?;
+    // The route was chosen with the policy, by the name in the hello: `secured.choice`.
+    let connected = connect::dial(connection, &secured).await?;
+    Ok(Relay::new(connection, secured, connected))
 }
 
 impl Connection {
@@ -101,5 +105,23 @@ impl CloseReason {
             _ => side,
         };
         Self { step, side, cause: fault.cause, detail: fault.evidence.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes of what a function returns.
+    fn size<I, F: Future>(_: impl Fn(I) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// Most of what an idle connection costs outside the TLS library. It is easily doubled unseen: by a value that is
+    /// moved from one async function to another, or that is still in scope where one waits.
+    #[test]
+    fn a_connection_of_ours_takes_a_kibibyte() {
+        let (task, connection) = (size(serve), size_of::<Connection>());
+        assert!(task + connection <= 1024, "{task} bytes for the task, {connection} for the connection");
     }
 }

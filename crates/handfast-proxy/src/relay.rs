@@ -17,6 +17,7 @@ use handfast_net::fault::{Cause, Side, Step};
 use handfast_net::stream::{Stream, Write};
 use handfast_tls::session::Session;
 
+use crate::backends::InUse;
 use crate::close::Leftover;
 use crate::connect::Connected;
 use crate::connection::Connection;
@@ -35,9 +36,11 @@ const IN_VAIN: u32 = 64;
 const SETTLED: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// A relay at work.
-struct Relay {
+pub(crate) struct Relay {
     session: Box<dyn Session>,
     backend: Stream,
+    /// Counts the connection at its endpoint, until it ends.
+    in_use: Option<InUse>,
     /// Decrypted and not yet taken by the backend.
     to_backend: Vec<u8>,
     /// The client has said close_notify: its direction ends in order.
@@ -66,32 +69,18 @@ struct Relay {
 /// Whether a step moved anything.
 type Moved = Result<bool, CloseReason>;
 
-/// Carries bytes until the connection ends.
-pub(crate) async fn run(
-    connection: &mut Connection,
-    secured: Secured,
-    connected: Connected,
-) -> (CloseReason, Option<Leftover>) {
-    let in_use = connected.in_use;
-    let mut relay = Relay::new(connection, secured, connected.backend, connected.sent);
-    let reason = match relay.carry(connection).await {
-        Ok(()) => CloseReason::new(Step::Relay, relay.ended_by(), Cause::Finished),
-        Err(reason) => relay.last_words(connection, reason),
-    };
-    connection.record.seconds.relay = Moment::now().since(relay.began);
-    drop(in_use);
-    (reason, Some(Leftover { backend: relay.backend, unsent: relay.to_backend }))
-}
-
 impl Relay {
-    fn new(connection: &mut Connection, secured: Secured, backend: Stream, sent: usize) -> Self {
+    /// What is to be carried between a client and the backend that was found for it.
+    pub(crate) fn new(connection: &mut Connection, secured: Secured, connected: Connected) -> Self {
         let now = Moment::now();
-        let mut to_backend = secured.plaintext;
-        to_backend.drain(..sent);
+        let Connected { backend, sent, in_use } = connected;
+        // What the backend has taken is not kept, nor its room.
+        let to_backend = secured.plaintext[sent..].to_vec();
         count_to_backend(connection, sent);
         Self {
             session: secured.session,
             backend,
+            in_use: Some(in_use),
             to_backend,
             client_done: secured.client_closed,
             backend_told: false,
@@ -105,6 +94,22 @@ impl Relay {
             progress: now,
             began: now,
         }
+    }
+
+    /// Carries bytes until the connection ends; why it did.
+    pub(crate) async fn run(&mut self, connection: &mut Connection) -> CloseReason {
+        let reason = match self.carry(connection).await {
+            Ok(()) => CloseReason::new(Step::Relay, self.ended_by(), Cause::Finished),
+            Err(reason) => self.last_words(connection, reason),
+        };
+        connection.record.seconds.relay = Moment::now().since(self.began);
+        self.in_use = None;
+        reason
+    }
+
+    /// What `close.rs` has to end.
+    pub(crate) fn leftover(self) -> Leftover {
+        Leftover { backend: self.backend, unsent: self.to_backend }
     }
 
     async fn carry(&mut self, connection: &mut Connection) -> Result<(), CloseReason> {
