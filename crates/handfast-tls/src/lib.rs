@@ -37,6 +37,7 @@ mod error;
 mod key;
 mod parsed;
 mod pem;
+mod random;
 mod read;
 mod sections;
 mod unbuffered;
@@ -44,11 +45,11 @@ mod unbuffered;
 #[cfg(test)]
 mod testing;
 
-/// Seeds this thread's random generator, which takes tens of milliseconds the first time on some machines: better at the
-/// start of a thread than in its first handshake.
+/// Seeds this thread's random generator and draws its first supply: better at the start of a thread than in its first
+/// handshake.
 pub fn warm_up() {
     // A generator that fails is met again, and told, by the first handshake.
-    let _ = aws_lc_rs::rand::fill(&mut [0; 32]);
+    let _ = random::fill(&mut [0; 32]);
 }
 
 pub use error::Error;

@@ -26,8 +26,10 @@ use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs;
 use rustls::version::{TLS12, TLS13};
 
+use crate::random::Random;
 use tables::{Found, GROUPS, Group, NAMED, SUITES, Suite, VERSIONS, find_group, find_suite, find_version};
 
+mod hkdf;
 mod objection;
 mod tables;
 
@@ -292,7 +294,7 @@ impl Policy {
             Some(only) => vec![only.group],
             None => self.groups.iter().map(|group| group.group).collect(),
         };
-        CryptoProvider { cipher_suites, kx_groups, ..aws_lc_rs::default_provider() }
+        CryptoProvider { cipher_suites, kx_groups, secure_random: &Random, ..aws_lc_rs::default_provider() }
     }
 
     /// Name of the policy it is based on.

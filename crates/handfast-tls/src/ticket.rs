@@ -429,7 +429,7 @@ impl ProducesTickets for Ticketer {
         let keys = self.keys();
         let key = &keys.keys[keys.encrypting?];
         let mut seed = [0; SEED_LENGTH];
-        rand::fill(&mut seed).ok()?;
+        crate::random::fill(&mut seed).ok()?;
         let (aead, nonce) = key.for_seed(&seed)?;
         let mut ticket = Vec::with_capacity(NAME_LENGTH + SEED_LENGTH + plain.len() + MAX_TAG_LEN);
         ticket.extend_from_slice(&key.name);

@@ -5,7 +5,9 @@
 use rustls::crypto::SupportedKxGroup;
 use rustls::crypto::aws_lc_rs::{cipher_suite, kx_group};
 use rustls::version::{TLS12, TLS13};
-use rustls::{SupportedCipherSuite, SupportedProtocolVersion};
+use rustls::{SupportedCipherSuite, SupportedProtocolVersion, Tls13CipherSuite};
+
+use super::hkdf::{ExtractOnce, with};
 
 /// A policy as it was published; never changed after its date.
 pub(super) struct Named {
@@ -75,20 +77,26 @@ pub(super) struct Group {
     pub(super) also: &'static [&'static str],
 }
 
+static AES_128: Tls13CipherSuite = with(&cipher_suite::TLS13_AES_128_GCM_SHA256, &SHA256_HKDF);
+static AES_256: Tls13CipherSuite = with(&cipher_suite::TLS13_AES_256_GCM_SHA384, &SHA384_HKDF);
+static CHACHA20: Tls13CipherSuite = with(&cipher_suite::TLS13_CHACHA20_POLY1305_SHA256, &SHA256_HKDF);
+static SHA256_HKDF: ExtractOnce = ExtractOnce::of(&cipher_suite::TLS13_AES_128_GCM_SHA256);
+static SHA384_HKDF: ExtractOnce = ExtractOnce::of(&cipher_suite::TLS13_AES_256_GCM_SHA384);
+
 pub(super) static SUITES: &[Suite] = &[
     Suite {
         name: "TLS_AES_128_GCM_SHA256",
-        suite: cipher_suite::TLS13_AES_128_GCM_SHA256,
+        suite: SupportedCipherSuite::Tls13(&AES_128),
         openssl: "TLS13_AES_128_GCM_SHA256",
     },
     Suite {
         name: "TLS_AES_256_GCM_SHA384",
-        suite: cipher_suite::TLS13_AES_256_GCM_SHA384,
+        suite: SupportedCipherSuite::Tls13(&AES_256),
         openssl: "TLS13_AES_256_GCM_SHA384",
     },
     Suite {
         name: "TLS_CHACHA20_POLY1305_SHA256",
-        suite: cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
+        suite: SupportedCipherSuite::Tls13(&CHACHA20),
         openssl: "TLS13_CHACHA20_POLY1305_SHA256",
     },
     Suite {
