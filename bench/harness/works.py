@@ -353,16 +353,54 @@ def traced_calls(bench, peer, load, seconds):
 
 
 def limit(bench, work):
-    """`handfast speed --limit`: library in memory and a bare relay, on this machine."""
+    """Library in memory and a bare relay (`handfast speed --limit`), and right after it the proxy at the same works: its
+    share of the limit is taken within a turn, as the machine may be another one a minute later."""
+    both = lambda totals: totals["sent_bytes"] + totals["received_bytes"]
+    works = {
+        "ecdsa": ("ecdsa", Load(*KIB4), None),
+        "rsa": ("rsa", Load(*KIB4), None),
+        "resumed": ("ecdsa", Load(*KIB4, resumed=True), None),
+        "exchanges50": ("ecdsa", Load(*KIB4, "-n", EXCHANGES), None),
+        "bulk": ("ecdsa", Load("-n", "unlimited", "-c", 4, "--send", BULK), both),
+    }
+    found, shares, site = {}, {name: [] for name in works}, bench.fresh_site()
+    served = {kind: site.start("handfast", kind, label=f"handfast, {kind}") for kind in ("ecdsa", "rsa")}
+    for peer in served.values():
+        bench.warm(peer)
+    for turn in range(min(5, bench.config.pairs)):
+        found = measured_limit(bench)
+        bench.book.run(work.name, turn, {"peer": "limit", **found})
+        for name, (kind, load, unit) in works.items():
+            try:
+                row = bench.generator.run(served[kind], load, bench.config.seconds, unit)
+            except Failed as problem:
+                bench.book.void(work.name, name, f"turn {turn + 1}: {problem}")
+                continue
+            bench.book.run(work.name, turn, row | {"work": f"limit, {name}"})
+            shares[name].append(least(found, name) / row["cpu_ns"])
+    site.stop()
+    bench.book.result(work.name, found | {"shares": shares})
+
+
+def measured_limit(bench):
+    """What `handfast speed --limit` says now."""
     found = bench.folder / "speed.json"
     process = machine.Process([bench.programs["handfast"], "speed", "--limit", "--json", found],
                               {machine.PROXY_CORE, machine.LOAD_CORE}, bench.folder / "speed.log")
     code = process.wait(180)
     if code:
         raise Failed(f"handfast speed --limit ended with {code}: {process.said()}")
-    row = json.loads(found.read_text())["limit"]
-    bench.book.run(work.name, 0, {"peer": "limit", **row})
-    bench.book.result(work.name, row)
+    return json.loads(found.read_text())["limit"]
+
+
+def least(limit, name):
+    """Nanoseconds below which no proxy of these parts can fall, for a unit of this work."""
+    certificate = {"ecdsa": "ECDSA-P256", "rsa": "RSA-2048", "resumed": None, "exchanges50": "ECDSA-P256"}
+    if name == "bulk":
+        return limit["byte_ns"]
+    rows = [row for row in limit["transactions"] if row["certificate"] == certificate[name] and row["group"] == "X25519"]
+    more = (EXCHANGES - 1) * limit["exchange_ns"] if name == "exchanges50" else 0
+    return rows[0]["ns"] + more
 
 
 def standard_works(config):
@@ -391,5 +429,5 @@ def standard_works(config):
         Work("idle9k", idle, "memory of 9,000 idle connections", (rivals + 1) * (14 + config.quiet), count=9000),
         Work("certificates", many_certificates, "start and memory with many certificates", 45),
         Work("size", size, "the program's size", 1),
-        Work("limit", limit, "what no proxy of these parts can fall below", 40),
+        Work("limit", limit, "the share of what no proxy of these parts can fall below", min(5, config.pairs) * (18 + 5 * (seconds + 0.3))),
     ]

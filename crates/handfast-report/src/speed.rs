@@ -196,6 +196,12 @@ pub struct Limit {
     pub relay: Relay,
     /// Transactions.
     pub transactions: Vec<Transaction>,
+    /// A bare relay's CPU time for one more exchange on a connection that stands. **Units**: nanoseconds.
+    pub relay_exchange_ns: f64,
+    /// The library's for one.
+    pub library_exchange_ns: f64,
+    /// The sum.
+    pub exchange_ns: f64,
     /// A bare relay's CPU time for a byte of bulk data. **Units**: nanoseconds.
     pub relay_byte_ns: f64,
     /// The library's for a byte, half of them each way, AES-128-GCM.

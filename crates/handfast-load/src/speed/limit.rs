@@ -1,6 +1,6 @@
 //! The combined limit: what no proxy made of this library and these sockets can fall below.
 //!
-//! In: keys. Out: for standard transactions, and for bytes of bulk data, the TLS library's time in memory (the server's side,
+//! In: keys. Out: for standard transactions, for exchanges, and for bytes of bulk data, the TLS library's time in memory (the server's side,
 //! this very build) plus a bare TCP relay's CPU time for the same sockets. What a proxy needs more than that is its own.
 
 use std::time::SystemTime;
@@ -27,7 +27,7 @@ const CHUNK: usize = 65_536;
 ///
 /// **Errors**: a fault of the library; no loopback or no descriptors for the relay.
 ///
-/// **Cost**: about seven seconds.
+/// **Cost**: about ten seconds.
 pub(super) fn measure(keys: &Keys) -> Result<Limit, Refusal> {
     let mut watch = Watch::default();
     let mut library = Vec::new();
@@ -36,15 +36,19 @@ pub(super) fn measure(keys: &Keys) -> Result<Limit, Refusal> {
         let pair = Pair::new(kind, keys, SystemTime::now()).map_err(timing::refusal)?;
         library.push(timing::one(timing::pair(pair), &mut watch)?.time);
     }
-    let flow = Flow::new(keys, SystemTime::now(), CHUNK).map_err(timing::refusal)?;
-    let byte = timing::one(timing::flow(flow, CHUNK), &mut watch)?.time;
-    let transactions = relay::measure(Work::Transactions)?;
-    let bulk = relay::measure(Work::Bulk)?;
-    Ok(combine(&library, byte, transactions, bulk))
+    let mut bytes = |size| {
+        let flow = Flow::new(keys, SystemTime::now(), size).map_err(timing::refusal)?;
+        Ok(timing::one(timing::flow(flow, size), &mut watch)?.time.ns)
+    };
+    let exchange = 2.0 * EXCHANGE as f64 * bytes(EXCHANGE)?;
+    let byte = bytes(CHUNK)?;
+    let relayed = [Work::Transactions, Work::Exchanges, Work::Bulk].map(relay::measure);
+    let [transactions, exchanges, bulk] = relayed;
+    Ok(combine(&library, (exchange, byte), [transactions?, exchanges?, bulk?]))
 }
 
 /// The sums.
-fn combine(library: &[Time], byte: Time, relay: Needed, bulk: Needed) -> Limit {
+fn combine(library: &[Time], (exchange, byte): (f64, f64), [relay, exchanges, bulk]: [Needed; 3]) -> Limit {
     let transaction = |((signature, group), library): (&(Option<Signature>, Group), &Time)| {
         let ns = library.ns + relay.time.ns;
         Transaction {
@@ -55,13 +59,16 @@ fn combine(library: &[Time], byte: Time, relay: Needed, bulk: Needed) -> Limit {
             per_second: 1e9 / ns,
         }
     };
-    let byte_ns = byte.ns + bulk.time.ns;
+    let byte_ns = byte + bulk.time.ns;
     Limit {
         exchange_bytes: EXCHANGE as u32,
         relay: Relay { time: relay.time, busy: relay.busy, one_cpu: relay.one_cpu },
         transactions: TRANSACTIONS.iter().zip(library).map(transaction).collect(),
+        relay_exchange_ns: exchanges.time.ns,
+        library_exchange_ns: exchange,
+        exchange_ns: exchange + exchanges.time.ns,
         relay_byte_ns: bulk.time.ns,
-        library_byte_ns: byte.ns,
+        library_byte_ns: byte,
         byte_ns,
         bytes_per_second: 1e9 / byte_ns,
     }
@@ -76,10 +83,11 @@ mod tests {
         let time = |ns| Time { ns, spread: 0.01 };
         let needed = |ns| Needed { time: time(ns), busy: 0.9, one_cpu: true };
         let library = [time(95e3), time(700e3), time(90e3)];
-        let limit = combine(&library, time(0.21), needed(30e3), needed(0.29));
+        let limit = combine(&library, (2e3, 0.21), [needed(30e3), needed(8e3), needed(0.29)]);
         let sums: Vec<_> =
             limit.transactions.iter().map(|one| (one.certificate.as_deref(), one.ns)).collect();
         assert_eq!(sums, [(Some("ECDSA-P256"), 125e3), (Some("RSA-2048"), 730e3), (None, 120e3)]);
+        assert!((limit.exchange_ns - 10e3).abs() < 1e-9);
         assert!((limit.transactions[0].per_second - 8_000.0).abs() < 1e-9);
         assert!((limit.byte_ns - 0.5).abs() < 1e-12 && (limit.bytes_per_second - 2e9).abs() < 1.0);
     }

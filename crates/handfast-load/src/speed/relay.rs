@@ -22,6 +22,10 @@ use handfast_net::listen::{ListeningSocket, Sharing, listen};
 use handfast_net::stream::{Patience, Read, Stream, Write};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+mod peers;
+
+use peers::peers;
+
 use super::timing::{cpu, summary};
 use crate::outcome::Refusal;
 use handfast_report::speed::Time;
@@ -51,14 +55,35 @@ const TURNS: u32 = 16;
 pub(super) enum Work {
     /// Connections with [`EXCHANGE`] bytes there and back.
     Transactions,
+    /// [`EXCHANGE`] bytes there and back, again and again on connections that stand.
+    Exchanges,
     /// A few connections that carry as much as they can, both ways.
     Bulk,
+}
+
+impl Work {
+    /// Transactions, exchanges or bytes that are done when so many bytes were passed on, in either direction.
+    fn units(self, bytes: usize) -> f64 {
+        match self {
+            // Counted when they end.
+            Self::Transactions => 0.0,
+            Self::Exchanges => bytes as f64 / (2 * EXCHANGE) as f64,
+            Self::Bulk => bytes as f64,
+        }
+    }
+
+    fn connections(self) -> usize {
+        match self {
+            Self::Transactions | Self::Exchanges => CONNECTIONS,
+            Self::Bulk => STREAMS,
+        }
+    }
 }
 
 /// What the relay needed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Needed {
-    /// CPU time for a transaction or a byte.
+    /// CPU time for a transaction, an exchange or a byte.
     pub(super) time: Time,
     /// Share of the time in which the relay worked.
     pub(super) busy: f64,
@@ -150,7 +175,7 @@ fn listening(at: Ipv4Addr) -> Result<(Address, ListeningSocket), Refusal> {
 struct Round {
     cpu: f64,
     wall: f64,
-    /// Transactions or bytes.
+    /// Transactions, exchanges or bytes.
     units: f64,
 }
 
@@ -308,7 +333,7 @@ async fn relay(run: &Run, work: Work, client: &mut Stream, backend: &Address) ->
         }
     };
     let mut backend = dialling.into_stream();
-    if work == Work::Bulk {
+    if work != Work::Transactions {
         backend.no_delay();
     }
     backend.expect_later().map_err(|fault| format!("wait for a backend: {fault}"))?;
@@ -361,8 +386,8 @@ impl Way {
             Read::Bytes(bytes) => {
                 let written = write(to, &scratch[..bytes])?;
                 self.kept.extend_from_slice(&scratch[written..bytes]);
-                if work == Work::Bulk {
-                    run.relayed(bytes as f64);
+                if work != Work::Transactions {
+                    run.relayed(work.units(bytes));
                 }
                 Ok(true)
             }
@@ -384,164 +409,13 @@ async fn pause(deadline: Moment) -> Result<(), String> {
     }
 }
 
-// Its peers.
-
-fn peers(run: &Rc<Run>, work: Work, relay: &Address, sockets: Vec<ListeningSocket>) {
-    for socket in sockets {
-        let run = Rc::clone(run);
-        spawn(Priority::Flow, backend(run, work, socket));
-    }
-    let count = match work {
-        Work::Transactions => CONNECTIONS,
-        Work::Bulk => STREAMS,
-    };
-    for number in 0..count {
-        spawn(Priority::Flow, client(Rc::clone(run), work, relay.clone(), number));
-    }
-}
-
-async fn backend(run: Rc<Run>, work: Work, socket: ListeningSocket) {
-    let mut listener = socket.open();
-    loop {
-        while let Ok(Some((stream, _))) = listener.try_accept() {
-            let run = Rc::clone(&run);
-            spawn(Priority::Flow, async move {
-                let done = match work {
-                    Work::Transactions => echo(&run, stream).await,
-                    Work::Bulk => flood(&run, stream).await,
-                };
-                if let Err(what) = done {
-                    run.trouble(format!("its backend: {what}"));
-                }
-            });
-        }
-        if let Err(error) = listener.ready(Moment::NEVER).await {
-            return run.trouble(format!("its backend: wait for connections: {error}"));
-        }
-    }
-}
-
-/// Sends back what comes, and ends when the client has.
-async fn echo(run: &Run, mut stream: Stream) -> Result<(), String> {
-    let mut way: Vec<u8> = Vec::new();
-    loop {
-        if !way.is_empty() {
-            let written = write(&mut stream, &way)?;
-            way.drain(..written);
-        }
-        let read = if way.is_empty() {
-            let scratch = &mut *run.scratch.borrow_mut();
-            let read = stream.try_read(scratch).map_err(|fault| format!("read: {fault}"))?;
-            if let Read::Bytes(bytes) = read {
-                way.extend_from_slice(&scratch[..bytes]);
-            }
-            read
-        } else {
-            Read::Blocked
-        };
-        match read {
-            Read::Bytes(_) => {}
-            Read::End => {
-                stream.finish();
-                return Ok(());
-            }
-            Read::Blocked => pause(run.over.deadline).await?,
-        }
-    }
-}
-
-/// Sends and reads as much as it can, until all is over.
-async fn flood(run: &Run, mut stream: Stream) -> Result<(), String> {
-    let data = vec![b'x'; READ];
-    while !run.over.is_over() {
-        let mut turns = 0;
-        let mut moved = true;
-        while moved && turns < TURNS {
-            moved = write(&mut stream, &data)? > 0;
-            let scratch = &mut *run.scratch.borrow_mut();
-            match stream.try_read(scratch).map_err(|fault| format!("read: {fault}"))? {
-                Read::Bytes(_) => moved = true,
-                Read::End => return Err("the relay ended a connection".into()),
-                Read::Blocked => {}
-            }
-            turns += 1;
-        }
-        if moved { yield_now().await } else { pause(run.over.deadline).await? }
-    }
-    Ok(())
-}
-
-/// One transaction after the other, or one long connection.
-async fn client(run: Rc<Run>, work: Work, relay: Address, number: usize) {
-    let mut turn = number;
-    while !run.over.is_over() {
-        turn = turn.wrapping_add(1);
-        let last = u8::try_from(turn % usize::from(ADDRESSES)).unwrap_or(0) + 1;
-        let source = IpAddr::V4(Ipv4Addr::new(127, 0, 1, last));
-        let done = match work {
-            Work::Transactions => transaction(&run, &relay, source).await,
-            Work::Bulk => match connect(&run, &relay, source, &[b'x'; EXCHANGE]).await {
-                Ok((stream, _)) => flood(&run, stream).await,
-                Err(what) => Err(what),
-            },
-        };
-        if let Err(what) = done {
-            return run.trouble(format!("its client: {what}"));
-        }
-    }
-}
-
-async fn connect(
-    run: &Run,
-    relay: &Address,
-    source: IpAddr,
-    first: &[u8],
-) -> Result<(Stream, usize), String> {
-    let mut dialling =
-        Dialling::start_from(relay, Some(source)).map_err(|fault| format!("connect: {fault}"))?;
-    loop {
-        match dialling.advance(first).map_err(|fault| format!("connect: {fault}"))? {
-            Some(sent) => return Ok((dialling.into_stream(), sent)),
-            None => pause(run.over.deadline).await?,
-        }
-    }
-}
-
-/// The standard transaction without TLS: connect, send, receive as much, end, see the other end, close.
-async fn transaction(run: &Run, relay: &Address, source: IpAddr) -> Result<(), String> {
-    let data = [b'x'; EXCHANGE];
-    let (mut stream, mut sent) = connect(run, relay, source, &data).await?;
-    stream.expect_later().map_err(|fault| format!("wait: {fault}"))?;
-    let (mut received, mut told) = (0, false);
-    loop {
-        if sent < data.len() {
-            sent += write(&mut stream, &data[sent..])?;
-        }
-        let read =
-            stream.try_read(&mut run.scratch.borrow_mut()).map_err(|fault| format!("read: {fault}"))?;
-        match read {
-            Read::Bytes(bytes) => received += bytes,
-            Read::End if received == EXCHANGE => {
-                stream.finish();
-                return Ok(());
-            }
-            Read::End => return Err(format!("{received} bytes came back, expected {EXCHANGE}")),
-            Read::Blocked => pause(run.over.deadline).await?,
-        }
-        if received == EXCHANGE && !told {
-            told = true;
-            stream.end_writing();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn transactions_and_bytes_are_relayed_and_counted() {
-        for work in [Work::Transactions, Work::Bulk] {
+        for work in [Work::Transactions, Work::Exchanges, Work::Bulk] {
             for one_cpu in [true, false] {
                 let needed = once(work, one_cpu).unwrap_or_else(|refusal| panic!("{work:?}: {refusal}"));
                 assert!(needed.time.ns > 0.0 && needed.busy > 0.0 && needed.busy <= 1.0, "{needed:?}");

@@ -14,6 +14,14 @@ pub(super) fn limit(limit: &Limit) -> Vec<String> {
     )];
     lines.extend(limit.transactions.iter().map(|one| transaction(one, limit)));
     lines.push(format!(
+        "  {:<30} {:>9} + {} = {} → {} each core",
+        "each further exchange",
+        micros(limit.library_exchange_ns),
+        micros(limit.relay_exchange_ns),
+        micros(limit.exchange_ns),
+        rate(1e9 / limit.exchange_ns)
+    ));
+    lines.push(format!(
         "  bulk AES-128-GCM                 {:>7.3} + {:.3} = {:.3} ns a byte → {} each core",
         limit.library_byte_ns,
         limit.relay_byte_ns,
