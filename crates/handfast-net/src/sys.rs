@@ -92,7 +92,8 @@ pub fn choose_port_at_connect(socket: impl AsFd) -> io::Result<()> {
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Gives memory that was freed back to the machine: after a reload, the C library would keep that of the old state.
+/// Gives memory that was freed back to the machine: after a start or a reload, the C library would keep what reading took,
+/// and what the old state had.
 ///
 /// **Cost**: milliseconds; not for the path. **Source**: malloc_trim(3).
 pub fn release_memory() {

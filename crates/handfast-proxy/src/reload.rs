@@ -125,9 +125,9 @@ impl Reloading {
         let state = Arc::new(state);
         program.install(Arc::clone(&state), plan).await?;
         program.names.follow(&state.config);
+        program.registry.set_certificates(state.certificate_snapshots());
         // The old state's memory goes with its last connection, most of it now.
         handfast_net::sys::release_memory();
-        program.registry.set_certificates(state.certificate_snapshots());
         program.registry.reload_succeeded(state.generation);
         let what = match kind {
             Kind::Files => "files have changed and were read again",

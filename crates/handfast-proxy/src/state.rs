@@ -35,7 +35,7 @@ pub(crate) struct State {
     /// Where the built-in backend listens, if it runs.
     pub(crate) built_in: Option<Address>,
     /// Files this state was made from, as they were.
-    pub(crate) files: Vec<(PathBuf, FileStamp)>,
+    pub(crate) files: Arc<Vec<(PathBuf, FileStamp)>>,
     /// Folders in which a change may concern it.
     pub(crate) folders: Vec<PathBuf>,
 }
@@ -186,12 +186,14 @@ pub(crate) fn build(
     };
     let services = config.services.iter().filter_map(|model| builder.service(model, previous)).collect();
     let Builder { report, files, folders, may_be_half_written, lasting, .. } = builder;
+    // As with certificates: what is as it was stays where it is.
+    let unchanged = previous.map(|previous| &previous.files).filter(|known| ***known == files);
     let state = report.errors.is_empty().then(|| State {
         generation,
         config,
         services,
         built_in: lasting.built_in.clone(),
-        files: files.clone(),
+        files: unchanged.map_or_else(|| Arc::new(files.clone()), Arc::clone),
         folders,
     });
     Built { state, report, may_be_half_written, files }
@@ -208,9 +210,9 @@ struct Builder<'a> {
 
 impl Builder<'_> {
     fn service(&mut self, model: &Service, previous: Option<&State>) -> Option<ServiceState> {
-        let store = self.store(model)?;
         let before =
             previous.and_then(|state| state.services.iter().find(|service| service.model.name == model.name));
+        let store = self.store(model, before.map(|before| &before.store))?;
         if let Some(before) = before {
             self.refuse_newly_invalid(&store, &before.store);
         }
@@ -243,8 +245,12 @@ impl Builder<'_> {
         })
     }
 
-    /// Reads the certificates of a service.
-    fn store(&mut self, model: &Service) -> Option<Arc<CertificateStore>> {
+    /// Reads the certificates of a service. Those that it served `before` are kept as they are in memory.
+    fn store(
+        &mut self,
+        model: &Service,
+        before: Option<&Arc<CertificateStore>>,
+    ) -> Option<Arc<CertificateStore>> {
         let mut certificates = Vec::new();
         let mut sources = Vec::new();
         for source in &model.tls.certificates {
@@ -269,10 +275,22 @@ impl Builder<'_> {
             self.report.error(format!("service {}: no certificate can be served", model.name));
             return None;
         }
+        if let Some(before) = before {
+            load::keep_known(&mut certificates, before.certificates());
+        }
         let now = seconds(self.now);
         let (store, findings) = CertificateStore::new(certificates, now);
         self.report.take(findings);
-        Some(Arc::new(store))
+        // The same certificates in the same order, and no date has passed that would sort them anew.
+        let same = |before: &&Arc<CertificateStore>| {
+            before.rebuild_at().is_none_or(|at| now < at)
+                && before
+                    .certificates()
+                    .iter()
+                    .map(Arc::as_ptr)
+                    .eq(store.certificates().iter().map(Arc::as_ptr))
+        };
+        Some(before.filter(same).map_or_else(|| Arc::new(store), Arc::clone))
     }
 
     /// At a start an expired certificate is a warning: its clients may not look, and others have other names. At a

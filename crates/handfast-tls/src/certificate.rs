@@ -100,6 +100,12 @@ impl Certificate {
         &self.files
     }
 
+    /// Whether both would be served alike, and are from the same files. The keys need no look: each is the one that fits
+    /// the public key in the chain.
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
+        self.chain() == other.chain() && self.files == other.files
+    }
+
     /// The file to name when something is said about it.
     pub(crate) fn file(&self) -> &Path {
         self.files.first().map_or(Path::new("a certificate made at start"), PathBuf::as_path)

@@ -120,6 +120,22 @@ pub fn load(sources: &[Source], now: SystemTime) -> Loaded {
     loaded
 }
 
+/// Puts the certificates of `before` in the place of those of `loaded` that are the same.
+///
+/// What is served on then stays where it is in memory, and what was read for nothing is given back in one piece. Without
+/// it the old and the new ones share pages that neither can give back alone: after a few reloads of 10,000 certificates
+/// the process had grown by half.
+pub fn keep_known(loaded: &mut [Arc<Certificate>], before: &[Arc<Certificate>]) {
+    let known: HashMap<_, _> =
+        before.iter().map(|certificate| (&certificate.chain()[0], certificate)).collect();
+    for certificate in loaded {
+        if let Some(known) = known.get(&certificate.chain()[0]).filter(|known| certificate.is_same_as(known))
+        {
+            *certificate = Arc::clone(known);
+        }
+    }
+}
+
 /// Whether any of the files is not as it was when it was read.
 ///
 /// **Cost**: one `stat` for each; nothing is read.

@@ -478,3 +478,23 @@ fn a_pair_under_replacement_is_whole_or_an_error() {
         stop.store(true, Ordering::Relaxed);
     });
 }
+
+#[test]
+fn what_was_served_before_is_kept_and_only_that() {
+    let folder = Folder::new();
+    let (stays, goes) = (Maker::new(&["stays.example.org"]), Maker::new(&["goes.example.org"]));
+    folder.put("stays.pem", stays.self_signed().both());
+    folder.put("renewed.pem", goes.self_signed().both());
+    let before = load_folder(&folder).certificates;
+    folder.put("renewed.pem", goes.self_signed().both());
+    let mut after = load_folder(&folder).certificates;
+    assert!(before.iter().zip(&after).all(|(before, after)| !Arc::ptr_eq(before, after)));
+    keep_known(&mut after, &before);
+    let kept: Vec<_> = before.iter().zip(&after).map(|(before, after)| Arc::ptr_eq(before, after)).collect();
+    assert_eq!(kept, [false, true], "renewed, stays");
+    // The same certificate in another file is said to be from there.
+    fs::rename(folder.path().join("stays.pem"), folder.path().join("moved.pem")).unwrap();
+    let mut moved = load_folder(&folder).certificates;
+    keep_known(&mut moved, &before);
+    assert_eq!(moved[0].file(), folder.path().join("moved.pem"));
+}
