@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The benchmark: Handfast beside its peers, on this machine, in one command.
 
-In: variables of the environment (WORK, PAIRS, RUN_SECONDS, PEERS, QUIET, OUT, BUILD; bench/README.md). Out: a folder in
+In: variables of the environment (WORK, PAIRS, RUN_SECONDS, PEERS, QUIET, OUT, BUILD, PROFILE; bench/README.md). Out: a folder in
 bench/runs/ with setup.md, raw.jsonl, summary.md and a chart; progress on standard error; the summary on standard
 output. Exit code 0: all was measured, and no goal was missed; 1: something could not be measured, or `counts` got
 worse; 2: wrong use; 4: measured, and a goal was missed.
@@ -42,6 +42,9 @@ class Config:
         self.peers = named.replace(",", " ").split()
         self.out = environment.get("OUT")
         self.build = environment.get("BUILD", "1") != "0"
+        self.profile = environment.get("PROFILE") or "release"
+        if self.profile not in ("release", "debug"):
+            raise ValueError("PROFILE of release, debug")
         unknown = [name for name in self.peers if name not in peers.PEERS or name == "handfast"]
         if unknown or self.pairs < 1 or not 0.3 <= self.seconds <= 600 or not 0 <= self.quiet <= 600:
             raise ValueError(f"PEERS of {', '.join(peers.PEERS)}; PAIRS from 1; RUN_SECONDS 0.3 to 600; QUIET to 600")
@@ -54,8 +57,8 @@ class Bench:
     def __init__(self, config, folder):
         self.config, self.folder = config, folder
         self.programs = {
-            "handfast": TARGET / "release/handfast", "echo": TARGET / "release/examples/echo",
-            "benchmark": TARGET / "release/examples/benchmark", "classes": folder,
+            "handfast": TARGET / config.profile / "handfast", "echo": TARGET / config.profile / "examples/echo",
+            "benchmark": TARGET / config.profile / "examples/benchmark", "classes": folder,
         }
         self.sites, self.fresh, self.made = {}, 0, {}
         self.generator = Generator(self.programs["handfast"], folder, self.note)
@@ -122,16 +125,19 @@ class Bench:
 
 def prepare(config, bench):
     """Peers, programs, certificates."""
-    subprocess.run([ROOT / "scripts/install-missing", "build", "bench"], check=True)
+    alone = config.work == ["counts"]
+    subprocess.run([ROOT / "scripts/install-missing", "build", "count" if alone else "bench"], check=True)
     if config.build:
-        print("building the release program", file=sys.stderr, flush=True)
-        cargo = os.environ.get("CARGO") or "cargo"
-        subprocess.run([cargo, "build", "--release", "--locked", "--quiet", "-p", "handfast", "-p", "handfast-net", "--bin",
+        print(f"building the {config.profile} program", file=sys.stderr, flush=True)
+        cargo, words = os.environ.get("CARGO") or "cargo", ["--release"] if config.profile == "release" else []
+        subprocess.run([cargo, "build", *words, "--locked", "--quiet", "-p", "handfast", "-p", "handfast-net", "--bin",
                         "handfast", "--example", "echo", "--example", "benchmark"], cwd=ROOT, check=True)
     missing = [str(path) for path in bench.programs.values() if not Path(path).exists()]
     if missing:
         raise Failed(f"not built: {', '.join(missing)}")
     bench.certificates = peers.make_certificates(bench.folder)
+    if alone:
+        return
     if "SSLProxy.java" in config.peers:
         try:
             subprocess.run(["javac", "-d", bench.folder, peers.TEMPLATES / "SSLProxy.java"], check=True, timeout=120)

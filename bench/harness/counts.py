@@ -1,8 +1,8 @@
 """What a transaction takes, counted: instructions, allocations, system calls. Counts hardly depend on who else uses the
 machine, so they find a loss of a few per cent that no clock on a shared machine would show.
 
-In: the release program, bench/counts-baseline.json. Out: a table; exit code 1 when anything is worse than the baseline by
-more than its tolerance. UPDATE=1 writes the baseline anew.
+In: the program, bench/counts-baseline.json. Out: a table; exit code 1 when anything is worse than the baseline by more than
+its tolerance. UPDATE=1 writes the baseline of that build anew. `make test` counts the build that it tests, PROFILE=debug.
 
 Instructions are those of user space under valgrind, which hides AVX-512 from the program: the paths counted are those of
 a processor with AVX2. Each figure is a difference between two runs of equal length, with few and with many connections,
@@ -22,14 +22,13 @@ from .machine import Failed
 from .peers import BENCH
 
 BASELINE = BENCH / "counts-baseline.json"
-TOLERANCE = 0.03
 SECONDS = 5
 # Connections a second, few and many: under valgrind a handshake takes some 10 ms.
-FEW, MANY = 4, 24
+FEW, MANY = 4, 20
 ALLOCATORS = {"malloc", "calloc", "realloc", "memalign", "posix_memalign", "aligned_alloc"}
 STEPS = {"transaction": [], "handshake": ["--handshake-only"], "resumed": ["-c", "8"]}
-# Absolute differences that are no loss: a share of a system call, a tenth of an allocation.
-FLOOR = {"instructions": 500, "allocations": 0.1, "calls": 0.3}
+# Absolute differences that are no loss. A crowded machine adds half a system call: tickets wait 5 ms for company.
+FLOOR = {"instructions": 500, "allocations": 0.1, "calls": 1}
 
 
 def run(bench, prepare):
@@ -53,7 +52,7 @@ def run(bench, prepare):
         found["transaction, calls, one at a time"] = works.traced_calls(bench, peer, load, 5)["calls"]
     finally:
         site.stop()
-    return judge(found)
+    return judge(bench.config.profile, found)
 
 
 class Silent:
@@ -119,20 +118,21 @@ def parse(text):
     return {"instructions": total, "allocations": allocations}
 
 
-def judge(found):
-    """Compares with the baseline, or writes it."""
-    if os.environ.get("UPDATE") == "1" or not BASELINE.exists():
-        text = json.dumps({"tolerance": TOLERANCE, "counts": {name: round(value, 2) for name, value in found.items()}}, indent=2)
-        BASELINE.write_text(text + "\n")
-        print(f"wrote {BASELINE.relative_to(BENCH.parent)}:")
+def judge(profile, found):
+    """Compares with the baseline of this build, or writes it."""
+    baseline = json.loads(BASELINE.read_text())
+    if os.environ.get("UPDATE") == "1":
+        baseline["counts"][profile] = {name: round(value, 2) for name, value in found.items()}
+        BASELINE.write_text(json.dumps(baseline, indent=2) + "\n")
+        print(f"wrote {BASELINE.relative_to(BENCH.parent)}, {profile}:")
         for name, value in found.items():
             print(f"  {name:40} {value:14,.1f}")
         return 0
-    baseline = json.loads(BASELINE.read_text())
+    expected = baseline["counts"].get(profile, {})
     worse = False
     print(f"{'':40} {'baseline':>14} {'now':>14}")
     for name, value in found.items():
-        before = baseline["counts"].get(name)
+        before = expected.get(name)
         if before is None:
             print(f"{name:40} {'none':>14} {value:14,.1f}  new; UPDATE=1 takes it in")
             worse = True
@@ -143,7 +143,7 @@ def judge(found):
         worse |= more
         word = "  WORSE" if more else "  better; UPDATE=1 keeps it" if less else ""
         print(f"{name:40} {before:14,.1f} {value:14,.1f}{word}")
-    gone = [name for name in baseline["counts"] if name not in found]
+    gone = [name for name in expected if name not in found]
     if gone:
         print(f"not counted any more: {', '.join(gone)}")
     return 1 if worse or gone else 0
