@@ -58,6 +58,7 @@ class Goals:
         self.idle()
         self.latency()
         self.handshakes()
+        self.flood()
         self.cores()
         self.program()
         return self
@@ -96,6 +97,13 @@ class Goals:
         share = mine / theirs if mine and theirs else None
         self.add("handshake p99 at 70 % of the best peer's maximum", "≤ 0.6 × that peer", share and f"{share:.2f} ×",
                  share and share <= 0.6)
+
+    def flood(self):
+        rows = self.results.get("flood", {}).get("handfast")
+        rate = rows and median(row["flooded"]["rate"] / row["alone"]["rate"] for row in rows)
+        p99 = rows and median(row["flooded"]["p99"] / row["alone"]["p99"] for row in rows)
+        self.add("exchanges while handshakes saturate the core: rate", "≥ 90 %", rows and f"{rate:.0%}", rows and rate >= 0.9)
+        self.add("… p99", "≤ 2 ×", rows and f"{p99:.1f} ×", rows and p99 <= 2)
 
     def cores(self):
         found = self.results.get("cores", {}).get("full speed", {}).get("peers", {}).get("two threads")
@@ -206,10 +214,13 @@ def latency_table(found):
                     for name, row in found["added_ns"].items()]
 
 
+def milli(value):
+    return f"{value / 1e6:.2f} ms"
+
+
 def open_table(found):
     lines = ["Maximum that the CPU time allows on one core: " + ", ".join(f"{name} {rate:,.0f}/s" for name, rate in found["maximum"].items()) + ".",
              "", "| | level | rate | handshake p50 | p99 | total p99 |", "|---|---|---|---|---|---|"]
-    milli = lambda value: f"{value / 1e6:.2f} ms"
     for row in found["rows"]:
         if "left_out" in row:
             lines.append(f"| {row['peer']} | {row['level']} | {row['rate']:,}/s | left out: {row['left_out']} | | |")
@@ -217,6 +228,16 @@ def open_table(found):
             limited = " (its limit)" if row["verdict"] == "target-limited" else ""
             lines.append(f"| {row['peer']} | {row['level']} | {row['rate']:,}/s{limited} | {milli(row['handshake']['p50'])} | "
                          f"{milli(row['handshake']['p99'])} | {milli(row['total']['p99'])} |")
+    return lines
+
+
+def flood_table(found):
+    lines = ["| | rate kept | p50 alone | p50 flooded | p99 alone | p99 flooded | core busy |", "|---|---|---|---|---|---|---|"]
+    for name, rows in found.items():
+        of = lambda mode, what: median(row[mode][what] for row in rows)
+        kept = median(row["flooded"]["rate"] / row["alone"]["rate"] for row in rows)
+        times = " | ".join(milli(of(mode, what)) for what in ("p50", "p99") for mode in ("alone", "flooded"))
+        lines.append(f"| {name} | {kept:.0%} | {times} | {of('flooded', 'busy'):.0%} |")
     return lines
 
 
@@ -233,4 +254,4 @@ def calls_table(found):
 
 TABLES = {name: by_mode for name in ("a-a", "ecdsa", "rsa", "resumed", "tls12", "exchanges50", "bulk", "bulk-others", "cores")} | {
     "idle1k": idle_table, "idle9k": idle_table, "latency": latency_table, "open": open_table,
-    "certificates": certificates_table, "calls": calls_table}
+    "certificates": certificates_table, "calls": calls_table, "flood": flood_table}

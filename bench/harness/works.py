@@ -238,6 +238,49 @@ def open_loop(bench, work):
     bench.book.result(work.name, out)
 
 
+def flood(bench, work):
+    """Exchanges on connections that stand, alone and while others do nothing but RSA handshakes as fast as the proxy lets
+    them: what a flood of newcomers costs those who are there.
+
+    The flood's generator has the lowest priority on its core, so that it does not delay the one that measures.
+    """
+    site, out = bench.site("rsa"), {}
+    seconds = 2 * bench.config.seconds
+    kept = ["-n", "unlimited", "-c", 16, "--rate", work.options["rate"], "-d", f"{int(seconds * 1000)}ms"]
+    for name in ["handfast", *bench.rivals()]:
+        peer, rows = site.peers.get(name), []
+        if not peer:
+            continue
+        for turn in range(work.pairs):
+            row = {"peer": name}
+            for mode in ("alone", "flooded"):
+                flooding = mode == "flooded" and flood_of(bench, peer, seconds + 3)
+                try:
+                    cores = machine.cpu_ns(peer.members())
+                    begun = time.monotonic_ns()
+                    report = bench.generator.finish(bench.generator.begin(peer.port, kept), seconds + 60)
+                    busy = (machine.cpu_ns(peer.members()) - cores) / (time.monotonic_ns() - begun)
+                finally:
+                    if flooding:
+                        flooding.stop()
+                found = {row["name"]: row["percentiles_ns"] for row in report["series"]}
+                row[mode] = {"rate": report["totals"]["exchange_rate"], "p50": found["exchange"]["p50"],
+                             "p99": found["exchange"]["p99"], "busy": busy, "failed": report["totals"]["failed"]}
+            bench.book.run(work.name, turn, row)
+            rows.append(row)
+        out[name] = rows
+    bench.book.result(work.name, out)
+
+
+def flood_of(bench, peer, seconds):
+    """Handshakes and nothing else, 32 at a time; returns when they have begun."""
+    words = ["nice", "-n", "19", bench.programs["handfast"], "load", f"127.0.0.1:{peer.port}", "--sni", "localhost", "--threads",
+             "1", "-q", "--handshake-only", "-c", "32", "-d", f"{int(seconds * 1000)}ms"]
+    process = machine.Process(words, {machine.LOAD_CORE}, bench.folder / "flood.log")
+    time.sleep(1)
+    return process
+
+
 def two_cores(bench, work):
     """CPU time of a transaction with two threads on both cores against one. There is no third core for the generator, so
     what can be seen here is only whether threads cost each other anything."""
@@ -376,7 +419,7 @@ def limit(bench, work):
             except Failed as problem:
                 bench.book.void(work.name, name, f"turn {turn + 1}: {problem}")
                 continue
-            bench.book.run(work.name, turn, row | {"work": f"limit, {name}"})
+            bench.book.run(f"{work.name}, {name}", turn, row)
             shares[name].append(least(found, name) / row["cpu_ns"])
     site.stop()
     bench.book.result(work.name, found | {"shares": shares})
@@ -423,6 +466,7 @@ def standard_works(config):
              pairs=few, agreed=TLS12["ecdsa"], tls="1.2"),
         Work("latency", latency, "added latency of 4 KiB there and back", (rivals + 2) * (6 * seconds + 2)),
         Work("open", open_loop, "handshake latency, open loop", 8 * one_each),
+        Work("flood", flood, "exchanges while handshakes saturate the core", 3 * (rivals + 1) * (4 * seconds + 2), pairs=3, rate=1000),
         Work("cores", two_cores, "two threads against one", config.pairs * 2 * (seconds + 0.3)),
         Work("calls", calls, "system calls of a transaction", 4),
         Work("idle1k", idle, "memory of 1,000 idle connections", (rivals + 1) * (4 + config.quiet), count=1000),
