@@ -65,23 +65,27 @@ class Generator:
             raise Failed(f"handfast load ended with {code}: {process.said()}")
         return json.loads((self.folder / "report.json").read_text())
 
+    def once(self, peer, load, seconds):
+        """The report of one run, unchecked."""
+        (self.folder / "load.log").write_text("")
+        return self.finish(self.begin(peer.port, [*load.options, "-d", f"{int(seconds * 1000)}ms"]), seconds + 60)
+
     def warm(self, peer, load, seconds):
         """Load that is not timed: only what was agreed, and that nothing failed, is looked at."""
-        (self.folder / "load.log").write_text("")
-        load.check(self.finish(self.begin(peer.port, [*load.options, "-d", f"{int(seconds * 1000)}ms"]), seconds + 60))
+        load.check(self.once(peer, load, seconds))
 
     def run(self, peer, load, seconds, unit=None, rough=False):
-        """One run that counts; a `rough` one only finds a rate to use, and stolen time does not spoil it. `unit` makes units of work of a report's totals; connections when it is not given.
+        """One run that counts; a `rough` one only finds a rate to use, and stolen time does not spoil it. `unit` makes units of
+        work of a report's totals; connections when it is not given.
 
         Connections are all that were begun, warm-up included, as the CPU time is that of all of them.
         """
         unit = unit or (lambda totals: totals["connections"])
         for _ in range(REPEATS):
-            (self.folder / "load.log").write_text("")
             members = peer.members()
             before, generator, cores = machine.settled_cpu_ns(members), machine.children_cpu_ns(), Cores()
             backend = machine.cpu_ns({peer.backend.pid: 0}) if peer.backend else 0
-            report = self.finish(self.begin(peer.port, [*load.options, "-d", f"{int(seconds * 1000)}ms"]), seconds + 60)
+            report = self.once(peer, load, seconds)
             shares, generator = cores.since(), machine.children_cpu_ns() - generator
             spent = machine.settled_cpu_ns(members) - before
             if peer.members() != members:

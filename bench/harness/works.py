@@ -81,15 +81,19 @@ def exchanges(bench, work):
     bench.book.result(work.name, {"full speed": result})
 
 
+def both_ways(totals):
+    """Bytes as units of work, those of each direction."""
+    return totals["sent_bytes"] + totals["received_bytes"]
+
+
 def bulk(bench, work):
     """Echoes of 4 MiB, so that every byte that was sent came back: no byte is left on its way when the run ends, and
     each is counted once in each direction."""
     out = {}
     for cipher, streams, wanted in work.options["rows"]:
         load = Load("-n", "unlimited", "-c", streams, "--send", BULK, agreed=SUITES[cipher])
-        both = lambda totals: totals["sent_bytes"] + totals["received_bytes"]
         result = pairs.compare(bench, work, bench.rivals(), load, bench.config.seconds, min(wanted, bench.config.pairs),
-                               unit=both)
+                               unit=both_ways)
         out[f"{cipher}, {streams} stream{'s' if streams > 1 else ''}"] = result
     bench.book.result(work.name, out)
 
@@ -244,32 +248,33 @@ def flood(bench, work):
 
     The flood's generator has the lowest priority on its core, so that it does not delay the one that measures.
     """
-    site, out = bench.site("rsa"), {}
-    seconds = 2 * bench.config.seconds
-    kept = ["-n", "unlimited", "-c", 16, "--rate", work.options["rate"], "-d", f"{int(seconds * 1000)}ms"]
-    for name in ["handfast", *bench.rivals()]:
-        peer, rows = site.peers.get(name), []
-        if not peer:
-            continue
+    site, seconds, out = bench.site("rsa"), 2 * bench.config.seconds, {}
+    load = Load("-n", "unlimited", "-c", 16, "--rate", work.options["rate"])
+    for name in [name for name in ["handfast", *bench.rivals()] if name in site.peers]:
         for turn in range(work.pairs):
-            row = {"peer": name}
-            for mode in ("alone", "flooded"):
-                flooding = mode == "flooded" and flood_of(bench, peer, seconds + 3)
+            try:
+                row = {"peer": name, "alone": watched(bench, site.peers[name], load, seconds)}
+                flooding = flood_of(bench, site.peers[name], seconds + 3)
                 try:
-                    cores = machine.cpu_ns(peer.members())
-                    begun = time.monotonic_ns()
-                    report = bench.generator.finish(bench.generator.begin(peer.port, kept), seconds + 60)
-                    busy = (machine.cpu_ns(peer.members()) - cores) / (time.monotonic_ns() - begun)
+                    row["flooded"] = watched(bench, site.peers[name], load, seconds)
                 finally:
-                    if flooding:
-                        flooding.stop()
-                found = {row["name"]: row["percentiles_ns"] for row in report["series"]}
-                row[mode] = {"rate": report["totals"]["exchange_rate"], "p50": found["exchange"]["p50"],
-                             "p99": found["exchange"]["p99"], "busy": busy, "failed": report["totals"]["failed"]}
+                    flooding.stop()
+            except Failed as problem:
+                bench.book.void(work.name, name, f"turn {turn + 1}: {problem}")
+                continue
             bench.book.run(work.name, turn, row)
-            rows.append(row)
-        out[name] = rows
+            out.setdefault(name, []).append(row)
     bench.book.result(work.name, out)
+
+
+def watched(bench, peer, load, seconds):
+    """Rate and percentiles of exchanges, and how busy the proxy was meanwhile, whoever kept it so."""
+    cpu, begun = machine.cpu_ns(peer.members()), time.monotonic_ns()
+    report = bench.generator.once(peer, load, seconds)
+    busy = (machine.cpu_ns(peer.members()) - cpu) / (time.monotonic_ns() - begun)
+    load.check(report)
+    found = next(series["percentiles_ns"] for series in report["series"] if series["name"] == "exchange")
+    return {"rate": report["totals"]["exchange_rate"], "p50": found["p50"], "p99": found["p99"], "busy": busy}
 
 
 def flood_of(bench, peer, seconds):
@@ -398,30 +403,31 @@ def traced_calls(bench, peer, load, seconds):
 def limit(bench, work):
     """Library in memory and a bare relay (`handfast speed --limit`), and right after it the proxy at the same works: its
     share of the limit is taken within a turn, as the machine may be another one a minute later."""
-    both = lambda totals: totals["sent_bytes"] + totals["received_bytes"]
     works = {
         "ecdsa": ("ecdsa", Load(*KIB4), None),
         "rsa": ("rsa", Load(*KIB4), None),
         "resumed": ("ecdsa", Load(*KIB4, resumed=True), None),
         "exchanges50": ("ecdsa", Load(*KIB4, "-n", EXCHANGES), None),
-        "bulk": ("ecdsa", Load("-n", "unlimited", "-c", 4, "--send", BULK), both),
+        "bulk": ("ecdsa", Load("-n", "unlimited", "-c", 4, "--send", BULK), both_ways),
     }
     found, shares, site = {}, {name: [] for name in works}, bench.fresh_site()
-    served = {kind: site.start("handfast", kind, label=f"handfast, {kind}") for kind in ("ecdsa", "rsa")}
-    for peer in served.values():
-        bench.warm(peer)
-    for turn in range(min(5, bench.config.pairs)):
-        found = measured_limit(bench)
-        bench.book.run(work.name, turn, {"peer": "limit", **found})
-        for name, (kind, load, unit) in works.items():
-            try:
-                row = bench.generator.run(served[kind], load, bench.config.seconds, unit)
-            except Failed as problem:
-                bench.book.void(work.name, name, f"turn {turn + 1}: {problem}")
-                continue
-            bench.book.run(f"{work.name}, {name}", turn, row)
-            shares[name].append(least(found, name) / row["cpu_ns"])
-    site.stop()
+    try:
+        served = {kind: site.start("handfast", kind, label=f"handfast, {kind}") for kind in ("ecdsa", "rsa")}
+        for peer in served.values():
+            bench.warm(peer)
+        for turn in range(min(5, bench.config.pairs)):
+            found = measured_limit(bench)
+            bench.book.run(work.name, turn, {"peer": "limit", **found})
+            for name, (kind, load, unit) in works.items():
+                try:
+                    row = bench.generator.run(served[kind], load, bench.config.seconds, unit)
+                except Failed as problem:
+                    bench.book.void(work.name, name, f"turn {turn + 1}: {problem}")
+                    continue
+                bench.book.run(f"{work.name}, {name}", turn, row)
+                shares[name].append(least(found, name) / row["cpu_ns"])
+    finally:
+        site.stop()
     bench.book.result(work.name, found | {"shares": shares})
 
 

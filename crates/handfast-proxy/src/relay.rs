@@ -40,7 +40,7 @@ pub(crate) struct Relay {
     session: Box<dyn Session>,
     backend: Stream,
     /// Counts the connection at its endpoint, until it ends.
-    in_use: Option<InUse>,
+    _in_use: InUse,
     /// Decrypted and not yet taken by the backend.
     to_backend: Vec<u8>,
     /// The client has said close_notify: its direction ends in order.
@@ -80,7 +80,7 @@ impl Relay {
         Self {
             session: secured.session,
             backend,
-            in_use: Some(in_use),
+            _in_use: in_use,
             to_backend,
             client_done: secured.client_closed,
             backend_told: false,
@@ -103,7 +103,6 @@ impl Relay {
             Err(reason) => self.last_words(connection, reason),
         };
         connection.record.seconds.relay = Moment::now().since(self.began);
-        self.in_use = None;
         reason
     }
 

@@ -1,7 +1,8 @@
 //! The combined limit: what no proxy made of this library and these sockets can fall below.
 //!
-//! In: keys. Out: for standard transactions, for exchanges, and for bytes of bulk data, the TLS library's time in memory (the server's side,
-//! this very build) plus a bare TCP relay's CPU time for the same sockets. What a proxy needs more than that is its own.
+//! In: keys. Out: for standard transactions, for exchanges, and for bytes of bulk data, the TLS library's time in memory
+//! (the server's side, this very build) plus a bare TCP relay's CPU time for the same sockets. What a proxy needs more than
+//! that is its own.
 
 use std::time::SystemTime;
 
@@ -42,9 +43,9 @@ pub(super) fn measure(keys: &Keys) -> Result<Limit, Refusal> {
     };
     let exchange = 2.0 * EXCHANGE as f64 * bytes(EXCHANGE)?;
     let byte = bytes(CHUNK)?;
-    let relayed = [Work::Transactions, Work::Exchanges, Work::Bulk].map(relay::measure);
-    let [transactions, exchanges, bulk] = relayed;
-    Ok(combine(&library, (exchange, byte), [transactions?, exchanges?, bulk?]))
+    let relayed =
+        [relay::measure(Work::Transactions)?, relay::measure(Work::Exchanges)?, relay::measure(Work::Bulk)?];
+    Ok(combine(&library, (exchange, byte), relayed))
 }
 
 /// The sums.

@@ -14,6 +14,9 @@ use handfast_net::stream::{Read, Stream};
 
 use super::{ADDRESSES, EXCHANGE, READ, Run, TURNS, Work, pause, write};
 
+/// What clients send in an exchange.
+const DATA: [u8; EXCHANGE] = [b'x'; EXCHANGE];
+
 /// Starts the backends, and as many clients as the work has.
 pub(super) fn peers(run: &Rc<Run>, work: Work, relay: &Address, sockets: Vec<ListeningSocket>) {
     for socket in sockets {
@@ -106,7 +109,7 @@ async fn client(run: Rc<Run>, work: Work, relay: Address, number: usize) {
         let done = match work {
             Work::Transactions => transaction(&run, &relay, source).await,
             Work::Exchanges => exchanges(&run, &relay, source).await,
-            Work::Bulk => match connect(&run, &relay, source, &[b'x'; EXCHANGE]).await {
+            Work::Bulk => match connect(&run, &relay, source, &DATA).await {
                 Ok((stream, _)) => flood(&run, stream).await,
                 Err(what) => Err(what),
             },
@@ -135,53 +138,51 @@ async fn connect(
 
 /// The standard transaction without TLS: connect, send, receive as much, end, see the other end, close.
 async fn transaction(run: &Run, relay: &Address, source: IpAddr) -> Result<(), String> {
-    let data = [b'x'; EXCHANGE];
-    let (mut stream, mut sent) = connect(run, relay, source, &data).await?;
+    let (mut stream, sent) = connect(run, relay, source, &DATA).await?;
     stream.expect_later().map_err(|fault| format!("wait: {fault}"))?;
-    let (mut received, mut told) = (0, false);
+    exchange(run, &mut stream, sent).await?;
+    stream.end_writing();
     loop {
-        if sent < data.len() {
-            sent += write(&mut stream, &data[sent..])?;
-        }
-        let read =
-            stream.try_read(&mut run.scratch.borrow_mut()).map_err(|fault| format!("read: {fault}"))?;
-        match read {
-            Read::Bytes(bytes) => received += bytes,
-            Read::End if received == EXCHANGE => {
+        match read(run, &mut stream)? {
+            Read::Bytes(_) => return Err(format!("more than {EXCHANGE} bytes came back")),
+            Read::End => {
                 stream.finish();
                 return Ok(());
             }
-            Read::End => return Err(format!("{received} bytes came back, expected {EXCHANGE}")),
             Read::Blocked => pause(run.over.deadline).await?,
-        }
-        if received == EXCHANGE && !told {
-            told = true;
-            stream.end_writing();
         }
     }
 }
 
 /// One exchange after the other, until all is over.
 async fn exchanges(run: &Run, relay: &Address, source: IpAddr) -> Result<(), String> {
-    let data = [b'x'; EXCHANGE];
-    let (mut stream, mut sent) = connect(run, relay, source, &data).await?;
+    let (mut stream, mut sent) = connect(run, relay, source, &DATA).await?;
     stream.no_delay();
     stream.expect_later().map_err(|fault| format!("wait: {fault}"))?;
-    let mut received = 0;
     while !run.over.is_over() {
-        if sent < data.len() {
-            sent += write(&mut stream, &data[sent..])?;
+        exchange(run, &mut stream, sent).await?;
+        sent = 0;
+    }
+    Ok(())
+}
+
+/// Sends what is left of an exchange's bytes, of which so many have been sent, and waits until as many have come back.
+async fn exchange(run: &Run, stream: &mut Stream, mut sent: usize) -> Result<(), String> {
+    let mut received = 0;
+    while received != EXCHANGE {
+        if sent < EXCHANGE {
+            sent += write(stream, &DATA[sent..])?;
         }
-        let read =
-            stream.try_read(&mut run.scratch.borrow_mut()).map_err(|fault| format!("read: {fault}"))?;
-        match read {
+        match read(run, stream)? {
             Read::Bytes(bytes) => received += bytes,
-            Read::End => return Err("the relay ended a connection".into()),
+            Read::End => return Err(format!("{received} bytes came back, expected {EXCHANGE}")),
             Read::Blocked => pause(run.over.deadline).await?,
-        }
-        if received == EXCHANGE {
-            (received, sent) = (0, 0);
         }
     }
     Ok(())
+}
+
+/// Reads into the thread's buffer what nobody looks at.
+fn read(run: &Run, stream: &mut Stream) -> Result<Read, String> {
+    stream.try_read(&mut run.scratch.borrow_mut()).map_err(|fault| format!("read: {fault}"))
 }
