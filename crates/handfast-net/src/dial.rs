@@ -31,7 +31,18 @@ impl Dialling {
     ///
     /// **Errors**: what the kernel knows at once: no route, no file, no port left, no descriptor left.
     pub fn start(address: &Address) -> Result<Self, Fault> {
-        Self::start_from(address, None)
+        Self::begin(address, None, false)
+    }
+
+    /// The same for a caller who has something to say as soon as it stands: the last acknowledgement of TCP's handshake
+    /// waits for the first bytes and travels with them, a segment less for both sides.
+    ///
+    /// **Cost**: one call more, and a backend that hears of the connection up to 0.2 s late when nothing is sent after
+    /// all. **Source**: `tcp_rcv_synsent_state_process` in the kernel's tcp_input.c; TCP_QUICKACK in tcp(7).
+    ///
+    /// **Errors**: as [`Dialling::start`].
+    pub fn start_to_speak(address: &Address) -> Result<Self, Fault> {
+        Self::begin(address, None, true)
     }
 
     /// The same from an address of this machine; `None`: the kernel chooses one by the route. Unix sockets have none.
@@ -41,17 +52,25 @@ impl Dialling {
     ///
     /// **Errors**: as [`Dialling::start`]; and that the source is no address of this machine, or of the other family.
     pub fn start_from(address: &Address, source: Option<IpAddr>) -> Result<Self, Fault> {
+        Self::begin(address, source, false)
+    }
+
+    fn begin(address: &Address, source: Option<IpAddr>, speaks: bool) -> Result<Self, Fault> {
         match address {
-            Address::Ip(address) => Self::tcp(*address, source),
+            Address::Ip(address) => Self::tcp(*address, source, speaks),
             Address::Unix(path) => Self::unix(path),
         }
     }
 
-    fn tcp(address: SocketAddr, source: Option<IpAddr>) -> Result<Self, Fault> {
+    fn tcp(address: SocketAddr, source: Option<IpAddr>, speaks: bool) -> Result<Self, Fault> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let socket = open(family)?;
         if let Some(source) = source {
             bind(&socket, source)?;
+        }
+        if speaks {
+            // Without it there is a segment more; no reason not to dial.
+            let _ = sockopt::set_tcp_quickack(&socket, false);
         }
         match net::connect(&socket, &address) {
             Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => Ok(Self { stream: Stream::new(socket, true) }),

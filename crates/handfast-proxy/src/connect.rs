@@ -78,7 +78,8 @@ async fn attempt(
     first: &[u8],
 ) -> Result<(Stream, usize), Ended> {
     let deadline = connection.deadline.min(Moment::now().deadline(connection.service.limits.connect));
-    let mut dialling = Dialling::start(&endpoint.address).map_err(Ended::Attempt)?;
+    let start = if first.is_empty() { Dialling::start } else { Dialling::start_to_speak };
+    let mut dialling = start(&endpoint.address).map_err(Ended::Attempt)?;
     loop {
         if let Some(sent) = dialling.advance(first).map_err(Ended::Attempt)? {
             return Ok((dialling.into_stream(), sent));

@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use handfast_net::clock::Moment;
 use handfast_net::engine::{Woken, yield_now};
-use handfast_net::fault::{Cause, Side, Step};
+use handfast_net::fault::{Cause, Fault, Side, Step};
 use handfast_net::stream::{Stream, Write};
 use handfast_tls::session::Session;
 
@@ -232,12 +232,15 @@ impl Relay {
     }
 }
 
+/// A way to write to a stream.
+type Writing = fn(&mut Stream, &[u8]) -> Result<Write, Fault>;
+
 /// Writes the beginning of `bytes` to the client and keeps the rest; whether anything moved.
-fn write_client(connection: &mut Connection, bytes: &[u8]) -> Moved {
+fn write_client(connection: &mut Connection, bytes: &[u8], write: Writing) -> Moved {
     if bytes.is_empty() {
         return Ok(false);
     }
-    match connection.client.try_write(bytes) {
+    match write(&mut connection.client, bytes) {
         Ok(Write::Bytes(written)) => {
             connection.outgoing.extend_from_slice(&bytes[written..]);
             Ok(true)
@@ -271,6 +274,6 @@ fn count_to_backend(connection: &mut Connection, bytes: usize) {
     connection.service.metrics.bytes_to_backend(bytes as u64);
 }
 
-fn fault_of(side: Side, fault: &handfast_net::fault::Fault) -> CloseReason {
+fn fault_of(side: Side, fault: &Fault) -> CloseReason {
     CloseReason::fault(Step::Relay, side, fault)
 }

@@ -19,6 +19,9 @@ impl Ready {
     pub(crate) const ENDED: Self = Self(4);
     /// An error or a hang-up of both directions was reported.
     pub(crate) const BROKEN: Self = Self(8);
+    /// An error was reported, and waits in the socket until a call fetches it. The kernel sets it before the hang-up
+    /// that it causes (`tcp_reset` in tcp_input.c), so a hang-up without it is two ends in order.
+    pub(crate) const FAULT: Self = Self(16);
 
     pub(crate) const fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
@@ -37,6 +40,9 @@ impl Ready {
         }
         if flags.intersects(EventFlags::HUP | EventFlags::ERR) {
             ready |= Self::BROKEN.0;
+        }
+        if flags.intersects(EventFlags::ERR) {
+            ready |= Self::FAULT.0;
         }
         Self(ready)
     }

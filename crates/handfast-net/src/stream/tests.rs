@@ -1,5 +1,7 @@
 //! What a stream says when its peer ends, resets, or stalls; against plain sockets of the standard library.
 
+mod segments;
+
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 

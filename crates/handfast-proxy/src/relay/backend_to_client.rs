@@ -2,7 +2,7 @@
 
 use handfast_net::clock::Moment;
 use handfast_net::fault::{Side, Step};
-use handfast_net::stream::Read;
+use handfast_net::stream::{Read, Stream};
 use handfast_tls::buffer::Scratch;
 
 use super::{Moved, Relay, fault_of, flush, write_client};
@@ -45,7 +45,7 @@ impl Relay {
         self.session
             .encrypt(&scratch.received[..bytes], &mut scratch.records)
             .map_err(|failure| tls_reason(Step::Relay, &failure))?;
-        write_client(connection, scratch.records.filled())?;
+        write_client(connection, scratch.records.filled(), Stream::try_write)?;
         connection.record.bytes_to_client += bytes as u64;
         connection.service.metrics.bytes_to_client(bytes as u64);
         Ok(true)
@@ -69,7 +69,10 @@ impl Relay {
         scratch.records.clear();
         self.release_held(connection, scratch);
         self.session.close(&mut scratch.records);
-        write_client(connection, scratch.records.filled())?;
+        // The client's own direction is over and passed on: the FIN follows at once, and takes these bytes along.
+        let last = self.backend_told && self.to_backend.is_empty();
+        let write = if last { Stream::try_write_last } else { Stream::try_write };
+        write_client(connection, scratch.records.filled(), write)?;
         Ok(true)
     }
 }

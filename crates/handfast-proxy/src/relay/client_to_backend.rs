@@ -1,7 +1,7 @@
 //! The client's direction: records in, plaintext out.
 
 use handfast_net::fault::{Cause, Side, Step};
-use handfast_net::stream::{Read, Write};
+use handfast_net::stream::{Read, Stream, Write};
 use handfast_tls::buffer::Scratch;
 
 use super::{Moved, Relay, count_to_backend, fault_of, flush, write_client};
@@ -90,7 +90,7 @@ impl Relay {
     /// Sends what the session answers by itself (a key update), behind what waits already.
     fn answer(&mut self, connection: &mut Connection, records: &[u8]) -> Result<(), CloseReason> {
         if connection.outgoing.is_empty() {
-            write_client(connection, records).map(drop)
+            write_client(connection, records, Stream::try_write).map(drop)
         } else {
             connection.outgoing.extend_from_slice(records);
             Ok(())
