@@ -6,6 +6,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use handfast_tls::load::{self, FileStamp};
@@ -61,7 +62,11 @@ impl Reloading {
         self.replies.extend(reply);
         let (source, lasting) = (program.source.clone(), program.lasting.clone());
         let state = Arc::clone(&program.state);
-        self.task = Some(tokio::task::spawn_blocking(move || read(kind, &source, &lasting, &state)));
+        self.task = Some(tokio::task::spawn_blocking(move || {
+            // A thread that ends gives back what it kept of freed memory for itself; those of the pool stay.
+            thread::scope(|scope| scope.spawn(|| read(kind, &source, &lasting, &state)).join())
+                .unwrap_or_else(|_| Err("reading failed: it panicked; see the log".into()))
+        }));
     }
 
     /// Reloads if files that are served have changed, and were not found wanting as they are.
@@ -115,6 +120,8 @@ impl Reloading {
             self.refused = files;
             return Err(errors.join("\n"));
         };
+        // They are in the state too; before memory is given back.
+        drop(files);
         let plan = program
             .listeners
             .plan(&state.config, program.workers.len())

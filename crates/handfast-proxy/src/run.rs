@@ -81,6 +81,7 @@ pub fn run(source: &Source, color: bool) -> Outcome {
 }
 
 async fn start(source: &Source, color: bool) -> Result<Program, Refusal> {
+    handfast_net::sys::release_memory_early();
     let signals = Signals::new().map_err(|error| failed("listen for signals", &error))?;
     let limit = raise_file_limit().map_err(|error| failed("raise the limit on open files", &error))?;
     let (config, warnings) = source.read(color).map_err(|problems| (Outcome::WrongUse, problems))?;
