@@ -68,7 +68,7 @@ class Generator:
     def once(self, peer, load, seconds):
         """The report of one run, unchecked."""
         (self.folder / "load.log").write_text("")
-        return self.finish(self.begin(peer.port, [*load.options, "-d", f"{int(seconds * 1000)}ms"]), seconds + 60)
+        return self.finish(self.begin(peer.port, [*load.options, "-d", f"{int(seconds * 1000)}ms"], peer.others), seconds + 60)
 
     def warm(self, peer, load, seconds):
         """Load that is not timed: only what was agreed, and that nothing failed, is looked at."""
@@ -80,7 +80,7 @@ class Generator:
 
         Connections are all that were begun, warm-up included, as the CPU time is that of all of them.
         """
-        unit = unit or (lambda totals: totals["connections"])
+        each = unit or (lambda totals: totals["connections"])
         for _ in range(REPEATS):
             members = peer.members()
             before, generator, cores = machine.settled_cpu_ns(members), machine.children_cpu_ns(), Cores()
@@ -96,16 +96,19 @@ class Generator:
                 self.dropped += 1
                 self.note(f"dropped a run of {peer.label}: the hypervisor took {stolen:.1%} of a core")
                 continue
-            units = unit(report["totals"])
+            units = each(report["totals"])
             if units <= 0:
                 raise Failed(f"{peer.label}: nothing was done")
             spent_by_backend = machine.cpu_ns({peer.backend.pid: 0}) - backend if peer.backend else 0
+            # While the load lasted: the ticks of the cores would have start and end of the generator in them.
+            rate = unit(report["totals"]) / report["totals"]["duration_seconds"] if unit else report["totals"]["rate"]
             others = cores.others(spent + spent_by_backend + generator)
             self.others.append(others)
             return {
                 "peer": peer.label, "cpu_ns": spent / units, "units": units, "cpu_total_ns": spent,
                 "rate": report["totals"]["rate"], "exchange_rate": report["totals"]["exchange_rate"],
-                "proxy_core_busy": shares[machine.PROXY_CORE][0], "load_core_busy": shares[machine.LOAD_CORE][0],
+                "proxy_busy": spent / units * rate / 1e9,
+                "load_busy": report["workers"][0]["cpu"] + spent_by_backend / units * rate / 1e9,
                 "stolen": stolen, "others": others,
                 "generator_cpu_ns": generator / units, "backend_cpu_ns": spent_by_backend / units,
                 "generator_cpu": report["workers"][0]["cpu"], "verdict": report["verdict"]["word"],

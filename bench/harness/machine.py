@@ -34,7 +34,7 @@ class Process:
 
     started = []
 
-    def __init__(self, words, cores, log, folder=None, stdout=None):
+    def __init__(self, words, cores, log, folder=None, stdout=None, stdin=subprocess.DEVNULL):
         self.words = [str(word) for word in words]
         self.log = Path(log)
         libc = ctypes.CDLL(None)
@@ -49,7 +49,7 @@ class Process:
         with open(log, "ab") as out:
             self.process = subprocess.Popen(
                 self.words,
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=stdout or out,
                 stderr=out,
                 cwd=folder,

@@ -61,21 +61,23 @@ class Site:
         self.peers = {}
         self.count = 0
 
-    def echo(self):
+    def echo(self, cores):
         """Starts a backend; its address."""
         log = self.folder / "echo.log"
-        process = Process([self.programs["echo"], "127.0.0.1:0"], {machine.LOAD_CORE}, log, stdout=subprocess.PIPE)
+        process = Process([self.programs["echo"], "127.0.0.1:0"], cores, log, stdout=subprocess.PIPE)
         address = process.process.stdout.readline().decode().strip()
         if not address:
             raise Failed(f"start the backend: {process.said()}")
         return process, address
 
-    def start(self, name, kind="ecdsa", label=None, cores=None, threads=1, certificate=None, more=""):
-        """Starts a proxy with a backend of its own and waits until it listens. Deadline: 30 s."""
+    def start(self, name, kind="ecdsa", label=None, cores=None, threads=1, certificate=None, more="", others=None):
+        """Starts a proxy with a backend of its own and waits until it listens. `others` are the cores for those whom it talks
+        to. Deadline: 30 s."""
+        others = others or {machine.LOAD_CORE}
         self.count += 1
         folder = self.folder / f"{self.count:02}-{name}"
         folder.mkdir()
-        backend, address = self.echo()
+        backend, address = self.echo(others)
         port = machine.free_port()
         host, backend_port = address.rsplit(":", 1)
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -92,7 +94,7 @@ class Site:
         begin = time.monotonic_ns()
         process = Process([fill(word, values) for word in command], cores or {machine.PROXY_CORE}, folder / "log", folder)
         peer = Peer(name, process, port, label)
-        peer.backend, peer.folder, peer.config = backend, folder, folder / template
+        peer.backend, peer.others, peer.folder, peer.config = backend, others, folder, folder / template
         self.peers[peer.label] = peer
         machine.wait_for_port(port, process)
         peer.start_ns = time.monotonic_ns() - begin

@@ -1,12 +1,15 @@
-//! What the benchmark needs beside the program itself: many certificates, and a TLS echo without a proxy.
+//! What the benchmark needs beside the program itself: many certificates, a TLS echo without a proxy, and a yardstick.
 //!
 //! ```text
 //! benchmark certificates FOLDER 10000        # 00000.pem …, each a chain of one and its key, ECDSA P-256
 //! benchmark tls-echo 127.0.0.1:0 leaf.pem    # prints where it listens; a thread for each connection
+//! benchmark yardstick                        # for each line like "ecdsa 100": what it takes in memory, in ns, over 100 ms
 //! ```
 //!
 //! In: those words. Out: files; or echoes until it is killed. The echo is the zero line for latencies: the same library,
-//! the same work at this end of the connection, and no second hop.
+//! the same work at this end of the connection, and no second hop. The yardstick tells how fast the machine is just now: the
+//! server's side in memory, as `handfast speed --limit` measures it, of a transaction (`ecdsa`, `rsa`, `resumed`) or of a byte
+//! (`exchange`, `bulk`).
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
 #![expect(clippy::disallowed_methods, reason = "a server of its own, to compare the proxy with")]
@@ -18,8 +21,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use handfast_tls::operations::handshake::{BATCH, Flow, Kind, Pair, Side};
+use handfast_tls::operations::{Group, Keys, Signature};
+use handfast_tls::session::Failure;
+use rustix::time::{ClockId, clock_gettime};
 use rustls::crypto::aws_lc_rs;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use rustls_pki_types::pem::PemObject;
@@ -34,6 +41,7 @@ fn main() -> ExitCode {
     let outcome = match words.as_slice() {
         ["certificates", folder, count] => certificates(Path::new(folder), count),
         ["tls-echo", address, pem] => tls_echo(address, pem),
+        ["yardstick"] => yardstick(),
         _ => Err(io::Error::other("usage: see the head of this file")),
     };
     match outcome {
@@ -59,6 +67,72 @@ fn certificates(folder: &Path, count: &str) -> io::Result<()> {
         file.write_all(pem.as_bytes())?;
     }
     Ok(())
+}
+
+fn yardstick() -> io::Result<()> {
+    let keys = Keys::generate().map_err(failed)?;
+    for line in io::stdin().lines() {
+        let line = line?;
+        let (kind, milliseconds) =
+            line.trim().split_once(' ').ok_or_else(|| io::Error::other("KIND MILLISECONDS"))?;
+        let time = Duration::from_millis(milliseconds.parse().map_err(io::Error::other)?);
+        let ns = match kind {
+            "ecdsa" => handshakes(&keys, Signature::EcdsaP256, false, time)?,
+            "resumed" => handshakes(&keys, Signature::EcdsaP256, true, time)?,
+            "rsa" => handshakes(&keys, Signature::Rsa2048, false, time)?,
+            "exchange" => bytes(&keys, 4096, time)?,
+            "bulk" => bytes(&keys, 65_536, time)?,
+            _ => return Err(io::Error::other(format!("{kind}: ecdsa, resumed, rsa, exchange, bulk"))),
+        };
+        println!("{ns}");
+        io::stdout().flush()?;
+    }
+    Ok(())
+}
+
+fn failed(failure: Failure) -> io::Error {
+    io::Error::other(failure.to_string())
+}
+
+/// The server's nanoseconds for a connection with 4 KiB each way.
+fn handshakes(keys: &Keys, signature: Signature, resumed: bool, time: Duration) -> io::Result<f64> {
+    let kind = Kind { signature, group: Group::X25519, resumed, exchange: 4096 };
+    let mut pair = Pair::new(kind, keys, SystemTime::now()).map_err(failed)?;
+    server_side(time, BATCH, |lap| pair.batch(lap))
+}
+
+/// The server's nanoseconds for a byte, in pieces of `size` each way.
+fn bytes(keys: &Keys, size: usize, time: Duration) -> io::Result<f64> {
+    let mut flow = Flow::new(keys, SystemTime::now(), size).map_err(failed)?;
+    server_side(time, 2 * size, |lap| flow.carry(lap))
+}
+
+/// Repeats it for so long; the server's CPU time for one of the `units` that each time makes.
+fn server_side(
+    time: Duration,
+    units: usize,
+    mut once: impl FnMut(&mut dyn FnMut(Side)) -> Result<(), Failure>,
+) -> io::Result<f64> {
+    let (begun, mut last) = (cpu(), cpu());
+    let (mut server, mut times) = (Duration::ZERO, 0_u32);
+    while times == 0 || last.saturating_sub(begun) < time {
+        let mut lap = |side| {
+            let now = cpu();
+            if side == Side::Server {
+                server += now.saturating_sub(last);
+            }
+            last = now;
+        };
+        once(&mut lap).map_err(failed)?;
+        times += 1;
+    }
+    Ok(server.as_secs_f64() * 1e9 / (f64::from(times) * units as f64))
+}
+
+/// CPU time of this thread.
+fn cpu() -> Duration {
+    let used = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(used.tv_sec.unsigned_abs(), used.tv_nsec.unsigned_abs().try_into().unwrap_or(0))
 }
 
 fn tls_echo(address: &str, pem: &str) -> io::Result<()> {
