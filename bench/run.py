@@ -198,8 +198,11 @@ def main():
             bench.book = Book(ROOT, config.out)
             prepare(config, bench)
             bench.book.setup(bench)
-            measure(config, bench, chosen)
-            missed = summary.write(bench, chosen)
+            try:
+                measure(config, bench, chosen)
+            finally:
+                # Also after a fault of the harness: what was measured until then took minutes.
+                missed = summary.write(bench, chosen)
         except (Failed, subprocess.SubprocessError) as problem:
             print(f"bench: {problem}", file=sys.stderr)
             return 1

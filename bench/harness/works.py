@@ -153,6 +153,7 @@ class Direct:
         if not line:
             raise Failed(f"start the TLS echo: {self.process.said()}")
         self.port, self.label, self.name, self.backend = int(line.rsplit(":", 1)[1]), "direct", "direct", None
+        self.others = {machine.LOAD_CORE}
 
     def members(self):
         return machine.tree(self.process.pid)
