@@ -86,12 +86,12 @@ class Generator:
             before, generator, cores = machine.settled_cpu_ns(members), machine.children_cpu_ns(), Cores()
             backend = machine.cpu_ns({peer.backend.pid: 0}) if peer.backend else 0
             report = self.once(peer, load, seconds)
-            shares, generator = cores.since(), machine.children_cpu_ns() - generator
+            taken, generator = cores.since(), machine.children_cpu_ns() - generator
             spent = machine.settled_cpu_ns(members) - before
             if peer.members() != members:
                 raise Failed(f"{peer.label}: a process came or went during the run")
             load.check(report)
-            stolen = max(stolen for _, stolen in shares.values())
+            stolen = max(taken.values())
             if cores.much_stolen() and not rough:
                 self.dropped += 1
                 self.note(f"dropped a run of {peer.label}: the hypervisor took {stolen:.1%} of a core")

@@ -186,13 +186,13 @@ class Cores:
         return rows
 
     def since(self):
-        """For each of our cores: share busy, share stolen."""
+        """For each of our cores: the share that the hypervisor took."""
         now, found = self._read(), {}
         for core in (PROXY_CORE, LOAD_CORE):
             delta = [after - before for after, before in zip(now[core], self.before[core])]
             total, idle, stolen = sum(delta) or 1, delta[3] + delta[4], delta[7]
             self.delta[core] = (total, total - idle - stolen, stolen)
-            found[core] = ((total - idle - stolen) / total, stolen / total)
+            found[core] = stolen / total
         return found
 
     def much_stolen(self):

@@ -267,7 +267,7 @@ def limit_table(found):
                  for shares in (found["shares"][place][name] for place in ("same core", "other core"))]
         lines.append(f"| {name} | {cells[0]} | {cells[1]} |")
     where = "the same core" if found["relay"]["one_cpu"] else "another core"
-    return [f"Share of the limit; the relay's part of that was least with the relay's peers on {where}.", "", *lines, ""]
+    return [f"Share of the limit, whose relay had its peers on {where}.", "", *lines, ""]
 
 
 TABLES = {name: by_mode for name in ("a-a", "ecdsa", "rsa", "resumed", "tls12", "exchanges50", "bulk", "bulk-others", "cores")} | {

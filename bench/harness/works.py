@@ -407,8 +407,8 @@ def limit(bench, work):
     share of the limit is taken within a turn, and corrected by what a yardstick says before and after each run against
     what it said with the limit: the machine may be another one a second later.
 
-    The relay is measured with its peers on its own core and on the other, and the less counts, which is nearly always
-    the first: whoever wakes another core pays for it. So the proxy is measured with its peers in both places too.
+    The limit is measured on the proxy's core alone, so the relay's peers are there too; whoever wakes another core pays
+    for it. So the proxy is measured with its peers there, and on the other core, where all other works have them.
     """
     works = {
         "ecdsa": ("ecdsa", Load(*KIB4), None),
