@@ -1,4 +1,4 @@
-# Three commands. All install what is missing (and say what) on a Debian with a Rust toolchain.
+# Three commands. All install what is missing (and say what) on a Debian, the Rust toolchain included.
 #
 #   make run    build the release program and start the proxy on its embedded defaults
 #   make test   formatting, lints and every test; the last line is the count
@@ -7,6 +7,8 @@
 # CARGO_TARGET_DIR is honoured. Variables: CARGO (which cargo).
 
 CARGO ?= cargo
+# Where rustup puts its programs; a shell that was open before it was installed does not have it on its path yet.
+export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 
 .PHONY: help run test bench
@@ -16,13 +18,16 @@ help:
 
 run:
 	@scripts/install-missing build
+	@scripts/install-toolchain
 	@$(CARGO) build --release --locked --bin handfast
 	@exec $(TARGET)/release/handfast proxy
 
 test:
 	@scripts/install-missing build test
+	@scripts/install-toolchain
 	@scripts/test
 
 bench:
 	@scripts/install-missing build bench
+	@scripts/install-toolchain
 	@bench/run.py
