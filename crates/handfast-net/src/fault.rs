@@ -84,6 +84,8 @@ pub enum Cause {
     // Good ends.
     /// Both directions ended in order.
     Finished,
+    /// The backend ended its direction, the client had everything and said nothing more: it was ended in order too.
+    BackendEnded,
     // What the peer did.
     /// The peer sent a TCP reset.
     Reset,
@@ -167,6 +169,7 @@ impl Cause {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Finished => "finished",
+            Self::BackendEnded => "backend-ended",
             Self::Reset => "reset",
             Self::Truncated => "truncated",
             Self::Left => "left",

@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | both directions ended in order | close_notify, FIN | FIN |
 //! | no session came about | the alert that says why, FIN | nothing |
+//! | the backend ended, the client had everything and stayed silent | close_notify, FIN | a reset: the client has not ended |
 //! | anything else | every byte that was on its way, then a reset; no close_notify | the same: never a clean end |
 
 use std::time::Duration;
@@ -46,6 +47,13 @@ pub(crate) async fn end(mut connection: Box<Connection>, leftover: Option<Leftov
             }
             connection.client.finish_at_drop();
         }
+        Way::ClientInOrder => {
+            // close_notify is with the client already.
+            connection.client.end_writing();
+            abort(&connection, leftover, &reason).await;
+            linger(&mut connection).await;
+            connection.client.finish_at_drop();
+        }
         Way::WithAnAlert => {
             // Neither waits for the other: the alert goes as far as it can, then the backend is told, and only then is
             // the client waited for.
@@ -69,6 +77,7 @@ pub(crate) async fn end(mut connection: Box<Connection>, leftover: Option<Leftov
 
 enum Way {
     InOrder,
+    ClientInOrder,
     WithAnAlert,
     Aborted,
 }
@@ -76,6 +85,7 @@ enum Way {
 fn way(reason: &CloseReason) -> Way {
     match (reason.step, reason.cause) {
         (_, Cause::Finished) => Way::InOrder,
+        (_, Cause::BackendEnded) => Way::ClientInOrder,
         // The TLS stream has not begun, so a FIN cannot be mistaken for its end.
         (Step::Accept | Step::Hello | Step::Handshake, _) => Way::WithAnAlert,
         // Our own alert is on its way.

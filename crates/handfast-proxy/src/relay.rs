@@ -19,6 +19,7 @@ use handfast_tls::session::Session;
 
 use crate::backends::InUse;
 use crate::close::Leftover;
+use crate::config::show_duration;
 use crate::connect::Connected;
 use crate::connection::Connection;
 use crate::handshake::Secured;
@@ -47,8 +48,10 @@ pub(crate) struct Relay {
     client_done: bool,
     /// … and the backend has been told so.
     backend_told: bool,
-    /// The backend has ended its direction.
+    /// The backend has ended its direction …
     backend_done: bool,
+    /// … and had done so before the client did.
+    backend_first: bool,
     /// … and the client has been told so by close_notify.
     client_told: bool,
     /// Until when tickets wait for company; NEVER when none are held.
@@ -63,6 +66,10 @@ pub(crate) struct Relay {
     settle: Moment,
     /// When a byte last moved.
     progress: Moment,
+    /// When it was last looked whether the client has acknowledged everything …
+    looked: Moment,
+    /// … and the bytes that it had not, then.
+    unacknowledged: usize,
     began: Moment,
 }
 
@@ -85,6 +92,7 @@ impl Relay {
             client_done: secured.client_closed,
             backend_told: false,
             backend_done: false,
+            backend_first: false,
             client_told: false,
             hold: if connection.outgoing.is_empty() { Moment::NEVER } else { now + TICKET_DELAY },
             backend_written: sent > 0,
@@ -92,6 +100,8 @@ impl Relay {
             refused: None,
             settle: now + SETTLED,
             progress: now,
+            looked: now,
+            unacknowledged: 0,
             began: now,
         }
     }
@@ -159,7 +169,7 @@ impl Relay {
 
     /// Who ended first, for an end in order.
     fn ended_by(&self) -> Side {
-        if self.backend_done && !self.client_done { Side::Backend } else { Side::Client }
+        if self.backend_first { Side::Backend } else { Side::Client }
     }
 
     /// Waits until something may move, and sees to the limits.
@@ -172,7 +182,7 @@ impl Relay {
         }
         let now = Moment::now();
         if now >= limit {
-            return Err(CloseReason::new(Step::Relay, Side::Operator, limit_cause));
+            self.limit_reached(connection, limit_cause, now)?;
         }
         if now >= self.settle {
             self.settle(connection);
@@ -217,9 +227,51 @@ impl Relay {
         } else {
             (limits.idle, Cause::Idle)
         };
-        let silence = (self.progress.deadline(silence), cause);
+        let mut first = (self.progress.deadline(silence), cause);
         let age = (connection.accepted.deadline(limits.lifetime), Cause::Lifetime);
-        if age.0 < silence.0 { age } else { silence }
+        if age.0 < first.0 {
+            first = age;
+        }
+        if self.waits_for_nothing_but_the_client(connection) {
+            let ended = self.progress.max(self.looked).deadline(limits.backend_ended);
+            if ended < first.0 {
+                first = (ended, Cause::BackendEnded);
+            }
+        }
+        first
+    }
+
+    /// The backend has ended, the client has been told, and everything that it sent has been passed on.
+    fn waits_for_nothing_but_the_client(&self, connection: &Connection) -> bool {
+        let nothing_waits = connection.outgoing.is_empty() && self.to_backend.is_empty();
+        self.client_told && !self.client_done && nothing_waits && self.session.kept().is_empty()
+    }
+
+    /// What a limit that has passed means: an end, unless it turns out that the client is still receiving.
+    ///
+    /// The kernel does not say at its FIN whether a backend has closed or may still be sent to; a reset would tell, but
+    /// comes only when something is sent. So its end is waited for by the clock.
+    fn limit_reached(
+        &mut self,
+        connection: &Connection,
+        cause: Cause,
+        now: Moment,
+    ) -> Result<(), CloseReason> {
+        if cause != Cause::BackendEnded {
+            return Err(CloseReason::new(Step::Relay, Side::Operator, cause));
+        }
+        let unacknowledged = connection.client.unsent();
+        if unacknowledged == 0 {
+            let limit = show_duration(connection.service.limits.backend_ended);
+            let detail = format!("the client had everything, and nothing more came from it for {limit}");
+            return Err(CloseReason::new(Step::Relay, Side::Backend, cause).because(detail));
+        }
+        if unacknowledged < self.unacknowledged {
+            self.progress = now;
+        }
+        self.unacknowledged = unacknowledged;
+        self.looked = now;
+        Ok(())
     }
 
     /// The connection is here to stay.

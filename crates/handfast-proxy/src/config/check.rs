@@ -59,6 +59,9 @@ pub(crate) fn limits(section: &Table<'_>, limits: &Limits) {
     if limited(limits.idle) && limits.half_closed > limits.idle {
         never(&keys::HALF_CLOSED, "idle", limits.idle);
     }
+    if limited(limits.half_closed) && limits.backend_ended > limits.half_closed {
+        never(&keys::BACKEND_ENDED, "half-closed", limits.half_closed);
+    }
     if limited(limits.lifetime) && limits.idle > limits.lifetime {
         never(&keys::IDLE, "lifetime", limits.lifetime);
     }

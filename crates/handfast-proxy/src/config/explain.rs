@@ -234,6 +234,7 @@ fn limits(limits: &Limits) -> Option<String> {
         span("connect", limits.connect, normal.connect, "none"),
         span("idle", limits.idle, normal.idle, "none"),
         span("half-closed", limits.half_closed, normal.half_closed, "none"),
+        span("backend-ended", limits.backend_ended, normal.backend_ended, "none"),
         span("lifetime", limits.lifetime, normal.lifetime, "none"),
         span("unacknowledged", limits.unacknowledged, normal.unacknowledged, "none"),
         span("keepalive", limits.keepalive, normal.keepalive, "none"),

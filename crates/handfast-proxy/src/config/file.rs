@@ -190,6 +190,7 @@ fn limits(section: &Table<'_>, of_all: Option<&Limits>) -> Limits {
         connect: span(&keys::CONNECT, of_all.map(|all| all.connect)),
         idle: span(&keys::IDLE, of_all.map(|all| all.idle)),
         half_closed: span(&keys::HALF_CLOSED, of_all.map(|all| all.half_closed)),
+        backend_ended: span(&keys::BACKEND_ENDED, of_all.map(|all| all.backend_ended)),
         lifetime: span(&keys::LIFETIME, of_all.map(|all| all.lifetime)),
         unacknowledged: span(&keys::UNACKNOWLEDGED, of_all.map(|all| all.unacknowledged)),
         keepalive: span(&keys::KEEPALIVE, of_all.map(|all| all.keepalive)),

@@ -169,6 +169,7 @@ const LIMIT_KEYS: &[&dyn super::schema::Entry] = &[
     &CONNECT,
     &IDLE,
     &HALF_CLOSED,
+    &BACKEND_ENDED,
     &LIFETIME,
     &UNACKNOWLEDGED,
     &KEEPALIVE,
@@ -230,6 +231,20 @@ pub(crate) static HALF_CLOSED: Key<Span> = Key {
     why: "an answer on its way has begun by then; without it, half-closed connections pile up behind dead peers",
     example: "\"10s\"",
     elsewhere: &["half-close", "timeout-client-fin", "timeout-close", "tunnel-timeout"],
+};
+
+pub(crate) static BACKEND_ENDED: Key<Span> = Key {
+    name: "backend-ended",
+    kind: Span { range: TENTH..=MONTH, zero: Some("none") },
+    default: Default::Value("\"5s\""),
+    doc: "When the backend has ended and the client has everything: without a byte from the client for so long, the \
+          connection is ended in order. Only silence counts: a client that still sends is not disturbed. `none`: \
+          `half-closed` alone decides.",
+    why: "a backend that has closed altogether cannot be told from one that has only ended its own direction and still \
+          reads. A client that goes on after the backend's end does so within a round trip; one that waits for the end \
+          of the connection, as in a pool, would hold it open for `half-closed`",
+    example: "\"30s\"",
+    elsewhere: &["timeout-server-fin", "server-fin", "linger", "lingering-timeout"],
 };
 
 pub(crate) static LIFETIME: Key<Span> = Key {

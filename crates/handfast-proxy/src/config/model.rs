@@ -243,6 +243,8 @@ pub struct Limits {
     pub idle: Duration,
     /// Without a byte when one direction has ended; zero: no limit.
     pub half_closed: Duration,
+    /// Without a byte from the client when the backend has ended and the client has everything; zero: no limit of its own.
+    pub backend_ended: Duration,
     /// Age of a connection; zero: no limit.
     pub lifetime: Duration,
     /// TCP_USER_TIMEOUT on both sides: sent bytes unacknowledged for so long end the connection.

@@ -32,6 +32,7 @@ impl Relay {
             Ok(Read::Blocked) => Ok(false),
             Ok(Read::End) => {
                 self.backend_done = true;
+                self.backend_first = !self.client_done;
                 self.tell_client(connection, scratch)
             }
             Err(fault) => Err(self.refused.take().unwrap_or_else(|| fault_of(Side::Backend, &fault))),

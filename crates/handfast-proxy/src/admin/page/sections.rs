@@ -1,5 +1,7 @@
 //! What the proxy does: where connections go, where the time of handshakes goes, and how connections end.
 
+use handfast_net::fault::Cause;
+
 use super::html::Html;
 use super::words::{bytes, count, counted, percent, rate, seconds, sentence};
 use crate::admin::control::ServiceOverview;
@@ -115,6 +117,9 @@ fn handshake(html: &mut Html, seen: &HandshakeSnapshot, longest: f64) {
         .raw("</td></tr>");
 }
 
+/// Causes of ends with which nobody lost anything.
+const IN_ORDER: [&str; 2] = [Cause::Finished.name(), Cause::BackendEnded.name()];
+
 /// How connections ended, in sentences.
 pub(super) fn ends(html: &mut Html, status: &Status) {
     let ends: Vec<(&str, &End)> = status
@@ -124,7 +129,7 @@ pub(super) fn ends(html: &mut Html, status: &Status) {
         .flat_map(|service| service.ends.iter().map(|end| (service.name.as_str(), end)))
         .collect();
     let all: u64 = ends.iter().map(|(_, end)| end.count).sum();
-    let mut others: Vec<_> = ends.into_iter().filter(|(_, end)| end.cause != "finished").collect();
+    let mut others: Vec<_> = ends.into_iter().filter(|(_, end)| !IN_ORDER.contains(&end.cause)).collect();
     others.sort_by_key(|(_, end)| std::cmp::Reverse(end.count));
     let finished = all - others.iter().map(|(_, end)| end.count).sum::<u64>();
     let meaning = match all {

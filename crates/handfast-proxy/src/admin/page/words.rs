@@ -155,6 +155,9 @@ fn happened(side: &str, cause: &str) -> String {
     };
     let deed = match cause {
         "finished" => return "both directions ended in order".into(),
+        "backend-ended" => {
+            return "the backend ended, and the client, which had everything, said nothing more".into();
+        }
         "reset" => "reset the connection",
         "truncated" => "ended its stream without the end mark of TLS (close_notify)",
         "left" => "closed before the step was done",
@@ -242,9 +245,13 @@ mod tests {
     #[test]
     fn every_cause_has_its_sentence() {
         use handfast_net::fault::{Cause, Side, Step};
+        let runbook = include_str!("../../../../../docs/runbook.md");
+        let (_, runbook) =
+            runbook.split_once("## Every cause word").expect("the runbook explains every word");
         // The words of fault.rs that this file must know; a new one shows here as "the client: new-word".
         for cause in [
             Cause::Finished,
+            Cause::BackendEnded,
             Cause::Reset,
             Cause::Truncated,
             Cause::Left,
@@ -285,6 +292,8 @@ mod tests {
                 let sentence = sentence(step.name(), side.name(), cause.name());
                 assert!(!sentence.contains(": ") && sentence.contains(", "), "{sentence}");
             }
+            let row = format!("\n| `{}` | ", cause.name());
+            assert!(runbook.contains(&row), "docs/runbook.md has no row for `{}`", cause.name());
         }
         assert_eq!(
             sentence("relay", "client", "reset"),
