@@ -89,8 +89,11 @@ pub enum Cause {
     // What the peer did.
     /// The peer sent a TCP reset.
     Reset,
-    /// The peer's stream ended without the end mark its protocol demands (FIN without close_notify).
+    /// The peer's stream ended without the end mark its protocol demands (FIN without close_notify), and something was in
+    /// flight.
     Truncated,
+    /// The same, when nothing was in flight: the other side had the last word, and the peer had acknowledged it.
+    NoCloseNotify,
     /// The peer closed before the step was done.
     Left,
     /// Nobody listens there: a reset or an ICMP port-unreachable answered our SYN.
@@ -172,6 +175,7 @@ impl Cause {
             Self::BackendEnded => "backend-ended",
             Self::Reset => "reset",
             Self::Truncated => "truncated",
+            Self::NoCloseNotify => "no-close-notify",
             Self::Left => "left",
             Self::Refused => "refused",
             Self::Alert => "alert",

@@ -8,6 +8,7 @@
 
 mod client_to_backend;
 mod backend_to_client;
+mod missing_close_notify;
 
 use std::rc::Rc;
 
@@ -46,6 +47,10 @@ pub(crate) struct Relay {
     to_backend: Vec<u8>,
     /// The client has said close_notify: its direction ends in order.
     client_done: bool,
+    /// … or has not, and its FIN was taken for that.
+    unsaid: bool,
+    /// The client has spoken since the backend last did.
+    unanswered: bool,
     /// … and the backend has been told so.
     backend_told: bool,
     /// The backend has ended its direction …
@@ -90,6 +95,8 @@ impl Relay {
             _in_use: in_use,
             to_backend,
             client_done: secured.client_closed,
+            unsaid: false,
+            unanswered: !secured.plaintext.is_empty(),
             backend_told: false,
             backend_done: false,
             backend_first: false,
@@ -109,7 +116,7 @@ impl Relay {
     /// Carries bytes until the connection ends; why it did.
     pub(crate) async fn run(&mut self, connection: &mut Connection) -> CloseReason {
         let reason = match self.carry(connection).await {
-            Ok(()) => CloseReason::new(Step::Relay, self.ended_by(), Cause::Finished),
+            Ok(()) => self.finished(),
             Err(reason) => self.last_words(connection, reason),
         };
         connection.record.seconds.relay = Moment::now().since(self.began);
@@ -167,9 +174,15 @@ impl Relay {
         self.backend_told && self.client_told && self.to_backend.is_empty() && connection.outgoing.is_empty()
     }
 
-    /// Who ended first, for an end in order.
-    fn ended_by(&self) -> Side {
-        if self.backend_first { Side::Backend } else { Side::Client }
+    /// Both directions have ended in order; by whom first.
+    fn finished(&self) -> CloseReason {
+        let side = if self.backend_first { Side::Backend } else { Side::Client };
+        let reason = CloseReason::new(Step::Relay, side, Cause::Finished);
+        if self.unsaid {
+            reason.because("the client's FIN without close_notify was taken for its end")
+        } else {
+            reason
+        }
     }
 
     /// Waits until something may move, and sees to the limits.

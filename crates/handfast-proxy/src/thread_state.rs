@@ -14,7 +14,7 @@ use handfast_tls::session::Failure;
 use handfast_tls::ticket::KeySet;
 
 use crate::backends::{Endpoint, Group};
-use crate::config::model::{Address, Limits, Target};
+use crate::config::model::{Address, Limits, MissingCloseNotify, Target};
 use crate::metrics::{ServiceMetrics, ThreadMetrics};
 use crate::permits::{AddressLimit, Share};
 use crate::record::CloseReason;
@@ -47,6 +47,7 @@ pub(crate) struct ThreadService {
     pub(crate) generation: u64,
     pub(crate) rules: Rules,
     pub(crate) limits: Limits,
+    pub(crate) missing_close_notify: MissingCloseNotify,
     pub(crate) metrics: Arc<ServiceMetrics>,
     /// Permits of this service, when it has a limit of its own.
     pub(crate) share: Option<Rc<Share>>,
@@ -172,6 +173,7 @@ impl ThreadService {
             generation,
             rules: Rules::new(&model.names),
             limits: model.limits.clone(),
+            missing_close_notify: model.missing_close_notify,
             metrics: metrics.service(&model.name),
             share: service.pool.as_ref().map(Share::new),
             address_limit: service.address_limit.clone(),

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use super::file::defaults;
 use super::model::{
-    AccessLog, Address, Balance, CertificateSource, ClientCertificates, Config, Limits, NameRule, Policy,
-    Process, Service, Target, Tickets, UnknownName,
+    AccessLog, Address, Balance, CertificateSource, ClientCertificates, Config, Limits, MissingCloseNotify,
+    NameRule, Policy, Process, Service, Target, Tickets, UnknownName,
 };
 use super::policy::is_default;
 use super::scalar::{show_duration, show_size};
@@ -92,6 +92,9 @@ fn service(service: &Service, facts: &[CertificateFact]) -> String {
     lines.push(format!("goes to {}", backends(&service.backends, service.balance)));
     lines.extend(service.names.iter().map(rule));
     lines.extend(connections(service));
+    if service.missing_close_notify == MissingCloseNotify::End {
+        lines.push("takes a client's end without close_notify for an end in order".to_owned());
+    }
     lines.extend(limits(&service.limits));
     lines.join("\n  ") + "\n"
 }

@@ -171,6 +171,7 @@ fn service(
         names: names?,
         backends: values(backends?),
         balance,
+        missing_close_notify: section.or_default(&keys::MISSING_CLOSE_NOTIFY),
         limits,
     };
     check::connections(section, &service, process);

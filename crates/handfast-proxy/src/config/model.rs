@@ -94,8 +94,19 @@ pub struct Service {
     pub backends: Vec<Target>,
     /// How a backend is picked.
     pub balance: Balance,
+    /// What a client's FIN without close_notify is taken for.
+    pub missing_close_notify: MissingCloseNotify,
     /// Its limits in time and size.
     pub limits: Limits,
+}
+
+/// What a client's FIN without close_notify is taken for (`missing-close-notify`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MissingCloseNotify {
+    /// A stream that was cut: the backend is reset.
+    Abort,
+    /// An end in order: the backend gets a FIN, and its answer is delivered.
+    End,
 }
 
 /// The TLS side of a service.

@@ -42,6 +42,7 @@ impl Relay {
     /// Encrypts `bytes` bytes of the thread's buffer, behind tickets that waited for them, and writes them.
     fn send_on(&mut self, connection: &mut Connection, scratch: &mut Scratch, bytes: usize) -> Moved {
         scratch.records.clear();
+        self.unanswered = false;
         self.release_held(connection, scratch);
         self.session
             .encrypt(&scratch.received[..bytes], &mut scratch.records)

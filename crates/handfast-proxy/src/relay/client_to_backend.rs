@@ -32,9 +32,7 @@ impl Relay {
         match connection.client.try_read(&mut scratch.received[begin..]) {
             Ok(Read::Bytes(bytes)) => self.take_in(connection, scratch, begin + bytes),
             Ok(Read::Blocked) => Ok(false),
-            // RFC 9846 §6.1: data may have been cut off by anybody; only close_notify is an end.
-            Ok(Read::End) => Err(CloseReason::new(Step::Relay, Side::Client, Cause::Truncated)
-                .because("FIN without close_notify")),
+            Ok(Read::End) => self.end_without_close_notify(connection),
             Err(fault) => Err(fault_of(Side::Client, &fault)),
         }
     }
@@ -65,6 +63,7 @@ impl Relay {
 
     fn pass_on(&mut self, connection: &mut Connection, plaintext: &[u8]) -> Result<(), CloseReason> {
         self.may_delay_no_more();
+        self.unanswered = true;
         let written = match self.backend.try_write(plaintext) {
             Ok(Write::Bytes(written)) => written,
             Ok(Write::Blocked) => 0,
@@ -98,7 +97,7 @@ impl Relay {
     }
 
     /// Passes the client's end on, once everything before it has been taken.
-    fn tell_backend(&mut self) -> bool {
+    pub(super) fn tell_backend(&mut self) -> bool {
         if self.backend_told || !self.to_backend.is_empty() {
             return false;
         }

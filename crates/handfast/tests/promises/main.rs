@@ -26,6 +26,7 @@ mod a_ticket_never_crosses_a_policy;
 mod a_failing_backend_is_named_and_another_is_tried;
 // relay
 mod a_half_close_stays_a_half_close;
+mod a_missing_close_notify_is_an_abort_or_an_end;
 mod a_silent_client_is_ended_after_its_backend;
 mod a_stuck_peer_costs_a_known_amount;
 mod an_abort_stays_an_abort;

@@ -159,7 +159,12 @@ fn happened(side: &str, cause: &str) -> String {
             return "the backend ended, and the client, which had everything, said nothing more".into();
         }
         "reset" => "reset the connection",
-        "truncated" => "ended its stream without the end mark of TLS (close_notify)",
+        "truncated" => {
+            "ended its stream without the end mark of TLS (close_notify), and something was in flight"
+        }
+        "no-close-notify" => {
+            "ended its stream without the end mark of TLS (close_notify); nothing was in flight"
+        }
         "left" => "closed before the step was done",
         "refused" => return "nobody listened at the backend's address (connection refused)".into(),
         "alert" => "sent a fatal TLS alert",
@@ -254,6 +259,7 @@ mod tests {
             Cause::BackendEnded,
             Cause::Reset,
             Cause::Truncated,
+            Cause::NoCloseNotify,
             Cause::Left,
             Cause::Refused,
             Cause::Alert,

@@ -3,7 +3,7 @@
 use super::{SERVICE_LIMITS, SERVICE_TICKETS};
 use crate::config::kind::{Backend, Certificates, ListenAddress, NamePattern, Protocol, ServiceName};
 use crate::config::kind::{Choice, Count, FilePath, List, Mode, Text};
-use crate::config::model::{Balance, UnknownName};
+use crate::config::model::{Balance, MissingCloseNotify, UnknownName};
 use crate::config::schema::{Default, Key, Section};
 
 /// `[[service]]`
@@ -27,6 +27,7 @@ pub(crate) static SERVICE: Section = Section {
         &ALPN,
         &SERVICE_CONNECTIONS,
         &ADDRESS_CONNECTIONS,
+        &MISSING_CLOSE_NOTIFY,
     ],
     sections: &[&CLIENT_CERTIFICATES, &SERVICE_LIMITS, &SERVICE_TICKETS, &RULE],
 };
@@ -210,6 +211,25 @@ pub(crate) static ADDRESS_CONNECTIONS: Key<Count> = Key {
     why: "many clients may share one address behind a translator or another proxy",
     example: "100",
     elsewhere: &["max-connections-per-ip", "limit-conn", "per-address"],
+};
+
+pub(crate) static MISSING_CLOSE_NOTIFY: Key<Choice<MissingCloseNotify>> = Key {
+    name: "missing-close-notify",
+    kind: Choice(&[("abort", MissingCloseNotify::Abort), ("end", MissingCloseNotify::End)]),
+    default: Default::Value("\"abort\""),
+    doc: "What a client's FIN without close_notify is. `abort`: the backend is reset, and an answer that is still to come is \
+          lost. `end`: it is passed on as an end in order, and the answer is delivered; but then anybody on the way can cut \
+          a client's upload short, and the backend takes the part for the whole, unless its protocol says by itself where \
+          a message ends. A FIN in the middle of a TLS record is an abort in both cases.",
+    why: "only close_notify proves that nobody cut the stream (RFC 9846 §6.1), and a proxy does not know the protocol",
+    example: "\"end\"",
+    elsewhere: &[
+        "close-notify",
+        "ignore-unexpected-eof",
+        "unexpected-eof",
+        "ssl-unclean-shutdown",
+        "tls-eof",
+    ],
 };
 
 /// `[service.client-certificates]`
