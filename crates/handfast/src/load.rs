@@ -63,7 +63,7 @@ pub(crate) fn load(words: &LoadWords) -> ExitCode {
         Ok(outputs) => outputs,
         Err(what) => return refused(&Refusal::failed(what)),
     };
-    let talk = talk::start(color(), Level::WARN);
+    let talk = talk::start(color(), Level::WARN, talk::Stamp::Absent);
     let text_to_terminal = io::stdout().is_terminal() && !outputs.take_standard_output();
     let display = Display::new(talk.voice(), words.output.quiet, color(), text_to_terminal);
     // The report has it; a run that is refused or ended at once has not.
@@ -133,7 +133,7 @@ fn doctor(words: &LoadWords) -> ExitCode {
     if !mistakes.is_empty() {
         return refused(&mistakes.refusal());
     }
-    let talk = talk::start(color(), Level::WARN);
+    let talk = talk::start(color(), Level::WARN, talk::Stamp::Absent);
     let looked = Runtime::new()
         .map_err(|error| Refusal::failed(format!("start the runtime: {error}")))
         .and_then(|runtime| runtime.block_on(fleet::doctor(&bus)));

@@ -36,7 +36,7 @@ pub(crate) fn speed(words: &SpeedWords) -> ExitCode {
         limit: words.limit,
         openssl: words.compare == Some(Other::Openssl),
     };
-    let talk = talk::start(color(), Level::WARN);
+    let talk = talk::start(color(), Level::WARN, talk::Stamp::Absent);
     let mut shown = Shown::new(talk.voice());
     let measured = run(&wanted, &mut |progress| shown.step(progress));
     shown.voice.wipe();

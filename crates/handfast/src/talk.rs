@@ -16,8 +16,10 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
 mod screen;
+mod stamp;
 
 use screen::Screen;
+pub(crate) use stamp::Stamp;
 
 /// Lines that may wait for a slow reader.
 const QUEUE: usize = 1024;
@@ -32,19 +34,19 @@ pub(crate) fn err(text: &str) {
 }
 
 /// Begins to write what `tracing` events say, of the level in `HANDFAST_LOG` (error, warn, info, debug, trace), else of
-/// `level`.
-pub(crate) fn start(color: bool, level: Level) -> Talk {
+/// `level`; each line begins with its time as `stamp` says.
+pub(crate) fn start(color: bool, level: Level, stamp: Stamp) -> Talk {
     let (lines, waiting) = sync_channel(QUEUE);
     let (end, ended) = sync_channel(0);
     let lost = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&lost);
     let thread = std::thread::Builder::new().name("talk".into()).spawn(move || {
-        write_lines(&waiting, &counted, Screen::new(io::stderr(), terminal_size));
+        write_lines(&waiting, &counted, stamp, Screen::new(io::stderr(), terminal_size));
         drop(end);
     });
     let level = std::env::var("HANDFAST_LOG").ok().and_then(|level| level.parse().ok()).unwrap_or(level);
     if thread.is_ok() {
-        let talker = Talker { lines: lines.clone(), lost, level, color };
+        let talker = Talker { lines: lines.clone(), lost, level, color, stamp };
         // Fails only when somebody has set one before, which nobody does.
         let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry().with(talker));
     }
@@ -121,11 +123,13 @@ impl Talk {
     }
 }
 
-fn write_lines(waiting: &Receiver<Line>, lost: &AtomicU64, mut screen: Screen<io::Stderr>) {
+fn write_lines(waiting: &Receiver<Line>, lost: &AtomicU64, stamp: Stamp, mut screen: Screen<io::Stderr>) {
     while let Ok(line) = waiting.recv() {
         let missing = lost.swap(0, Ordering::Relaxed);
         if missing > 0 {
-            screen.text(&format!("handfast: warning: {missing} lines were not written, nobody read them"));
+            let were = if missing == 1 { "line was" } else { "lines were" };
+            let now = stamp.now();
+            screen.text(&format!("{now}handfast: warning: {missing} {were} not written, nobody read them"));
         }
         match line {
             Line::Text(line) => screen.text(&line),
@@ -141,6 +145,7 @@ struct Talker {
     lost: Arc<AtomicU64>,
     level: Level,
     color: bool,
+    stamp: Stamp,
 }
 
 impl<S: Subscriber> Layer<S> for Talker {
@@ -154,7 +159,7 @@ impl<S: Subscriber> Layer<S> for Talker {
         let mut words = Words::default();
         event.record(&mut words);
         let mark = mark(*event.metadata().level(), self.color);
-        let line = format!("handfast: {mark}{}{}", words.message, words.fields);
+        let line = format!("{}handfast: {mark}{}{}", self.stamp.now(), words.message, words.fields);
         if self.lines.try_send(Line::Text(line)).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }

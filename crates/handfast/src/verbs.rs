@@ -14,7 +14,7 @@ use crate::words::{CheckWords, From, ProxyWords};
 
 pub(crate) fn proxy(words: ProxyWords) -> ExitCode {
     let color = color();
-    let talk = talk::start(color, Level::INFO);
+    let talk = talk::start(color, Level::INFO, talk::Stamp::fitting());
     let embedded = is_bare(&words.from);
     let source = source(words.from, words.ca_file.clone());
     if embedded {

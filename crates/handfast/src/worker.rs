@@ -23,7 +23,7 @@ pub(crate) fn worker(words: WorkerWords) -> ExitCode {
             Err(refusal) => refused(&refusal),
         };
     }
-    let talk = talk::start(color(), Level::INFO);
+    let talk = talk::start(color(), Level::INFO, talk::Stamp::fitting());
     let address = bus(&words.url.unwrap_or_default(), &words.bus);
     let ended = serve(&address, words.name);
     talk.finish();

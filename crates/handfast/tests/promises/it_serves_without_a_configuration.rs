@@ -12,7 +12,7 @@ use super::support::*;
 fn alone(folder: &Folder, words: &str, then: &str) -> tools::Ran {
     let script = format!(
         "set -e; ip link set lo up; cd {folder}; {program} proxy {words} >log 2>talk & proxy=$!; \
-         for try in $(seq 1000); do grep -q '^handfast: ready' talk && break; sleep 0.02; done; \
+         for try in $(seq 1000); do grep -q 'handfast: ready' talk && break; sleep 0.02; done; \
          {then}; kill -TERM $proxy; wait $proxy; echo \"exit code $?\"",
         folder = folder.path().display(),
         program = proxy::PROGRAM,

@@ -32,6 +32,11 @@ pub(crate) struct Proxy {
     folder: Folder,
 }
 
+/// What a line of standard error says, without its time and the program's name.
+fn said(line: &str) -> &str {
+    line.split_once("handfast: ").map_or(line, |(_, said)| said)
+}
+
 impl Proxy {
     /// Starts it on a configuration and waits until it says that it is ready.
     pub(crate) fn start(config: impl ToString) -> Self {
@@ -87,7 +92,7 @@ impl Proxy {
             "the proxy to be ready",
             || {
                 let lines = self.talk.so_far();
-                let ready = lines.iter().any(|line| line == "handfast: ready");
+                let ready = lines.iter().any(|line| said(line) == "ready");
                 if !ready && let Some(status) = self.child.try_wait().expect("it is our child") {
                     // What it said last is still in the pipe.
                     super::deadline::pause(Duration::from_millis(50));
@@ -117,8 +122,7 @@ impl Proxy {
     }
 
     fn listening(&self, service: &str) -> SocketAddr {
-        let parse =
-            |line: &str| line.strip_prefix("handfast: listening on ")?.split(' ').next()?.parse().ok();
+        let parse = |line: &str| said(line).strip_prefix("listening on ")?.split(' ').next()?.parse().ok();
         let lines = self.talk.so_far();
         let found = lines.iter().filter(|line| line.contains(service)).find_map(|line| parse(line));
         found.unwrap_or_else(|| panic!("no address for {service:?} in:\n{}", lines.join("\n")))
@@ -126,7 +130,7 @@ impl Proxy {
 
     /// Where its admin page is.
     pub(crate) fn admin(&self) -> SocketAddr {
-        let parse = |line: &String| line.strip_prefix("handfast: admin on ")?.split(' ').next()?.parse().ok();
+        let parse = |line: &String| said(line).strip_prefix("admin on ")?.split(' ').next()?.parse().ok();
         self.talk.so_far().iter().find_map(parse).expect("the configuration asks for an admin page")
     }
 
