@@ -20,7 +20,7 @@ use handfast_tls::{Finding, Severity};
 
 use crate::config::CertificateFact;
 use crate::config::model::{
-    self, Address, CertificateSource, ClientCertificates, Config, NameRule, Service, Tickets,
+    self, Address, CertificateSource, ClientCertificates, Config, NameRule, Places, Service, Tickets,
 };
 use crate::metrics::CertificateSnapshot;
 use crate::permits::{AddressLimit, Pool};
@@ -62,10 +62,10 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    fn take(&mut self, findings: Vec<Finding>) {
+    fn take(&mut self, findings: Vec<Finding>, places: &Places) {
         for finding in findings {
             let hint = finding.hint.as_ref().map(|hint| format!("\n  hint: {hint}")).unwrap_or_default();
-            let line = format!("{finding}{hint}");
+            let line = format!("{finding}{}{hint}", places.suffix(&finding.file));
             match finding.severity {
                 Severity::Error => self.error(line),
                 _ => self.warn(line),
@@ -182,6 +182,7 @@ pub(crate) fn build(
         folders: Vec::new(),
         may_be_half_written: false,
         lasting,
+        places: &config.places,
         now,
     };
     let services = config.services.iter().filter_map(|model| builder.service(model, previous)).collect();
@@ -199,16 +200,17 @@ pub(crate) fn build(
     Built { state, report, may_be_half_written, files }
 }
 
-struct Builder<'a> {
+struct Builder<'a, 'p> {
     report: Report,
     files: Vec<(PathBuf, FileStamp)>,
     folders: Vec<PathBuf>,
     may_be_half_written: bool,
     lasting: &'a mut Lasting,
+    places: &'p Places,
     now: SystemTime,
 }
 
-impl Builder<'_> {
+impl Builder<'_, '_> {
     fn service(&mut self, model: &Service, previous: Option<&State>) -> Option<ServiceState> {
         let before =
             previous.and_then(|state| state.services.iter().find(|service| service.model.name == model.name));
@@ -225,7 +227,9 @@ impl Builder<'_> {
             Ok(ring) => Some(ring),
             Err(error) => {
                 let hint = error.hint().map(|hint| format!("\n  hint: {hint}")).unwrap_or_default();
-                self.report.error(format!("{error}{hint}"));
+                let file = model.tls.tickets.key_file.as_deref();
+                let place = file.map(|file| self.places.suffix(file)).unwrap_or_default();
+                self.report.error(format!("{error}{place}{hint}"));
                 None
             }
         };
@@ -267,7 +271,7 @@ impl Builder<'_> {
         }
         let loaded = load::load(&sources, self.now);
         self.may_be_half_written |= loaded.may_be_half_written();
-        self.report.take(loaded.findings);
+        self.report.take(loaded.findings, self.places);
         self.files.extend(loaded.files_read);
         self.folders.extend(loaded.folders);
         certificates.extend(loaded.certificates);
@@ -280,7 +284,7 @@ impl Builder<'_> {
         }
         let now = seconds(self.now);
         let (store, findings) = CertificateStore::new(certificates, now);
-        self.report.take(findings);
+        self.report.take(findings, self.places);
         // The same certificates in the same order, and no date has passed that would sort them anew.
         let same = |before: &&Arc<CertificateStore>| {
             before.rebuild_at().is_none_or(|at| now < at)
@@ -364,7 +368,7 @@ impl Builder<'_> {
 
     fn client_rule(&mut self, ca: &std::path::Path, demand: Demand) -> Option<ClientRule> {
         let loaded = client_certificates::load(ca, demand, self.now);
-        self.report.take(loaded.findings);
+        self.report.take(loaded.findings, self.places);
         self.files.extend(loaded.files_read);
         self.folders.extend(loaded.folders);
         loaded.rule

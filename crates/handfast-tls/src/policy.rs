@@ -223,6 +223,7 @@ fn pick<T: Copy>(
                 picked.push(found);
             }
             Found::Meant(meant) => problem(Some(index), value, "is another program's name", Some(meant)),
+            Found::Refused(why) => problem(Some(index), value, why, None),
             Found::Nothing => problem(Some(index), value, "is not known or not safe", None),
         }
     }

@@ -8,10 +8,13 @@
 
 use std::io::Read;
 use std::path::Path;
+use std::time::SystemTime;
 
 use toml::de::DeTable;
 
 use super::check::{self, Listeners};
+use super::files::{Named, Places};
+use super::foreign;
 use super::keys::{self, ClientMode};
 use super::kind::{Written, values};
 use super::model::{
@@ -35,7 +38,7 @@ pub type Parsed = Result<(Config, Vec<Problem>), Vec<Problem>>;
 pub struct Loaded {
     /// The file's text, for [`render`](super::render); empty when it could not be read.
     pub text: String,
-    /// What it means.
+    /// What it means. When the configuration is refused, what is wrong with the files that it names is told too.
     pub parsed: Parsed,
 }
 
@@ -45,7 +48,11 @@ pub struct Loaded {
 pub fn load(path: &Path) -> Loaded {
     let name = path.display().to_string();
     match text_of(path) {
-        Ok(text) => Loaded { parsed: parse(&name, &text, &|path| path.is_dir()), text },
+        Ok(text) => {
+            let (parsed, named) = read(&name, &text, &|path| path.is_dir());
+            let parsed = parsed.map_err(|problems| named.with_problems_of_files(problems, SystemTime::now()));
+            Loaded { parsed, text }
+        }
         Err(what) => {
             let place = Place::File { file: name };
             let problem =
@@ -77,7 +84,13 @@ fn text_of(path: &Path) -> Result<String, String> {
 /// Relative paths start from the folder of `file_name`; `is_folder` says whether a path is a folder. Problems are in
 /// the order of the file. Cost: linear in the text; never panics.
 pub fn parse(file_name: &str, text: &str, is_folder: &dyn Fn(&Path) -> bool) -> Parsed {
+    read(file_name, text, is_folder).0
+}
+
+/// The same, and the files that are named, even when it is refused.
+pub(crate) fn read(file_name: &str, text: &str, is_folder: &dyn Fn(&Path) -> bool) -> (Parsed, Named) {
     let reading = Reading::new(file_name, text, is_folder);
+    let whole = text;
     let text = syntax::without_slips(&reading);
     let has_slips = !reading.is_clean();
     let config = text.as_deref().and_then(|text| {
@@ -87,11 +100,16 @@ pub fn parse(file_name: &str, text: &str, is_folder: &dyn Fn(&Path) -> bool) -> 
     if has_slips {
         reading.forget_missing();
     }
-    let problems = reading.finish();
-    match config {
-        Some(config) if !problems.iter().any(Problem::is_error) => Ok((config, problems)),
-        _ => Err(problems),
-    }
+    let foreign = foreign::file(whole, &reading);
+    let (problems, named) = reading.finish();
+    let parsed = match config {
+        Some(config) if !problems.iter().any(Problem::is_error) => {
+            Ok((Config { places: named.places.clone(), ..config }, problems))
+        }
+        // What is wrong with each line of another program's file helps nobody.
+        _ => Err(foreign.map_or(problems, |foreign| vec![foreign])),
+    };
+    (parsed, named)
 }
 
 /// The whole file. `None` when something is wrong, which is then noted; so for all functions below.
@@ -116,7 +134,7 @@ fn config(root: &Table<'_>) -> Option<Config> {
         root.reading().missing(root.span(), Fault::new("there is no service").hint(cure));
     }
     let services = services.into_iter().collect::<Option<Vec<_>>>()?;
-    Some(Config { process, access_log, admin, services })
+    Some(Config { process, access_log, admin, services, places: Places::default() })
 }
 
 fn process(section: &Table<'_>) -> Process {
@@ -251,7 +269,13 @@ fn certificates(section: &Table<'_>) -> Option<Vec<CertificateSource>> {
     let certificates = section.required(&keys::CERTIFICATE);
     let key = section.optional(&keys::CERTIFICATE_KEY);
     let mut sources = values(certificates?);
-    let Some(key) = key else { return Some(sources) };
+    // A key that is written and wrong is said to be; the certificate would be said to lack it.
+    let Some(key) = key else {
+        if section.written(&keys::CERTIFICATE_KEY).is_none() {
+            section.reading().names_certificates(&sources);
+        }
+        return Some(sources);
+    };
     let wrong = |what: &str, hint: &str| {
         let span = section.written(&keys::CERTIFICATE_KEY).unwrap_or_default();
         let certificate = section.written(&keys::CERTIFICATE).unwrap_or_default();
@@ -261,6 +285,7 @@ fn certificates(section: &Table<'_>) -> Option<Vec<CertificateSource>> {
     match sources.as_mut_slice() {
         [CertificateSource::File { key: slot @ None, .. }] => {
             *slot = Some(key);
+            section.reading().names_certificates(&sources);
             Some(sources)
         }
         [CertificateSource::File { .. }] => {
@@ -284,6 +309,7 @@ fn client_certificates(section: &Table<'_>) -> Option<Option<ClientCertificates>
     }
     let (mode, ca) = (section.required(&keys::CLIENT_MODE), section.optional(&keys::CLIENT_CA));
     let ca_span = section.written(&keys::CLIENT_CA);
+    ca.iter().for_each(|ca| section.reading().names_authorities(ca));
     let rule = match (mode?, ca) {
         (ClientMode::Off, None) => ClientCertificates::Off,
         (ClientMode::Off, Some(_)) => {

@@ -4,9 +4,10 @@
 //! written down as a small file, one value a line, and what is wrong with a line is wrong with its flag.
 
 use std::path::PathBuf;
+use std::time::SystemTime;
 
-use super::file::{Parsed, parse};
-use super::model::{AccessLog, CertificateSource, Config, Target};
+use super::file::{Parsed, parse, read};
+use super::model::{AccessLog, CertificateSource, Config, Places, Target};
 use super::problem::{Place, Problem, Severity};
 
 /// What the flags of `handfast proxy` say; empty and `None`: not given.
@@ -42,13 +43,19 @@ pub fn from_flags(input: &FlagInput) -> Parsed {
     .collect();
 
     let (text, lines) = as_file(input);
-    let result = parse("", &text, &|path| path.is_dir());
+    let (result, named) = read("", &text, &|path| path.is_dir());
     let to_flags = |problems: Vec<Problem>| -> Vec<Problem> {
         problems.into_iter().filter_map(|problem| at_flag(problem, &lines)).collect()
     };
     match result {
-        Ok((config, warnings)) if missing.is_empty() => Ok((config, to_flags(warnings))),
-        Ok((_, problems)) | Err(problems) => Err(missing.into_iter().chain(to_flags(problems)).collect()),
+        Ok((config, warnings)) if missing.is_empty() => {
+            let places = config.places.changed(|place| flag_of(place, &lines));
+            Ok((Config { places, ..config }, to_flags(warnings)))
+        }
+        Ok((_, problems)) | Err(problems) => {
+            let problems = named.with_problems_of_files(problems, SystemTime::now());
+            Err(missing.into_iter().chain(to_flags(problems)).collect())
+        }
     }
 }
 
@@ -112,8 +119,14 @@ fn one_line(value: &str) -> String {
 
 /// A problem of the made-up file as one of its flag; `None` for what is missing, which is said by the flag's name.
 fn at_flag(problem: Problem, lines: &[Line]) -> Option<Problem> {
-    let (flag, value) = lines.get(problem.line().checked_sub(1)?)?.clone()?;
-    Some(Problem { place: Place::Flag { flag, value }, see: None, ..problem })
+    Some(Problem { place: flag_of(&problem.place, lines)?, see: None, ..problem })
+}
+
+/// A place of the made-up file as its flag.
+fn flag_of(place: &Place, lines: &[Line]) -> Option<Place> {
+    let Place::Text { line, .. } = place else { return None };
+    let (flag, value) = lines.get(line.checked_sub(1)?)?.clone()?;
+    Some(Place::Flag { flag, value })
 }
 
 impl Config {
@@ -131,6 +144,7 @@ impl Config {
         let (text, _) = as_file(&input);
         let (mut config, _) = parse("", &text, &|_| false).expect("a test reads this very text");
         config.access_log = AccessLog::Stdout;
+        config.places = Places::default();
         for service in &mut config.services {
             service.backends = vec![Target::BuiltIn];
             service.tls.certificates = vec![CertificateSource::Throwaway { ca_file: ca_file.clone() }];

@@ -16,7 +16,9 @@
 
 pub mod model;
 mod file;
+mod files;
 mod flags;
+mod foreign;
 mod keys;
 mod schema;
 mod kind;

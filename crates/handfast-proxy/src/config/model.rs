@@ -10,6 +10,8 @@ use std::time::Duration;
 pub use handfast_net::address::Address;
 use handfast_net::stream::Patience;
 
+pub use super::files::Places;
+
 /// A whole configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -21,6 +23,8 @@ pub struct Config {
     pub admin: Option<Address>,
     /// The services, in the order written; at least one.
     pub services: Vec<Service>,
+    /// Where the files are named, for messages about them.
+    pub places: Places,
 }
 
 /// What concerns the process as a whole (`[process]`).

@@ -85,6 +85,8 @@ fn fault(problem: &PolicyProblem, key: &str) -> Fault {
     };
     let hint = match problem.meant {
         Some(meant) => Some(format!("write `{meant}`")),
+        // All versions look alike, and `1.3` is not what somebody meant who wrote `1.1`.
+        None if problem.field == Field::Versions => None,
         None => did_you_mean(&problem.value, problem.allowed.iter().copied()),
     };
     let fault = Fault::new(format!("{subject} {}", problem.what));

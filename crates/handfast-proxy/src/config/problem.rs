@@ -165,7 +165,6 @@ pub(crate) fn closest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c s
     if word.is_empty() || word.len() > 64 {
         return None;
     }
-    let plain = |text: &str| text.to_lowercase().replace('_', "-");
     let wanted = plain(word);
     let allowed = (wanted.chars().count() / 3).max(1);
     candidates
@@ -174,6 +173,11 @@ pub(crate) fn closest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c s
         .filter(|(distance, candidate)| *distance <= allowed && *distance < candidate.len())
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
+}
+
+/// A word in the way that keys are written: in lower case, with `-`.
+pub(crate) fn plain(word: &str) -> String {
+    word.to_lowercase().replace('_', "-")
 }
 
 /// `closest` as the sentence of a hint.

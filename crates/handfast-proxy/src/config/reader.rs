@@ -11,8 +11,11 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::files::Named;
+use super::foreign;
 use super::keys;
 use super::kind::Kind;
+use super::model::CertificateSource;
 use super::problem::{self, Fault, Place, Problem, Severity};
 use super::schema::{Default, Entry, Key, Section};
 
@@ -28,6 +31,7 @@ pub(crate) struct Reading<'r> {
     is_folder: &'r dyn Fn(&Path) -> bool,
     problems: RefCell<Vec<Problem>>,
     missing: RefCell<Vec<Problem>>,
+    named: RefCell<Named>,
 }
 
 impl<'r> Reading<'r> {
@@ -44,7 +48,24 @@ impl<'r> Reading<'r> {
             is_folder,
             problems: RefCell::default(),
             missing: RefCell::default(),
+            named: RefCell::default(),
         }
+    }
+
+    /// Notes a file or folder that is named.
+    pub(crate) fn names(&self, path: &Path, span: &Range<usize>) {
+        let place = self.place(span);
+        self.named.borrow_mut().places.0.push((path.to_path_buf(), place));
+    }
+
+    /// Notes certificates that could be loaded, whatever else is wrong.
+    pub(crate) fn names_certificates(&self, sources: &[CertificateSource]) {
+        self.named.borrow_mut().certificates.push(sources.to_vec());
+    }
+
+    /// Notes authorities that could be loaded, whatever else is wrong.
+    pub(crate) fn names_authorities(&self, file: &Path) {
+        self.named.borrow_mut().authorities.push(file.to_path_buf());
     }
 
     /// The file's text.
@@ -82,9 +103,14 @@ impl<'r> Reading<'r> {
     fn note(&self, list: &RefCell<Vec<Problem>>, severity: Severity, span: &Range<usize>, fault: Fault) {
         let mut problems = list.borrow_mut();
         if problems.len() < MOST_PROBLEMS {
-            let Fault { what, allowed, hint, see } = fault;
-            problems.push(Problem { severity, place: self.place(span), what, allowed, hint, see });
+            problems.push(Problem { severity, ..self.problem(span, fault) });
         }
+    }
+
+    /// An error that is not noted.
+    pub(crate) fn problem(&self, span: &Range<usize>, fault: Fault) -> Problem {
+        let Fault { what, allowed, hint, see } = fault;
+        Problem { severity: Severity::Error, place: self.place(span), what, allowed, hint, see }
     }
 
     /// The place of some bytes, cut to the text and to whole characters.
@@ -129,15 +155,20 @@ impl<'r> Reading<'r> {
     }
 
     /// Everything noted, in the order of the file.
-    pub(crate) fn finish(self) -> Vec<Problem> {
+    pub(crate) fn finish(self) -> (Vec<Problem>, Named) {
         let mut problems = self.problems.into_inner();
         problems.append(&mut self.missing.into_inner());
-        problems.sort_by_key(|problem| match &problem.place {
-            Place::Text { span, .. } => span.start,
-            Place::Flag { .. } | Place::File { .. } => 0,
-        });
-        problems
+        in_order(&mut problems);
+        (problems, self.named.into_inner())
     }
+}
+
+/// Sorts problems by their places in the file.
+pub(crate) fn in_order(problems: &mut [Problem]) {
+    problems.sort_by_key(|problem| match &problem.place {
+        Place::Text { span, .. } => span.start,
+        Place::Flag { .. } | Place::File { .. } => 0,
+    });
 }
 
 /// A value and where it stands.
@@ -346,9 +377,14 @@ pub(crate) fn default_of<K: Kind>(key: &Key<K>) -> K::Value {
         .expect("a test reads the default of every key")
 }
 
+/// Whether others call a key by this word; case and `_` for `-` are forgiven.
+fn is_other_word(word: &str, key: &dyn Entry) -> bool {
+    key.elsewhere().contains(&problem::plain(word).as_str())
+}
+
 /// The key or section of this section that a word was probably meant to be.
 fn meant(word: &str, section: &'static Section) -> Option<&'static str> {
-    let other_word = || section.keys.iter().find(|key| key.elsewhere().contains(&word)).map(|key| key.name());
+    let other_word = || section.keys.iter().find(|key| is_other_word(word, **key)).map(|key| key.name());
     problem::closest(word, section.names()).or_else(other_word)
 }
 
@@ -360,6 +396,9 @@ fn unknown(word: &str, section: &'static Section) -> Fault {
         format!("in {}", section.header)
     };
     let fault = Fault::new(format!("unknown key `{}` {place}", shortened(word)));
+    if let Some(hint) = foreign::key(word) {
+        return fault.hint(hint);
+    }
     if let Some(name) = meant(word, section) {
         return fault.hint(format!("did you mean `{name}`?"));
     }
@@ -382,7 +421,7 @@ fn elsewhere(word: &str, section: &'static Section) -> Option<(&'static Section,
     let by_name =
         |other: &&'static Section| other.names().find(|name| *name == word).map(|name| (*other, name));
     let by_other_word = |other: &&'static Section| {
-        other.keys.iter().find(|key| key.elsewhere().contains(&word)).map(|key| (*other, key.name()))
+        other.keys.iter().find(|key| is_other_word(word, **key)).map(|key| (*other, key.name()))
     };
     others.iter().find_map(by_name).or_else(|| others.iter().find_map(by_other_word))
 }

@@ -165,10 +165,24 @@ pub(super) static VERSIONS: &[(&str, &SupportedProtocolVersion, &[&str])] = &[
     ("1.2", &TLS12, &["TLSv1.2", "TLS1.2", "TLS 1.2", "12"]),
 ];
 
+/// Words for versions that nobody should speak, and why they are not here.
+const OLD_VERSIONS: &[(&[&str], &str)] = &[
+    (
+        &[
+            "1.1", "TLSv1.1", "TLS1.1", "TLS 1.1", "11", "1.0", "1", "TLSv1", "TLSv1.0", "TLS1.0", "TLS 1.0",
+            "10",
+        ],
+        "is not supported: it rests on SHA-1 and MD5, and RFC 8996 forbids it",
+    ),
+    (&["SSLv3", "SSL3", "3.0", "SSLv2", "SSL2"], "is not supported: it is broken, and RFC 7568 forbids it"),
+];
+
 /// What a word in a list stands for.
 pub(super) enum Found<T> {
     Exact(&'static str, T),
     Meant(&'static str),
+    /// Known, and not served: why.
+    Refused(&'static str),
     Nothing,
 }
 
@@ -176,7 +190,7 @@ impl<T> Found<T> {
     pub(super) fn exact(self) -> Option<T> {
         match self {
             Self::Exact(_, found) => Some(found),
-            Self::Meant(_) | Self::Nothing => None,
+            Self::Meant(_) | Self::Refused(_) | Self::Nothing => None,
         }
     }
 }
@@ -189,6 +203,10 @@ pub(super) fn find_version(word: &str) -> Found<&'static SupportedProtocolVersio
         if also.iter().any(|also| also.eq_ignore_ascii_case(word)) {
             return Found::Meant(name);
         }
+    }
+    let old = OLD_VERSIONS.iter().find(|(words, _)| words.iter().any(|old| old.eq_ignore_ascii_case(word)));
+    if let Some((_, why)) = old {
+        return Found::Refused(why);
     }
     Found::Nothing
 }

@@ -118,7 +118,7 @@ fn all_problems_are_said_at_once() {
     assert_eq!(problems[1].allowed, ["1.3", "1.2"]);
     assert_eq!(
         problems[1].to_string(),
-        "versions: \"1.1\" is not known or not safe, expected one of 1.3, 1.2"
+        "versions: \"1.1\" is not supported: it rests on SHA-1 and MD5, and RFC 8996 forbids it, expected one of 1.3, 1.2"
     );
 }
 

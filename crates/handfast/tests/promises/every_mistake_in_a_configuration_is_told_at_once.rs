@@ -70,3 +70,59 @@ fn checking_binds_nothing() {
     let ran = tools::handfast(&["check", "-c", &file]);
     assert_eq!(ran.code, Some(0), "the port is in use, and that is not the file's fault: {ran:?}");
 }
+
+#[test]
+fn what_is_wrong_with_files_is_told_together_with_the_rest() {
+    let folder = Folder::new();
+    let text = [
+        "[process]",
+        "thraeds = 2",
+        "[[service]]",
+        "name = \"web\"",
+        "listen = \"127.0.0.1:8443\"",
+        "backend = \"127.0.0.1:1\"",
+        "certificate = \"missing.pem\"",
+        "[service.client-certificates]",
+        "mode = \"require\"",
+        "ca = \"no-ca.pem\"",
+    ];
+    let file = folder.write("handfast.toml", text.join("\n")).display().to_string();
+    for verb in ["check", "proxy"] {
+        let ran = tools::handfast(&[verb, "-c", &file]);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        let all = ran.all();
+        for (line, what) in
+            [(2, "unknown key `thraeds`"), (7, "missing.pem: is not there"), (10, "no-ca.pem: is not there")]
+        {
+            assert!(all.contains(what), "{verb}: {what}:\n{all}");
+            assert!(all.contains(&format!("handfast.toml:{line}:")), "{verb}: line {line}:\n{all}");
+        }
+        assert!(!all.contains("error: error:"), "{verb}:\n{all}");
+    }
+}
+
+#[test]
+fn a_problem_with_a_file_has_the_line_that_names_it() {
+    let folder = Folder::new();
+    let web = folder.write("web.pem", localhost().combined());
+    let config = Config::empty().service("web", "127.0.0.1:1").certificate(&web);
+    let ca = folder.path().join("no-ca.pem");
+    let require = format!("{{ mode = \"require\", ca = {ca:?} }}");
+    let text = config.set("service", "client-certificates", require).to_string();
+    let line = 1 + text.lines().position(|line| line.contains("no-ca.pem")).expect("it is written");
+    let file = folder.write("handfast.toml", &text).display().to_string();
+    for verb in ["check", "proxy"] {
+        let all = tools::handfast(&[verb, "-c", &file]).all();
+        let found = all.lines().find(|line| line.contains("no-ca.pem: is not there")).unwrap_or_default();
+        assert!(found.contains(&format!("handfast.toml:{line}:")), "{verb}: line {line}:\n{all}");
+    }
+}
+
+#[test]
+fn lines_of_the_proxy_have_their_time() {
+    let stage = Stage::echo();
+    let ready = stage.proxy.talk.containing("handfast: ready");
+    let time = ready.split(' ').next().unwrap_or_default();
+    assert!(time.len() == "2026-11-22T13:31:29.042Z".len() && time.ends_with('Z'), "{ready}");
+    assert!(time.bytes().filter(u8::is_ascii_digit).count() == 17, "{ready}");
+}

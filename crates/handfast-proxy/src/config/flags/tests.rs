@@ -25,7 +25,9 @@ fn flags_make_the_same_configuration_as_a_file() {
     assert_eq!(warnings, []);
     let text = "[[service]]\nname = \"main\"\nlisten = [\"127.0.0.1:1\", \"[::1]:1\"]\nbackend = [\"a:1\", \"b:2\"]\n\
                 certificate = 'a \"b\".pem'\nkey = \"a.key\"\n";
-    assert_eq!(config, parse("", text, &|_| false).expect("a good file").0);
+    let (file, _) = parse("", text, &|_| false).expect("a good file");
+    assert_eq!(config.places.suffix("a.key".as_ref()), " (--key)");
+    assert_eq!(Config { places: file.places.clone(), ..config }, file);
 }
 
 #[test]
@@ -64,7 +66,8 @@ fn what_is_wrong_is_said_of_its_flag() {
 fn a_value_cannot_write_lines_of_its_own() {
     let input = flags(&["*:1\"]\nuser = \"root\n\n"], &["http://a"], &["c"], None);
     let problems = problems(&input);
-    assert_eq!(problems.len(), 2, "{problems:?}");
+    assert_eq!(problems.len(), 3, "{problems:?}");
+    assert_eq!(problems[2], "--certificate: c: is not there", "files are looked at all the same");
     // The second one would be said of another flag, if the first value had taken more than its line.
     assert!(problems[0].starts_with("--listen: ") && problems[1].starts_with("--backend: "), "{problems:?}");
 }

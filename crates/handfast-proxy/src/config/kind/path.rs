@@ -28,6 +28,7 @@ impl Kind for FilePath {
             (_, true) => Err(Fault::new(format!("`{text}` is a folder; a file is needed"))),
             (path, false) => Ok(path),
         })
+        .inspect(|path| reading.names(path, &item.span))
     }
 }
 
@@ -75,6 +76,11 @@ impl Kind for LogTarget {
                         .unwrap_or_else(|| format!("a file here is `./{text}`")),
                 )),
         })
+        .inspect(|target| {
+            if let AccessLog::File(path) = target {
+                reading.names(path, &item.span);
+            }
+        })
     }
 }
 
@@ -117,6 +123,10 @@ fn certificate(
         }
         _ => text(kind, item, reading, |text| source(text, reading))?,
     };
+    if let CertificateSource::Folder(path) | CertificateSource::File { certificate: path, key: None } = &value
+    {
+        reading.names(path, &item.span);
+    }
     Some(Written { value, span: item.span.clone() })
 }
 

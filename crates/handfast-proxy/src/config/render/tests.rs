@@ -154,7 +154,12 @@ error: `8443` is not an address to listen on
  = allowed: `127.0.0.1:8443`, `[::1]:8443`, `*:8443` or `unix:/run/x.sock`
  = hint: write `*:8443` for every address of this machine
 
-2 errors in the flags
+error: a.pem: is not there
+ |
+ | --certificate a.pem
+ |               ^^^^^
+
+3 errors in the flags
 "#;
     assert_eq!(render(&problems, &[], false), expected);
 }

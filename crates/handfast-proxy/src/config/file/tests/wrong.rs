@@ -92,7 +92,26 @@ const ONE_WRONG: &[(&str, &str)] = &[
         "error 6 \"least-connection\" `least-connection` is not one of the possible values | did you mean `least-connections`?",
     ),
     ("policy = \"2026-10\"", "error 6 \"2026-10\" `2026-10` is no policy | did you mean `2026-11`?"),
-    ("versions = [\"1.3\", \"1.1\"]", "error 6 \"1.1\" `1.1` is not known or not safe | did you mean `1.3`?"),
+    (
+        "versions = [\"1.3\", \"1.1\"]",
+        "error 6 \"1.1\" `1.1` is not supported: it rests on SHA-1 and MD5, and RFC 8996 forbids it | -",
+    ),
+    (
+        "proxy-protocol = true",
+        "error 6 proxy-protocol unknown key `proxy-protocol` in [[service]] | Handfast does not speak the PROXY protocol; a backend sees Handfast's address",
+    ),
+    (
+        "client = true",
+        "error 6 client unknown key `client` in [[service]] | Handfast takes TLS from clients and speaks plain text to backends; the other direction is not there",
+    ),
+    (
+        "CAfile = \"ca.pem\"",
+        "error 6 CAfile unknown key `CAfile` in [[service]] | `ca` belongs in [service.client-certificates]",
+    ),
+    (
+        "ssl_certificate = \"a.pem\"",
+        "error 6 ssl_certificate unknown key `ssl_certificate` in [[service]] | did you mean `certificate`?",
+    ),
     (
         "groups = [\"X25519\", \"P-256\"]",
         "error 6 \"P-256\" `P-256` is another program's name | write `secp256r1`",

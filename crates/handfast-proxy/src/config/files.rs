@@ -1,0 +1,97 @@
+//! The files that a configuration names: where it names them, and what is wrong with them.
+//!
+//! In: paths and their places, noted while the file is read. Out: the place for a message about a file; and, when the
+//! configuration is refused for something else, the problems of those files that could be told all the same.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use handfast_tls::client_certificates::{self, Demand};
+use handfast_tls::load::{self, Source};
+use handfast_tls::{Finding, Severity as FindingSeverity};
+
+use super::model::CertificateSource;
+use super::problem::{Place, Problem, Severity};
+use super::reader::in_order;
+
+/// Where the configuration names files and folders.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Places(pub(crate) Vec<(PathBuf, Place)>);
+
+impl Places {
+    /// The place of a file, ready to be put behind a message: ` (handfast.toml:5:15)`. Empty when it is named nowhere
+    /// itself: a file of a folder has its own name in the message.
+    pub(crate) fn suffix(&self, path: &Path) -> String {
+        let of = |(named, place): &(PathBuf, Place)| (named == path).then(|| format!(" ({place})"));
+        self.0.iter().find_map(of).unwrap_or_default()
+    }
+
+    /// The place of a file, or of the folder that it is in.
+    fn place(&self, path: &Path) -> Place {
+        let named =
+            |path: &Path| self.0.iter().find(|(named, _)| named == path).map(|(_, place)| place.clone());
+        let whole = || Place::File { file: path.display().to_string() };
+        named(path).or_else(|| path.parent().and_then(named)).unwrap_or_else(whole)
+    }
+
+    /// The same places, changed; those that `change` knows nothing about are left out.
+    pub(crate) fn changed(self, change: impl Fn(&Place) -> Option<Place>) -> Self {
+        Self(self.0.into_iter().filter_map(|(path, place)| Some((path, change(&place)?))).collect())
+    }
+}
+
+/// Every file that was named, also in a configuration that is refused.
+#[derive(Debug, Default)]
+pub(crate) struct Named {
+    pub(crate) places: Places,
+    /// What each service serves.
+    pub(crate) certificates: Vec<Vec<CertificateSource>>,
+    /// Files of client authorities.
+    pub(crate) authorities: Vec<PathBuf>,
+}
+
+impl Named {
+    /// Problems of a configuration that is refused, with those of the files it names, in the order of the file.
+    ///
+    /// Touches the disk: reads the files.
+    pub(crate) fn with_problems_of_files(&self, mut problems: Vec<Problem>, now: SystemTime) -> Vec<Problem> {
+        let mut findings = Vec::new();
+        for sources in &self.certificates {
+            let sources: Vec<_> = sources.iter().filter_map(source).collect();
+            findings.extend(load::load(&sources, now).findings);
+        }
+        for file in &self.authorities {
+            // What is asked of clients makes no difference to what the file holds.
+            findings.extend(client_certificates::load(file, Demand::Require, now).findings);
+        }
+        for finding in findings.iter().filter(|finding| finding.severity == FindingSeverity::Error) {
+            let problem = self.problem(finding);
+            if !problems.contains(&problem) {
+                problems.push(problem);
+            }
+        }
+        in_order(&mut problems);
+        problems
+    }
+
+    fn problem(&self, finding: &Finding) -> Problem {
+        Problem {
+            severity: Severity::Error,
+            place: self.places.place(&finding.file),
+            what: finding.to_string(),
+            allowed: None,
+            hint: finding.hint.clone(),
+            see: None,
+        }
+    }
+}
+
+fn source(source: &CertificateSource) -> Option<Source> {
+    match source {
+        CertificateSource::File { certificate, key } => {
+            Some(Source::File { certificate: certificate.clone(), key: key.clone() })
+        }
+        CertificateSource::Folder(folder) => Some(Source::Folder(folder.clone())),
+        CertificateSource::Throwaway { .. } => None,
+    }
+}

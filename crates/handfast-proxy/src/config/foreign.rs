@@ -1,0 +1,278 @@
+//! Configurations of other programs, recognised: one sentence about the file instead of one about each of its lines.
+//!
+//! In: a text that cannot be read, or a key that nobody knows. Out: which program it is for, and what its words are here.
+
+use super::problem::{Fault, Problem};
+use super::reader::Reading;
+
+/// Lines that must bear a program's marks before a file is said to be that program's.
+const ENOUGH: usize = 2;
+/// Lines that are looked at; a configuration shows its kind early.
+const LOOKED_AT: usize = 500;
+
+/// Another program's configuration.
+struct Program {
+    name: &'static str,
+    /// Whether a line, without spaces around it, is one that this program alone would have.
+    has: fn(&str) -> bool,
+    /// Its words in ours.
+    hint: &'static str,
+}
+
+const PROGRAMS: [Program; 6] = [
+    Program {
+        name: "nginx",
+        has: is_nginx,
+        hint: "write a [[service]]: `listen` is `listen = \"*:443\"`, `ssl_certificate` is `certificate`, `ssl_certificate_key` is \
+               `key`, `proxy_pass` is `backend`, `ssl_protocols` is `versions`; a `server_name` needs a line only in a \
+               [[service.rule]], the certificates say the names",
+    },
+    Program {
+        name: "HAProxy",
+        has: is_haproxy,
+        hint: "write a [[service]]: `bind` is `listen = \"*:443\"`, its `crt` is `certificate`, `server` is `backend`, \
+               `ca-file` with `verify` is `client-certificates`, `maxconn` is `max-connections`, and what `timeout` says is in \
+               [service.limits]",
+    },
+    Program {
+        name: "stunnel",
+        has: is_stunnel,
+        hint: "write a [[service]] for each section: `accept` is `listen = \"*:443\"`, `connect` is `backend`, `cert` is \
+               `certificate`, `key` is `key`, `CAfile` with `verify` is `client-certificates`, `sslVersion` is `versions`; texts \
+               stand in quotes. `client = yes` has no counterpart: Handfast takes TLS and dials in plain text",
+    },
+    Program {
+        name: "hitch",
+        has: is_hitch,
+        hint: "write a [[service]]: `frontend` is `listen = \"*:443\"`, `backend` is `backend = \"127.0.0.1:80\"` without square \
+               brackets, `pem-file` is `certificate`, `alpn-protos` is `alpn`, `tls-protos` is `versions`, `workers` is \
+               `threads` in [process]",
+    },
+    Program { name: "a program that reads YAML", has: is_yaml, hint: TOML },
+    Program { name: "a program that reads JSON", has: is_json, hint: TOML },
+];
+
+const TOML: &str = "a configuration of Handfast is TOML: write [[service]] on a line of its own, and below it `name = \"web\"`, \
+                    `listen = \"*:443\"`, `backend = \"127.0.0.1:8080\"` and `certificate = \"web.pem\"`";
+
+/// The problem that a file as a whole is: it was written for another program.
+pub(crate) fn file(text: &str, reading: &Reading<'_>) -> Option<Problem> {
+    let lines = || text.lines().take(LOOKED_AT).map(str::trim).filter(|line| !is_comment(line));
+    if lines().any(|line| line.starts_with("[[service")) {
+        return None;
+    }
+    let marks = |program: &&Program| lines().filter(|line| (program.has)(line)).count();
+    let program = PROGRAMS.iter().rev().max_by_key(marks).filter(|program| marks(program) >= ENOUGH)?;
+    let first = text.lines().find(|line| (program.has)(line.trim())).unwrap_or_default();
+    let start = first.as_ptr() as usize - text.as_ptr() as usize;
+    let fault = Fault::new(format!("this is a configuration for {}, not for Handfast", program.name));
+    Some(reading.problem(&(start..start + first.len()), fault.hint(program.hint)))
+}
+
+fn is_comment(line: &str) -> bool {
+    line.is_empty() || line.starts_with(['#', ';']) || line.starts_with("//")
+}
+
+fn first_word(line: &str) -> &str {
+    line.split([' ', '\t']).next().unwrap_or_default()
+}
+
+fn is_nginx(line: &str) -> bool {
+    let block = line.ends_with('{') && !line.contains('=');
+    let ours = ["http", "server", "stream", "events", "upstream", "location", "map"];
+    (block && ours.contains(&first_word(line)))
+        || (line.ends_with(';')
+            && !line.contains('=')
+            && line.contains([' ', '\t'])
+            && !line.starts_with('"'))
+}
+
+fn is_haproxy(line: &str) -> bool {
+    const WORDS: [&str; 13] = [
+        "frontend",
+        "backend",
+        "listen",
+        "bind",
+        "server",
+        "default_backend",
+        "use_backend",
+        "mode",
+        "timeout",
+        "option",
+        "maxconn",
+        "log",
+        "acl",
+    ];
+    let alone = ["global", "defaults", "daemon"].contains(&line);
+    let word = first_word(line);
+    let rest = line[word.len()..].trim_start();
+    let says = WORDS.contains(&word)
+        && !rest.is_empty()
+        && !rest.starts_with(['=', '{'])
+        && !line.ends_with([';', '{']);
+    alone || says
+}
+
+/// Key and value of a line with `=`.
+fn assignment(line: &str) -> Option<(String, &str)> {
+    let (key, value) = line.split_once('=')?;
+    Some((key.trim().to_lowercase(), value.trim()))
+}
+
+fn is_stunnel(line: &str) -> bool {
+    const WORDS: [&str; 12] = [
+        "accept",
+        "connect",
+        "cert",
+        "key",
+        "cafile",
+        "capath",
+        "client",
+        "sslversion",
+        "verifychain",
+        "verifypeer",
+        "foreground",
+        "pid",
+    ];
+    assignment(line).is_some_and(|(key, value)| {
+        WORDS.contains(&key.as_str()) && !value.is_empty() && !value.starts_with(['"', '\'', '[', '{'])
+    })
+}
+
+fn is_hitch(line: &str) -> bool {
+    const WORDS: [&str; 9] = [
+        "frontend",
+        "pem-file",
+        "pem-dir",
+        "alpn-protos",
+        "tls-protos",
+        "write-proxy-v2",
+        "prefer-server-ciphers",
+        "workers",
+        "ciphers",
+    ];
+    assignment(line).is_some_and(|(key, value)| {
+        WORDS.contains(&key.as_str()) || (key == "backend" && value.trim_start_matches('"').starts_with('['))
+    })
+}
+
+fn is_yaml(line: &str) -> bool {
+    if line == "---" || line.starts_with("- ") {
+        return true;
+    }
+    line.split_once(':').is_some_and(|(key, value)| {
+        let word = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        !key.is_empty()
+            && key.bytes().all(word)
+            && (value.is_empty() || value.starts_with(' '))
+            && !value.ends_with(['{', ';'])
+    })
+}
+
+fn is_json(line: &str) -> bool {
+    line == "{" || (line.starts_with('"') && line.contains("\":"))
+}
+
+/// What to say of a key for which there is no other word here.
+pub(crate) fn key(word: &str) -> Option<&'static str> {
+    let word = super::problem::plain(word);
+    KEYS.iter().find(|(words, _)| words.contains(&word.as_str())).map(|(_, hint)| *hint)
+}
+
+const KEYS: [(&[&str], &str); 5] = [
+    (
+        &[
+            "proxy-protocol",
+            "send-proxy",
+            "send-proxy-v2",
+            "accept-proxy",
+            "write-proxy",
+            "write-proxy-v1",
+            "write-proxy-v2",
+            "read-proxy",
+            "proxy-proxy",
+        ],
+        "Handfast does not speak the PROXY protocol; a backend sees Handfast's address",
+    ),
+    (
+        &["client"],
+        "Handfast takes TLS from clients and speaks plain text to backends; the other direction is not there",
+    ),
+    (
+        &["backend-tls", "tls-backend", "ssl-backend", "proxy-ssl", "backend-ca", "verify-backend"],
+        "Handfast speaks plain text to backends; there is no TLS on that side",
+    ),
+    (
+        &["ocsp", "ocsp-stapling", "ssl-stapling", "crl", "crl-file", "crlfile", "ssl-crl"],
+        "revocation is not checked and OCSP answers are not stapled; see the guide under `What it does not do`",
+    ),
+    (
+        &["acme", "letsencrypt", "lets-encrypt"],
+        "Handfast does not fetch certificates: let certbot do it, and name its folder in `certificate`; the guide says how",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse;
+
+    fn problems(text: &str) -> Vec<(usize, String)> {
+        let problems = parse("handfast.toml", text, &|_| false).expect_err(text);
+        assert!(problems.iter().all(|problem| problem.hint.is_some() || problems.len() > 1), "{problems:?}");
+        problems.iter().map(|problem| (problem.line(), problem.what.clone())).collect()
+    }
+
+    #[test]
+    fn a_file_for_another_program_is_said_to_be_that() {
+        let table = [
+            (
+                "nginx",
+                1,
+                "events {}\nstream {\n  server {\n    listen 443 ssl;\n    ssl_certificate /etc/a.pem;\n    proxy_pass 127.0.0.1:80;\n  }\n}\n",
+            ),
+            (
+                "HAProxy",
+                1,
+                "global\n  maxconn 4000\ndefaults\n  mode tcp\n  timeout client 30s\nfrontend f\n  bind :443 ssl crt /etc/a.pem\n  default_backend b\nbackend b\n  server s 127.0.0.1:80\n",
+            ),
+            (
+                "stunnel",
+                2,
+                "; a comment\nforeground = yes\n[https]\naccept = 443\nconnect = 127.0.0.1:80\ncert = /etc/a.pem\nCAfile = /etc/ca.pem\n",
+            ),
+            (
+                "hitch",
+                1,
+                "frontend = \"[*]:443\"\nbackend = \"[127.0.0.1]:80\"\npem-file = \"/etc/a.pem\"\nworkers = 4\n",
+            ),
+            ("hitch", 1, "frontend = {\n  host = \"*\"\n  port = \"443\"\n}\npem-file = \"/etc/a.pem\"\n"),
+            (
+                "a program that reads YAML",
+                1,
+                "services:\n  - name: web\n    listen: \"*:443\"\n    backend: 127.0.0.1:80\n",
+            ),
+            ("a program that reads JSON", 1, "{\n  \"services\": [\n    {\"name\": \"web\"}\n  ]\n}\n"),
+        ];
+        for (program, line, text) in table {
+            let first = if program == "nginx" { 2 } else { line };
+            let expected = format!("this is a configuration for {program}, not for Handfast");
+            let said = problems(text);
+            assert_eq!(said.len(), 1, "{program}: {said:?}");
+            assert!(said[0].0 == line || said[0].0 == first, "{program}: {said:?}");
+            assert_eq!(said[0].1, expected);
+        }
+    }
+
+    #[test]
+    fn our_own_file_with_slips_is_not_taken_for_another_program_s() {
+        for text in [
+            "[[service]]\nname: web\nlisten: \"*:443\"\nbackend: \"a:1\"\n",
+            "[[service]]\naccept = 443\nconnect = 127.0.0.1:80\ncert = a.pem\n",
+            "[limits]\nidle = 10s\n",
+            "[process]\nthreads = 4;\nuser = \"a\";\n",
+        ] {
+            let said = problems(text);
+            assert!(said.iter().all(|(_, what)| !what.contains("configuration for")), "{text}: {said:?}");
+        }
+    }
+}
