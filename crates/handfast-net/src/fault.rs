@@ -350,18 +350,26 @@ fn evidence(cause: Cause, info: Option<TcpInfo>, icmp: Option<IcmpError>) -> Opt
     match cause {
         Cause::Unacknowledged => Some(
             format!(
-                "{} retransmissions unanswered, last acknowledgement {} ms ago",
-                info.retransmits.max(1),
+                "{} unanswered, last acknowledgement {} ms ago",
+                counted(info.retransmits.max(1), "retransmission"),
                 info.last_ack_received_ms
             )
             .into(),
         ),
-        Cause::KeepaliveUnanswered => {
-            Some(format!("{} probes, last data {} ms ago", info.probes, info.last_data_received_ms).into())
+        Cause::KeepaliveUnanswered => Some(
+            format!("{}, last data {} ms ago", counted(info.probes, "probe"), info.last_data_received_ms)
+                .into(),
+        ),
+        Cause::ConnectTimedOut => {
+            Some(format!("{} unanswered", counted(info.total_retransmissions + 1, "SYN")).into())
         }
-        Cause::ConnectTimedOut => Some(format!("{} SYNs unanswered", info.total_retransmissions + 1).into()),
         _ => None,
     }
+}
+
+fn counted(number: impl Into<u64>, noun: &str) -> String {
+    let number = number.into();
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

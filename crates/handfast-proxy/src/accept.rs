@@ -7,7 +7,6 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
-use handfast_net::address::Address;
 use handfast_net::clock::Moment;
 use handfast_net::engine::{self, Priority, sleep, spawn, wait};
 use handfast_net::fault::{Cause, Fault, Side, Step};
@@ -49,7 +48,7 @@ pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<Th
                 if !trouble.limited {
                     service.metrics.refused(limit);
                 }
-                trouble.at_limit(listener.address(), limit);
+                trouble.at_limit(&id, limit);
                 at_limit(&mut listener, &thread).await;
                 continue;
             }
@@ -59,13 +58,13 @@ pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<Th
                 }
                 listener.pause();
                 // Not asked again at once when something becomes free: the admin listener and reloads want some of it.
-                sleep(trouble.failed(&thread, listener.address(), &fault)).await;
+                sleep(trouble.failed(&thread, &id, &fault)).await;
                 continue;
             }
         }
-        trouble.over(&thread, listener.address());
+        trouble.over(&thread, &id);
         if let Err(error) = listener.ready(Moment::NEVER).await {
-            tracing::error!("accept on {}: cannot wait for connections: {error}", listener.address());
+            tracing::error!("{}: cannot wait for connections: {error}", act(&id));
             sleep(BACK_OFF.1).await;
         }
     }
@@ -187,9 +186,14 @@ struct Trouble {
     limited: bool,
 }
 
+/// What a line about accepting begins with.
+fn act((service, address): &ListenerId) -> String {
+    format!("accept on {address} (service {service})")
+}
+
 impl Trouble {
     /// How long to pause.
-    fn failed(&mut self, thread: &Thread, address: &Address, fault: &Fault) -> Duration {
+    fn failed(&mut self, thread: &Thread, listener: &ListenerId, fault: &Fault) -> Duration {
         thread.metrics.accept_failed(fault.cause);
         let now = Moment::now();
         thread.metrics.backing_off(true);
@@ -203,7 +207,7 @@ impl Trouble {
                 }
                 _ => "",
             };
-            tracing::warn!("accept on {address}: {}; clients wait until that is over{hint}", fault.cause);
+            tracing::warn!("{}: {}; clients wait until that is over{hint}", act(listener), fault.cause);
         }
         let pause = self.pause.map_or(BACK_OFF.0, |pause| (pause * 2).min(BACK_OFF.1));
         self.pause = Some(pause);
@@ -215,19 +219,20 @@ impl Trouble {
         self.pause = None;
     }
 
-    fn at_limit(&mut self, address: &Address, limit: Limit) {
+    fn at_limit(&mut self, listener: &ListenerId, limit: Limit) {
         if !std::mem::replace(&mut self.limited, true) {
             tracing::warn!(
-                "accept on {address}: max-connections of the {} is reached; clients wait until others have left",
+                "{}: max-connections of the {} is reached; clients wait until others have left",
+                act(listener),
                 limit.name()
             );
         }
     }
 
-    fn over(&mut self, thread: &Thread, address: &Address) {
+    fn over(&mut self, thread: &Thread, listener: &ListenerId) {
         self.pause = None;
         if std::mem::take(&mut self.limited) {
-            tracing::info!("accept on {address}: below the limit again");
+            tracing::info!("{}: below the limit again", act(listener));
         }
         let Some(last) = self.last else { return };
         thread.metrics.backing_off(false);
@@ -235,7 +240,7 @@ impl Trouble {
             && let Some(since) = self.since.take()
         {
             self.last = None;
-            tracing::info!("accept on {address}: works again; it was troubled for {:?}", last.since(since));
+            tracing::info!("{}: works again; it was troubled for {:?}", act(listener), last.since(since));
         }
     }
 }

@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 use crate::admin::{Control, Overview, ReloadOutcome, ServiceOverview};
 use crate::config::model::{Balance, ClientCertificates, Config, Service};
+use crate::counted::counted;
 use crate::listeners::Listeners;
 use crate::metrics::{Registry, ServiceSnapshot, Snapshot};
 
@@ -92,7 +93,7 @@ impl Control for Shared {
             Phase::Draining => {
                 let services = self.registry.snapshot().services;
                 let left: u64 = services.iter().map(ServiceSnapshot::connections).sum();
-                Err(format!("draining: {left} connections left"))
+                Err(format!("draining: {} left", counted(left, "connection")))
             }
         }
     }

@@ -9,6 +9,7 @@ use handfast_net::stream::Read;
 use handfast_wire::{Alert, AlertDescription, ClientHello, Foreign, Peek, peek};
 
 use crate::connection::Connection;
+use crate::counted::counted;
 use crate::record::CloseReason;
 
 /// What a browser shows that was pointed at this port without TLS.
@@ -45,7 +46,7 @@ async fn wait_for_hello(connection: &mut Connection) -> Result<Heard, CloseReaso
             return Ok(Heard { hello, received });
         }
         if connection.wait(Step::Hello, connection.deadline).await? == Woken::Deadline {
-            let seen = format!("{} bytes of a ClientHello came", received.len());
+            let seen = format!("{} of a ClientHello came", counted(received.len(), "byte"));
             return Err(reason(Side::Client, Cause::HandshakeDeadline).because(seen));
         }
     }

@@ -24,6 +24,7 @@ mod close;
 mod permits;
 mod backends;
 mod builtin;
+mod counted;
 mod thread;
 mod thread_state;
 mod worker;

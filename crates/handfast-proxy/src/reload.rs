@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 
 use crate::config::model::Config;
 use crate::program::{Program, SharedLasting};
-use crate::run::say_warnings;
+use crate::run::{say_warnings, unmarked};
 use crate::source::Source;
 use crate::state::{self, Built, Report, State};
 
@@ -100,7 +100,7 @@ impl Reloading {
                 program.registry.reload_failed(problem);
                 tracing::error!("reload refused, generation {} goes on:", program.state.generation);
                 let lines = problem.lines().filter(|line| !line.trim().is_empty());
-                lines.for_each(|line| tracing::error!("{}", line.trim_start_matches("error: ")));
+                lines.for_each(|line| tracing::error!("{}", unmarked(line, "error")));
             }
         }
         for reply in self.replies.drain(..) {

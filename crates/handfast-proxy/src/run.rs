@@ -3,6 +3,7 @@
 //! In: where the configuration comes from. Out: an exit code. Everything that can be refused is refused before a socket
 //! is bound; everything that needs privileges is opened before they are dropped.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -20,6 +21,7 @@ use crate::admin;
 use crate::builtin;
 use crate::config::model::{AccessLog, Address, Config, Target};
 use crate::control::{Request, Shared};
+use crate::counted::counted;
 use crate::listeners::Listeners;
 use crate::metrics::Registry;
 use crate::permits::Pool;
@@ -70,7 +72,7 @@ pub fn run(source: &Source, color: bool) -> Outcome {
         match start(source, color).await {
             Ok(program) => program.serve().await,
             Err((outcome, problem)) => {
-                tracing::error!("{}", problem.trim());
+                tracing::error!("{}", unmarked(problem.trim(), "error"));
                 outcome
             }
         }
@@ -214,7 +216,9 @@ fn say_unreadable(state: &State) {
 
 fn log_act(config: &Config) -> String {
     match &config.access_log {
-        AccessLog::File(path) => format!("open the access log {}", path.display()),
+        AccessLog::File(path) => {
+            format!("open the access log {}{}", path.display(), config.places.suffix(path))
+        }
         _ => "open the access log".into(),
     }
 }
@@ -244,16 +248,17 @@ fn max_connections(config: &Config, limit: FileLimit) -> Result<usize, String> {
     let possible = usize::try_from(limit.now.saturating_sub(reserved) / 2).unwrap_or(usize::MAX);
     if possible == 0 {
         return Err(format!(
-            "this process may have {} open files, it needs {reserved} and two for each connection\n  \
+            "this process may have {}, it needs {reserved} and two for each connection\n  \
              hint: raise the limit (ulimit -n, LimitNOFILE= in a unit file)",
-            limit.now
+            counted(limit.now, "open file")
         ));
     }
     match config.process.max_connections {
         Some(wanted) if wanted > possible => Err(format!(
-            "process.max-connections: {wanted} connections need {} open files, this process may have {}\n  \
+            "process.max-connections: {} open files are needed for {}, this process may have {}\n  \
              hint: raise the limit (ulimit -n, LimitNOFILE= in a unit file) or set max-connections to {possible} or less",
             2 * wanted as u64 + reserved,
+            counted(wanted, "connection"),
             limit.now
         )),
         Some(wanted) => Ok(wanted),
@@ -265,8 +270,10 @@ fn say_limits(limit: FileLimit, max_connections: usize, threads: usize) {
     let raised =
         if limit.now == limit.before { String::new() } else { format!(" (raised from {})", limit.before) };
     tracing::info!(
-        "up to {max_connections} connections: {} open files allowed{raised}, {threads} worker threads",
-        limit.now
+        "up to {}: {} allowed{raised}, {}",
+        counted(max_connections, "connection"),
+        counted(limit.now, "open file"),
+        counted(threads, "worker thread")
     );
 }
 
@@ -275,13 +282,27 @@ fn first_state(config: Config, lasting: &mut Lasting) -> Result<State, Refusal> 
     say_warnings(&report.warnings);
     // Reading 10,000 certificates takes a third more than keeping them.
     handfast_net::sys::release_memory();
-    state.ok_or_else(|| (Outcome::WrongUse, report.errors.join("\n")))
+    state.ok_or_else(|| (Outcome::WrongUse, report.errors.join("\nerror: ")))
 }
 
 /// Warnings, one log line for each of their lines.
 pub(crate) fn say_warnings(warnings: &[String]) {
     for warning in warnings {
-        warning.lines().for_each(|line| tracing::warn!("{line}"));
+        let lines = warning.lines().filter(|line| !line.trim().is_empty());
+        lines.for_each(|line| tracing::warn!("{}", unmarked(line, "warning")));
+    }
+}
+
+/// A line without the mark that it begins with, plain or in color: the event that says it has the same one.
+pub(crate) fn unmarked<'l>(line: &'l str, mark: &str) -> Cow<'l, str> {
+    let (title, rest) = line.split_at(line.find('\n').unwrap_or(line.len()));
+    let mut plain = String::new();
+    let mut parts = title.split('\u{1b}');
+    plain.push_str(parts.next().unwrap_or_default());
+    parts.for_each(|part| plain.push_str(part.split_once('m').map_or(part, |(_, text)| text)));
+    match plain.strip_prefix(mark).and_then(|text| text.strip_prefix(": ")) {
+        Some(text) => Cow::Owned(format!("{text}{rest}")),
+        None => Cow::Borrowed(line),
     }
 }
 
@@ -325,6 +346,22 @@ pub(crate) type Events = Receiver<Event>;
 pub(crate) fn end_log(log: AccessLogHandle) {
     let stopped = log.stop(Duration::from_secs(2));
     if stopped.dropped > 0 {
-        tracing::warn!("access log: {} lines written, {} lost", stopped.written, stopped.dropped);
+        tracing::warn!("access log: {} written, {} lost", counted(stopped.written, "line"), stopped.dropped);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_said_once() {
+        assert_eq!(
+            unmarked("error: unknown key\n --> a:1:1\n\nerror: b", "error"),
+            "unknown key\n --> a:1:1\n\nerror: b"
+        );
+        assert_eq!(unmarked("\u{1b}[1m\u{1b}[91merror\u{1b}[0m\u{1b}[1m: x\u{1b}[0m\n", "error"), "x\n");
+        assert_eq!(unmarked("warning: y", "error"), "warning: y");
+        assert_eq!(unmarked("listen on 127.0.0.1:1: error", "error"), "listen on 127.0.0.1:1: error");
     }
 }

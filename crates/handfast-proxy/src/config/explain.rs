@@ -14,6 +14,7 @@ use super::model::{
 };
 use super::policy::is_default;
 use super::scalar::{show_duration, show_size};
+use crate::counted::counted;
 
 /// What is known of one certificate that was loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,10 +55,10 @@ fn process(process: &Process) -> String {
     let threads = match process.threads {
         None => "One thread for each CPU".to_owned(),
         Some(1) => "One thread".to_owned(),
-        Some(number) => format!("{number} threads"),
+        Some(number) => counted(number, "thread"),
     };
     let most = match process.max_connections {
-        Some(most) => format!("at most {most} connections"),
+        Some(most) => format!("at most {}", counted(most, "connection")),
         None => "as many connections as the limit of open files allows".to_owned(),
     };
     let rights = match (&process.user, &process.group) {
@@ -107,8 +108,8 @@ fn certificates(service: &Service, facts: &[CertificateFact], lines: &mut Vec<St
     lines.extend(service.tls.certificates.iter().map(|source| format!("  {}", certificate(source))));
     for fact in facts.iter().filter(|fact| fact.service == service.name) {
         let expiry = match fact.expires_in_days {
-            days if days < 0 => format!("EXPIRED {} days ago", -days),
-            days => format!("good for {days} more days"),
+            days if days < 0 => format!("EXPIRED {} ago", counted(-days, "day")),
+            days => format!("good for {days} more day{}", if days == 1 { "" } else { "s" }),
         };
         let names =
             if fact.names.is_empty() { "no names".to_owned() } else { list(fact.names.iter().cloned()) };
@@ -216,10 +217,10 @@ fn rule(rule: &NameRule) -> String {
 }
 
 fn connections(service: &Service) -> Vec<String> {
-    let whole = service.max_connections.map(|most| format!("serves at most {most} connections"));
+    let whole = service.max_connections.map(|most| format!("serves at most {}", counted(most, "connection")));
     let each = service
         .max_connections_per_address
-        .map(|most| format!("serves at most {most} connections for one address"));
+        .map(|most| format!("serves at most {} for one address", counted(most, "connection")));
     whole.into_iter().chain(each).collect()
 }
 
