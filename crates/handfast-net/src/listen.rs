@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
@@ -15,6 +16,7 @@ use crate::clock::Moment;
 use crate::engine::{Ready, Source, Woken, wait};
 use crate::fault::{Fault, Operation};
 use crate::stream::{Patience, Stream, set_patience};
+use crate::sys;
 
 /// Connections that the kernel completes and keeps for us; it lowers this to `net.core.somaxconn`.
 const BACKLOG: i32 = 65_535;
@@ -186,6 +188,19 @@ impl Listener {
                 Err(errno) => Err(Fault::of(Operation::Accept, errno, None)),
             };
         }
+    }
+
+    /// How many connections wait to be accepted from this socket. Of a unix socket the kernel only tells whether any does.
+    ///
+    /// **Cost**: a call. **Source**: for a listening socket `tcpi_unacked` is the length of its queue (`tcp_get_info` in
+    /// the kernel's tcp.c).
+    pub fn waiting(&self) -> u64 {
+        if self.tcp {
+            return sys::tcp_info(&self.socket).map_or(0, |info| u64::from(info.unacknowledged));
+        }
+        let mut asked = [PollFd::new(&self.socket, PollFlags::IN)];
+        let any = poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+        u64::from(any.is_ok_and(|ready| ready > 0))
     }
 
     /// Waits until a connection may be there, or `deadline`.

@@ -5,6 +5,7 @@
 
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use handfast_net::clock::Moment;
@@ -14,7 +15,7 @@ use handfast_net::listen::Listener;
 use handfast_net::stream::Stream;
 
 use crate::connection::{self, Connection};
-use crate::metrics::Limit;
+use crate::metrics::{Limit, ServiceMetrics};
 use crate::permits::Permit;
 use crate::record::{CloseReason, Record, StepTimes};
 use crate::thread::{Phase, Thread};
@@ -45,10 +46,10 @@ pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<Th
             Taken::All => batch = (batch * 2).min(BATCH),
             Taken::Some(count) => batch = count.max(1),
             Taken::AtLimit(limit) => {
-                if !trouble.limited {
+                if trouble.limited.is_none() {
                     service.metrics.refused(limit);
                 }
-                trouble.at_limit(&id, limit);
+                trouble.at_limit(&id, &listener, limit, &service);
                 at_limit(&mut listener, &thread).await;
                 continue;
             }
@@ -62,7 +63,7 @@ pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<Th
                 continue;
             }
         }
-        trouble.over(&thread, &id);
+        trouble.over(&thread, &id, &listener);
         if let Err(error) = listener.ready(Moment::NEVER).await {
             tracing::error!("{}: cannot wait for connections: {error}", act(&id));
             sleep(BACK_OFF.1).await;
@@ -127,6 +128,7 @@ fn begin(
         tls: Agreed::default(),
         seconds: StepTimes::default(),
         backend: None,
+        backend_failures: Vec::new(),
         backends_failed: 0,
         bytes_to_backend: 0,
         bytes_to_client: 0,
@@ -182,8 +184,30 @@ struct Trouble {
     last: Option<Moment>,
     /// When it was said last.
     said: Option<Moment>,
-    /// Whether it has been said that a limit is reached.
-    limited: bool,
+    /// When a limit was seen reached last, once that has been said.
+    limited: Option<Moment>,
+    /// Who waits for that.
+    waiting: Option<Waiting>,
+}
+
+/// Clients in a listener's queue while a limit is reached, as they are counted in the metrics.
+struct Waiting {
+    metrics: Arc<ServiceMetrics>,
+    limit: Limit,
+    counted: u64,
+}
+
+impl Waiting {
+    fn count(&mut self, now: u64) {
+        self.metrics.waiting(self.limit, self.counted, now);
+        self.counted = now;
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.count(0);
+    }
 }
 
 /// What a line about accepting begins with.
@@ -219,21 +243,24 @@ impl Trouble {
         self.pause = None;
     }
 
-    fn at_limit(&mut self, listener: &ListenerId, limit: Limit) {
-        if !std::mem::replace(&mut self.limited, true) {
+    fn at_limit(&mut self, id: &ListenerId, listener: &Listener, limit: Limit, service: &ThreadService) {
+        if self.limited.replace(Moment::now()).is_none() {
             tracing::warn!(
                 "{}: max-connections of the {} is reached; clients wait until others have left",
-                act(listener),
+                act(id),
                 limit.name()
             );
         }
+        if self.waiting.as_ref().is_some_and(|waiting| waiting.limit != limit) {
+            self.waiting = None;
+        }
+        let begin = || Waiting { metrics: Arc::clone(&service.metrics), limit, counted: 0 };
+        self.waiting.get_or_insert_with(begin).count(listener.waiting());
     }
 
-    fn over(&mut self, thread: &Thread, listener: &ListenerId) {
+    fn over(&mut self, thread: &Thread, id: &ListenerId, listener: &Listener) {
         self.pause = None;
-        if std::mem::take(&mut self.limited) {
-            tracing::info!("{}: below the limit again", act(listener));
-        }
+        self.limit_may_be_over(id, listener);
         let Some(last) = self.last else { return };
         thread.metrics.backing_off(false);
         if Moment::now().since(last) > CALM
@@ -241,6 +268,17 @@ impl Trouble {
         {
             self.last = None;
             tracing::info!("{}: works again; it was troubled for {:?}", act(listener), last.since(since));
+        }
+    }
+
+    /// At a limit each client that leaves makes room for one: that alone is not the end of it.
+    fn limit_may_be_over(&mut self, id: &ListenerId, listener: &Listener) {
+        let Some(limited) = self.limited else { return };
+        if Moment::now().since(limited) > CALM {
+            (self.limited, self.waiting) = (None, None);
+            tracing::info!("{}: below the limit again", act(id));
+        } else if let Some(waiting) = &mut self.waiting {
+            waiting.count(listener.waiting());
         }
     }
 }

@@ -4,17 +4,19 @@
 //! is counted, and the next one is tried; each at most once for a connection.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use handfast_net::clock::Moment;
 use handfast_net::dial::Dialling;
-use handfast_net::engine::Woken;
+use handfast_net::engine::{self, Woken};
 use handfast_net::fault::{Cause, Fault, Side, Step};
 use handfast_net::stream::Stream;
 
-use crate::backends::{Endpoint, InUse};
+use crate::backends::{Attempt, Endpoint, InUse, Pick};
 use crate::connection::Connection;
 use crate::handshake::Secured;
 use crate::record::CloseReason;
+use crate::standing::{Patience, State};
 
 /// A backend that stands.
 #[derive(Debug)]
@@ -26,6 +28,14 @@ pub(crate) struct Connected {
     pub(crate) in_use: InUse,
 }
 
+/// A backend that has not answered for so long fails, even when it is the client that does not wait any longer: the
+/// kernel has repeated its SYN by then (RFC 6298 §2.1). Else a backend that is down would not be found out by clients
+/// that are less patient than `limits.connect`.
+const UNANSWERED: Duration = Duration::from_secs(1);
+
+/// How often a connection looks for the outcome of another one's trial: soon at first, as most fail or succeed at once.
+const LOOK: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
+
 /// Dials backends until one answers.
 pub(crate) async fn dial(connection: &mut Connection, secured: &Secured) -> Result<Connected, CloseReason> {
     let begun = Moment::now();
@@ -34,70 +44,137 @@ pub(crate) async fn dial(connection: &mut Connection, secured: &Secured) -> Resu
     let mut tried: Vec<Rc<Endpoint>> = Vec::new();
     let mut last = None;
     let outcome = loop {
-        let Some(endpoint) = group.pick(begun, &tried) else {
-            break Err(last.unwrap_or_else(|| service.no_backend(secured.choice)));
-        };
-        connection.record.backend = Some(Rc::clone(&endpoint.name));
-        match attempt(connection, &endpoint, &secured.plaintext).await {
-            Ok((backend, sent)) => {
-                let in_use = endpoint.connected(Moment::now().since(begun));
-                break Ok(Connected { backend, sent, in_use });
-            }
-            Err(Ended::Connection(reason)) => break Err(reason),
-            Err(Ended::Attempt(fault)) => {
-                if !is_ours(&fault) {
-                    let limits = &service.limits;
-                    endpoint.failed(Moment::now(), limits.backend_failures, limits.backend_retry);
+        let endpoint = match group.pick(Moment::now(), &tried) {
+            Pick::Nothing => break Err(last.unwrap_or_else(|| service.no_backend(secured.choice))),
+            Pick::Wait(endpoint) => {
+                connection.record.backend = Some(Rc::clone(&endpoint.name));
+                match others_outcome(connection, &endpoint).await {
+                    Ok(None) => continue,
+                    Ok(Some(reason)) => last = Some(reason),
+                    Err(reason) => break Err(reason),
                 }
-                last = Some(CloseReason::fault(Step::Connect, Side::Backend, &fault));
-                connection.record.backends_failed = connection.record.backends_failed.saturating_add(1);
-                tried.push(endpoint);
+                endpoint
             }
-        }
+            Pick::Dial(attempt) => {
+                let endpoint = Rc::clone(&attempt.endpoint);
+                connection.record.backend = Some(Rc::clone(&endpoint.name));
+                match begin(connection, &endpoint, &secured.plaintext).await {
+                    Ok((backend, sent)) => {
+                        let in_use = attempt.connected(Moment::now().since(begun));
+                        break Ok(Connected { backend, sent, in_use });
+                    }
+                    Err(Ended::Connection(reason, fault)) => {
+                        if let Some(fault) = fault {
+                            failed(connection, attempt, &fault);
+                        }
+                        break Err(reason);
+                    }
+                    Err(Ended::Attempt(fault)) => {
+                        failed(connection, attempt, &fault);
+                        last = Some(CloseReason::fault(Step::Connect, Side::Backend, &fault));
+                    }
+                }
+                endpoint
+            }
+        };
+        tried.push(endpoint);
     };
     connection.record.seconds.connect = Moment::now().since(begun);
     outcome
 }
 
-/// Whether it is this machine that cannot dial, which says nothing about the backend.
-fn is_ours(fault: &Fault) -> bool {
-    matches!(fault.cause, Cause::OutOfFiles | Cause::OutOfPorts | Cause::OutOfMemory)
+fn failed(connection: &mut Connection, attempt: Attempt, fault: &Fault) {
+    let limits = &connection.service.limits;
+    let patience = Patience { failures: limits.backend_failures, pause: limits.backend_retry };
+    connection.record.backend_failed(&attempt.endpoint.name, fault.cause);
+    attempt.failed(fault, patience);
+}
+
+/// Waits while another connection tries out a backend. `None`: it is to be looked at again; else why it failed.
+async fn others_outcome(
+    connection: &mut Connection,
+    endpoint: &Endpoint,
+) -> Result<Option<CloseReason>, CloseReason> {
+    let standing = &endpoint.standing;
+    let failures = standing.failures();
+    let mut look = LOOK.0;
+    // Between two looks one trial may have failed and another begun.
+    while standing.state() == State::OnTrial && standing.failures() == failures {
+        let again = connection.deadline.min(engine::now() + look);
+        look = (look * 2).min(LOOK.1);
+        let woken = connection.wait(Step::Connect, again).await?;
+        check_client(connection)?;
+        if woken == Woken::Deadline && again == connection.deadline {
+            return Err(CloseReason::new(Step::Connect, Side::Backend, Cause::HandshakeDeadline));
+        }
+    }
+    if standing.state() == State::Up || standing.failures() == failures {
+        return Ok(None);
+    }
+    let cause = standing.cause().unwrap_or(Cause::NoBackend);
+    connection.record.backend_failed(&endpoint.name, cause);
+    let reason = CloseReason::new(Step::Connect, Side::Backend, cause);
+    Ok(Some(reason.because("another connection that tried it at this time found that out")))
 }
 
 /// What an attempt that failed ended.
 enum Ended {
     /// Itself; another backend may be tried.
     Attempt(Fault),
-    /// The whole connection.
-    Connection(CloseReason),
+    /// The whole connection; and what the backend did, if it was given time enough to answer.
+    Connection(CloseReason, Option<Fault>),
 }
 
-async fn attempt(
+async fn begin(
     connection: &mut Connection,
     endpoint: &Endpoint,
     first: &[u8],
 ) -> Result<(Stream, usize), Ended> {
-    let deadline = connection.deadline.min(Moment::now().deadline(connection.service.limits.connect));
+    let begun = Moment::now();
+    let deadline = connection.deadline.min(begun.deadline(connection.service.limits.connect));
     let start = if first.is_empty() { Dialling::start } else { Dialling::start_to_speak };
     let mut dialling = start(&endpoint.address).map_err(Ended::Attempt)?;
+    let mut over = false;
     loop {
+        // Also when it is over: the answer may have come while this thread was busy with others.
         if let Some(sent) = dialling.advance(first).map_err(Ended::Attempt)? {
             return Ok((dialling.into_stream(), sent));
         }
-        let woken = connection.wait(Step::Connect, deadline).await.map_err(Ended::Connection)?;
-        if connection.client.is_broken() {
-            let reason = match connection.client.check() {
-                Err(fault) => CloseReason::fault(Step::Connect, Side::Client, &fault),
-                Ok(()) => CloseReason::new(Step::Connect, Side::Client, Cause::Left),
-            };
-            return Err(Ended::Connection(reason));
+        if over && deadline == connection.deadline {
+            let reason = CloseReason::new(Step::Connect, Side::Backend, Cause::HandshakeDeadline);
+            return Err(Ended::Connection(reason, unanswered(dialling, begun)));
         }
-        if woken == Woken::Deadline {
-            if deadline == connection.deadline {
-                let reason = CloseReason::new(Step::Connect, Side::Backend, Cause::HandshakeDeadline);
-                return Err(Ended::Connection(reason));
-            }
+        if over {
             return Err(Ended::Attempt(dialling.give_up()));
         }
+        let woken = connection.wait(Step::Connect, deadline).await;
+        let woken = woken.map_err(|reason| Ended::Connection(reason, None))?;
+        if let Err(reason) = check_client(connection) {
+            return Err(Ended::Connection(reason, unanswered(dialling, begun)));
+        }
+        over = woken == Woken::Deadline;
+    }
+}
+
+/// Whether the client is still there.
+fn check_client(connection: &mut Connection) -> Result<(), CloseReason> {
+    if !connection.client.is_broken() {
+        return Ok(());
+    }
+    Err(match connection.client.check() {
+        Err(fault) => CloseReason::fault(Step::Connect, Side::Client, &fault),
+        Ok(()) => CloseReason::new(Step::Connect, Side::Client, Cause::Left),
+    })
+}
+
+/// What a backend did that was given up before its own time was over; `None` when it was given no time to speak of.
+fn unanswered(mut dialling: Dialling, begun: Moment) -> Option<Fault> {
+    if Moment::now().since(begun) < UNANSWERED {
+        return None;
+    }
+    match dialling.advance(&[]) {
+        Ok(Some(_)) => None,
+        Ok(None) => Some(dialling.give_up()),
+        Err(fault) => Some(fault),
     }
 }

@@ -22,6 +22,7 @@ mod close;
 
 // What it uses.
 mod permits;
+mod standing;
 mod backends;
 mod builtin;
 mod counted;

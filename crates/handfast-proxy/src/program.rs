@@ -19,13 +19,14 @@ use crate::access_log::AccessLogHandle;
 use crate::config::model::Address;
 use crate::control::{Request, Shared};
 use crate::listeners::{Listeners, Plan};
-use crate::metrics::Registry;
+use crate::metrics::{Configured, ConfiguredService, Registry};
 use crate::reload::{Kind, Reloading};
 use crate::resolve::{Answer, Names};
 use crate::run::{Events, Outcome, end_log};
 use crate::signals::{Asked, Signals};
 use crate::source::Source;
-use crate::state::{Lasting, State};
+use crate::state::{Lasting, ServiceState, State};
+use crate::thread_state::stands_for;
 use crate::watch::Watch;
 use crate::worker::{Event, Handle, Order};
 
@@ -55,6 +56,8 @@ pub(crate) struct Program {
     pub(crate) requests: Receiver<Request>,
     pub(crate) signals: Signals,
     pub(crate) names: Names,
+    /// Connections that the process serves at once.
+    pub(crate) max_connections: usize,
     pub(crate) registry: Arc<Registry>,
     pub(crate) log: AccessLogHandle,
     pub(crate) shared: Rc<Shared>,
@@ -90,7 +93,42 @@ impl Program {
         }
         self.shared.describe(self.source.name(), &state.config, &self.listeners);
         self.state = state;
+        self.tell();
         Ok(())
+    }
+
+    /// Tells those who look in what is configured now, and what names stand for.
+    pub(crate) fn tell(&self) {
+        let addresses = self.names.addresses();
+        let backends = |service: &ServiceState| {
+            let rules = service.model.names.iter().filter_map(|rule| rule.backends.as_ref()).flatten();
+            let mut found = Vec::new();
+            for target in service.model.backends.iter().chain(rules) {
+                let stands_for = stands_for(target, self.state.built_in.as_ref(), &addresses);
+                if stands_for.is_empty() {
+                    found.push((target.to_string(), None));
+                }
+                let standing = |(name, _): (String, _)| {
+                    let standing = service.standings.of(&name);
+                    (name, Some(standing))
+                };
+                found.extend(stands_for.into_iter().map(standing));
+            }
+            found.sort_by(|(one, _), (other, _)| one.cmp(other));
+            found.dedup_by(|(one, _), (other, _)| one == other);
+            found
+        };
+        let service = |service: &ServiceState| ConfiguredService {
+            name: service.model.name.clone(),
+            connections_limit: service.model.max_connections.map(|limit| limit as u64),
+            address_limit: service.model.max_connections_per_address.map(|limit| limit as u64),
+            backends: backends(service),
+        };
+        self.registry.set_configured(Configured {
+            connections_limit: self.max_connections as u64,
+            services: self.state.services.iter().map(service).collect(),
+            names: self.names.snapshots(),
+        });
     }
 
     /// Serves until it is told to stop.
@@ -138,6 +176,7 @@ impl Program {
                 worker.orders.send(Order::Addresses(Arc::clone(&addresses)));
             }
         }
+        self.tell();
     }
 
     /// When ticket keys are to be looked at next; while files are being read, a moment later.

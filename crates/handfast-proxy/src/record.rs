@@ -43,7 +43,9 @@ pub struct Record {
     pub seconds: StepTimes,
     /// Backend that was dialled last.
     pub backend: Option<Rc<str>>,
-    /// Backends that were tried before that one.
+    /// Backends that did not answer, in the order they were tried; the first of them.
+    pub backend_failures: Vec<(Rc<str>, Cause)>,
+    /// How many these were in all.
     pub backends_failed: u8,
     /// Plaintext bytes from client to backend that the backend's socket took.
     pub bytes_to_backend: u64,
@@ -51,6 +53,19 @@ pub struct Record {
     pub bytes_to_client: u64,
     /// Turns of the relay loop that were woken and moved nothing.
     pub idle_turns: u32,
+}
+
+/// Backends that a record names one by one; a service with hundreds that all fail would fill the log.
+const BACKEND_FAILURES: usize = 8;
+
+impl Record {
+    /// A backend did not answer.
+    pub(crate) fn backend_failed(&mut self, name: &Rc<str>, cause: Cause) {
+        self.backends_failed = self.backends_failed.saturating_add(1);
+        if self.backend_failures.len() < BACKEND_FAILURES {
+            self.backend_failures.push((Rc::clone(name), cause));
+        }
+    }
 }
 
 /// How long each step took; zero for steps that were not reached.

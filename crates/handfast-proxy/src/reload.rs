@@ -132,6 +132,7 @@ impl Reloading {
         let state = Arc::new(state);
         program.install(Arc::clone(&state), plan).await?;
         program.names.follow(&state.config);
+        program.tell();
         program.registry.set_certificates(state.certificate_snapshots());
         // The old state's memory goes with its last connection, most of it now.
         handfast_net::sys::release_memory();

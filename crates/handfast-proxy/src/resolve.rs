@@ -1,13 +1,13 @@
 //! Backends' names: resolved at start and again when what was said runs out, off the path.
 //!
-//! In: the names of a state. Out: a new table of addresses whenever one of them changes. A name that cannot be resolved
-//! keeps the addresses it had last.
+//! In: the names of a state. Out: a new table of addresses whenever one of them changes, and how asking goes for those
+//! who look in. A name that cannot be resolved keeps the addresses it had last.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use hickory_resolver::TokioResolver;
 use tokio::sync::mpsc::Sender;
@@ -15,6 +15,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 
 use crate::config::model::{Config, Target};
+use crate::metrics::NameSnapshot;
 use crate::thread_state::Addresses;
 
 /// Bounds on how soon and how late a name is asked for again, whatever its TTL says.
@@ -26,14 +27,34 @@ const QUESTION: Duration = Duration::from_secs(10);
 /// Where the system has no resolver configuration, the C library answers without a TTL.
 const WITHOUT_TTL: Duration = Duration::from_secs(30);
 
-/// A name and port as written, and how often to ask (zero: by its TTL).
+/// A name and port as written.
 type Wanted = (String, u16);
+
+/// How often to ask for it (zero: by its TTL), and for whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Wish {
+    interval: Duration,
+    services: Vec<String>,
+}
 
 /// What one question brought.
 #[derive(Debug)]
 pub(crate) struct Answer {
     name: Wanted,
-    addresses: Vec<SocketAddr>,
+    outcome: Result<Vec<SocketAddr>, String>,
+    /// When it is asked for again.
+    again: Duration,
+}
+
+/// How asking for a name goes.
+#[derive(Debug, Default)]
+struct Progress {
+    services: Vec<String>,
+    answered: u64,
+    failed: u64,
+    /// Why the last question failed.
+    problem: Option<String>,
+    failing_since: Option<SystemTime>,
 }
 
 /// Keeps names resolved; lives on the control thread.
@@ -42,8 +63,7 @@ pub(crate) struct Names {
     resolver: Option<Rc<TokioResolver>>,
     asking: HashMap<Wanted, (Duration, AbortHandle)>,
     known: HashMap<Wanted, Vec<SocketAddr>>,
-    /// Names for which the first answer was that there is none.
-    failed: HashSet<Wanted>,
+    progress: BTreeMap<Wanted, Progress>,
     answers: Sender<Answer>,
 }
 
@@ -59,7 +79,7 @@ impl Names {
             resolver: resolver.ok().map(Rc::new),
             asking: HashMap::new(),
             known: HashMap::new(),
-            failed: HashSet::new(),
+            progress: BTreeMap::new(),
             answers,
         }
     }
@@ -75,7 +95,9 @@ impl Names {
             keep
         });
         self.known.retain(|name, _| wanted.contains_key(name));
-        for (name, interval) in wanted {
+        self.progress.retain(|name, _| wanted.contains_key(name));
+        for (name, Wish { interval, services }) in wanted {
+            self.progress.entry(name.clone()).or_default().services = services;
             let same = self.asking.get(&name).is_some_and(|(known, _)| *known == interval);
             if same {
                 continue;
@@ -88,32 +110,72 @@ impl Names {
         }
     }
 
-    /// Whether some name has not been answered for at all yet.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.asking.keys().any(|name| !self.known.contains_key(name) && !self.failed.contains(name))
+    /// Names for which no question has had an outcome yet.
+    pub(crate) fn waiting_for(&self) -> Vec<String> {
+        let waiting = self.progress.iter().filter(|(_, progress)| progress.answered + progress.failed == 0);
+        waiting.map(|(name, _)| written(name)).collect()
     }
 
     /// Names that have no address yet.
     pub(crate) fn unresolved(&self) -> Vec<String> {
-        let without = self.asking.keys().filter(|name| !self.known.contains_key(*name));
-        without.map(|(name, _)| name.clone()).collect::<HashSet<_>>().into_iter().collect()
+        let without = self.progress.keys().filter(|name| !self.known.contains_key(*name));
+        without.map(written).collect()
     }
 
     /// Takes an answer; `Some` when the table has changed.
     pub(crate) fn take(&mut self, answer: Answer) -> Option<Addresses> {
-        let Answer { name, addresses } = answer;
-        if addresses.is_empty() {
-            self.failed.insert(name);
-            return None;
-        }
-        if self.known.get(&name) == Some(&addresses) {
-            return None;
-        }
-        if self.known.contains_key(&name) {
+        let Answer { name, outcome, again } = answer;
+        // An answer that was on its way when a reload let go of the name.
+        let progress = self.progress.get_mut(&name)?;
+        let addresses = match outcome {
+            Ok(addresses) => addresses,
+            Err(problem) => {
+                let kept = match self.known.get(&name) {
+                    Some(addresses) => format!("; {} stays in use", list(addresses)),
+                    None => "; there is no address to connect to".into(),
+                };
+                let services = progress.services.join(", ");
+                tracing::warn!(
+                    "resolve {} (service {services}): {problem}{kept}; asking again in {again:?}",
+                    name.0
+                );
+                progress.failed += 1;
+                progress.problem = Some(problem);
+                progress.failing_since.get_or_insert_with(SystemTime::now);
+                return None;
+            }
+        };
+        progress.answered += 1;
+        progress.problem = None;
+        let failed = progress.failing_since.take();
+        let changed = self.known.get(&name) != Some(&addresses);
+        if let Some(since) = failed {
+            let time = since.elapsed().unwrap_or_default().as_secs();
+            tracing::info!("resolve {}: works again after {time} s: {}", name.0, list(&addresses));
+        } else if changed && self.known.contains_key(&name) {
             tracing::info!("{} resolves to {} now", name.0, list(&addresses));
+        }
+        if !changed {
+            return None;
         }
         self.known.insert(name, addresses);
         Some(self.addresses())
+    }
+
+    /// How asking goes, for metrics and the status page.
+    pub(crate) fn snapshots(&self) -> Vec<NameSnapshot> {
+        let snapshot = |(name, progress): (&Wanted, &Progress)| NameSnapshot {
+            name: written(name),
+            services: progress.services.clone(),
+            addresses: self.known.get(name).map_or_else(Vec::new, |addresses| {
+                addresses.iter().map(|address| address.ip().to_string()).collect()
+            }),
+            answered: progress.answered,
+            failed: progress.failed,
+            problem: progress.problem.clone(),
+            failing_since: progress.failing_since,
+        };
+        self.progress.iter().map(snapshot).collect()
     }
 
     /// The table as it is.
@@ -122,19 +184,29 @@ impl Names {
     }
 }
 
+/// A name as it is written in a configuration.
+fn written(name: &Wanted) -> String {
+    format!("{}:{}", name.0, name.1)
+}
+
 fn list(addresses: &[SocketAddr]) -> String {
     addresses.iter().map(|address| address.ip().to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// The names of a configuration; of two services that want the same one, the more eager counts.
-fn wanted(config: &Config) -> HashMap<Wanted, Duration> {
-    let mut wanted: HashMap<Wanted, Duration> = HashMap::new();
+fn wanted(config: &Config) -> HashMap<Wanted, Wish> {
+    let mut wanted: HashMap<Wanted, Wish> = HashMap::new();
     for service in &config.services {
         let exceptions = service.names.iter().filter_map(|rule| rule.backends.as_ref()).flatten();
         for target in service.backends.iter().chain(exceptions) {
             if let Target::Name(name, port) = target {
-                let interval = wanted.entry((name.clone(), *port)).or_insert(service.limits.resolve);
-                *interval = (*interval).min(service.limits.resolve);
+                let interval = service.limits.resolve;
+                let wish = wanted.entry((name.clone(), *port));
+                let wish = wish.or_insert_with(|| Wish { interval, services: Vec::new() });
+                wish.interval = wish.interval.min(interval);
+                if !wish.services.contains(&service.name) {
+                    wish.services.push(service.name.clone());
+                }
             }
         }
     }
@@ -150,25 +222,23 @@ async fn ask_for_ever(
     let mut retry = RETRY.0;
     loop {
         let outcome = tokio::time::timeout(QUESTION, ask(resolver.as_deref(), &name)).await;
-        let pause = match outcome.unwrap_or_else(|_| Err(format!("no answer within {QUESTION:?}"))) {
+        let (outcome, again) = match outcome.unwrap_or_else(|_| Err(format!("no answer within {QUESTION:?}")))
+        {
             Ok((addresses, ttl)) => {
                 retry = RETRY.0;
-                if answers.send(Answer { name: name.clone(), addresses }).await.is_err() {
-                    return;
-                }
-                if interval.is_zero() { ttl.clamp(BOUNDS.0, BOUNDS.1) } else { interval }
+                let again = if interval.is_zero() { ttl.clamp(BOUNDS.0, BOUNDS.1) } else { interval };
+                (Ok(addresses), again)
             }
             Err(problem) => {
-                tracing::warn!("resolve {}: {problem}; asking again in {retry:?}", name.0);
-                if answers.send(Answer { name: name.clone(), addresses: Vec::new() }).await.is_err() {
-                    return;
-                }
-                let pause = retry;
+                let again = retry;
                 retry = (retry * 2).min(RETRY.1);
-                pause
+                (Err(problem), again)
             }
         };
-        sleep(pause).await;
+        if answers.send(Answer { name: name.clone(), outcome, again }).await.is_err() {
+            return;
+        }
+        sleep(again).await;
     }
 }
 

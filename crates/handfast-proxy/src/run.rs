@@ -164,6 +164,7 @@ async fn start(source: &Source, color: bool) -> Result<Program, Refusal> {
         requests,
         signals,
         names,
+        max_connections,
         registry,
         log,
         shared,
@@ -322,7 +323,7 @@ fn bind_admin(config: &Config) -> Result<Option<admin::AdminListener>, Refusal> 
 /// Waits a moment for the names of backends, so that the first clients find them.
 async fn first_names(names: &mut Names, answers: &mut Receiver<crate::resolve::Answer>) {
     let deadline = tokio::time::Instant::now() + FIRST_NAMES;
-    while names.is_waiting() {
+    while !names.waiting_for().is_empty() {
         match tokio::time::timeout_at(deadline, answers.recv()).await {
             Ok(Some(answer)) => drop(names.take(answer)),
             _ => break,

@@ -24,6 +24,7 @@ use crate::config::model::{
 };
 use crate::metrics::CertificateSnapshot;
 use crate::permits::{AddressLimit, Pool};
+use crate::standing::Standings;
 
 /// What runs.
 #[derive(Debug)]
@@ -49,6 +50,8 @@ pub(crate) struct ServiceState {
     pub(crate) ring: (RingId, Arc<KeySet>),
     pub(crate) pool: Option<Arc<Pool>>,
     pub(crate) address_limit: Option<Arc<AddressLimit>>,
+    /// How its backends do; the same for every state that has the service.
+    pub(crate) standings: Arc<Standings>,
     pub(crate) store: Arc<CertificateStore>,
 }
 
@@ -241,6 +244,8 @@ impl Builder<'_, '_> {
         Some(ServiceState {
             pool: pool(model, before, self.lasting.threads),
             address_limit: address_limit(model, before),
+            standings: before
+                .map_or_else(|| Standings::new(&model.name), |before| Arc::clone(&before.standings)),
             model: model.clone(),
             settings,
             // Ticket keys as they are now; threads get newer ones as they come.

@@ -19,6 +19,7 @@ use crate::metrics::{ServiceMetrics, ThreadMetrics};
 use crate::permits::{AddressLimit, Share};
 use crate::record::CloseReason;
 use crate::route::{Choice, Rules};
+use crate::standing::Standings;
 use crate::state::{RingId, ServiceState, State};
 
 /// What names resolve to now; replaced as a whole when any of it changes.
@@ -53,6 +54,8 @@ pub(crate) struct ThreadService {
     pub(crate) share: Option<Rc<Share>>,
     pub(crate) address_limit: Option<Arc<AddressLimit>>,
     ring: RingId,
+    /// How its backends do, for all threads.
+    standings: Arc<Standings>,
     /// The service's own, then one for each rule.
     servers: Vec<Server>,
     /// The same for backends.
@@ -98,7 +101,7 @@ impl ThreadState {
         self.by_listener.get(listener).cloned()
     }
 
-    /// Gives every group the endpoints that its targets stand for now. Endpoints of `before` keep their standing.
+    /// Gives every group the endpoints that its targets stand for now. Endpoints of `before` stay in use.
     pub(crate) fn resolve(&self, before: &Self, addresses: &Addresses) {
         let known: Endpoints = before
             .services
@@ -113,27 +116,16 @@ impl ThreadState {
             .collect();
         for service in &self.services {
             for (targets, group) in &service.groups {
-                let endpoints = targets
-                    .iter()
-                    .flat_map(|target| self.stands_for(target, addresses))
-                    .map(|(name, address)| service.endpoint(name, address, &known))
-                    .collect();
-                group.set(endpoints);
-            }
-        }
-    }
-
-    /// The names and addresses that a target stands for now.
-    fn stands_for(&self, target: &Target, addresses: &Addresses) -> Vec<(String, Address)> {
-        match target {
-            Target::Address(address) => vec![(address.to_string(), address.clone())],
-            Target::BuiltIn => {
-                self.shared.built_in.iter().map(|address| ("built-in".into(), address.clone())).collect()
-            }
-            Target::Name(name, port) => {
-                let found = addresses.get(&(name.clone(), *port)).map_or(&[][..], Vec::as_slice);
-                let named = |address: &SocketAddr| (format!("{name}={address}"), Address::Ip(*address));
-                found.iter().map(named).collect()
+                let (mut endpoints, mut nameless) = (Vec::new(), Vec::new());
+                for target in targets {
+                    let found = stands_for(target, self.shared.built_in.as_ref(), addresses);
+                    if found.is_empty() {
+                        nameless.push(service.metrics.backend(&target.to_string(), false));
+                    }
+                    let endpoint = |(name, address)| service.endpoint(name, address, &known);
+                    endpoints.extend(found.into_iter().map(endpoint));
+                }
+                group.set(endpoints, nameless);
             }
         }
     }
@@ -144,6 +136,23 @@ impl ThreadState {
             for server in &service.servers {
                 server.update_keys(Arc::clone(keys));
             }
+        }
+    }
+}
+
+/// The names and addresses that a target stands for now; none when its name has no address.
+pub(crate) fn stands_for(
+    target: &Target,
+    built_in: Option<&Address>,
+    addresses: &Addresses,
+) -> Vec<(String, Address)> {
+    match target {
+        Target::Address(address) => vec![(address.to_string(), address.clone())],
+        Target::BuiltIn => built_in.iter().map(|address| ("built-in".into(), (*address).clone())).collect(),
+        Target::Name(name, port) => {
+            let found = addresses.get(&(name.clone(), *port)).map_or(&[][..], Vec::as_slice);
+            let named = |address: &SocketAddr| (format!("{name}={address}"), Address::Ip(*address));
+            found.iter().map(named).collect()
         }
     }
 }
@@ -178,6 +187,7 @@ impl ThreadService {
             share: service.pool.as_ref().map(Share::new),
             address_limit: service.address_limit.clone(),
             ring: service.ring.0,
+            standings: Arc::clone(&service.standings),
             servers,
             groups: own.chain(exceptions).collect(),
         })
@@ -193,9 +203,10 @@ impl ThreadService {
         &self.groups[place(choice)].1
     }
 
-    /// Why there is no backend to try.
+    /// Why there is no backend to try; counted.
     pub(crate) fn no_backend(&self, choice: Choice) -> CloseReason {
-        let (targets, _) = &self.groups[place(choice)];
+        let (targets, group) = &self.groups[place(choice)];
+        group.nothing_to_try();
         let names: Vec<_> = targets
             .iter()
             .filter_map(|target| match target {
@@ -217,7 +228,7 @@ impl ThreadService {
             None => {
                 let tcp = matches!(address, Address::Ip(_));
                 let metrics = self.metrics.backend(&key.1, tcp);
-                Endpoint::new(&key.1, address, metrics)
+                Endpoint::new(&key.1, address, self.standings.of(&key.1), metrics)
             }
         }
     }

@@ -74,8 +74,17 @@ struct Line<'a> {
     backend: Option<&'a str>,
     #[serde(skip_serializing_if = "is_zero")]
     backends_failed: u8,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    backend_failures: Vec<BackendFailure<'a>>,
     reason: Reason<'a>,
     generation: u64,
+}
+
+/// A backend that did not answer, and why.
+#[derive(Serialize)]
+struct BackendFailure<'a> {
+    backend: &'a str,
+    cause: &'static str,
 }
 
 /// Seconds by step, to the microsecond.
@@ -122,6 +131,11 @@ impl<'a> Line<'a> {
             bytes_to_client: record.bytes_to_client,
             backend: record.backend.as_deref(),
             backends_failed: record.backends_failed,
+            backend_failures: record
+                .backend_failures
+                .iter()
+                .map(|(backend, cause)| BackendFailure { backend, cause: cause.name() })
+                .collect(),
             reason: Reason::of(reason),
             generation: record.generation,
         }

@@ -43,6 +43,7 @@ fn record() -> Record {
         },
         seconds: StepTimes { hello: Duration::from_nanos(21_499), ..StepTimes::default() },
         backend: Some("127.0.0.1:8080".into()),
+        backend_failures: Vec::new(),
         backends_failed: 0,
         bytes_to_backend: 17,
         bytes_to_client: u64::MAX,

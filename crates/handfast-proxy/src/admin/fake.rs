@@ -156,7 +156,7 @@ fn worker(thread: &ThreadMetrics) {
     }
     thread.service("mail").backend("/run/imap.sock", false).connected(micros(31));
     web.refused(Limit::Address);
-    backends[1].failed();
+    backends[1].failed(Cause::Refused);
     thread.spurious(4);
     thread.tasks(118);
 }
@@ -183,6 +183,7 @@ fn record(seconds: StepTimes) -> Record {
         tls: Agreed::default(),
         seconds,
         backend: None,
+        backend_failures: Vec::new(),
         backends_failed: 0,
         bytes_to_backend: 0,
         bytes_to_client: 0,

@@ -1,7 +1,7 @@
 //! How fast things go now: totals of the last minute, sampled every few seconds.
 //!
-//! In: snapshots. Out: [`Rates`] per second over at most the last minute. Kept here because nobody else needs the past; who
-//! wants more of it scrapes the metrics.
+//! In: snapshots. Out: [`Rates`] per second and [`Recent`] events over at most the last minute. Kept here because nobody else
+//! needs the past; who wants more of it scrapes the metrics.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use crate::metrics::Snapshot;
+use crate::metrics::{End, ServiceSnapshot, Snapshot};
 
 /// How often totals are kept.
 pub(super) const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
@@ -26,8 +26,93 @@ pub(super) struct History {
 #[derive(Debug)]
 struct Sample {
     at: Instant,
-    services: BTreeMap<String, [u64; 4]>,
+    services: BTreeMap<String, ServiceSample>,
     cpu_seconds: BTreeMap<String, f64>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct ServiceSample {
+    /// Accepted connections, handshakes, bytes to backends, bytes to clients.
+    totals: [u64; 4],
+    events: RecentService,
+}
+
+/// What happened in the last minute, or since the start.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct Recent {
+    /// Over how many seconds.
+    pub(super) over_seconds: f64,
+    /// By service.
+    pub(super) services: BTreeMap<String, RecentService>,
+}
+
+/// What happened to one service's connections.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct RecentService {
+    /// How those that ended did, the most frequent first.
+    pub(super) ends: Vec<End>,
+    /// Handshakes completed.
+    pub(super) handshakes: u64,
+    /// Clients turned away because of their address's limit.
+    pub(super) turned_away: u64,
+    /// Attempts to connect to each backend.
+    pub(super) backends: BTreeMap<String, Attempts>,
+}
+
+/// Attempts to connect to a backend.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Attempts {
+    pub(super) connected: u64,
+    pub(super) failed: u64,
+}
+
+impl ServiceSample {
+    fn of(service: &ServiceSnapshot) -> Self {
+        let handshakes = service.handshakes_full + service.handshakes_resumed;
+        let backends = service.backends.iter();
+        Self {
+            totals: [service.accepted, handshakes, service.bytes_to_backend, service.bytes_to_client],
+            events: RecentService {
+                ends: service.ends.clone(),
+                handshakes,
+                turned_away: service.refused.get("address").copied().unwrap_or_default(),
+                backends: backends
+                    .map(|backend| {
+                        let attempts = Attempts { connected: backend.connected, failed: backend.failed() };
+                        (backend.name.clone(), attempts)
+                    })
+                    .collect(),
+            },
+        }
+    }
+}
+
+impl RecentService {
+    /// What has come since.
+    fn since(&self, before: &Self) -> Self {
+        let is =
+            |end: &End, other: &End| (end.step, end.side, end.cause) == (other.step, other.side, other.cause);
+        let earlier =
+            |end: &End| before.ends.iter().find(|known| is(end, known)).map_or(0, |known| known.count);
+        let ends =
+            self.ends.iter().map(|end| End { count: end.count.saturating_sub(earlier(end)), ..end.clone() });
+        let mut ends: Vec<_> = ends.filter(|end| end.count > 0).collect();
+        ends.sort_by_key(|end| std::cmp::Reverse(end.count));
+        let backends = self.backends.iter().map(|(name, now)| {
+            let before = before.backends.get(name).copied().unwrap_or_default();
+            let attempts = Attempts {
+                connected: now.connected.saturating_sub(before.connected),
+                failed: now.failed.saturating_sub(before.failed),
+            };
+            (name.clone(), attempts)
+        });
+        Self {
+            ends,
+            handshakes: self.handshakes.saturating_sub(before.handshakes),
+            turned_away: self.turned_away.saturating_sub(before.turned_away),
+            backends: backends.collect(),
+        }
+    }
 }
 
 /// What happened in each second, over some seconds.
@@ -52,13 +137,8 @@ pub(super) struct ServiceRates {
 
 impl Sample {
     fn of(snapshot: &Snapshot, at: Instant) -> Self {
-        let services = snapshot.services.iter().map(|service| {
-            let handshakes = service.handshakes_full + service.handshakes_resumed;
-            (
-                service.name.clone(),
-                [service.accepted, handshakes, service.bytes_to_backend, service.bytes_to_client],
-            )
-        });
+        let services =
+            snapshot.services.iter().map(|service| (service.name.clone(), ServiceSample::of(service)));
         Self { at, services: services.collect(), cpu_seconds: snapshot.process.cpu_seconds.clone() }
     }
 }
@@ -81,6 +161,20 @@ impl History {
         self.rates_at(snapshot, Instant::now())
     }
 
+    /// What happened since the oldest kept totals; since the start, when there are none.
+    pub(super) fn recent(&self, snapshot: &Snapshot) -> Recent {
+        let now = Sample::of(snapshot, Instant::now());
+        let past = self.samples.front();
+        let nothing = ServiceSample::default();
+        let services = now.services.iter().map(|(name, service)| {
+            let before = past.and_then(|past| past.services.get(name)).unwrap_or(&nothing);
+            (name.clone(), service.events.since(&before.events))
+        });
+        let started = snapshot.process.now.duration_since(snapshot.process.started).unwrap_or_default();
+        let over = past.map_or(started, |past| now.at.saturating_duration_since(past.at));
+        Recent { over_seconds: over.as_secs_f64(), services: services.collect() }
+    }
+
     fn rates_at(&self, snapshot: &Snapshot, at: Instant) -> Rates {
         let now = Sample::of(snapshot, at);
         let Some(past) = self.samples.front() else { return Rates::default() };
@@ -90,8 +184,9 @@ impl History {
             return Rates::default();
         }
         let services = now.services.iter().map(|(name, totals)| {
-            let before = past.services.get(name).copied().unwrap_or_default();
-            let rate = |index: usize| totals[index].saturating_sub(before[index]) as f64 / over_seconds;
+            let before = past.services.get(name).map(|before| before.totals).unwrap_or_default();
+            let rate =
+                |index: usize| totals.totals[index].saturating_sub(before[index]) as f64 / over_seconds;
             let [connections, handshakes, bytes_to_backend, bytes_to_client] = [0, 1, 2, 3].map(rate);
             (name.clone(), ServiceRates { connections, handshakes, bytes_to_backend, bytes_to_client })
         });
@@ -129,6 +224,23 @@ mod tests {
         );
         let soon = history.rates_at(&registry.snapshot(), start + Duration::from_millis(10));
         assert_eq!(soon.over_seconds, 0.0, "too short to divide by");
+    }
+
+    #[test]
+    fn recent_events_are_those_of_the_last_minute() {
+        use handfast_net::fault::Cause;
+        let registry = Registry::new();
+        let web = registry.thread("worker-0").service("web");
+        let backend = web.backend("10.0.0.7:80", true);
+        backend.failed(Cause::Refused);
+        let mut history = History::default();
+        let recent =
+            |history: &History| history.recent(&registry.snapshot()).services["web"].backends["10.0.0.7:80"];
+        assert_eq!(recent(&history), Attempts { connected: 0, failed: 1 }, "since the start");
+        history.add(&registry.snapshot());
+        backend.failed(Cause::ConnectDeadline);
+        backend.connected(Duration::ZERO);
+        assert_eq!(recent(&history), Attempts { connected: 1, failed: 1 });
     }
 
     #[test]

@@ -3,11 +3,11 @@
 use serde::Serialize;
 
 use super::control::{Control, Overview};
-use super::rates::{History, Rates};
+use super::rates::{History, Rates, Recent};
 use crate::metrics::Snapshot;
 
 /// Version of the JSON; raised when a field changes its meaning or goes, not when one is added.
-pub(super) const SCHEMA: u32 = 1;
+pub(super) const SCHEMA: u32 = 2;
 
 /// Everything known at one moment.
 #[derive(Debug, Serialize)]
@@ -19,6 +19,8 @@ pub(super) struct Status {
     pub(super) not_ready_because: Option<String>,
     pub(super) overview: Overview,
     pub(super) rates: Rates,
+    /// What happened in the last minute.
+    pub(super) recent: Recent,
     #[serde(flatten)]
     pub(super) measured: Snapshot,
 }
@@ -33,6 +35,7 @@ impl Status {
             not_ready_because,
             overview: control.overview(),
             rates: history.rates(&measured),
+            recent: history.recent(&measured),
             measured,
         }
     }

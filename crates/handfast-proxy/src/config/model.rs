@@ -268,8 +268,8 @@ pub struct Limits {
     pub keepalive: Duration,
     /// How often a backend's name is resolved again; zero: when its TTL ends.
     pub resolve: Duration,
-    /// Failures in a row after which a backend is set aside.
+    /// Failures in a row after which a backend is marked down.
     pub backend_failures: u32,
-    /// How long a failing backend is set aside before one connection tries it again.
+    /// How long a backend that is marked down is left alone before one connection tries it.
     pub backend_retry: Duration,
 }

@@ -20,18 +20,21 @@ mod cell;
 mod table;
 mod thread;
 mod service;
+mod configured;
 mod snapshot;
 mod machine;
 mod openmetrics;
 
 pub(crate) use cell::Cell;
 pub use cell::Distribution;
+pub use configured::NameSnapshot;
+pub(crate) use configured::{Configured, ConfiguredService};
 pub(crate) use openmetrics::source_ports;
 pub use openmetrics::{CONTENT_TYPE, openmetrics};
 pub use service::{BackendMetrics, Limit, ServiceMetrics};
 pub use snapshot::{
-    AcceptErrors, BackendSnapshot, CertificateSnapshot, End, HandshakeSnapshot, ProcessSnapshot,
-    ReloadSnapshot, ServiceSnapshot, Snapshot, ThreadSnapshot,
+    AcceptErrors, BackendSnapshot, BackendState, CertificateSnapshot, End, HandshakeSnapshot,
+    ProcessSnapshot, ReloadSnapshot, ServiceSnapshot, Snapshot, ThreadSnapshot,
 };
 pub use thread::{PHASES, ThreadMetrics};
 
@@ -40,7 +43,7 @@ use std::time::SystemTime;
 
 use crate::access_log::Totals;
 
-/// Everything that is measured, and what only the control thread knows: reloads and certificates.
+/// Everything that is measured, and what only the control thread knows: reloads, certificates, what is configured.
 #[derive(Debug)]
 pub struct Registry {
     started: SystemTime,
@@ -52,6 +55,7 @@ struct Inner {
     threads: Vec<Arc<ThreadMetrics>>,
     reload: ReloadSnapshot,
     certificates: Vec<CertificateSnapshot>,
+    configured: Arc<Configured>,
     access_log: Option<Arc<Totals>>,
 }
 
@@ -99,6 +103,11 @@ impl Registry {
         self.lock().certificates = certificates;
     }
 
+    /// Replaces what is known of limits, backends and their names.
+    pub(crate) fn set_configured(&self, configured: Configured) {
+        self.lock().configured = Arc::new(configured);
+    }
+
     /// Says where the access log counts its lines.
     pub fn set_access_log(&self, totals: Arc<Totals>) {
         self.lock().access_log = Some(totals);
@@ -109,16 +118,17 @@ impl Registry {
     /// **Cost:** some microseconds for each service and thread, and a dozen small files of `/proc`.
     pub fn snapshot(&self) -> Snapshot {
         // Blocks are collected under the lock and added up after it, so a worker that reloads waits for nothing.
-        let (threads, reload, certificates, access_log) = {
+        let (threads, reload, certificates, configured, access_log) = {
             let inner = self.lock();
             (
                 inner.threads.clone(),
                 inner.reload.clone(),
                 inner.certificates.clone(),
+                Arc::clone(&inner.configured),
                 inner.access_log.clone(),
             )
         };
-        let mut snapshot = Snapshot::of(&threads);
+        let mut snapshot = Snapshot::of(&threads, &configured);
         snapshot.reload = reload;
         snapshot.certificates = certificates;
         if let Some(totals) = access_log {

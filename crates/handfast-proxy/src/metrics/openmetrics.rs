@@ -15,6 +15,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::cell::Distribution;
+use super::configured::NameSnapshot;
 use super::snapshot::{BackendSnapshot, HandshakeSnapshot, ServiceSnapshot, Snapshot, ThreadSnapshot};
 use super::thread::PHASES;
 
@@ -39,8 +40,10 @@ impl Collector for Snapshot {
     fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
         let mut families = Families(encoder);
         connections(&mut families, &self.services)?;
+        limits(&mut families, self)?;
         handshakes(&mut families, self)?;
         backends(&mut families, self)?;
+        names(&mut families, self)?;
         threads(&mut families, self)?;
         operation(&mut families, self)?;
         process(&mut families, self)
@@ -166,6 +169,33 @@ fn connections(to: &mut Families<'_>, services: &[ServiceSnapshot]) -> fmt::Resu
     )
 }
 
+fn limits(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
+    let services = &snapshot.services;
+    let of_services = services.iter().flat_map(|service| {
+        [("service", service.connections_limit), ("address", service.address_limit)].into_iter().filter_map(
+            |(limit, most)| Some((vec![("limit", limit), ("service", service.name.as_str())], most?)),
+        )
+    });
+    let of_process = [(vec![("limit", "process")], snapshot.connections_limit)];
+    to.gauge(
+        "handfast_connections_limit",
+        None,
+        "Connections that are served at once, at the most: of the process, of a service, of one client address at a service",
+        of_process.into_iter().chain(of_services),
+    )?;
+    to.gauge(
+        "handfast_connections_waiting",
+        None,
+        "Clients that wait in the kernel's queue now because a limit on connections is reached",
+        services.iter().flat_map(|service| {
+            service
+                .waiting
+                .iter()
+                .map(move |(limit, count)| ([("service", service.name.as_str()), ("limit", limit)], *count))
+        }),
+    )
+}
+
 fn handshakes(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let services = &snapshot.services;
     to.counter(
@@ -231,8 +261,8 @@ fn backends(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     to.gauge(
         "handfast_backend_up",
         None,
-        "1: used; 0: at least one worker thread has set it aside because it kept failing",
-        each().map(|(labels, backend)| (labels, u64::from(backend.set_aside_by == 0))),
+        "1: used; 0: marked down because it kept failing, or a name that has no address; every backend that is configured",
+        each().filter_map(|(labels, backend)| Some((labels, u64::from(backend.is_up()?)))),
     )?;
     to.gauge(
         "handfast_backend_connections",
@@ -243,8 +273,10 @@ fn backends(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     to.counter(
         "handfast_backend_failures",
         None,
-        "Attempts to connect to it that failed",
-        each().map(|(labels, backend)| (labels, backend.failures)),
+        "Attempts to connect to it that failed, by cause, also when another backend then served the client",
+        each().flat_map(|([service, name], backend)| {
+            backend.failures.iter().map(move |(cause, count)| ([service, name, ("cause", cause)], *count))
+        }),
     )?;
     to.seconds(
         "handfast_backend_connect",
@@ -268,6 +300,34 @@ fn backends(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
         None,
         "TCP sockets in TIME_WAIT on the whole machine, each of which may hold a source port",
         snapshot.process.time_wait.map(|count| (NONE, count)),
+    )
+}
+
+/// How asking for the names of backends goes.
+fn names(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
+    let by_name = |value: fn(&NameSnapshot) -> u64| {
+        snapshot.names.iter().map(move |name| ([("name", name.name.as_str())], value(name)))
+    };
+    to.counter(
+        "handfast_name_lookups",
+        None,
+        "Questions for the address of a backend's name: answered with one, or failed",
+        snapshot.names.iter().flat_map(|name| {
+            [("answered", name.answered), ("failed", name.failed)]
+                .map(|(outcome, count)| ([("name", name.name.as_str()), ("outcome", outcome)], count))
+        }),
+    )?;
+    to.gauge(
+        "handfast_name_resolved",
+        None,
+        "1: the last question for the address of a backend's name was answered; 0: it failed, and the addresses of before stay in use",
+        by_name(|name| u64::from(name.problem.is_none() && !name.addresses.is_empty())),
+    )?;
+    to.gauge(
+        "handfast_name_addresses",
+        None,
+        "Addresses that a backend's name stands for now; 0: none was ever found, and nobody can be connected to it",
+        by_name(|name| name.addresses.len() as u64),
     )
 }
 

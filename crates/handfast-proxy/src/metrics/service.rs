@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use handfast_net::fault::{Side, Step};
+use handfast_net::fault::{Cause, Side, Step};
 
 use super::cell::{Cell, Histogram};
 use super::table::Table;
@@ -36,6 +36,8 @@ pub enum Limit {
 
 impl Limit {
     pub(super) const ALL: [Self; 3] = [Self::Process, Self::Service, Self::Address];
+    /// Those at which clients wait; at the others they are turned away.
+    pub(super) const WAITED_FOR: [Self; 2] = [Self::Process, Self::Service];
 
     /// The word used in labels.
     pub const fn name(self) -> &'static str {
@@ -55,6 +57,7 @@ pub struct ServiceMetrics {
     pub(super) closed: Cell,
     pub(super) ends: Table<EndKey, Cell, 256>,
     pub(super) refused: [Cell; 3],
+    pub(super) waiting: [Cell; 3],
     pub(super) bytes_to_backend: Cell,
     pub(super) bytes_to_client: Cell,
     pub(super) handshakes_full: Cell,
@@ -73,6 +76,7 @@ impl ServiceMetrics {
             closed: Cell::default(),
             ends: Table::default(),
             refused: Default::default(),
+            waiting: Default::default(),
             bytes_to_backend: Cell::default(),
             bytes_to_client: Cell::default(),
             handshakes_full: Cell::default(),
@@ -93,6 +97,12 @@ impl ServiceMetrics {
     /// A limit was reached: the first time clients have to wait for it, or for each client that it turns away.
     pub fn refused(&self, limit: Limit) {
         self.refused[limit as usize].add(1);
+    }
+
+    /// Where so many clients waited for a limit, so many do now; each listener of a thread says so for itself.
+    pub fn waiting(&self, limit: Limit, before: u64, now: u64) {
+        // A cell's sum wraps around, so a decrease is added too.
+        self.waiting[limit as usize].add(now.wrapping_sub(before));
     }
 
     /// A connection ended.
@@ -141,6 +151,9 @@ impl ServiceMetrics {
             return block;
         }
         let backend = Arc::new(BackendMetrics { source_ports, ..BackendMetrics::default() });
+        // There from the start: what only appears with its first failure shows no growth to a monitoring system.
+        backend.failures.entry(Cause::Refused.name());
+        backend.failures.entry(Cause::ConnectDeadline.name());
         backends.push((name.to_owned(), Arc::clone(&backend)));
         backend
     }
@@ -153,8 +166,8 @@ pub struct BackendMetrics {
     pub(super) source_ports: bool,
     pub(super) connected: Cell,
     pub(super) disconnected: Cell,
-    pub(super) failures: Cell,
-    pub(super) set_aside: Cell,
+    /// By the cause's word.
+    pub(super) failures: Table<&'static str, Cell, 16>,
     pub(super) connect: Histogram,
 }
 
@@ -170,13 +183,8 @@ impl BackendMetrics {
         self.disconnected.add(1);
     }
 
-    /// Dialling it failed.
-    pub fn failed(&self) {
-        self.failures.add(1);
-    }
-
-    /// Says whether this thread has set it aside because it kept failing.
-    pub fn set_aside(&self, now: bool) {
-        self.set_aside.set(u64::from(now));
+    /// Connecting to it failed.
+    pub fn failed(&self, cause: Cause) {
+        self.failures.entry(cause.name()).add(1);
     }
 }

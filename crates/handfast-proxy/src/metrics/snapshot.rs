@@ -9,6 +9,7 @@ use std::time::SystemTime;
 use serde::{Serialize, Serializer};
 
 use super::cell::Distribution;
+use super::configured::{self, Configured, NameSnapshot};
 use super::service::{BackendMetrics, Limit, ServiceMetrics};
 use super::thread::{HandshakeKey, HandshakeTimes, PHASES, ThreadMetrics};
 use crate::access_log::rfc3339_milliseconds;
@@ -20,6 +21,10 @@ pub struct Snapshot {
     pub services: Vec<ServiceSnapshot>,
     /// Completed handshakes by what was agreed on, the most frequent first.
     pub handshakes: Vec<HandshakeSnapshot>,
+    /// Connections that the process serves at once.
+    pub connections_limit: u64,
+    /// Names of backends, in the order of the configuration.
+    pub names: Vec<NameSnapshot>,
     /// By worker thread, in the order they were started.
     pub threads: Vec<ThreadSnapshot>,
     /// What is served, since when, and what went wrong with the last attempt to change it.
@@ -47,6 +52,12 @@ pub struct ServiceSnapshot {
     pub ends: Vec<End>,
     /// Times a limit was reached, by limit.
     pub refused: BTreeMap<&'static str, u64>,
+    /// Clients that wait in the kernel's queue because a limit is reached, by limit.
+    pub waiting: BTreeMap<&'static str, u64>,
+    /// Connections it serves at once; `None`: only the limit of the process.
+    pub connections_limit: Option<u64>,
+    /// Connections it serves at once for one client address; `None`: no limit.
+    pub address_limit: Option<u64>,
     /// Plaintext bytes from clients to backends.
     pub bytes_to_backend: u64,
     /// Plaintext bytes from backends to clients.
@@ -89,12 +100,38 @@ pub struct BackendSnapshot {
     pub connected: u64,
     /// Connections closed.
     pub disconnected: u64,
-    /// Attempts that failed.
-    pub failures: u64,
-    /// Worker threads that have set it aside.
-    pub set_aside_by: u64,
+    /// Attempts that failed, by cause.
+    pub failures: BTreeMap<&'static str, u64>,
+    /// Attempts that failed since the last one that did not.
+    pub failures_in_a_row: u32,
+    /// Why the last attempt that failed did.
+    pub last_failure: Option<&'static str>,
+    /// Whether connections try it.
+    pub state: BackendState,
+    /// When it was marked down; `None` while it is up.
+    #[serde(serialize_with = "optional_time")]
+    pub down_since: Option<SystemTime>,
+    /// Seconds until one connection tries a backend that is down.
+    pub pause_left_seconds: Option<f64>,
     /// How long dialling took when it succeeded.
     pub connect: Distribution,
+}
+
+/// Whether connections try a backend.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BackendState {
+    /// They do.
+    Up,
+    /// It kept failing; they do not, while there is another one.
+    Down,
+    /// It was down, and one connection tries it now.
+    OnTrial,
+    /// It is a name that has no address.
+    NoAddress,
+    /// It is not configured any more, or its name stands for something else now.
+    #[default]
+    Gone,
 }
 
 /// Handshakes that agreed on the same.
@@ -199,7 +236,10 @@ fn time<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Err
     serializer.collect_str(&rfc3339_milliseconds(*time))
 }
 
-fn optional_time<S: Serializer>(time: &Option<SystemTime>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn optional_time<S: Serializer>(
+    time: &Option<SystemTime>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     match time {
         Some(time) => serializer.collect_str(&rfc3339_milliseconds(*time)),
         None => serializer.serialize_none(),
@@ -234,6 +274,20 @@ impl BackendSnapshot {
     pub fn connections(&self) -> u64 {
         self.connected.saturating_sub(self.disconnected)
     }
+
+    /// Whether connections try it; `None` when it is not configured any more.
+    pub fn is_up(&self) -> Option<bool> {
+        match self.state {
+            BackendState::Up => Some(true),
+            BackendState::Down | BackendState::OnTrial | BackendState::NoAddress => Some(false),
+            BackendState::Gone => None,
+        }
+    }
+
+    /// Attempts that failed, whatever the cause.
+    pub fn failed(&self) -> u64 {
+        self.failures.values().sum()
+    }
 }
 
 impl ProcessSnapshot {
@@ -244,8 +298,8 @@ impl ProcessSnapshot {
 }
 
 impl Snapshot {
-    /// Adds up the cells of all threads; what is not theirs is left empty.
-    pub(super) fn of(threads: &[Arc<ThreadMetrics>]) -> Self {
+    /// Adds up the cells of all threads, and what is configured; the rest is left empty.
+    pub(super) fn of(threads: &[Arc<ThreadMetrics>], configured: &Configured) -> Self {
         let mut services: BTreeMap<String, ServiceSnapshot> = BTreeMap::new();
         let mut handshakes: BTreeMap<HandshakeKey, HandshakeSnapshot> = BTreeMap::new();
         for thread in threads {
@@ -258,9 +312,14 @@ impl Snapshot {
                 add_handshakes(handshakes.entry(key).or_default(), times);
             }
         }
+        for service in &configured.services {
+            configured::add(services.entry(service.name.clone()).or_default(), service);
+        }
         Self {
             services: services.into_iter().map(|(name, service)| named(name, service)).collect(),
             handshakes: most_frequent_first(handshakes),
+            connections_limit: configured.connections_limit,
+            names: configured.names.clone(),
             threads: threads.iter().map(|thread| thread_snapshot(thread)).collect(),
             reload: ReloadSnapshot::default(),
             certificates: Vec::new(),
@@ -329,6 +388,9 @@ fn add_service(sum: &mut ServiceSnapshot, block: &ServiceMetrics) {
     for limit in Limit::ALL {
         *sum.refused.entry(limit.name()).or_default() += block.refused[limit as usize].value();
     }
+    for limit in Limit::WAITED_FOR {
+        *sum.waiting.entry(limit.name()).or_default() += block.waiting[limit as usize].value();
+    }
     sum.bytes_to_backend += block.bytes_to_backend.value();
     sum.bytes_to_client += block.bytes_to_client.value();
     sum.handshakes_full += block.handshakes_full.value();
@@ -350,8 +412,9 @@ fn add_backend(sum: &mut BackendSnapshot, block: &BackendMetrics) {
     sum.source_ports |= block.source_ports;
     sum.disconnected += block.disconnected.value();
     sum.connected += block.connected.value();
-    sum.failures += block.failures.value();
-    sum.set_aside_by += block.set_aside.value();
+    for (cause, cell) in block.failures.entries() {
+        *sum.failures.entry(cause.unwrap_or("other")).or_default() += cell.value();
+    }
     block.connect.add_to(&mut sum.connect);
 }
 

@@ -37,6 +37,7 @@ fn record() -> Record {
             close: millis(1),
         },
         backend: None,
+        backend_failures: Vec::new(),
         backends_failed: 0,
         bytes_to_backend: 0,
         bytes_to_client: 0,
@@ -102,24 +103,25 @@ fn a_name_keeps_its_numbers_over_reloads() {
     let backend = thread.service("web").backend("127.0.0.1:80", true);
     backend.connected(Duration::from_millis(1));
     thread.service("web").accepted();
-    thread.service("web").backend("127.0.0.1:80", true).failed();
+    thread.service("web").backend("127.0.0.1:80", true).failed(Cause::Refused);
     let snapshot = registry.snapshot();
     assert_eq!(snapshot.services[0].accepted, 2);
     let seen = &snapshot.services[0].backends[0];
-    assert_eq!((seen.connected, seen.failures, seen.connections()), (1, 1, 1));
+    assert_eq!((seen.connected, seen.failed(), seen.connections()), (1, 1, 1));
 }
 
 #[test]
 fn ever_new_backends_are_counted_together() {
     let service = Registry::new().thread("worker-0").service("web");
     for number in 0..1_000 {
-        service.backend(&format!("10.0.{}.{}:80", number / 250, number % 250), true).failed();
+        service.backend(&format!("10.0.{}.{}:80", number / 250, number % 250), true).failed(Cause::Refused);
     }
-    service.backend("10.0.0.0:80", true).failed();
+    service.backend("10.0.0.0:80", true).failed(Cause::Refused);
     let backends = service.backends.lock().expect("nobody panicked");
     assert_eq!(backends.len(), 257);
+    let count = |backend: &BackendMetrics| backend.failures.entry(Cause::Refused.name()).value();
     let failures =
-        |name: &str| backends.iter().find(|(known, _)| known == name).map(|(_, b)| b.failures.value());
+        |name: &str| backends.iter().find(|(known, _)| known == name).map(|(_, backend)| count(backend));
     assert_eq!(failures("other"), Some(744));
     assert_eq!(failures("10.0.0.0:80"), Some(2), "known ones stay apart");
 }

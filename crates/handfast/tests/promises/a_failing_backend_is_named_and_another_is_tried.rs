@@ -1,5 +1,5 @@
-//! A failing backend is named, with what it did; another is tried when it refuses; it is set aside when it keeps failing, and
-//! comes back by itself.
+//! A failing backend is named, with what it did; another is tried when it refuses; it is marked down when it keeps failing,
+//! however soon its clients leave, and comes back by itself.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -24,7 +24,7 @@ fn the_next_backend_serves_when_the_first_refuses() {
 }
 
 #[test]
-fn a_backend_that_keeps_failing_is_set_aside_and_comes_back() {
+fn a_backend_that_keeps_failing_is_marked_down_and_comes_back() {
     let good = Backend::echo();
     let gone = Backend::refusing();
     let folder = folder::Folder::new();
@@ -41,7 +41,7 @@ fn a_backend_that_keeps_failing_is_set_aside_and_comes_back() {
         client.finish();
     };
     let up = || proxy.metrics().sum("handfast_backend_up", &[("backend", &gone.to_string())]);
-    wait_until("the failing backend to be set aside", || {
+    wait_until("the failing backend to be marked down", || {
         serve();
         (up() < 0.5).then_some(())
     });
@@ -60,13 +60,41 @@ fn a_backend_that_keeps_failing_is_set_aside_and_comes_back() {
     });
 }
 
-#[test]
-fn a_backend_that_does_not_answer_is_named() {
+/// A listener whose queue is full, so that further SYNs are dropped, and what fills it.
+fn full() -> (TcpListener, Vec<std::net::TcpStream>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     rustix::net::listen(&listener, 0).expect("a listener may listen again");
     let full = listener.local_addr().expect("a bound socket has an address");
-    let _filling: Vec<_> =
-        (0..4).map(|_| std::net::TcpStream::connect_timeout(&full, Duration::from_millis(100))).collect();
+    let connect = |_| std::net::TcpStream::connect_timeout(&full, Duration::from_millis(100)).ok();
+    let filling = (0..4).filter_map(connect).collect();
+    (listener, filling)
+}
+
+#[test]
+fn clients_that_do_not_wait_find_it_out_too() {
+    let (listener, _filling) = full();
+    let full = listener.local_addr().expect("a bound socket has an address");
+    let stage = Stage::with(Backend::echo(), |_, folder| {
+        Config::to(folder, full).text("service.limits", "connect", "1m").text(
+            "service.limits",
+            "handshake",
+            "1m",
+        )
+    });
+    let clients: Vec<_> = (0..3).map(|_| stage.any_client()).collect();
+    // Longer than a SYN waits for its answer before it is sent again.
+    pause(Duration::from_millis(1_200));
+    clients.into_iter().for_each(Client::reset);
+    let up = || stage.proxy.metrics().sum("handfast_backend_up", &[("backend", &full.to_string())]);
+    wait_until("it to be marked down", || (up() < 0.5).then_some(()));
+    stage.proxy.record("a client that left", |record| record.reason() == "connect/client/reset");
+    stage.is_quiet();
+}
+
+#[test]
+fn a_backend_that_does_not_answer_is_named() {
+    let (listener, _filling) = full();
+    let full = listener.local_addr().expect("a bound socket has an address");
     let stage = Stage::with(Backend::echo(), |_, folder| {
         Config::to(folder, full).text("service.limits", "connect", "300ms")
     });

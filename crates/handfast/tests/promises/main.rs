@@ -24,6 +24,7 @@ mod a_restart_keeps_resumption;
 mod a_ticket_never_crosses_a_policy;
 // connect
 mod a_failing_backend_is_named_and_another_is_tried;
+mod a_retry_is_one_connection;
 // relay
 mod a_half_close_stays_a_half_close;
 mod a_missing_close_notify_is_an_abort_or_an_end;
@@ -41,6 +42,7 @@ mod every_failed_connection_is_named;
 // any step
 mod injected_errors_change_nothing;
 // looking in
+mod failing_backends_are_seen;
 mod operators_can_look_in;
 // reload
 mod a_bad_reload_changes_nothing_and_says_why;

@@ -1,12 +1,13 @@
 //! What an operator should know first: everything that is not as it should be, in sentences.
 
 use super::html::Html;
+use super::trouble;
 use super::words::{Urgency, counted, expiry, percent};
 use crate::admin::status::Status;
 use crate::metrics::source_ports;
 
 /// Share of the source ports or files in use from which it is worth a word, in percent.
-const NEARLY_FULL: u64 = 80;
+pub(super) const NEARLY_FULL: u64 = 80;
 
 /// A box with all of it; a calm line when there is nothing.
 pub(super) fn attention(html: &mut Html, status: &Status) {
@@ -68,16 +69,6 @@ pub(super) fn points(status: &Status) -> Vec<(Urgency, String)> {
             );
         }
     }
-    for service in &measured.services {
-        for backend in service.backends.iter().filter(|backend| backend.set_aside_by > 0) {
-            let (by, of) = (backend.set_aside_by, measured.threads.len());
-            let (name, service) = (&backend.name, &service.name);
-            say(
-                Urgency::Soon,
-                format!("Backend {name} of {service} kept failing: {by} of {of} threads have set it aside."),
-            );
-        }
-    }
     if let Some(range) = measured.process.source_port_count() {
         for (backend, ports) in source_ports(measured) {
             if ports * 100 >= range * NEARLY_FULL {
@@ -105,6 +96,7 @@ pub(super) fn points(status: &Status) -> Vec<(Urgency, String)> {
             format!("{} of the access log lost.", counted(measured.access_log_dropped, "line")),
         );
     }
+    trouble::points(status, &mut points);
     points.sort_by_key(|(urgency, _)| std::cmp::Reverse(*urgency));
     points
 }

@@ -6,11 +6,13 @@ mod attention;
 mod html;
 mod sections;
 mod tables;
+mod trouble;
 mod words;
 
 use super::status::Status;
 use crate::access_log::rfc3339_milliseconds;
 use html::Html;
+pub(crate) use words::happened;
 use words::long;
 
 const STYLE: &str = include_str!("style.css");
@@ -35,6 +37,7 @@ pub(super) fn page(status: &Status, refresh: Option<u32>) -> String {
     sections::ends(&mut html, status);
     tables::certificates(&mut html, status);
     tables::backends(&mut html, status);
+    tables::names(&mut html, status);
     tables::threads(&mut html, status);
     tables::process(&mut html, status);
     html.raw("</main>");

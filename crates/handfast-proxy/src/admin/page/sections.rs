@@ -39,7 +39,11 @@ pub(super) fn services(html: &mut Html, status: &Status) {
         html.raw("<tr><td><strong>").text(&service.name).raw("</strong>");
         html.element("small", &service_words(service)).raw("</td>");
         html.cell(&service.listen.join("\n")).cell(&service.backends.join("\n"));
-        html.number(&count(measured.map_or(0, |measured| measured.connections())));
+        let now = count(measured.map_or(0, |measured| measured.connections()));
+        match measured.and_then(|measured| measured.connections_limit) {
+            Some(limit) => html.number(&format!("{now} of {}", count(limit))),
+            None => html.number(&now),
+        };
         html.number(&rate(rates.connections)).number(&rate(rates.handshakes));
         html.number(&format!("{}/s", bytes(rates.bytes_to_backend)));
         html.number(&format!("{}/s", bytes(rates.bytes_to_client))).raw("</tr>");

@@ -1,10 +1,12 @@
-//! What the proxy stands on: certificates, backends, threads, the process.
+//! What the proxy stands on: certificates, backends, their names, threads, the process.
+
+use std::time::SystemTime;
 
 use super::html::Html;
 use super::words::{bytes, count, counted, expiry, long, percent, seconds};
 use crate::access_log::rfc3339_milliseconds;
 use crate::admin::status::Status;
-use crate::metrics::{BackendSnapshot, Distribution, ThreadSnapshot, source_ports};
+use crate::metrics::{BackendSnapshot, BackendState, Distribution, ThreadSnapshot, source_ports};
 
 /// Certificates and the time they have left, the first to expire first.
 pub(super) fn certificates(html: &mut Html, status: &Status) {
@@ -28,7 +30,7 @@ pub(super) fn certificates(html: &mut Html, status: &Status) {
 /// Backends: how they do, and how far source ports reach.
 pub(super) fn backends(html: &mut Html, status: &Status) {
     let measured = &status.measured;
-    html.section("Backends", "");
+    html.section("Backends", "Failed attempts: also those after which another backend served the client.");
     html.table(&[
         "Backend",
         "Service",
@@ -41,10 +43,13 @@ pub(super) fn backends(html: &mut Html, status: &Status) {
     ]);
     let ports = source_ports(measured);
     for service in &measured.services {
-        for backend in &service.backends {
+        // What is gone and has no connection any more is history, which the metrics keep.
+        let shown = |backend: &&BackendSnapshot| backend.is_up().is_some() || backend.connections() > 0;
+        for backend in service.backends.iter().filter(shown) {
             html.raw("<tr>").cell(&backend.name).cell(&service.name);
-            state(html, backend, measured.threads.len());
-            html.number(&count(backend.connections())).number(&count(backend.failures));
+            state(html, backend, measured.process.now);
+            html.number(&count(backend.connections()));
+            failures(html, backend);
             quantiles(html, &backend.connect);
             match (ports.get(backend.name.as_str()), measured.process.source_port_count()) {
                 (Some(used), Some(all)) => {
@@ -69,11 +74,50 @@ pub(super) fn backends(html: &mut Html, status: &Status) {
     html.raw("</section>");
 }
 
-fn state(html: &mut Html, backend: &BackendSnapshot, threads: usize) {
-    match backend.set_aside_by {
-        0 => html.element("td class=good", "used"),
-        by => html.element("td class=soon", &format!("set aside by {by} of {threads} threads")),
+fn state(html: &mut Html, backend: &BackendSnapshot, now: SystemTime) {
+    let since = || {
+        let since = backend.down_since.map(|since| now.duration_since(since).unwrap_or_default());
+        since.map(long).unwrap_or_default()
     };
+    match backend.state {
+        BackendState::Up => html.element("td class=good", "up"),
+        BackendState::Down => html.element("td class=bad", &format!("down for {}", since())),
+        BackendState::OnTrial => html.element("td class=bad", &format!("down for {}, being tried", since())),
+        BackendState::NoAddress => html.element("td class=bad", "its name has no address"),
+        BackendState::Gone => html.element("td", "not configured any more"),
+    };
+}
+
+/// How many attempts failed, and why, the most frequent cause first.
+fn failures(html: &mut Html, backend: &BackendSnapshot) {
+    let mut causes: Vec<_> = backend.failures.iter().filter(|(_, failed)| **failed > 0).collect();
+    causes.sort_by_key(|(_, failed)| std::cmp::Reverse(**failed));
+    let words: Vec<_> = causes.iter().map(|(cause, failed)| format!("{cause} {}", count(**failed))).collect();
+    html.raw("<td class=number>").text(&count(backend.failed()));
+    html.element("small", &words.join(", ")).raw("</td>");
+}
+
+/// Names of backends: what they stand for, and whether asking works.
+pub(super) fn names(html: &mut Html, status: &Status) {
+    if status.measured.names.is_empty() {
+        return;
+    }
+    html.section("Names of backends", "Asked for in the background; no connection waits for an answer.");
+    html.table(&["Name", "Service", "State", "Addresses in use", "#Answered", "#Failed"]);
+    for name in &status.measured.names {
+        html.raw("<tr>").cell(&name.name).cell(&name.services.join("\n"));
+        match (&name.problem, name.addresses.is_empty()) {
+            (None, false) => html.element("td class=good", "resolved"),
+            (None, true) => html.element("td class=soon", "no answer yet"),
+            (Some(problem), none) => {
+                let class = if none { "td class=bad" } else { "td class=soon" };
+                html.element(class, &format!("the last question failed: {problem}"))
+            }
+        };
+        html.cell(&name.addresses.join("\n"));
+        html.number(&count(name.answered)).number(&count(name.failed)).raw("</tr>");
+    }
+    html.end_table().raw("</section>");
 }
 
 fn quantiles(html: &mut Html, times: &Distribution) {

@@ -146,7 +146,8 @@ pub(super) fn sentence(step: &str, side: &str, cause: &str) -> String {
     format!("{when}, {}", happened(side, cause))
 }
 
-fn happened(side: &str, cause: &str) -> String {
+/// What a cause means, as the rest of a sentence: `the client reset the connection`.
+pub(crate) fn happened(side: &str, cause: &str) -> String {
     let who = match side {
         "client" => "the client",
         "backend" => "the backend",

@@ -26,13 +26,22 @@ impl Metrics {
         })
     }
 
+    /// The samples of a name that have these labels.
+    fn of<'a>(&'a self, name: &'a str, labels: &[(&str, &str)]) -> impl Iterator<Item = Sample<'a>> {
+        let wanted: Vec<String> = labels.iter().map(|(key, value)| format!("{key}=\"{value}\"")).collect();
+        self.samples().filter(move |(found, has, _)| {
+            *found == name && wanted.iter().all(|want| has.split(',').any(|label| label == want))
+        })
+    }
+
     /// The sum of all samples of a name that have these labels; 0 when there are none.
     pub(crate) fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
-        let wanted: Vec<String> = labels.iter().map(|(key, value)| format!("{key}=\"{value}\"")).collect();
-        let fits = |(found, has, _): &Sample<'_>| {
-            *found == name && wanted.iter().all(|want| has.split(',').any(|label| label == want))
-        };
-        self.samples().filter(fits).map(|(_, _, value)| value).sum()
+        self.of(name, labels).map(|(_, _, value)| value).sum()
+    }
+
+    /// Whether there is a sample of a name with these labels.
+    pub(crate) fn has_with(&self, name: &str, labels: &[(&str, &str)]) -> bool {
+        self.of(name, labels).next().is_some()
     }
 
     /// Whether there is a sample of this name at all.

@@ -25,6 +25,11 @@ impl Record {
         self.0[field].as_u64().unwrap_or(0)
     }
 
+    /// A field as it is; null when it is left out.
+    pub(crate) fn value(&self, field: &str) -> &Value {
+        &self.0[field]
+    }
+
     /// A field as yes or no.
     pub(crate) fn flag(&self, field: &str) -> Option<bool> {
         self.0[field].as_bool()

@@ -1,0 +1,259 @@
+//! How a backend does, as all worker threads of the process see it: up, marked down for a while, or on trial.
+//!
+//! In: the outcome of every attempt to connect, from any thread. Out: whether a connection should try it; and for the
+//! status page, since when and why not. A standing belongs to a service and outlives reloads that keep both.
+//!
+//! It is shared memory on the path, the only one: read once for each connect, and written when an attempt fails, or
+//! succeeds after a failure. So while all is well every core reads its own copy of the cache line. ARCHITECTURE.md says
+//! why that is worth it.
+
+#![expect(
+    clippy::disallowed_types,
+    reason = "the table is locked when threads take over a state, never on the path"
+)]
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, SystemTime};
+
+use handfast_net::clock::Moment;
+use handfast_net::fault::{Cause, Fault, Side};
+
+use crate::admin::in_words;
+
+/// Nothing is wrong with it.
+const UP: u64 = 0;
+/// With this bit: on trial, and the rest makes the trial unlike every other one. Without it: when the pause ends, in
+/// nanoseconds of the monotonic clock, which have no such bit for 292 years.
+const TRIAL: u64 = 1 << 63;
+
+/// Whether a backend is to be tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// By everybody.
+    Up,
+    /// By nobody before then, unless there is no other; then by one connection.
+    Down(Moment),
+    /// By nobody: one connection does, and its outcome decides.
+    OnTrial,
+}
+
+/// When a backend that is not up was, and will be tried.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trouble {
+    /// When it was marked down.
+    pub(crate) since: SystemTime,
+    /// How long until one connection may try it; `None`: one does now.
+    pub(crate) pause_left: Option<Duration>,
+}
+
+/// One backend's standing.
+#[derive(Debug)]
+#[repr(align(128))] // two cache lines: the prefetcher fetches pairs, and no other backend's is written beside it
+pub(crate) struct Standing {
+    state: AtomicU64,
+    /// In a row, over all threads.
+    failures: AtomicU32,
+    /// Of the last failure; see [`code`].
+    cause: AtomicU32,
+    /// Milliseconds since 1970.
+    down_since: AtomicU64,
+    service: Box<str>,
+    name: Box<str>,
+}
+
+/// The one connection that tries a backend that is down. It names the trial and does not end it: [`Standing::connected`],
+/// [`Standing::failed`] or [`Standing::give_back`] do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Trial(u64);
+
+/// After how many failures in a row, and for how long, a backend is marked down.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    pub(crate) failures: u32,
+    pub(crate) pause: Duration,
+}
+
+impl Standing {
+    fn new(service: &str, name: &str) -> Self {
+        Self {
+            state: AtomicU64::new(UP),
+            failures: AtomicU32::new(0),
+            cause: AtomicU32::new(0),
+            down_since: AtomicU64::new(0),
+            service: service.into(),
+            name: name.into(),
+        }
+    }
+
+    /// Whether it is to be tried. **Cost**: one load of memory that is seldom written.
+    pub(crate) fn state(&self) -> State {
+        match self.state.load(Ordering::Relaxed) {
+            UP => State::Up,
+            trial if trial & TRIAL != 0 => State::OnTrial,
+            until => State::Down(Moment::from_nanos(until)),
+        }
+    }
+
+    /// Takes the trial of a backend that is down; `None` when another connection was faster, or when it is up.
+    pub(crate) fn try_out(&self) -> Option<Trial> {
+        let before = self.state.load(Ordering::Relaxed);
+        if before == UP || before & TRIAL != 0 {
+            return None;
+        }
+        let trial = Trial(Moment::now().nanos() | TRIAL);
+        self.replace(before, trial.0).then_some(trial)
+    }
+
+    /// The connection that had the trial ended before there was an outcome: the next one has it.
+    pub(crate) fn give_back(&self, trial: Trial) {
+        // It was due when the trial began. Nothing happens when there was an outcome.
+        self.replace(trial.0, (trial.0 & !TRIAL).max(1));
+    }
+
+    /// A connection to it stands.
+    pub(crate) fn connected(&self) {
+        // Looked at first: what is as it should be is not written.
+        if self.failures.load(Ordering::Relaxed) != 0 {
+            self.failures.store(0, Ordering::Relaxed);
+        }
+        if self.state.load(Ordering::Relaxed) != UP && self.state.swap(UP, Ordering::Relaxed) != UP {
+            let after = SystemTime::now().duration_since(self.down_since()).unwrap_or_default();
+            tracing::info!(
+                "service {}: backend {} is up again after {:.1} s",
+                self.service,
+                self.name,
+                after.as_secs_f64()
+            );
+        }
+    }
+
+    /// An attempt failed, that of the trial or another one. Whoever marks it down says so, and nobody else.
+    ///
+    /// Attempts that were under way when it was marked down change nothing more: neither does the pause grow with each
+    /// of them, nor do they end a trial.
+    pub(crate) fn failed(&self, fault: &Fault, trial: Option<Trial>, patience: Patience) {
+        let failures = self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        self.cause.store(code(fault.cause), Ordering::Relaxed);
+        let until = (Moment::now() + patience.pause).nanos().clamp(1, TRIAL - 1);
+        if trial.is_some_and(|trial| self.replace(trial.0, until)) {
+            return;
+        }
+        if failures >= patience.failures && self.replace(UP, until) {
+            let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            let since = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+            self.down_since.store(since, Ordering::Relaxed);
+            self.say_down(fault, failures, patience.pause);
+        }
+    }
+
+    fn say_down(&self, fault: &Fault, failures: u32, pause: Duration) {
+        let Self { service, name, .. } = self;
+        let evidence = fault.evidence.as_ref().map(|evidence| format!(" ({evidence})")).unwrap_or_default();
+        let (cause, words) = (fault.cause, in_words(Side::Backend, fault.cause));
+        let counted =
+            if failures == 1 { "1 failure".into() } else { format!("{failures} failures in a row") };
+        tracing::warn!(
+            "service {service}: backend {name} is marked down for {pause:?} after {counted}: {cause}: {words}{evidence}"
+        );
+    }
+
+    /// How many attempts failed since the last one that did not.
+    pub(crate) fn failures(&self) -> u32 {
+        self.failures.load(Ordering::Relaxed)
+    }
+
+    /// Why the last attempt failed; `None` when none has.
+    pub(crate) fn cause(&self) -> Option<Cause> {
+        cause(self.cause.load(Ordering::Relaxed))
+    }
+
+    /// What is wrong with it; `None` while it is up.
+    pub(crate) fn trouble(&self) -> Option<Trouble> {
+        let pause_left = match self.state() {
+            State::Up => return None,
+            State::Down(until) => Some(until.since(Moment::now())),
+            State::OnTrial => None,
+        };
+        Some(Trouble { since: self.down_since(), pause_left })
+    }
+
+    fn down_since(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_millis(self.down_since.load(Ordering::Relaxed))
+    }
+
+    fn replace(&self, before: u64, after: u64) -> bool {
+        self.state.compare_exchange(before, after, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+}
+
+/// The causes with which connecting fails, so that one fits into an atomic number.
+const CAUSES: [Cause; 15] = [
+    Cause::Refused,
+    Cause::ConnectDeadline,
+    Cause::ConnectTimedOut,
+    Cause::HostUnreachable,
+    Cause::NetworkUnreachable,
+    Cause::Prohibited,
+    Cause::PortUnreachable,
+    Cause::PathMissing,
+    Cause::BacklogFull,
+    Cause::Permission,
+    Cause::Destroyed,
+    Cause::Reset,
+    Cause::Unacknowledged,
+    Cause::KeepaliveUnanswered,
+    Cause::Internal,
+];
+
+/// What is larger is an errno without a word.
+const ERRNO: u32 = 1_000;
+
+/// Zero stands for none.
+fn code(cause: Cause) -> u32 {
+    match cause {
+        Cause::Errno(number) => u32::try_from(number).unwrap_or(0).saturating_add(ERRNO),
+        known => {
+            let place = CAUSES.iter().position(|cause| *cause == known).unwrap_or(CAUSES.len() - 1);
+            u32::try_from(place + 1).unwrap_or(0)
+        }
+    }
+}
+
+fn cause(code: u32) -> Option<Cause> {
+    match code.checked_sub(ERRNO) {
+        Some(number) => Some(Cause::Errno(i32::try_from(number).unwrap_or(i32::MAX))),
+        None => CAUSES.get(usize::try_from(code).ok()?.checked_sub(1)?).copied(),
+    }
+}
+
+/// The standings of one service's backends, shared by the states of the process that have the service.
+#[derive(Debug)]
+pub(crate) struct Standings {
+    service: Box<str>,
+    /// Kept by those who use them, so that addresses of long ago take no room.
+    known: Mutex<Vec<Weak<Standing>>>,
+}
+
+impl Standings {
+    pub(crate) fn new(service: &str) -> Arc<Self> {
+        Arc::new(Self { service: service.into(), known: Mutex::default() })
+    }
+
+    /// The standing of a backend, made when nobody has it.
+    ///
+    /// For when a state is taken over or a name resolves to something else: it takes a lock.
+    pub(crate) fn of(&self, name: &str) -> Arc<Standing> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|standing| standing.strong_count() > 0);
+        let found = known.iter().filter_map(Weak::upgrade).find(|standing| *standing.name == *name);
+        found.unwrap_or_else(|| {
+            let standing = Arc::new(Standing::new(&self.service, name));
+            known.push(Arc::downgrade(&standing));
+            standing
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+//! One standing for all threads, one trial at a time, and a trial that never gets lost.
+
+use handfast_net::fault::Operation;
+
+use super::*;
+
+const PATIENCE: Patience = Patience { failures: 3, pause: Duration::from_secs(3_600) };
+/// The pause is over at once.
+const NO_PAUSE: Patience = Patience { failures: 3, pause: Duration::ZERO };
+
+fn fault(cause: Cause) -> Fault {
+    Fault::own(Operation::Connect, cause)
+}
+
+fn down(patience: Patience) -> Arc<Standing> {
+    let standing = Standings::new("web").of("10.0.0.7:80");
+    (0..3).for_each(|_| standing.failed(&fault(Cause::Refused), None, patience));
+    standing
+}
+
+#[test]
+fn failures_of_all_threads_count_together() {
+    let standings = Standings::new("web");
+    let threads = [standings.of("10.0.0.7:80"), standings.of("10.0.0.7:80"), standings.of("10.0.0.7:80")];
+    let other = standings.of("10.0.0.8:80");
+    for (number, thread) in threads.iter().enumerate() {
+        assert_eq!(thread.state(), State::Up, "after {number} failures");
+        thread.failed(&fault(Cause::Refused), None, PATIENCE);
+    }
+    assert!(threads.iter().all(|thread| matches!(thread.state(), State::Down(_))));
+    assert_eq!((threads[0].cause(), threads[0].failures()), (Some(Cause::Refused), 3));
+    assert_eq!(other.state(), State::Up);
+    threads[1].connected();
+    assert!(threads.iter().all(|thread| thread.state() == State::Up && thread.trouble().is_none()));
+}
+
+#[test]
+fn a_success_in_between_begins_anew() {
+    let standing = Standings::new("web").of("10.0.0.7:80");
+    for _ in 0..10 {
+        (0..2).for_each(|_| standing.failed(&fault(Cause::Refused), None, PATIENCE));
+        standing.connected();
+    }
+    assert_eq!(standing.state(), State::Up);
+}
+
+#[test]
+fn of_many_threads_one_has_the_trial() {
+    for _ in 0..200 {
+        let standing = down(NO_PAUSE);
+        let trials: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| standing.try_out())).collect();
+            threads.into_iter().filter_map(|thread| thread.join().expect("it does not panic")).collect()
+        });
+        assert_eq!(trials.len(), 1, "{trials:?}");
+        assert_eq!((standing.state(), standing.try_out()), (State::OnTrial, None));
+    }
+}
+
+#[test]
+fn a_trial_has_an_outcome_or_is_given_back() {
+    let standing = down(NO_PAUSE);
+    let trial = standing.try_out().expect("it is down");
+    standing.failed(&fault(Cause::ConnectDeadline), Some(trial), PATIENCE);
+    assert!(matches!(standing.state(), State::Down(until) if until > Moment::now()), "{standing:?}");
+    assert_eq!(standing.cause(), Some(Cause::ConnectDeadline));
+    standing.give_back(trial);
+    assert!(matches!(standing.state(), State::Down(until) if until > Moment::now()), "it has ended already");
+
+    let next = standing.try_out().expect("it is down");
+    standing.give_back(next);
+    assert!(matches!(standing.state(), State::Down(until) if until <= Moment::now()), "{standing:?}");
+    let last = standing.try_out().expect("the next one may at once");
+    standing.connected();
+    standing.give_back(last);
+    assert_eq!(standing.state(), State::Up);
+}
+
+#[test]
+fn attempts_of_before_change_nothing_more() {
+    let standing = down(NO_PAUSE);
+    let until = standing.state();
+    standing.failed(&fault(Cause::Refused), None, PATIENCE);
+    assert_eq!(standing.state(), until, "the pause does not grow");
+    let trial = standing.try_out().expect("it is down");
+    standing.failed(&fault(Cause::Refused), None, PATIENCE);
+    assert_eq!(standing.state(), State::OnTrial, "the trial is somebody else's");
+    // Another connection that had begun earlier succeeded; the trial then fails as any attempt does.
+    standing.connected();
+    standing.failed(&fault(Cause::Refused), Some(trial), PATIENCE);
+    assert_eq!((standing.state(), standing.failures()), (State::Up, 1));
+}
+
+#[test]
+fn a_cause_survives_as_a_number() {
+    for known in CAUSES.into_iter().chain([Cause::Errno(5), Cause::Errno(133)]) {
+        assert_eq!(cause(code(known)), Some(known));
+    }
+    assert_eq!(cause(0), None);
+    assert_eq!(cause(code(Cause::Finished)), Some(Cause::Internal), "no connect fails by that");
+}
+
+#[test]
+fn what_nobody_uses_is_forgotten() {
+    let standings = Standings::new("web");
+    let kept = down_at(&standings, "10.0.0.7:80");
+    drop(down_at(&standings, "10.0.0.8:80"));
+    assert!(matches!(standings.of("10.0.0.7:80").state(), State::Down(_)), "{kept:?}");
+    assert_eq!(standings.of("10.0.0.8:80").state(), State::Up);
+    assert!(standings.known.lock().expect("nobody panicked").len() <= 2);
+}
+
+fn down_at(standings: &Standings, name: &str) -> Arc<Standing> {
+    let standing = standings.of(name);
+    (0..3).for_each(|_| standing.failed(&fault(Cause::Refused), None, PATIENCE));
+    standing
+}

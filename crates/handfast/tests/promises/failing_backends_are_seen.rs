@@ -1,0 +1,153 @@
+//! Failing backends are seen where people look: on the status page, in the metrics, in the log and in the access log, with
+//! service, backend and cause, whichever threads found out; and so are names without an address, and clients that wait.
+
+use std::time::Duration;
+
+use super::support::*;
+
+fn page(proxy: &Proxy) -> String {
+    let answer = http::get(proxy.admin(), "/status", "text/html");
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let (_, rest) = answer.body.split_once("<main>").expect("a page has a main part");
+    rest.split("<section><h2>Services").next().expect("the services follow").replace("&#39;", "'")
+}
+
+/// Waits until what needs attention on the page has all of this.
+fn shows(proxy: &Proxy, words: &[&str]) {
+    let seen = || words.iter().all(|word| page(proxy).contains(word)).then_some(());
+    deadline::wait_until_seeing(&format!("{words:?} on the page"), seen, || page(proxy));
+}
+
+#[test]
+fn a_backend_is_marked_down_by_all_threads_together() {
+    let (good, gone) = (Backend::echo(), Backend::refusing());
+    let folder = folder::Folder::new();
+    let config = Config::to(&folder, good.address)
+        .backend(gone)
+        .set("process", "threads", 4)
+        .set("service.limits", "backend-failures", 5)
+        .text("service.limits", "backend-retry", "1h");
+    let proxy = Proxy::start(config);
+    let name = gone.to_string();
+    let labels = [("service", "web"), ("backend", &*name)];
+    assert!(proxy.metrics().sum("handfast_backend_up", &labels) > 0.5, "before anybody came");
+    let trust = Trust::version(Version::Tls13).config();
+    let mut clients = 0;
+    wait_until("the failing backend to be marked down", || {
+        let mut client = Client::connect(proxy.address(), &trust);
+        client.echo(b"served by the other one");
+        client.finish();
+        clients += 1;
+        assert!(clients < 200, "{}", proxy.metrics().text());
+        (proxy.metrics().sum("handfast_backend_up", &labels) < 0.5).then_some(())
+    });
+    let failures = |cause| {
+        let labels = [("service", "web"), ("backend", &*name), ("cause", cause)];
+        proxy.metrics().sum("handfast_backend_failures_total", &labels)
+    };
+    assert!(
+        (failures("refused") - 5.0).abs() < 0.5,
+        "one after the other, over all threads: {}",
+        failures("refused")
+    );
+    let lines = proxy.talk.so_far();
+    let marked: Vec<_> = lines.iter().filter(|line| line.contains("marked down")).collect();
+    let line = format!(
+        "handfast: warning: service web: backend {name} is marked down for 3600s after 5 failures in a row: refused: \
+         nobody listened at the backend's address (connection refused)"
+    );
+    assert_eq!(marked, [&line], "said once");
+    let down = format!("Backend {name} of web is down since ");
+    shows(
+        &proxy,
+        &[
+            &down,
+            "refused: nobody listened at the backend's address (connection refused). 5 attempts in a row failed",
+        ],
+    );
+    // What the runbook's jq looks for: a connection that was served, and what had failed before.
+    let record = proxy.record("one that was refused first", |record| record.number("backends_failed") == 1);
+    assert!(record.reason().ends_with("/finished"), "{record:?}");
+    let failed = record.value("backend_failures");
+    assert_eq!(failed, &serde_json::json!([{ "backend": name, "cause": "refused" }]), "{record:?}");
+    // A reload keeps what is known.
+    assert!(proxy.reload());
+    assert!(proxy.metrics().sum("handfast_backend_up", &labels) < 0.5, "after a reload");
+    shows(&proxy, &[&down]);
+    assert_eq!(http::get(proxy.admin(), "/ready", "*/*").status, 200, "the other backend serves");
+}
+
+#[test]
+fn a_name_that_never_resolves_is_seen() {
+    // RFC 6761 §6.4: names under `invalid` never have an address.
+    let folder = folder::Folder::new();
+    let proxy = Proxy::start(Config::to(&folder, "nobody.invalid:8080"));
+    let labels = [("service", "web"), ("backend", "nobody.invalid:8080")];
+    assert!(proxy.metrics().has_with("handfast_backend_up", &labels), "{}", proxy.metrics().text());
+    assert!(proxy.metrics().sum("handfast_backend_up", &labels) < 0.5);
+    let trust = Trust::version(Version::Tls13).config();
+    for _ in 0..13 {
+        if let Ok(mut client) = Client::try_connect(proxy.address(), &trust, "localhost") {
+            client.read_to_end();
+        }
+    }
+    wait_until("all to be over", || (proxy.records().len() == 13).then_some(()));
+    let metrics = proxy.metrics();
+    let failed = metrics
+        .sum("handfast_backend_failures_total", &[labels[0], labels[1], ("cause", "name-not-resolved")]);
+    assert!((failed - 13.0).abs() < 0.5, "{}", metrics.text());
+    let name = [("name", "nobody.invalid:8080")];
+    assert!(metrics.sum("handfast_name_lookups_total", &[name[0], ("outcome", "failed")]) > 0.5);
+    assert!(
+        metrics.has_with("handfast_name_addresses", &name)
+            && metrics.has_with("handfast_name_resolved", &name)
+    );
+    assert!(
+        metrics.sum("handfast_name_addresses", &name) + metrics.sum("handfast_name_resolved", &name) < 0.5
+    );
+    shows(
+        &proxy,
+        &[
+            "Clients of web reach nobody. Its only backend is not up.",
+            "The name nobody.invalid:8080 of backends of web has no address since ",
+            "13 of 13 connections (100 %) of web reached no backend",
+            "the backend's name could not be resolved (connect / operator / name-not-resolved)",
+        ],
+    );
+    let said = |line: &String| line.starts_with("handfast: warning: resolve nobody.invalid (service web): ");
+    assert!(proxy.talk.so_far().iter().any(said), "{:?}", proxy.talk.so_far());
+    // All who stand beside this process have the same backends: taking all of them out would help nobody.
+    assert_eq!(http::get(proxy.admin(), "/ready", "*/*").status, 200, "this process does what it can");
+}
+
+#[test]
+fn clients_that_wait_for_a_limit_are_seen() {
+    let stage = Stage::with(Backend::echo(), |config, _| {
+        config.set("process", "threads", 1).set("service", "max-connections", 3)
+    });
+    let trust = Trust::version(Version::Tls13).config();
+    let limit = [("service", "web"), ("limit", "service")];
+    assert!((stage.proxy.metrics().sum("handfast_connections_limit", &limit) - 3.0).abs() < 0.5);
+    assert!(stage.proxy.metrics().has_with("handfast_connections_limit", &[("limit", "process")]));
+    let mut clients: Vec<Client> = (0..3).map(|_| stage.client(&trust)).collect();
+    let waiting: Vec<_> = (0..2)
+        .map(|_| {
+            std::net::TcpStream::connect_timeout(&stage.proxy.address(), DEADLINE)
+                .expect("the queue has room")
+        })
+        .collect();
+    let count = || stage.proxy.metrics().sum("handfast_connections_waiting", &limit);
+    wait_until("both to be counted", || ((count() - 2.0).abs() < 0.5).then_some(()));
+    shows(
+        &stage.proxy,
+        &["2 clients wait for web: 3 of 3 connections stand. Raise max-connections of the service"],
+    );
+    clients.iter_mut().for_each(|client| client.echo(b"undisturbed"));
+    clients.clear();
+    wait_until("nobody to wait", || (count() < 0.5).then_some(()));
+    deadline::pause(Duration::from_millis(150));
+    assert!(count() < 0.5, "nor a moment later");
+    drop(waiting);
+    let said = |line: &String| line.contains("(service web): max-connections of the service is reached");
+    assert_eq!(stage.proxy.talk.so_far().iter().filter(|line| said(line)).count(), 1, "once");
+}
