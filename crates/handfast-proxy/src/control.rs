@@ -35,12 +35,20 @@ pub(crate) struct Shared {
     registry: Arc<Registry>,
     requests: Sender<Request>,
     phase: RefCell<Phase>,
+    /// Names of backends for which no question has had an outcome since the start.
+    waiting_for: RefCell<Vec<String>>,
     overview: RefCell<Overview>,
 }
 
 impl Shared {
     pub(crate) fn new(registry: Arc<Registry>, requests: Sender<Request>) -> Self {
-        Self { registry, requests, phase: RefCell::new(Phase::Starting), overview: RefCell::default() }
+        Self {
+            registry,
+            requests,
+            phase: RefCell::new(Phase::Starting),
+            waiting_for: RefCell::default(),
+            overview: RefCell::default(),
+        }
     }
 
     /// Connections are accepted from now on.
@@ -48,7 +56,18 @@ impl Shared {
         *self.phase.borrow_mut() = Phase::Serving;
     }
 
-    /// … and no more.
+    /// … but whoever chooses between this process and another one should wait until these names have had an answer, which
+    /// may be that there is none: a process that has just started must not take the place of one that knows addresses.
+    pub(crate) fn waits_for(&self, names: Vec<String>) {
+        *self.waiting_for.borrow_mut() = names;
+    }
+
+    /// Only these have none yet. Names that come with a reload are not waited for.
+    pub(crate) fn waits_no_more_for(&self, unanswered: &[String]) {
+        self.waiting_for.borrow_mut().retain(|name| unanswered.contains(name));
+    }
+
+    /// Connections are accepted no more.
     pub(crate) fn drains(&self) {
         *self.phase.borrow_mut() = Phase::Draining;
     }
@@ -89,7 +108,10 @@ impl Control for Shared {
     fn ready(&self) -> Result<(), String> {
         match *self.phase.borrow() {
             Phase::Starting => Err("starting".into()),
-            Phase::Serving => Ok(()),
+            Phase::Serving => match &self.waiting_for.borrow()[..] {
+                [] => Ok(()),
+                names => Err(format!("no answer yet about the backends' names {}", names.join(", "))),
+            },
             Phase::Draining => {
                 let services = self.registry.snapshot().services;
                 let left: u64 = services.iter().map(ServiceSnapshot::connections).sum();
@@ -118,5 +140,25 @@ impl Control for Shared {
 
     fn snapshot(&self) -> Snapshot {
         self.registry.snapshot()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_is_ready_when_every_name_has_had_an_answer() {
+        let (sender, _requests) = tokio::sync::mpsc::channel(1);
+        let shared = Shared::new(Registry::new(), sender);
+        assert_eq!(shared.ready(), Err("starting".into()));
+        shared.serves();
+        shared.waits_for(vec!["db.example:5432".into(), "web.example:80".into()]);
+        shared.waits_no_more_for(&["db.example:5432".into()]);
+        assert_eq!(shared.ready(), Err("no answer yet about the backends' names db.example:5432".into()));
+        shared.waits_no_more_for(&[]);
+        assert_eq!(shared.ready(), Ok(()));
+        shared.waits_no_more_for(&["of-a-reload.example:80".into()]);
+        assert_eq!(shared.ready(), Ok(()), "a reload takes nothing back");
     }
 }

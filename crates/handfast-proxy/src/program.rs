@@ -69,6 +69,7 @@ impl Program {
         self.install(Arc::clone(&self.state), plan).await?;
         self.registry.reload_succeeded(self.state.generation);
         self.shared.serves();
+        self.shared.waits_for(self.names.waiting_for());
         tracing::info!("ready");
         Ok(())
     }
@@ -99,6 +100,7 @@ impl Program {
 
     /// Tells those who look in what is configured now, and what names stand for.
     pub(crate) fn tell(&self) {
+        self.shared.waits_no_more_for(&self.names.waiting_for());
         let addresses = self.names.addresses();
         let backends = |service: &ServiceState| {
             let rules = service.model.names.iter().filter_map(|rule| rule.backends.as_ref()).flatten();
