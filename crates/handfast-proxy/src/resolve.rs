@@ -24,6 +24,8 @@ const BOUNDS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 /// How long one question may take.
 const QUESTION: Duration = Duration::from_secs(10);
+/// Addresses of one name that are used. An answer may have thousands, each of which every worker would look at.
+const ADDRESSES: usize = 256;
 /// Where the system has no resolver configuration, the C library answers without a TTL.
 const WITHOUT_TTL: Duration = Duration::from_secs(30);
 
@@ -242,6 +244,13 @@ async fn ask_for_ever(
     }
 }
 
+/// Servers rotate their answers; the order is ours, and so is the number.
+fn usable(found: &mut Vec<IpAddr>) {
+    found.sort_unstable();
+    found.dedup();
+    found.truncate(ADDRESSES);
+}
+
 /// One question; the addresses in a stable order, and how long they hold.
 async fn ask(resolver: Option<&TokioResolver>, name: &Wanted) -> Result<(Vec<SocketAddr>, Duration), String> {
     let (mut found, ttl): (Vec<IpAddr>, _) = match resolver {
@@ -265,11 +274,56 @@ async fn ask(resolver: Option<&TokioResolver>, name: &Wanted) -> Result<(Vec<Soc
             (found.map(|address| address.ip()).collect(), WITHOUT_TTL)
         }
     };
-    // Servers rotate their answers; the order is ours.
-    found.sort_unstable();
-    found.dedup();
+    let answered = found.len();
+    usable(&mut found);
+    if answered > ADDRESSES {
+        tracing::warn!("resolve {}: {answered} addresses; {} of them are used", name.0, found.len());
+    }
     if found.is_empty() {
         return Err("it has no address".into());
     }
     Ok((found.into_iter().map(|address| SocketAddr::new(address, name.1)).collect(), ttl))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_addresses_in_any_order_are_the_same_and_not_too_many() {
+        let address = |number: u32| IpAddr::V4((0x0a00_0000 + number % 2_000).into());
+        let mut one: Vec<_> = (0..4_000).map(address).collect();
+        let mut other: Vec<_> = (0..4_000).rev().map(address).collect();
+        usable(&mut one);
+        usable(&mut other);
+        assert_eq!((one.len(), &one), (ADDRESSES, &other));
+    }
+
+    /// What those who look in see of a name, from its first question on.
+    #[test]
+    fn a_name_keeps_its_addresses_while_it_cannot_be_resolved() {
+        let (answers, _receiver) = tokio::sync::mpsc::channel(1);
+        let name: Wanted = ("db.example".into(), 5_432);
+        let mut names = Names {
+            resolver: None,
+            asking: HashMap::new(),
+            known: HashMap::new(),
+            progress: BTreeMap::from([(name.clone(), Progress::default())]),
+            answers,
+        };
+        assert_eq!(names.waiting_for(), ["db.example:5432"]);
+        let address = SocketAddr::from(([10, 0, 0, 9], 5_432));
+        let answer = |outcome| Answer { name: name.clone(), outcome, again: RETRY.0 };
+        assert!(names.take(answer(Ok(vec![address]))).is_some());
+        assert!(names.take(answer(Err("no answer".into()))).is_none(), "the table stays as it was");
+        assert!(names.waiting_for().is_empty() && names.unresolved().is_empty());
+        let seen = &names.snapshots()[0];
+        assert_eq!((seen.addresses.len(), seen.answered, seen.failed), (1, 1, 1));
+        assert!(seen.problem.as_deref() == Some("no answer") && seen.failing_since.is_some());
+        assert!(names.take(answer(Ok(vec![address]))).is_none(), "nothing has changed");
+        let seen = &names.snapshots()[0];
+        assert!(seen.problem.is_none() && seen.failing_since.is_none(), "{seen:?}");
+        let gone = Answer { name: ("gone.example".into(), 80), outcome: Ok(vec![address]), again: RETRY.0 };
+        assert!(names.take(gone).is_none(), "a name that a reload let go of");
+    }
 }

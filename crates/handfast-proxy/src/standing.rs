@@ -12,6 +12,7 @@
     reason = "the table is locked when threads take over a state, never on the path"
 )]
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
@@ -231,8 +232,15 @@ fn cause(code: u32) -> Option<Cause> {
 #[derive(Debug)]
 pub(crate) struct Standings {
     service: Box<str>,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
     /// Kept by those who use them, so that addresses of long ago take no room.
-    known: Mutex<Vec<Weak<Standing>>>,
+    by_name: HashMap<Box<str>, Weak<Standing>>,
+    /// With so many, those of long ago are looked for.
+    full: usize,
 }
 
 impl Standings {
@@ -245,13 +253,16 @@ impl Standings {
     /// For when a state is taken over or a name resolves to something else: it takes a lock.
     pub(crate) fn of(&self, name: &str) -> Arc<Standing> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|standing| standing.strong_count() > 0);
-        let found = known.iter().filter_map(Weak::upgrade).find(|standing| *standing.name == *name);
-        found.unwrap_or_else(|| {
-            let standing = Arc::new(Standing::new(&self.service, name));
-            known.push(Arc::downgrade(&standing));
-            standing
-        })
+        if let Some(standing) = known.by_name.get(name).and_then(Weak::upgrade) {
+            return standing;
+        }
+        if known.by_name.len() >= known.full {
+            known.by_name.retain(|_, standing| standing.strong_count() > 0);
+            known.full = known.by_name.len() * 2 + 16;
+        }
+        let standing = Arc::new(Standing::new(&self.service, name));
+        known.by_name.insert(name.into(), Arc::downgrade(&standing));
+        standing
     }
 }
 
