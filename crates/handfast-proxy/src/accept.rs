@@ -267,7 +267,7 @@ impl Trouble {
             && let Some(since) = self.since.take()
         {
             self.last = None;
-            tracing::info!("{}: works again; it was troubled for {:?}", act(listener), last.since(since));
+            tracing::info!("{}: works again; it was troubled for {:?}", act(id), last.since(since));
         }
     }
 
