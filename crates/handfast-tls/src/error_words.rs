@@ -1,9 +1,10 @@
 //! What rustls's errors mean, in sentences for operators and by whose doing.
 
-use rustls::{AlertDescription, CertificateError, Error, OtherError, PeerIncompatible};
+use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible};
 
 use handfast_wire::registry;
 
+use crate::presented;
 use crate::session::{Failure, FailureKind};
 
 /// Who is at the other end.
@@ -23,11 +24,7 @@ pub(crate) fn failure(peer: Peer, error: &Error) -> Failure {
             let who = if peer == Peer::Client { "client" } else { "server" };
             (FailureKind::PeerCertificate, format!("the {who} sent no certificate, one is required"))
         }
-        Error::InvalidCertificate(reason) => {
-            let who = if peer == Peer::Client { "peer" } else { "server" };
-            let what = certificate_words(peer, reason);
-            (FailureKind::PeerCertificate, format!("the {who}'s certificate was refused: {what}"))
-        }
+        Error::InvalidCertificate(reason) => return certificate_failure(peer, reason),
         Error::InvalidCertRevocationList(reason) => {
             (FailureKind::Ourselves, format!("revocation list: {}", spaced(&format!("{reason:?}"))))
         }
@@ -64,13 +61,17 @@ pub(crate) fn failure(peer: Peer, error: &Error) -> Failure {
     Failure::new(kind, detail)
 }
 
-fn certificate_words(peer: Peer, reason: &CertificateError) -> String {
-    match reason {
-        CertificateError::UnknownIssuer if peer == Peer::Server => "none of the trusted CAs signed it".into(),
-        CertificateError::UnknownIssuer => "none of the CAs for client certificates signed it".into(),
-        CertificateError::Other(OtherError(other)) => spaced(&other.to_string()),
-        other => other.to_string(),
-    }
+/// A certificate that was refused. Our verifiers note why; rustls's own words are for what they were not asked about.
+fn certificate_failure(peer: Peer, reason: &CertificateError) -> Failure {
+    let who = if peer == Peer::Client { "client" } else { "server" };
+    let refusal = presented::last();
+    let words = match &refusal {
+        Some(refusal) => refusal.to_string(),
+        None => spaced(&reason.to_string()),
+    };
+    let detail = format!("the {who}'s certificate was refused: {words}");
+    let hint = refusal.and_then(|refusal| refusal.hint());
+    Failure { hint, ..Failure::new(FailureKind::PeerCertificate, detail) }
 }
 
 fn alert_words(alert: AlertDescription) -> String {
@@ -127,7 +128,7 @@ fn incompatible_server_words(reason: &PeerIncompatible) -> &'static str {
 }
 
 /// `IllegalMiddleboxChangeCipherSpec` as words: rustls names what it found by identifiers.
-fn spaced(identifier: &str) -> String {
+pub(crate) fn spaced(identifier: &str) -> String {
     let mut words = String::with_capacity(identifier.len() + 8);
     let mut before = ' ';
     for letter in identifier.chars() {

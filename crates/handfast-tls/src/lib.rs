@@ -37,6 +37,7 @@ mod error;
 mod key;
 mod parsed;
 mod pem;
+mod presented;
 mod random;
 mod read;
 mod sections;

@@ -179,7 +179,7 @@ fn kind(x509: &X509Certificate<'_>) -> Kind {
 }
 
 /// Bits of a big-endian number.
-fn bits(number: &[u8]) -> usize {
+pub(crate) fn bits(number: &[u8]) -> usize {
     let first = number.iter().position(|byte| *byte != 0).unwrap_or(number.len());
     let number = &number[first..];
     number.first().map_or(0, |top| number.len() * 8 - top.leading_zeros() as usize)

@@ -75,6 +75,8 @@ pub struct Failure {
     pub kind: FailureKind,
     /// The sentence for people.
     pub detail: Box<str>,
+    /// What to do about it, where that is known.
+    pub hint: Option<&'static str>,
 }
 
 /// The ways a session fails, by whose doing.
@@ -93,7 +95,7 @@ pub enum FailureKind {
 impl Failure {
     /// A failure with its sentence.
     pub fn new(kind: FailureKind, detail: impl Into<Box<str>>) -> Self {
-        Self { kind, detail: detail.into() }
+        Self { kind, detail: detail.into(), hint: None }
     }
 }
 

@@ -345,14 +345,16 @@ fn certificates_are_held_against_the_host_and_the_cas() {
     with(&trusted, "localhost", Some("other.example")).establish();
     let failure = with(&trusted, "other.example", Some("localhost")).fail();
     assert_eq!(failure.kind, FailureKind::PeerCertificate);
-    assert!(
-        failure.detail.starts_with("the server's certificate was refused: certificate not valid for name"),
-        "{failure}"
+    assert_eq!(
+        &*failure.detail,
+        "the server's certificate was refused: it is for localhost, 127.0.0.1; expected \"other.example\""
     );
+    assert_eq!(failure.hint, None, "another CA would not help");
 
     let other = Verification::Roots(Maker::authority("another CA").self_signed().pem().into_bytes());
     let failure = with(&other, "localhost", None).fail();
     assert_eq!(&*failure.detail, "the server's certificate was refused: none of the trusted CAs signed it");
+    assert!(failure.hint.is_some_and(|hint| hint.contains("--ca")), "{failure:?}");
     with(&Verification::Off, "other.example", None).establish();
     assert!(matches!(
         Client::new(
@@ -361,6 +363,59 @@ fn certificates_are_held_against_the_host_and_the_cas() {
         ),
         Ok(_) | Err(Failure { kind: FailureKind::Ourselves, .. })
     ));
+}
+
+/// A server that shows `made`.
+fn showing(made: &Made) -> ServerConfig {
+    ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_protocol_versions(rustls::ALL_VERSIONS)
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(
+            vec![made.certificate.der().clone()],
+            PrivateKeyDer::try_from(made.key.serialize_der()).unwrap(),
+        )
+        .unwrap()
+}
+
+#[test]
+fn a_server_whose_own_certificate_is_named_is_good() {
+    let with = |trusted: &Made, host: &str, shown: &Made| {
+        let verification = Verification::Roots(trusted.pem().into_bytes());
+        let settings = ClientSettings { verification, ..settings(&["1.3", "1.2"]) };
+        talk(&Client::new(&settings, host).unwrap(), &showing(shown), false)
+    };
+    let until = |maker: Maker, year: i32| maker.valid((2020, 1, 1), (year, 1, 1));
+    let named = |is_authority: bool| Maker { is_authority, ..Maker::new(&["localhost"]) };
+    // openssl req -x509 makes CAs of all, rcgen does not.
+    for is_authority in [true, false] {
+        let own = until(named(is_authority), 2099).self_signed();
+        with(&own, "localhost", &own).establish();
+        let failure = with(&own, "other.example", &own).fail();
+        let expected =
+            "the server's certificate was refused: it is for localhost; expected \"other.example\"";
+        assert_eq!((&*failure.detail, failure.hint), (expected, None));
+        // Another with the same name is another.
+        let other = until(named(is_authority), 2099).self_signed();
+        let expected = "the server's certificate was refused: it signed itself, and is not among the trusted certificates";
+        for trusted in [&own, &authority()] {
+            let failure = with(trusted, "localhost", &other).fail();
+            assert_eq!(&*failure.detail, expected);
+            assert!(failure.hint.is_some_and(|hint| hint.contains("this very certificate")), "{failure:?}");
+        }
+        let old = until(named(is_authority), 2021).self_signed();
+        let failure = with(&old, "localhost", &old).fail();
+        let expected = "the server's certificate was refused: it expired on 2021-01-01 00:00:00 UTC";
+        assert_eq!((&*failure.detail, failure.hint), (expected, None));
+    }
+    // One that somebody else signed too, as curl has it; but nobody it would have signed.
+    let own = until(named(false), 2099).signed_by(&authority());
+    with(&own, "localhost", &own).establish();
+    with(&own, "localhost", &until(named(false), 2099).signed_by(&own)).fail();
+    let nameless = until(Maker::authority("localhost"), 2099).self_signed();
+    let failure = with(&nameless, "localhost", &nameless).fail();
+    assert!(failure.detail.contains("no alternative names (subjectAltName)"), "{failure}");
+    assert!(failure.hint.is_some_and(|hint| hint.contains("subjectAltName=DNS:")), "{failure:?}");
 }
 
 #[test]

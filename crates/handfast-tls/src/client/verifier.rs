@@ -1,26 +1,26 @@
 //! Who decides about the server's certificate, and notes what it signed with.
 //!
-//! In: trusted CAs, or that nothing is to be verified; the name that the certificate must have, whatever SNI says.
-//! Out: a verifier for rustls.
+//! In: trusted certificates, or that nothing is to be verified; the name that the certificate must have, whatever SNI
+//! says. Out: a verifier for rustls. What is good is decided in `presented.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use handfast_wire::registry;
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::crypto::CryptoProvider;
+use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use super::{Verification, wrong};
+use crate::presented::{Authorities, Peer, Refusal, Standing, standing};
 use crate::session::Failure;
 
 #[derive(Debug)]
 pub(super) struct Verifier {
     /// The name and whom to ask; `None`: any certificate is good, and so is any signature.
-    strict: Option<(ServerName<'static>, Arc<WebPkiServerVerifier>)>,
+    strict: Option<(ServerName<'static>, Authorities)>,
     provider: Arc<CryptoProvider>,
     /// The scheme of the last signature, 0 when it has been taken. Atomic for `Sync` only.
     scheme: AtomicU16,
@@ -33,12 +33,13 @@ impl Verifier {
         host: &str,
         provider: &Arc<CryptoProvider>,
     ) -> Result<Self, Failure> {
-        let roots = match verification {
+        let nobody = Authorities::new(provider.signature_verification_algorithms);
+        let trusted = match verification {
             Verification::Off => None,
-            Verification::System => Some(system_roots()?),
-            Verification::Roots(pem) => Some(roots(pem)?),
+            Verification::System => Some(system_roots(nobody)?),
+            Verification::Roots(pem) => Some(roots(pem, nobody)?),
         };
-        let strict = roots.map(|roots| Ok((name(host)?, webpki(roots, provider)?))).transpose()?;
+        let strict = trusted.map(|trusted| Ok((name(host)?, trusted))).transpose()?;
         Ok(Self { strict, provider: Arc::clone(provider), scheme: AtomicU16::new(0) })
     }
 
@@ -58,21 +59,14 @@ pub(super) fn name(host: &str) -> Result<ServerName<'static>, Failure> {
         .map_err(|_| wrong(format!("host {host:?}: expected a DNS name or an IP address")))
 }
 
-fn webpki(
-    roots: RootCertStore,
-    provider: &Arc<CryptoProvider>,
-) -> Result<Arc<WebPkiServerVerifier>, Failure> {
-    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
-        .build()
-        .map_err(|error| wrong(format!("trusted CAs: {error}")))
-}
-
-fn system_roots() -> Result<RootCertStore, Failure> {
+fn system_roots(mut trusted: Authorities) -> Result<Authorities, Failure> {
     let found = rustls_native_certs::load_native_certs();
-    let mut roots = RootCertStore::empty();
-    let (taken, _) = roots.add_parsable_certificates(found.certs);
-    if taken > 0 {
-        return Ok(roots);
+    for certificate in &found.certs {
+        // One among many that cannot be read is left out, as everybody does.
+        drop(trusted.add(certificate));
+    }
+    if !trusted.is_empty() {
+        return Ok(trusted);
     }
     let why = found.errors.first().map_or_else(|| "there are none".to_owned(), ToString::to_string);
     Err(wrong(format!(
@@ -80,17 +74,39 @@ fn system_roots() -> Result<RootCertStore, Failure> {
     )))
 }
 
-fn roots(pem: &[u8]) -> Result<RootCertStore, Failure> {
-    let mut roots = RootCertStore::empty();
+/// A server's own certificate may be named too, and is good then whoever signed it, as curl has it. Only a CA's makes
+/// others good.
+fn roots(pem: &[u8], mut trusted: Authorities) -> Result<Authorities, Failure> {
     for (index, section) in CertificateDer::pem_slice_iter(pem).enumerate() {
         let number = index + 1;
         let certificate = section.map_err(|error| wrong(format!("trusted CA {number}: {error}")))?;
-        roots.add(certificate).map_err(|error| wrong(format!("trusted CA {number}: {error}")))?;
+        let standing = standing(&certificate).ok_or(Refusal::Unreadable);
+        let taken = standing.and_then(|standing| {
+            trusted.pin(&certificate);
+            if standing == Standing::Authority { trusted.add(&certificate) } else { Ok(()) }
+        });
+        taken.map_err(|error| wrong(format!("trusted CA {number}: {error}")))?;
     }
-    if roots.is_empty() {
+    if trusted.is_empty() {
         return Err(wrong("trusted CAs: no certificate there, expected PEM"));
     }
-    Ok(roots)
+    Ok(trusted)
+}
+
+impl Verifier {
+    fn check_signature(
+        &self,
+        is_tls13: bool,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.scheme.store(signed.scheme.into(), Ordering::Relaxed);
+        if let Some((_, trusted)) = &self.strict {
+            trusted.check_signature(is_tls13, message, certificate, signed)?;
+        }
+        Ok(HandshakeSignatureValid::assertion())
+    }
 }
 
 impl ServerCertVerifier for Verifier {
@@ -99,15 +115,16 @@ impl ServerCertVerifier for Verifier {
         end_entity: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
         _: &ServerName<'_>,
-        ocsp_response: &[u8],
+        _: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        match &self.strict {
-            Some((name, verifier)) => {
-                verifier.verify_server_cert(end_entity, intermediates, name, ocsp_response, now)
-            }
-            None => Ok(ServerCertVerified::assertion()),
+        if let Some((name, trusted)) = &self.strict {
+            trusted
+                .check(Peer::Server, end_entity, intermediates, now)
+                .and_then(|()| Authorities::check_name(end_entity, name))
+                .map_err(Refusal::noted)?;
         }
+        Ok(ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -116,12 +133,7 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.scheme.store(signed.scheme.into(), Ordering::Relaxed);
-        if self.strict.is_none() {
-            return Ok(HandshakeSignatureValid::assertion());
-        }
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, algorithms)
+        self.check_signature(false, message, certificate, signed)
     }
 
     fn verify_tls13_signature(
@@ -130,12 +142,7 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.scheme.store(signed.scheme.into(), Ordering::Relaxed);
-        if self.strict.is_none() {
-            return Ok(HandshakeSignatureValid::assertion());
-        }
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
+        self.check_signature(true, message, certificate, signed)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

@@ -91,11 +91,65 @@ fn doubtful_cas_are_warnings() {
     assert_eq!(reasons(&loaded), [(Severity::Warning, Reason::Expired)]);
     // The sentence says that they are accepted; so they are.
     loaded.rule.unwrap().check_again(&[client(&expired).certificate.der().clone()], at(NOW)).unwrap();
-    let leaf = Maker::new(&["a.example.org"]).self_signed();
-    assert_eq!(
-        reasons(&load_text(leaf.pem(), Demand::Require)),
-        [(Severity::Warning, Reason::UnusedAuthority)]
-    );
     let ca = Maker::authority("ca").self_signed();
     assert_eq!(reasons(&load_text(ca.both(), Demand::Require)), [(Severity::Warning, Reason::UnusedSection)]);
+}
+
+#[test]
+fn a_certificate_that_signed_itself_is_good_for_itself() {
+    // As OpenSSL has it, and whoever has one service and one client does.
+    let own = Maker::new(&["a.example.org"]).self_signed();
+    let loaded = load_text(own.pem(), Demand::Require);
+    assert_eq!(reasons(&loaded), [(Severity::Warning, Reason::UnusedAuthority)]);
+    assert!(loaded.findings[0].message.contains("exactly this certificate"), "{:?}", loaded.findings);
+    let rule = loaded.rule.unwrap();
+    rule.check_again(&[own.certificate.der().clone()], at(NOW)).unwrap();
+    rule.check_again(&[own.certificate.der().clone()], at(NOW + 100 * 86_400)).unwrap_err();
+    // It is no CA: what its key signs is nobody's.
+    let below = client(&own);
+    rule.check_again(&[below.certificate.der().clone()], at(NOW)).unwrap_err();
+    // openssl req -x509 makes CAs of all.
+    let ca = Maker::authority("ca").self_signed();
+    let loaded = load_text(ca.pem(), Demand::Require);
+    assert_eq!(reasons(&loaded), []);
+    loaded.rule.unwrap().check_again(&[ca.certificate.der().clone()], at(NOW)).unwrap();
+}
+
+#[test]
+fn a_file_that_lets_nobody_in_is_an_error() {
+    let ca = Maker::authority("ca").self_signed();
+    let leaf = client(&ca);
+    let loaded = load_text(leaf.pem(), Demand::Require);
+    assert_eq!(reasons(&loaded), [(Severity::Error, Reason::UnusedAuthority)]);
+    assert!(loaded.rule.is_none());
+    // Beside one that lets somebody in it is a warning, and still good for nothing.
+    let loaded = load_text(ca.pem() + &leaf.pem(), Demand::Require);
+    assert_eq!(reasons(&loaded), [(Severity::Warning, Reason::UnusedAuthority)]);
+    let rule = loaded.rule.unwrap();
+    rule.check_again(&[leaf.certificate.der().clone()], at(NOW)).unwrap();
+    rule.check_again(&[client(&leaf).certificate.der().clone()], at(NOW)).unwrap_err();
+    // A CA whose signatures nobody accepts.
+    let folder = Folder::new();
+    folder.openssl("req -x509 -newkey rsa:1024 -nodes -keyout ca.key -out ca.pem -subj /CN=small");
+    let loaded = load(&folder.at("ca.pem"), Demand::Require, at(NOW));
+    assert_eq!(reasons(&loaded), [(Severity::Error, Reason::UnusedAuthority)]);
+    assert!(loaded.findings[0].message.contains("1024 bits"), "{:?}", loaded.findings);
+}
+
+#[test]
+fn a_ca_of_version_1_is_a_ca() {
+    // What openssl makes of a request without extensions, and accepts.
+    let folder = Folder::new();
+    folder.openssl("req -newkey rsa:2048 -nodes -keyout ca.key -out ca.csr -subj /CN=old");
+    folder.openssl("x509 -req -in ca.csr -signkey ca.key -days 3000 -out ca.pem");
+    folder.openssl("req -newkey rsa:2048 -nodes -keyout client.key -out client.csr -subj /CN=client");
+    folder.put("extensions", "basicConstraints=CA:FALSE");
+    folder.openssl(
+        "x509 -req -in client.csr -CA ca.pem -CAkey ca.key -extfile extensions -out client.pem -days 3000",
+    );
+    let now = SystemTime::now();
+    let rule = load(&folder.at("ca.pem"), Demand::Require, now).rule.unwrap();
+    let pem = std::fs::read(folder.at("client.pem")).unwrap();
+    let client = rustls_pki_types::pem::PemObject::from_pem_slice(&pem).unwrap();
+    rule.check_again(&[client], now).unwrap();
 }

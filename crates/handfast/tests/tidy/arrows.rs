@@ -44,6 +44,7 @@ const TABLE: [Arrows; 8] = [
             "rustls",
             "rustls-native-certs",
             "rustls-pki-types",
+            "rustls-webpki",
             "x509-parser",
             "zeroize",
         ],

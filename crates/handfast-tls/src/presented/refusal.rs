@@ -1,0 +1,297 @@
+//! Why a peer's certificate is refused: in words for an operator, and as the alert for the peer.
+//!
+//! In: what was found. Out: a [`Refusal`]; on its way through rustls it is noted for the thread.
+//!
+//! rustls chooses the alert by its own errors, and those that carry words of ours all mean `certificate_unknown`. So it
+//! is given the error with the right alert, and the words wait here until the failed step returns.
+
+use std::cell::RefCell;
+use std::fmt;
+
+use rustls::{CertificateError, Error};
+use rustls_pki_types::UnixTime;
+
+use super::Peer;
+use super::outline::Outline;
+use super::path::{BYTES, INTERMEDIATES, PATHS};
+use crate::error_words::spaced;
+use crate::parsed::date;
+
+/// Names of a certificate that are told; the others are counted.
+const NAMES_TOLD: usize = 5;
+/// Bits of RSA below which nothing is accepted (NIST SP 800-131A: not since 2013).
+pub(crate) const RSA_BITS: usize = 2048;
+
+/// Why a certificate, or a signature made with its key, is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// Too many came.
+    TooMany { intermediates: usize },
+    /// They are too long together.
+    TooLong { bytes: usize },
+    /// To check them all would take too long.
+    TooMuchWork,
+    /// It is not X.509, or is damaged.
+    Unreadable,
+    /// Of a version without extensions.
+    Version(u8),
+    /// An RSA key too small, of the peer or else of a CA above it.
+    KeyTooSmall { bits: usize, is_own: bool },
+    /// A key of a kind that is not supported.
+    UnknownKey(&'static str),
+    /// Signed by an algorithm that is broken.
+    WeakSignature(&'static str),
+    /// Signed by an algorithm that is not supported.
+    UnknownSignature,
+    /// Its key usage lacks digitalSignature.
+    MayNotSign,
+    /// Its extended key usage lacks the peer's part.
+    WrongPurpose(Peer),
+    /// Expired, of the peer or else of a CA above it; seconds of Unix time.
+    Expired { since: i64, is_own: bool },
+    /// Not valid yet.
+    NotYet { until: i64, is_own: bool },
+    /// It signed itself, and is not trusted.
+    SelfSigned(Peer),
+    /// No trusted CA signed it.
+    UnknownIssuer(Peer),
+    /// A signature on it, or on a CA above it, is wrong.
+    BadSignature,
+    /// A CA's certificate where that of a server or client is wanted.
+    Authority,
+    /// A certificate above it is no CA's, or goes beyond what its own CA allows.
+    Overreached(&'static str),
+    /// It is for other names.
+    WrongName { wanted: Box<str>, others: Vec<String> },
+    /// The signature in the handshake is not by its key.
+    NotItsKey,
+    /// Anything else.
+    Other(Box<str>),
+}
+
+thread_local! {
+    static LAST: RefCell<Option<Refusal>> = const { RefCell::new(None) };
+}
+
+/// Takes, and clears, the refusal that was noted last on this thread.
+///
+/// A verifier is called while a session is fed, on the same thread; so whoever fed it asks right after that.
+pub(crate) fn last() -> Option<Refusal> {
+    LAST.take()
+}
+
+impl Refusal {
+    /// Notes it for [`last`], and gives rustls the error with the right alert.
+    pub(crate) fn noted(self) -> Error {
+        let error = self.error();
+        LAST.set(Some(self));
+        error.into()
+    }
+
+    /// The error of rustls that makes the alert: by RFC 9846 §6.2, and where that leaves it open, as OpenSSL has it.
+    fn error(&self) -> CertificateError {
+        match self {
+            // bad_certificate. For weak hashes RFC 9846 §4.5.2.4 says so.
+            Self::TooMany { .. }
+            | Self::TooLong { .. }
+            | Self::TooMuchWork
+            | Self::Unreadable
+            | Self::KeyTooSmall { .. }
+            | Self::WeakSignature(_)
+            | Self::BadSignature
+            | Self::Overreached(_)
+            | Self::WrongName { .. }
+            | Self::Other(_) => CertificateError::BadEncoding,
+            // unsupported_certificate
+            Self::Version(_)
+            | Self::UnknownKey(_)
+            | Self::UnknownSignature
+            | Self::MayNotSign
+            | Self::Authority
+            | Self::WrongPurpose(_) => CertificateError::InvalidPurpose,
+            // certificate_expired, which is that of one that is not valid yet too
+            Self::Expired { .. } | Self::NotYet { .. } => CertificateError::Expired,
+            // unknown_ca
+            Self::UnknownIssuer(_) | Self::SelfSigned(_) => CertificateError::UnknownIssuer,
+            // decrypt_error
+            Self::NotItsKey => CertificateError::BadSignature,
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whose = |is_own: bool| if is_own { "it" } else { "a CA certificate above it" };
+        match self {
+            Self::TooMany { intermediates } => {
+                write!(f, "{intermediates} CA certificates came with it, expected {INTERMEDIATES} at most")
+            }
+            Self::TooLong { bytes } => {
+                write!(f, "it and its CA certificates have {bytes} bytes, expected {BYTES} at most")
+            }
+            Self::TooMuchWork => write!(
+                f,
+                "its CA certificates take too much work to check, expected {PATHS} possible paths to a trusted CA at most"
+            ),
+            Self::Unreadable => f.write_str("it is damaged, or not an X.509 certificate"),
+            Self::Version(version) => write!(f, "it is of X.509 version {version}, expected 3"),
+            Self::KeyTooSmall { bits, is_own } => {
+                let whose = if *is_own { "its RSA key" } else { "the RSA key of a CA above it" };
+                write!(f, "{whose} has {bits} bits, expected {RSA_BITS} or more")
+            }
+            Self::UnknownKey(kind) => write!(f, "it has {kind}, expected RSA, ECDSA, Ed25519 or ML-DSA"),
+            Self::WeakSignature(hash) => {
+                write!(
+                    f,
+                    "it, or a CA certificate above it, is signed with {hash}, which is broken; expected SHA-256 or better"
+                )
+            }
+            Self::UnknownSignature => f.write_str(
+                "it, or a CA certificate above it, is signed with an algorithm that is not supported",
+            ),
+            Self::MayNotSign => f.write_str("its key usage does not allow signatures (digitalSignature)"),
+            Self::WrongPurpose(peer) => {
+                let purpose = match peer {
+                    Peer::Client => "clients (clientAuth)",
+                    Peer::Server => "servers (serverAuth)",
+                };
+                write!(f, "its extended key usage does not allow {purpose}")
+            }
+            Self::Expired { since, is_own } => write!(f, "{} expired on {}", whose(*is_own), date(*since)),
+            Self::NotYet { until, is_own } => {
+                write!(f, "{} is not valid before {}", whose(*is_own), date(*until))
+            }
+            Self::UnknownIssuer(Peer::Client) => {
+                f.write_str("none of the CAs for client certificates signed it")
+            }
+            Self::UnknownIssuer(Peer::Server) => f.write_str("none of the trusted CAs signed it"),
+            Self::SelfSigned(Peer::Client) => {
+                f.write_str("it signed itself, and is not among the CAs for client certificates")
+            }
+            Self::SelfSigned(Peer::Server) => {
+                f.write_str("it signed itself, and is not among the trusted certificates")
+            }
+            Self::BadSignature => f.write_str("a signature on it, or on a CA certificate above it, is wrong"),
+            Self::Authority => f.write_str("it is a CA's certificate, expected that of one client or server"),
+            Self::Overreached(how) => f.write_str(how),
+            Self::WrongName { wanted, others } => wrong_name(f, wanted, others),
+            Self::NotItsKey => f.write_str("the handshake was not signed with its key"),
+            Self::Other(words) => f.write_str(words),
+        }
+    }
+}
+
+fn wrong_name(f: &mut fmt::Formatter<'_>, wanted: &str, others: &[String]) -> fmt::Result {
+    if others.is_empty() {
+        return write!(
+            f,
+            "it has no alternative names (subjectAltName), expected {wanted:?} among them; its common name does not count"
+        );
+    }
+    let told = others.iter().take(NAMES_TOLD).map(String::as_str).collect::<Vec<_>>().join(", ");
+    write!(f, "it is for {told}")?;
+    if others.len() > NAMES_TOLD {
+        write!(f, " and {} other names", others.len() - NAMES_TOLD)?;
+    }
+    write!(f, "; expected {wanted:?}")
+}
+
+impl Refusal {
+    /// What webpki found, where `own` is the peer's own certificate.
+    pub(super) fn of_webpki(error: &webpki::Error, peer: Peer, own: &Outline<'_>) -> Self {
+        use webpki::Error as E;
+        let seconds = |time: &UnixTime| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+        let validity = own.validity();
+        match error {
+            E::CertExpired { not_after, .. } => {
+                let since = seconds(not_after);
+                Self::Expired { since, is_own: validity.is_none_or(|(_, to)| to == since) }
+            }
+            E::CertNotValidYet { not_before, .. } => {
+                let until = seconds(not_before);
+                Self::NotYet { until, is_own: validity.is_none_or(|(from, _)| from == until) }
+            }
+            // Another of the same name may be trusted.
+            E::UnknownIssuer | E::InvalidSignatureForPublicKey | E::CaUsedAsEndEntity
+                if own.is_self_issued() =>
+            {
+                Self::SelfSigned(peer)
+            }
+            E::UnknownIssuer => Self::UnknownIssuer(peer),
+            E::InvalidSignatureForPublicKey => Self::BadSignature,
+            E::UnsupportedSignatureAlgorithmContext(context) => signature(&context.signature_algorithm_id),
+            E::UnsupportedSignatureAlgorithmForPublicKeyContext(_) => Self::BadSignature,
+            E::RequiredEkuNotFoundContext(_) | E::EmptyEkuExtension => Self::WrongPurpose(peer),
+            E::CaUsedAsEndEntity => Self::Authority,
+            E::EndEntityUsedAsCa => Self::Overreached("a certificate above it is not a CA's"),
+            E::PathLenConstraintViolated => {
+                Self::Overreached("a CA above it may not have CAs below it (pathLenConstraint)")
+            }
+            E::NameConstraintViolation => {
+                Self::Overreached("a CA above it may not sign for these names (name constraints)")
+            }
+            E::MaximumNameConstraintComparisonsExceeded
+            | E::MaximumPathBuildCallsExceeded
+            | E::MaximumPathDepthExceeded
+            | E::MaximumSignatureChecksExceeded => Self::TooMuchWork,
+            E::CertNotValidForName(context) => Self::WrongName {
+                wanted: context.expected.to_str().into(),
+                others: context.presented.iter().map(|name| bare(name)).collect(),
+            },
+            E::BadDer | E::BadDerTime | E::TrailingData(_) | E::SignatureAlgorithmMismatch => {
+                Self::Unreadable
+            }
+            E::UnsupportedCriticalExtension => Self::Other(
+                "it, or a CA certificate above it, has a critical extension that is not known here".into(),
+            ),
+            E::InvalidCertValidity => Self::Other("it ends before it begins".into()),
+            // Names of variants, such as MalformedDnsIdentifier; what some carry is for developers.
+            other => {
+                let name = format!("{other:?}");
+                let name = name.split(['(', ' ', '{']).next().unwrap_or_default();
+                Self::Other(format!("it is faulty ({})", spaced(name)).into())
+            }
+        }
+    }
+
+    /// What to do about it, where that is for the one who trusts.
+    pub(crate) fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::SelfSigned(Peer::Server) => {
+                Some("--ca FILE with this very certificate trusts it; without --verify it is not checked")
+            }
+            Self::UnknownIssuer(Peer::Server) => {
+                Some("--ca FILE names the authority; without --verify it is not checked")
+            }
+            Self::WrongName { others, .. } if others.is_empty() => {
+                Some("make it again with its name: openssl req … -addext subjectAltName=DNS:NAME")
+            }
+            _ => None,
+        }
+    }
+}
+
+/// `DnsName("a.example.org")` and `IpAddress(127.0.0.1)` as webpki tells them: the name alone.
+fn bare(name: &str) -> String {
+    let inside = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).unwrap_or(name);
+    inside.trim_matches('"').to_owned()
+}
+
+/// Why an algorithm is not accepted, by the content of its AlgorithmIdentifier.
+fn signature(algorithm: &[u8]) -> Refusal {
+    // Tag and length of the object identifier stand in front of it.
+    let identifier = match algorithm {
+        [6, length, rest @ ..] => rest.get(..usize::from(*length)),
+        _ => None,
+    };
+    match identifier {
+        // 1.2.840.113549.1.1.5, 1.2.840.10045.4.1, 1.2.840.10040.4.3
+        Some(
+            [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 5]
+            | [0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 1]
+            | [0x2a, 0x86, 0x48, 0xce, 0x38, 4, 3],
+        ) => Refusal::WeakSignature("SHA-1"),
+        Some([0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 4]) => Refusal::WeakSignature("MD5"),
+        _ => Refusal::UnknownSignature,
+    }
+}
