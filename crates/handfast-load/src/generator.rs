@@ -308,6 +308,9 @@ fn refuse_rehearsal(plan: &Plan, address: SocketAddr, trouble: &Trouble) -> Refu
     let what = format!("try one transaction with {address}: {}", words(trouble));
     let refusal = Refusal::failed(what);
     let echo = matches!(plan.work, Work::Exchange { echo: true, .. });
+    if let Some(hint) = trouble.hint {
+        return refusal.hint(hint);
+    }
     match (trouble.cause, trouble.step.name()) {
         ("refused", _) => refusal.hint("nobody listens there; is the service running?"),
         ("tls", "handshake") => {
@@ -319,7 +322,6 @@ fn refuse_rehearsal(plan: &Plan, address: SocketAddr, trouble: &Trouble) -> Refu
             "the target refused what was offered: look at --tls, --suites, --groups, --sni, --alpn, or whether it \
              wants --client-certificate",
         ),
-        ("certificate", _) => refusal.hint("--ca FILE names the authority; without --verify it is not checked"),
         ("deadline" | "left" | "truncated" | "wrong-bytes", "exchange") if echo => refusal.hint(
             "the target must send back what it gets. --reply any takes other bytes, --handshake-only exchanges \
              none, and https://… asks for a page",

@@ -32,11 +32,13 @@ pub(crate) struct Trouble {
     pub(crate) cause: &'static str,
     /// The sentence.
     pub(crate) detail: String,
+    /// What to do about it, where whoever failed knows.
+    pub(crate) hint: Option<&'static str>,
 }
 
 impl Trouble {
     pub(crate) fn new(step: Step, cause: &'static str, detail: impl Into<String>) -> Self {
-        Self { step, cause, detail: detail.into() }
+        Self { step, cause, detail: detail.into(), hint: None }
     }
 
     /// A socket's fault.
@@ -52,7 +54,7 @@ impl Trouble {
             FailureKind::PeerCertificate => "certificate",
             FailureKind::Ourselves => "internal",
         };
-        Self::new(step, cause, failure.to_string())
+        Self { hint: failure.hint, ..Self::new(step, cause, failure.to_string()) }
     }
 
     /// The plan's timeout passed.
