@@ -22,6 +22,11 @@ impl Buffer {
         &self.bytes[self.start..self.end]
     }
 
+    /// The same, to be changed in place.
+    pub fn filled_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.end]
+    }
+
     /// How much is in it.
     pub fn len(&self) -> usize {
         self.end - self.start

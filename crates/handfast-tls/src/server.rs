@@ -124,6 +124,7 @@ impl Server {
             expected_name: hello.server_name.as_deref().map(Box::from),
             recheck: self.settings.client_certificates.clone(),
             signature: None,
+            client_subject: None,
         };
         Ok(ServerSession { core: Core::new(connection), watch })
     }
@@ -174,6 +175,7 @@ struct Handshake {
     /// The rule that a resumed session's client certificate is held against again.
     recheck: Option<ClientCertificates>,
     signature: Option<&'static str>,
+    client_subject: Option<Box<str>>,
 }
 
 impl fmt::Debug for ServerSession {
@@ -186,7 +188,12 @@ impl fmt::Debug for ServerSession {
 
 impl Session for ServerSession {
     fn receive(&mut self, incoming: &mut [u8], plaintext: &mut Buffer, outgoing: &mut Buffer) -> Received {
-        self.core.receive(incoming, plaintext, outgoing, &mut self.watch)
+        let before = outgoing.len();
+        let received = self.core.receive(incoming, plaintext, outgoing, &mut self.watch);
+        if received.failure.is_some() {
+            say_as_tls12(&mut outgoing.filled_mut()[before..]);
+        }
+        received
     }
 
     fn kept(&self) -> &[u8] {
@@ -206,11 +213,7 @@ impl Session for ServerSession {
     }
 
     fn agreed(&self) -> Agreed {
-        let client = self.core.connection.peer_certificates().and_then(|chain| chain.first());
-        Agreed {
-            client_subject: client.and_then(|leaf| subject_of(leaf)),
-            ..self.core.agreed(self.watch.signature)
-        }
+        Agreed { client_subject: self.watch.client_subject.clone(), ..self.core.agreed(self.watch.signature) }
     }
 }
 
@@ -244,6 +247,11 @@ impl Watch<UnbufferedServerConnection> for Handshake {
             }
             self.signature = Some(selected.kind);
         }
+        // Read once: it is asked for after each piece of a flight.
+        if self.client_subject.is_none() {
+            let client = connection.peer_certificates().and_then(|chain| chain.first());
+            self.client_subject = client.and_then(|own| subject_of(own));
+        }
         if connection.is_handshaking() {
             return Ok(());
         }
@@ -260,10 +268,24 @@ impl Watch<UnbufferedServerConnection> for Handshake {
     }
 }
 
-/// The subject of a certificate that was verified, as text; `None` when it cannot be read.
+/// The subject of a certificate that was verified, as text; `None` when it cannot be read. What is longer than any log
+/// shows is cut.
 fn subject_of(certificate: &[u8]) -> Option<Box<str>> {
+    const LONG: usize = 1024;
     let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;
-    Some(certificate.subject().to_string().into())
+    let mut subject = certificate.subject().to_string();
+    subject.truncate(subject.floor_char_boundary(LONG));
+    Some(subject.into())
+}
+
+/// TLS 1.2 has no `certificate_required`: what it says of a client without a certificate is `handshake_failure`
+/// (RFC 5246 §7.4.6). rustls 0.23 says the newer one in both; in TLS 1.2 the record is not encrypted yet.
+fn say_as_tls12(records: &mut [u8]) {
+    const CERTIFICATE_REQUIRED: u8 = 116;
+    const HANDSHAKE_FAILURE: u8 = 40;
+    if let Some([21, 3, 3, 0, 2, 2, description @ CERTIFICATE_REQUIRED]) = records.last_chunk_mut::<7>() {
+        *description = HANDSHAKE_FAILURE;
+    }
 }
 
 #[cfg(test)]

@@ -14,12 +14,22 @@ use crate::throwaway;
 use crate::ticket::{TicketKeys, TicketSettings};
 use handfast_wire::{Peek, peek};
 
+mod clients;
+
 struct Pair {
     server: Server,
     client: Arc<ClientConfig>,
 }
 
 fn pair(version: &'static SupportedProtocolVersion, resumption: bool) -> Pair {
+    pair_asking(version, resumption, None)
+}
+
+fn pair_asking(
+    version: &'static SupportedProtocolVersion,
+    resumption: bool,
+    client_certificates: Option<ClientCertificates>,
+) -> Pair {
     let now = SystemTime::now();
     let made = throwaway::make(None, now).unwrap();
     let seconds = now.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
@@ -27,7 +37,7 @@ fn pair(version: &'static SupportedProtocolVersion, resumption: bool) -> Pair {
     let settings = ServerSettings {
         policy: resolve(DEFAULT, None, None, None).unwrap(),
         resolver: Arc::new(Resolver::new(Arc::new(store), UnknownName::First)),
-        client_certificates: None,
+        client_certificates,
         alpn: vec!["h2".into(), "http/1.1".into()],
         tickets_per_handshake: 1,
         ticket_lifetime: Duration::from_secs(3600),

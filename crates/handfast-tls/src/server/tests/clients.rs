@@ -1,0 +1,186 @@
+//! What clients with and without certificates are told, and what the log says of them.
+
+use std::fs;
+
+use rustls::AlertDescription as A;
+use rustls::client::ResolvesClientCert;
+use rustls::crypto::aws_lc_rs::sign::any_supported_type;
+use rustls::sign::CertifiedKey;
+use rustls::{Error, SignatureScheme};
+use rustls_pki_types::PrivateKeyDer;
+
+use super::*;
+use crate::client_certificates::{Demand, load};
+use crate::testing::{Folder, Maker};
+
+/// Shows whatever it has, whoever is asked for.
+#[derive(Debug)]
+struct Shows(Arc<CertifiedKey>);
+
+impl ResolvesClientCert for Shows {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.0))
+    }
+
+    fn has_certs(&self) -> bool {
+        true
+    }
+}
+
+fn with(pair: Pair, chain: &[u8], key: &[u8]) -> Pair {
+    let chain = CertificateDer::pem_slice_iter(chain).collect::<Result<_, _>>().unwrap();
+    let key = any_supported_type(&PrivateKeyDer::from_pem_slice(key).unwrap()).unwrap();
+    let mut client = (*pair.client).clone();
+    client.client_auth_cert_resolver = Arc::new(Shows(Arc::new(CertifiedKey::new(chain, key))));
+    Pair { client: Arc::new(client), ..pair }
+}
+
+/// A server that requires certificates by the CA in `ca.pem`.
+fn asking(version: &'static SupportedProtocolVersion, folder: &Folder) -> Pair {
+    let rule = load(&folder.at("ca.pem"), Demand::Require, SystemTime::now()).rule.unwrap();
+    pair_asking(version, false, Some(rule))
+}
+
+/// What the client hears and what the log says.
+fn refused(pair: &Pair) -> (A, FailureKind, String) {
+    let mut talk = pair.talk("localhost");
+    for _ in 0..4 {
+        let mut answer = talk.outgoing.filled();
+        while !answer.is_empty() {
+            talk.client.read_tls(&mut answer).unwrap();
+            talk.client.process_new_packets().unwrap();
+        }
+        talk.outgoing.clear();
+        let bytes = sent(&mut talk.client);
+        if let Err(failure) = talk.give(&bytes) {
+            let mut answer = talk.outgoing.filled();
+            talk.client.read_tls(&mut answer).unwrap();
+            let Err(Error::AlertReceived(alert)) = talk.client.process_new_packets() else {
+                panic!("{failure}: no alert")
+            };
+            return (alert, failure.kind, failure.detail.into());
+        }
+    }
+    panic!("it was let in");
+}
+
+/// A CA, `ca.pem` and `ca.key`.
+fn authority(folder: &Folder) {
+    folder.openssl(
+        "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ca.key -out ca.pem -subj /CN=ca -days 3000",
+    );
+}
+
+/// A client's certificate by it, and its key.
+fn client(folder: &Folder, key: &str, extensions: &str, sign: &str) -> (Vec<u8>, Vec<u8>) {
+    folder.put("extensions", extensions);
+    folder.openssl(&format!("req -newkey {key} -nodes -keyout client.key -out client.csr -subj /CN=client"));
+    folder.openssl(&format!(
+        "x509 -req -in client.csr -CA ca.pem -CAkey ca.key -extfile extensions -out client.pem -days 30 {sign}"
+    ));
+    (fs::read(folder.at("client.pem")).unwrap(), fs::read(folder.at("client.key")).unwrap())
+}
+
+fn is_refused_as(folder: &Folder, (chain, key): (&[u8], &[u8]), alert: A, words: &str) {
+    for version in [&TLS12, &TLS13] {
+        let expected = format!("the client's certificate was refused: {words}");
+        let told = refused(&with(asking(version, folder), chain, key));
+        assert_eq!(told, (alert, FailureKind::PeerCertificate, expected), "{version:?}");
+    }
+}
+
+const EC: &str = "ec -pkeyopt ec_paramgen_curve:P-256";
+
+#[test]
+fn a_client_without_a_certificate_is_told_in_the_words_of_its_version() {
+    let folder = Folder::new();
+    authority(&folder);
+    for (version, alert) in [(&TLS12, A::HandshakeFailure), (&TLS13, A::CertificateRequired)] {
+        let expected = "the client sent no certificate, one is required".to_owned();
+        assert_eq!(refused(&asking(version, &folder)), (alert, FailureKind::PeerCertificate, expected));
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_certificate_is_named_truly() {
+    let usual = "basicConstraints=CA:FALSE";
+    let cases = [
+        (
+            (EC, usual, "-sha1"),
+            A::BadCertificate,
+            "it, or a CA certificate above it, is signed with SHA-1, which is broken; expected SHA-256 or better",
+        ),
+        (
+            ("rsa:1024", usual, "-sha256"),
+            A::BadCertificate,
+            "its RSA key has 1024 bits, expected 2048 or more",
+        ),
+        (
+            ("ed448", usual, "-sha256"),
+            A::UnsupportedCertificate,
+            "it has an Ed448 key, expected RSA, ECDSA, Ed25519 or ML-DSA",
+        ),
+        (
+            (EC, "keyUsage=keyAgreement", "-sha256"),
+            A::UnsupportedCertificate,
+            "its key usage does not allow signatures (digitalSignature)",
+        ),
+        (
+            (EC, "extendedKeyUsage=serverAuth", "-sha256"),
+            A::UnsupportedCertificate,
+            "its extended key usage does not allow clients (clientAuth)",
+        ),
+        (
+            (EC, "basicConstraints=CA:TRUE", "-sha256"),
+            A::UnsupportedCertificate,
+            "it is a CA's certificate, expected that of one client or server",
+        ),
+        (
+            (EC, "1.2.3.4=critical,ASN1:NULL", "-sha256"),
+            A::BadCertificate,
+            "it, or a CA certificate above it, has a critical extension that is not known here",
+        ),
+    ];
+    let folder = Folder::new();
+    authority(&folder);
+    // Whoever is refused for its own certificate needs no key that it could sign with.
+    let (good, good_key) = client(&folder, EC, usual, "-sha256");
+    for ((key, extensions, sign), alert, words) in cases {
+        let (chain, _) = client(&folder, key, extensions, sign);
+        is_refused_as(&folder, (&chain, &good_key), alert, words);
+    }
+    let allowed = "keyUsage=digitalSignature,keyAgreement\nextendedKeyUsage=clientAuth";
+    let (allowed, allowed_key) = client(&folder, EC, allowed, "-sha256");
+    for version in [&TLS12, &TLS13] {
+        with(asking(version, &folder), &good, &good_key).talk("localhost").establish();
+        let talk = with(asking(version, &folder), &allowed, &allowed_key).talk("localhost").establish();
+        assert_eq!(talk.session.agreed().client_subject.as_deref(), Some("CN=client"));
+    }
+    let (_, other_key) = client(&folder, EC, usual, "-sha256");
+    let words = "the handshake was not signed with its key";
+    is_refused_as(&folder, (&good, &other_key), A::DecryptError, words);
+}
+
+#[test]
+fn dates_are_told_in_words_and_strangers_by_their_alert() {
+    let folder = Folder::new();
+    let ca = Maker::authority("ca").self_signed();
+    folder.put("ca.pem", ca.pem());
+    let old = Maker::new(&["a.example.org"]).valid((2020, 1, 1), (2021, 1, 1)).signed_by(&ca);
+    let of = |made: &crate::testing::Made| (made.pem().into_bytes(), made.key_pem().into_bytes());
+    let (chain, key) = of(&old);
+    let words = "it expired on 2021-01-01 00:00:00 UTC";
+    is_refused_as(&folder, (&chain, &key), A::CertificateExpired, words);
+    let future = Maker::new(&["a.example.org"]).valid((2090, 1, 1), (2091, 1, 1)).signed_by(&ca);
+    let (chain, key) = of(&future);
+    let words = "it is not valid before 2090-01-01 00:00:00 UTC";
+    is_refused_as(&folder, (&chain, &key), A::CertificateExpired, words);
+    let stranger = Maker::authority("stranger").self_signed();
+    let (chain, key) =
+        of(&Maker::new(&["a.example.org"]).valid((2020, 1, 1), (2099, 1, 1)).signed_by(&stranger));
+    let words = "none of the CAs for client certificates signed it";
+    is_refused_as(&folder, (&chain, &key), A::UnknownCA, words);
+    let many = [chain.as_slice(), stranger.pem().repeat(11).as_bytes()].concat();
+    let words = "11 CA certificates came with it, expected 10 at most";
+    is_refused_as(&folder, (&many, &key), A::BadCertificate, words);
+}
