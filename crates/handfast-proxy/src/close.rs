@@ -24,8 +24,9 @@ use crate::thread::{Phase, Thread};
 /// How long an alert's reader may keep sending what it had on its way; closing before would reset the connection and
 /// take the alert from the client's hands.
 const LINGER: Duration = Duration::from_millis(500);
-/// And how much.
-const LINGER_BYTES: usize = 256 * 1024;
+/// And how much: most clients write all of their flight before they read, and a chain of a megabyte is a mistake that
+/// deserves its alert. It is read into the thread's buffer and dropped, which takes less than a millisecond.
+const LINGER_BYTES: usize = 2 * 1024 * 1024;
 /// How long the last bytes before an abort may make no progress on their way to the peer.
 const DELIVERY: Duration = Duration::from_secs(5);
 

@@ -59,6 +59,10 @@ async fn exchange(connection: &mut Connection, mut heard: Heard) -> Result<Secur
             return Ok(secured);
         }
         outcome = loop {
+            // Whoever always has something to say never lets us wait, and the deadline is not for waiting alone.
+            if Moment::now() >= connection.deadline {
+                return Err(reason(Side::Client, Cause::HandshakeDeadline));
+            }
             if let Some(outcome) = receive(connection, &mut secured)? {
                 break outcome;
             }

@@ -95,6 +95,7 @@ impl<C: Connection> Core<C> {
                 Ok(Turn::Closed) => received.closed = true,
                 Err(failure) => {
                     self.failed = true;
+                    self.provoke_alert(incoming.len());
                     self.collect_alert(outgoing);
                     received.failure = Some(failure);
                     break;
@@ -202,6 +203,17 @@ impl<C: Connection> Core<C> {
         } else {
             self.kept.clear();
             self.kept.extend_from_slice(rest);
+        }
+    }
+
+    /// Some errors rustls 0.23 finds without an alert: a handshake message longer than any may be, records of another
+    /// kind between its parts. What is no record at all it answers with one (`decode_error`), so it is shown that: as
+    /// much as it has been given, because it goes on where it stood, and a header.
+    fn provoke_alert(&mut self, given: usize) {
+        const HEADER: usize = 5;
+        if !self.connection.common().wants_write() {
+            // No content type is 255.
+            drop(self.connection.process(&mut vec![0xff; given + HEADER]).state);
         }
     }
 
