@@ -15,6 +15,7 @@ mod nobody_can_hold_a_handshake_open;
 mod slow_hellos_do_not_starve_tunnels;
 mod what_is_not_tls_is_named;
 // handshake
+mod a_hostile_chain_costs_little;
 mod real_clients_are_served;
 mod ten_thousand_certificates_are_served;
 mod the_certificate_fits_the_client;

@@ -59,6 +59,25 @@ impl Authority {
         Self { issuer: Issuer::new(params, key), certificate, pem }
     }
 
+    /// Certificates of CAs that all have one name, `name`, and share three keys; each is signed by one of them. With them
+    /// comes a client's that one of them signed.
+    ///
+    /// There is no end to the orders in which they may follow each other.
+    pub(crate) fn tangle(name: &str, count: usize) -> (Identity, Vec<CertificateDer<'static>>) {
+        let authorities = [Self::new(name), Self::new(name), Self::new(name)];
+        let certificates = (0..count).map(|number| {
+            let (of, by) = (&authorities[number % 3], &authorities[(number / 3 + number + 1) % 3]);
+            let mut params = CertificateParams::default();
+            params.distinguished_name.push(DnType::CommonName, name);
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            let signed =
+                params.signed_by(of.issuer.key(), &by.issuer).expect("an authority may sign another");
+            signed.der().clone()
+        });
+        let certificates = certificates.collect();
+        (authorities[0].identity(&["client.example"], KeyKind::Ecdsa), certificates)
+    }
+
     /// A certificate for some names, good from 2020 to 2099.
     pub(crate) fn identity(&self, names: &[&str], kind: KeyKind) -> Identity {
         self.identity_between(names, kind, 2020, 2099)

@@ -39,6 +39,7 @@ pub(crate) struct Trust {
     version: Version,
     post_quantum_first: bool,
     identity: Option<Identity>,
+    above: Vec<CertificateDer<'static>>,
     protocols: Vec<Vec<u8>>,
     authority: CertificateDer<'static>,
     memory: Memory,
@@ -63,6 +64,7 @@ impl Trust {
             version,
             post_quantum_first: false,
             identity: None,
+            above: Vec::new(),
             protocols: Vec::new(),
             authority,
             memory: Memory::Usual,
@@ -99,6 +101,12 @@ impl Trust {
         self
     }
 
+    /// Sends these behind its own certificate, whether they belong there or not.
+    pub(crate) fn sending(mut self, above: Vec<CertificateDer<'static>>) -> Self {
+        self.above = above;
+        self
+    }
+
     /// Offers an application protocol.
     pub(crate) fn protocol(mut self, name: &str) -> Self {
         self.protocols.push(name.as_bytes().to_vec());
@@ -121,7 +129,8 @@ impl Trust {
             None => builder.with_no_client_auth(),
             Some(identity) => {
                 let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(identity.key.clone()));
-                let chain = vec![identity.certificate.clone()];
+                let mut chain = vec![identity.certificate.clone()];
+                chain.extend_from_slice(&self.above);
                 builder.with_client_auth_cert(chain, key).expect("the key fits its certificate")
             }
         };

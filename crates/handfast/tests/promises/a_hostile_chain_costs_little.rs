@@ -1,0 +1,84 @@
+//! A hostile chain costs little: whoever is asked for a certificate chooses what is to be checked, before it has proved
+//! anything, and a path among many CAs of one name can be sought for ever.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::{AlertDescription, ClientConfig};
+
+use super::support::certificates::{Authority, KeyKind};
+use super::support::*;
+
+/// What four such clients may cost the proxy in all. It was thirty seconds.
+const COST: Duration = Duration::from_millis(500);
+
+/// A service that requires client certificates, and a plain one beside it.
+fn stage() -> Stage {
+    let backend = Backend::echo();
+    let address = backend.address;
+    Stage::with(backend, |config, folder| {
+        let ca = folder.write("ca.pem", &authority().pem);
+        config
+            .text("service.client-certificates", "mode", "require")
+            .text("service.client-certificates", "ca", ca.display())
+            .service("plain", address)
+            .certificate(&folder.write("plain.pem", certificates::localhost().combined()))
+    })
+}
+
+/// The alert that a client gets who shows this.
+fn alert(stage: &Stage, config: &Arc<ClientConfig>) -> Option<AlertDescription> {
+    match Client::try_connect(stage.proxy.address_of("web"), config, "localhost") {
+        // In TLS 1.3 the client is content with itself before the proxy has looked.
+        Ok(mut client) => client.read_to_end().alert,
+        Err(Refusal::Alert(alert)) => Some(alert),
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn to_a_proxy_that_asks_for_certificates() {
+    let stage = stage();
+    // As many as fit into a message, and as many as are looked at; of a name that is not trusted, and of one that is.
+    for (name, count) in [("nobody", 150), ("Handfast tests", 150), ("Handfast tests", 10), ("nobody", 10)] {
+        let (identity, above) = Authority::tangle(name, count);
+        for version in Version::BOTH {
+            let config = Trust::version(version).showing(&identity).sending(above.clone()).config();
+            let before = stage.proxy.process().cpu_precisely();
+            let alerts = std::thread::scope(|scope| {
+                let hostile = [(); 4].map(|()| scope.spawn(|| alert(&stage, &config)));
+                // Clients of another service do not wait for that.
+                let plain = Trust::version(Version::Tls13).config();
+                let mut client = Client::connect(stage.proxy.address_of("plain"), &plain);
+                client.echo(b"meanwhile");
+                client.finish();
+                hostile.map(|hostile| hostile.join().expect("an alert"))
+            });
+            let spent = stage.proxy.process().cpu_precisely() - before;
+            assert!(spent < COST, "{version:?}, {count} of {name}: {spent:?}");
+            assert_eq!(alerts, [Some(AlertDescription::BadCertificate); 4], "{version:?}, {count} of {name}");
+        }
+    }
+    let record = stage.proxy.record_of("handshake/client/client-certificate");
+    assert!(record.detail().contains("150 CA certificates came with it"), "{record:?}");
+    // Who belongs here is served.
+    let identity = authority().identity(&["client.example"], KeyKind::Ecdsa);
+    let config = Trust::version(Version::Tls13).showing(&identity).config();
+    let mut client = Client::connect(stage.proxy.address_of("web"), &config);
+    client.echo(b"and this one is served");
+    client.finish();
+    stage.is_quiet();
+}
+
+#[test]
+fn a_message_longer_than_any_may_be_is_answered() {
+    let stage = stage();
+    let (identity, above) = Authority::tangle("nobody", 10);
+    let above = above.iter().cycle().take(3000).cloned().collect();
+    for version in Version::BOTH {
+        let config = Trust::version(version).showing(&identity).sending(Vec::clone(&above)).config();
+        assert_eq!(alert(&stage, &config), Some(AlertDescription::DecodeError), "{version:?}");
+    }
+    let record = stage.proxy.record_of("handshake/client/tls");
+    assert!(record.detail().contains("handshake payload too large"), "{record:?}");
+}
