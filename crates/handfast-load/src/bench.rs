@@ -49,6 +49,8 @@ pub(crate) struct Bench {
     phase: Cell<Phase>,
     /// Transactions and standing connections at work.
     live: Cell<u32>,
+    /// Whether the target has given a ticket in TLS 1.3.
+    gives_tickets: Cell<bool>,
     /// Who wants to know when one of them ends.
     watchers: RefCell<Vec<TaskHandle>>,
 }
@@ -72,6 +74,7 @@ impl Bench {
             leased: Cell::new(Moment::NEVER),
             phase: Cell::new(Phase::WarmUp),
             live: Cell::new(0),
+            gives_tickets: Cell::new(false),
             watchers: RefCell::default(),
         })
     }
@@ -152,6 +155,16 @@ impl Bench {
     /// Transactions and standing connections at work.
     pub(crate) fn live(&self) -> u32 {
         self.live.get()
+    }
+
+    /// Whether the target is known to give tickets.
+    pub(crate) fn gives_tickets(&self) -> bool {
+        self.gives_tickets.get()
+    }
+
+    /// It has given one.
+    pub(crate) fn note_ticket(&self) {
+        self.gives_tickets.set(true);
     }
 
     /// Counts the present task among them until the guard is dropped.

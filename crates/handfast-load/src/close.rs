@@ -15,14 +15,7 @@ pub(crate) async fn close(bench: &Rc<Bench>, mut wire: Wire) {
     let outcome = match bench.plan.close {
         // Dropping a stream resets it.
         Close::Reset => return,
-        Close::Notify => match say_goodbye(bench, &mut wire) {
-            Ok(()) => drain(bench, &mut wire).await,
-            Err(trouble) => Err(trouble),
-        },
-        Close::Fin => {
-            wire.stream.end_writing();
-            drain(bench, &mut wire).await
-        }
+        Close::Notify | Close::Fin => end_and_drain(bench, &mut wire).await,
         Close::Server => wait_for_the_target(bench, &mut wire).await,
     };
     match outcome {
@@ -32,12 +25,40 @@ pub(crate) async fn close(bench: &Rc<Bench>, mut wire: Wire) {
     }
 }
 
+/// Writes what is in the thread's buffer, and whatever ends our side by the plan; once. `word`: whether the target's
+/// word about the handshake is still to come. One that gives no tickets has to be asked for it by our end, even if a
+/// reset is to follow; many servers answer close_notify only when they have read to the FIN.
+pub(crate) fn end_our_side(bench: &Bench, wire: &mut Wire, word: bool, step: Step) -> Result<(), Trouble> {
+    let (notify, fin) = match bench.plan.close {
+        Close::Notify => (true, true),
+        Close::Fin => (false, true),
+        Close::Reset if word && !bench.gives_tickets() => (true, true),
+        Close::Reset | Close::Server => (false, false),
+    };
+    let scratch = &mut *bench.scratch.borrow_mut();
+    if notify {
+        wire.session.close(&mut scratch.records);
+    }
+    if !scratch.records.is_empty() {
+        wire.write(&mut scratch.records, step)?;
+    }
+    if fin {
+        wire.end_writing();
+    }
+    Ok(())
+}
+
+async fn end_and_drain(bench: &Rc<Bench>, wire: &mut Wire) -> Result<(), Trouble> {
+    end_our_side(bench, wire, false, Step::Close)?;
+    drain(bench, wire).await
+}
+
 /// close_notify and FIN.
 fn say_goodbye(bench: &Bench, wire: &mut Wire) -> Result<(), Trouble> {
     let scratch = &mut *bench.scratch.borrow_mut();
     wire.session.close(&mut scratch.records);
     wire.write(&mut scratch.records, Step::Close)?;
-    wire.stream.end_writing();
+    wire.end_writing();
     Ok(())
 }
 
@@ -45,21 +66,16 @@ fn say_goodbye(bench: &Bench, wire: &mut Wire) -> Result<(), Trouble> {
 async fn drain(bench: &Bench, wire: &mut Wire) -> Result<(), Trouble> {
     let deadline = bench.deadline();
     loop {
-        loop {
-            // After close_notify a FIN is still to come; it need not be waited for.
-            let got = wire.read(&mut bench.scratch.borrow_mut(), Step::Close, true, &mut |_| {})?;
-            match got {
-                Got::Something => {}
-                Got::Nothing => break,
-                Got::End => {
-                    bench.scratch.borrow_mut().records.clear();
-                    return Ok(());
-                }
+        // After close_notify a FIN is still to come; it need not be waited for.
+        let got = wire.read(&mut bench.scratch.borrow_mut(), Step::Close, false, &mut |_| {})?;
+        match got {
+            Got::Something => {}
+            Got::Nothing => {
+                wire.wait(deadline, Step::Close).await?;
+                wire.flush(Step::Close)?;
             }
+            Got::End => return Ok(()),
         }
-        // What the protocol would answer has no way to go any more.
-        bench.scratch.borrow_mut().records.clear();
-        wire.wait(deadline, Step::Close).await?;
     }
 }
 

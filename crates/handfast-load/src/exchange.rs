@@ -66,10 +66,14 @@ impl Opening {
 
     /// Sends the rest of the handshake without waiting for a request to ride with.
     pub(crate) fn send_flight(&mut self, bench: &Bench, wire: &mut Wire, step: Step) -> Result<(), Trouble> {
+        self.prepare_flight(bench);
+        wire.write(&mut bench.scratch.borrow_mut().records, step)
+    }
+
+    /// Puts the rest of the handshake into the thread's buffer, for whoever writes next.
+    pub(crate) fn prepare_flight(&mut self, bench: &Bench) {
         let flight = std::mem::take(&mut self.flight);
-        let scratch = &mut *bench.scratch.borrow_mut();
-        scratch.records.extend(flight.filled());
-        wire.write(&mut scratch.records, step)
+        bench.scratch.borrow_mut().records.extend(flight.filled());
     }
 }
 

@@ -311,6 +311,15 @@ fn refuse_rehearsal(plan: &Plan, address: SocketAddr, trouble: &Trouble) -> Refu
     if let Some(hint) = trouble.hint {
         return refusal.hint(hint);
     }
+    if trouble.detail.contains("certificate_required") {
+        let hint = match plan.tls.client_certificate {
+            None => "the target wants a certificate of its clients: --client-certificate FILE shows one",
+            Some(_) => {
+                "the target asked for a client certificate and took none: does one of its CAs sign yours?"
+            }
+        };
+        return refusal.hint(hint);
+    }
     match (trouble.cause, trouble.step.name()) {
         ("refused", _) => refusal.hint("nobody listens there; is the service running?"),
         ("tls", "handshake") => {

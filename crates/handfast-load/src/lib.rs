@@ -36,6 +36,7 @@ pub mod search;
 pub mod speed;
 pub mod verdict;
 mod words;
+mod acceptance;
 mod bench;
 mod close;
 mod connect;

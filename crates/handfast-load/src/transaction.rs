@@ -3,17 +3,16 @@
 use std::rc::Rc;
 
 use handfast_net::clock::Moment;
-use handfast_tls::session::Session;
 
+use crate::acceptance;
 use crate::bench::{Bench, Phase};
 use crate::close::close;
 use crate::connect::connect;
 use crate::exchange::{Opening, Sizes, Times, early, exchange};
 use crate::http;
-use crate::plan::{Close, Model, Work};
+use crate::plan::{Model, Work};
 use crate::sample::Series;
-use crate::trouble::{Step, Trouble};
-use crate::wire::{Got, Wire};
+use crate::trouble::Trouble;
 
 /// Does one transaction on a connection of its own; it was meant to begin at `intended`.
 pub(crate) async fn transaction(bench: &Rc<Bench>, intended: Moment) -> Result<(), ()> {
@@ -69,50 +68,21 @@ pub(crate) async fn attempt(bench: &Rc<Bench>, resume: bool, intended: Moment) -
     let begun = Moment::now();
     let sizes = Sizes::of(&bench.plan.work);
     let connected = connect(bench, resume, early(&bench.pattern, sizes)).await?;
+    let mut done = Moment::now();
     let (mut wire, mut opening) = Opening::of(connected);
-    let done = match sizes {
-        None => {
-            let done = Moment::now();
-            finish_handshake(bench, &mut wire, &mut opening).await?;
-            done
+    if let Some(sizes) = sizes {
+        for number in 0..bench.plan.exchanges.unwrap_or(1) {
+            let times =
+                exchange(bench, &mut wire, sizes, std::mem::take(&mut opening), number.into()).await?;
+            count_exchange(bench, times);
+            done = times.done;
         }
-        Some(sizes) => {
-            let mut done = begun;
-            for number in 0..bench.plan.exchanges.unwrap_or(1) {
-                let times =
-                    exchange(bench, &mut wire, sizes, std::mem::take(&mut opening), number.into()).await?;
-                count_exchange(bench, times);
-                done = times.done;
-            }
-            done
-        }
-    };
+    }
+    // An answer says that the handshake was accepted. Without one the target's word is waited for, and is in no latency.
+    if sizes.is_none_or(|sizes| sizes.receive == 0) {
+        acceptance::ask(bench, &mut wire, &mut opening).await?;
+    }
     succeed(bench, intended, begun, done);
     close(bench, wire).await;
-    Ok(())
-}
-
-/// A handshake is over for the client before its last flight has left; and where sessions are to be resumed and nobody
-/// reads to the target's end, the ticket has to be waited for.
-async fn finish_handshake(bench: &Rc<Bench>, wire: &mut Wire, opening: &mut Opening) -> Result<(), Trouble> {
-    opening.send_flight(bench, wire, Step::Handshake)?;
-    let deadline = bench.deadline();
-    while !wire.is_flushed() {
-        wire.wait(deadline, Step::Handshake).await?;
-        wire.flush(Step::Handshake)?;
-    }
-    let tls13 = wire.session.agreed().version == Some("TLSv1.3");
-    if bench.plan.tls.resume == 0.0 || bench.plan.close != Close::Reset || !tls13 {
-        return Ok(());
-    }
-    while wire.session.tickets_received() == 0 {
-        match wire.look(bench, Step::Handshake)? {
-            Got::Something => {}
-            Got::Nothing => wire.wait(deadline, Step::Handshake).await?,
-            Got::End => {
-                return Err(wire.ended_early(Step::Handshake, "the target ended before it sent a ticket"));
-            }
-        }
-    }
     Ok(())
 }

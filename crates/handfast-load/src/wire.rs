@@ -5,6 +5,7 @@
 
 use handfast_net::clock::Moment;
 use handfast_net::engine::{self, Woken};
+use handfast_net::fault::Fault;
 use handfast_net::stream::{Read, Stream, Write};
 use handfast_tls::buffer::{Buffer, Scratch};
 use handfast_tls::client::ClientSession;
@@ -43,12 +44,24 @@ pub(crate) struct Wire {
     /// Records that the kernel had no room for.
     unsent: Buffer,
     ended: Ended,
+    /// Our end is to go out when everything else has, or has gone.
+    ending: Ending,
+}
+
+/// How far our own end has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    No,
+    /// It waits for records that the kernel had no room for.
+    Waiting,
+    Sent,
 }
 
 impl Wire {
     /// Takes over a stream that stands, and a session that has begun; `unsent` is the rest of its hello.
     pub(crate) fn new(stream: Stream, session: ClientSession, unsent: &[u8]) -> Self {
-        let mut wire = Self { stream, session, unsent: Buffer::default(), ended: Ended::No };
+        let mut wire =
+            Self { stream, session, unsent: Buffer::default(), ended: Ended::No, ending: Ending::No };
         if !unsent.is_empty() {
             wire.unsent.extend(unsent);
         }
@@ -112,10 +125,13 @@ impl Wire {
         }
         if let Some(failure) = outcome.failure {
             // The alert; that it cannot be sent changes nothing.
-            let _ = self.write(records, step);
+            let _ = self.try_write(records);
             return Err(Trouble::session(step, &failure));
         }
-        if !hold && !records.is_empty() {
+        if self.ending != Ending::No {
+            // What the protocol would answer has no way to go any more.
+            records.clear();
+        } else if !hold && !records.is_empty() {
             self.write(records, step)?;
         }
         if outcome.closed {
@@ -126,11 +142,26 @@ impl Wire {
     }
 
     /// Writes `records`, which is empty afterwards; what the kernel has no room for is kept.
+    ///
+    /// **Errors**: the target is gone; by its alert, if that came before.
     pub(crate) fn write(&mut self, records: &mut Buffer, step: Step) -> Result<(), Trouble> {
+        let sent = self.try_write(records);
+        sent.map_err(|fault| self.why_gone(step, &fault))
+    }
+
+    /// Tries again to send what was kept, and our end if it waits behind that.
+    ///
+    /// **Errors**: as [`Wire::write`].
+    pub(crate) fn flush(&mut self, step: Step) -> Result<(), Trouble> {
+        let sent = self.try_flush();
+        sent.map_err(|fault| self.why_gone(step, &fault))
+    }
+
+    fn try_write(&mut self, records: &mut Buffer) -> Result<(), Fault> {
         if !self.unsent.is_empty() {
             self.unsent.extend(records.filled());
             records.clear();
-            return self.flush(step);
+            return self.try_flush();
         }
         while !records.is_empty() {
             match self.stream.try_write(records.filled()) {
@@ -141,28 +172,53 @@ impl Wire {
                 }
                 Err(fault) => {
                     records.clear();
-                    return Err(Trouble::socket(step, &fault));
+                    return Err(fault);
                 }
             }
         }
         Ok(())
     }
 
-    /// Tries again to send what was kept.
-    pub(crate) fn flush(&mut self, step: Step) -> Result<(), Trouble> {
+    fn try_flush(&mut self) -> Result<(), Fault> {
         while !self.unsent.is_empty() {
             match self.stream.try_write(self.unsent.filled()) {
                 Ok(Write::Bytes(count)) => self.unsent.take(count),
                 Ok(Write::Blocked) => return Ok(()),
                 Err(fault) => {
                     self.unsent = Buffer::default();
-                    return Err(Trouble::socket(step, &fault));
+                    return Err(fault);
                 }
             }
         }
         // An idle connection keeps no buffer.
         self.unsent = Buffer::default();
+        if self.ending == Ending::Waiting {
+            self.stream.end_writing();
+            self.ending = Ending::Sent;
+        }
         Ok(())
+    }
+
+    /// Ends our direction behind everything that was written; once.
+    pub(crate) fn end_writing(&mut self) {
+        if self.ending == Ending::No {
+            self.ending = Ending::Waiting;
+            // With nothing left to write it cannot fail.
+            let _ = self.try_flush();
+        }
+    }
+
+    /// Why the target took no more: a target that refuses sends an alert and closes, and what we write after that ends
+    /// in a reset. The alert came first, and says more.
+    fn why_gone(&mut self, step: Step, fault: &Fault) -> Trouble {
+        let mut scratch = Scratch::new(READ);
+        loop {
+            match self.read(&mut scratch, step, true, &mut |_| {}) {
+                Ok(Got::Something) => {}
+                Err(trouble) if trouble.cause == "alert" => return trouble,
+                Ok(Got::Nothing | Got::End) | Err(_) => return Trouble::socket(step, fault),
+            }
+        }
     }
 
     /// The error for a target that ended too early.

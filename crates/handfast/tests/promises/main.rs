@@ -58,6 +58,7 @@ mod an_exposed_bus_is_refused;
 mod many_machines_make_one_run;
 mod workers_stop_when_nobody_leads;
 // load
+mod load_a_refused_handshake_is_no_success;
 mod load_a_report_can_be_kept_and_repeated;
 mod load_counts_agree_with_the_servers_own;
 mod load_memory_is_flat;

@@ -46,6 +46,10 @@ pub(crate) struct Manners {
     pub(crate) groups: Vec<NamedGroup>,
     /// Whether a client has to show a certificate of the tests' authority.
     pub(crate) asks_for_certificate: bool,
+    /// From which connection on a client is refused for want of a certificate; the rehearsal's is number 0.
+    pub(crate) refuses_from: Option<usize>,
+    /// Whether it gives no tickets.
+    pub(crate) without_tickets: bool,
     /// Application protocols it speaks.
     pub(crate) protocols: Vec<Vec<u8>>,
 }
@@ -58,6 +62,8 @@ impl Default for Manners {
             ends_first: false,
             groups: Vec::new(),
             asks_for_certificate: false,
+            refuses_from: None,
+            without_tickets: false,
             protocols: Vec::new(),
         }
     }
@@ -99,6 +105,8 @@ pub(crate) struct Seen {
 struct Shared {
     manners: Manners,
     config: Arc<ServerConfig>,
+    refusing: Arc<ServerConfig>,
+    connections: AtomicUsize,
     requests: AtomicUsize,
     standing: AtomicUsize,
     seen: Mutex<Vec<Seen>>,
@@ -118,7 +126,9 @@ impl TlsServer {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
         let address = listener.local_addr().expect("a bound socket has an address");
         let shared = Arc::new(Shared {
-            config: config(&manners),
+            config: config(&manners, manners.asks_for_certificate),
+            refusing: config(&manners, true),
+            connections: AtomicUsize::new(0),
             manners,
             requests: AtomicUsize::new(0),
             standing: AtomicUsize::new(0),
@@ -181,7 +191,7 @@ impl Drop for TlsServer {
     clippy::disallowed_methods,
     reason = "this server is the tests' own, and shares no policy with the program"
 )]
-fn config(manners: &Manners) -> Arc<ServerConfig> {
+fn config(manners: &Manners, asks_for_certificate: bool) -> Arc<ServerConfig> {
     let mut provider: CryptoProvider = aws_lc_rs::default_provider();
     if !manners.groups.is_empty() {
         provider.kx_groups.retain(|group| manners.groups.contains(&group.name()));
@@ -190,7 +200,7 @@ fn config(manners: &Manners) -> Arc<ServerConfig> {
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&[&rustls::version::TLS12, &rustls::version::TLS13])
         .expect("the provider has suites for both versions");
-    let builder = if manners.asks_for_certificate {
+    let builder = if asks_for_certificate {
         let mut roots = RootCertStore::empty();
         roots.add(authority().certificate.clone()).expect("the authority is well-formed");
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
@@ -204,6 +214,9 @@ fn config(manners: &Manners) -> Arc<ServerConfig> {
         .with_single_cert(vec![identity.certificate.clone()], key)
         .expect("the key fits its certificate");
     config.alpn_protocols.clone_from(&manners.protocols);
+    if manners.without_tickets {
+        config.send_tls13_tickets = 0;
+    }
     config.ticketer = aws_lc_rs::Ticketer::new().expect("the library makes tickets");
     Arc::new(config)
 }
@@ -248,7 +261,10 @@ impl<'a> Peer<'a> {
             close_notify: false,
             end: None,
         };
-        let tls = accepted.into_connection(Arc::clone(&shared.config)).map_err(|(error, mut alert)| {
+        let number = shared.connections.fetch_add(1, Ordering::AcqRel);
+        let refused = shared.manners.refuses_from.is_some_and(|first| number >= first);
+        let config = Arc::clone(if refused { &shared.refusing } else { &shared.config });
+        let tls = accepted.into_connection(config).map_err(|(error, mut alert)| {
             let _ = alert.write(&mut stream);
             io::Error::other(error)
         })?;

@@ -1,0 +1,86 @@
+//! Whether the target took the handshake.
+//!
+//! A TLS 1.3 client is done before the target has judged the client's last flight, its certificate above all
+//! (RFC 9846 §2): a transaction without an answer would count as good even where each one was refused. So the target's
+//! word is waited for, which is one of:
+//!
+//! | what comes | what it means |
+//! |---|---|
+//! | an alert | refused, and why |
+//! | a ticket, or application data | accepted: a target sends them when it has read our Finished |
+//! | close_notify | accepted: a target that refuses says so with an alert |
+//! | an end without close_notify, a reset, nothing in time | not known, and so not good |
+//!
+//! A target that gives no tickets says nothing by itself. Our end, close_notify, makes it answer with its own.
+
+use std::rc::Rc;
+
+use handfast_net::clock::Moment;
+use handfast_net::engine;
+use handfast_tls::session::Session;
+
+use crate::bench::Bench;
+use crate::close::end_our_side;
+use crate::exchange::Opening;
+use crate::trouble::{Step, Trouble};
+use crate::wire::{Ended, Got, Wire};
+
+/// Whether the end of the handshake has shown what the target thinks of it: in TLS 1.2 it has the last word.
+pub(crate) fn is_known(wire: &Wire) -> bool {
+    wire.session.agreed().version != Some("TLSv1.3")
+}
+
+/// Sends the rest of the handshake, ends our side as the plan says, and waits for the target's word.
+///
+/// **Errors**: it refused, or nobody knows.
+pub(crate) async fn ask(bench: &Rc<Bench>, wire: &mut Wire, opening: &mut Opening) -> Result<(), Trouble> {
+    let deadline = bench.deadline();
+    let known = is_known(wire);
+    opening.prepare_flight(bench);
+    end_our_side(bench, wire, !known, Step::Handshake)?;
+    while !wire.is_flushed() {
+        wire.wait(deadline, Step::Handshake).await?;
+        wire.flush(Step::Handshake)?;
+    }
+    if known || word(bench, wire, deadline).await? {
+        return Ok(());
+    }
+    let detail = "the target did not say in time whether it accepted the handshake";
+    Err(Trouble::new(Step::Handshake, "deadline", detail))
+}
+
+/// Waits until `limit` for the target's word; `false` when there was none.
+///
+/// **Errors**: it refused, or ended without a word.
+pub(crate) async fn word(bench: &Bench, wire: &mut Wire, limit: Moment) -> Result<bool, Trouble> {
+    let mut data = false;
+    loop {
+        if wire.session.tickets_received() > 0 {
+            bench.note_ticket();
+            return Ok(true);
+        }
+        if data || is_known(wire) {
+            return Ok(true);
+        }
+        let got = {
+            let scratch = &mut *bench.scratch.borrow_mut();
+            wire.read(scratch, Step::Handshake, false, &mut |_| data = true)?
+        };
+        match got {
+            Got::Something => {}
+            // What came in front of the end counts.
+            Got::End if data || wire.session.tickets_received() > 0 => {}
+            Got::End if wire.ended() == Ended::Orderly => return Ok(true),
+            Got::End => {
+                let detail = "the target ended without saying whether it accepted the handshake";
+                return Err(wire.ended_early(Step::Handshake, detail));
+            }
+            Got::Nothing => {
+                if Moment::now() >= limit {
+                    return Ok(false);
+                }
+                engine::wait(limit).await;
+            }
+        }
+    }
+}
