@@ -14,6 +14,7 @@
 //! A target that gives no tickets says nothing by itself. Our end, close_notify, makes it answer with its own.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use handfast_net::clock::Moment;
 use handfast_net::engine;
@@ -24,6 +25,9 @@ use crate::close::end_our_side;
 use crate::exchange::Opening;
 use crate::trouble::{Step, Trouble};
 use crate::wire::{Ended, Got, Wire};
+
+/// How long a target that gives no tickets may say nothing before a connection that nobody ends counts as accepted.
+pub(crate) const SILENCE: Duration = Duration::from_secs(1);
 
 /// Whether the end of the handshake has shown what the target thinks of it: in TLS 1.2 it has the last word.
 pub(crate) fn is_known(wire: &Wire) -> bool {

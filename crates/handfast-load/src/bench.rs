@@ -4,6 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
+use std::time::Duration;
 
 use handfast_net::address::Address;
 use handfast_net::clock::Moment;
@@ -24,6 +25,8 @@ pub(crate) const READ: usize = 65_536;
 pub(crate) enum Phase {
     /// Nothing counts yet.
     WarmUp,
+    /// Connections that are to stand are opened; when the run begins is not known.
+    Preparing,
     /// Transactions begin.
     Measured,
     /// None begin any more; those in flight are finished.
@@ -51,6 +54,8 @@ pub(crate) struct Bench {
     live: Cell<u32>,
     /// Whether the target has given a ticket in TLS 1.3.
     gives_tickets: Cell<bool>,
+    /// How long the rehearsal's exchange took.
+    exchange_took: Cell<Duration>,
     /// Who wants to know when one of them ends.
     watchers: RefCell<Vec<TaskHandle>>,
 }
@@ -75,6 +80,7 @@ impl Bench {
             phase: Cell::new(Phase::WarmUp),
             live: Cell::new(0),
             gives_tickets: Cell::new(false),
+            exchange_took: Cell::new(Duration::ZERO),
             watchers: RefCell::default(),
         })
     }
@@ -99,6 +105,34 @@ impl Bench {
 
     pub(crate) fn phase(&self) -> Phase {
         self.phase.get()
+    }
+
+    /// Connections are opened from here on, and counted.
+    pub(crate) fn prepare(&self) {
+        self.phase.set(Phase::Preparing);
+    }
+
+    /// Whether transactions may begin.
+    pub(crate) fn has_begun(&self) -> bool {
+        Moment::now() >= self.start.get()
+    }
+
+    /// Waits, but not beyond the end of the run.
+    pub(crate) async fn pause(&self, length: Duration) {
+        let until = Moment::now() + length;
+        while !self.is_over() && Moment::now() < until {
+            engine::wait(until.min(self.end())).await;
+        }
+    }
+
+    /// How long the rehearsal's exchange took.
+    pub(crate) fn exchange_took(&self) -> Duration {
+        self.exchange_took.get()
+    }
+
+    /// An exchange took so long before the run.
+    pub(crate) fn note_exchange(&self, took: Duration) {
+        self.exchange_took.set(took);
     }
 
     /// The run is to be measured from `start` to `end`.

@@ -9,15 +9,18 @@ use std::time::Duration;
 
 use handfast_net::clock::Moment;
 use handfast_net::engine::{Sender, mailbox};
+use handfast_report::units::count;
 use handfast_tls::client::ClientSettings;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::{self, KernelCounters, MachineCpu};
+use crate::opener::LONGEST_PREPARATION;
 use crate::outcome::{Facts, Refusal, WorkerEnd};
 use crate::plan::{Plan, Work};
 use crate::sample::{Interval, ThreadUse};
 use crate::thread::{self, Answer, Duty, Order};
 use crate::trouble::Trouble;
+use crate::words::things;
 use crate::{ports, target};
 
 /// Seconds that a thread may be ahead of their merging.
@@ -65,7 +68,8 @@ struct Hand {
 
 impl Generator {
     /// Resolves the target, reads certificates, checks descriptors and ports, does one transaction to see that it works
-    /// at all, and fills the ticket pool. Blocks: for a few times the plan's timeout at most.
+    /// at all, fills the ticket pool, and opens the connections that are to stand. Blocks: for a few times the plan's
+    /// timeout and a minute at most.
     ///
     /// **Errors**: everything that would keep the run from meaning anything, said before it begins.
     pub fn prepare(plan: &Plan, share: Share) -> Result<Self, Refusal> {
@@ -81,8 +85,9 @@ impl Generator {
         }
         let crew = Crew::hire(plan, share, &settings, addresses[0])?;
         let mut notes = Vec::new();
-        let chosen = crew.rehearse(plan, &addresses, &mut notes)?;
+        let (chosen, took) = crew.rehearse(plan, &addresses, &mut notes)?;
         crew.warm_up(plan, chosen, &mut notes)?;
+        crew.open(plan, took, &mut notes)?;
         let facts = Facts {
             machine: machine::facts(),
             addresses: vec![chosen.to_string()],
@@ -201,27 +206,27 @@ impl Crew {
         Ok(crew)
     }
 
-    /// Tries one transaction; of several addresses, the first with which it works is used.
+    /// Tries one transaction; of several addresses, the first with which it works is used. How long its exchange took.
     fn rehearse(
         &self,
         plan: &Plan,
         addresses: &[SocketAddr],
         notes: &mut Vec<String>,
-    ) -> Result<SocketAddr, Refusal> {
-        let Some(hand) = self.hands.first() else { return Ok(addresses[0]) };
+    ) -> Result<(SocketAddr, Duration), Refusal> {
+        let Some(hand) = self.hands.first() else { return Ok((addresses[0], Duration::ZERO)) };
         let mut first = None;
         // Twice: a target that fails now and then is to be measured, not refused.
         for address in addresses.iter().chain(addresses) {
             hand.orders.send(Order::Rehearse(*address));
             match hand.answer(plan)? {
-                Answer::Rehearsed(Ok(())) => {
+                Answer::Rehearsed(Ok(took)) => {
                     if let Some((refused, trouble)) = first {
                         notes.push(format!(
                             "{address} was used: {refused} did not work ({})",
                             words(&trouble)
                         ));
                     }
-                    return Ok(*address);
+                    return Ok((*address, took));
                 }
                 Answer::Rehearsed(Err(trouble)) => {
                     first.get_or_insert((*address, trouble));
@@ -258,6 +263,33 @@ impl Crew {
     }
 }
 
+impl Crew {
+    /// Opens the connections that stand when the run begins.
+    fn open(&self, plan: &Plan, took: Duration, notes: &mut Vec<String>) -> Result<(), Refusal> {
+        for hand in &self.hands {
+            hand.orders.send(Order::Prepare(took));
+        }
+        let (mut stood, mut asked) = (0, 0);
+        for hand in &self.hands {
+            match hand.answer(plan)? {
+                Answer::Prepared { standing, wanted } => {
+                    stood += standing;
+                    asked += wanted;
+                }
+                other => return Err(out_of_step(&other)),
+            }
+        }
+        if stood < asked {
+            notes.push(format!(
+                "{} of {} stood when the run began: the target took no more of them, or not so fast",
+                count(stood.into()),
+                things(asked.into(), "connection")
+            ));
+        }
+        Ok(())
+    }
+}
+
 impl Drop for Crew {
     /// Threads that were never started go home; those at work end early.
     fn drop(&mut self) {
@@ -282,7 +314,7 @@ impl Hand {
 
     fn answer(&self, plan: &Plan) -> Result<Answer, Refusal> {
         // Each step of a rehearsal is bounded by the timeout, and a pool is filled one by one.
-        let patience = plan.timeout * 4 + Duration::from_secs(30);
+        let patience = plan.timeout * 4 + LONGEST_PREPARATION + Duration::from_secs(30);
         self.answers.recv_timeout(patience).map_err(|_| {
             Refusal::failed(format!("prepare: a generator thread did not answer within {patience:?}"))
         })

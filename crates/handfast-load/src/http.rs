@@ -11,21 +11,23 @@
 mod connection;
 mod pipe;
 
-use std::collections::VecDeque;
 use std::rc::Rc;
 
 use handfast_net::clock::Moment;
-use handfast_net::engine;
 
 use crate::bench::{Bench, Phase};
 use crate::close::close;
 use crate::exchange::Times;
+use crate::opener::Place;
 use crate::plan::{Model, Work};
+use crate::pool::{Ending, Pool, Seat};
 use crate::sample::Series;
-use crate::standing::{AFTER_FAILURE, Arrivals, Seat, wait_for_the_start};
 use crate::transaction::{count_exchange, fail, succeed};
 use crate::trouble::{Step, Trouble};
 use connection::{Answer, Connection, Finished, Lost, Target};
+
+/// The cause's word of an answer that says that the request failed.
+const HTTP_STATUS: &str = "http-status";
 
 fn target(work: &Work) -> Result<Target<'_>, Trouble> {
     match work {
@@ -38,20 +40,30 @@ fn target(work: &Work) -> Result<Target<'_>, Trouble> {
 
 /// One GET on a connection of its own, to see whether it works.
 pub(crate) async fn rehearse(bench: &Rc<Bench>) -> Result<(), Trouble> {
-    several(bench, false, 1).await.map(|_| ())
+    several(bench, false, 1, &mut || {}).await.map(|_| ())
 }
 
 /// A connection with the plan's number of requests on it.
-pub(crate) async fn transaction(bench: &Rc<Bench>, intended: Moment) -> Result<(), Trouble> {
+pub(crate) async fn transaction(
+    bench: &Rc<Bench>,
+    intended: Moment,
+    stands: &mut dyn FnMut(),
+) -> Result<(), Trouble> {
     let begun = Moment::now();
-    let done = several(bench, bench.draw_resume(), bench.plan.exchanges.unwrap_or(1)).await?;
+    let done = several(bench, bench.draw_resume(), bench.plan.exchanges.unwrap_or(1), stands).await?;
     succeed(bench, intended, begun, done);
     Ok(())
 }
 
 /// So many requests on a new connection; when the last answer was there.
-async fn several(bench: &Rc<Bench>, resume: bool, number: u32) -> Result<Moment, Trouble> {
+async fn several(
+    bench: &Rc<Bench>,
+    resume: bool,
+    number: u32,
+    stands: &mut dyn FnMut(),
+) -> Result<Moment, Trouble> {
     let mut connection = Connection::open(bench, resume, target(&bench.plan.work)?).await?;
+    stands();
     let mut left = number;
     let mut done = Moment::now();
     let mut ready_by = bench.deadline();
@@ -96,52 +108,35 @@ fn judge(bench: &Bench, finished: &Finished) -> Result<Moment, Lost> {
     }
     if status.is_client_error() || status.is_server_error() {
         let detail = format!("the target answered {status}");
-        return Err(Lost::Failed(Trouble::new(Step::Exchange, "http-status", detail)));
+        return Err(Lost::Failed(Trouble::new(Step::Exchange, HTTP_STATUS, detail)));
     }
     count_exchange(bench, Times { began: finished.began, first_byte, done });
     Ok(done)
 }
 
-/// A kept connection: one request after the other, or as many at once as the plan says, until the run is over; a new
-/// connection when the target ends one between requests, as servers do after so many.
-pub(crate) async fn kept(bench: Rc<Bench>, arrivals: Rc<Arrivals>) {
+/// A kept connection: one request after the other, or as many at once as the plan says, until the run is over or the
+/// target ends it between requests, as servers do after so many.
+pub(crate) async fn kept(bench: Rc<Bench>, pool: Rc<Pool>, mut place: Place) {
     let _live = bench.enter();
-    let mut queue = Queue { arrivals, seat: Seat::new(), again: VecDeque::new() };
-    while !bench.is_over() {
-        if let Err(trouble) = kept_connection(&bench, &mut queue).await {
-            fail(&bench, trouble);
-            engine::sleep(AFTER_FAILURE).await;
-        }
-    }
-    bench.sampler.borrow_mut().tally.unserved += queue.again.len() as u64;
+    let seat = Seat::new();
+    let ending = kept_connection(&bench, &pool, &seat, &mut place).await;
+    pool.leave(&seat);
+    pool.ended(&bench, place, ending.err());
 }
 
-/// Requests of a kept connection that are to begin.
-struct Queue {
-    arrivals: Rc<Arrivals>,
-    seat: Rc<Seat>,
-    /// Requests that a closing connection never looked at: they begin again on the next one, late as they are.
-    again: VecDeque<Moment>,
-}
-
-impl Queue {
-    /// When the next request was meant to begin, if there is one.
-    fn next(&mut self, bench: &Bench) -> Option<Moment> {
-        let first = self.again.pop_front();
-        first.or_else(|| match bench.plan.model {
-            Model::Closed => Some(Moment::now()),
-            _ => self.arrivals.take(&self.seat),
-        })
-    }
-}
-
-/// **Errors**: it did not come about, or the target ended it without a single answer.
-async fn kept_connection(bench: &Rc<Bench>, queue: &mut Queue) -> Result<(), Trouble> {
-    let mut connection = Connection::open(bench, bench.draw_resume(), target(&bench.plan.work)?).await?;
-    connection.finish_handshake()?;
-    wait_for_the_start(bench).await;
+async fn kept_connection(
+    bench: &Rc<Bench>,
+    pool: &Pool,
+    seat: &Rc<Seat>,
+    place: &mut Place,
+) -> Result<(), Ending> {
+    let target = target(&bench.plan.work).map_err(Ending::Unused)?;
+    let connection = Connection::open(bench, bench.draw_resume(), target).await;
+    let mut connection = connection.map_err(Ending::Unused)?;
+    connection.finish_handshake().map_err(Ending::Unused)?;
+    place.stands();
     bench.sampler.borrow_mut().tally.open += 1;
-    let outcome = serve(bench, &mut connection, queue).await;
+    let outcome = serve(bench, &mut connection, pool, seat, place).await;
     {
         let tally = &mut bench.sampler.borrow_mut().tally;
         tally.open = tally.open.saturating_sub(1);
@@ -153,23 +148,33 @@ async fn kept_connection(bench: &Rc<Bench>, queue: &mut Queue) -> Result<(), Tro
     Ok(())
 }
 
-async fn serve(bench: &Rc<Bench>, connection: &mut Connection, queue: &mut Queue) -> Result<(), Trouble> {
-    let mut answers = 0_u64;
-    let mut unseen = None;
+/// **Errors**: the target ended it without a single answer.
+async fn serve(
+    bench: &Rc<Bench>,
+    connection: &mut Connection,
+    pool: &Pool,
+    seat: &Rc<Seat>,
+    place: &mut Place,
+) -> Result<(), Ending> {
+    // Requests that a closing connection never looked at begin again on another one, late as they are.
+    let mut again = Vec::new();
+    let (mut unseen, mut failed) = (None, false);
     loop {
-        while !bench.is_over() && connection.has_room() {
-            let Some(intended) = queue.next(bench) else {
-                queue.arrivals.offer(&queue.seat);
+        while connection.has_room() {
+            let Some(intended) = pool.next(bench, seat) else {
+                pool.offer(seat);
                 break;
             };
             connection.begin(intended);
         }
         while let Some(finished) = connection.next_finished() {
             match settle(bench, &finished) {
-                None => answers += 1,
-                Some(trouble) => {
+                Ok(()) => place.proved(),
+                Err(Lost::Failed(trouble)) if trouble.cause == HTTP_STATUS => place.proved(),
+                Err(Lost::Failed(_)) => failed = true,
+                Err(Lost::NotSeen(trouble)) => {
                     unseen = Some(trouble);
-                    queue.again.push_back(finished.intended);
+                    again.push(finished.intended);
                 }
             }
         }
@@ -179,29 +184,34 @@ async fn serve(bench: &Rc<Bench>, connection: &mut Connection, queue: &mut Queue
         let limit = if bench.is_over() { Moment::NEVER } else { bench.end() };
         connection.turn(limit).await;
     }
-    if answers > 0 || bench.is_over() {
-        return Ok(());
-    }
-    // Without this a target that closes every connection would seem to be without fault.
-    queue.again.pop_front();
-    Err(unseen
-        .unwrap_or_else(|| Trouble::new(Step::Exchange, "left", "the target ended before the first request")))
+    let ending = match unseen {
+        _ if place.is_proved() || bench.is_over() => Ok(()),
+        _ if failed => Err(Ending::Counted),
+        None => Err(Ending::Unused(connection.ended("the target ended before the first request"))),
+        Some(trouble) => {
+            // Without this a target that closes every connection would seem to be without fault.
+            again.pop();
+            Err(Ending::Failed(trouble))
+        }
+    };
+    again.into_iter().rev().for_each(|intended| pool.give_back(bench, intended));
+    ending
 }
 
-/// Counts a request that is over; gives back why it is to begin again, if so.
-fn settle(bench: &Bench, finished: &Finished) -> Option<Trouble> {
+/// Counts a request that is over, but for one that the target never looked at.
+fn settle(bench: &Bench, finished: &Finished) -> Result<(), Lost> {
     let outcome = judge(bench, finished);
-    if let Err(Lost::NotSeen(trouble)) = outcome {
-        return Some(trouble);
+    if matches!(outcome, Err(Lost::NotSeen(_))) {
+        return outcome.map(|_| ());
     }
     if bench.plan.model != Model::Closed {
         bench.sampler.borrow_mut().time(Series::Lag, finished.intended, finished.began);
     }
-    match outcome {
-        Ok(done) => succeed(bench, finished.intended, finished.began, done),
-        Err(Lost::NotSeen(trouble) | Lost::Failed(trouble)) => fail(bench, trouble),
+    match &outcome {
+        Ok(done) => succeed(bench, finished.intended, finished.began, *done),
+        Err(Lost::NotSeen(trouble) | Lost::Failed(trouble)) => fail(bench, trouble.clone()),
     }
-    None
+    outcome.map(|_| ())
 }
 
 #[cfg(test)]

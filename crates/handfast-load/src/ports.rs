@@ -218,7 +218,7 @@ fn too_few_descriptors(standing: u64, file_limit: u64) -> Option<Refusal> {
 
 fn too_few_ports(plan: &Plan, standing: u64, ports: &Ports) -> Option<Refusal> {
     // In the open model the number is a bound that a quick target never comes near.
-    let stand = plan.keeps_connections() || matches!(plan.model, Model::Closed) || !returns(plan);
+    let stand = matches!(plan.model, Model::Closed) || !returns(plan);
     (stand && standing > ports.capacity).then(|| {
         let what = format!("hold {} open: there are {}", things(standing, "connection"), ports.sentence);
         Refusal::failed(what)

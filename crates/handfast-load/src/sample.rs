@@ -93,8 +93,13 @@ pub struct Tally {
     pub without_ticket: u64,
     /// Arrivals that waited because too many were in flight.
     pub queued: u64,
+    /// Arrivals that waited for a connection to be opened.
+    pub held: u64,
     /// Arrivals that were due before the end and never began.
     pub unserved: u64,
+    /// Connections that the target refused, broke off or ended before they had carried anything; of those that stand
+    /// for more than one transaction.
+    pub shed: u64,
     /// Gauge: connections that stand.
     pub open: u64,
     /// HTTP responses by class: 1xx to 5xx.
@@ -119,7 +124,9 @@ impl Tally {
         self.early_refused += other.early_refused;
         self.without_ticket += other.without_ticket;
         self.queued += other.queued;
+        self.held += other.held;
         self.unserved += other.unserved;
+        self.shed += other.shed;
         self.open += other.open;
         for (mine, theirs) in self.http_status.iter_mut().zip(other.http_status) {
             *mine += theirs;

@@ -1,95 +1,26 @@
 //! Connections that stand for the whole run: kept ones with one exchange after the other, bulk, and idle ones.
 
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::rc::Rc;
-use std::time::Duration;
 
 use handfast_net::clock::Moment;
-use handfast_net::engine::{self, TaskHandle, Woken};
+use handfast_net::engine::{self, Woken};
 use handfast_tls::session::Session;
 
+use crate::acceptance::{self, SILENCE};
 use crate::bench::{Bench, READ};
 use crate::close::close;
 use crate::connect::connect;
 use crate::exchange::{Opening, Sizes, early, exchange};
+use crate::opener::Place;
 use crate::plan::{Model, Work};
+use crate::pool::{Ending, Pool, Seat};
 use crate::sample::Series;
 use crate::transaction::{count_exchange, fail, succeed};
 use crate::trouble::{Step, Trouble};
 use crate::wire::{Got, Wire};
 
-/// Pause of one connection slot after a failure: a target that refuses at once is not to be flooded.
-pub(crate) const AFTER_FAILURE: Duration = Duration::from_millis(10);
 /// Rounds of bulk before the others of the thread have their turn: 1 MiB.
 const ROUNDS: u32 = 16;
-
-/// Arrivals of an open model, waiting for a standing connection; and connections waiting for an arrival.
-#[derive(Debug, Default)]
-pub(crate) struct Arrivals {
-    due: RefCell<VecDeque<Moment>>,
-    free: RefCell<VecDeque<Rc<Seat>>>,
-}
-
-/// A standing connection's place in the queue for arrivals.
-#[derive(Debug)]
-pub(crate) struct Seat {
-    task: TaskHandle,
-    /// Whether it is free.
-    free: Cell<bool>,
-    /// Whether it is in the queue.
-    queued: Cell<bool>,
-}
-
-impl Seat {
-    /// The present task's.
-    pub(crate) fn new() -> Rc<Self> {
-        Rc::new(Self { task: engine::current(), free: Cell::new(false), queued: Cell::new(false) })
-    }
-}
-
-/// Most arrivals that wait. More would only be memory: the run is lost at that point, and says so.
-const DUE: usize = 1 << 20;
-
-impl Arrivals {
-    /// An arrival is due; whether somebody is free for it. `None`: too many wait already, and it is lost.
-    pub(crate) fn put(&self, intended: Moment) -> Option<bool> {
-        let mut due = self.due.borrow_mut();
-        if due.len() >= DUE {
-            return None;
-        }
-        due.push_back(intended);
-        let mut free = self.free.borrow_mut();
-        // In turn, so that every connection is used; those that left the queue in the meantime are passed over.
-        while let Some(seat) = free.pop_front() {
-            seat.queued.set(false);
-            if seat.free.replace(false) {
-                seat.task.wake();
-                return Some(true);
-            }
-        }
-        Some(false)
-    }
-
-    /// Arrivals that wait.
-    pub(crate) fn waiting(&self) -> usize {
-        self.due.borrow().len()
-    }
-
-    /// The arrival that has waited longest.
-    pub(crate) fn take(&self, seat: &Seat) -> Option<Moment> {
-        seat.free.set(false);
-        self.due.borrow_mut().pop_front()
-    }
-
-    /// Says that the seat's connection is free.
-    pub(crate) fn offer(&self, seat: &Rc<Seat>) {
-        seat.free.set(true);
-        if !seat.queued.replace(true) {
-            self.free.borrow_mut().push_back(Rc::clone(seat));
-        }
-    }
-}
 
 /// Counts a connection among those that stand while it lives.
 struct Standing<'a>(&'a Bench);
@@ -115,45 +46,51 @@ pub(crate) async fn wait_for_the_start(bench: &Bench) {
     }
 }
 
-/// A kept connection: one exchange after the other until the run is over; a new connection when the target ends one
-/// between exchanges, as servers do after so many requests.
-pub(crate) async fn kept(bench: Rc<Bench>, arrivals: Rc<Arrivals>) {
+/// A kept connection: one exchange after the other until the run is over or the target ends it between exchanges, as
+/// servers do after so many requests.
+pub(crate) async fn kept(bench: Rc<Bench>, pool: Rc<Pool>, mut place: Place) {
     let _live = bench.enter();
     let Some(sizes) = Sizes::of(&bench.plan.work) else { return };
     let seat = Seat::new();
-    while !bench.is_over() {
-        match kept_connection(&bench, &arrivals, &seat, sizes).await {
-            Ok(()) => {}
-            Err(trouble) => {
-                fail(&bench, trouble);
-                engine::sleep(AFTER_FAILURE).await;
-            }
-        }
-    }
+    let ending = kept_connection(&bench, &pool, &seat, &mut place, sizes).await;
+    pool.leave(&seat);
+    pool.ended(&bench, place, ending.err());
 }
 
 async fn kept_connection(
     bench: &Rc<Bench>,
-    arrivals: &Arrivals,
+    pool: &Pool,
     seat: &Rc<Seat>,
+    place: &mut Place,
     sizes: Sizes,
-) -> Result<(), Trouble> {
-    let connected = connect(bench, bench.draw_resume(), early(&bench.pattern, Some(sizes))).await?;
+) -> Result<(), Ending> {
+    let connected = connect(bench, bench.draw_resume(), early(&bench.pattern, Some(sizes))).await;
+    let (mut wire, mut opening) = Opening::of(connected.map_err(Ending::Unused)?);
     let standing = Standing::new(bench);
-    let (mut wire, mut opening) = Opening::of(connected);
+    place.stands();
     // Now, and not with the first request: that may be long in coming, and the target waits for our Finished.
-    opening.send_flight(bench, &mut wire, Step::Handshake)?;
-    wait_for_the_start(bench).await;
+    opening.send_flight(bench, &mut wire, Step::Handshake).map_err(Ending::Unused)?;
+    if sizes.receive == 0 {
+        let limit = Moment::now() + SILENCE;
+        acceptance::word(bench, &mut wire, limit).await.map_err(Ending::Unused)?;
+    }
     let mut number = 0;
-    while let Some(intended) = next_arrival(bench, arrivals, seat, &mut wire).await? {
+    while let Some(intended) = next_arrival(bench, pool, seat, &mut wire).await.map_err(Ending::Unused)? {
         let begun = Moment::now();
         if bench.plan.model != Model::Closed {
             bench.sampler.borrow_mut().time(Series::Lag, intended, begun);
         }
-        let times = exchange(bench, &mut wire, sizes, std::mem::take(&mut opening), number).await?;
+        let done = exchange(bench, &mut wire, sizes, std::mem::take(&mut opening), number).await;
+        let times = done.map_err(Ending::Failed)?;
+        place.proved();
         count_exchange(bench, times);
         succeed(bench, intended, begun, times.done);
         number += 1;
+    }
+    if number == 0 && !bench.is_over() {
+        return Err(Ending::Unused(
+            wire.ended_early(Step::Exchange, "the target ended before the first exchange"),
+        ));
     }
     drop(standing);
     close(bench, wire).await;
@@ -163,43 +100,51 @@ async fn kept_connection(
 /// When the next exchange was meant to begin; `None` when there is none any more or the target has ended.
 async fn next_arrival(
     bench: &Bench,
-    arrivals: &Arrivals,
+    pool: &Pool,
     seat: &Rc<Seat>,
     wire: &mut Wire,
 ) -> Result<Option<Moment>, Trouble> {
-    loop {
-        if bench.is_over() {
-            return Ok(None);
-        }
-        if bench.plan.model == Model::Closed {
-            return Ok(Some(Moment::now()));
-        }
-        if let Some(intended) = arrivals.take(seat) {
-            return Ok(Some(intended));
-        }
+    while !bench.is_over() {
+        // First: what the target has ended takes no arrival with it.
         if wire.look(bench, Step::Exchange)? == Got::End {
             return Ok(None);
         }
-        arrivals.offer(seat);
-        engine::wait(Moment::NEVER).await;
+        if let Some(intended) = pool.next(bench, seat) {
+            return Ok(Some(intended));
+        }
+        pool.offer(seat);
+        engine::wait(bench.end()).await;
     }
+    Ok(None)
 }
 
 /// A bulk connection: bytes without a pause until the run is over.
-pub(crate) async fn bulk(bench: Rc<Bench>) {
+pub(crate) async fn bulk(bench: Rc<Bench>, mut place: Place) {
     let _live = bench.enter();
     let Work::Bulk { send, receive } = bench.plan.work else { return };
-    match bulk_connection(&bench, send, receive).await {
+    match bulk_connection(&bench, &mut place, send, receive).await {
         // How long it took is how long the run was: nothing to be timed.
         Ok(()) => bench.sampler.borrow_mut().transaction(Moment::now()),
-        Err(trouble) => fail(&bench, trouble),
+        Err(trouble) => fail_first(&bench, &place, trouble),
     }
 }
 
-async fn bulk_connection(bench: &Rc<Bench>, send: bool, receive: bool) -> Result<(), Trouble> {
+/// Counts a connection that failed, and whether the target shed it.
+fn fail_first(bench: &Bench, place: &Place, trouble: Trouble) {
+    bench.sampler.borrow_mut().tally.shed += u64::from(place.ended(false));
+    fail(bench, trouble);
+}
+
+async fn bulk_connection(
+    bench: &Rc<Bench>,
+    place: &mut Place,
+    send: bool,
+    receive: bool,
+) -> Result<(), Trouble> {
     let connected = connect(bench, bench.draw_resume(), &[]).await?;
     let (mut wire, mut opening) = Opening::of(connected);
     let standing = Standing::new(bench);
+    place.stands();
     opening.send_flight(bench, &mut wire, Step::Handshake)?;
     wait_for_the_start(bench).await;
     let mut sent = 0;
@@ -207,6 +152,7 @@ async fn bulk_connection(bench: &Rc<Bench>, send: bool, receive: bool) -> Result
     while !bench.is_over() {
         let mut rounds = 0;
         while bulk_turn(bench, &mut wire, send, &mut sent, &mut received)? {
+            place.proved();
             rounds += 1;
             if rounds == ROUNDS {
                 break;
@@ -268,86 +214,52 @@ fn bulk_turn(
     Ok(moved || got == Got::Something)
 }
 
-/// How many connections may be shaking hands at once on a thread: ten thousand at the same moment would measure the
-/// target's backlog.
-const AT_ONCE: u32 = 64;
-
-/// Lets a few pass at once.
-#[derive(Debug)]
-pub(crate) struct Gate {
-    passing: Cell<u32>,
-    waiting: RefCell<VecDeque<TaskHandle>>,
-}
-
-/// A passage through a [`Gate`], open until it is dropped.
-#[derive(Debug)]
-struct Passage(Rc<Gate>);
-
-impl Gate {
-    /// A gate that nobody is in.
-    pub(crate) fn new() -> Rc<Self> {
-        Rc::new(Self { passing: Cell::new(0), waiting: RefCell::default() })
-    }
-
-    /// Waits for a place; `None` when the run is over before there is one.
-    async fn pass(self: &Rc<Self>, bench: &Bench) -> Option<Passage> {
-        while self.passing.get() >= AT_ONCE {
-            if bench.is_over() {
-                return None;
-            }
-            self.waiting.borrow_mut().push_back(engine::current());
-            engine::wait(bench.end()).await;
-        }
-        self.passing.set(self.passing.get() + 1);
-        Some(Passage(Rc::clone(self)))
-    }
-}
-
-impl Drop for Passage {
-    fn drop(&mut self) {
-        self.0.passing.set(self.0.passing.get() - 1);
-        if let Some(next) = self.0.waiting.borrow_mut().pop_front() {
-            next.wake();
-        }
-    }
-}
-
 /// One handshake and the end of it, for works that stand.
 pub(crate) async fn rehearse(bench: &Rc<Bench>) -> Result<(), Trouble> {
     let connected = connect(bench, false, &[]).await?;
     let (mut wire, mut opening) = Opening::of(connected);
-    if let (Work::Idle { .. }, Some(sizes)) = (&bench.plan.work, Sizes::of(&bench.plan.work)) {
-        exchange(bench, &mut wire, sizes, opening, 0).await?;
-    } else {
-        opening.send_flight(bench, &mut wire, Step::Handshake)?;
+    match (&bench.plan.work, Sizes::of(&bench.plan.work)) {
+        (Work::Idle { .. }, Some(sizes)) => {
+            exchange(bench, &mut wire, sizes, opening, 0).await?;
+        }
+        _ => {
+            opening.send_flight(bench, &mut wire, Step::Handshake)?;
+            acceptance::word(bench, &mut wire, Moment::now() + SILENCE).await?;
+        }
     }
     close(bench, wire).await;
     Ok(())
 }
 
 /// An idle connection: a handshake, perhaps an exchange, then nothing until the run is over.
-pub(crate) async fn idle(bench: Rc<Bench>, gate: Rc<Gate>) {
+pub(crate) async fn idle(bench: Rc<Bench>, mut place: Place) {
     let _live = bench.enter();
-    wait_for_the_start(&bench).await;
-    let Some(passage) = gate.pass(&bench).await else { return };
-    if let Err(trouble) = idle_connection(&bench, passage, Moment::now()).await {
-        fail(&bench, trouble);
+    if let Err(trouble) = idle_connection(&bench, &mut place, Moment::now()).await {
+        fail_first(&bench, &place, trouble);
     }
 }
 
-async fn idle_connection(bench: &Rc<Bench>, passage: Passage, began: Moment) -> Result<(), Trouble> {
+async fn idle_connection(bench: &Rc<Bench>, place: &mut Place, began: Moment) -> Result<(), Trouble> {
     let connected = connect(bench, bench.draw_resume(), &[]).await?;
     let (mut wire, mut opening) = Opening::of(connected);
     let standing = Standing::new(bench);
-    match Sizes::of(&bench.plan.work) {
+    let stood = match Sizes::of(&bench.plan.work) {
         Some(sizes) => {
             let times = exchange(bench, &mut wire, sizes, opening, 0).await?;
             count_exchange(bench, times);
+            place.stands();
+            Moment::now()
         }
-        None => opening.send_flight(bench, &mut wire, Step::Handshake)?,
-    }
-    succeed(bench, began, began, Moment::now());
-    drop(passage);
+        None => {
+            let stood = Moment::now();
+            opening.send_flight(bench, &mut wire, Step::Handshake)?;
+            place.stands();
+            acceptance::word(bench, &mut wire, Moment::now() + SILENCE).await?;
+            stood
+        }
+    };
+    place.proved();
+    succeed(bench, began, began, stood);
     while !bench.is_over() {
         wire.flush(Step::Exchange)?;
         match wire.look(bench, Step::Exchange)? {

@@ -5,6 +5,7 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
@@ -14,11 +15,13 @@ use handfast_net::engine::{self, Alarm, Letterbox, Priority};
 use handfast_tls::client::{Client, ClientSettings};
 
 use crate::bench::{Bench, Parts, Phase};
+use crate::opener::{Opener, Place, pause};
 use crate::plan::{Model, Plan, Work};
+use crate::pool::{Arrived, Pool};
 use crate::sample::Interval;
 use crate::sampler::Sampler;
 use crate::schedule::Schedule;
-use crate::standing::{self, AFTER_FAILURE, Arrivals};
+use crate::standing;
 use crate::transaction::{attempt, fail, transaction};
 use crate::trouble::{Step, Trouble};
 use crate::{generator::Share, http};
@@ -30,6 +33,8 @@ pub(crate) enum Order {
     Rehearse(SocketAddr),
     /// Fills the ticket pool, connecting to this address.
     WarmUp(SocketAddr),
+    /// Opens the connections that are to stand when the run begins; an exchange takes about so long.
+    Prepare(Duration),
     /// The measured part begins and ends.
     Begin(Moment, Moment),
     /// Nothing begins after this moment, unless another one comes before.
@@ -43,10 +48,12 @@ pub(crate) enum Order {
 pub(crate) enum Answer {
     /// It is there, or why not.
     Ready(Result<(), String>),
-    /// How the rehearsal went.
-    Rehearsed(Result<(), Trouble>),
+    /// How the rehearsal went: how long its exchange took.
+    Rehearsed(Result<Duration, Trouble>),
     /// So many tickets are in the pool; so many were wanted.
     Warm { tickets: usize, wanted: usize },
+    /// So many connections stand; so many were wanted, none when there is no number that was asked for.
+    Prepared { standing: u32, wanted: u32 },
     /// The measured part began so much late.
     Started { late_ns: i64 },
 }
@@ -133,6 +140,7 @@ pub(crate) fn run(
 
 async fn take_orders(duty: Duty, bench: Rc<Bench>, orders: Letterbox<Order>, answers: SyncSender<Answer>) {
     let mut orders = orders.open();
+    let mut pool = None;
     let _ = answers.send(Answer::Ready(Ok(())));
     while let Ok(letters) = orders.receive().await {
         for order in letters {
@@ -140,7 +148,7 @@ async fn take_orders(duty: Duty, bench: Rc<Bench>, orders: Letterbox<Order>, ans
                 Order::Rehearse(target) => {
                     bench.aim_at(target);
                     let outcome = rehearse(&bench).await;
-                    let _ = answers.send(Answer::Rehearsed(outcome));
+                    let _ = answers.send(Answer::Rehearsed(outcome.map(|()| bench.exchange_took())));
                 }
                 Order::WarmUp(target) => {
                     bench.aim_at(target);
@@ -148,10 +156,11 @@ async fn take_orders(duty: Duty, bench: Rc<Bench>, orders: Letterbox<Order>, ans
                     fill_pool(&bench, wanted).await;
                     let _ = answers.send(Answer::Warm { tickets: bench.client.tickets(), wanted });
                 }
-                Order::Begin(start, end) => begin(&duty, &bench, start, end, answers.clone()),
+                Order::Prepare(took) => pool = prepare(&duty, &bench, took, answers.clone()),
+                Order::Begin(start, end) => begin(&duty, &bench, pool.take(), (start, end), answers.clone()),
                 Order::Lease(until) => bench.lease(until),
                 // Before the run has begun there is nothing to be measured.
-                Order::Stop if bench.phase() == Phase::WarmUp => engine::stop(),
+                Order::Stop if matches!(bench.phase(), Phase::WarmUp | Phase::Preparing) => engine::stop(),
                 Order::Stop => {
                     bench.end_now();
                     engine::wake_all();
@@ -166,7 +175,7 @@ async fn rehearse(bench: &Rc<Bench>) -> Result<(), Trouble> {
     match bench.plan.work {
         Work::Http { .. } => http::rehearse(bench).await,
         Work::Bulk { .. } | Work::Idle { .. } => standing::rehearse(bench).await,
-        _ => attempt(bench, false, Moment::now()).await,
+        _ => attempt(bench, false, Moment::now(), &mut || {}).await,
     }
 }
 
@@ -199,45 +208,96 @@ async fn fill_pool(bench: &Rc<Bench>, wanted: usize) {
     }
 }
 
+/// Opens the connections that stand when the run begins, and says so when they do.
+fn prepare(duty: &Duty, bench: &Rc<Bench>, took: Duration, answers: SyncSender<Answer>) -> Option<Rc<Pool>> {
+    bench.prepare();
+    let (plan, connections) = (&duty.plan, duty.connections());
+    let part = duty.part();
+    let Some((_, parts)) =
+        part.filter(|_| plan.keeps_connections() || matches!(plan.work, Work::Bulk { .. }))
+    else {
+        let _ = answers.try_send(Answer::Prepared { standing: 0, wanted: 0 });
+        return None;
+    };
+    if let Work::Bulk { .. } = plan.work {
+        let opener = Opener::new(connections, false);
+        let bulk = Rc::clone(bench);
+        engine::spawn(
+            Priority::Flow,
+            Rc::clone(&opener).run(Rc::clone(bench), move |place| standing::bulk(Rc::clone(&bulk), place)),
+        );
+        engine::spawn(Priority::Flow, tell_when_ready(opener, plan.clone(), answers));
+        return None;
+    }
+    let pool = Pool::new(plan, connections, parts, took);
+    let (of_pool, of_bench) = (Rc::clone(&pool), Rc::clone(bench));
+    let http = matches!(plan.work, Work::Http { .. });
+    let kept = move |place| -> Pin<Box<dyn Future<Output = ()>>> {
+        let (bench, pool) = (Rc::clone(&of_bench), Rc::clone(&of_pool));
+        if http {
+            Box::pin(http::kept(bench, pool, place))
+        } else {
+            Box::pin(standing::kept(bench, pool, place))
+        }
+    };
+    engine::spawn(Priority::Flow, Rc::clone(&pool.opener).run(Rc::clone(bench), kept));
+    engine::spawn(Priority::Flow, tell_when_ready(Rc::clone(&pool.opener), plan.clone(), answers));
+    Some(pool)
+}
+
+async fn tell_when_ready(opener: Rc<Opener>, plan: Plan, answers: SyncSender<Answer>) {
+    let closed = plan.model == Model::Closed;
+    // In an open model they were opened ahead of need: what the target does not want need not stand.
+    opener.ready(plan.timeout, || !closed && opener.is_shed()).await;
+    let wanted = if closed { opener.wanted() } else { 0 };
+    let _ = answers.try_send(Answer::Prepared { standing: opener.standing(), wanted });
+}
+
 /// Starts what the plan says.
-fn begin(duty: &Duty, bench: &Rc<Bench>, start: Moment, end: Moment, answers: SyncSender<Answer>) {
+fn begin(
+    duty: &Duty,
+    bench: &Rc<Bench>,
+    pool: Option<Rc<Pool>>,
+    (start, end): (Moment, Moment),
+    answers: SyncSender<Answer>,
+) {
     bench.begin(start, end);
     let plan = &duty.plan;
     let connections = duty.connections();
     engine::spawn(Priority::Flow, oversee(Rc::clone(bench), answers));
     let Some((part, parts)) = duty.part() else { return };
     let schedule = Schedule::new(&plan.model, plan.duration, part, parts, plan.seed);
-    if plan.keeps_connections() {
-        let arrivals = Rc::new(Arrivals::default());
-        for _ in 0..connections {
-            let (bench, arrivals) = (Rc::clone(bench), Rc::clone(&arrivals));
-            match plan.work {
-                Work::Http { .. } => engine::spawn(Priority::Flow, http::kept(bench, arrivals)),
-                _ => engine::spawn(Priority::Flow, standing::kept(bench, arrivals)),
+    let of_bench = Rc::clone(bench);
+    match (&plan.work, schedule, pool) {
+        (Work::Bulk { .. }, ..) => {}
+        (_, schedule, Some(pool)) => {
+            if let Some(schedule) = schedule {
+                engine::spawn(Priority::Flow, hand_out(Rc::clone(bench), schedule, pool));
             }
         }
-        if let Some(schedule) = schedule {
-            engine::spawn(Priority::Flow, hand_out(Rc::clone(bench), schedule, arrivals));
+        (Work::Idle { .. }, ..) => {
+            let idle = move |place| standing::idle(Rc::clone(&of_bench), place);
+            engine::spawn(Priority::Flow, open_in_the_run(Rc::clone(bench), connections, idle));
         }
-        return;
-    }
-    match (&plan.work, schedule) {
-        (Work::Bulk { .. }, _) => spawn_all(connections, || standing::bulk(Rc::clone(bench))),
-        (Work::Idle { .. }, _) => {
-            let gate = standing::Gate::new();
-            spawn_all(connections, || standing::idle(Rc::clone(bench), Rc::clone(&gate)));
-        }
-        (_, Some(schedule)) => {
+        (_, Some(schedule), None) => {
             engine::spawn(Priority::Flow, dispatch(Rc::clone(bench), schedule, connections));
         }
-        (_, None) => spawn_all(connections, || one_after_the_other(Rc::clone(bench))),
+        (_, None, None) => {
+            let slot = move |place| one_after_the_other(Rc::clone(&of_bench), place);
+            engine::spawn(Priority::Flow, open_in_the_run(Rc::clone(bench), connections, slot));
+        }
     }
 }
 
-fn spawn_all<F: Future<Output = ()> + 'static>(count: u32, make: impl Fn() -> F) {
-    for _ in 0..count {
-        engine::spawn(Priority::Flow, make());
-    }
+/// Opens so many connections, each once, from the start of the run on.
+async fn open_in_the_run<F: Future<Output = ()> + 'static>(
+    bench: Rc<Bench>,
+    connections: u32,
+    connection: impl Fn(Place) -> F,
+) {
+    let _live = bench.enter();
+    standing::wait_for_the_start(&bench).await;
+    Opener::new(connections, false).run(bench, connection).await;
 }
 
 /// Ends seconds when they are over, and the thread when everything is.
@@ -278,13 +338,28 @@ async fn oversee(bench: Rc<Bench>, answers: SyncSender<Answer>) {
     engine::stop();
 }
 
-/// The closed model: the next transaction begins when the last one has ended.
-async fn one_after_the_other(bench: Rc<Bench>) {
+/// The closed model: the next transaction begins when the last one has ended. A target that fails each one is asked
+/// less and less often.
+async fn one_after_the_other(bench: Rc<Bench>, place: Place) {
     let _live = bench.enter();
-    standing::wait_for_the_start(&bench).await;
+    let (mut first, mut failures) = (Some(place), 0);
     while !bench.is_over() {
-        if transaction(&bench, Moment::now()).await.is_err() {
-            engine::sleep(AFTER_FAILURE).await;
+        let mut stands = || {
+            if let Some(place) = &mut first {
+                place.stands();
+            }
+        };
+        let good = transaction(&bench, Moment::now(), &mut stands).await.is_ok();
+        if let Some(mut place) = first.take() {
+            if good {
+                place.proved();
+            } else {
+                place.ended(false);
+            }
+        }
+        failures = if good { 0 } else { failures + 1 };
+        if failures > 0 {
+            bench.pause(pause(failures)).await;
         }
     }
 }
@@ -326,13 +401,13 @@ async fn dispatch(bench: Rc<Bench>, mut schedule: Schedule, most: u32) {
 async fn one(bench: Rc<Bench>, in_flight: Rc<Cell<u32>>, intended: Moment) {
     let live = bench.enter();
     // How it went has been counted.
-    let _ = transaction(&bench, intended).await;
+    let _ = transaction(&bench, intended, &mut || {}).await;
     in_flight.set(in_flight.get() - 1);
     drop(live);
 }
 
 /// The open model over kept connections: arrivals go to whoever is free.
-async fn hand_out(bench: Rc<Bench>, mut schedule: Schedule, arrivals: Rc<Arrivals>) {
+async fn hand_out(bench: Rc<Bench>, mut schedule: Schedule, pool: Rc<Pool>) {
     let _live = bench.enter();
     let alarm = match Alarm::new() {
         Ok(alarm) => alarm,
@@ -344,10 +419,11 @@ async fn hand_out(bench: Rc<Bench>, mut schedule: Schedule, arrivals: Rc<Arrival
         while let Some(start) = next.map(|start| bench.start() + start).filter(|start| *start <= now) {
             next = schedule.next();
             let tally = &mut bench.sampler.borrow_mut().tally;
-            match arrivals.put(start) {
-                Some(true) => {}
-                Some(false) => tally.queued += 1,
-                None => tally.unserved += 1,
+            match pool.put(start) {
+                Arrived::Served => {}
+                Arrived::Opening => tally.held += 1,
+                Arrived::Full => tally.queued += 1,
+                Arrived::Lost => tally.unserved += 1,
             }
         }
         if let Some(start) = next {
@@ -355,7 +431,7 @@ async fn hand_out(bench: Rc<Bench>, mut schedule: Schedule, arrivals: Rc<Arrival
         }
         engine::wait(bench.end()).await;
     }
-    let left = arrivals.waiting() as u64 + never_looked_at(&bench, next, schedule);
+    let left = pool.waiting() as u64 + never_looked_at(&bench, next, schedule);
     bench.sampler.borrow_mut().tally.unserved += left;
 }
 

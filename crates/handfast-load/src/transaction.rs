@@ -14,12 +14,17 @@ use crate::plan::{Model, Work};
 use crate::sample::Series;
 use crate::trouble::Trouble;
 
-/// Does one transaction on a connection of its own; it was meant to begin at `intended`.
-pub(crate) async fn transaction(bench: &Rc<Bench>, intended: Moment) -> Result<(), ()> {
+/// Does one transaction on a connection of its own; it was meant to begin at `intended`. `stands` is called when the
+/// handshake is over.
+pub(crate) async fn transaction(
+    bench: &Rc<Bench>,
+    intended: Moment,
+    stands: &mut dyn FnMut(),
+) -> Result<(), ()> {
     let begun = Moment::now();
     let outcome = match bench.plan.work {
-        Work::Http { .. } => http::transaction(bench, intended).await,
-        _ => attempt(bench, bench.draw_resume(), intended).await,
+        Work::Http { .. } => http::transaction(bench, intended, stands).await,
+        _ => attempt(bench, bench.draw_resume(), intended, stands).await,
     };
     if bench.phase() == Phase::WarmUp {
         return outcome.map_err(|_| ());
@@ -55,7 +60,7 @@ pub(crate) fn succeed(bench: &Bench, intended: Moment, begun: Moment, done: Mome
 /// Counts an exchange that ended well.
 pub(crate) fn count_exchange(bench: &Bench, times: Times) {
     if bench.phase() == Phase::WarmUp {
-        return;
+        return bench.note_exchange(times.done.since(times.began));
     }
     let sampler = &mut *bench.sampler.borrow_mut();
     sampler.time(Series::FirstByte, times.began, times.first_byte);
@@ -64,10 +69,16 @@ pub(crate) fn count_exchange(bench: &Bench, times: Times) {
 }
 
 /// The whole of it, for raw TLS; what went wrong is the caller's to count.
-pub(crate) async fn attempt(bench: &Rc<Bench>, resume: bool, intended: Moment) -> Result<(), Trouble> {
+pub(crate) async fn attempt(
+    bench: &Rc<Bench>,
+    resume: bool,
+    intended: Moment,
+    stands: &mut dyn FnMut(),
+) -> Result<(), Trouble> {
     let begun = Moment::now();
     let sizes = Sizes::of(&bench.plan.work);
     let connected = connect(bench, resume, early(&bench.pattern, sizes)).await?;
+    stands();
     let mut done = Moment::now();
     let (mut wire, mut opening) = Opening::of(connected);
     if let Some(sizes) = sizes {

@@ -21,6 +21,7 @@ use crate::plan::{Arrivals, Close, Model, Work};
 use crate::sample::{Failures, Interval, Series};
 use crate::words::things;
 
+mod shed;
 mod view;
 
 pub(crate) use view::{Busy, Lost, View, addresses};
@@ -93,6 +94,7 @@ pub fn judge(outcome: &Outcome, ports: Option<&Ports>) -> Verdict {
     if word == VerdictWord::Valid {
         evidence = valid(&view);
     }
+    evidence.extend(shed::evidence(&view));
     if !is_never_closed(&view) {
         evidence.extend(closing(&view));
     }
@@ -192,6 +194,7 @@ fn errors(view: &View<'_>) -> Option<Finding> {
         };
         evidence.extend(kinds.iter().take(3).map(kind));
     }
+    evidence.extend(shed::missing(view));
     if is_never_closed(view) {
         evidence.extend(closing(view));
     }
@@ -290,7 +293,11 @@ fn lateness(view: &View<'_>, busiest: Option<Busy>) -> Option<Vec<String>> {
             format!("a generator thread had hardly a pause in {seconds} of the {of} looked at{without}")
         }
         // Idle, and late: the machine or its hypervisor held it up. Unless it waited for a free connection.
-        (None, 0) if view.waited() == 0 && p99 > too_late(&service, VERY_LATE, VERY_LATE_SHARE) => {
+        (None, 0)
+            if view.waited() == 0
+                && !shed::explains_lag(view)
+                && p99 > too_late(&service, VERY_LATE, VERY_LATE_SHARE) =>
+        {
             "its threads had time enough: the machine or its hypervisor held them up".to_owned()
         }
         (None, 0) => return None,
@@ -416,6 +423,10 @@ fn waited(view: &View<'_>) -> Option<String> {
             0 => String::new(),
             unserved => format!(", and {} never began", count(unserved)),
         };
+        if tally.queued == 0 {
+            let (unserved, of) = (count(tally.unserved), things(arrivals, "arrival"));
+            return format!("{unserved} of {of} never began: no connection was free for them in time");
+        }
         let were = if view.plan.connections == 1 { "was" } else { "were" };
         format!(
             "{} of {} arrivals ({}) waited because {} {were} in use{never}: a quicker target frees them sooner, and more \
@@ -446,6 +457,7 @@ fn valid(view: &View<'_>) -> Vec<String> {
             decided_on(view, decisive)
         ));
         evidence.extend(late_all_the_same(view, &lag));
+        evidence.extend(shed::openings(view));
     }
     evidence.extend(
         busiest.map(|busiest| format!("the generator had room: its busiest thread was {}", use_of(busiest))),

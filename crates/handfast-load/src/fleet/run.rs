@@ -17,6 +17,7 @@ use super::roll::Link;
 use super::worker::asked;
 use super::{LEASE, OnLost, PATIENCE, RENEWAL};
 use crate::generator::Share;
+use crate::opener::LONGEST_PREPARATION;
 use crate::outcome::{EarlyEnd, Facts, Outcome, Refusal, WorkerEnd, WorkerOutcome};
 use crate::plan::Plan;
 use crate::sample::Interval;
@@ -411,7 +412,7 @@ fn longest_tail(plan: &Plan) -> Duration {
     plan.timeout.saturating_mul(3).saturating_add(GRACE)
 }
 
-/// How long making ready may take: a name, a transaction to see that it works, and tickets.
+/// How long making ready may take: a name, a transaction to see that it works, tickets, and connections that stand.
 fn longest_preparation(plan: &Plan) -> Duration {
-    plan.timeout.saturating_mul(6).saturating_add(GRACE)
+    plan.timeout.saturating_mul(6).saturating_add(LONGEST_PREPARATION).saturating_add(GRACE)
 }

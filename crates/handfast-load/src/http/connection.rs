@@ -358,6 +358,12 @@ impl Connection {
         }
     }
 
+    /// Why it is of no use any more.
+    pub(super) fn ended(&self, what: &str) -> Trouble {
+        let trouble = self.pipe.borrow().trouble(what);
+        trouble.unwrap_or_else(|| Trouble::new(Step::Exchange, "left", what))
+    }
+
     /// Lets the target have the rest of the handshake, for a connection that may have to wait for its first request.
     pub(super) fn finish_handshake(&self) -> Result<(), Trouble> {
         self.pipe.borrow_mut().finish_handshake()

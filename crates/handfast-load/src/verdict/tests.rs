@@ -519,3 +519,46 @@ fn addresses_are_read_with_and_without_ports() {
     let read: Vec<String> = addresses(&outcome).iter().map(ToString::to_string).collect();
     assert_eq!(read, ["192.0.2.1", "::1"]);
 }
+
+#[test]
+fn waiting_for_handshakes_is_no_stalled_machine() {
+    let late = || Made { lag: Duration::from_millis(40), busy: 0.1, ..open() };
+    let mut waited = late().outcome();
+    waited.totals.tally.held = 500;
+    let verdict = judge(&waited, None);
+    assert_eq!(verdict.word, VerdictWord::Valid, "{verdict:?}");
+    assert!(said(&verdict, "5.0 % of the arrivals waited for a new connection"), "{verdict:?}");
+    let verdict = late().judged();
+    assert_eq!(verdict.word, VerdictWord::GeneratorLimited, "{verdict:?}");
+    assert!(said(&verdict, "the machine or its hypervisor"), "{verdict:?}");
+}
+
+#[test]
+fn shed_connections_are_named_whatever_the_word() {
+    let mut outcome = Made { failures: vec![("connect", "refused", 7)], ..open() }.outcome();
+    outcome.totals.tally.shed = 7;
+    let verdict = judge(&outcome, None);
+    assert_eq!(verdict.word, VerdictWord::Valid, "{verdict:?}");
+    assert!(said(&verdict, "the target shed 7 connections"), "{verdict:?}");
+    assert!(said(&verdict, "connect refused: 7 times, for instance: an example of refused"), "{verdict:?}");
+}
+
+#[test]
+fn a_closed_model_with_connections_missing_is_not_valid() {
+    let plan = Plan { connections: 100, exchanges: None, ..Plan::default() };
+    let run = |open, shed| {
+        let mut outcome = Made { plan: plan.clone(), ..closed() }.outcome();
+        outcome.seconds.iter_mut().for_each(|second| second.tally.open = open);
+        outcome.totals.tally.shed = shed;
+        judge(&outcome, None)
+    };
+    let verdict = run(90, 3);
+    assert_eq!(verdict.word, VerdictWord::Errors, "{verdict:?}");
+    assert!(said(&verdict, "of 100 connections never more than 90 stood"), "{verdict:?}");
+    assert_eq!(run(100, 3).word, VerdictWord::Valid, "one that was replaced is not missing");
+    assert_eq!(run(90, 0).word, VerdictWord::Valid, "nobody was refused");
+}
+
+fn said(verdict: &Verdict, words: &str) -> bool {
+    verdict.evidence.iter().any(|line| line.contains(words))
+}

@@ -27,7 +27,7 @@ fn refused(ended: &Ended) {
 fn haproxy_that_wants_a_certificate() {
     needs!("haproxy");
     let server = Haproxy::start(Asks { certificate: true, ..Asks::default() });
-    for words in WITHOUT_AN_ANSWER.into_iter().chain(["", "-n unlimited"]) {
+    for words in WITHOUT_AN_ANSWER.into_iter().chain(["", "-n unlimited", "--idle"]) {
         refused(&Load::at(server.address).with("-d 200ms -c 2 -q").with(words).run());
     }
     assert_eq!(server.counted().requests, 0, "none got as far as a session");
@@ -44,7 +44,7 @@ fn openssl_that_wants_a_certificate() {
 fn every_refusal_of_a_run_is_a_failure() {
     // The rehearsal is let in, each later connection is refused.
     let server = || TlsServer::start(Manners { refuses_from: Some(1), ..Manners::default() });
-    for words in WITHOUT_AN_ANSWER.into_iter() {
+    for words in WITHOUT_AN_ANSWER.into_iter().chain(["-n unlimited --send 1KiB --receive 0", "--idle"]) {
         let words = words.replace("--send 1KiB", "--send 4KiB");
         let server = server();
         let ended = Load::at(server.address).with("-d 300ms -c 2 -q --timeout 1s").with(&words).run();

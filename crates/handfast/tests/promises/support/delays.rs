@@ -48,6 +48,10 @@ pub(crate) struct Manners {
     pub(crate) asks_for_certificate: bool,
     /// From which connection on a client is refused for want of a certificate; the rehearsal's is number 0.
     pub(crate) refuses_from: Option<usize>,
+    /// From which connection on it closes each one at once.
+    pub(crate) sheds_from: Option<usize>,
+    /// How long it waits before it answers a hello.
+    pub(crate) handshake_takes: Duration,
     /// Whether it gives no tickets.
     pub(crate) without_tickets: bool,
     /// Application protocols it speaks.
@@ -63,6 +67,8 @@ impl Default for Manners {
             groups: Vec::new(),
             asks_for_certificate: false,
             refuses_from: None,
+            sheds_from: None,
+            handshake_takes: Duration::ZERO,
             without_tickets: false,
             protocols: Vec::new(),
         }
@@ -142,10 +148,14 @@ impl TlsServer {
                     return;
                 }
                 let shared = Arc::clone(&ours);
+                let number = shared.connections.fetch_add(1, Ordering::AcqRel);
+                if shared.manners.sheds_from.is_some_and(|first| number >= first) {
+                    continue;
+                }
                 shared.standing.fetch_add(1, Ordering::AcqRel);
                 thread("TLS connection", move || {
                     // What broke off before there was a hello is not worth a note.
-                    if let Ok(seen) = Peer::serve(&shared, stream) {
+                    if let Ok(seen) = Peer::serve(&shared, stream, number) {
                         shared.seen.lock().expect("nobody panics while holding it").push(seen);
                     }
                     shared.standing.fetch_sub(1, Ordering::AcqRel);
@@ -171,6 +181,11 @@ impl TlsServer {
         let mut served: Vec<_> = self.seen().into_iter().flat_map(|seen| seen.served).collect();
         served.sort_unstable();
         served
+    }
+
+    /// Connections that came so far.
+    pub(crate) fn connections(&self) -> usize {
+        self.shared.connections.load(Ordering::Acquire)
     }
 
     /// Requests that were read so far.
@@ -230,7 +245,7 @@ struct Peer<'a> {
 }
 
 impl<'a> Peer<'a> {
-    fn serve(shared: &'a Shared, mut stream: TcpStream) -> io::Result<Seen> {
+    fn serve(shared: &'a Shared, mut stream: TcpStream, number: usize) -> io::Result<Seen> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(DEADLINE))?;
         stream.set_write_timeout(Some(DEADLINE))?;
@@ -261,7 +276,7 @@ impl<'a> Peer<'a> {
             close_notify: false,
             end: None,
         };
-        let number = shared.connections.fetch_add(1, Ordering::AcqRel);
+        pause(shared.manners.handshake_takes);
         let refused = shared.manners.refuses_from.is_some_and(|first| number >= first);
         let config = Arc::clone(if refused { &shared.refusing } else { &shared.config });
         let tls = accepted.into_connection(config).map_err(|(error, mut alert)| {

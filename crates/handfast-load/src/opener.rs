@@ -1,0 +1,236 @@
+//! When a thread opens connections: few at once at first, more while it goes well, and with pauses when the target sheds
+//! them.
+//!
+//! In: how many are wanted. Out: a [`Place`] for each that may be opened now, which is told how it went. Without this a
+//! thousand connections would be opened in the same moment: that measures the target's backlog, and one that closes what
+//! it has no room for would be asked again at once, and again.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use handfast_net::clock::Moment;
+use handfast_net::engine::{self, Priority, TaskHandle};
+
+use crate::bench::Bench;
+
+/// Connections that a thread opens at once in the beginning; later as many as it has opened …
+const FEW: u32 = 4;
+/// … up to this, and after one that was shed half as many.
+const AT_ONCE: u32 = 64;
+/// Pause after the first failure; each further one in a row doubles it …
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+/// … up to this, at which a target is asked again whether it takes one more.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// Preparation ends after this at the latest, however many connections are wanted.
+pub(crate) const LONGEST_PREPARATION: Duration = Duration::from_secs(60);
+/// How long preparation waits for a target that sheds connections to take one more.
+const SHEDDING: Duration = Duration::from_secs(2);
+/// A connection that ended sooner after its handshake, without having carried anything, was shed; later it was idle
+/// for longer than the target allows.
+const AT_ONCE_ENDED: Duration = Duration::from_secs(1);
+
+/// The pause after so many failures in a row.
+pub(crate) fn pause(failures: u32) -> Duration {
+    let doubled = FIRST_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(16));
+    doubled.min(LONGEST_PAUSE)
+}
+
+/// A thread's connections, as far as opening them goes.
+#[derive(Debug)]
+pub(crate) struct Opener {
+    /// How many are wanted.
+    wanted: Cell<u32>,
+    /// Whether one that has ended is replaced.
+    replaces: bool,
+    begun: Cell<u32>,
+    opening: Cell<u32>,
+    standing: Cell<u32>,
+    /// How many may be opened at once.
+    room: Cell<u32>,
+    /// Connections shed in a row.
+    shed: Cell<u32>,
+    not_before: Cell<Moment>,
+    /// The most that stood, and when they first did.
+    greatest: Cell<u32>,
+    progress: Cell<Moment>,
+    task: Cell<Option<TaskHandle>>,
+    /// Who waits for everything wanted to stand.
+    waiter: Cell<Option<TaskHandle>>,
+}
+
+/// A connection that may be opened, or has been; given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    opener: Rc<Opener>,
+    stood: Option<Moment>,
+    proved: bool,
+}
+
+impl Opener {
+    /// One that keeps so many connections standing; or, unless it `replaces`, opens so many and each once.
+    pub(crate) fn new(wanted: u32, replaces: bool) -> Rc<Self> {
+        Rc::new(Self {
+            wanted: Cell::new(wanted),
+            replaces,
+            begun: Cell::new(0),
+            opening: Cell::new(0),
+            standing: Cell::new(0),
+            room: Cell::new(AT_ONCE),
+            shed: Cell::new(0),
+            not_before: Cell::new(Moment::now()),
+            greatest: Cell::new(0),
+            progress: Cell::new(Moment::now()),
+            task: Cell::new(None),
+            waiter: Cell::new(None),
+        })
+    }
+
+    /// Connections that stand.
+    pub(crate) fn standing(&self) -> u32 {
+        self.standing.get()
+    }
+
+    /// Connections that are being opened.
+    pub(crate) fn opening(&self) -> u32 {
+        self.opening.get()
+    }
+
+    /// How many are wanted.
+    pub(crate) fn wanted(&self) -> u32 {
+        self.wanted.get()
+    }
+
+    /// Wants so many from now on.
+    pub(crate) fn want(&self, wanted: u32) {
+        if self.wanted.replace(wanted) < wanted {
+            self.look();
+        }
+    }
+
+    /// Whether the target has shed the last connection that it could have.
+    pub(crate) fn is_shed(&self) -> bool {
+        self.shed.get() > 0
+    }
+
+    /// Whether one more may be opened besides those that are being opened.
+    fn has_room(&self) -> bool {
+        let opening = self.opening.get();
+        let opened = if self.replaces { self.standing.get() } else { self.begun.get() - opening };
+        opening < self.room.get().min(opened.max(FEW))
+    }
+
+    fn is_short(&self) -> bool {
+        let there = if self.replaces { self.opening.get() + self.standing.get() } else { self.begun.get() };
+        there < self.wanted.get()
+    }
+
+    fn look(&self) {
+        for task in [self.task.get(), self.waiter.get()].into_iter().flatten() {
+            task.wake();
+        }
+    }
+
+    fn place(self: &Rc<Self>) -> Place {
+        self.begun.set(self.begun.get() + 1);
+        self.opening.set(self.opening.get() + 1);
+        Place { opener: Rc::clone(self), stood: None, proved: false }
+    }
+
+    /// Starts a task for each connection as soon as it may be opened, until the run is over.
+    pub(crate) async fn run<F: Future<Output = ()> + 'static>(
+        self: Rc<Self>,
+        bench: Rc<Bench>,
+        connection: impl Fn(Place) -> F,
+    ) {
+        let _live = bench.enter();
+        self.task.set(Some(engine::current()));
+        while !bench.is_over() {
+            let now = Moment::now();
+            let not_before = self.not_before.get();
+            while self.is_short() && self.has_room() && not_before <= now {
+                engine::spawn(Priority::Flow, connection(self.place()));
+            }
+            let next = if self.is_short() && not_before > now { not_before } else { Moment::NEVER };
+            engine::wait(next.min(bench.end())).await;
+        }
+    }
+
+    /// Waits until everything that is wanted stands, or it is no use to wait any longer: no more came to stand for
+    /// `patience`, or `may_stop` says that what stands will do.
+    pub(crate) async fn ready(&self, patience: Duration, may_stop: impl Fn() -> bool) {
+        self.waiter.set(Some(engine::current()));
+        let began = Moment::now();
+        self.progress.set(began);
+        while self.opening.get() > 0 || self.is_short() {
+            let patience = if self.is_shed() { patience.min(SHEDDING) } else { patience };
+            let until = (self.progress.get() + patience).min(began + LONGEST_PREPARATION);
+            if may_stop() || Moment::now() >= until {
+                break;
+            }
+            engine::wait(until).await;
+        }
+        self.waiter.set(None);
+    }
+}
+
+impl Place {
+    /// The connection stands.
+    pub(crate) fn stands(&mut self) {
+        if self.stood.is_some() {
+            return;
+        }
+        let (opener, now) = (&self.opener, Moment::now());
+        self.stood = Some(now);
+        opener.opening.set(opener.opening.get() - 1);
+        opener.standing.set(opener.standing.get() + 1);
+        opener.room.set((opener.room.get() + 1).min(AT_ONCE));
+        // A target may end one for each that it takes: that is no progress.
+        if opener.standing.get() > opener.greatest.get() {
+            opener.greatest.set(opener.standing.get());
+            opener.progress.set(now);
+        }
+        opener.look();
+    }
+
+    /// The connection carried something: the target means to serve it.
+    pub(crate) fn proved(&mut self) {
+        if !std::mem::replace(&mut self.proved, true) {
+            self.opener.shed.set(0);
+        }
+    }
+
+    /// Whether it has carried anything.
+    pub(crate) fn is_proved(&self) -> bool {
+        self.proved
+    }
+
+    /// The connection failed or ended; whether it was shed. One that has carried something was not; nor was one that
+    /// stood idle for a while, where `idle_may_end`.
+    pub(crate) fn ended(&self, idle_may_end: bool) -> bool {
+        let idle = self.stood.is_some_and(|stood| Moment::now().since(stood) >= AT_ONCE_ENDED);
+        if self.proved || (idle && idle_may_end) {
+            return false;
+        }
+        let opener = &self.opener;
+        opener.shed.set(opener.shed.get().saturating_add(1));
+        opener.room.set((opener.room.get() / 2).max(1));
+        // Those that were opened together are shed together, and are one failure for the pause.
+        let now = Moment::now();
+        if opener.not_before.get() <= now {
+            opener.not_before.set(now + pause(opener.shed.get()));
+        }
+        true
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let count = if self.stood.is_some() { &self.opener.standing } else { &self.opener.opening };
+        count.set(count.get() - 1);
+        self.opener.look();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,68 @@
+//! How many connections are opened at once, and how long after one that was shed.
+
+use super::*;
+
+/// Begins as many as it may.
+fn begin(opener: &Rc<Opener>) -> Vec<Place> {
+    let may = || opener.is_short() && opener.has_room() && opener.not_before.get() <= Moment::now();
+    std::iter::from_fn(|| may().then(|| opener.place())).collect()
+}
+
+#[test]
+fn pauses_double_up_to_a_second() {
+    let millis: Vec<u128> = (1..=9).map(|failures| pause(failures).as_millis()).collect();
+    assert_eq!(millis, [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
+    assert_eq!(pause(u32::MAX), LONGEST_PAUSE);
+}
+
+#[test]
+fn as_many_are_opened_at_once_as_stand() {
+    let opener = Opener::new(1000, true);
+    let (mut standing, mut rounds) = (Vec::new(), Vec::new());
+    while opener.is_short() {
+        let mut places = begin(&opener);
+        rounds.push(places.len());
+        places.iter_mut().for_each(Place::stands);
+        standing.append(&mut places);
+    }
+    assert_eq!(rounds[..8], [4, 4, 8, 16, 32, 64, 64, 64]);
+    assert_eq!((opener.standing(), opener.opening()), (1000, 0));
+    standing.truncate(10);
+    assert_eq!(opener.standing(), 10);
+    assert!(opener.is_short(), "what has ended is replaced");
+}
+
+#[test]
+fn what_is_opened_once_is_not_replaced() {
+    let opener = Opener::new(6, false);
+    assert_eq!(begin(&opener).len(), 4);
+    assert_eq!(begin(&opener).len(), 2);
+    assert!(!opener.is_short());
+}
+
+#[test]
+fn a_target_that_sheds_is_left_alone_for_a_while() {
+    let opener = Opener::new(100, true);
+    let places = begin(&opener);
+    assert_eq!(places.len(), 4);
+    // All four at once are one occasion.
+    assert!(places.iter().all(|place| place.ended(false)));
+    drop(places);
+    assert!(begin(&opener).is_empty(), "not before the pause is over");
+    let left = opener.not_before.get().since(Moment::now());
+    assert!(left <= FIRST_PAUSE, "{left:?}");
+    opener.not_before.set(Moment::now());
+    let place = begin(&opener).swap_remove(0);
+    assert!(place.ended(false));
+    let left = opener.not_before.get().since(Moment::now());
+    assert!(left > FIRST_PAUSE && left <= pause(5), "{left:?}");
+}
+
+#[test]
+fn a_connection_that_carried_something_was_not_shed() {
+    let opener = Opener::new(1, true);
+    let mut place = begin(&opener).swap_remove(0);
+    place.stands();
+    place.proved();
+    assert!(!place.ended(false) && !opener.is_shed());
+}

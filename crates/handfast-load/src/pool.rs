@@ -1,0 +1,262 @@
+//! Kept connections and what they are to do: arrivals of an open model that wait for a free connection, free connections
+//! that wait for an arrival, and how many there should be.
+//!
+//! In: arrivals when they are due. Out: to each connection its next one; and the wish for more connections, a few ahead
+//! of need. In a closed model every connection has always something to do, and their number is given.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Duration;
+
+use handfast_net::clock::Moment;
+use handfast_net::engine::{self, TaskHandle};
+
+use crate::bench::Bench;
+use crate::opener::{Opener, Place};
+use crate::plan::{Model, Plan, Work};
+use crate::transaction::fail;
+use crate::trouble::Trouble;
+
+/// Free connections that a thread keeps for what comes next, so that an arrival does not wait for a handshake.
+const AHEAD: u32 = 2;
+/// Most arrivals that wait. More would only be memory: the run is lost at that point, and says so.
+const DUE: usize = 1 << 20;
+
+/// A thread's kept connections.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub(crate) opener: Rc<Opener>,
+    closed: bool,
+    /// Most connections.
+    most: u32,
+    due: RefCell<VecDeque<Moment>>,
+    free: RefCell<VecDeque<Rc<Seat>>>,
+    /// Connections that are free.
+    spare: Cell<u32>,
+    /// Connections that were called for an arrival and have not taken it yet.
+    called: Cell<u32>,
+}
+
+/// A connection's place in the queue for arrivals.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    task: TaskHandle,
+    state: Cell<State>,
+    /// Whether it is in the queue.
+    queued: Cell<bool>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Busy,
+    Free,
+    Called,
+}
+
+impl Seat {
+    /// The present task's.
+    pub(crate) fn new() -> Rc<Self> {
+        Rc::new(Self { task: engine::current(), state: Cell::new(State::Busy), queued: Cell::new(false) })
+    }
+}
+
+/// How a kept connection ended that did not end well.
+#[derive(Debug)]
+pub(crate) enum Ending {
+    /// No transaction was under way.
+    Unused(Trouble),
+    /// The transaction that was under way failed with it.
+    Failed(Trouble),
+    /// What was under way has been counted.
+    Counted,
+}
+
+/// What became of an arrival at first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrived {
+    /// A free connection has it.
+    Served,
+    /// It waits for a connection that is being opened.
+    Opening,
+    /// It waits, and there may be no more connections.
+    Full,
+    /// Too many wait already: it is lost.
+    Lost,
+}
+
+impl Pool {
+    /// For `most` connections of a thread that has one of `parts` parts of the arrivals; `took` is how long an exchange
+    /// takes, as far as is known.
+    pub(crate) fn new(plan: &Plan, most: u32, parts: u64, took: Duration) -> Rc<Self> {
+        Rc::new(Self {
+            opener: Opener::new(first(plan, most, parts, took), true),
+            closed: plan.model == Model::Closed,
+            most,
+            due: RefCell::default(),
+            free: RefCell::default(),
+            spare: Cell::new(0),
+            called: Cell::new(0),
+        })
+    }
+
+    /// An arrival is due.
+    pub(crate) fn put(&self, intended: Moment) -> Arrived {
+        if self.due.borrow().len() >= DUE {
+            return Arrived::Lost;
+        }
+        self.due.borrow_mut().push_back(intended);
+        let called = self.call();
+        self.want();
+        match called {
+            true => Arrived::Served,
+            false if self.opener.standing() + self.opener.opening() < self.most => Arrived::Opening,
+            false if self.opener.opening() > 0 => Arrived::Opening,
+            false => Arrived::Full,
+        }
+    }
+
+    /// Calls a free connection; in turn, so that every one is used. Those that left the queue in the meantime are
+    /// passed over.
+    fn call(&self) -> bool {
+        let mut free = self.free.borrow_mut();
+        while let Some(seat) = free.pop_front() {
+            seat.queued.set(false);
+            if seat.state.get() == State::Free {
+                self.change(&seat, State::Called);
+                seat.task.wake();
+                return true;
+            }
+        }
+        false
+    }
+
+    fn change(&self, seat: &Seat, state: State) {
+        let count = |state| match state {
+            State::Busy => None,
+            State::Free => Some(&self.spare),
+            State::Called => Some(&self.called),
+        };
+        if let Some(count) = count(seat.state.replace(state)) {
+            count.set(count.get() - 1);
+        }
+        if let Some(count) = count(state) {
+            count.set(count.get() + 1);
+        }
+    }
+
+    /// Wants as many connections as arrivals wait for, and a few more.
+    fn want(&self) {
+        if self.closed {
+            return;
+        }
+        let needed = u32::try_from(self.due.borrow().len()).unwrap_or(u32::MAX).saturating_add(AHEAD);
+        let there = self.opener.standing() + self.opener.opening();
+        let coming = self.spare.get() + self.called.get() + self.opener.opening();
+        self.opener.want(there.saturating_add(needed.saturating_sub(coming)).min(self.most));
+    }
+
+    /// Arrivals that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.due.borrow().len()
+    }
+
+    /// When the connection's next exchange was meant to begin, if there is one now.
+    pub(crate) fn next(&self, bench: &Bench, seat: &Seat) -> Option<Moment> {
+        if bench.is_over() {
+            return None;
+        }
+        self.change(seat, State::Busy);
+        let waiting = self.due.borrow_mut().pop_front();
+        waiting.or_else(|| (self.closed && bench.has_begun()).then(Moment::now))
+    }
+
+    /// Says that the seat's connection is free.
+    pub(crate) fn offer(&self, seat: &Rc<Seat>) {
+        self.change(seat, State::Free);
+        if !seat.queued.replace(true) {
+            self.free.borrow_mut().push_back(Rc::clone(seat));
+        }
+    }
+
+    /// The seat's connection is no more.
+    pub(crate) fn leave(&self, seat: &Seat) {
+        let called = seat.state.get() == State::Called;
+        self.change(seat, State::Busy);
+        // Its arrival is for somebody else.
+        if called {
+            self.call();
+        }
+    }
+
+    /// Gives back what a connection has not begun, late as it is.
+    pub(crate) fn give_back(&self, bench: &Bench, intended: Moment) {
+        if bench.is_over() {
+            bench.sampler.borrow_mut().tally.unserved += 1;
+            return;
+        }
+        self.due.borrow_mut().push_front(intended);
+        self.call();
+    }
+
+    /// A connection is no more; why, unless it went well or the target ended it between exchanges.
+    pub(crate) fn ended(&self, bench: &Bench, place: Place, ending: Option<Ending>) {
+        let by_error = match &ending {
+            None => false,
+            Some(Ending::Unused(trouble)) => !trouble.is_end(),
+            Some(Ending::Failed(_) | Ending::Counted) => true,
+        };
+        // Of an open model's connections some are idle for as long as it lasts, and every target has a limit for that.
+        let idle_may_end = !by_error && !self.closed && bench.has_begun();
+        let shed = ending.is_some() && place.ended(idle_may_end);
+        drop(place);
+        bench.sampler.borrow_mut().tally.shed += u64::from(shed);
+        match ending {
+            Some(Ending::Failed(trouble)) => fail(bench, trouble),
+            Some(Ending::Unused(trouble)) if shed || by_error => self.unused(bench, shed, &trouble),
+            _ => {}
+        }
+        if self.closed && bench.is_over() {
+            let left = self.due.borrow_mut().drain(..).count() as u64;
+            bench.sampler.borrow_mut().tally.unserved += left;
+        } else if bench.has_begun() {
+            self.want();
+        } else if !self.closed && shed {
+            // The target does not want them, and nothing needs them yet: no more ahead of need.
+            self.opener.want(self.opener.standing() + self.opener.opening());
+        }
+    }
+
+    /// A connection came to nothing while no transaction was under way on it. In a closed model there would have been
+    /// one. In an open one the arrivals that wait have lost something only if nobody is there or coming to serve them:
+    /// to them the target could not be reached.
+    fn unused(&self, bench: &Bench, shed: bool, trouble: &Trouble) {
+        let nobody = self.opener.standing() + self.opener.opening() == 0;
+        let failed = match (self.closed, bench.has_begun()) {
+            (true, true) => 1,
+            (false, true) if shed && nobody => self.due.borrow_mut().drain(..).count(),
+            _ => 0,
+        };
+        if failed == 0 {
+            bench.sampler.borrow_mut().trouble(trouble.clone());
+        }
+        (0..failed).for_each(|_| fail(bench, trouble.clone()));
+    }
+}
+
+/// How many connections are opened before the run begins: in a closed model all of them; in an open one twice as many
+/// as exchanges will be under way, by what one of them took, and a few more.
+fn first(plan: &Plan, most: u32, parts: u64, took: Duration) -> u32 {
+    let rate = match plan.model {
+        Model::Closed => return most,
+        Model::Open { rate, .. } => rate,
+        Model::Ramp { from, to, .. } => from.max(to),
+    };
+    let streams = if let Work::Http { streams, .. } = plan.work { streams.max(1) } else { 1 };
+    let under_way = rate / parts.max(1) as f64 * took.as_secs_f64() / f64::from(streams);
+    // A float beyond u32 becomes its greatest.
+    ((under_way * 2.0).ceil() as u32).saturating_add(AHEAD).min(most)
+}
+
+#[cfg(test)]
+mod tests;

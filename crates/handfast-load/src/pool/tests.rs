@@ -1,0 +1,37 @@
+//! How many connections an open model wants. What tasks do with them is tested on the built program.
+
+use super::*;
+use crate::plan::{Arrivals, HttpVersion};
+
+fn open(rate: f64) -> Plan {
+    Plan { model: Model::Open { rate, arrivals: Arrivals::Fixed }, ..Plan::default() }
+}
+
+#[test]
+fn an_open_model_begins_with_what_it_needs_and_a_few_more() {
+    let millisecond = Duration::from_millis(1);
+    assert_eq!(first(&open(10.0), 1024, 2, millisecond), 1 + AHEAD);
+    assert_eq!(first(&open(10_000.0), 1024, 2, millisecond), 10 + AHEAD);
+    assert_eq!(first(&open(10_000.0), 8, 2, millisecond), 8, "never more than may stand");
+    assert_eq!(first(&open(f64::MAX), 8, 1, Duration::MAX), 8);
+    let ramp = Model::Ramp { from: 10.0, to: 10_000.0, arrivals: Arrivals::Fixed };
+    assert_eq!(first(&Plan { model: ramp, ..Plan::default() }, 1024, 2, millisecond), 10 + AHEAD);
+    let work =
+        Work::Http { version: HttpVersion::Http2, authority: String::new(), path: "/".into(), streams: 10 };
+    assert_eq!(first(&Plan { work, ..open(10_000.0) }, 1024, 1, millisecond), 2 + AHEAD);
+}
+
+#[test]
+fn a_closed_model_begins_with_all() {
+    assert_eq!(first(&Plan::default(), 32, 1, Duration::ZERO), 32);
+}
+
+#[test]
+fn arrivals_want_connections_up_to_the_most() {
+    let pool = Pool::new(&open(1.0), 4, 1, Duration::ZERO);
+    assert_eq!(pool.opener.wanted(), AHEAD);
+    assert_eq!(pool.put(Moment::now()), Arrived::Opening);
+    assert_eq!(pool.opener.wanted(), 1 + AHEAD);
+    (0..9).for_each(|_| assert_eq!(pool.put(Moment::now()), Arrived::Opening));
+    assert_eq!((pool.opener.wanted(), pool.waiting()), (4, 10));
+}
