@@ -256,14 +256,14 @@ fn by_the_kernel_that_stops_dialling() {
 /// What becomes of packets to the backend, or from the client, of a connection that stands; the name's first word tells which.
 /// Linux keeps no ICMP message for such a connection, only the errno it stands for, and reports that when it gives up.
 const LATER: [Cell; 8] = [
-    cell("backend-dark", "drop", "relay/backend/unacknowledged", "retransmissions"),
-    cell("backend-silent", "drop", "relay/backend/keepalive-unanswered", "probes"),
+    cell("backend-dark", "drop", "relay/backend/unacknowledged", "retransmission"),
+    cell("backend-silent", "drop", "relay/backend/keepalive-unanswered", "probe"),
     cell("backend-reset", "reject with tcp reset", "relay/backend/reset", ""),
     cell("backend-host", "reject with icmp type host-unreachable", "relay/backend/host-unreachable", ""),
     cell("backend-net", "reject with icmp type net-unreachable", "relay/backend/network-unreachable", ""),
     cell("backend-port", "reject with icmp type port-unreachable", "relay/backend/port-unreachable", ""),
-    cell("client-dark", "drop", "relay/client/unacknowledged", "retransmissions"),
-    cell("client-silent", "drop", "relay/client/keepalive-unanswered", "probes"),
+    cell("client-dark", "drop", "relay/client/unacknowledged", "retransmission"),
+    cell("client-silent", "drop", "relay/client/keepalive-unanswered", "probe"),
 ];
 
 /// A backend that echoes one greeting, and says more when it is told to.
@@ -334,10 +334,16 @@ fn by_what_a_peer_or_the_administrator_does() {
         peer.reset();
     });
     let echo = Backend::echo();
+    let greets = Backend::start(|peer| {
+        peer.read_exactly(GREETING.len());
+        peer.send(GREETING);
+        peer.read_to_end();
+    });
     let services = [
         ("backend-resets", resets.address.to_string()),
         ("client-resets", echo.address.to_string()),
-        ("client-truncates", echo.address.to_string()),
+        ("client-truncates", greets.address.to_string()),
+        ("client-closes", greets.address.to_string()),
         ("backend-destroyed", echo.address.to_string()),
         ("client-destroyed", echo.address.to_string()),
     ];
@@ -358,8 +364,12 @@ fn by_what_a_peer_or_the_administrator_does() {
     expect("backend-resets", "relay/backend/reset");
     standing("client-resets").reset();
     expect("client-resets", "relay/client/reset");
-    standing("client-truncates").fin();
+    let mut client = standing("client-truncates");
+    client.send(b"not answered");
+    client.fin();
     expect("client-truncates", "relay/client/truncated");
+    standing("client-closes").fin();
+    expect("client-closes", "relay/client/no-close-notify");
 
     // The proxy's own sockets: the one that the backend is at the other end of, and the one at the listener's port.
     let _client = standing("backend-destroyed");
