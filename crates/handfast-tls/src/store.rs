@@ -331,7 +331,8 @@ impl Resolver {
 
 impl ResolvesServerCert for Resolver {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let name = hello.server_name();
+        // As `handfast_wire` reads it: a name that is written with the root's dot is the name without it.
+        let name = hello.server_name().map(|name| name.strip_suffix('.').unwrap_or(name));
         let certificate = match self.store.select(name, hello.signature_schemes(), self.unknown_name) {
             Selection::Chosen(certificate) | Selection::NoCommonSignature(certificate) => certificate,
             Selection::UnknownName => {

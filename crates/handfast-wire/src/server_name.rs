@@ -24,8 +24,6 @@ pub enum NameProblem {
     },
     /// It is an IPv4 or IPv6 address; these "are not permitted in HostName" (RFC 6066 §3).
     Address,
-    /// It ends with a dot; a HostName is "without a trailing dot" (RFC 6066 §3).
-    TrailingDot,
     /// Nothing between two dots, or before the first.
     LabelEmpty,
     /// More than [`LABEL_LIMIT`] characters between two dots.
@@ -55,7 +53,6 @@ impl fmt::Display for NameProblem {
             Self::Empty => f.write_str("server name is empty"),
             Self::TooLong { length } => write!(f, "server name of {length} characters, limit {NAME_LIMIT}"),
             Self::Address => f.write_str("server name is an IP address, expected a host name"),
-            Self::TrailingDot => f.write_str("server name ends with a dot"),
             Self::LabelEmpty => f.write_str("server name has an empty label"),
             Self::LabelTooLong { length } => {
                 write!(f, "server name has a label of {length} characters, limit {LABEL_LIMIT}")
@@ -70,7 +67,10 @@ impl fmt::Display for NameProblem {
 
 impl std::error::Error for NameProblem {}
 
-/// Checks a host name and gives it in lower case.
+/// Checks a host name and gives it in lower case, without the dot that some clients leave at its end.
+///
+/// "www.example.org." is how DNS writes a name that is whole, and some clients send it as a user typed it. RFC 6066 §3
+/// wants it without, and says nothing of an alert; other servers take it for the name without.
 ///
 /// Hyphens may stand anywhere in a label: names like `a-.example` are in use, and nothing here depends on the rule
 /// against them. Underscores are taken for the same reason.
@@ -78,21 +78,19 @@ impl std::error::Error for NameProblem {}
 /// **Errors**: the first [`NameProblem`] found. **Cost**: one allocation of the name's length, on success only.
 /// **Source**: RFC 6066 §3.
 pub fn host_name(bytes: &[u8]) -> Result<Box<str>, NameProblem> {
+    let text = str::from_utf8(bytes).ok();
+    if text.is_some_and(|text| text.parse::<IpAddr>().is_ok()) {
+        return Err(NameProblem::Address);
+    }
+    let bytes = bytes.strip_suffix(b".").unwrap_or(bytes);
     if bytes.is_empty() {
         return Err(NameProblem::Empty);
     }
     if bytes.len() > NAME_LIMIT {
         return Err(NameProblem::TooLong { length: bytes.len() });
     }
-    let text = str::from_utf8(bytes).ok();
-    if text.is_some_and(|text| text.parse::<IpAddr>().is_ok()) {
-        return Err(NameProblem::Address);
-    }
     if let Some(byte) = bytes.iter().find(|byte| !is_name_byte(**byte)) {
         return Err(NameProblem::Character { byte: *byte });
-    }
-    if bytes.ends_with(b".") {
-        return Err(NameProblem::TrailingDot);
     }
     bytes.split(|byte| *byte == b'.').try_for_each(check_label)?;
     if last_label(bytes).iter().all(u8::is_ascii_digit) {
@@ -132,6 +130,8 @@ mod tests {
             ("a-.example", "a-.example"),
             ("1.2.3.4.example", "1.2.3.4.example"),
             ("1password.example", "1password.example"),
+            ("www.Example.", "www.example"),
+            ("localhost.", "localhost"),
         ] {
             assert_eq!(host_name(given.as_bytes()).as_deref(), Ok(expected));
         }
@@ -143,9 +143,11 @@ mod tests {
             ("", NameProblem::Empty),
             ("192.0.2.1", NameProblem::Address),
             ("2001:db8::1", NameProblem::Address),
-            ("www.example.", NameProblem::TrailingDot),
-            (".", NameProblem::TrailingDot),
+            (".", NameProblem::Empty),
+            ("..", NameProblem::LabelEmpty),
+            ("www.example..", NameProblem::LabelEmpty),
             (".example", NameProblem::LabelEmpty),
+            ("192.0.2.1.", NameProblem::LastLabelNumeric),
             ("www..example", NameProblem::LabelEmpty),
             ("bücher.example", NameProblem::Character { byte: 0xc3 }),
             ("*.example", NameProblem::Character { byte: b'*' }),
@@ -169,7 +171,7 @@ mod tests {
         );
         let longest = format!("{label}.{label}.{label}.{}", "a".repeat(61));
         assert_eq!(longest.len(), NAME_LIMIT);
-        assert!(host_name(longest.as_bytes()).is_ok());
+        assert!(host_name(longest.as_bytes()).is_ok() && host_name(format!("{longest}.").as_bytes()).is_ok());
         assert_eq!(host_name(format!("{longest}a").as_bytes()), Err(NameProblem::TooLong { length: 254 }));
     }
 }

@@ -244,3 +244,19 @@ fn a_damaged_record_is_answered_by_an_alert_and_nothing_follows() {
     assert_eq!(talk.give(b"whatever"), Ok(false), "nothing more is taken in");
     assert_eq!(talk.plaintext.filled(), b"good");
 }
+
+/// rustls's client leaves the dot out, so a letter of another name becomes one.
+#[test]
+fn a_dot_at_the_end_of_the_name_changes_nothing() {
+    let pair = pair(&TLS13, false);
+    let (_client, mut hello) = pair.hello("localhostx");
+    let at = hello.windows(10).position(|window| window == b"localhostx").unwrap();
+    hello[at + 9] = b'.';
+    let Peek::Complete(peeked) = peek(&hello, 1 << 16) else { panic!("a whole hello") };
+    assert_eq!(peeked.server_name.as_deref(), Some("localhost"));
+    let mut session = pair.server.accept(&peeked).unwrap();
+    let (mut plaintext, mut outgoing) = (Buffer::default(), Buffer::default());
+    let received = session.receive(&mut hello, &mut plaintext, &mut outgoing);
+    assert_eq!(received.failure, None);
+    assert_eq!(session.agreed().signature, Some("ECDSA-P256"));
+}

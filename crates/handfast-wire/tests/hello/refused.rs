@@ -140,7 +140,7 @@ fn a_bad_name_is_a_fact_and_no_refusal() {
     for (name, problem) in [
         (&b"192.0.2.1"[..], NameProblem::Address),
         (b"", NameProblem::Empty),
-        (b"a.example.", NameProblem::TrailingDot),
+        (b"a.example..", NameProblem::LabelEmpty),
         (b"a b.example", NameProblem::Character { byte: b' ' }),
     ] {
         let hello = complete(&Build::default().with(0, server_name(name)).wire());
