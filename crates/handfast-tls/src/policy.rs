@@ -31,7 +31,10 @@ use tables::{Found, GROUPS, Group, NAMED, SUITES, Suite, VERSIONS, find_group, f
 
 mod hkdf;
 mod objection;
+mod suite;
 mod tables;
+pub(crate) mod transcript;
+pub(crate) mod trial;
 
 pub use objection::Objection;
 
@@ -348,6 +351,13 @@ impl Policy {
     pub fn variant_for(&self, offer: &Offer<'_>) -> usize {
         let tls13 = offer.tls13 && self.versions.contains(&&TLS13);
         2 * self.group_for(tls13, offer) + usize::from(self.wants_chacha(tls13, offer))
+    }
+
+    /// Whether a client with this offer gets a HelloRetryRequest: it sent no key share for a group that we have.
+    pub fn retries(&self, offer: &Offer<'_>) -> bool {
+        let tls13 = offer.tls13 && self.versions.contains(&&TLS13);
+        let group = self.groups.get(self.group_for(tls13, offer));
+        tls13 && group.is_some_and(|group| !offer.shares.contains(&u16::from(group.group.name())))
     }
 
     /// Place of the group in our list; past its end when we have none in common.

@@ -23,6 +23,9 @@ use crate::session::{Agreed, Failure, FailureKind, Received, Session};
 use crate::store::{Resolver, Selection, UnknownName, last_selection};
 use crate::ticket::{KeySet, Ticketer};
 use crate::unbuffered::{Connection, Core, Watch};
+use opening::{Opening, Plan};
+
+mod opening;
 
 /// What decides about the clients of one service, or of certain names of it.
 #[derive(Clone, Debug)]
@@ -126,7 +129,14 @@ impl Server {
             signature: None,
             client_subject: None,
         };
-        Ok(ServerSession { core: Core::new(connection), watch })
+        let plan = Plan {
+            length: hello.length_on_wire,
+            withhold_tickets: hello.has_pre_shared_key && self.settings.policy.retries(&offer),
+            early_data: hello.has_early_data,
+        };
+        let unusual = plan.withhold_tickets || plan.early_data;
+        let opening = unusual.then(|| Box::new(Opening::Hello(plan)));
+        Ok(ServerSession { core: Core::new(connection), watch, opening })
     }
 
     /// What will be signed with for this client, for explanations.
@@ -166,6 +176,8 @@ fn configure(
 pub struct ServerSession {
     core: Core<UnbufferedServerConnection>,
     watch: Handshake,
+    /// What the client's first flight needs beside rustls; `None` for most clients, and for all once it is over.
+    opening: Option<Box<Opening>>,
 }
 
 /// What must hold of a handshake beside what rustls checks.
@@ -189,7 +201,10 @@ impl fmt::Debug for ServerSession {
 impl Session for ServerSession {
     fn receive(&mut self, incoming: &mut [u8], plaintext: &mut Buffer, outgoing: &mut Buffer) -> Received {
         let before = outgoing.len();
-        let received = self.core.receive(incoming, plaintext, outgoing, &mut self.watch);
+        let received = match self.opening.take() {
+            None => self.take(incoming, plaintext, outgoing),
+            Some(opening) => self.open(*opening, incoming, plaintext, outgoing),
+        };
         if received.failure.is_some() {
             say_as_tls12(&mut outgoing.filled_mut()[before..]);
         }

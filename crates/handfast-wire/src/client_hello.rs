@@ -5,6 +5,7 @@
 //! library's part, which reads the same bytes again.
 
 use crate::invalid::Invalid;
+use crate::peek::MESSAGE_HEADER_LENGTH;
 use crate::reader::Reader;
 use crate::registry;
 use crate::server_name::{self, NameProblem};
@@ -165,6 +166,29 @@ impl ClientHello {
         }
         Ok(())
     }
+}
+
+/// A ClientHello `message` (type and length included) without its pre_shared_key extension, which is the last one
+/// (RFC 9846 §4.3.11); `None` when it has none, or is malformed.
+pub fn without_pre_shared_key(message: &[u8]) -> Option<Vec<u8>> {
+    let mut reader = Reader::new(message, "client_hello");
+    reader.take(MESSAGE_HEADER_LENGTH + size_of::<u16>() + RANDOM_LENGTH).ok()?;
+    reader.vector8("legacy_session_id").ok()?;
+    reader.vector16("cipher_suites").ok()?;
+    reader.vector8("legacy_compression_methods").ok()?;
+    let mut extensions = reader.vector16("extensions").ok()?;
+    reader.finish().ok()?;
+    let begin = message.len() - extensions.len();
+    let mut end = begin;
+    while extensions.u16().ok()? != extension::PRE_SHARED_KEY {
+        extensions.vector16("extension_data").ok()?;
+        end = message.len() - extensions.len();
+    }
+    let mut shorter = message[..end].to_vec();
+    let [_, high, middle, low] = u32::try_from(end - MESSAGE_HEADER_LENGTH).ok()?.to_be_bytes();
+    shorter[1..MESSAGE_HEADER_LENGTH].copy_from_slice(&[high, middle, low]);
+    shorter[begin - 2..begin].copy_from_slice(&u16::try_from(end - begin).ok()?.to_be_bytes());
+    Some(shorter)
 }
 
 fn session_id_length(session_id: Reader<'_>) -> Result<u8, Invalid> {

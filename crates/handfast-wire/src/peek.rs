@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use crate::client_hello::ClientHello;
 use crate::foreign::{self, Foreign, Sorted};
 use crate::invalid::Invalid;
-use crate::record::{ContentType, HEADER_LENGTH, PLAINTEXT_LIMIT, RecordHeader};
+use crate::record::{ContentType, HEADER_LENGTH, PLAINTEXT_LIMIT, RecordHeader, payloads};
 
 /// Smallest limit that [`peek`] heeds, in bytes: the shortest ClientHello takes 50.
 pub const SMALLEST_LIMIT: usize = 64;
@@ -62,7 +62,7 @@ pub fn peek(received: &[u8], limit: usize) -> Peek {
     }
     match find_message(received, limit.max(SMALLEST_LIMIT)) {
         Ok(None) => Peek::Incomplete,
-        Ok(Some(span)) => match ClientHello::parse(&span.body(received)) {
+        Ok(Some(span)) => match ClientHello::parse(&span.message(received)[MESSAGE_HEADER_LENGTH..]) {
             Ok(hello) => Peek::Complete(Box::new(ClientHello {
                 length_on_wire: span.end,
                 record_count: span.record_count,
@@ -75,7 +75,7 @@ pub fn peek(received: &[u8], limit: usize) -> Peek {
 }
 
 /// Bytes of a handshake message before its body: a type and a length of three bytes (RFC 9846 §4).
-const MESSAGE_HEADER_LENGTH: usize = 4;
+pub(crate) const MESSAGE_HEADER_LENGTH: usize = 4;
 
 /// `client_hello` in RFC 9846 §4.
 const CLIENT_HELLO: u8 = 1;
@@ -87,21 +87,12 @@ struct Span {
 }
 
 impl Span {
-    /// The message's body: lent when one record carries it, copied when several do.
-    fn body<'a>(&self, received: &'a [u8]) -> Cow<'a, [u8]> {
+    /// The message: lent when one record carries it, copied when several do.
+    fn message<'a>(&self, received: &'a [u8]) -> Cow<'a, [u8]> {
         if self.record_count == 1 {
-            return Cow::Borrowed(&received[HEADER_LENGTH + MESSAGE_HEADER_LENGTH..self.end]);
+            return Cow::Borrowed(&received[HEADER_LENGTH..self.end]);
         }
-        // Every byte that is copied is here already, so this is no allocation on a client's word.
-        let mut message = Vec::with_capacity(self.end);
-        let mut left = &received[..self.end];
-        while let Some(header) = RecordHeader::parse(left) {
-            let (record, rest) = left.split_at(header.length_on_wire());
-            message.extend_from_slice(&record[HEADER_LENGTH..]);
-            left = rest;
-        }
-        message.drain(..MESSAGE_HEADER_LENGTH);
-        Cow::Owned(message)
+        Cow::Owned(payloads(&received[..self.end]))
     }
 }
 

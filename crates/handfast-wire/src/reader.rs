@@ -20,6 +20,11 @@ impl<'a> Reader<'a> {
         self.bytes.is_empty()
     }
 
+    /// Bytes left.
+    pub(crate) const fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The next `count` bytes.
     pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8], Invalid> {
         self.take_for(count, self.field)

@@ -68,6 +68,35 @@ impl RecordHeader {
     }
 }
 
+/// The first whole record of `bytes`, header included, and what follows it; `None` when it is not all there.
+pub fn first_record(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    bytes.split_at_checked(RecordHeader::parse(bytes)?.length_on_wire())
+}
+
+/// What the whole records of `bytes` carry, put together.
+pub fn payloads(bytes: &[u8]) -> Vec<u8> {
+    // Every byte that is copied is here already, so this is no allocation on a peer's word.
+    let mut payloads = Vec::with_capacity(bytes.len());
+    let mut left = bytes;
+    while let Some((record, rest)) = first_record(left) {
+        payloads.extend_from_slice(&record[HEADER_LENGTH..]);
+        left = rest;
+    }
+    payloads
+}
+
+/// `message` in as few handshake records as carry it, in the clear.
+pub fn handshake_records(message: &[u8]) -> Vec<u8> {
+    let mut records =
+        Vec::with_capacity(message.len() + message.len().div_ceil(PLAINTEXT_LIMIT) * HEADER_LENGTH);
+    for fragment in message.chunks(PLAINTEXT_LIMIT) {
+        let [_, _, high, low] = (fragment.len() as u32).to_be_bytes();
+        records.extend_from_slice(&[ContentType::HANDSHAKE.0, 3, 3, high, low]);
+        records.extend_from_slice(fragment);
+    }
+    records
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,6 +109,21 @@ mod tests {
         assert_eq!(header.length_on_wire(), 263);
         for end in 0..HEADER_LENGTH {
             assert_eq!(RecordHeader::parse(&bytes[..end]), None);
+        }
+    }
+
+    #[test]
+    fn a_message_comes_out_of_its_records_as_it_went_in() {
+        for length in [0, 1, PLAINTEXT_LIMIT, PLAINTEXT_LIMIT + 1, 3 * PLAINTEXT_LIMIT] {
+            let message: Vec<u8> = (0..length).map(|number| number as u8).collect();
+            let records = handshake_records(&message);
+            assert_eq!(records.len(), length + HEADER_LENGTH * length.div_ceil(PLAINTEXT_LIMIT));
+            assert_eq!(payloads(&records), message);
+            assert_eq!(
+                payloads(&[&records[..], &[22, 3, 3, 0, 9, 1]].concat()),
+                message,
+                "half a record is none"
+            );
         }
     }
 }

@@ -7,7 +7,10 @@ use rustls::crypto::aws_lc_rs::{cipher_suite, kx_group};
 use rustls::version::{TLS12, TLS13};
 use rustls::{SupportedCipherSuite, SupportedProtocolVersion, Tls13CipherSuite};
 
-use super::hkdf::{ExtractOnce, with};
+use super::hkdf::ExtractOnce;
+use super::suite::with;
+use super::transcript::AsSent;
+use super::trial::WithTrial;
 
 /// A policy as it was published; never changed after its date.
 pub(super) struct Named {
@@ -77,11 +80,19 @@ pub(super) struct Group {
     pub(super) also: &'static [&'static str],
 }
 
-static AES_128: Tls13CipherSuite = with(&cipher_suite::TLS13_AES_128_GCM_SHA256, &SHA256_HKDF);
-static AES_256: Tls13CipherSuite = with(&cipher_suite::TLS13_AES_256_GCM_SHA384, &SHA384_HKDF);
-static CHACHA20: Tls13CipherSuite = with(&cipher_suite::TLS13_CHACHA20_POLY1305_SHA256, &SHA256_HKDF);
+static AES_128: Tls13CipherSuite =
+    with(&cipher_suite::TLS13_AES_128_GCM_SHA256, &SHA256, &SHA256_HKDF, &AES_128_AEAD);
+static AES_256: Tls13CipherSuite =
+    with(&cipher_suite::TLS13_AES_256_GCM_SHA384, &SHA384, &SHA384_HKDF, &AES_256_AEAD);
+static CHACHA20: Tls13CipherSuite =
+    with(&cipher_suite::TLS13_CHACHA20_POLY1305_SHA256, &SHA256, &SHA256_HKDF, &CHACHA20_AEAD);
+static SHA256: AsSent = AsSent::of(&cipher_suite::TLS13_AES_128_GCM_SHA256);
+static SHA384: AsSent = AsSent::of(&cipher_suite::TLS13_AES_256_GCM_SHA384);
 static SHA256_HKDF: ExtractOnce = ExtractOnce::of(&cipher_suite::TLS13_AES_128_GCM_SHA256);
 static SHA384_HKDF: ExtractOnce = ExtractOnce::of(&cipher_suite::TLS13_AES_256_GCM_SHA384);
+static AES_128_AEAD: WithTrial = WithTrial::of(&cipher_suite::TLS13_AES_128_GCM_SHA256);
+static AES_256_AEAD: WithTrial = WithTrial::of(&cipher_suite::TLS13_AES_256_GCM_SHA384);
+static CHACHA20_AEAD: WithTrial = WithTrial::of(&cipher_suite::TLS13_CHACHA20_POLY1305_SHA256);
 
 pub(super) static SUITES: &[Suite] = &[
     Suite {

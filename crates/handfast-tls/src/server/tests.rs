@@ -16,9 +16,9 @@ use handfast_wire::{Peek, peek};
 
 mod clients;
 
-struct Pair {
-    server: Server,
-    client: Arc<ClientConfig>,
+pub(super) struct Pair {
+    pub(super) server: Server,
+    pub(super) client: Arc<ClientConfig>,
 }
 
 fn pair(version: &'static SupportedProtocolVersion, resumption: bool) -> Pair {
@@ -60,14 +60,16 @@ fn pair_asking(
 }
 
 /// A client and the session that its hello began.
-struct Talk {
-    client: ClientConnection,
-    session: ServerSession,
-    plaintext: Buffer,
-    outgoing: Buffer,
+pub(super) struct Talk {
+    pub(super) client: ClientConnection,
+    pub(super) session: ServerSession,
+    pub(super) plaintext: Buffer,
+    pub(super) outgoing: Buffer,
+    /// Whether the hello offered a ticket.
+    pub(super) offered: bool,
 }
 
-fn sent(client: &mut ClientConnection) -> Vec<u8> {
+pub(super) fn sent(client: &mut ClientConnection) -> Vec<u8> {
     let mut bytes = Vec::new();
     while client.wants_write() {
         client.write_tls(&mut bytes).unwrap();
@@ -76,37 +78,43 @@ fn sent(client: &mut ClientConnection) -> Vec<u8> {
 }
 
 impl Pair {
-    fn hello(&self, name: &str) -> (ClientConnection, Vec<u8>) {
+    pub(super) fn hello(&self, name: &str) -> (ClientConnection, Vec<u8>) {
         let name = ServerName::try_from(name.to_owned()).unwrap();
         let mut client = ClientConnection::new(Arc::clone(&self.client), name).unwrap();
         let hello = sent(&mut client);
         (client, hello)
     }
 
-    fn accept(&self, hello: &[u8]) -> ServerSession {
+    pub(super) fn accept(&self, hello: &[u8]) -> ServerSession {
         let Peek::Complete(hello) = peek(hello, 1 << 16) else { panic!("a whole hello") };
         self.server.accept(&hello).unwrap()
     }
 
-    fn talk(&self, name: &str) -> Talk {
+    pub(super) fn talk(&self, name: &str) -> Talk {
         let (client, hello) = self.hello(name);
         let session = self.accept(&hello);
-        let mut talk = Talk { client, session, plaintext: Buffer::default(), outgoing: Buffer::default() };
+        let mut talk = Talk::new(client, session);
+        talk.offered = matches!(peek(&hello, 1 << 16), Peek::Complete(hello) if hello.offers_resumption());
         talk.give(&hello).unwrap();
         talk
     }
 }
 
 impl Talk {
+    pub(super) fn new(client: ClientConnection, session: ServerSession) -> Self {
+        let (plaintext, outgoing) = Default::default();
+        Self { client, session, plaintext, outgoing, offered: false }
+    }
+
     /// Gives the session what the client sent.
-    fn give(&mut self, bytes: &[u8]) -> Result<bool, Failure> {
+    pub(super) fn give(&mut self, bytes: &[u8]) -> Result<bool, Failure> {
         let mut incoming = [self.session.kept(), bytes].concat();
         let received = self.session.receive(&mut incoming, &mut self.plaintext, &mut self.outgoing);
         received.failure.map_or(Ok(received.closed), Err)
     }
 
     /// Gives the client what the session sent, and what it answers back.
-    fn exchange(&mut self) {
+    pub(super) fn exchange(&mut self) {
         let mut answer = self.outgoing.filled();
         while !answer.is_empty() {
             self.client.read_tls(&mut answer).unwrap();
@@ -117,7 +125,7 @@ impl Talk {
         self.give(&bytes).unwrap();
     }
 
-    fn establish(mut self) -> Self {
+    pub(super) fn establish(mut self) -> Self {
         for _ in 0..4 {
             self.exchange();
         }
@@ -192,7 +200,7 @@ fn a_message_in_pieces_may_wait_while_the_other_side_speaks() {
     assert!(session.encrypt(b"too early", &mut outgoing).is_err());
     let mut rest = [session.kept(), &record(&body[cut..])].concat();
     assert_eq!(session.receive(&mut rest, &mut plaintext, &mut outgoing).failure, None);
-    let mut talk = Talk { client, session, plaintext, outgoing };
+    let mut talk = Talk { client, session, plaintext, outgoing, offered: false };
     talk.exchange();
     assert!(talk.session.is_established());
 }

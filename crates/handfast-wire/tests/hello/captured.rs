@@ -1,5 +1,7 @@
 //! Hellos of real clients, as they sent them to a local socket.
 
+use handfast_wire::client_hello::without_pre_shared_key;
+use handfast_wire::record::{handshake_records, payloads};
 use handfast_wire::registry::{extension_name, group_name, is_grease};
 use handfast_wire::{ClientHello, Peek, peek};
 
@@ -66,6 +68,25 @@ fn openssl_with_a_session_and_early_data() {
     let hello = hello(include_str!("../data/openssl-early-data.hex"));
     assert!(hello.has_pre_shared_key && hello.has_early_data && hello.offers_resumption());
     assert!(hello.offers_version(0x0304) && !hello.offers_version(0x0303));
+}
+
+#[test]
+fn openssl_without_the_session_that_it_offers() {
+    let whole = payloads(&bytes(include_str!("../data/openssl-early-data.hex")));
+    let shorter = without_pre_shared_key(&whole).expect("it offers one");
+    assert_eq!(without_pre_shared_key(&shorter), None, "there was one only");
+    let (whole, shorter) = (handshake_records(&whole), handshake_records(&shorter));
+    let (Peek::Complete(whole), Peek::Complete(shorter)) = (peek(&whole, 1 << 16), peek(&shorter, 1 << 16))
+    else {
+        panic!("both are whole hellos");
+    };
+    let expected = ClientHello {
+        extensions: whole.extensions[..whole.extensions.len() - 1].to_vec(),
+        has_pre_shared_key: false,
+        length_on_wire: shorter.length_on_wire,
+        ..*whole
+    };
+    assert_eq!(*shorter, expected);
 }
 
 #[test]

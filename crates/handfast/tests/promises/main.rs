@@ -22,6 +22,7 @@ mod the_certificate_fits_the_client;
 mod unused_files_are_named;
 // resumption
 mod a_restart_keeps_resumption;
+mod a_resumption_that_cannot_be_is_a_full_handshake;
 mod a_ticket_never_crosses_a_policy;
 // connect
 mod a_failing_backend_is_named_and_another_is_tried;

@@ -1,0 +1,133 @@
+//! The transcript of a handshake in which rustls reads another first hello than the client sent.
+//!
+//! In: the message as rustls reads it, and as it was sent. Out: the hash of what was sent (RFC 9846 §4.4.1), which is what
+//! the client hashes. Why rustls is given another one: `server/opening.rs`.
+//!
+//! rustls asks a suite for a hash and feeds it the messages as it read them. So the hash of our suites, begun while an
+//! [`Instead`] stands on this thread, takes the one message for the other; all else passes as it is.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use rustls::crypto::hash::{Context, Hash, HashAlgorithm, Output};
+use rustls::{SupportedCipherSuite, Tls13CipherSuite};
+
+use super::suite::of_tls13;
+
+/// The hash of a suite, by the library's.
+pub(super) struct AsSent {
+    library: &'static dyn Hash,
+}
+
+impl AsSent {
+    /// That of `suite`, which must be one of TLS 1.3.
+    pub(super) const fn of(suite: &'static SupportedCipherSuite) -> Self {
+        let suite: &Tls13CipherSuite = of_tls13(suite);
+        Self { library: suite.common.hash_provider }
+    }
+}
+
+/// Two readings of one message.
+struct Readings {
+    read: Vec<u8>,
+    sent: Vec<u8>,
+}
+
+thread_local! {
+    static READINGS: RefCell<Option<Arc<Readings>>> = const { RefCell::new(None) };
+}
+
+/// While it stands, hashes begun on this thread take the message `sent` where they are given `read`.
+pub(crate) struct Instead(());
+
+impl Instead {
+    /// Stands until it is dropped.
+    pub(crate) fn of(read: Vec<u8>, sent: Vec<u8>) -> Self {
+        READINGS.set(Some(Arc::new(Readings { read, sent })));
+        Self(())
+    }
+}
+
+impl Drop for Instead {
+    fn drop(&mut self) {
+        READINGS.set(None);
+    }
+}
+
+impl Hash for AsSent {
+    fn start(&self) -> Box<dyn Context> {
+        match READINGS.with_borrow(Clone::clone) {
+            None => self.library.start(),
+            Some(readings) => Box::new(Translated { hash: self.library.start(), readings }),
+        }
+    }
+
+    fn hash(&self, data: &[u8]) -> Output {
+        self.library.hash(data)
+    }
+
+    fn output_len(&self) -> usize {
+        self.library.output_len()
+    }
+
+    fn algorithm(&self) -> HashAlgorithm {
+        self.library.algorithm()
+    }
+
+    fn fips(&self) -> bool {
+        self.library.fips()
+    }
+}
+
+struct Translated {
+    hash: Box<dyn Context>,
+    readings: Arc<Readings>,
+}
+
+impl Context for Translated {
+    fn fork_finish(&self) -> Output {
+        self.hash.fork_finish()
+    }
+
+    fn fork(&self) -> Box<dyn Context> {
+        Box::new(Self { hash: self.hash.fork(), readings: Arc::clone(&self.readings) })
+    }
+
+    fn finish(self: Box<Self>) -> Output {
+        self.hash.finish()
+    }
+
+    fn update(&mut self, data: &[u8]) {
+        let was_read = data == self.readings.read;
+        self.hash.update(if was_read { &self.readings.sent } else { data });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
+
+    use super::*;
+
+    static HASH: AsSent = AsSent::of(&TLS13_AES_128_GCM_SHA256);
+
+    fn digest(messages: &[&[u8]]) -> Vec<u8> {
+        let mut context = HASH.start();
+        messages.iter().for_each(|message| context.update(message));
+        let forked = context.fork();
+        assert_eq!(context.fork_finish().as_ref(), forked.finish().as_ref());
+        context.finish().as_ref().to_vec()
+    }
+
+    #[test]
+    fn one_message_is_taken_for_the_other_and_nothing_else() {
+        let plain = digest(&[b"sent", b"next"]);
+        let instead = Instead::of(b"read".to_vec(), b"sent".to_vec());
+        assert_eq!(digest(&[b"read", b"next"]), plain);
+        assert_eq!(digest(&[b"", b"read", b"next"]), plain);
+        assert_ne!(digest(&[b"readnext"]), plain);
+        drop(instead);
+        assert_ne!(digest(&[b"read", b"next"]), plain, "it stands no longer");
+        assert_eq!(digest(&[b"sent", b"next"]), plain);
+    }
+}
