@@ -81,8 +81,9 @@ fn take(
 fn refuse(connection: &mut Connection, peek: &Peek) -> CloseReason {
     let limit = connection.service.limits.hello_bytes;
     let (alert, reason) = match peek {
+        // No alert is meant for a message over a limit of ours; OpenSSL and BoringSSL say this.
         Peek::TooLarge { announced } => (
-            AlertDescription::RECORD_OVERFLOW,
+            AlertDescription::ILLEGAL_PARAMETER,
             reason(Side::Client, Cause::HelloTooLarge).because(format!("{announced} bytes, limit {limit}")),
         ),
         Peek::NotTls(Foreign::Http) => {

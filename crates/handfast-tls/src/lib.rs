@@ -32,6 +32,7 @@ pub mod session;
 pub mod server;
 pub mod client;
 pub mod operations;
+mod alerts;
 mod error_words;
 mod error;
 mod key;

@@ -304,4 +304,4 @@ fn say_as_tls12(records: &mut [u8]) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

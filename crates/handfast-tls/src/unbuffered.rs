@@ -11,6 +11,7 @@ use handfast_wire::registry;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus};
 use rustls::{CommonState, HandshakeKind};
 
+use crate::alerts;
 use crate::buffer::Buffer;
 use crate::error_words::{Peer, failure};
 use crate::session::{Agreed, Failure, FailureKind, Received};
@@ -95,7 +96,6 @@ impl<C: Connection> Core<C> {
                 Ok(Turn::Closed) => received.closed = true,
                 Err(failure) => {
                     self.failed = true;
-                    self.provoke_alert(incoming.len());
                     self.collect_alert(outgoing);
                     received.failure = Some(failure);
                     break;
@@ -118,7 +118,10 @@ impl<C: Connection> Core<C> {
             watch.before();
         }
         let (discard, turn) = take_turn(self.connection.process(incoming), plaintext, outgoing);
-        let mut outcome = turn.map_err(|error| failure(C::PEER, &error));
+        let mut outcome = turn.map_err(|error| {
+            self.say(&error, incoming.len().saturating_sub(discard), &mut *outgoing, before);
+            failure(C::PEER, &error)
+        });
         if !self.established {
             // Asked after a failure too, so that nothing which this step left is met by another session.
             let watched = watch.after(&self.connection, &outgoing.filled()[before..]);
@@ -206,15 +209,19 @@ impl<C: Connection> Core<C> {
         }
     }
 
-    /// Some errors rustls 0.23 finds without an alert: a handshake message longer than any may be, records of another
-    /// kind between its parts. What is no record at all it answers with one (`decode_error`), so it is shown that: as
-    /// much as it has been given, because it goes on where it stood, and a header.
-    fn provoke_alert(&mut self, given: usize) {
-        const HEADER: usize = 5;
-        if !self.connection.common().wants_write() {
-            // No content type is 255.
-            drop(self.connection.process(&mut vec![0xff; given + HEADER]).state);
+    /// Sends the alert for an error, and if rustls has none, makes it have one; `unread` bytes are in the caller's buffer,
+    /// and from `before` on `outgoing` is this step's.
+    fn say(&mut self, error: &rustls::Error, unread: usize, outgoing: &mut Buffer, before: usize) {
+        let queued = outgoing.len();
+        self.collect_alert(outgoing);
+        let Some(deserved) = alerts::deserved(error) else { return };
+        if outgoing.len() == queued {
+            let handshaking = self.connection.common().is_handshaking();
+            // It is an error again; the alert is what it is for.
+            let _ = self.connection.process(&mut alerts::provocation(error, unread, handshaking)).state;
+            self.collect_alert(outgoing);
         }
+        alerts::correct(&mut outgoing.filled_mut()[before..], deserved);
     }
 
     /// After an error rustls has the alert for the peer ready. It is asked for nothing else: looking for further

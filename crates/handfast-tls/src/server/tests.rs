@@ -16,12 +16,12 @@ use handfast_wire::{Peek, peek};
 
 mod clients;
 
-pub(super) struct Pair {
-    pub(super) server: Server,
-    pub(super) client: Arc<ClientConfig>,
+pub(crate) struct Pair {
+    pub(crate) server: Server,
+    pub(crate) client: Arc<ClientConfig>,
 }
 
-fn pair(version: &'static SupportedProtocolVersion, resumption: bool) -> Pair {
+pub(crate) fn pair(version: &'static SupportedProtocolVersion, resumption: bool) -> Pair {
     pair_asking(version, resumption, None)
 }
 
@@ -60,16 +60,16 @@ fn pair_asking(
 }
 
 /// A client and the session that its hello began.
-pub(super) struct Talk {
-    pub(super) client: ClientConnection,
-    pub(super) session: ServerSession,
-    pub(super) plaintext: Buffer,
-    pub(super) outgoing: Buffer,
+pub(crate) struct Talk {
+    pub(crate) client: ClientConnection,
+    pub(crate) session: ServerSession,
+    pub(crate) plaintext: Buffer,
+    pub(crate) outgoing: Buffer,
     /// Whether the hello offered a ticket.
-    pub(super) offered: bool,
+    pub(crate) offered: bool,
 }
 
-pub(super) fn sent(client: &mut ClientConnection) -> Vec<u8> {
+pub(crate) fn sent(client: &mut ClientConnection) -> Vec<u8> {
     let mut bytes = Vec::new();
     while client.wants_write() {
         client.write_tls(&mut bytes).unwrap();
@@ -78,19 +78,19 @@ pub(super) fn sent(client: &mut ClientConnection) -> Vec<u8> {
 }
 
 impl Pair {
-    pub(super) fn hello(&self, name: &str) -> (ClientConnection, Vec<u8>) {
+    pub(crate) fn hello(&self, name: &str) -> (ClientConnection, Vec<u8>) {
         let name = ServerName::try_from(name.to_owned()).unwrap();
         let mut client = ClientConnection::new(Arc::clone(&self.client), name).unwrap();
         let hello = sent(&mut client);
         (client, hello)
     }
 
-    pub(super) fn accept(&self, hello: &[u8]) -> ServerSession {
+    pub(crate) fn accept(&self, hello: &[u8]) -> ServerSession {
         let Peek::Complete(hello) = peek(hello, 1 << 16) else { panic!("a whole hello") };
         self.server.accept(&hello).unwrap()
     }
 
-    pub(super) fn talk(&self, name: &str) -> Talk {
+    pub(crate) fn talk(&self, name: &str) -> Talk {
         let (client, hello) = self.hello(name);
         let session = self.accept(&hello);
         let mut talk = Talk::new(client, session);
@@ -101,20 +101,20 @@ impl Pair {
 }
 
 impl Talk {
-    pub(super) fn new(client: ClientConnection, session: ServerSession) -> Self {
+    pub(crate) fn new(client: ClientConnection, session: ServerSession) -> Self {
         let (plaintext, outgoing) = Default::default();
         Self { client, session, plaintext, outgoing, offered: false }
     }
 
     /// Gives the session what the client sent.
-    pub(super) fn give(&mut self, bytes: &[u8]) -> Result<bool, Failure> {
+    pub(crate) fn give(&mut self, bytes: &[u8]) -> Result<bool, Failure> {
         let mut incoming = [self.session.kept(), bytes].concat();
         let received = self.session.receive(&mut incoming, &mut self.plaintext, &mut self.outgoing);
         received.failure.map_or(Ok(received.closed), Err)
     }
 
     /// Gives the client what the session sent, and what it answers back.
-    pub(super) fn exchange(&mut self) {
+    pub(crate) fn exchange(&mut self) {
         let mut answer = self.outgoing.filled();
         while !answer.is_empty() {
             self.client.read_tls(&mut answer).unwrap();
@@ -125,7 +125,7 @@ impl Talk {
         self.give(&bytes).unwrap();
     }
 
-    pub(super) fn establish(mut self) -> Self {
+    pub(crate) fn establish(mut self) -> Self {
         for _ in 0..4 {
             self.exchange();
         }

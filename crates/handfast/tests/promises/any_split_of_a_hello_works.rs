@@ -1,7 +1,7 @@
 //! A ClientHello may arrive in any pieces: split at every byte, in single bytes, in many records, with the large key share of
 //! the post-quantum exchange.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::time::Duration;
 
 use super::support::client::dial;
@@ -105,6 +105,9 @@ fn more_bytes_than_the_limit_are_refused_and_named() {
     long.resize(5 + 0x4000, 0);
     let _ = stream.write_all(&long);
     let record = stage.proxy.record_of("hello/client/hello-too-large");
+    let mut alert = [0; 7];
+    stream.read_exact(&mut alert).expect("an alert says so");
+    assert_eq!(alert, [21, 3, 3, 0, 2, 2, 47], "illegal_parameter: no record was too long, but the message");
     assert_eq!(record.number("bytes_to_backend"), 0, "{record:?}");
     assert_eq!(stage.backend.accepted(), 0, "the backend hears nothing of it");
     drop(stream);
