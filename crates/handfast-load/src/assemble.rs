@@ -6,17 +6,20 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use handfast_report::model::{
-    ErrorRow, Manifest, Mix, Ports, Report, SCHEMA, Search, Second, Series as Row, ServerUse, Totals, Worker,
+    ErrorRow, Limit, Manifest, Mix, Ports, Report, SCHEMA, Search, Second, Series as Row, ServerUse, Totals,
+    Worker,
 };
 use handfast_stats::Histogram;
 
 use crate::job::Job;
+use crate::limits::Bound;
 use crate::machine;
 use crate::outcome::{Outcome, WorkerOutcome};
 use crate::plan::Verify;
 use crate::ports;
 use crate::sample::{Interval, Series, ThreadUse};
 use crate::verdict::{self, Busy, View, addresses};
+use crate::words::things;
 
 mod notes;
 mod work;
@@ -67,6 +70,7 @@ pub fn report(outcome: &Outcome, circumstances: Circumstances) -> Report {
         series: outcome.totals.series.iter().filter_map(|(series, samples)| row(*series, samples)).collect(),
         errors: errors(&outcome.totals),
         timeline: outcome.seconds.iter().map(|second| row_of_second(second, outcome, view.length)).collect(),
+        stalled: verdict::stalled(&view),
         workers: outcome.workers.iter().zip(used).map(|(one, used)| worker(one, &used)).collect(),
         server: circumstances.account,
         kernel: kernel(outcome),
@@ -88,8 +92,22 @@ pub fn report(outcome: &Outcome, circumstances: Circumstances) -> Report {
         },
     };
     report.notes.extend(circumstances.notes);
-    report.limits = circumstances.job.limits.iter().map(|bound| bound.judge(&report)).collect();
+    report.limits = circumstances.job.limits.iter().map(|bound| limit(bound, &report)).collect();
     report
+}
+
+/// Whether a limit held. One on latency cannot be said to, where a closed model hid a pause of the target: the transactions
+/// that would have shown it were never begun.
+fn limit(bound: &Bound, report: &Report) -> Limit {
+    let mut limit = bound.judge(report);
+    let hidden = report.totals.offered_rate.is_none() && !report.stalled.is_empty();
+    if limit.held && hidden && bound.is_latency() {
+        let seconds = things(report.stalled.len() as u64, "second");
+        limit.held = false;
+        limit.found =
+            format!("{}, but the target stood still for {seconds}, which a closed model hides", limit.found);
+    }
+    limit
 }
 
 /// The ports of the worker that has fewest.

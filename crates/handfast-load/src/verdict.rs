@@ -6,41 +6,35 @@
 //! 1. a worker was lost: less load was made than was asked for, and the word is never about the target;
 //! 2. source ports ran out, or the generator's descriptors or memory: nothing else was measured;
 //! 3. errors: the latencies are those of the lucky;
-//! 4. the generator: its own CPU or its lateness is in the figures;
-//! 5. the target: less was taken than was offered (open and ramp models; a closed loop follows its target).
+//! 4. the generator: its own CPU or its lateness is in the figures (`verdict/room.rs`);
+//! 5. the target: less was taken than was offered (open and ramp models; a closed loop follows its target), and the
+//!    generator had room.
+//!
+//! Whatever the word: seconds in which nothing ended are told, and when errors came (`verdict/stall.rs`).
 //!
 //! The decision about the target leaves out the first and the last second. Sentences have the figures of the whole
 //! run, which are those of the headline, and say it where the decision was made on others.
 
 use handfast_report::model::{Ports, Verdict, VerdictWord};
 use handfast_report::units::{count, nanos, rate, share};
-use handfast_stats::Histogram;
 
 use crate::outcome::Outcome;
 use crate::plan::{Arrivals, Close, Model, Work};
-use crate::sample::{Failures, Interval, Series};
+use crate::sample::{Failures, Series};
 use crate::words::things;
 
+mod room;
 mod shed;
+mod stall;
 mod view;
 
+pub(crate) use stall::stalled;
 pub(crate) use view::{Busy, Lost, View, addresses};
 
 /// Share of failed transactions from which latencies mean nothing.
 const ERRORS: f64 = 0.01;
-/// Share of wall time from which a thread in a closed loop sets the pace itself.
-const PACE: f64 = 0.97;
-/// Share of wall time from which a thread's lateness is its own doing.
-const BUSY: f64 = 0.9;
 /// The cause's word of a step that took longer than `--timeout`.
 const DEADLINE: &str = "deadline";
-/// Lateness that nobody minds, in nanoseconds …
-const LATE: u64 = 1_000_000;
-/// … and as a share of the median that is measured; the greater of both counts.
-const LATE_SHARE: f64 = 0.1;
-/// Lateness with idle threads from which the figures are no longer the target's: ten times as much.
-const VERY_LATE: u64 = 10_000_000;
-const VERY_LATE_SHARE: f64 = 0.5;
 /// Share of the offered rate that must be reached.
 const REACHED: f64 = 0.97;
 /// Difference of two shares that would puzzle a reader.
@@ -53,10 +47,6 @@ const BADLY_CLOSED: f64 = 0.01;
 const NEVER_CLOSED: f64 = 0.5;
 /// Lost workers that are named.
 const NAMED: usize = 3;
-/// Share of CPU time from which waiting for one is worth a sentence.
-const STARVED: f64 = 0.05;
-/// Share of the time without a CPU from which the latencies of a closed loop are the machine's and not the target's.
-const HELD_UP: f64 = 0.2;
 /// Share of all CPUs from which it is said that the machine was full.
 const FULL: f64 = 0.95;
 
@@ -83,7 +73,7 @@ struct Finding {
 /// Judges a run. `ports`: the arithmetic of its source ports.
 pub fn judge(outcome: &Outcome, ports: Option<&Ports>) -> Verdict {
     let view = View::of(outcome);
-    let generator = exhausted(&view).or_else(|| generator(&view));
+    let generator = exhausted(&view).or_else(|| room::generator(&view));
     let lost = lost(&view);
     // A target is blamed only by a generator that was whole and not late itself.
     let target = if generator.is_none() && lost.is_none() { target(&view) } else { None };
@@ -93,6 +83,12 @@ pub fn judge(outcome: &Outcome, ports: Option<&Ports>) -> Verdict {
     let mut evidence: Vec<String> = found.into_iter().flat_map(|finding| finding.evidence).collect();
     if word == VerdictWord::Valid {
         evidence = valid(&view);
+    }
+    let stalls = stall::sentence(&view);
+    // What a closed loop hides is the first thing to know of it; elsewhere the figures themselves show it.
+    match (word, &view.plan.model) {
+        (VerdictWord::Valid, Model::Closed) => evidence.splice(0..0, stalls).for_each(drop),
+        _ => evidence.extend(stalls),
     }
     evidence.extend(shed::evidence(&view));
     if !is_never_closed(&view) {
@@ -176,7 +172,10 @@ fn errors(view: &View<'_>) -> Option<Finding> {
     };
     let mut evidence = Vec::new();
     if nothing && (tally.failed > 0 || view.lost.is_empty()) {
-        evidence.push(format!("no transaction ended well; {} failed", count(tally.failed)));
+        evidence.push(match tally.failed {
+            0 => nothing_ended(view),
+            failed => format!("no transaction ended well; {} failed", count(failed)),
+        });
     } else if view.failed_share() >= ERRORS {
         evidence.push(format!(
             "{} of the transactions failed ({} of {})",
@@ -193,12 +192,32 @@ fn errors(view: &View<'_>) -> Option<Finding> {
             format!("{} {}: {times}{}", failures.step, failures.cause, example(failures))
         };
         evidence.extend(kinds.iter().take(3).map(kind));
+        evidence.extend(stall::when_errors_came(view));
     }
     evidence.extend(shed::missing(view));
     if is_never_closed(view) {
         evidence.extend(closing(view));
     }
     (!evidence.is_empty()).then_some(Finding { word: VerdictWord::Errors, evidence })
+}
+
+/// Why there is nothing to judge, where nothing failed either.
+fn nothing_ended(view: &View<'_>) -> String {
+    let length = format!("{:.1} s", view.length);
+    match (view.offered_rate(), view.totals.tally.unserved) {
+        (None, _) => {
+            format!("no transaction ended within {length}, and none failed (hint: a longer --duration)")
+        }
+        (Some(_), unserved @ 1..) => {
+            format!("of {} that were due within {length} none began", things(unserved, "transaction"))
+        }
+        (Some(offered), 0) => format!(
+            "no transaction was due within {length}: {} makes {:.2} of them on average (hint: a longer --duration, or a \
+             higher --rate)",
+            rate(offered),
+            offered * view.length
+        ),
+    }
 }
 
 /// Whether so many connections did not end as they should that waiting for it is what was measured. A target that
@@ -233,110 +252,6 @@ fn closing(view: &View<'_>) -> Option<String> {
     ))
 }
 
-fn generator(view: &View<'_>) -> Option<Finding> {
-    let busiest = view.busiest();
-    let evidence = match view.plan.model {
-        Model::Closed => pace(view, busiest?)?,
-        Model::Open { .. } | Model::Ramp { .. } => lateness(view, busiest)?,
-    };
-    Some(Finding { word: VerdictWord::GeneratorLimited, evidence })
-}
-
-/// Closed loop: a thread that never waits for its target measures itself; and one that waits for a CPU counts that as
-/// the target's time.
-fn pace(view: &View<'_>, busiest: Busy) -> Option<Vec<String>> {
-    let what = if busiest.pressure() >= PACE {
-        format!(
-            "the busiest generator thread was never idle ({}), so the figures are the generator's own",
-            use_of(busiest)
-        )
-    } else if busiest.starved >= HELD_UP {
-        format!(
-            "the busiest generator thread was held up ({}), and its waiting is in the latencies",
-            use_of(busiest)
-        )
-    } else {
-        return None;
-    };
-    let mut evidence = vec![what];
-    evidence.extend(starved(view, busiest));
-    evidence.push(
-        "give the generator a core or a machine of its own, or a --rate below what both can do together"
-            .into(),
-    );
-    Some(evidence)
-}
-
-/// Open model: transactions that begin late because of the generator carry its delay in their figures.
-fn lateness(view: &View<'_>, busiest: Option<Busy>) -> Option<Vec<String>> {
-    let lag = view.merged(Series::Lag);
-    let service = view.merged(Series::Service);
-    let p99 = lag.quantile_nanos(0.99);
-    if p99 <= too_late(&service, LATE, LATE_SHARE) {
-        return None;
-    }
-    let late = format!(
-        "transactions began late: schedule lag p99 {} (p50 of the service itself: {})",
-        nanos(p99),
-        nanos(service.quantile_nanos(0.5))
-    );
-    let full_seconds = view.seconds.iter().filter(|second| is_saturated(second)).count();
-    let always = busiest.filter(|busiest| busiest.pressure() >= BUSY);
-    let why = match (always, full_seconds) {
-        (Some(busiest), _) => {
-            format!("the busiest generator thread had hardly a pause ({})", use_of(busiest))
-        }
-        (None, 1..) => {
-            let seconds = things(full_seconds as u64, "second");
-            let of = things(view.seconds.len() as u64, "second");
-            let without = if view.is_trimmed() { " (the first and the last are left out)" } else { "" };
-            format!("a generator thread had hardly a pause in {seconds} of the {of} looked at{without}")
-        }
-        // Idle, and late: the machine or its hypervisor held it up. Unless it waited for a free connection.
-        (None, 0)
-            if view.waited() == 0
-                && !shed::explains_lag(view)
-                && p99 > too_late(&service, VERY_LATE, VERY_LATE_SHARE) =>
-        {
-            "its threads had time enough: the machine or its hypervisor held them up".to_owned()
-        }
-        (None, 0) => return None,
-    };
-    let mut evidence = vec![why, late];
-    evidence.extend(busiest.and_then(|busiest| starved(view, busiest)));
-    Some(evidence)
-}
-
-fn too_late(service: &Histogram, least: u64, part: f64) -> u64 {
-    least.max((service.quantile_nanos(0.5) as f64 * part) as u64)
-}
-
-/// Whether a thread had no pause in this second, and was late in it.
-fn is_saturated(second: &Interval) -> bool {
-    let pressed = second.threads.iter().filter_map(Busy::of).any(|busy| busy.pressure() >= BUSY);
-    let late = |lag: &Histogram| {
-        let service = second.series.get(&Series::Service).cloned().unwrap_or_default();
-        lag.quantile_nanos(0.99) > too_late(&service, LATE, LATE_SHARE)
-    };
-    pressed && second.series.get(&Series::Lag).is_some_and(late)
-}
-
-/// `busy 61 %, ready without a CPU 38 %`.
-fn use_of(busy: Busy) -> String {
-    format!("busy {} of the time, ready and without a CPU {}", share(busy.busy), share(busy.starved))
-}
-
-fn starved(view: &View<'_>, busiest: Busy) -> Option<String> {
-    (busiest.starved >= STARVED).then(|| {
-        let who = if view.is_local() {
-            "the target runs on this machine, and the two took the CPU from each other"
-        } else {
-            "something else on its machine used the CPU"
-        };
-        format!("for {} of the time it wanted a CPU and had none: {who}", share(busiest.starved))
-    })
-}
-
 fn target(view: &View<'_>) -> Option<Finding> {
     let mut evidence = Vec::new();
     // Who did not allow more at once is the first to ask.
@@ -353,19 +268,19 @@ fn target(view: &View<'_>) -> Option<Finding> {
             nanos(last)
         )
     }));
-    if let Some(busiest) = view.busiest() {
-        evidence.push(format!("the generator had room: its busiest thread was {}", use_of(busiest)));
-    }
+    evidence.extend(room::had_room(view));
     Some(Finding { word: VerdictWord::TargetLimited, evidence })
 }
 
 /// Fewer ended than were offered, beyond what chance explains.
 fn shortage(view: &View<'_>) -> Option<String> {
     let (ended, expected) = (view.ended(), view.expected()?);
-    if !is_short(view, ended, expected) {
+    let offered = view.offered_rate()?;
+    // What a stall delayed and the end of the run made up for was taken all the same.
+    let taken = view.rate() + view.totals.tally.failed as f64 / view.length.max(f64::MIN_POSITIVE);
+    if !is_short(view, ended, expected) || taken >= offered * REACHED {
         return None;
     }
-    let offered = view.offered_rate()?;
     let what = format!(
         "{} were offered and {} were taken ({}{})",
         rate(offered),
@@ -442,7 +357,6 @@ fn waited(view: &View<'_>) -> Option<String> {
 /// Why nothing speaks against the figures.
 fn valid(view: &View<'_>) -> Vec<String> {
     let mut evidence = Vec::new();
-    let busiest = view.busiest();
     // Only the open models expect something.
     if let Some(expected) = view.expected() {
         let offered = view.offered_rate().unwrap_or_default();
@@ -451,22 +365,24 @@ fn valid(view: &View<'_>) -> Vec<String> {
         let lag = view.merged(Series::Lag);
         let p99 = nanos(lag.quantile_nanos(0.99));
         let (taken, offered) = (rate(view.rate()), rate(offered));
+        // Poisson arrivals are as many as chance wants: more than are asked for is no more than all.
+        let on_average =
+            if view.rate() > view.offered_rate().unwrap_or_default() { " on average" } else { "" };
         evidence.push(format!(
-            "{} of the offered rate was reached ({taken} of {offered}{}); schedule lag p99 {p99}",
+            "{} of the offered rate was reached ({taken} of {offered}{on_average}{}); schedule lag p99 {p99}",
             share(reached),
             decided_on(view, decisive)
         ));
-        evidence.extend(late_all_the_same(view, &lag));
+        evidence.extend(room::late_all_the_same(view, &lag));
         evidence.extend(shed::openings(view));
     }
-    evidence.extend(
-        busiest.map(|busiest| format!("the generator had room: its busiest thread was {}", use_of(busiest))),
-    );
+    evidence.extend(room::had_room(view));
     let tally = &view.totals.tally;
     evidence.push(match tally.failed {
         0 => format!("none of {} failed", things(tally.transactions, "transaction")),
         failed => format!("{} failed ({})", things(failed, "transaction"), share(view.failed_share())),
     });
+    evidence.extend(stall::when_errors_came(view));
     if let Some(machine) = view.machine().filter(|machine| *machine >= FULL) {
         let shared = if view.is_local() {
             ": generator and target shared it, and its limit is in the figures"
@@ -476,14 +392,6 @@ fn valid(view: &View<'_>) -> Vec<String> {
         evidence.push(format!("the CPUs of the generator's machine were {} busy{shared}", share(machine)));
     }
     evidence
-}
-
-/// Lag that is too small to condemn a run, and too great to keep silent about.
-fn late_all_the_same(view: &View<'_>, lag: &Histogram) -> Option<String> {
-    let service = view.merged(Series::Service);
-    (lag.quantile_nanos(0.99) > too_late(&service, LATE, LATE_SHARE)).then(|| {
-        "the lag is noticeable beside the latencies, which contain it: `service` is without it".to_owned()
-    })
 }
 
 /// Counters of the generators' kernels that explain what was found.

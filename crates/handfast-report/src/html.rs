@@ -13,6 +13,7 @@ mod tests;
 use std::fmt::Write;
 
 use crate::model::{Report, VerdictWord};
+use crate::text::search_result;
 use crate::units::plain;
 use crate::words;
 
@@ -23,7 +24,7 @@ pub fn to_html(report: &Report) -> String {
     tiles(report, &mut html);
     section(&mut html, "What was done", &card(&tables::pairs(&words::done(report))));
     if !report.notes.is_empty() {
-        let notes: String = report.notes.iter().map(|note| format!("<li>{}</li>", escape(note))).collect();
+        let notes: String = report.notes.iter().map(|note| format!("<li>{}</li>", prose(note))).collect();
         section(&mut html, "Good to know", &card(&format!("<ul class=\"notes\">{notes}</ul>")));
     }
     latency(report, &mut html);
@@ -49,6 +50,24 @@ fn escape(text: &str) -> String {
         }
     }
     safe
+}
+
+/// A sentence as HTML has it: escaped, and what stands between backticks as code. A backtick without another one stays.
+fn prose(text: &str) -> String {
+    let safe = escape(text);
+    let mut parts = safe.split('`');
+    let mut html = parts.next().unwrap_or_default().to_owned();
+    while let Some(inside) = parts.next() {
+        match parts.next() {
+            Some(after) => {
+                let _ = write!(html, "<code>{inside}</code>{after}");
+            }
+            None => {
+                let _ = write!(html, "`{inside}");
+            }
+        }
+    }
+    html
 }
 
 fn card(content: &str) -> String {
@@ -83,11 +102,16 @@ fn verdict(report: &Report, html: &mut String) {
         _ => "bad",
     };
     let evidence: String =
-        report.verdict.evidence.iter().map(|line| format!("<li>{}</li>", escape(line))).collect();
-    let meaning = escape(words::meaning(word));
+        report.verdict.evidence.iter().map(|line| format!("<li>{}</li>", prose(line))).collect();
+    let meaning = escape(words::meaning(report));
+    let found = report
+        .search
+        .as_ref()
+        .map(|search| format!("<p><strong>{}</strong></p>", escape(&search_result(search))));
+    let found = found.unwrap_or_default();
     let _ = writeln!(
         html,
-        "<header class=\"verdict {class}\"><h1>{}</h1><p>{meaning}</p><ul>{evidence}</ul></header>",
+        "<header class=\"verdict {class}\"><h1>{}</h1>{found}<p>{meaning}</p><ul>{evidence}</ul></header>",
         word.name()
     );
 }

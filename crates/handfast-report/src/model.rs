@@ -32,6 +32,9 @@ pub struct Report {
     pub errors: Vec<ErrorRow>,
     /// One row for each second of the run.
     pub timeline: Vec<Second>,
+    /// Seconds in which next to nothing ended, though the generator ran and something usually does: the target stood still.
+    #[serde(default)]
+    pub stalled: Vec<u32>,
     /// Those who made the load.
     pub workers: Vec<Worker>,
     /// CPU time of the server's processes, when it was asked for.

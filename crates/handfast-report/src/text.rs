@@ -13,7 +13,8 @@ use crate::model::{Report, VerdictWord};
 use crate::units::{bytes, nanos, plain};
 use crate::words;
 
-/// Columns that no line exceeds, but for single words that are longer, and the command, which must stay whole to be pasted.
+/// Columns that no line exceeds, but for single words that are longer; the command, which must stay whole to be pasted; and the
+/// last line, which has the verdict and the result.
 pub const WIDTH: usize = 100;
 
 /// How it may look.
@@ -42,6 +43,7 @@ pub fn to_text(report: &Report, style: Style) -> String {
         page.bullets(&report.notes);
     }
     repeat(report, &mut page);
+    last(report, &mut page);
     page.text
 }
 
@@ -131,31 +133,46 @@ fn padded(text: &str, to: usize) -> String {
 /// The word between two rules, what it means, the result in a line, and the evidence.
 fn verdict(report: &Report, page: &mut Page) {
     let word = report.verdict.word;
-    let ink = match word {
-        VerdictWord::Valid => Ink::Good,
-        VerdictWord::TargetLimited => Ink::Warn,
-        _ => Ink::Bad,
-    };
+    let ink = ink_of(word);
     let rule = page.ink(ink, &"━".repeat(WIDTH));
     let name = page.ink(ink, word.name());
     page.line(&rule);
     page.line(&format!("  {name}"));
-    page.wrapped("  ", "  ", words::meaning(word));
+    if let Some(search) = &report.search {
+        page.wrapped("  ", "  ", &search_result(search));
+    }
+    page.wrapped("  ", "  ", words::meaning(report));
     page.line(&rule);
     page.line("");
     for part in words::headline(report) {
         page.wrapped("  ", "  ", &part);
     }
-    let missed = report.limits.iter().filter(|limit| !limit.held).count();
-    if missed > 0 {
-        let text = format!("{missed} of {} limits did not hold (below).", report.limits.len());
-        let text = page.ink(Ink::Bad, &text);
+    if let Some(missed) = words::missed(report) {
+        let text = page.ink(Ink::Bad, &format!("{missed} (below)."));
         page.line(&format!("  {text}"));
     }
     if !report.verdict.evidence.is_empty() {
         page.section("Why");
         page.bullets(&report.verdict.evidence);
     }
+}
+
+const fn ink_of(word: VerdictWord) -> Ink {
+    match word {
+        VerdictWord::Valid => Ink::Good,
+        VerdictWord::TargetLimited => Ink::Warn,
+        _ => Ink::Bad,
+    }
+}
+
+/// The verdict again, in one line: the first lines have scrolled away on a terminal, the last one has not.
+fn last(report: &Report, page: &mut Page) {
+    let whole = plain(&words::in_a_line(report));
+    let word = report.verdict.word;
+    let rest = whole.strip_prefix(word.name()).unwrap_or_default();
+    let line = format!("{}{rest}", page.ink(ink_of(word), word.name()));
+    page.line("");
+    page.line(&line);
 }
 
 fn rates(report: &Report, page: &mut Page) {

@@ -9,11 +9,18 @@ use crate::units::{count, duration, nanos, rate, share};
 
 mod headline;
 
-pub(crate) use headline::{Kind, counts, headline, tiles};
+pub(crate) use headline::{Kind, counts, headline, in_a_line, missed, tiles};
 
-/// What a verdict means for the reader.
-pub(crate) fn meaning(word: VerdictWord) -> &'static str {
-    match word {
+/// Share of the offered rate from which on it was taken: the verdict's own measure.
+const TAKEN: f64 = 0.97;
+
+/// What a report's verdict means for its reader.
+pub(crate) fn meaning(report: &Report) -> &'static str {
+    let totals = &report.totals;
+    match report.verdict.word {
+        VerdictWord::Valid if totals.offered_rate.is_none() && !report.stalled.is_empty() => {
+            "The figures are the target's, but it stood still for a while, and the percentiles of a closed model hide that."
+        }
         VerdictWord::Valid => "The figures are the target's, and hold.",
         VerdictWord::GeneratorLimited => {
             "The load generator was the bottleneck: these figures are its own, and say nothing of the target's limit."
@@ -21,9 +28,18 @@ pub(crate) fn meaning(word: VerdictWord) -> &'static str {
         VerdictWord::PortLimited => {
             "Source ports ran out: these figures are those of the machines that made the load, not the target's."
         }
+        VerdictWord::TargetLimited
+            if totals.offered_rate.is_some_and(|offered| totals.rate >= offered * TAKEN) =>
+        {
+            "All that was offered was taken, but some of it had to wait for a free connection, and that wait is in the \
+             latencies: the limit is the target's, or what we allowed at once."
+        }
         VerdictWord::TargetLimited => {
             "Less was taken than was offered, and the generator had room: the rate is the limit of the target, or of what we \
              allowed at once."
+        }
+        VerdictWord::Errors if totals.transactions == 0 && totals.failed == 0 => {
+            "Nothing was measured: no transaction ended, well or badly."
         }
         VerdictWord::Errors => "Too many transactions failed: the latencies are those of the lucky ones.",
     }
@@ -67,6 +83,7 @@ fn decided(report: &Report) -> u64 {
 pub(crate) fn failed(report: &Report) -> String {
     let (failed, all) = (report.totals.failed, decided(report));
     match failed {
+        0 if all == 0 => "nothing ended, and nothing failed".to_owned(),
         0 => format!("0 of {} failed", count(all)),
         _ => format!("{} of {} failed ({})", count(failed), count(all), share(failed as f64 / all as f64)),
     }
@@ -353,7 +370,41 @@ mod tests {
     fn a_report_without_a_job_is_described_too() {
         let done = done(&Report::default());
         assert!(done.iter().any(|(word, text)| *word == "target" && text == "not recorded"));
-        assert_eq!(headline(&Report::default()), ["0 transactions a second", "0 of 0 failed"]);
+        assert_eq!(
+            headline(&Report::default()),
+            ["0 transactions a second", "nothing ended, and nothing failed"]
+        );
+    }
+
+    #[test]
+    fn what_a_verdict_means_agrees_with_the_figures() {
+        let mut report = made_up::report();
+        let with = |word, rate, offered, report: &mut Report| {
+            report.verdict.word = word;
+            (report.totals.rate, report.totals.offered_rate) = (rate, offered);
+            meaning(report).to_owned()
+        };
+        let target = VerdictWord::TargetLimited;
+        assert!(with(target, 250.0, Some(300.0), &mut report).starts_with("Less was taken than was offered"));
+        let waited = with(target, 315.0, Some(300.0), &mut report);
+        assert!(waited.starts_with("All that was offered was taken, but some of it had to wait"), "{waited}");
+        assert_eq!(
+            with(VerdictWord::Valid, 9.0, None, &mut report),
+            "The figures are the target's, and hold."
+        );
+        report.stalled = vec![4, 5];
+        let stood_still = with(VerdictWord::Valid, 9.0, None, &mut report);
+        assert!(stood_still.contains("stood still") && !stood_still.contains("and hold"), "{stood_still}");
+        assert!(
+            with(VerdictWord::Valid, 9.0, Some(9.0), &mut report).ends_with("and hold."),
+            "an open one shows it"
+        );
+        assert!(
+            with(VerdictWord::Errors, 0.0, None, &mut report).starts_with("Too many transactions failed")
+        );
+        (report.totals.transactions, report.totals.failed) = (0, 0);
+        let nothing = with(VerdictWord::Errors, 0.0, Some(1.0), &mut report);
+        assert!(nothing.starts_with("Nothing was measured"), "{nothing}");
     }
 
     #[test]

@@ -3,10 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use handfast_stats::Histogram;
+
 use super::*;
 use crate::outcome::{EarlyEnd, Facts, WorkerEnd, WorkerOutcome};
 use crate::plan::Plan;
-use crate::sample::{Tally, ThreadUse};
+use crate::sample::{Interval, Tally, ThreadUse};
+
+mod blame;
+mod pauses;
 
 /// A run of ten seconds: so many transactions in each, two threads with so much to do.
 struct Made {

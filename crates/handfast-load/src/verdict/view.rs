@@ -3,6 +3,7 @@
 //! In: an [`Outcome`]. Out: its totals, and means over the seconds that are neither the start nor the end.
 
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 
 use handfast_stats::Histogram;
 
@@ -26,6 +27,8 @@ pub(crate) struct View<'o> {
     pub(crate) totals: &'o Interval,
     /// The seconds of which means are made.
     pub(crate) seconds: &'o [Interval],
+    /// Every second of the measured part; the last one may be shorter.
+    pub(crate) measured: &'o [Interval],
     /// True length of the measured part.
     pub(crate) length: f64,
     /// Workers that were lost.
@@ -42,6 +45,23 @@ pub(crate) struct Lost<'o> {
     pub(crate) why: &'o str,
     /// From which second on nothing came from it; `None` when every second of the run did.
     pub(crate) from: Option<u32>,
+}
+
+/// A worker's threads.
+#[derive(Clone, Debug)]
+pub(crate) struct Crew {
+    /// The worker's name; `the generator` where there is only one.
+    pub(crate) name: String,
+    own: Range<usize>,
+    of: usize,
+}
+
+impl Crew {
+    /// What they did in a second; nothing of one in which a worker was missing: its threads are numbered otherwise.
+    pub(crate) fn threads<'s>(&self, second: &'s Interval) -> &'s [ThreadUse] {
+        let complete = second.threads.len() == self.of;
+        second.threads.get(self.own.clone()).filter(|_| complete).unwrap_or_default()
+    }
 }
 
 /// How a generator thread spent its time, as shares of it.
@@ -76,7 +96,7 @@ impl<'o> View<'o> {
             all => all,
         };
         let lost = outcome.workers.iter().filter_map(lost).collect();
-        Self { plan: &outcome.plan, totals: &outcome.totals, seconds, length, lost, outcome }
+        Self { plan: &outcome.plan, totals: &outcome.totals, seconds, measured, length, lost, outcome }
     }
 
     /// Share of the load that one worker makes.
@@ -115,10 +135,20 @@ impl<'o> View<'o> {
         merged
     }
 
-    /// The thread that had least rest over the seconds that count. Seconds in which a worker was missing are left
-    /// out: their threads are numbered otherwise.
+    /// The thread that had least rest over the seconds that count.
     pub(crate) fn busiest(&self) -> Option<Busy> {
-        let threads = self.seconds.iter().map(|second| second.threads.len()).max()?;
+        self.threads().into_iter().max_by(|one, other| one.pressure().total_cmp(&other.pressure()))
+    }
+
+    /// The thread that waited longest for a CPU over the seconds that count. It need not be the busiest.
+    pub(crate) fn most_starved(&self) -> Option<Busy> {
+        self.threads().into_iter().max_by(|one, other| one.starved.total_cmp(&other.starved))
+    }
+
+    /// Each thread over the seconds that count. Seconds in which a worker was missing are left out: their threads are
+    /// numbered otherwise.
+    fn threads(&self) -> Vec<Busy> {
+        let threads = self.seconds.iter().map(|second| second.threads.len()).max().unwrap_or(0);
         let mut sums = vec![ThreadUse::default(); threads];
         for second in self.seconds.iter().filter(|second| second.threads.len() == threads) {
             for (sum, used) in sums.iter_mut().zip(&second.threads) {
@@ -127,7 +157,22 @@ impl<'o> View<'o> {
                 sum.wall_ns += used.wall_ns;
             }
         }
-        sums.iter().filter_map(Busy::of).max_by(|one, other| one.pressure().total_cmp(&other.pressure()))
+        sums.iter().filter_map(Busy::of).collect()
+    }
+
+    /// Each worker's name, and which of a second's threads are its own.
+    pub(crate) fn crews(&self) -> Vec<Crew> {
+        let workers = &self.outcome.workers;
+        let threads = |worker: &WorkerOutcome| worker.facts.threads as usize;
+        let of = workers.iter().map(threads).sum();
+        let mut from = 0;
+        let crew = |worker: &WorkerOutcome| {
+            let name = if workers.len() == 1 { "the generator".to_owned() } else { worker.name.clone() };
+            let own = from..from + threads(worker);
+            from = own.end;
+            Crew { name, own, of }
+        };
+        workers.iter().map(crew).collect()
     }
 
     /// Mean CPU use of the generators' machines.

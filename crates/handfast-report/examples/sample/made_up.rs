@@ -96,6 +96,7 @@ fn make() -> Report {
         errors: errors(failed),
         series,
         timeline,
+        stalled: Vec::new(),
         workers: workers(transactions),
         server: Some(ServerUse {
             who: "pid 4711 and its children".into(),

@@ -26,10 +26,35 @@ fn the_verdict_is_the_first_word() {
 }
 
 #[test]
+fn the_verdict_and_the_answer_of_a_search_are_the_last_line_too() {
+    let mut report = made_up::report();
+    let last = |report: &Report| to_text(report, Style::default()).lines().last().map(str::to_owned).unwrap();
+    let found = "7,200/s held total.p99=10ms; 7,600/s did not";
+    assert!(last(&report).starts_with(&format!("VALID: {found}; ")), "{}", last(&report));
+    assert!(
+        last(&report).contains(" transactions a second of 5,000 offered; total p50 "),
+        "{}",
+        last(&report)
+    );
+    assert!(last(&report).ends_with("1 of 2 limits did not hold"), "{}", last(&report));
+    let text = text();
+    let head: Vec<&str> = text.lines().take(4).collect();
+    assert!(head.iter().any(|line| line.contains(found)), "{head:?}");
+    report.search = None;
+    report.verdict.word = VerdictWord::Errors;
+    assert!(last(&report).starts_with("ERRORS: "), "{}", last(&report));
+    report.verdict.word = VerdictWord::Valid;
+    let coloured = to_text(&report, Style { color: true });
+    assert!(coloured.lines().last().unwrap().starts_with("\u{1b}[1;32mVALID\u{1b}[0m: "), "{coloured}");
+}
+
+#[test]
 fn no_line_is_wider_than_promised() {
     let mut report = made_up::report();
     report.notes.push("word ".repeat(100));
-    for line in to_text(&report, Style::default()).lines() {
+    let text = to_text(&report, Style::default());
+    let last = text.lines().count() - 1;
+    for line in text.lines().take(last) {
         assert!(width(line) <= WIDTH, "{} columns: {line}", width(line));
     }
 }

@@ -86,6 +86,23 @@ pub(crate) fn bytes_a_second(report: &Report, number: u64) -> String {
     format!("{}/s", bytes(each.round() as u64))
 }
 
+/// The run in one line, for who sees nothing else: the verdict, then the result.
+pub(crate) fn in_a_line(report: &Report) -> String {
+    let mut parts = headline(report);
+    parts.extend(missed(report));
+    if let Some(search) = &report.search {
+        let found = crate::text::search_result(search);
+        parts.insert(0, found.trim_end_matches('.').to_owned());
+    }
+    format!("{}: {}", report.verdict.word.name(), parts.join("; "))
+}
+
+/// How many of the limits did not hold, when any did not.
+pub(crate) fn missed(report: &Report) -> Option<String> {
+    let missed = report.limits.iter().filter(|limit| !limit.held).count();
+    (missed > 0).then(|| format!("{missed} of {} limits did not hold", report.limits.len()))
+}
+
 /// The result in up to three lines: rate, latency, failures.
 pub(crate) fn headline(report: &Report) -> Vec<String> {
     let mut parts = vec![match Kind::of(report) {
@@ -124,6 +141,10 @@ pub(crate) fn headline(report: &Report) -> Vec<String> {
 fn transactions(report: &Report) -> String {
     let well = per_second(report.totals.rate);
     match report.totals.offered_rate {
+        // Poisson arrivals are as many as chance wants.
+        Some(offered) if report.totals.rate > offered => {
+            format!("{well} transactions a second, {} on average were offered", per_second(offered))
+        }
         Some(offered) => format!("{well} transactions a second of {} offered", per_second(offered)),
         None => format!("{well} transactions a second"),
     }
@@ -286,6 +307,15 @@ mod tests {
         assert_eq!(tiles(&report)[0], ("991".into(), "of 1,000 stood at the end".into()));
         assert!(tiles(&report).contains(&("3".into(), "could not be opened".into())));
         assert!(headline(&report)[1].starts_with("to open one: handshake p50 "), "{:?}", headline(&report));
+    }
+
+    #[test]
+    fn more_than_was_offered_on_average_is_told_as_chance() {
+        let mut report = made_up::report();
+        (report.totals.rate, report.totals.offered_rate) = (315.0, Some(300.0));
+        assert_eq!(headline(&report)[0], "315 transactions a second, 300 on average were offered");
+        report.totals.rate = 299.0;
+        assert_eq!(headline(&report)[0], "299 transactions a second of 300 offered");
     }
 
     #[test]

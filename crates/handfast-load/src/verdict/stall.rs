@@ -1,0 +1,152 @@
+//! Seconds in which nothing ended, and seconds in which errors came.
+//!
+//! In: a run. Out: numbers of seconds, and sentences. A closed loop begins nothing while its target stands still, so a pause
+//! of seconds is one sample for each connection, and no percentile shows it: the timeline does.
+
+use handfast_report::units::count;
+use handfast_stats::Histogram;
+
+use super::room::ran_through;
+use super::view::View;
+use crate::plan::{Model, Work};
+use crate::sample::{Interval, Series};
+
+/// So many must usually end in a second before one without any is no chance (Poisson: one second in 22,000 at ten a second).
+const USUAL: u64 = 10;
+/// What ends in a stalled second, as a part of what usually does: the last answers before it, the first after it.
+const PART: u64 = 20;
+/// What ends in a second of which a pause took a good part, as a share of what usually does …
+const FEW: f64 = 0.6;
+/// … and how long, in nanoseconds, half of the connections of a closed loop then waited for an answer.
+const LONG: u64 = 300_000_000;
+/// Slowest median, in nanoseconds, with which a second without an end is a pause and not the usual step of the target.
+const QUICK: u64 = 200_000_000;
+/// Most seconds that are named.
+const NAMED: usize = 6;
+
+/// Seconds in which next to nothing ended, or of which a pause took a good part, though the generator ran.
+pub(crate) fn stalled(view: &View<'_>) -> Vec<u32> {
+    let whole = |second: &&Interval| f64::from(second.second) + 1.0 <= view.length + 0.001;
+    let seconds: Vec<&Interval> = view.measured.iter().filter(whole).collect();
+    let usual = usual(view, &seconds);
+    let slow = view.totals.series.get(&pace(view)).is_none_or(|times| times.quantile_nanos(0.5) > QUICK);
+    if usual < USUAL || slow {
+        return Vec::new();
+    }
+    let still = |place: &usize| {
+        let second = seconds[*place];
+        let due = view.expected_in(second).map_or(usual, |expected| usual.min(expected as u64));
+        let next = seconds.get(place + 1).copied();
+        let none = ended(view, second) * PART < due;
+        due >= USUAL && (none || paused(view, second, next, usual)) && ran_through(second)
+    };
+    (0..seconds.len()).filter(still).map(|place| seconds[place].second).collect()
+}
+
+/// Whether a pause took a good part of this second: few ended, and half of a closed loop's connections waited long for
+/// answers that came in it, or in the next one. Of an open model the percentiles show as much.
+fn paused(view: &View<'_>, second: &Interval, next: Option<&Interval>, usual: u64) -> bool {
+    let few = (ended(view, second) as f64) < usual as f64 * FEW;
+    let long = |second: &Interval| {
+        let times = second.series.get(&pace(view)).map(Histogram::buckets).unwrap_or_default();
+        times.into_iter().filter(|(nanos, _)| *nanos >= LONG).map(|(_, count)| count).sum::<u64>()
+    };
+    let waited = long(second) + next.map_or(0, long);
+    few && matches!(view.plan.model, Model::Closed) && waited * 2 >= u64::from(view.plan.connections).max(1)
+}
+
+/// How many usually end in a second: what three quarters of the seconds do not exceed, so that a target that stood still for
+/// most of the run is seen too.
+fn usual(view: &View<'_>, seconds: &[&Interval]) -> u64 {
+    let mut all: Vec<u64> = seconds.iter().map(|second| ended(view, second)).collect();
+    all.sort_unstable();
+    all.get(all.len() * 3 / 4).copied().unwrap_or(0)
+}
+
+/// What ended in a second: of a run that carries bytes without a pause, how many bytes.
+fn ended(view: &View<'_>, second: &Interval) -> u64 {
+    let tally = &second.tally;
+    match view.plan.work {
+        Work::Bulk { .. } => tally.sent.saturating_add(tally.received),
+        // They do nothing, and that is what was asked for.
+        Work::Idle { .. } => 0,
+        _ => (tally.transactions + tally.failed).max(tally.exchanges),
+    }
+}
+
+/// The series that says how long one takes, without having waited to begin.
+const fn pace(view: &View<'_>) -> Series {
+    match (&view.plan.work, &view.plan.model) {
+        (Work::Bulk { .. } | Work::Idle { .. }, _) => Series::Handshake,
+        (_, Model::Closed) => Series::Total,
+        _ => Series::Service,
+    }
+}
+
+/// The stalled seconds in a sentence.
+pub(super) fn sentence(view: &View<'_>) -> Option<String> {
+    let still = stalled(view);
+    if still.is_empty() {
+        return None;
+    }
+    let whole: Vec<&Interval> = view.measured.iter().collect();
+    let counts: Vec<u64> =
+        whole.iter().filter(|s| still.contains(&s.second)).map(|s| ended(view, s)).collect();
+    let usual = count(usual(view, &whole));
+    let what = match (&view.plan.work, counts.as_slice()) {
+        (Work::Bulk { .. }, _) => "hardly a byte moved".to_owned(),
+        (_, all) if all.iter().all(|count| *count == 0) => {
+            format!("nothing ended, where about {usual} a second are usual")
+        }
+        (_, all) => format!("only {} ended, where about {usual} a second are usual", in_words(all)),
+    };
+    let shown = match view.plan.model {
+        Model::Closed => {
+            "a closed model begins nothing meanwhile, so its percentiles hide it: use --rate to see what clients would"
+        }
+        Model::Open { .. } | Model::Ramp { .. } => {
+            "what was due meanwhile has waited, and is in the latencies"
+        }
+    };
+    let seconds = if still.len() == 1 { "second" } else { "seconds" };
+    Some(format!(
+        "in {seconds} {} {what}: the target, or the way to it, stood still; {shown}",
+        in_words(&still)
+    ))
+}
+
+/// `4`, `4 and 5`, `1, 2, 3 and 4`; of many the first ones, and how many more.
+fn in_words<N: Copy + Into<u64>>(numbers: &[N]) -> String {
+    let mut words: Vec<String> = numbers.iter().take(NAMED).map(|number| count((*number).into())).collect();
+    if numbers.len() > NAMED {
+        words.push(format!("{} more", numbers.len() - NAMED));
+    }
+    match words.pop() {
+        Some(last) if words.is_empty() => last,
+        Some(last) => format!("{} and {last}", words.join(", ")),
+        None => String::new(),
+    }
+}
+
+/// When errors came: `the first failed in second 3, the last in second 5; …`.
+pub(super) fn when_errors_came(view: &View<'_>) -> Option<String> {
+    let seconds = &view.measured;
+    let failed = |second: &&Interval| second.tally.failed > 0;
+    let (first, last) = (seconds.iter().find(failed)?, seconds.iter().rfind(failed)?);
+    let before: u64 =
+        seconds.iter().take_while(|second| second.second < first.second).map(|s| s.tally.transactions).sum();
+    let after: u64 =
+        seconds.iter().filter(|second| second.second > last.second).map(|s| s.tally.transactions).sum();
+    let came = match (first.second == last.second, seconds.len()) {
+        (_, 1) => return None,
+        (true, _) => format!("they failed in second {}", first.second),
+        (false, _) => {
+            format!("the first failed in second {}, the last in second {}", first.second, last.second)
+        }
+    };
+    let parts = [(before, "before it"), (after, "after it")];
+    let well = parts.iter().filter(|(number, _)| *number > 0);
+    let well: Vec<String> =
+        well.map(|(number, when)| format!("{} ended well {when}", count(*number))).collect();
+    Some(if well.is_empty() { came } else { format!("{came}; {}", well.join(", ")) })
+}

@@ -1,0 +1,160 @@
+//! Seconds in which nothing ended, in which errors came, and runs in which there was nothing to do.
+
+use super::*;
+
+/// A run in which nothing ended in these seconds.
+fn still(made: &Made, seconds: &[u32]) -> Outcome {
+    let second = |at| {
+        let mut second = made.second(at);
+        if seconds.contains(&at) {
+            second.tally = Tally { open: 32, ..Tally::default() };
+            second.series.clear();
+        }
+        second
+    };
+    made_of(made.plan.clone(), (0..10).map(second).collect(), "192.0.2.1", BTreeMap::new())
+}
+
+#[test]
+fn a_closed_loop_says_when_its_target_stood_still() {
+    let outcome = still(&closed(), &[4, 5]);
+    let verdict = judge(&outcome, None);
+    assert_eq!(verdict.word, VerdictWord::Valid);
+    assert!(
+        verdict.evidence[0].starts_with(
+            "in seconds 4 and 5 nothing ended, where about 1,000 a second are usual: the target,"
+        ),
+        "{verdict:?}"
+    );
+    assert!(
+        verdict.evidence[0].ends_with("its percentiles hide it: use --rate to see what clients would"),
+        "{verdict:?}"
+    );
+    assert_eq!(stalled(&View::of(&outcome)), [4, 5]);
+    assert_eq!(stalled(&View::of(&still(&closed(), &[]))), [0; 0]);
+}
+
+#[test]
+fn a_pause_within_two_seconds_is_seen_by_how_long_half_of_the_connections_waited() {
+    let outcome = |waited: u64| {
+        let mut outcome = still(&closed(), &[]);
+        for (second, part) in [(4, 400), (5, 620)] {
+            let tally = &mut outcome.seconds[second].tally;
+            (tally.transactions, tally.exchanges) = (part, part);
+        }
+        let total = outcome.seconds[5].series.entry(Series::Total).or_default();
+        (0..waited).for_each(|_| total.record(Duration::from_secs(1)));
+        outcome
+    };
+    let verdict = judge(&outcome(32), None);
+    assert!(
+        verdict.evidence[0]
+            .starts_with("in second 4 only 400 ended, where about 1,000 a second are usual: the target"),
+        "{verdict:?}"
+    );
+    // A few slow ones, and a second with less in it, are no pause.
+    assert_eq!(stalled(&View::of(&outcome(15))), [0; 0]);
+}
+
+#[test]
+fn a_target_that_stood_still_for_most_of_the_run_is_seen() {
+    let verdict = judge(&still(&closed(), &[1, 2, 3, 4, 5, 6, 7]), None);
+    assert!(verdict.evidence[0].starts_with("in seconds 1, 2, 3, 4, 5, 6 and 1 more nothing"), "{verdict:?}");
+}
+
+#[test]
+fn an_open_model_shows_a_pause_and_says_so() {
+    let mut outcome = still(&open(), &[4]);
+    // What was due meanwhile is done a second later.
+    outcome.seconds[5].tally.transactions += 1_000;
+    let verdict = judge(&outcome, None);
+    assert!(
+        verdict.evidence.last().is_some_and(|line| line.contains("has waited, and is in the latencies")),
+        "{verdict:?}"
+    );
+}
+
+#[test]
+fn what_is_slow_or_rare_did_not_stand_still() {
+    let none = |made: &Made, seconds: &[u32]| assert_eq!(stalled(&View::of(&still(made, seconds))), [0; 0]);
+    none(&Made { service: Duration::from_millis(800), ..closed() }, &[3, 5]);
+    none(&Made { per_second: 9, ..closed() }, &[3]);
+    let ramp = with_model(Model::Ramp { from: 0.0, to: 90.0, arrivals: Arrivals::Fixed });
+    none(&Made { plan: ramp, per_second: 50, ..open() }, &[0]);
+    // The last part of a second is not one.
+    let plan = Plan { duration: Duration::from_millis(9_100), ..Plan::default() };
+    none(&Made { plan, ..closed() }, &[9]);
+}
+
+#[test]
+fn a_generator_that_stood_still_says_nothing_of_the_target() {
+    let mut outcome = still(&closed(), &[4, 5]);
+    for (second, wall) in [(4, 2_600_000_000), (5, 1_000)] {
+        outcome.seconds[second].threads.iter_mut().for_each(|thread| {
+            *thread = ThreadUse { busy_ns: 1_000, starved_ns: 0, wall_ns: wall };
+        });
+    }
+    let verdict = judge(&outcome, None);
+    assert_says(
+        &verdict,
+        VerdictWord::GeneratorLimited,
+        "the generator stood still in second 4, for 1.60 s or more",
+    );
+    assert!(
+        !verdict.evidence.iter().any(|line| line.contains("the target, or the way to it")),
+        "{verdict:?}"
+    );
+}
+
+#[test]
+fn it_is_told_when_errors_came() {
+    let failing = |seconds: std::ops::Range<usize>, word: VerdictWord, each: u64, said: &str| {
+        let mut outcome = closed().outcome();
+        for second in &mut outcome.seconds[seconds] {
+            second.tally.failed = each;
+            outcome.totals.tally.failed += each;
+        }
+        assert_says(&judge(&outcome, None), word, said);
+    };
+    let errors = VerdictWord::Errors;
+    failing(
+        3..6,
+        errors,
+        500,
+        "the first failed in second 3, the last in second 5; 3,000 ended well before it, 4,000 ended well after it",
+    );
+    failing(
+        7..10,
+        errors,
+        500,
+        "the first failed in second 7, the last in second 9; 7,000 ended well before it",
+    );
+    failing(0..10, errors, 500, "the first failed in second 0, the last in second 9");
+    failing(
+        4..5,
+        VerdictWord::Valid,
+        3,
+        "they failed in second 4; 4,000 ended well before it, 5,000 ended well after it",
+    );
+}
+
+#[test]
+fn where_nothing_was_due_nothing_failed() {
+    let plan = Plan {
+        duration: Duration::from_millis(100),
+        ..with_model(Model::Open { rate: 1.0, arrivals: Arrivals::Poisson })
+    };
+    let said = |plan: &Plan, unserved: u64| {
+        let mut outcome = made_of(plan.clone(), Vec::new(), "", BTreeMap::new());
+        outcome.totals.tally.unserved = unserved;
+        let verdict = judge(&outcome, None);
+        assert_eq!(verdict.word, VerdictWord::Errors);
+        verdict.evidence[0].clone()
+    };
+    assert!(
+        said(&plan, 0)
+            .starts_with("no transaction was due within 0.1 s: 1.00/s makes 0.10 of them on average")
+    );
+    assert_eq!(said(&plan, 2), "of 2 transactions that were due within 0.1 s none began");
+    assert!(said(&Plan::default(), 0).starts_with("no transaction ended within 10.0 s, and none failed"));
+}
