@@ -51,7 +51,7 @@ pub(super) fn percentiles(report: &Report) -> Option<String> {
         Line {
             name: series.name.clone(),
             class: format!("{}{weight}", class(&series.name)),
-            points: curve(&series.histogram, nines, axis),
+            pieces: vec![curve(&series.histogram, nines, axis)],
         }
     });
     let sentences = series.iter().map(|series| {
@@ -112,16 +112,10 @@ pub(super) fn heat(report: &Report, columns: &[Column]) -> Option<String> {
     let cells: Vec<[u64; ROWS]> = columns.iter().map(|column| rows(&column.main, axis)).collect();
     let most = cells.iter().flatten().copied().max().unwrap_or(1).max(1);
     let end = reach(columns);
-    let line = |quantile: f64, name: &str, dash: &str| {
-        let point = |column: &Column| {
-            let middle = (column.from + column.to) / 2.0 / end;
-            (!column.main.is_empty()).then(|| (middle, axis.part(column.main.quantile_nanos(quantile))))
-        };
-        Line {
-            name: name.into(),
-            class: format!("over{dash}"),
-            points: columns.iter().filter_map(point).collect(),
-        }
+    let line = |quantile: f64, name: &str, dash: &str| Line {
+        name: name.into(),
+        class: format!("over{dash}"),
+        pieces: pieces(columns, end, |column| axis.part(column.main.quantile_nanos(quantile))),
     };
     let name = main_series(report).map_or("latency", |series| series.name.as_str());
     let plot = Plot {
@@ -141,6 +135,19 @@ pub(super) fn heat(report: &Report, columns: &[Column]) -> Option<String> {
         ..Plot::default()
     };
     Some(plot.draw())
+}
+
+/// A line through the moments that have samples. A moment without any has no latency: the line breaks off there, and what
+/// stands alone between two such moments is as long as itself.
+fn pieces(columns: &[Column], end: f64, part: impl Fn(&Column) -> f64) -> Vec<Vec<(f64, f64)>> {
+    let with_samples = columns.split(|column| column.main.is_empty()).filter(|piece| !piece.is_empty());
+    let drawn = with_samples.map(|piece| match piece {
+        [only] => vec![(only.from / end, part(only)), (only.to / end, part(only))],
+        several => {
+            several.iter().map(|column| ((column.from + column.to) / 2.0 / end, part(column))).collect()
+        }
+    });
+    drawn.collect()
 }
 
 /// Counts of the heat map's rows, lowest first.
@@ -195,14 +202,15 @@ fn describe(columns: &[Column], name: &str) -> String {
 fn data(columns: &[Column]) -> String {
     let rows = columns.iter().map(|column| {
         let main = &column.main;
-        let figure = |quantile| nanos(main.quantile_nanos(quantile));
+        let shown = |value| if main.is_empty() { "–".to_owned() } else { nanos(value) };
+        let figure = |quantile| shown(main.quantile_nanos(quantile));
         vec![
             column.name(),
             count(main.count()),
             figure(0.5),
             figure(0.9),
             figure(0.99),
-            nanos(main.max_nanos()),
+            shown(main.max_nanos()),
         ]
     });
     let header = ["time", "samples", "p50", "p90", "p99", "max"];

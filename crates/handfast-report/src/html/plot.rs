@@ -19,8 +19,8 @@ pub(super) struct Line {
     pub(super) name: String,
     /// CSS classes: colour, dashes, weight.
     pub(super) class: String,
-    /// Points from left to right.
-    pub(super) points: Vec<(f64, f64)>,
+    /// Points from left to right, in pieces: between two of them there is nothing to draw a line through.
+    pub(super) pieces: Vec<Vec<(f64, f64)>>,
 }
 
 /// A plot to be drawn.
@@ -60,11 +60,13 @@ pub(super) fn y(part: f64) -> f64 {
     (1.0 - part.clamp(0.0, 1.0)) * SIDE
 }
 
-/// A `<path>` of the lines between points.
-pub(super) fn path(points: &[(f64, f64)], class: &str) -> String {
+/// A `<path>` of the lines between points, piece by piece.
+pub(super) fn path(pieces: &[Vec<(f64, f64)>], class: &str) -> String {
     let mut data = String::new();
-    for (place, (across, up)) in points.iter().enumerate() {
-        let _ = write!(data, "{}{:.1} {:.1}", if place == 0 { 'M' } else { 'L' }, x(*across), y(*up));
+    for points in pieces {
+        for (place, (across, up)) in points.iter().enumerate() {
+            let _ = write!(data, "{}{:.1} {:.1}", if place == 0 { 'M' } else { 'L' }, x(*across), y(*up));
+        }
     }
     format!("<path class=\"{class}\" d=\"{data}\"/>")
 }
@@ -98,7 +100,7 @@ impl Plot<'_> {
         );
         self.grid(&mut html);
         html.push_str(&self.below);
-        self.lines.iter().for_each(|line| html.push_str(&path(&line.points, &format!("l {}", line.class))));
+        self.lines.iter().for_each(|line| html.push_str(&path(&line.pieces, &format!("l {}", line.class))));
         html.push_str("</svg></div><div class=\"ends\">");
         if labels {
             self.ends(&mut html);
@@ -133,7 +135,7 @@ impl Plot<'_> {
         let mut ends: Vec<(f64, &Line)> = self
             .lines
             .iter()
-            .filter_map(|line| Some((line.points.last()?.1.clamp(0.0, 1.0), line)))
+            .filter_map(|line| Some((line.pieces.last()?.last()?.1.clamp(0.0, 1.0), line)))
             .collect();
         ends.sort_by(|a, b| b.0.total_cmp(&a.0));
         // From the top down, each at least a line's height below the last; then, if the lowest fell out, upward again.

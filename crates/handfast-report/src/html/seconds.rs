@@ -134,7 +134,7 @@ fn measured(columns: &[Column]) -> impl Iterator<Item = &Column> {
 fn line(columns: &[Column], name: &str, class: &str, part: impl Fn(&Column) -> f64) -> Line {
     let end = reach(columns);
     let point = |column: &Column| ((column.from + column.to) / 2.0 / end, part(column));
-    Line { name: name.into(), class: class.into(), points: measured(columns).map(point).collect() }
+    Line { name: name.into(), class: class.into(), pieces: vec![measured(columns).map(point).collect()] }
 }
 
 /// The rate that was asked for at the start and at the end.
@@ -157,9 +157,9 @@ pub(super) fn rates(report: &Report, columns: &[Column]) -> Option<String> {
     let (up, top) = even(offered.map_or(most, |(from, to)| most.max(from).max(to)), rated.show);
     let end = reach(columns);
     let well = line(columns, rated.name, "total main", |column| (rated.of)(column) / top);
-    let mut fill = well.points.clone();
-    fill.extend(well.points.last().map(|(across, _)| (*across, 0.0)));
-    fill.extend(well.points.first().map(|(across, _)| (*across, 0.0)));
+    let mut fill = well.pieces.concat();
+    let (first, last) = (fill.first().copied(), fill.last().copied());
+    fill.extend([last, first].into_iter().flatten().map(|(across, _)| (across, 0.0)));
     let mut missing = String::new();
     for column in columns.iter().filter(|column| column.missing) {
         area(&mut missing, (column.from / end, column.to / end), (0.0, 1.0));
@@ -168,7 +168,7 @@ pub(super) fn rates(report: &Report, columns: &[Column]) -> Option<String> {
     lines.extend(offered.map(|(from, to)| Line {
         name: "offered".into(),
         class: "mark d1".into(),
-        points: vec![(0.0, from / top), (1.0, to / top)],
+        pieces: vec![vec![(0.0, from / top), (1.0, to / top)]],
     }));
     let gaps = if missing.is_empty() { "" } else { " Shaded: a worker's figures are missing." };
     let plot = Plot {
@@ -179,7 +179,7 @@ pub(super) fn rates(report: &Report, columns: &[Column]) -> Option<String> {
         across: time(end),
         across_name: "time since the start",
         up,
-        below: format!("{}<path class=\"gone\" d=\"{missing}\"/>", path(&fill, "fill")),
+        below: format!("{}<path class=\"gone\" d=\"{missing}\"/>", path(&[fill], "fill")),
         lines,
         low: true,
         after: data(columns, &rated),

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use super::escape;
+use super::{escape, prose};
 use crate::model::{Report, Worker};
 use crate::units::{bytes, count, nanos, rate, share};
 use crate::words;
@@ -44,7 +44,7 @@ fn class(cell: &str) -> &'static str {
 pub(super) fn pairs<K: AsRef<str>>(pairs: &[(K, String)]) -> String {
     let each = pairs
         .iter()
-        .map(|(word, text)| format!("<dt>{}</dt><dd>{}</dd>", escape(word.as_ref()), escape(text)));
+        .map(|(word, text)| format!("<dt>{}</dt><dd>{}</dd>", escape(word.as_ref()), prose(text)));
     format!("<dl>{}</dl>", each.collect::<String>())
 }
 

@@ -122,3 +122,96 @@ fn bulk_and_idle_are_drawn_as_what_they_are() {
     );
     assert!([bulk, idle].iter().all(|html| !html.contains("Transactions a second")));
 }
+
+/// Colours of the page by name: light, then dark.
+fn palettes() -> [std::collections::BTreeMap<String, [f64; 3]>; 2] {
+    let style = include_str!("style.css");
+    let (light, rest) =
+        style.split_once("@media(prefers-color-scheme:dark)").expect("a light palette comes first");
+    let dark = rest.split_once("\n\n").expect("the palettes end with an empty line").0;
+    [light, dark].map(|text| {
+        let declared =
+            text.split([';', '{', '}']).filter_map(|part| part.trim().strip_prefix("--")?.split_once(":#"));
+        let part = |hex: &str| f64::from(u8::from_str_radix(hex, 16).expect("hexadecimal")) / 255.0;
+        let colour = |hex: &str| match hex.len() {
+            3 => [0, 1, 2].map(|at| part(&hex[at..=at].repeat(2))),
+            _ => [0, 2, 4].map(|at| part(&hex[at..at + 2])),
+        };
+        declared.map(|(name, hex)| (name.to_owned(), colour(hex))).collect()
+    })
+}
+
+/// WCAG 2.2, "contrast ratio" and "relative luminance".
+fn contrast(one: [f64; 3], other: [f64; 3]) -> f64 {
+    let linear = |part: f64| if part <= 0.040_45 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) };
+    let luminance =
+        |[red, green, blue]: [f64; 3]| 0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue);
+    let (one, other) = (luminance(one), luminance(other));
+    (one.max(other) + 0.05) / (one.min(other) + 0.05)
+}
+
+#[test]
+fn every_text_has_contrast_enough() {
+    assert!((contrast([0.0; 3], [1.0; 3]) - 21.0).abs() < 1e-9);
+    // What is written in which colour, and on what: as in style.css.
+    let everywhere = ["page", "card", "goodback", "warnback", "badback"];
+    let written = [
+        ("ink", &everywhere[..]),
+        ("soft", &everywhere),
+        ("good", &["goodback", "card"]),
+        ("warn", &["warnback"]),
+        ("bad", &["badback", "card"]),
+    ];
+    // Labels at the ends of lines, by the classes that `curves.rs` and `seconds.rs` give them.
+    let labels = ["connect", "handshake", "exchange", "total", "lag", "mark", "over", "bad"]
+        .map(|ink| (ink, &["card"][..]));
+    for (palette, name) in palettes().iter().zip(["light", "dark"]) {
+        for (ink, papers) in written.iter().chain(&labels) {
+            for paper in *papers {
+                let found = contrast(palette[*ink], palette[*paper]);
+                // Level AA, success criterion 1.4.3.
+                assert!(found >= 4.5, "{name}: {ink} on {paper} has {found:.2}, expected 4.5 at least");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_line_is_drawn_through_a_moment_without_samples() {
+    let mut report = made_up::report();
+    let heat = |report: &Report| {
+        let html = to_html(report);
+        let plot = html.split_once("aria-labelledby=\"heat-t").unwrap().1.split_once("</svg>").unwrap().0;
+        let line = plot.split_once("<path class=\"l over d1\" d=\"").unwrap().1.split_once('"').unwrap().0;
+        line.to_owned()
+    };
+    assert_eq!(heat(&report).matches('M').count(), 1);
+    for second in [20, 21, 40, 42] {
+        report.timeline[second].main = handfast_stats::Histogram::new();
+    }
+    let line = heat(&report);
+    assert_eq!(line.matches('M').count(), 4, "{line}");
+    // What stands alone between two gaps is seen: it has two ends.
+    assert!(line.split('M').skip(1).all(|piece| piece.contains('L')), "{line}");
+    assert!(to_html(&report).contains("<th scope=\"row\">20 s</th><td>0</td><td>–</td>"));
+}
+
+#[test]
+fn backticks_become_code() {
+    assert_eq!(prose("`service` is <without> it"), "<code>service</code> is &lt;without&gt; it");
+    assert_eq!(prose("one ` alone, `two`"), "one <code> alone, </code>two`");
+    assert_eq!(prose("none"), "none");
+    let mut report = made_up::report();
+    report.verdict.evidence.push("`service` is without it".into());
+    report.notes.push("see `--rate`".into());
+    let html = to_html(&report);
+    balanced(&html);
+    assert!(html.contains("<code>service</code> is without it") && html.contains("<code>--rate</code>"));
+}
+
+#[test]
+fn the_answer_of_a_search_stands_first() {
+    let html = to_html(&made_up::report());
+    let head = html.split_once("</header>").unwrap().0;
+    assert!(head.contains("<strong>7,200/s held total.p99=10ms; 7,600/s did not.</strong>"));
+}
