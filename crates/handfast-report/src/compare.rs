@@ -17,10 +17,12 @@ use std::fmt::Write;
 use handfast_stats::compare::{quantiles, rates};
 use handfast_stats::{Comparison, Histogram};
 
-use crate::model::{Report, Second};
+use crate::model::{Report, Second, VerdictWord};
 use crate::units::{bytes, duration, plain, rate};
 use crate::words::{Kind, main_series};
 
+/// Most runs that are named as unfit.
+const MOST_NAMED: usize = 3;
 /// What the JSON form calls itself.
 pub const SCHEMA: &str = "handfast-compare/1";
 
@@ -72,8 +74,12 @@ pub fn compare(a: &[Report], b: &[Report], names: (&str, &str), seed: u64) -> St
     let (name_a, name_b) = (plain(names.0), plain(names.1));
     let figures = figures(a, b, seed);
     let warnings = differences::warnings(a, b);
-    let but = if warnings.is_empty() { "" } else { " (but see the warnings)" };
-    let mut text = format!("{}{but}\n\n", verdict(&figures, &name_b));
+    let unfit = unfit(a, b);
+    let mut text = match &unfit {
+        Some(why) => format!("NOT COMPARED: {why}\n\n"),
+        None if warnings.is_empty() => format!("{}\n\n", verdict(&figures, &name_b)),
+        None => format!("{} (but see the warnings)\n\n", verdict(&figures, &name_b)),
+    };
     let _ = writeln!(text, "  A: {name_a}, {}", runs(a));
     let _ = writeln!(text, "  B: {name_b}, {}\n", runs(b));
     for warning in &warnings {
@@ -82,7 +88,11 @@ pub fn compare(a: &[Report], b: &[Report], names: (&str, &str), seed: u64) -> St
     if !text.ends_with("\n\n") {
         text.push('\n');
     }
-    let rows: Vec<[String; 5]> = figures.iter().map(|figure| row(figure, &name_b)).collect();
+    let mut rows: Vec<[String; 5]> = figures.iter().map(|figure| row(figure, &name_b)).collect();
+    if unfit.is_some() {
+        // Which of them is faster is not known: the figures are somebody else's.
+        rows.iter_mut().for_each(|row| row[4].clear());
+    }
     let header = ["", "A", "B", "B / A (95 % interval)", ""].map(str::to_owned);
     table(&mut text, &header, &rows);
     if figures.iter().any(|figure| figure.of_seconds) {
@@ -98,6 +108,7 @@ pub fn compare(a: &[Report], b: &[Report], names: (&str, &str), seed: u64) -> St
 /// The comparison for programs.
 pub fn compare_json(a: &[Report], b: &[Report], names: (&str, &str), seed: u64) -> String {
     let figures = figures(a, b, seed);
+    let unfit = unfit(a, b);
     let rows = figures.iter().map(|figure| {
         let found = figure.found.map(|found| {
             serde_json::json!({
@@ -108,14 +119,14 @@ pub fn compare_json(a: &[Report], b: &[Report], names: (&str, &str), seed: u64) 
         serde_json::json!({
             "name": figure.name,
             "unit": figure.unit.name(),
-            "better": found.as_ref().map(|_| word(figure)),
+            "better": found.as_ref().map(|_| if unfit.is_some() { "unknown" } else { word(figure) }),
             "median_of_seconds": figure.of_seconds,
             "comparison": found,
         })
     });
     let whole = serde_json::json!({
         "schema": SCHEMA, "a": names.0, "b": names.1, "runs": [a.len(), b.len()], "seed": seed,
-        "warnings": differences::warnings(a, b), "figures": rows.collect::<Vec<_>>(),
+        "not_compared": unfit, "warnings": differences::warnings(a, b), "figures": rows.collect::<Vec<_>>(),
     });
     format!("{whole:#}\n")
 }
@@ -260,6 +271,26 @@ fn sentence(figure: &Figure, name_b: &str) -> String {
         ("faster", _) => format!("{name_b} takes {change} less time"),
         _ => format!("{name_b} takes {change} more time"),
     }
+}
+
+/// Why there is no answer: a run whose figures are not the target's, or do not hold. What was TARGET-LIMITED is no such run
+/// where all of them were: then the rates are the targets' limits, and that is a comparison.
+fn unfit(a: &[Report], b: &[Report]) -> Option<String> {
+    let all_at_their_limit =
+        a.iter().chain(b).all(|report| report.verdict.word == VerdictWord::TargetLimited);
+    let fit = |word| word == VerdictWord::Valid || all_at_their_limit;
+    let mut named = Vec::new();
+    for (side, reports) in [("A", a), ("B", b)] {
+        for (place, report) in reports.iter().enumerate().filter(|(_, report)| !fit(report.verdict.word)) {
+            named.push(format!("run {} of {side} is {}", place + 1, report.verdict.word.name()));
+        }
+    }
+    let more = named.len().saturating_sub(MOST_NAMED);
+    named.truncate(MOST_NAMED);
+    if more > 0 {
+        named.push(format!("{more} more are not VALID"));
+    }
+    (!named.is_empty()).then(|| format!("{}, so which side is faster is not known", named.join(", ")))
 }
 
 /// The answer in a line: of the rate, and of the main series when the rate was given.

@@ -8,7 +8,9 @@ use handfast_load::outcome::Refusal;
 use handfast_report::compare::{compare as as_text, compare_json};
 use handfast_report::{Report, from_json};
 
+use crate::load::outputs::Output;
 use crate::load::refused;
+use crate::talk;
 use crate::verbs::print;
 use crate::words::compare::CompareWords;
 
@@ -29,9 +31,23 @@ pub(crate) fn compare(words: &CompareWords) -> ExitCode {
             return refused(&Refusal::wrong_use(wrong.join("\n")));
         }
     };
+    let output = match words.json.as_deref().map(Output::prepare).transpose() {
+        Ok(output) => output,
+        Err(what) => return refused(&Refusal::failed(format!("--json: {what}"))),
+    };
     let names = (words.a.as_str(), words.b.as_str());
-    let compared = if words.json { compare_json(&a, &b, names, SEED) } else { as_text(&a, &b, names, SEED) };
-    print(&compared, true)
+    let text = as_text(&a, &b, names, SEED);
+    let shown = match words.json.as_deref().is_some_and(|path| path.as_os_str() == "-") {
+        true => {
+            talk::err(text.trim_end());
+            ExitCode::SUCCESS
+        }
+        false => print(&text, true),
+    };
+    match output.map(|output| output.write(&compare_json(&a, &b, names, SEED))) {
+        Some(Err(what)) => refused(&Refusal::failed(what)),
+        _ => shown,
+    }
 }
 
 /// Every report of a side.

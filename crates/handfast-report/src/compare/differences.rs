@@ -25,6 +25,14 @@ pub(super) fn warnings(a: &[Report], b: &[Report]) -> Vec<String> {
             }
         }
     }
+    for (side, reports) in [("A", a), ("B", b)] {
+        for (place, report) in reports.iter().enumerate().filter(|(_, report)| !report.stalled.is_empty()) {
+            let seconds = report.stalled.len();
+            let seconds = format!("{seconds} second{}", if seconds == 1 { "" } else { "s" });
+            warnings.push(format!("in run {} of {side} the target stood still for {seconds}", place + 1));
+        }
+    }
+    warnings.extend(one_after_the_other(a, b));
     let Some((first, rest)) = a.first().and_then(|first| Some((first, a.get(1..)?))) else { return warnings };
     // Against the first of A, so that a difference is told once; the runs of A among themselves too.
     let mut told = BTreeSet::new();
@@ -40,6 +48,32 @@ pub(super) fn warnings(a: &[Report], b: &[Report]) -> Vec<String> {
         }
     }
     warnings
+}
+
+/// That all runs of one side came before all of the other, so that whatever drifted meanwhile is in the difference. Of one run
+/// each nothing is said: they can be in no other order.
+fn one_after_the_other(a: &[Report], b: &[Report]) -> Option<String> {
+    if a.len() + b.len() <= 2 {
+        return None;
+    }
+    let runs = a.iter().map(|report| ('A', report)).chain(b.iter().map(|report| ('B', report)));
+    // RFC 3339 in UTC, all of the same length: their order as text is that of time.
+    let mut runs: Vec<(&str, char)> =
+        runs.map(|(side, report)| (report.manifest.started.as_str(), side)).collect();
+    runs.sort_unstable();
+    // Unknown, or within the same second: their order is not known.
+    if runs.iter().any(|(started, _)| started.is_empty()) || runs.windows(2).any(|two| two[0].0 == two[1].0) {
+        return None;
+    }
+    let changes = runs.windows(2).filter(|two| two[0].1 != two[1].1).count();
+    let order: Vec<String> = runs.iter().map(|(_, side)| side.to_string()).collect();
+    (changes == 1).then(|| {
+        format!(
+            "the runs were made one side after the other ({}), so what changed on the machine meanwhile looks like a \
+             difference: make them in turn, A B B A",
+            order.join(" ")
+        )
+    })
 }
 
 /// Fields that differ, with both values.

@@ -80,6 +80,63 @@ fn what_cannot_be_compared_is_named() {
 }
 
 #[test]
+fn what_is_not_valid_is_not_compared() {
+    let with = |word| {
+        let mut report = scaled(0.8, 1.12);
+        report.timeline.truncate(6);
+        report.verdict.word = word;
+        one(report)
+    };
+    let valid = with(VerdictWord::Valid);
+    for word in [VerdictWord::PortLimited, VerdictWord::Errors, VerdictWord::TargetLimited] {
+        let said =
+            |side| Some(format!("run 1 of {side} is {}, so which side is faster is not known", word.name()));
+        assert_eq!((unfit(&valid, &with(word)), unfit(&with(word), &valid)), (said('B'), said('A')));
+    }
+    assert_eq!(unfit(&valid, &valid), None);
+    let limit = || with(VerdictWord::TargetLimited);
+    assert_eq!(unfit(&limit(), &limit()), None, "the limits of two targets are compared");
+    let spoilt = with(VerdictWord::GeneratorLimited);
+    let text = compare(&valid, &spoilt, ("x", "y"), 1);
+    assert!(text.starts_with("NOT COMPARED: run 1 of B is GENERATOR-LIMITED, so which side is"), "{text}");
+    assert!(!text.contains("y is ") && !text.contains("less time") && !text.contains("noise\n"), "{text}");
+    let json: serde_json::Value =
+        serde_json::from_str(&compare_json(&valid, &spoilt, ("a", "b"), 1)).unwrap();
+    assert!(json["not_compared"].as_str().is_some_and(|why| why.contains("GENERATOR-LIMITED")), "{json:#}");
+    assert!(
+        json["figures"].as_array().unwrap().iter().all(|figure| figure["better"] == "unknown"),
+        "{json:#}"
+    );
+}
+
+#[test]
+fn runs_that_were_not_made_in_turn_are_told() {
+    let at = |minute: &u32| {
+        let mut report = Report::default();
+        report.manifest.started = format!("2026-11-22T10:{minute:02}:00Z");
+        report
+    };
+    let said = |a: &[u32], b: &[u32]| {
+        let runs = |minutes: &[u32]| minutes.iter().map(at).collect::<Vec<_>>();
+        differences::warnings(&runs(a), &runs(b)).join("\n")
+    };
+    assert!(said(&[1, 2], &[3, 4]).contains("one side after the other (A A B B)"));
+    assert!(said(&[3, 4], &[1, 2]).contains("one side after the other (B B A A)"));
+    assert!(said(&[1], &[2, 3]).contains("(A B B)"));
+    for (a, b) in [(&[1, 4][..], &[2, 3][..]), (&[1, 3], &[2, 4]), (&[1], &[2]), (&[1, 1], &[2, 2])] {
+        assert_eq!(said(a, b), "", "{a:?} {b:?}");
+    }
+}
+
+#[test]
+fn a_target_that_stood_still_is_told() {
+    let mut stalled = made_up::report();
+    stalled.stalled = vec![7];
+    let warnings = differences::warnings(&one(made_up::report()), &one(stalled));
+    assert_eq!(warnings, ["in run 1 of B the target stood still for 1 second"]);
+}
+
+#[test]
 fn paired_runs_are_taken_together() {
     let a = [made_up::report(), scaled(1.0, 1.01)];
     let b = [scaled(0.7, 1.2), scaled(0.7, 1.21)];

@@ -1,5 +1,7 @@
 //! The command line of `handfast compare`, as it is typed.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 /// `handfast compare`.
@@ -11,7 +13,7 @@ pub(crate) struct CompareWords {
     /// JSON report of the other side; several runs of it with commas between them
     #[arg(value_name = "B.json[,B2.json…]")]
     pub(crate) b: String,
-    /// Print JSON instead of text
-    #[arg(long)]
-    pub(crate) json: bool,
+    /// Write everything as JSON; - for standard output, and the text then goes to standard error
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
 }
