@@ -36,7 +36,7 @@ mod tests;
 
 pub use muster::Muster;
 pub use safety::doctor;
-pub use setup::setup;
+pub use setup::{PORT, setup};
 pub use worker::serve_worker;
 
 /// How long a worker goes on without a word from its coordinator.

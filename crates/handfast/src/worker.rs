@@ -18,7 +18,7 @@ use crate::words::worker::{WorkerVerb, WorkerWords};
 pub(crate) fn worker(words: WorkerWords) -> ExitCode {
     if let Some(WorkerVerb::Setup(setup)) = words.setup {
         let fleet = setup.fleet.unwrap_or_else(|| BusAddress::new("").fleet);
-        return match fleet::setup(&setup.folder, &setup.host, &fleet) {
+        return match fleet::setup(&setup.folder, &setup.host, setup.port.unwrap_or(fleet::PORT), &fleet) {
             Ok(next) => print(&format!("{}\n", next.trim_end()), true),
             Err(refusal) => refused(&refusal),
         };
@@ -43,12 +43,12 @@ fn serve(address: &BusAddress, name: Option<String>) -> Result<(), Refusal> {
         tokio::pin!(serving);
         tokio::select! {
             ended = &mut serving => return ended,
-            () = signals.next() => tracing::info!("ending; once more ends at once"),
+            _ = signals.next() => tracing::info!("ending; once more ends at once"),
         }
         ask.send_replace(true);
         tokio::select! {
             ended = serving => ended,
-            () = signals.next() => Ok(()),
+            _ = signals.next() => Ok(()),
         }
     });
     runtime.shutdown_background();

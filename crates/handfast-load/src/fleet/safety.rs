@@ -38,7 +38,12 @@ const SOUND: [u32; 3] = [2, 10, 27];
 const SET_UP: &str =
     "`handfast worker setup --host NAME DIR` writes a configuration with TLS, users and narrow permissions";
 
-/// What a server says of itself before anything else (`INFO` of the NATS client protocol).
+/// The cure for a server that others can reach though only this machine needs it.
+const LISTEN_HERE: &str = "`nats-server -a 127.0.0.1` listens for this machine alone; for others, `handfast worker setup --host \
+                           NAME DIR` writes a configuration with TLS, users and narrow permissions";
+
+/// What a server says of itself before anything else (`INFO` of the NATS client protocol). `host` is what it listens on, or
+/// what it is told to give as its address.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct Greeting {
@@ -49,10 +54,20 @@ struct Greeting {
     max_payload: u64,
 }
 
+impl Greeting {
+    /// Whether it listens on the loopback alone. One that does not say so may be reached from anywhere, whatever way we came
+    /// ourselves: by the loopback, through a tunnel.
+    fn is_here_alone(&self) -> bool {
+        let address = self.host.parse::<IpAddr>().map(|host| host.to_canonical().is_loopback());
+        address.unwrap_or(self.host.eq_ignore_ascii_case("localhost"))
+    }
+}
+
 /// A server, looked at but not joined.
 struct Inspection {
     server: ServerAddr,
     user: Option<(String, String)>,
+    /// Whether others than this machine's programs may reach it.
     exposed: bool,
     greeting: Greeting,
     place: String,
@@ -63,8 +78,7 @@ struct Inspection {
 /// **Errors**: a server that others can reach without TLS, users or narrow permissions; one that cannot be reached.
 pub(super) async fn join(address: &BusAddress, name: &str, inbox: &str) -> Result<Arc<dyn Bus>, Refusal> {
     let inspection = inspect(address).await?;
-    let weak = inspection.weaknesses().filter(|_| inspection.exposed);
-    for warning in inspection.openness().into_iter().chain(weak) {
+    for warning in inspection.openness().into_iter().chain(inspection.weaknesses()) {
         tracing::warn!("{warning}");
     }
     let (nats, complaints) = inspection.connect(address, name, inbox).await?;
@@ -87,7 +101,7 @@ pub async fn doctor(bus: &BusAddress) -> Result<Vec<String>, Refusal> {
         if inspection.exposed {
             "it can be reached from other machines".to_owned()
         } else {
-            "it is reached through the loopback of this machine".to_owned()
+            "it listens on the loopback: only this machine can reach it".to_owned()
         },
         format!("TLS is {}", yes(inspection.greeting.tls_required)),
         format!("users are {}", yes(inspection.greeting.auth_required)),
@@ -127,12 +141,13 @@ async fn inspect(address: &BusAddress) -> Result<Inspection, Refusal> {
         .map_err(|_| failed("its name was not resolved in time".into()))?
         .map_err(|error| failed(format!("its name was not resolved: {error}")))?
         .collect();
-    let exposed = !addresses.iter().all(|address| address.ip().to_canonical().is_loopback());
+    let far = !addresses.iter().all(|address| address.ip().to_canonical().is_loopback());
     let greeting = timeout_at(deadline, greeting(&addresses)).await;
     let greeting = greeting.map_err(|_| failed("it did not greet in time".into()))?.map_err(|what| {
         failed(what).hint("see whether nats-server runs there, and listens on this address and port")
     })?;
-    judge(&place, &greeting, exposed)?;
+    let exposed = far || !greeting.is_here_alone();
+    judge(&place, &greeting, far)?;
     Ok(Inspection { server, user, exposed, greeting, place })
 }
 
@@ -156,50 +171,44 @@ async fn greeting(addresses: &[SocketAddr]) -> Result<Greeting, String> {
     Err(last)
 }
 
-/// Refuses a server that others can reach and that lacks encryption or users.
-fn judge(place: &str, greeting: &Greeting, exposed: bool) -> Result<(), Refusal> {
+/// Refuses a server that others can reach and that lacks encryption or users. `far`: we dial another machine ourselves.
+fn judge(place: &str, greeting: &Greeting, far: bool) -> Result<(), Refusal> {
     let lacks = match (greeting.tls_required, greeting.auth_required) {
         (true, true) => return Ok(()),
         (true, false) => "does not ask who we are",
         (false, true) => "does not encrypt",
         (false, false) => "neither encrypts nor asks who we are",
     };
-    if !exposed {
-        return Ok(());
-    }
+    let (listens, cure) = match (far, greeting.is_here_alone()) {
+        (true, _) => (String::new(), SET_UP),
+        (false, true) => return Ok(()),
+        (false, false) if greeting.host.is_empty() => {
+            ("it does not say where it listens, ".to_owned(), LISTEN_HERE)
+        }
+        (false, false) => (format!("it listens on {}, ", greeting.host), LISTEN_HERE),
+    };
     let what = format!(
-        "join the bus {place}: it can be reached from other machines and {lacks}; whoever reaches it could have our \
+        "join the bus {place}: {listens}it can be reached from other machines and {lacks}; whoever reaches it could have our \
          workers make load against anybody"
     );
-    Err(Refusal::failed(what).hint(SET_UP))
+    Err(Refusal::failed(what).hint(cure))
 }
 
 impl Inspection {
-    /// Whether others than this machine's programs may reach the server, wherever we reach it ourselves.
-    fn is_elsewhere(&self) -> bool {
-        self.greeting.host.parse::<IpAddr>().is_ok_and(|host| !host.is_loopback())
-    }
-
-    /// That the server does not know its users, and what that means.
+    /// That the server does not know its users, and what that means. One that others can reach was refused.
     fn openness(&self) -> Option<String> {
-        if self.greeting.auth_required {
-            return None;
-        }
-        let host = &self.greeting.host;
-        let who =
-            if self.is_elsewhere() { format!("whoever reaches {host}") } else { "any program here".into() };
-        Some(format!(
-            "the bus {} does not ask who we are: {who} could have its workers make load; {SET_UP}",
-            self.place
-        ))
+        (!self.greeting.auth_required).then(|| {
+            format!(
+                "the bus {} does not ask who we are: any program here could have its workers make load; {SET_UP}",
+                self.place
+            )
+        })
     }
 
-    /// That this version has known faults which others could use. Of a server on the loopback only `doctor` says so: it
-    /// would come with every command, to those who have nothing to mend.
+    /// That this version has known faults which others could use; nothing of a server that they cannot reach.
     fn weaknesses(&self) -> Option<String> {
         let version = &self.greeting.version;
-        let reached = self.exposed || self.is_elsewhere();
-        (reached && is_older(version, SOUND)).then(|| {
+        (self.exposed && is_older(version, SOUND)).then(|| {
             format!(
                 "nats-server {version} has known ways around users and permissions (CVE-2023-47090, \
                  CVE-2025-30215), mended in 2.10.27: let nobody reach it whom you do not trust"
@@ -329,8 +338,32 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_server_that_listens_for_others_is_refused_by_whatever_way_we_came() {
+        let on = |host: &str| Greeting { host: host.into(), ..Greeting::default() };
+        for host in ["127.0.0.1", "127.3.2.1", "::1", "::ffff:127.0.0.1", "localhost", "LOCALHOST"] {
+            assert_eq!(judge("here", &on(host), false), Ok(()), "{host}");
+        }
+        for host in ["0.0.0.0", "::", "10.0.0.7", "bus.example", ""] {
+            let refusal = judge("here", &on(host), false).unwrap_err();
+            assert!(
+                refusal.what.contains("it can be reached from other machines and neither"),
+                "{host}: {refusal}"
+            );
+            assert!(
+                refusal.hint.as_ref().is_some_and(|hint| hint.contains("nats-server -a 127.0.0.1")),
+                "{refusal}"
+            );
+            let safe = Greeting { tls_required: true, auth_required: true, ..on(host) };
+            assert_eq!(judge("here", &safe, false), Ok(()), "{host}");
+        }
+        assert!(
+            judge("here", &on("0.0.0.0"), false).unwrap_err().what.contains("it listens on 0.0.0.0, it can")
+        );
+    }
+
+    #[test]
     fn only_a_server_that_others_reach_must_know_its_users() {
-        let open = Greeting::default();
+        let open = Greeting { host: "127.0.0.1".into(), ..Greeting::default() };
         assert_eq!(judge("here", &open, false), Ok(()));
         let refusal = judge("there", &open, true).unwrap_err();
         assert!(refusal.what.contains("neither encrypts nor asks"), "{refusal}");

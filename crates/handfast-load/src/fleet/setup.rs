@@ -22,6 +22,8 @@ use crate::outcome::Refusal;
 
 /// The configuration, with marks where something is to be filled in.
 const CONFIGURATION: &str = include_str!("../../../../docs/bus/nats-server.conf");
+/// NATS's own port.
+pub const PORT: u16 = 4222;
 /// How long the certificates are valid, in years.
 const YEARS: i32 = 10;
 
@@ -32,8 +34,8 @@ struct Written {
     secret: bool,
 }
 
-/// Writes a server's configuration into `folder`, for machines that dial `host` and belong to `fleet`; answers with what
-/// to type next.
+/// Writes a server's configuration into `folder`, for machines that dial `host` at `port` and belong to `fleet`; answers with
+/// what to type next.
 ///
 /// Files: `nats-server.conf`, `server.pem`, `server.key`, `ca.pem`, `coordinator.secret`, `worker.secret`; what is secret
 /// has mode 0600.
@@ -41,7 +43,7 @@ struct Written {
 /// **Errors**: a host that is neither name nor address; a fleet with a name that subjects cannot have; a file that is already there; a folder that cannot be written.
 ///
 /// **Cost**: blocks for a few milliseconds.
-pub fn setup(folder: &Path, host: &str, fleet: &str) -> Result<String, Refusal> {
+pub fn setup(folder: &Path, host: &str, port: u16, fleet: &str) -> Result<String, Refusal> {
     Subjects::new(fleet)?;
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let failed = |what: String| Refusal::failed(format!("set up a bus in {}: {what}", folder.display()));
@@ -51,7 +53,7 @@ pub fn setup(folder: &Path, host: &str, fleet: &str) -> Result<String, Refusal> 
         .create(folder)
         .map_err(|error| failed(format!("make the folder: {error}")))?;
     let folder = folder.canonicalize().map_err(|error| failed(error.to_string()))?;
-    let files = files(&folder, host, fleet)?;
+    let files = files(&folder, host, port, fleet)?;
     if let Some(there) = files.iter().find(|file| folder.join(file.name).exists()) {
         let what = format!("{} is there already, and is not overwritten", there.name);
         return Err(
@@ -61,10 +63,10 @@ pub fn setup(folder: &Path, host: &str, fleet: &str) -> Result<String, Refusal> 
     for file in &files {
         write(&folder, file).map_err(|error| failed(format!("write {}: {error}", file.name)))?;
     }
-    Ok(next(&folder, host, fleet))
+    Ok(next(&folder, host, port, fleet))
 }
 
-fn files(folder: &Path, host: &str, fleet: &str) -> Result<Vec<Written>, Refusal> {
+fn files(folder: &Path, host: &str, port: u16, fleet: &str) -> Result<Vec<Written>, Refusal> {
     let (ca, certificate, key) = certificates(host)
         .map_err(|error| Refusal::wrong_use(format!("make a certificate for host {host:?}: {error}")))?;
     let (coordinator, worker) = (password()?, password()?);
@@ -74,6 +76,7 @@ fn files(folder: &Path, host: &str, fleet: &str) -> Result<Vec<Written>, Refusal
     }
     let configuration = CONFIGURATION
         .replace("@LISTEN@", &listen(host))
+        .replace("@PORT@", &port.to_string())
         .replace("@FOLDER@", &shown)
         .replace("@FLEET@", fleet)
         .replace("@COORDINATOR@", &coordinator)
@@ -153,7 +156,7 @@ fn write(folder: &Path, file: &Written) -> std::io::Result<()> {
     written
 }
 
-fn next(folder: &Path, host: &str, fleet: &str) -> String {
+fn next(folder: &Path, host: &str, port: u16, fleet: &str) -> String {
     let fleet = match fleet == BusAddress::new("").fleet {
         true => String::new(),
         false => format!(" --fleet {fleet}"),
@@ -164,9 +167,9 @@ fn next(folder: &Path, host: &str, fleet: &str) -> String {
         "Here:\n  \
            nats-server -c {folder}/nats-server.conf\n\
          On every machine that makes load, with copies of ca.pem and worker.secret:\n  \
-           handfast worker tls://{host}:4222{fleet} --bus-ca ca.pem --bus-credentials worker.secret\n\
+           handfast worker tls://{host}:{port}{fleet} --bus-ca ca.pem --bus-credentials worker.secret\n\
          Where the run is started, for example with two machines:\n  \
-           handfast load TARGET --workers tls://{host}:4222{fleet} --machines 2 --bus-ca {folder}/ca.pem \
+           handfast load TARGET --workers tls://{host}:{port}{fleet} --machines 2 --bus-ca {folder}/ca.pem \
            --bus-credentials {folder}/coordinator.secret\n"
     )
 }
@@ -181,8 +184,8 @@ mod tests {
     fn everything_is_filled_in_and_what_is_secret_is_kept() {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("bus");
-        let next = setup(&folder, "bus.example", "blue").unwrap();
-        assert_eq!(next.matches("tls://bus.example:4222 --fleet blue ").count(), 2, "{next}");
+        let next = setup(&folder, "bus.example", 14_222, "blue").unwrap();
+        assert_eq!(next.matches("tls://bus.example:14222 --fleet blue ").count(), 2, "{next}");
         let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
         let mode = |name: &str| fs::metadata(folder.join(name)).unwrap().permissions().mode() & 0o777;
         let configuration = read("nats-server.conf");
@@ -192,6 +195,7 @@ mod tests {
             configuration.contains("hf.blue.c.>") && !configuration.contains("hf.default."),
             "{configuration}"
         );
+        assert!(configuration.contains("port: 14222\n"), "{configuration}");
         for secret in ["nats-server.conf", "server.key", "coordinator.secret", "worker.secret"] {
             assert_eq!(mode(secret), 0o600, "{secret}");
         }
@@ -204,16 +208,16 @@ mod tests {
     fn a_fleet_that_no_subject_can_have_leaves_nothing_behind() {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("bus");
-        assert!(setup(&folder, "bus.example", "a.>").unwrap_err().wrong_use);
+        assert!(setup(&folder, "bus.example", PORT, "a.>").unwrap_err().wrong_use);
         assert!(!folder.exists());
     }
 
     #[test]
     fn nothing_is_overwritten() {
         let folder = tempfile::tempdir().unwrap();
-        setup(folder.path(), "10.0.0.5", "default").unwrap();
+        setup(folder.path(), "10.0.0.5", PORT, "default").unwrap();
         let before = fs::read_to_string(folder.path().join("worker.secret")).unwrap();
-        let refusal = setup(folder.path(), "10.0.0.5", "default").unwrap_err();
+        let refusal = setup(folder.path(), "10.0.0.5", PORT, "default").unwrap_err();
         assert!(refusal.wrong_use && refusal.what.contains("not overwritten"), "{refusal}");
         assert_eq!(before, fs::read_to_string(folder.path().join("worker.secret")).unwrap());
     }
@@ -223,6 +227,6 @@ mod tests {
         assert_eq!(listen("10.0.0.5"), "10.0.0.5", "default");
         assert_eq!(listen("::1"), "::1");
         assert_eq!(listen("bus.example"), "0.0.0.0");
-        assert!(next(Path::new("/d"), "::1", "default").contains("tls://[::1]:4222"));
+        assert!(next(Path::new("/d"), "::1", PORT, "default").contains("tls://[::1]:4222"));
     }
 }

@@ -38,6 +38,9 @@ pub(crate) struct SetupWords {
     /// Name or address under which workers will reach the NATS server
     #[arg(long, value_name = "NAME")]
     pub(crate) host: String,
+    /// Port on which the NATS server will listen [default: 4222]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) port: Option<u16>,
     /// Fleet whose subjects its users may use; everybody then gives it too [default: default]
     #[arg(long, value_name = "NAME")]
     pub(crate) fleet: Option<String>,

@@ -38,6 +38,32 @@ fn without_tls_and_users() {
     assert!(!ran.all().contains("secret"), "a password is not for logs: {}", ran.all());
 }
 
+#[test]
+fn by_the_loopback_too() {
+    needs!("nats-server");
+    // Others could reach it, though we come by the loopback.
+    let bus = Bus::with(&["-a", "0.0.0.0", "-p", "-1"]);
+    let url = format!("nats://127.0.0.1:{}", bus.address.port());
+    for words in [
+        vec!["worker", &url],
+        vec!["load", "127.0.0.1:9", "--workers", &url],
+        vec!["load", "doctor", "--workers", &url],
+    ] {
+        let ran = handfast(&words);
+        assert_eq!(ran.code, Some(1), "{}", ran.all());
+        assert!(
+            ran.talk.contains("it listens on 0.0.0.0, it can be reached from other machines"),
+            "{}",
+            ran.talk
+        );
+        assert!(
+            ran.talk.contains("hint: `nats-server -a 127.0.0.1` listens for this machine alone"),
+            "{}",
+            ran.talk
+        );
+    }
+}
+
 fn refused(ran: &Ran, lacks: &str) {
     assert_eq!(ran.code, Some(1), "{}", ran.all());
     assert!(ran.talk.contains("it can be reached from other machines"), "{}", ran.talk);

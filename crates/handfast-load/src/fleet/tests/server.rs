@@ -70,7 +70,7 @@ impl Server {
     /// One as [`setup`] would have it.
     async fn set_up() -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
-        let next = setup(folder.path(), "127.0.0.1", "default").unwrap();
+        let next = setup(folder.path(), "127.0.0.1", 4222, "default").unwrap();
         assert!(next.contains("handfast worker tls://127.0.0.1:4222"), "{next}");
         let configuration = folder.path().join("nats-server.conf");
         let mut server = Self::start(&["-c", configuration.to_str().unwrap()]).await?;
