@@ -21,7 +21,7 @@ use crate::sample::{Interval, ThreadUse};
 use crate::thread::{self, Answer, Duty, Order};
 use crate::trouble::Trouble;
 use crate::words::things;
-use crate::{ports, target};
+use crate::{hint, ports, target};
 
 /// Seconds that a thread may be ahead of their merging.
 const AHEAD: usize = 16;
@@ -340,17 +340,8 @@ fn refuse_rehearsal(plan: &Plan, address: SocketAddr, trouble: &Trouble) -> Refu
     let what = format!("try one transaction with {address}: {}", words(trouble));
     let refusal = Refusal::failed(what);
     let echo = matches!(plan.work, Work::Exchange { echo: true, .. });
-    if let Some(hint) = trouble.hint {
-        return refusal.hint(hint);
-    }
-    if trouble.detail.contains("certificate_required") {
-        let hint = match plan.tls.client_certificate {
-            None => "the target wants a certificate of its clients: --client-certificate FILE shows one",
-            Some(_) => {
-                "the target asked for a client certificate and took none: does one of its CAs sign yours?"
-            }
-        };
-        return refusal.hint(hint);
+    if let Some(cure) = trouble.hint.or_else(|| hint::client_certificate(plan, trouble)) {
+        return refusal.hint(cure);
     }
     match (trouble.cause, trouble.step.name()) {
         ("refused", _) => refusal.hint("nobody listens there; is the service running?"),

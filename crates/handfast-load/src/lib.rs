@@ -25,6 +25,7 @@ pub mod account;
 pub mod assemble;
 pub mod fleet;
 pub mod generator;
+mod hint;
 pub mod job;
 pub mod limits;
 pub mod machine;

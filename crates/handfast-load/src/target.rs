@@ -56,7 +56,8 @@ pub(crate) fn settings(plan: &Plan) -> Result<ClientSettings, Refusal> {
     let identity = match &tls.client_certificate {
         None => None,
         Some((chain, key)) => {
-            Some((read(chain, "the client certificate")?, read(key, "the client certificate's key")?))
+            let certificate = read(chain, "the client certificate")?;
+            Some((certificate, private_key(key, key == chain)?))
         }
     };
     let verification = match &tls.verify {
@@ -81,6 +82,28 @@ pub(crate) fn settings(plan: &Plan) -> Result<ClientSettings, Refusal> {
         verification,
         early_data: tls.early_data,
     })
+}
+
+/// The key of a client certificate. `same`: it is looked for in the certificate's own file.
+///
+/// **Errors**: a file that cannot be read, or has no key that can be used; TLS itself would only say that it found nothing.
+fn private_key(path: &Path, same: bool) -> Result<Vec<u8>, Refusal> {
+    const WHAT: &str = "the client certificate's key";
+    let text = read(path, WHAT)?;
+    let has = |mark: &[u8]| text.windows(mark.len()).any(|part| part == mark);
+    let wrong = |why: &str| Refusal::wrong_use(format!("read {WHAT} from {}: {why}", path.display()));
+    if has(b"-----BEGIN ENCRYPTED PRIVATE KEY-----") {
+        return Err(wrong("the key is encrypted, expected one without a passphrase")
+            .hint("`openssl pkey -in FILE -out PLAIN` takes the passphrase off"));
+    }
+    if has(b"PRIVATE KEY-----") {
+        return Ok(text);
+    }
+    let hint = match same {
+        true => "--client-key FILE names the key's own file",
+        false => "a key in PEM begins with -----BEGIN PRIVATE KEY-----",
+    };
+    Err(wrong("there is no private key in this file, expected one in PEM").hint(hint))
 }
 
 fn read(path: &Path, what: &str) -> Result<Vec<u8>, Refusal> {
@@ -147,6 +170,37 @@ mod tests {
         assert!(refusal.wrong_use);
         assert_eq!(refusal.what.lines().count(), 3, "{refusal}");
         check(&Plan::default()).expect("the default makes sense");
+    }
+
+    #[test]
+    fn a_client_certificate_without_its_key_is_told_with_its_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            let mut made = std::fs::File::create_new(&path).expect("a new file");
+            std::io::Write::write_all(&mut made, text.as_bytes()).expect("written");
+            path
+        };
+        let chain = file("me.pem", "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n");
+        let refused = |key: &Path| {
+            let mut plan = Plan::default();
+            plan.tls.client_certificate = Some((chain.clone(), key.to_path_buf()));
+            settings(&plan).expect_err("there is no key").to_string()
+        };
+        let alone = refused(&chain);
+        assert!(
+            alone.contains("me.pem: there is no private key in this file, expected one in PEM"),
+            "{alone}"
+        );
+        assert!(alone.contains("hint: --client-key FILE names the key's own file"), "{alone}");
+        let other = refused(&file("me.key", "nothing"));
+        assert!(
+            other.contains("me.key: there is no private key") && other.contains("-----BEGIN PRIVATE KEY"),
+            "{other}"
+        );
+        let locked = refused(&file("locked.key", "-----BEGIN ENCRYPTED PRIVATE KEY-----\n"));
+        assert!(locked.contains("locked.key: the key is encrypted"), "{locked}");
+        assert!(refused(Path::new("/none.key")).contains("key from /none.key: No such file"));
     }
 
     #[test]

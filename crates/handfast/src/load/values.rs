@@ -171,12 +171,18 @@ pub(crate) struct Aim {
     pub(crate) http: Option<(String, String)>,
 }
 
+/// What follows a scheme and `://`. A scheme is the same in capitals (RFC 3986 §3.1).
+fn after_scheme<'t>(text: &'t str, scheme: &str) -> Option<&'t str> {
+    let (found, rest) = text.split_once("://")?;
+    found.eq_ignore_ascii_case(scheme).then_some(rest)
+}
+
 /// `HOST:PORT`, `[::1]:443`, `https://host[:port]/path`.
 pub(crate) fn aim(text: &str) -> Result<Aim, String> {
-    if text.starts_with("http://") {
+    if after_scheme(text, "http").is_some() {
         return Err(format!("`{text}` is without TLS, expected https:// or HOST:PORT"));
     }
-    if let Some(rest) = text.strip_prefix("https://") {
+    if let Some(rest) = after_scheme(text, "https") {
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         let path = path.split('#').next().unwrap_or("");

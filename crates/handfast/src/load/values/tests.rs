@@ -96,6 +96,8 @@ fn targets() {
     };
     assert_eq!(http("https://a.example"), page("a.example", 443, "a.example", "/"));
     assert_eq!(http("https://a.example:8443/x?y=1#z"), page("a.example", 8443, "a.example:8443", "/x?y=1"));
+    assert_eq!(http("HTTPS://a.example/X"), page("a.example", 443, "a.example", "/X"));
+    assert!(aim("HTTP://a.example/").is_err_and(|why| why.contains("is without TLS")));
     assert_eq!(http("https://[::1]:8443?q"), page("::1", 8443, "[::1]:8443", "/?q"));
     for text in
         ["", ":443", "a:", "a:0", "a:65536", "::1:443", "[::1]", "[::1]443", "[a]:443", "a b:443", "a:443/x"]
