@@ -71,11 +71,11 @@ pub(crate) fn load(words: &LoadWords) -> ExitCode {
     let ended = run::run(Task { wanted: asked, command: command(std::env::args()) }, display);
     talk.finish();
     match ended {
-        Ended::Report(report) => tell(&report, outputs, words.output.quiet),
+        Ended::Report(report, asked) => tell(&report, asked, outputs, words.output.quiet),
         Ended::Refused(refusal) => refused(&refusal),
-        Ended::AtOnce => {
+        Ended::AtOnce(code) => {
             talk::err("handfast load: ended at once, without a report");
-            ExitCode::FAILURE
+            ExitCode::from(code)
         }
     }
 }
@@ -102,10 +102,13 @@ fn asked(words: &LoadWords) -> Result<Wanted, Refusal> {
     if mistakes.is_empty() { Ok(found) } else { Err(mistakes.refusal()) }
 }
 
-/// Report, files, exit code. What could not be written is the last thing said, and a failure.
-fn tell(report: &Report, outputs: Outputs, quiet: bool) -> ExitCode {
-    let kept = !outputs.is_empty();
-    let code = ending::exit_code(report);
+/// Report, files, exit code. What could not be written is the last thing said, and a failure; else the report's last line is.
+/// `asked`: the exit code of what asked for an early end.
+fn tell(report: &Report, asked: Option<u8>, outputs: Outputs, quiet: bool) -> ExitCode {
+    let code = asked.unwrap_or_else(|| ending::exit_code(report));
+    if outputs.is_empty() && !quiet {
+        talk::err("hint: --html report.html --json report.json keep this report\n");
+    }
     match (outputs.take_standard_output(), quiet) {
         (true, true) => talk::err(&ending::warning(report).unwrap_or_default()),
         (true, false) => talk::err(to_text(report, Style { color: color() }).trim_end()),
@@ -115,9 +118,6 @@ fn tell(report: &Report, outputs: Outputs, quiet: bool) -> ExitCode {
     }
     if let Err(what) = outputs.write(report) {
         return refused(&Refusal::failed(what));
-    }
-    if !kept && !quiet {
-        talk::err("hint: --html report.html --json report.json keep this report");
     }
     ExitCode::from(code)
 }

@@ -32,12 +32,12 @@ pub(crate) struct Task {
 
 /// How it ended.
 pub(crate) enum Ended {
-    /// With a report, also when it ended early.
-    Report(Box<Report>),
+    /// With a report, also when it ended early: then with the exit code of what asked for that.
+    Report(Box<Report>, Option<u8>),
     /// It could not be done.
     Refused(Refusal),
-    /// Somebody asked for the end twice.
-    AtOnce,
+    /// Somebody asked for the end twice, the second time by what has this exit code.
+    AtOnce(u8),
 }
 
 /// Does it. Blocks until it is done.
@@ -63,18 +63,20 @@ async fn attend(task: Task, display: Display) -> Ended {
     let (ask, stop) = watch::channel(false);
     let mut doing = JoinSet::new();
     doing.spawn(conduct(task, display, stop));
+    let mut asked = None;
     loop {
         tokio::select! {
             done = doing.join_next() => return match done {
-                Some(Ok(Ok(report))) => Ended::Report(Box::new(report)),
+                Some(Ok(Ok(report))) => Ended::Report(Box::new(report), asked),
                 Some(Ok(Err(refusal))) => Ended::Refused(refusal),
                 Some(Err(error)) => Ended::Refused(Refusal::failed(format!("run: {error}; this is a bug of handfast"))),
-                None => Ended::AtOnce,
+                None => Ended::Refused(Refusal::failed("run: it ended without a word; this is a bug of handfast")),
             },
-            () = signals.next() => {
+            code = signals.next() => {
                 if ask.send_replace(true) {
-                    return Ended::AtOnce;
+                    return Ended::AtOnce(code);
                 }
+                asked = Some(code);
                 voice.say("handfast: ending early, with a report of what was done; once more ends at once");
             }
         }

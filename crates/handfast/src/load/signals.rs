@@ -20,15 +20,15 @@ impl Signals {
         ]))
     }
 
-    /// Waits for the next one.
+    /// Waits for the next one; answers with the exit code that a shell gives to what this signal ended: 128 and its number.
     ///
     /// **Cancel**: loses none.
-    pub(crate) async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) -> u8 {
         let [interrupt, terminate, hangup] = &mut self.0;
         tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
+            _ = interrupt.recv() => 130,
+            _ = terminate.recv() => 143,
+            _ = hangup.recv() => 129,
         }
     }
 }

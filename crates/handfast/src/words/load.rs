@@ -12,12 +12,13 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 pub(crate) const AFTER_HELP: &str = "\
 Exit codes:
   0  the run is good (TARGET-LIMITED too: that is a finding about the target, not a fault of the run)
-  1  it failed: nobody answers, a file cannot be written, it was ended at once
+  1  it failed: nobody answers, a file cannot be written
   2  wrong use
   3  the run is not valid: GENERATOR-LIMITED, PORT-LIMITED or ERRORS
   4  a limit (--max, --min, --find-max) was missed, or one was asked for and the run is TARGET-LIMITED
   5  a worker was lost (also with --on-worker-lost continue)
-When several apply: 5 before 3 before 4.
+  130  it was ended by Ctrl-C or INT; 143 by TERM, 129 by HUP (128 and the signal's number, as shells count)
+When several apply: 129 to 143 before 5 before 3 before 4.
 
 Ctrl-C ends a run early, with a full report; a second one ends it at once, without.
 
