@@ -110,7 +110,10 @@ fn tell(report: &Report, asked: Option<u8>, outputs: Outputs, quiet: bool) -> Ex
         talk::err("hint: --html report.html --json report.json keep this report\n");
     }
     match (outputs.take_standard_output(), quiet) {
-        (true, true) => talk::err(&ending::warning(report).unwrap_or_default()),
+        (true, true) => {
+            let interrupted = asked.map(|_| "handfast: warning: the run was interrupted".to_owned());
+            talk::err(&ending::warning(report).or(interrupted).unwrap_or_default());
+        }
         (true, false) => talk::err(to_text(report, Style { color: color() }).trim_end()),
         (false, _) => {
             print(&to_text(report, Style { color: wants_color(io::stdout().is_terminal()) }), true);
