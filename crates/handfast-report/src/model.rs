@@ -32,7 +32,7 @@ pub struct Report {
     pub errors: Vec<ErrorRow>,
     /// One row for each second of the run.
     pub timeline: Vec<Second>,
-    /// Seconds in which next to nothing ended, though the generator ran and something usually does: the target stood still.
+    /// Seconds in which the target stood still: next to nothing ended, or a pause took a good part, though the generator ran.
     #[serde(default)]
     pub stalled: Vec<u32>,
     /// Those who made the load.
