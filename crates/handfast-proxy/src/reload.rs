@@ -1,5 +1,6 @@
 //! A configuration's life, last part: reload. All or nothing: on any fault the old state keeps serving, and the fault
-//! is said, logged and counted.
+//! is said, logged and counted. One thing is told apart: a certificate file that cannot be used, and of which there is an
+//! old version in memory, is left out by itself, so that it keeps nothing from the others.
 //!
 //! In: HUP, a request of the admin listener, or files that have changed. Out: a new state in every worker. Files are
 //! read on a thread of their own, so that one that hangs holds up nothing; while it does, further wishes wait.
@@ -95,17 +96,18 @@ impl Reloading {
         let kind = self.kind.take().unwrap_or(Kind::Configuration);
         let outcome = self.adopt(program, kind, reading).await;
         match &outcome {
-            Ok(text) => tracing::info!("{text}"),
+            Ok(Adopted { text, left_out }) if left_out.is_empty() => tracing::info!("{text}"),
+            Ok(Adopted { text, left_out }) => say_refusal(text, left_out),
             Err(problem) => {
                 program.registry.reload_failed(problem);
-                tracing::error!("reload refused, generation {} goes on:", program.state.generation);
-                let lines = problem.lines().filter(|line| !line.trim().is_empty());
-                lines.for_each(|line| tracing::error!("{}", unmarked(line, "error")));
+                let head = format!("reload refused, generation {} goes on", program.state.generation);
+                say_refusal(&head, problem);
             }
         }
-        for reply in self.replies.drain(..) {
+        let reply = outcome.and_then(Adopted::reply);
+        for asked in self.replies.drain(..) {
             // Whoever asked may have left.
-            let _ = reply.send(outcome.clone());
+            let _ = asked.send(reply.clone());
         }
         if let Some((kind, replies)) = self.next.take() {
             self.replies = replies;
@@ -113,12 +115,18 @@ impl Reloading {
         }
     }
 
-    async fn adopt(&mut self, program: &mut Program, kind: Kind, reading: Reading) -> Result<String, String> {
+    async fn adopt(
+        &mut self,
+        program: &mut Program,
+        kind: Kind,
+        reading: Reading,
+    ) -> Result<Adopted, String> {
         let Built { state, report, files, .. } = reading?;
-        let Report { errors, warnings } = report;
+        let Report { errors, warnings, left_out } = report;
+        let left_out = left_out.join("\n");
         let Some(state) = state else {
             self.refused = files;
-            return Err(errors.join("\n"));
+            return Err(errors.into_iter().chain(Some(left_out)).collect::<Vec<_>>().join("\n"));
         };
         // They are in the state too; before memory is given back.
         drop(files);
@@ -134,15 +142,50 @@ impl Reloading {
         program.names.follow(&state.config);
         program.tell();
         program.registry.set_certificates(state.certificate_snapshots());
+        program.registry.set_file_problems(state.file_problems());
         // The old state's memory goes with its last connection, most of it now.
         handfast_net::sys::release_memory();
-        program.registry.reload_succeeded(state.generation);
+        match left_out.is_empty() {
+            true => program.registry.reload_succeeded(state.generation),
+            false => program.registry.reload_left_out(state.generation, &left_out),
+        }
         let what = match kind {
             Kind::Files => "files have changed and were read again",
             Kind::Configuration => "configuration was read again",
         };
-        Ok(format!("reloaded: {what}; generation {}", state.generation))
+        let text = match left_out.is_empty() {
+            true => format!("reloaded: {what}; generation {}", state.generation),
+            false => format!(
+                "reloaded in part: {what}; generation {} is served, with the old versions of certificates that cannot \
+                 be used",
+                state.generation
+            ),
+        };
+        Ok(Adopted { text, left_out })
     }
+}
+
+/// A reload that took effect.
+#[derive(Debug)]
+struct Adopted {
+    text: String,
+    /// Certificate files that it had to leave out, a line for each; empty when there is none.
+    left_out: String,
+}
+
+impl Adopted {
+    /// What whoever asked for it is told: a file that was left out is no success.
+    fn reply(self) -> Result<String, String> {
+        let Self { text, left_out } = self;
+        if left_out.is_empty() { Ok(text) } else { Err(format!("{text}:\n{left_out}")) }
+    }
+}
+
+/// Says what was refused or left out, one log line for each of its lines.
+fn say_refusal(head: &str, problem: &str) {
+    tracing::error!("{head}:");
+    let lines = problem.lines().filter(|line| !line.trim().is_empty());
+    lines.for_each(|line| tracing::error!("{}", unmarked(line, "error")));
 }
 
 /// Reads everything anew; on a thread of its own.
@@ -162,7 +205,7 @@ fn read(kind: Kind, source: &Source, lasting: &SharedLasting, before: &Arc<State
         let now = SystemTime::now();
         let built = state::build(config.clone(), before.generation + 1, Some(before), &mut lasting, now);
         tries += 1;
-        if built.state.is_some() || !built.may_be_half_written || tries > AGAIN.0 {
+        if !built.may_be_half_written || tries > AGAIN.0 {
             return Ok(built);
         }
         wait_for_writer();

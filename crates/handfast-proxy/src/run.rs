@@ -117,6 +117,7 @@ async fn start(source: &Source, color: bool) -> Result<Program, Refusal> {
     let registry = Registry::new();
     registry.set_access_log(log.totals());
     registry.set_certificates(state.certificate_snapshots());
+    registry.set_file_problems(state.file_problems());
     let (answer_sender, mut answers) = channel(CHANNEL);
     let mut names = Names::new(answer_sender);
     names.follow(&state.config);

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use handfast_tls::certificate::Certificate;
 use handfast_tls::client_certificates::{self, ClientCertificates as ClientRule, Demand};
-use handfast_tls::load::{self, FileStamp, Source};
+use handfast_tls::load::{self, Before, FileProblem, FileStamp, Kept, Source, Trouble};
 use handfast_tls::policy::{self, Policy};
 use handfast_tls::server::{Server, ServerSettings};
 use handfast_tls::store::{CertificateStore, Resolver, UnknownName};
@@ -22,9 +22,11 @@ use crate::config::CertificateFact;
 use crate::config::model::{
     self, Address, CertificateSource, ClientCertificates, Config, NameRule, Places, Service, Tickets,
 };
-use crate::metrics::CertificateSnapshot;
+use crate::metrics::{CertificateSnapshot, FileProblemSnapshot};
 use crate::permits::{AddressLimit, Pool};
 use crate::standing::Standings;
+
+mod words;
 
 /// What runs.
 #[derive(Debug)]
@@ -53,7 +55,17 @@ pub(crate) struct ServiceState {
     /// How its backends do; the same for every state that has the service.
     pub(crate) standings: Arc<Standings>,
     pub(crate) store: Arc<CertificateStore>,
+    /// Where the certificates come from.
+    sources: Vec<Source>,
+    /// Files that are not used as they are; what they were is served instead.
+    pub(crate) problems: Vec<FileProblem>,
 }
+
+/// The certificates of a service, where they come from, and files that are not used.
+type Read = (Arc<CertificateStore>, Vec<Source>, Vec<FileProblem>);
+
+/// A rule about client certificates, and what it was made of.
+type Authorities = (PathBuf, Demand, ClientRule);
 
 /// Everything noticed while a state was made, errors first.
 #[derive(Debug, Default)]
@@ -62,6 +74,8 @@ pub(crate) struct Report {
     pub(crate) errors: Vec<String>,
     /// What an operator wants to know all the same.
     pub(crate) warnings: Vec<String>,
+    /// Files that were left out, and what is served instead: a state was made without them.
+    pub(crate) left_out: Vec<String>,
 }
 
 impl Report {
@@ -81,6 +95,12 @@ impl Report {
         // Services that share a file share its faults.
         if !self.errors.contains(&what) {
             self.errors.push(what);
+        }
+    }
+
+    fn leave_out(&mut self, what: String) {
+        if !self.left_out.contains(&what) {
+            self.left_out.push(what);
         }
     }
 
@@ -184,12 +204,17 @@ pub(crate) fn build(
         files: Vec::new(),
         folders: Vec::new(),
         may_be_half_written: false,
+        has_new_problems: false,
+        authorities: Vec::new(),
+        authority_problems: Vec::new(),
+        keep_removed: config.process.keep_removed_certificates,
         lasting,
         places: &config.places,
         now,
     };
     let services = config.services.iter().filter_map(|model| builder.service(model, previous)).collect();
-    let Builder { report, files, folders, may_be_half_written, lasting, .. } = builder;
+    let Builder { report, files, folders, may_be_half_written, has_new_problems, lasting, .. } = builder;
+    let may_be_half_written = has_new_problems || (may_be_half_written && !report.errors.is_empty());
     // As with certificates: what is as it was stays where it is.
     let unchanged = previous.map(|previous| &previous.files).filter(|known| ***known == files);
     let state = report.errors.is_empty().then(|| State {
@@ -208,6 +233,12 @@ struct Builder<'a, 'p> {
     files: Vec<(PathBuf, FileStamp)>,
     folders: Vec<PathBuf>,
     may_be_half_written: bool,
+    /// Files that cannot be used, and could when the state before was made.
+    has_new_problems: bool,
+    /// Of the service that is being made: what it had before, and files of authorities that cannot be used now.
+    authorities: Vec<Authorities>,
+    authority_problems: Vec<FileProblem>,
+    keep_removed: Duration,
     lasting: &'a mut Lasting,
     places: &'p Places,
     now: SystemTime,
@@ -217,10 +248,7 @@ impl Builder<'_, '_> {
     fn service(&mut self, model: &Service, previous: Option<&State>) -> Option<ServiceState> {
         let before =
             previous.and_then(|state| state.services.iter().find(|service| service.model.name == model.name));
-        let store = self.store(model, before.map(|before| &before.store))?;
-        if let Some(before) = before {
-            self.refuse_newly_invalid(&store, &before.store);
-        }
+        let (store, sources, mut problems) = self.store(model, before)?;
         let unknown_name = match model.tls.unknown_name {
             model::UnknownName::First => UnknownName::First,
             model::UnknownName::Refuse => UnknownName::Refuse,
@@ -236,9 +264,14 @@ impl Builder<'_, '_> {
                 None
             }
         };
+        self.authorities = before.map(ServiceState::authorities).unwrap_or_default();
         let own = self.settings(model, None, &resolver);
         let exceptions: Vec<_> =
             model.names.iter().map(|rule| self.settings(model, Some(rule), &resolver)).collect();
+        for problem in self.authority_problems.drain(..) {
+            self.has_new_problems |= !before.is_some_and(|before| problem.is_known(&before.problems));
+            problems.push(problem);
+        }
         let settings = std::iter::once(own).chain(exceptions).collect::<Option<Vec<_>>>()?;
         self.try_out(&settings, ring.as_ref()?.1.clone());
         Some(ServiceState {
@@ -251,31 +284,18 @@ impl Builder<'_, '_> {
             // Ticket keys as they are now; threads get newer ones as they come.
             ring: ring?,
             store,
+            sources,
+            problems,
         })
     }
 
-    /// Reads the certificates of a service. Those that it served `before` are kept as they are in memory.
-    fn store(
-        &mut self,
-        model: &Service,
-        before: Option<&Arc<CertificateStore>>,
-    ) -> Option<Arc<CertificateStore>> {
-        let mut certificates = Vec::new();
-        let mut sources = Vec::new();
-        for source in &model.tls.certificates {
-            match source {
-                CertificateSource::File { certificate, key } => {
-                    sources.push(Source::File { certificate: certificate.clone(), key: key.clone() });
-                }
-                CertificateSource::Folder(folder) => sources.push(Source::Folder(folder.clone())),
-                CertificateSource::Throwaway { .. } => match &self.lasting.throwaway {
-                    Some((_, certificate)) => certificates.push(Arc::clone(certificate)),
-                    None => self.report.error("the throwaway certificate was not made"),
-                },
-            }
-        }
-        let loaded = load::load(&sources, self.now);
+    /// Reads the certificates of a service. Those that it served `before` are kept as they are in memory, and go on being
+    /// served where their files cannot be used now.
+    fn store(&mut self, model: &Service, before: Option<&ServiceState>) -> Option<Read> {
+        let (mut certificates, sources) = self.sources(model);
+        let mut loaded = load::load(&sources, self.now);
         self.may_be_half_written |= loaded.may_be_half_written();
+        let kept = before.map(|before| self.keep(model, &mut loaded, &sources, before)).unwrap_or_default();
         self.report.take(loaded.findings, self.places);
         self.files.extend(loaded.files_read);
         self.folders.extend(loaded.folders);
@@ -284,6 +304,7 @@ impl Builder<'_, '_> {
             self.report.error(format!("service {}: no certificate can be served", model.name));
             return None;
         }
+        let before = before.map(|before| &before.store);
         if let Some(before) = before {
             load::keep_known(&mut certificates, before.certificates());
         }
@@ -299,27 +320,54 @@ impl Builder<'_, '_> {
                     .map(Arc::as_ptr)
                     .eq(store.certificates().iter().map(Arc::as_ptr))
         };
-        Some(before.filter(same).map_or_else(|| Arc::new(store), Arc::clone))
+        Some((before.filter(same).map_or_else(|| Arc::new(store), Arc::clone), sources, kept.problems))
     }
 
-    /// At a start an expired certificate is a warning: its clients may not look, and others have other names. At a
-    /// reload it would replace one that works, so it is refused, unless it was served before already.
-    fn refuse_newly_invalid(&mut self, store: &CertificateStore, before: &CertificateStore) {
-        let now = seconds(self.now);
-        let served = |certificate: &Certificate| {
-            before.certificates().iter().any(|known| known.chain().first() == certificate.chain().first())
-        };
-        for certificate in store.certificates() {
-            if !certificate.is_valid_at(now) && !served(certificate) {
-                let file = certificate.files().first().map(|file| file.display().to_string());
-                let how = if certificate.not_after() < now { "has expired" } else { "is not valid yet" };
-                self.report.error(format!(
-                    "{}: {} {how}; a reload does not replace what is served by that",
-                    file.unwrap_or_default(),
-                    certificate.subject()
-                ));
+    /// Where the certificates of a service are, and those that are in no file.
+    fn sources(&mut self, model: &Service) -> (Vec<Arc<Certificate>>, Vec<Source>) {
+        let mut certificates = Vec::new();
+        let mut sources = Vec::new();
+        for source in &model.tls.certificates {
+            match source {
+                CertificateSource::File { certificate, key } => {
+                    sources.push(Source::File { certificate: certificate.clone(), key: key.clone() });
+                }
+                CertificateSource::Folder(folder) => sources.push(Source::Folder(folder.clone())),
+                CertificateSource::Throwaway { .. } => match &self.lasting.throwaway {
+                    Some((_, certificate)) => certificates.push(Arc::clone(certificate)),
+                    None => self.report.error("the throwaway certificate was not made"),
+                },
             }
         }
+        (certificates, sources)
+    }
+
+    /// What is served on although its file cannot be used; said here.
+    fn keep(
+        &mut self,
+        model: &Service,
+        loaded: &mut load::Loaded,
+        sources: &[Source],
+        before: &ServiceState,
+    ) -> Kept {
+        let known = Before {
+            sources: &before.sources,
+            certificates: before.store.certificates(),
+            problems: &before.problems,
+        };
+        let kept = load::keep(loaded, sources, known, self.keep_removed, self.now);
+        for problem in &kept.problems {
+            self.has_new_problems |= !problem.is_known(&before.problems);
+            let line = words::problem(problem, self.keep_removed);
+            match problem.trouble {
+                Trouble::Broken => self.report.leave_out(line),
+                Trouble::Removed => self.report.warn(line),
+            }
+        }
+        for certificate in &kept.dropped {
+            self.report.warn(words::dropped(certificate, &model.name, self.keep_removed));
+        }
+        kept
     }
 
     /// The TLS settings of a service, or of one of its rules.
@@ -372,11 +420,58 @@ impl Builder<'_, '_> {
     }
 
     fn client_rule(&mut self, ca: &std::path::Path, demand: Demand) -> Option<ClientRule> {
-        let loaded = client_certificates::load(ca, demand, self.now);
+        let mut loaded = client_certificates::load(ca, demand, self.now);
+        if loaded.rule.is_none()
+            && let Some((_, _, known)) =
+                self.authorities.iter().find(|(file, known, _)| file == ca && *known == demand)
+        {
+            loaded.rule = Some(known.clone());
+            let (errors, others) =
+                loaded.findings.into_iter().partition(|finding| finding.severity == Severity::Error);
+            loaded.findings = others;
+            self.leave_out_authorities(errors);
+        }
         self.report.take(loaded.findings, self.places);
         self.files.extend(loaded.files_read);
         self.folders.extend(loaded.folders);
         loaded.rule
+    }
+
+    /// A file of authorities that cannot be used keeps no certificate from being renewed.
+    fn leave_out_authorities(&mut self, errors: Vec<Finding>) {
+        for Finding { file, message: what, hint, .. } in errors {
+            let problem = FileProblem {
+                file,
+                trouble: Trouble::Broken,
+                what,
+                hint,
+                kept: None,
+                since: seconds(self.now),
+            };
+            self.report.leave_out(words::authorities(&problem));
+            if !self.authority_problems.iter().any(|known| known.file == problem.file) {
+                self.authority_problems.push(problem);
+            }
+        }
+    }
+}
+
+impl ServiceState {
+    /// The rules about client certificates that are in use, with the file and the demand that they were made of.
+    fn authorities(&self) -> Vec<Authorities> {
+        let of_rules = self.model.names.iter().map(|rule| rule.client_certificates.as_ref());
+        let demands = std::iter::once(None)
+            .chain(of_rules)
+            .map(|own| own.unwrap_or(&self.model.tls.client_certificates));
+        let made = demands.zip(&self.settings).filter_map(|(demand, settings)| {
+            let rule = settings.client_certificates.clone()?;
+            match demand {
+                ClientCertificates::Off => None,
+                ClientCertificates::Request { ca } => Some((ca.clone(), Demand::Request, rule)),
+                ClientCertificates::Require { ca } => Some((ca.clone(), Demand::Require, rule)),
+            }
+        });
+        made.collect()
     }
 }
 
@@ -460,11 +555,32 @@ impl State {
         self.services.iter().flat_map(of_service).collect()
     }
 
-    /// Whether it would be made otherwise now: a file has changed, or a certificate has begun or ceased to be valid
-    /// that another one can stand in for.
+    /// Whether it would be made otherwise now: a file has changed, a certificate has begun or ceased to be valid that
+    /// another one can stand in for, or one whose file was removed has been served for long enough.
     pub(crate) fn is_outdated(&self, now: SystemTime) -> bool {
-        let due = |service: &ServiceState| service.store.rebuild_at().is_some_and(|at| at <= seconds(now));
+        let keep = i64::try_from(self.config.process.keep_removed_certificates.as_secs()).unwrap_or(i64::MAX);
+        let is_over = |problem: &FileProblem| {
+            problem.trouble == Trouble::Removed && problem.since.saturating_add(keep) <= seconds(now)
+        };
+        let due = |service: &ServiceState| {
+            service.store.rebuild_at().is_some_and(|at| at <= seconds(now))
+                || service.problems.iter().any(is_over)
+        };
         self.services.iter().any(due) || load::changed(&self.files)
+    }
+
+    /// How many certificate files of each service are not used as they are.
+    pub(crate) fn file_problems(&self) -> Vec<FileProblemSnapshot> {
+        let of_service = |service: &ServiceState| {
+            let count =
+                |trouble| service.problems.iter().filter(|problem| problem.trouble == trouble).count() as u64;
+            FileProblemSnapshot {
+                service: service.model.name.clone(),
+                broken: count(Trouble::Broken),
+                removed: count(Trouble::Removed),
+            }
+        };
+        self.services.iter().map(of_service).collect()
     }
 }
 

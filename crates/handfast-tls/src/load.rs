@@ -32,6 +32,9 @@ use crate::read::{self, Failure};
 use crate::sections::{Contents, NotPem};
 
 mod folder;
+mod keep;
+
+pub use keep::{Before, FileProblem, Kept, Trouble, keep};
 
 /// A place to look.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -145,6 +145,7 @@ fn process(section: &Table<'_>) -> Process {
         max_connections: section.optional(&keys::PROCESS_CONNECTIONS).map(count),
         drain: section.or_default(&keys::DRAIN),
         watch_interval: section.or_default(&keys::WATCH_INTERVAL),
+        keep_removed_certificates: section.or_default(&keys::KEEP_REMOVED),
     };
     check::process(section, &process);
     process

@@ -38,7 +38,7 @@ pub(crate) static PROCESS: Section = Section {
     name: "process",
     header: "[process]",
     doc: "What concerns the process as a whole.",
-    keys: &[&THREADS, &USER, &GROUP, &PROCESS_CONNECTIONS, &DRAIN, &WATCH_INTERVAL],
+    keys: &[&THREADS, &USER, &GROUP, &PROCESS_CONNECTIONS, &DRAIN, &WATCH_INTERVAL, &KEEP_REMOVED],
     sections: &[],
 };
 
@@ -100,6 +100,19 @@ pub(crate) static WATCH_INTERVAL: Key<Span> = Key {
     why: "network file systems send no notifications; looking costs one system call for each file",
     example: "\"1m\"",
     elsewhere: &["reload-interval", "refresh"],
+};
+
+pub(crate) static KEEP_REMOVED: Key<Span> = Key {
+    name: "keep-removed-certificates",
+    kind: Span { range: Duration::ZERO..=WEEK, zero: None },
+    default: Default::Value("\"10m\""),
+    doc: "How long a certificate is served on whose file was removed from its folder, unless others cover its names with the \
+          same kind of key. After that it is no longer served, and that is said. A file that is there and cannot be used, \
+          and one that the configuration itself names, has no such limit: its old version is served until it is mended.",
+    why: "many tools renew by removing first and writing then, and in between the name would get another name's \
+          certificate; ten minutes are longer than they take",
+    example: "\"1h\"",
+    elsewhere: &["certificate-grace", "grace", "removal-delay"],
 };
 
 // ── looking in ──

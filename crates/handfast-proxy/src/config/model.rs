@@ -42,6 +42,8 @@ pub struct Process {
     pub drain: Duration,
     /// How often changed files are looked for, beside the kernel's notifications.
     pub watch_interval: Duration,
+    /// How long a certificate is served on whose file was removed.
+    pub keep_removed_certificates: Duration,
 }
 
 /// Where the access log goes (`[access-log]`).

@@ -33,7 +33,7 @@ pub(crate) use openmetrics::source_ports;
 pub use openmetrics::{CONTENT_TYPE, openmetrics};
 pub use service::{BackendMetrics, Limit, ServiceMetrics};
 pub use snapshot::{
-    AcceptErrors, BackendSnapshot, BackendState, CertificateSnapshot, End, HandshakeSnapshot,
+    AcceptErrors, BackendSnapshot, BackendState, CertificateSnapshot, End, FileProblemSnapshot, HandshakeSnapshot,
     ProcessSnapshot, ReloadSnapshot, ServiceSnapshot, Snapshot, ThreadSnapshot,
 };
 pub use thread::{PHASES, ThreadMetrics};
@@ -56,6 +56,7 @@ struct Inner {
     reload: ReloadSnapshot,
     certificates: Vec<CertificateSnapshot>,
     configured: Arc<Configured>,
+    file_problems: Vec<FileProblemSnapshot>,
     access_log: Option<Arc<Totals>>,
 }
 
@@ -88,12 +89,24 @@ impl Registry {
         reload.generation = Some(generation);
         reload.last_at = Some(SystemTime::now());
         reload.last_problem = None;
+        reload.left_out = false;
+    }
+
+    /// Says that a configuration is served, and which certificate files had to be left out.
+    pub fn reload_left_out(&self, generation: u64, problem: &str) {
+        let reload = &mut self.lock().reload;
+        reload.in_part += 1;
+        reload.left_out = true;
+        reload.generation = Some(generation);
+        reload.last_at = Some(SystemTime::now());
+        reload.last_problem = Some(problem.to_owned());
     }
 
     /// Says that a reload changed nothing, and why.
     pub fn reload_failed(&self, problem: &str) {
         let reload = &mut self.lock().reload;
         reload.failed += 1;
+        reload.left_out = false;
         reload.last_at = Some(SystemTime::now());
         reload.last_problem = Some(problem.to_owned());
     }
@@ -108,6 +121,11 @@ impl Registry {
         self.lock().configured = Arc::new(configured);
     }
 
+    /// Replaces what is known of certificate files that cannot be used.
+    pub fn set_file_problems(&self, problems: Vec<FileProblemSnapshot>) {
+        self.lock().file_problems = problems;
+    }
+
     /// Says where the access log counts its lines.
     pub fn set_access_log(&self, totals: Arc<Totals>) {
         self.lock().access_log = Some(totals);
@@ -118,19 +136,21 @@ impl Registry {
     /// **Cost:** some microseconds for each service and thread, and a dozen small files of `/proc`.
     pub fn snapshot(&self) -> Snapshot {
         // Blocks are collected under the lock and added up after it, so a worker that reloads waits for nothing.
-        let (threads, reload, certificates, configured, access_log) = {
+        let (threads, reload, certificates, configured, file_problems, access_log) = {
             let inner = self.lock();
             (
                 inner.threads.clone(),
                 inner.reload.clone(),
                 inner.certificates.clone(),
                 Arc::clone(&inner.configured),
+                inner.file_problems.clone(),
                 inner.access_log.clone(),
             )
         };
         let mut snapshot = Snapshot::of(&threads, &configured);
         snapshot.reload = reload;
         snapshot.certificates = certificates;
+        snapshot.file_problems = file_problems;
         if let Some(totals) = access_log {
             snapshot.access_log_written = totals.written();
             snapshot.access_log_dropped = totals.dropped();

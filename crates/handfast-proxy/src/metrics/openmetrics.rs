@@ -425,6 +425,19 @@ fn operation(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
         "When the certificate expires, in seconds since 1970",
         certificates(&unix_seconds),
     )?;
+    to.gauge(
+        "handfast_certificate_file_problems",
+        None,
+        "Certificate files that are not used as they are: broken (the old version is served, until they are mended), removed (the certificate is served for process.keep-removed-certificates)",
+        snapshot.file_problems.iter().flat_map(|problems| {
+            [("broken", problems.broken), ("removed", problems.removed)]
+                .map(|(kind, count)| ([("service", problems.service.as_str()), ("kind", kind)], count))
+        }),
+    )?;
+    reloads(to, snapshot)
+}
+
+fn reloads(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let reload = &snapshot.reload;
     to.gauge(
         "handfast_configuration_generation",
@@ -435,14 +448,14 @@ fn operation(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     to.counter(
         "handfast_reloads",
         None,
-        "Reloads that took effect (succeeded) or changed nothing because of a fault (failed)",
-        [("succeeded", reload.succeeded), ("failed", reload.failed)]
+        "Reloads that took effect (succeeded), took effect but for certificate files that cannot be used (in-part), or changed nothing because of a fault (failed)",
+        [("succeeded", reload.succeeded), ("in-part", reload.in_part), ("failed", reload.failed)]
             .map(|(outcome, count)| ([("outcome", outcome)], count)),
     )?;
     to.gauge(
         "handfast_last_reload_successful",
         None,
-        "1: the last start or reload took effect; 0: an older configuration is served, the status page says why",
+        "1: the last start or reload took effect; 0: an older configuration is served, or older versions of certificates whose files cannot be used; the status page says why",
         [(NONE, u64::from(reload.last_problem.is_none()))],
     )?;
     to.gauge(

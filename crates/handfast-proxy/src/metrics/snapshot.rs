@@ -31,6 +31,8 @@ pub struct Snapshot {
     pub reload: ReloadSnapshot,
     /// Certificates that are served.
     pub certificates: Vec<CertificateSnapshot>,
+    /// Certificate files that are not used as they are, by service.
+    pub file_problems: Vec<FileProblemSnapshot>,
     /// Access log lines that were written.
     pub access_log_written: u64,
     /// Access log lines that were lost.
@@ -182,13 +184,17 @@ pub struct ReloadSnapshot {
     pub generation: Option<u64>,
     /// Reloads that took effect.
     pub succeeded: u64,
+    /// Reloads that took effect but for certificate files that cannot be used.
+    pub in_part: u64,
     /// Reloads that changed nothing.
     pub failed: u64,
     /// When the last start or reload was.
     #[serde(serialize_with = "optional_time")]
     pub last_at: Option<SystemTime>,
-    /// Why the last reload changed nothing; `None` when it took effect.
+    /// Why the last reload changed nothing, or what it had to leave out; `None` when it took effect as a whole.
     pub last_problem: Option<String>,
+    /// Whether the last reload took effect, but for what `last_problem` names.
+    pub left_out: bool,
 }
 
 /// One certificate that is served.
@@ -203,6 +209,17 @@ pub struct CertificateSnapshot {
     /// When it expires.
     #[serde(serialize_with = "time")]
     pub not_after: SystemTime,
+}
+
+/// How many of a service's certificate files are not used as they are.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct FileProblemSnapshot {
+    /// The service.
+    pub service: String,
+    /// Files that cannot be used: the old version is served, if there was one, until they are mended.
+    pub broken: u64,
+    /// Files that were removed: the certificate is served on for a while.
+    pub removed: u64,
 }
 
 /// The process and its machine.
@@ -323,6 +340,7 @@ impl Snapshot {
             threads: threads.iter().map(|thread| thread_snapshot(thread)).collect(),
             reload: ReloadSnapshot::default(),
             certificates: Vec::new(),
+            file_problems: Vec::new(),
             access_log_written: 0,
             access_log_dropped: 0,
             process: ProcessSnapshot::default(),

@@ -108,7 +108,8 @@ fn added_to_and_taken_from_a_folder() {
     let stage = stage(|config, folder| {
         let path = folder.folder("certificates");
         folder.write("certificates/a.pem", authority().identity(&["a.example"], KeyKind::Ecdsa).combined());
-        config.certificate(&path).text("service", "unknown-name", "refuse")
+        let config = config.certificate(&path).text("service", "unknown-name", "refuse");
+        config.text("process", "keep-removed-certificates", "0s")
     });
     let config = Trust::version(Version::Tls13).config();
     let asks = |name: &str| Client::try_connect(stage.proxy.address(), &config, name).map(|_| ());

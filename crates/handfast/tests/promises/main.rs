@@ -49,6 +49,7 @@ mod operators_can_look_in;
 // reload
 mod a_bad_reload_changes_nothing_and_says_why;
 mod a_reload_loses_nothing;
+mod a_renewal_never_serves_another_name;
 mod changed_certificates_are_picked_up;
 // stop
 mod a_stop_drains_and_says_how_it_went;

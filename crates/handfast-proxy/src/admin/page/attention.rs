@@ -37,11 +37,21 @@ pub(super) fn points(status: &Status) -> Vec<(Urgency, String)> {
     }
     if measured.reload.last_problem.is_some() {
         let generation = measured.reload.generation.unwrap_or_default();
-        say(
-            Urgency::Bad,
-            format!(
+        let sentence = match measured.reload.left_out {
+            true => "Certificate files cannot be used; their old versions are served. They are named below."
+                .into(),
+            false => format!(
                 "The last reload changed nothing; generation {generation} is served. Its problems are below."
             ),
+        };
+        say(Urgency::Bad, sentence);
+    }
+    for problems in measured.file_problems.iter().filter(|problems| problems.removed > 0) {
+        let files = counted(problems.removed, "certificate file");
+        let service = &problems.service;
+        say(
+            Urgency::Soon,
+            format!("Removed from {service}: {files}. What was in them is served on for a while."),
         );
     }
     for certificate in &measured.certificates {

@@ -181,6 +181,9 @@ pub(super) fn process(html: &mut Html, status: &Status) {
         "Last start or reload",
         match (reload.last_at, &reload.last_problem) {
             (Some(at), None) => format!("{} ago, took effect", long(ago(at))),
+            (Some(at), Some(_)) if reload.left_out => {
+                format!("{} ago, took effect but for certificate files (see above)", long(ago(at)))
+            }
             (Some(at), Some(_)) => format!("{} ago, changed nothing (see above)", long(ago(at))),
             (None, _) => "–".into(),
         },

@@ -154,11 +154,11 @@ impl Proxy {
         })
     }
 
-    /// Reloads that took effect, and those that did not.
+    /// Reloads that took effect as a whole, and those that did not.
     pub(crate) fn reloads(&self) -> (f64, f64) {
         let metrics = self.metrics();
         let of = |outcome| metrics.sum("handfast_reloads_total", &[("outcome", outcome)]);
-        (of("succeeded"), of("failed"))
+        (of("succeeded"), of("failed") + of("in-part"))
     }
 
     /// The connections that the access log knows so far.

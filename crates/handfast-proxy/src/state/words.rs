@@ -1,0 +1,58 @@
+//! What is said of certificates whose files are broken or gone.
+
+use std::time::Duration;
+
+use handfast_tls::certificate::Certificate;
+use handfast_tls::load::{FileProblem, Trouble};
+
+/// Names shown of one certificate.
+const NAMES: usize = 3;
+
+/// One problem in words, with its cure on a line of its own.
+pub(super) fn problem(problem: &FileProblem, keep_removed: Duration) -> String {
+    let FileProblem { file, what, hint, .. } = problem;
+    let file = file.display();
+    let hint = hint.as_ref().map(|hint| format!("\n  hint: {hint}")).unwrap_or_default();
+    match (&problem.kept, problem.trouble) {
+        (Some(kept), Trouble::Broken) => format!(
+            "{file}: {what}; its old version is served from memory for {}, and would be lost by a restart{hint}",
+            names(kept)
+        ),
+        (Some(kept), Trouble::Removed) => format!(
+            "{file}: {what}; its certificate for {} is served from memory for {keep_removed:?}, in case it is being \
+             replaced (process.keep-removed-certificates)",
+            names(kept)
+        ),
+        (None, _) => format!("{file}: {what}; the file is not used, and a restart would refuse it{hint}"),
+    }
+}
+
+/// A file of authorities for clients' certificates that cannot be used.
+pub(super) fn authorities(problem: &FileProblem) -> String {
+    let FileProblem { file, what, hint, .. } = problem;
+    let hint = hint.as_ref().map(|hint| format!("\n  hint: {hint}")).unwrap_or_default();
+    format!(
+        "{}: {what}; clients' certificates are checked against its old version, which would be lost by a restart{hint}",
+        file.display()
+    )
+}
+
+/// What is said when the time of a removed certificate is over.
+pub(super) fn dropped(certificate: &Certificate, service: &str, keep_removed: Duration) -> String {
+    let file = certificate.files().first().map(|file| file.display().to_string()).unwrap_or_default();
+    format!(
+        "{file}: was removed {keep_removed:?} ago; service {service}: its certificate for {} is no longer served",
+        names(certificate)
+    )
+}
+
+/// The names that a certificate is for, the first few of them.
+fn names(certificate: &Certificate) -> String {
+    let names = certificate.dns_names();
+    let shown: Vec<&str> = names.iter().take(NAMES).map(AsRef::as_ref).collect();
+    match (shown.as_slice(), names.len().saturating_sub(NAMES)) {
+        ([], _) => certificate.subject().to_owned(),
+        (shown, 0) => shown.join(", "),
+        (shown, more) => format!("{} and {more} more", shown.join(", ")),
+    }
+}

@@ -1,0 +1,318 @@
+//! What a reload goes on serving when certificate files are broken, or were removed.
+//!
+//! In: what was loaded, and what was served before. Out: the same with the certificates of before where their files
+//! cannot be used now, and a [`FileProblem`] for each. One bad file takes nothing from the others, and no name gets
+//! another name's certificate because its own is being replaced by somebody who removes first and writes then.
+//!
+//! | the file of a certificate that was served | then |
+//! |---|---|
+//! | holds another good one, or lies under another name now | that one is served |
+//! | is there and cannot be used (cut short, without its key, expired, …) | the old one is served until it is mended |
+//! | is named by the configuration itself and gone, or the whole folder is | the same |
+//! | was removed from a folder | the old one is served for a while, then no more |
+//! | was removed, and others cover its names with the same kind of key | it is no longer served: it was replaced |
+//! | is no longer asked for by the configuration | it is no longer served |
+//!
+//! A file without a past that is bad is not used when it lies in a folder that was served before; when the configuration
+//! names it, it stays an error.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use super::{Finding, Loaded, Reason, Severity, Source, unix_seconds};
+use crate::certificate::Certificate;
+use crate::parsed::date;
+use crate::read::FileStamp;
+
+/// What is wrong with a file that a certificate was, or should be, served from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// It is asked for and cannot be used: until somebody mends it.
+    Broken,
+    /// It was removed from its folder: after a while its certificate is served no more.
+    Removed,
+}
+
+/// A file that a reload could not use, while everything else was reloaded.
+#[derive(Clone, Debug)]
+pub struct FileProblem {
+    /// The file.
+    pub file: PathBuf,
+    /// Which kind of problem.
+    pub trouble: Trouble,
+    /// What was seen, without the file's name in front.
+    pub what: String,
+    /// The cure, when there is one.
+    pub hint: Option<String>,
+    /// The certificate of before, which is served on; `None`: there was none.
+    pub kept: Option<Arc<Certificate>>,
+    /// When it was noticed, Unix seconds.
+    pub since: i64,
+}
+
+impl FileProblem {
+    /// Whether it was known before: nothing new to wait for, or to say.
+    pub fn is_known(&self, before: &[Self]) -> bool {
+        before.iter().any(|known| known.is_same(self))
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        self.file == other.file && self.trouble == other.trouble && self.what == other.what
+    }
+}
+
+/// What was served before.
+#[derive(Clone, Copy, Debug)]
+pub struct Before<'a> {
+    /// Where its certificates came from.
+    pub sources: &'a [Source],
+    /// Its certificates.
+    pub certificates: &'a [Arc<Certificate>],
+    /// What was wrong with their files.
+    pub problems: &'a [FileProblem],
+}
+
+/// What came of keeping.
+#[derive(Debug, Default)]
+pub struct Kept {
+    /// Files that are not used as they are.
+    pub problems: Vec<FileProblem>,
+    /// Certificates whose files were removed long enough ago: no longer served.
+    pub dropped: Vec<Arc<Certificate>>,
+}
+
+/// Puts certificates of `before` into `loaded` where their files cannot be used now. A removed one is kept for `removed`.
+///
+/// Findings that are told as problems are taken out of `loaded`; errors that remain are those of the configuration.
+/// **Cost**: some look-ups for each certificate; nothing is read.
+pub fn keep(
+    loaded: &mut Loaded,
+    sources: &[Source],
+    before: Before<'_>,
+    removed: Duration,
+    now: SystemTime,
+) -> Kept {
+    let now = unix_seconds(now);
+    let standing: Vec<&Source> = sources.iter().filter(|source| before.sources.contains(source)).collect();
+    let known: HashMap<&Path, &FileProblem> =
+        before.problems.iter().map(|problem| (problem.file.as_path(), problem)).collect();
+    take_newly_invalid(loaded, before.certificates, now);
+    let mut kept = missing(loaded, &standing, before.certificates, now);
+    take_findings(loaded, sources, &standing, now, &mut kept.problems);
+    for problem in &mut kept.problems {
+        if let Some(known) = known.get(problem.file.as_path()).filter(|known| known.is_same(problem)) {
+            problem.since = known.since;
+        }
+    }
+    let removed = i64::try_from(removed.as_secs()).unwrap_or(i64::MAX);
+    kept.problems.retain(|problem| {
+        let is_over = problem.trouble == Trouble::Removed && now.saturating_sub(problem.since) >= removed;
+        kept.dropped.extend(problem.kept.iter().filter(|_| is_over).map(Arc::clone));
+        !is_over
+    });
+    loaded.certificates.extend(kept.problems.iter().filter_map(|problem| problem.kept.clone()));
+    in_order(&mut loaded.certificates, sources);
+    kept
+}
+
+/// A problem for each certificate that was served and cannot be served from its file now.
+fn missing(loaded: &Loaded, standing: &[&Source], before: &[Arc<Certificate>], now: i64) -> Kept {
+    let seen = Seen::of(loaded);
+    let mut kept = Kept::default();
+    for certificate in before {
+        let Some(file) = certificate.files().first() else { continue };
+        if !standing.iter().any(|source| source.is_of(certificate)) || seen.goes_on(certificate) {
+            continue;
+        }
+        let finding = seen.trouble(certificate);
+        let (trouble, what) = match finding {
+            Some(finding) => (Trouble::Broken, finding.message.clone()),
+            None if seen.is_there(file) => {
+                (Trouble::Broken, "holds no certificate with its key any more".to_owned())
+            }
+            None if seen.covers(certificate) => continue,
+            None => (Trouble::Removed, "was removed".to_owned()),
+        };
+        kept.problems.push(FileProblem {
+            file: finding.map_or(file, |finding| &finding.file).clone(),
+            trouble,
+            what,
+            hint: finding.and_then(|finding| finding.hint.clone()),
+            kept: Some(Arc::clone(certificate)),
+            since: now,
+        });
+    }
+    kept
+}
+
+impl Source {
+    /// Whether `certificate` was read from here.
+    fn is_of(&self, certificate: &Certificate) -> bool {
+        match (self, certificate.files()) {
+            (Self::Folder(folder), [file, ..]) => file.parent() == Some(folder),
+            (Self::File { certificate, key }, [file, rest @ ..]) => {
+                let key = key.as_ref().filter(|key| *key != certificate);
+                certificate == file && key == rest.first()
+            }
+            (_, []) => false,
+        }
+    }
+
+    /// The files that it names.
+    fn named(&self) -> Vec<&Path> {
+        match self {
+            Self::Folder(_) => Vec::new(),
+            Self::File { certificate, key } => {
+                [Some(certificate), key.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect()
+            }
+        }
+    }
+
+    /// Whether `file` is this source, or in it.
+    fn holds(&self, file: &Path) -> bool {
+        match self {
+            Self::Folder(folder) => folder == file || file.parent() == Some(folder),
+            Self::File { certificate, key } => certificate == file || key.as_deref() == Some(file),
+        }
+    }
+}
+
+/// What was loaded, to be asked for each certificate of before.
+struct Seen<'a> {
+    /// Files that are there, and whether what is in them is served.
+    files: HashMap<&'a Path, bool>,
+    leaves: HashSet<&'a [u8]>,
+    /// Names by kind of key.
+    names: HashSet<(&'static str, &'a str)>,
+    findings: HashMap<&'a Path, Vec<&'a Finding>>,
+}
+
+impl<'a> Seen<'a> {
+    fn of(loaded: &'a Loaded) -> Self {
+        let is_there = |read: &&'a (PathBuf, FileStamp)| read.1 != FileStamp::default();
+        let read = loaded.files_read.iter().filter(is_there).map(|(path, _)| (path.as_path(), false));
+        let mut files: HashMap<_, _> = read.collect();
+        let mut findings: HashMap<_, Vec<_>> = HashMap::new();
+        for finding in &loaded.findings {
+            findings.entry(finding.file.as_path()).or_default().push(finding);
+            if finding.reason == Reason::Duplicate {
+                // What it holds is served, from another file.
+                files.insert(finding.file.as_path(), true);
+            }
+        }
+        let (mut leaves, mut names) = (HashSet::new(), HashSet::new());
+        for certificate in &loaded.certificates {
+            files.extend(certificate.files().first().map(|file| (file.as_path(), true)));
+            leaves.insert(certificate.chain()[0].as_ref());
+            names.extend(certificate.dns_names().iter().map(|name| (certificate.kind(), &**name)));
+        }
+        Self { files, leaves, names, findings }
+    }
+
+    /// Whether it, or what its file holds now, is served.
+    fn goes_on(&self, certificate: &Certificate) -> bool {
+        let file = certificate.files().first();
+        file.is_some_and(|file| self.files.get(file.as_path()) == Some(&true))
+            || self.leaves.contains(certificate.chain()[0].as_ref())
+    }
+
+    fn is_there(&self, file: &Path) -> bool {
+        self.files.contains_key(file)
+    }
+
+    /// Whether each of its names has a certificate with the same kind of key.
+    fn covers(&self, certificate: &Certificate) -> bool {
+        let names = certificate.dns_names();
+        !names.is_empty() && names.iter().all(|name| self.names.contains(&(certificate.kind(), &**name)))
+    }
+
+    /// What was found wrong with its files: an error with one of them, then one with their folder, then what is no error
+    /// by itself (a certificate without its key).
+    fn trouble(&self, certificate: &Certificate) -> Option<&'a Finding> {
+        let of = |file: &Path| self.findings.get(file).into_iter().flatten().copied();
+        let is_error = |finding: &&Finding| finding.severity == Severity::Error;
+        let chain = certificate.files().first()?;
+        let files = || certificate.files().iter().map(PathBuf::as_path);
+        files()
+            .chain(chain.parent())
+            .find_map(|file| of(file).find(is_error))
+            .or_else(|| of(chain).find(|finding| finding.reason == Reason::NoKey))
+    }
+}
+
+/// Turns certificates that are not valid now and were not served before into errors: at a start they are a warning,
+/// because there is nothing better; a reload does not replace what works by them.
+fn take_newly_invalid(loaded: &mut Loaded, before: &[Arc<Certificate>], now: i64) {
+    let Loaded { certificates, findings, .. } = loaded;
+    certificates.retain(|certificate| {
+        let is_known = || before.iter().any(|known| known.chain().first() == certificate.chain().first());
+        if certificate.is_valid_at(now) || is_known() {
+            return true;
+        }
+        let (reason, how) = match certificate.not_after() < now {
+            true => (Reason::Expired, format!("expired on {}", date(certificate.not_after()))),
+            false => (Reason::NotYetValid, format!("is valid only from {}", date(certificate.not_before()))),
+        };
+        let message = format!(
+            "the certificate of {:?} {how}; a reload does not replace what is served by that",
+            certificate.subject()
+        );
+        let file = certificate.file();
+        // Said once, as an error.
+        findings.retain(|finding| finding.file != file || finding.reason != reason);
+        findings.push(Finding::error(reason, file, message));
+        false
+    });
+}
+
+/// Takes findings that are told as problems out of what was loaded, and adds a problem for each bad file that no
+/// certificate was served from, in a folder that was served before. What the configuration itself names stays an error.
+fn take_findings(
+    loaded: &mut Loaded,
+    sources: &[Source],
+    standing: &[&Source],
+    now: i64,
+    problems: &mut Vec<FileProblem>,
+) {
+    let named: HashSet<&Path> = sources.iter().flat_map(Source::named).collect();
+    let is_in_folder = |file: &Path| {
+        let is_folder =
+            |source: &&&Source| matches!(source, Source::Folder(folder) if file.parent() == Some(folder));
+        !named.contains(file) && standing.iter().any(|source| is_folder(&source))
+    };
+    let kept = problems.iter().filter_map(|problem| problem.kept.as_ref());
+    let covered = kept.flat_map(|kept| kept.files().iter().cloned());
+    let covered: HashSet<PathBuf> =
+        covered.chain(problems.iter().map(|problem| problem.file.clone())).collect();
+    let told: HashSet<(PathBuf, String)> =
+        problems.iter().map(|problem| (problem.file.clone(), problem.what.clone())).collect();
+    for finding in std::mem::take(&mut loaded.findings) {
+        let is_error = finding.severity == Severity::Error;
+        if told.contains(&(finding.file.clone(), finding.message.clone())) {
+            continue;
+        }
+        if !is_error || !(covered.contains(&finding.file) || is_in_folder(&finding.file)) {
+            loaded.findings.push(finding);
+        } else if !covered.contains(&finding.file) {
+            let Finding { file, message: what, hint, .. } = finding;
+            let trouble = Trouble::Broken;
+            problems.push(FileProblem { file, trouble, what, hint, kept: None, since: now });
+        }
+    }
+}
+
+/// The order in which `load` gives them: by source, within a folder by name. The first is the default, so one that is kept
+/// keeps its place.
+fn in_order(certificates: &mut [Arc<Certificate>], sources: &[Source]) {
+    let place = |certificate: &Arc<Certificate>| {
+        let file = certificate.files().first();
+        let source = sources.iter().position(|source| file.is_some_and(|file| source.holds(file)));
+        (source, file.cloned())
+    };
+    certificates.sort_by_cached_key(place);
+}
+
+#[cfg(test)]
+mod tests;
