@@ -7,7 +7,7 @@ use tokio::sync::mpsc::Sender;
 use tokio::sync::oneshot;
 
 use crate::admin::{Control, Overview, ReloadOutcome, ServiceOverview};
-use crate::config::model::{Balance, ClientCertificates, Config, Service};
+use crate::config::model::{Balance, ClientCertificates, Config, Service, name_fits};
 use crate::counted::counted;
 use crate::listeners::Listeners;
 use crate::metrics::{Registry, ServiceSnapshot, Snapshot};
@@ -38,6 +38,8 @@ pub(crate) struct Shared {
     /// Names of backends for which no question has had an outcome since the start.
     waiting_for: RefCell<Vec<String>>,
     overview: RefCell<Overview>,
+    /// Names under which the admin listener may be asked.
+    hosts: RefCell<Vec<String>>,
 }
 
 impl Shared {
@@ -48,6 +50,7 @@ impl Shared {
             phase: RefCell::new(Phase::Starting),
             waiting_for: RefCell::default(),
             overview: RefCell::default(),
+            hosts: RefCell::default(),
         }
     }
 
@@ -75,6 +78,7 @@ impl Shared {
     /// Describes what is served from now on.
     pub(crate) fn describe(&self, source: String, config: &Config, listeners: &Listeners) {
         let services = config.services.iter().map(|service| service_overview(service, listeners)).collect();
+        self.hosts.borrow_mut().clone_from(&config.admin_hosts);
         *self.overview.borrow_mut() = Overview { configuration: source, services };
     }
 }
@@ -118,6 +122,10 @@ impl Control for Shared {
                 Err(format!("draining: {} left", counted(left, "connection")))
             }
         }
+    }
+
+    fn has_host(&self, name: &str) -> bool {
+        name_fits(&self.hosts.borrow(), name)
     }
 
     fn reload(&self) -> ReloadOutcome {

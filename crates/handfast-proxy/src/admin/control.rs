@@ -14,6 +14,9 @@ pub trait Control {
     /// Whether new connections should be sent here; if not, why, in a few words (`draining: 12 connections left`).
     fn ready(&self) -> Result<(), String>;
 
+    /// Whether the admin listener may be asked under this name, which is in lower case and without a port.
+    fn has_host(&self, name: &str) -> bool;
+
     /// Reads the configuration and its files again, and serves it if it is right.
     ///
     /// **Cancel:** the future may be dropped when the client goes away; the reload must then end by itself, one way or the other.

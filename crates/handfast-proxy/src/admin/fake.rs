@@ -39,6 +39,10 @@ impl Control for Fake {
         self.script.not_ready.lock().expect("nobody panicked").clone().map_or(Ok(()), Err)
     }
 
+    fn has_host(&self, name: &str) -> bool {
+        name == "metrics.example.org"
+    }
+
     fn reload(&self) -> ReloadOutcome {
         self.script.reloads.fetch_add(1, Ordering::SeqCst);
         let problem = self.script.reload_problem.lock().expect("nobody panicked").clone();

@@ -14,8 +14,8 @@
 //! | `POST /drain` | 202; accepting stops, connections end by themselves until the drain deadline |
 //!
 //! **Who may ask:** whoever can reach the address; there is no password. A web page in a browser on the same machine must
-//! not, so on TCP the `Host` must be an IP address or `localhost` (a name that was rebound to 127.0.0.1 is refused), and a
-//! `POST` that a browser marks as coming from another site is refused.
+//! not, so on TCP the `Host` must be an IP address, `localhost` or one of `admin.hosts` (a name that was rebound to 127.0.0.1 is
+//! refused), and a `POST` that a browser marks as coming from another site is refused.
 
 mod control;
 mod page;

@@ -58,7 +58,7 @@ pub(super) async fn respond(
     control: &dyn Control,
     history: &RefCell<History>,
 ) -> Answer {
-    if let Err(refusal) = allowed(&head, transport) {
+    if let Err(refusal) = allowed(&head, transport, control) {
         return text(StatusCode::FORBIDDEN, refusal);
     }
     let status = || Status::of(control, &history.borrow());
@@ -125,13 +125,21 @@ fn wrong_method(head: &Parts, allowed: &'static str) -> Answer {
 /// A page of another site may send requests to this machine but not read the answers, unless its own name was made to
 /// point here ("DNS rebinding"): then the `Host` is that name. And it may `POST`: then `Origin` and, in browsers since
 /// 2020, `Sec-Fetch-Site` (W3C Fetch Metadata) say so.
-fn allowed(head: &Parts, transport: Transport) -> Result<(), String> {
+fn allowed(head: &Parts, transport: Transport, control: &dyn Control) -> Result<(), String> {
     let host = head.headers.get(header::HOST).map(|host| host.to_str().unwrap_or("\u{fffd}"));
     let named = [host, head.uri.authority().map(|authority| authority.as_str())];
+    let is_known = |name: &&str| {
+        is_local_name(name)
+            || control.has_host(without_port(name).trim_end_matches('.').to_ascii_lowercase().as_str())
+    };
     if transport == Transport::Tcp
-        && let Some(name) = named.into_iter().flatten().find(|name| !is_local_name(name))
+        && let Some(name) = named.into_iter().flatten().find(|name| !is_known(name))
     {
-        return Err(format!("refused: asked for as {name:?}; ask by IP address or as localhost"));
+        return Err(format!(
+            "refused: asked for as {name:?}; ask by IP address or as localhost, or allow the name:\n\n  \
+             [admin]\n  hosts = [{:?}]\n",
+            without_port(name)
+        ));
     }
     if head.method != Method::POST {
         return Ok(());
@@ -149,13 +157,17 @@ fn allowed(head: &Parts, transport: Transport) -> Result<(), String> {
 
 /// Whether a `Host` is an IP address or `localhost`, with or without a port.
 fn is_local_name(host: &str) -> bool {
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
-    };
+    let name = without_port(host);
     match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
         Some(name) => name.parse::<Ipv6Addr>().is_ok(),
         None => name.eq_ignore_ascii_case("localhost") || name.parse::<Ipv4Addr>().is_ok(),
+    }
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
     }
 }
 

@@ -118,6 +118,7 @@ fn config(root: &Table<'_>) -> Option<Config> {
     let access_log = root.inner(&keys::ACCESS_LOG).or_default(&keys::LOG_TO);
     let admin_section = root.inner(&keys::ADMIN);
     let admin = admin_section.or_default(&keys::ADMIN_LISTEN);
+    let admin_hosts = admin_section.optional(&keys::ADMIN_HOSTS).map(values).unwrap_or_default();
     let limits = limits(&root.inner(&keys::LIMITS), None);
     let tickets = tickets(&root.inner(&keys::TICKETS), None);
 
@@ -134,7 +135,7 @@ fn config(root: &Table<'_>) -> Option<Config> {
         root.reading().missing(root.span(), Fault::new("there is no service").hint(cure));
     }
     let services = services.into_iter().collect::<Option<Vec<_>>>()?;
-    Some(Config { process, access_log, admin, services, places: Places::default() })
+    Some(Config { process, access_log, admin, admin_hosts, services, places: Places::default() })
 }
 
 fn process(section: &Table<'_>) -> Process {

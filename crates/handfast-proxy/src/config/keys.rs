@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::kind::{AdminAddress, Count, FilePath, LogTarget, Size, Span, Text, seconds};
+use super::kind::{AdminAddress, Count, FilePath, List, LogTarget, NamePattern, Size, Span, Text, seconds};
 use super::schema::{Default, Key, Section};
 
 mod service;
@@ -141,7 +141,7 @@ pub(crate) static ADMIN: Section = Section {
     name: "admin",
     header: "[admin]",
     doc: "The admin listener: `/metrics`, `/status`, `/ready`, `/live`, and reload.",
-    keys: &[&ADMIN_LISTEN],
+    keys: &[&ADMIN_LISTEN, &ADMIN_HOSTS],
     sections: &[],
 };
 
@@ -154,6 +154,17 @@ pub(crate) static ADMIN_LISTEN: Key<AdminAddress> = Key {
     why: "only this machine can reach it there, and the port is seldom in use",
     example: "\"unix:/run/handfast/admin.sock\"",
     elsewhere: &["bind", "address", "port", "socket"],
+};
+
+pub(crate) static ADMIN_HOSTS: Key<List<NamePattern>> = Key {
+    name: "hosts",
+    kind: List { item: NamePattern, bare: true, least: 1, unique: true },
+    default: Default::Absent("IP addresses and `localhost` only"),
+    doc: "Names under which it may be asked over TCP: what stands in a request's `Host`, without the port. Requests by IP \
+          address or as `localhost` are always answered, others with 403.",
+    why: "a web page can make its own name point to this machine (DNS rebinding); then a browser asks under that name",
+    example: "[\"metrics.example.org\"]",
+    elsewhere: &["host", "allowed-hosts", "server-names", "names", "host-check"],
 };
 
 // ── limits ──

@@ -21,6 +21,8 @@ pub struct Config {
     pub access_log: AccessLog,
     /// The admin listener; `None` when it is off.
     pub admin: Option<Address>,
+    /// Names under which the admin listener may be asked, in lower case; wildcards as `*.example.org`.
+    pub admin_hosts: Vec<String>,
     /// The services, in the order written; at least one.
     pub services: Vec<Service>,
     /// Where the files are named, for messages about them.
@@ -223,12 +225,17 @@ impl NameRule {
     ///
     /// A wildcard stands for exactly one label, the first one (RFC 9525 §6.3). Cost: linear in the rule's names.
     pub fn fits(&self, server_name: &str) -> bool {
-        let parent = server_name.split_once('.').map(|(_, parent)| parent);
-        self.names.iter().any(|pattern| match pattern.strip_prefix("*.") {
-            Some(fixed) => parent == Some(fixed),
-            None => pattern == server_name,
-        })
+        name_fits(&self.names, server_name)
     }
+}
+
+/// Whether `name`, in lower case, is one of `patterns`: names, and wildcards for exactly one label (RFC 9525 §6.3).
+pub fn name_fits(patterns: &[String], name: &str) -> bool {
+    let parent = name.split_once('.').map(|(_, parent)| parent);
+    patterns.iter().any(|pattern| match pattern.strip_prefix("*.") {
+        Some(fixed) => parent == Some(fixed),
+        None => pattern == name,
+    })
 }
 
 /// How a backend is picked (`balance`).
