@@ -6,6 +6,8 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -29,17 +31,20 @@ pub enum Sharing {
     Alone,
     /// This process listens there already, and is about to hand over.
     WithOurselves,
+    /// Another process of the same user may listen there, and is about to end: this one takes its part beside it. Of a unix
+    /// socket it takes the name, and with it all new connections.
+    WithAnother,
 }
 
-/// Binds and listens; one socket for each of `threads` on TCP, so that each has a queue of its own
-/// (`SO_REUSEPORT`, socket(7)), and one shared by all on unix sockets. Accepted connections inherit
-/// TCP_NODELAY and `patience`, so they cost no call each.
+/// Binds, for sockets that listen once each is told to [begin](ListeningSocket::begin); one socket for each of `threads`
+/// on TCP, so that each has a queue of its own (`SO_REUSEPORT`, socket(7)), and one shared by all on unix sockets. Accepted
+/// connections inherit TCP_NODELAY and `patience`, so they cost no call each.
 ///
 /// With port 0 the kernel chooses, for the first; the others take the same.
 ///
 /// **Errors**: those of bind(2), such as an address in use or a port that needs a privilege. A unix socket's file that
 /// nobody listens on any more is replaced.
-pub fn listen(
+pub fn bind(
     address: &Address,
     mode: u32,
     threads: usize,
@@ -49,38 +54,63 @@ pub fn listen(
     match address {
         Address::Ip(address) => {
             if sharing == Sharing::Alone {
-                // Bound without SO_REUSEPORT, which fails if anybody listens there, and closed again.
-                drop(bind_tcp(*address, false)?);
+                try_out(*address)?;
             }
-            let first = listen_tcp(*address, patience)?;
+            let first = prepare_tcp(*address, patience)?;
             let local = local_address(&first)?;
             let mut sockets = vec![first];
             while sockets.len() < threads {
-                sockets.push(listen_tcp(local, patience)?);
+                sockets.push(prepare_tcp(local, patience)?);
             }
             let local = Address::Ip(local);
-            let listening = |socket| ListeningSocket { socket, tcp: true, address: local.clone() };
-            let sockets = sockets.into_iter().map(listening).collect();
+            let left = Arc::new(AtomicU32::new(0));
+            let listening = |(place, socket)| {
+                let turn = Some(Turn::new(place, &left));
+                ListeningSocket { socket, tcp: true, address: local.clone(), turn }
+            };
+            let sockets = (0..).zip(sockets).map(listening).collect();
             Ok((local, sockets))
         }
         Address::Unix(path) => {
-            let first = listen_unix(path, mode)?;
+            let first = listen_unix(path, mode, sharing == Sharing::WithAnother)?;
             let mut sockets = Vec::new();
             for _ in 1..threads {
                 let socket = first.try_clone()?;
-                sockets.push(ListeningSocket { socket, tcp: false, address: address.clone() });
+                sockets.push(ListeningSocket { socket, tcp: false, address: address.clone(), turn: None });
             }
-            sockets.push(ListeningSocket { socket: first, tcp: false, address: address.clone() });
+            sockets.push(ListeningSocket { socket: first, tcp: false, address: address.clone(), turn: None });
             Ok((address.clone(), sockets))
         }
     }
 }
 
-fn listen_tcp(address: SocketAddr, patience: Patience) -> io::Result<OwnedFd> {
+/// Binds as [`bind`] does, and listens at once.
+///
+/// **Errors**: those of [`bind`], and listen(2).
+pub fn listen(
+    address: &Address,
+    mode: u32,
+    threads: usize,
+    patience: Patience,
+    sharing: Sharing,
+) -> io::Result<(Address, Vec<ListeningSocket>)> {
+    let (address, sockets) = bind(address, mode, threads, patience, sharing)?;
+    sockets.iter().try_for_each(ListeningSocket::begin)?;
+    Ok((address, sockets))
+}
+
+/// Whether an address can be had by a process that is alone there: bound without SO_REUSEPORT, which fails if anybody
+/// listens there, and closed again.
+///
+/// **Errors**: those of bind(2).
+pub fn try_out(address: SocketAddr) -> io::Result<()> {
+    bind_tcp(address, false).map(drop)
+}
+
+fn prepare_tcp(address: SocketAddr, patience: Patience) -> io::Result<OwnedFd> {
     let socket = bind_tcp(address, true)?;
     sockopt::set_tcp_nodelay(&socket, true)?;
     set_patience(&socket, patience)?;
-    net::listen(&socket, BACKLOG)?;
     Ok(socket)
 }
 
@@ -97,7 +127,7 @@ fn bind_tcp(address: SocketAddr, shared: bool) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-fn listen_unix(path: &Path, mode: u32) -> io::Result<OwnedFd> {
+fn listen_unix(path: &Path, mode: u32, may_take: bool) -> io::Result<OwnedFd> {
     let address = SocketAddrUnix::new(path)?;
     let socket = open(AddressFamily::UNIX)?;
     match net::bind(&socket, &address) {
@@ -105,6 +135,7 @@ fn listen_unix(path: &Path, mode: u32) -> io::Result<OwnedFd> {
             fs::remove_file(path)?;
             net::bind(&socket, &address)?;
         }
+        Err(Errno::ADDRINUSE) if may_take && is_socket(path)? => return take_over_unix(path, mode),
         outcome => outcome?,
     }
     fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
@@ -112,9 +143,26 @@ fn listen_unix(path: &Path, mode: u32) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
+/// Puts a socket in the place of one that another process listens on: who connects from then on comes here, and there is
+/// no moment at which nobody can connect.
+fn take_over_unix(path: &Path, mode: u32) -> io::Result<OwnedFd> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    let aside = Path::new(&name);
+    // Left by a process of the same number that was killed here.
+    let _ = fs::remove_file(aside);
+    let socket = listen_unix(aside, mode, false)?;
+    fs::rename(aside, path)?;
+    Ok(socket)
+}
+
+fn is_socket(path: &Path) -> io::Result<bool> {
+    Ok(fs::symlink_metadata(path)?.file_type().is_socket())
+}
+
 /// Whether `path` is a socket that refuses connections: what a process leaves behind that was killed.
 fn is_abandoned(path: &Path) -> io::Result<bool> {
-    if !fs::symlink_metadata(path)?.file_type().is_socket() {
+    if !is_socket(path)? {
         return Ok(false);
     }
     let socket = open(AddressFamily::UNIX)?;
@@ -130,18 +178,57 @@ fn local_address(socket: &OwnedFd) -> io::Result<SocketAddr> {
     SocketAddr::try_from(net::getsockname(socket)?).map_err(|_| io::ErrorKind::AddrNotAvailable.into())
 }
 
+/// The place of a socket among those of this process that share a TCP address. They are closed from the last to the first:
+/// the kernel puts the last of all sockets into the place of one that is closed, and so ours stay in front.
+#[derive(Debug)]
+struct Turn {
+    place: u32,
+    /// Those that are not closed yet.
+    left: Arc<AtomicU32>,
+}
+
+impl Turn {
+    fn new(place: u32, left: &Arc<AtomicU32>) -> Self {
+        left.fetch_add(1, Ordering::AcqRel);
+        Self { place, left: Arc::clone(left) }
+    }
+
+    fn has_come(&self) -> bool {
+        self.left.load(Ordering::Acquire) == self.place + 1
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.left.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 /// A listening socket on its way to its thread.
 #[derive(Debug)]
 pub struct ListeningSocket {
     socket: OwnedFd,
     tcp: bool,
     address: Address,
+    turn: Option<Turn>,
 }
 
 impl ListeningSocket {
+    /// Lets clients in: until then a TCP socket is bound and nobody's connection waits in it. What is bound and then not
+    /// used costs no connection of the process that listens there too.
+    ///
+    /// **Errors**: listen(2).
+    pub fn begin(&self) -> io::Result<()> {
+        match self.tcp {
+            true => Ok(net::listen(&self.socket, BACKLOG)?),
+            false => Ok(()),
+        }
+    }
+
     /// To be called in the task that will accept.
     pub fn open(self) -> Listener {
-        Listener { socket: self.socket, tcp: self.tcp, address: self.address, source: None }
+        let Self { socket, tcp, address, turn } = self;
+        Listener { socket, tcp, address, source: None, turn }
     }
 }
 
@@ -153,6 +240,8 @@ pub struct Listener {
     address: Address,
     /// `None` while accepting is paused: a level-triggered listener that nobody accepts from would spin.
     source: Option<Source>,
+    /// After the socket: it is the next one's turn when this one is closed.
+    turn: Option<Turn>,
 }
 
 impl Listener {
@@ -203,6 +292,34 @@ impl Listener {
         u64::from(any.is_ok_and(|ready| ready > 0))
     }
 
+    /// Sends new clients to another process that listens on the same address with `others` sockets; clients whose TCP
+    /// handshake with one of ours has begun still come here. Closing at once would reset those (unless the kernel is told
+    /// to move them, `net.ipv4.tcp_migrate_req`). `false`: this socket is not shared, or the kernel cannot do it.
+    ///
+    /// It relies on this process having begun to listen there first, and on each of its listeners there doing this, and
+    /// closing only when it [may](Self::may_close): then no client is sent to a socket that is about to be closed, if the
+    /// other process has at least two. The other process says [`Self::stand_alone`] in the end.
+    pub fn give_way(&mut self, others: u32) -> bool {
+        // One fewer than there are: the same choice is right before and after a socket of ours is closed.
+        let steer = |turn: &Turn| {
+            let past = turn.left.load(Ordering::Acquire);
+            sys::steer_past(&self.socket, past, others.saturating_sub(1)).is_ok()
+        };
+        self.turn.as_ref().is_some_and(steer)
+    }
+
+    /// Whether it is this one's turn to be closed, after [`Self::give_way`].
+    pub fn may_close(&self) -> bool {
+        self.turn.as_ref().is_none_or(Turn::has_come)
+    }
+
+    /// Nobody gives way to this process any more: the kernel chooses among all of its sockets again.
+    pub fn stand_alone(&self) {
+        if self.tcp {
+            sys::steer_no_more(&self.socket);
+        }
+    }
+
     /// Waits until a connection may be there, or `deadline`.
     ///
     /// **Errors**: registering with the engine.
@@ -238,4 +355,111 @@ impl AsFd for Listener {
 /// An IPv4 client of a dual-stack listener by its IPv4 address.
 fn plain(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream;
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    use super::*;
+
+    const PATIENCE: Patience = Patience { unacknowledged: Duration::ZERO, keepalive: Duration::ZERO };
+
+    fn loopback() -> Address {
+        Address::Ip(SocketAddr::from(([127, 0, 0, 1], 0)))
+    }
+
+    fn connect(address: &Address) -> io::Result<TcpStream> {
+        let Address::Ip(address) = address else { panic!("not TCP") };
+        TcpStream::connect_timeout(address, Duration::from_secs(10))
+    }
+
+    fn opened(sockets: Vec<ListeningSocket>) -> Vec<Listener> {
+        sockets.into_iter().map(ListeningSocket::open).collect()
+    }
+
+    /// How many connections wait in the queues.
+    fn waiting(listeners: &mut [Listener]) -> usize {
+        let taken = |listener: &mut Listener| {
+            std::iter::from_fn(|| listener.try_accept().expect("nothing is short").map(drop)).count()
+        };
+        listeners.iter_mut().map(taken).sum()
+    }
+
+    #[test]
+    fn what_has_not_begun_lets_nobody_wait() {
+        let (address, sockets) = bind(&loopback(), 0, 2, PATIENCE, Sharing::Alone).unwrap();
+        assert_eq!(connect(&address).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        sockets.iter().try_for_each(ListeningSocket::begin).unwrap();
+        let _client = connect(&address).unwrap();
+        assert_eq!(waiting(&mut opened(sockets)), 1);
+    }
+
+    #[test]
+    fn only_who_says_so_shares_an_address() {
+        let (address, _sockets) = listen(&loopback(), 0, 1, PATIENCE, Sharing::Alone).unwrap();
+        let refused = bind(&address, 0, 1, PATIENCE, Sharing::Alone).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
+        let (shared, _) = listen(&address, 0, 1, PATIENCE, Sharing::WithAnother).unwrap();
+        assert_eq!(shared, address);
+    }
+
+    #[test]
+    fn who_gives_way_gets_no_further_clients_not_even_while_it_closes() {
+        for threads in [2, 5] {
+            let (address, old) = listen(&loopback(), 0, 3, PATIENCE, Sharing::Alone).unwrap();
+            let mut old = opened(old);
+            // Alone there is nobody to send clients to.
+            assert!(old[0].give_way(threads));
+            let _client = connect(&address).unwrap();
+            assert_eq!(waiting(&mut old), 1);
+            let (_, new) = listen(&address, 0, threads as usize, PATIENCE, Sharing::WithAnother).unwrap();
+            let mut new = opened(new);
+            while !old.is_empty() {
+                let turns: Vec<_> = old.iter().map(Listener::may_close).collect();
+                assert!(
+                    turns.iter().rev().enumerate().all(|(place, turn)| *turn == (place == 0)),
+                    "{turns:?}"
+                );
+                let last = old.len() - 1;
+                assert!(old[last].give_way(threads));
+                for closed in [false, true] {
+                    if closed {
+                        old.pop();
+                    }
+                    let clients: Vec<_> = (0..40).map(|_| connect(&address).unwrap()).collect();
+                    let seen = (waiting(&mut old), waiting(&mut new));
+                    assert_eq!(
+                        seen,
+                        (0, clients.len()),
+                        "{threads} threads, {last} others, closed: {closed}"
+                    );
+                }
+            }
+            new[0].stand_alone();
+            // Each of them is chosen again: 200 miss one of five with a probability below 10⁻¹⁸.
+            let _clients: Vec<_> = (0..200).map(|_| connect(&address).unwrap()).collect();
+            let each: Vec<_> = new.iter_mut().map(|one| waiting(std::slice::from_mut(one))).collect();
+            assert!(each.iter().all(|count| *count > 0), "{each:?}");
+        }
+    }
+
+    #[test]
+    fn a_unix_socket_is_taken_over_without_a_moment_in_which_nobody_listens() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("web.sock");
+        let address = Address::Unix(path.clone());
+        let (_, old) = listen(&address, 0o600, 1, PATIENCE, Sharing::Alone).unwrap();
+        assert!(bind(&address, 0o600, 1, PATIENCE, Sharing::Alone).is_err());
+        let (_, new) = listen(&address, 0o640, 1, PATIENCE, Sharing::WithAnother).unwrap();
+        let (mut old, mut new) = (opened(old), opened(new));
+        // Who looked whether anybody listens here.
+        waiting(&mut old);
+        let _client = UnixStream::connect(&path).unwrap();
+        assert_eq!((waiting(&mut new), waiting(&mut old)), (1, 0));
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing lies about");
+    }
 }

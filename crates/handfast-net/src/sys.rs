@@ -8,6 +8,53 @@ use std::mem::{MaybeUninit, size_of};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd};
 
+/// Sends new connections past the first `past` listening sockets of an address that several share (SO_REUSEPORT): to one
+/// of the next `others`, at random. Where there are no others, everything stays as it is.
+///
+/// **Errors**: setsockopt(2).
+///
+/// **Source**: socket(7), SO_ATTACH_REUSEPORT_CBPF; the kernel numbers the sockets in the order in which they began to
+/// listen, and chooses by itself when the program names none.
+pub fn steer_past(socket: impl AsFd, past: u32, others: u32) -> io::Result<()> {
+    let random = (libc::SKF_AD_OFF + libc::SKF_AD_RANDOM) as u32;
+    let instruction = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
+    let mut program = [
+        instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, random),
+        instruction(libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K, others.max(1)),
+        instruction(libc::BPF_ALU | libc::BPF_ADD | libc::BPF_K, past),
+        instruction(libc::BPF_RET | libc::BPF_A, 0),
+    ];
+    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    // SAFETY: the descriptor is borrowed for the call; the kernel copies the instructions, of which there are `len`, from
+    // `filter` before the call returns.
+    let outcome = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_REUSEPORT_CBPF,
+            (&raw const program).cast(),
+            size_of::<libc::sock_fprog>() as libc::socklen_t,
+        )
+    };
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Ends what [`steer_past`] began: the kernel chooses among all sockets again.
+pub fn steer_no_more(socket: impl AsFd) {
+    let nothing: libc::c_int = 0;
+    // SAFETY: the descriptor is borrowed for the call; the kernel reads at most the integer that it is given. Before
+    // Linux 5.3 it refuses, and the sockets that are left are chosen as the program says.
+    unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_DETACH_REUSEPORT_BPF,
+            (&raw const nothing).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        );
+    }
+}
+
 /// What TCP knows of a connection, alive or dead.
 ///
 /// **Source**: `struct tcp_info` in linux/tcp.h; fields that every kernel since 2.6 has.

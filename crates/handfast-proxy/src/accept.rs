@@ -30,6 +30,11 @@ const BACK_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::fro
 const SILENCE: Duration = Duration::from_secs(60);
 /// Trouble is over when there was none for so long.
 const CALM: Duration = Duration::from_secs(1);
+/// For clients whose TCP handshake had begun when another process took over: a round trip, and a segment that was lost and
+/// is sent again after a second.
+const IN_FLIGHT: Duration = Duration::from_secs(2);
+/// How often a listener looks whether it is its turn to be closed.
+const TURN: Duration = Duration::from_millis(5);
 /// How long to wait at a limit for a permit that another thread may give back.
 const AT_LIMIT: Duration = Duration::from_millis(100);
 
@@ -64,13 +69,16 @@ pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<Th
             }
         }
         trouble.over(&thread, &id, &listener);
+        if thread.stands_alone() {
+            listener.stand_alone();
+        }
         if let Err(error) = listener.ready(Moment::NEVER).await {
             tracing::error!("{}: cannot wait for connections: {error}", act(&id));
             sleep(BACK_OFF.1).await;
         }
     }
+    finish(&mut listener, &thread, &id).await;
     thread.acceptor_ended();
-    finish(&mut listener, &thread, &id);
 }
 
 /// What one look into the queue gave.
@@ -161,12 +169,26 @@ async fn at_limit(listener: &mut Listener, thread: &Thread) {
     wait(engine::now() + AT_LIMIT).await;
 }
 
-/// Takes what still waits in the queue of a listener that is about to close: closing would reset it.
-fn finish(listener: &mut Listener, thread: &Rc<Thread>, id: &ListenerId) {
+/// Takes what still waits in the queue of a listener that is about to close: closing would reset it. When another process
+/// serves the address from now on, clients in the middle of their TCP handshake are waited for too.
+async fn finish(listener: &mut Listener, thread: &Rc<Thread>, id: &ListenerId) {
     let state = thread.state();
     let service =
         state.service_of(id).or_else(|| state.services.iter().find(|known| *known.name == *id.0).cloned());
     let Some(service) = service else { return };
+    let others = thread.successor().unwrap_or(0);
+    if others > 0 && listener.give_way(others) {
+        let until = engine::now() + IN_FLIGHT;
+        while thread.phase() == Phase::Draining && (engine::now() < until || !listener.may_close()) {
+            match take(listener, thread, &service, BATCH) {
+                Taken::All => engine::yield_now().await,
+                Taken::Some(_) => drop(listener.ready(engine::now() + TURN).await),
+                Taken::AtLimit(_) | Taken::Failed(..) => sleep(BACK_OFF.0).await,
+            }
+        }
+        // Of ours some are closed by now, so the others have other places.
+        listener.give_way(others);
+    }
     while thread.phase() != Phase::Ending {
         match take(listener, thread, &service, BATCH) {
             Taken::All => {}

@@ -1,7 +1,8 @@
 //! What the admin listener sees of the running program, and how it asks for something.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::Sender;
 use tokio::sync::oneshot;
@@ -19,13 +20,20 @@ pub(crate) enum Request {
     Reload(oneshot::Sender<Result<String, String>>),
     /// Stop accepting, and end when the connections have.
     Drain,
+    /// The process before this one has closed its listeners.
+    StandAlone,
 }
+
+/// A process that wants the admin address asks several times a second; one that has not for so long is gone.
+const ASKED: Duration = Duration::from_secs(3);
 
 /// How far the program is.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     Starting,
     Serving,
+    /// Still accepts, and says that it is not ready.
+    Leaving,
     Draining,
 }
 
@@ -40,6 +48,10 @@ pub(crate) struct Shared {
     overview: RefCell<Overview>,
     /// Names under which the admin listener may be asked.
     hosts: RefCell<Vec<String>>,
+    /// Whether the admin address is this process's.
+    has_admin: Cell<bool>,
+    /// When another process asked for the admin address last, and how many threads it has.
+    asked_for_admin: Cell<Option<(Instant, u32)>>,
 }
 
 impl Shared {
@@ -51,6 +63,8 @@ impl Shared {
             waiting_for: RefCell::default(),
             overview: RefCell::default(),
             hosts: RefCell::default(),
+            has_admin: Cell::new(false),
+            asked_for_admin: Cell::new(None),
         }
     }
 
@@ -70,7 +84,34 @@ impl Shared {
         self.waiting_for.borrow_mut().retain(|name| unanswered.contains(name));
     }
 
-    /// Connections are accepted no more.
+    /// Says that the process before this one has closed its listeners.
+    pub(crate) fn stands_alone(&self) {
+        // When nobody listens any more, the program ends.
+        let _ = self.requests.try_send(Request::StandAlone);
+    }
+
+    /// The admin address is this process's from now on, until it is handed over.
+    pub(crate) fn opens_admin(&self) {
+        self.has_admin.set(true);
+    }
+
+    /// Whether the admin address is this process's.
+    pub(crate) fn has_admin(&self) -> bool {
+        self.has_admin.get()
+    }
+
+    /// The threads of another process that serves the same addresses: it has the admin address by now, or keeps asking.
+    pub(crate) fn successor(&self) -> Option<u32> {
+        let (asked, threads) = self.asked_for_admin.get()?;
+        (asked.elapsed() < ASKED || !self.has_admin.get()).then_some(threads)
+    }
+
+    /// Connections are still accepted, but should no longer be sent here.
+    pub(crate) fn leaves(&self) {
+        *self.phase.borrow_mut() = Phase::Leaving;
+    }
+
+    /// … and no more.
     pub(crate) fn drains(&self) {
         *self.phase.borrow_mut() = Phase::Draining;
     }
@@ -116,6 +157,7 @@ impl Control for Shared {
                 [] => Ok(()),
                 names => Err(format!("no answer yet about the backends' names {}", names.join(", "))),
             },
+            Phase::Leaving => Err("stopping: new connections are served for a while yet".into()),
             Phase::Draining => {
                 let services = self.registry.snapshot().services;
                 let left: u64 = services.iter().map(ServiceSnapshot::connections).sum();
@@ -126,6 +168,21 @@ impl Control for Shared {
 
     fn has_host(&self, name: &str) -> bool {
         name_fits(&self.hosts.borrow(), name)
+    }
+
+    fn hand_over(&self, threads: u32) -> Result<(), String> {
+        self.asked_for_admin.set(Some((Instant::now(), threads)));
+        match *self.phase.borrow() {
+            Phase::Draining => {
+                if self.has_admin.replace(false) {
+                    tracing::info!("admin: handed over to the process that comes after this one");
+                }
+                Ok(())
+            }
+            Phase::Starting | Phase::Serving | Phase::Leaving => {
+                Err("this process serves; stop it first (TERM)".into())
+            }
+        }
     }
 
     fn reload(&self) -> ReloadOutcome {

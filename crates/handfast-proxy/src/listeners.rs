@@ -5,8 +5,10 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
-use handfast_net::listen::{ListeningSocket, Sharing, listen};
+use handfast_net::listen::{self, ListeningSocket, Sharing};
 
 use crate::config::model::{Address, Config, Service};
 use crate::thread_state::ListenerId;
@@ -19,7 +21,14 @@ pub(crate) type Share = Vec<(ListenerId, ListeningSocket)>;
 pub(crate) struct Listeners {
     /// By the address as it is written; the value is as it was bound, with the port that the kernel chose.
     bound: HashMap<ListenerId, Address>,
+    /// The files of our unix sockets: another process may have put its own in their place since.
+    files: HashMap<PathBuf, FileId>,
+    /// Whether another Handfast serves here, which this one is to follow.
+    beside: bool,
 }
+
+/// What a file is, whatever its name: device and inode.
+type FileId = (u64, u64);
 
 /// Sockets that were bound and are not in use yet; dropping it closes them.
 #[derive(Debug)]
@@ -33,6 +42,11 @@ pub(crate) struct Plan {
 }
 
 impl Listeners {
+    /// Of a process that may share its addresses with another Handfast, which serves them until it is stopped.
+    pub(crate) fn beside_another() -> Self {
+        Self { beside: true, ..Self::default() }
+    }
+
     /// Binds what `config` wants and is not bound yet, for so many workers.
     ///
     /// **Errors**: every address that could not be bound, with the cure where there is one. Nothing has changed then.
@@ -57,7 +71,9 @@ impl Listeners {
                             plan.new.push(id.clone());
                             plan.bound.insert(id, actual);
                         }
-                        Err(error) => problems.push(problem(service, address, &error)),
+                        Err(error) => {
+                            problems.push(problem(address, &format!("service {}", service.name), &error));
+                        }
                     },
                 }
             }
@@ -70,11 +86,26 @@ impl Listeners {
     /// An address that moves from one service to another is bound anew while it is still in use.
     fn sharing(&self, address: &Address) -> Sharing {
         let ours = self.bound.values().any(|bound| bound == address);
-        if ours { Sharing::WithOurselves } else { Sharing::Alone }
+        match (ours, self.beside) {
+            (true, _) => Sharing::WithOurselves,
+            (false, true) => Sharing::WithAnother,
+            (false, false) => Sharing::Alone,
+        }
     }
 
-    /// Makes a plan true; the sockets for each worker.
-    pub(crate) fn adopt(&mut self, plan: Plan) -> Vec<Share> {
+    /// From now on nobody else is to be followed: addresses that a reload adds are this process's alone.
+    pub(crate) fn stands_alone(&mut self) {
+        self.beside = false;
+    }
+
+    /// Makes a plan true; the sockets for each worker, which accept from now on.
+    ///
+    /// **Errors**: listen(2), in words. Nothing has changed then.
+    pub(crate) fn adopt(&mut self, plan: Plan) -> Result<Vec<Share>, String> {
+        for (id, socket) in plan.shares.iter().flatten() {
+            let whose = format!("service {}", id.0);
+            socket.begin().map_err(|error| problem(&id.1, &whose, &error))?;
+        }
         for id in &plan.new {
             if let Some(actual) = plan.bound.get(id) {
                 tracing::info!("listening on {actual} (service {})", id.0);
@@ -82,10 +113,28 @@ impl Listeners {
         }
         for address in &plan.gone {
             tracing::info!("no longer listening on {address}");
-            forget(address);
+            self.forget(address);
         }
         self.bound = plan.bound;
-        plan.shares
+        for address in self.bound.values() {
+            if let Address::Unix(path) = address
+                && !self.files.contains_key(path)
+            {
+                self.files.extend(file_id(path).map(|id| (path.clone(), id)));
+            }
+        }
+        Ok(plan.shares)
+    }
+
+    /// Removes the file of a unix socket that is closed, if it is still ours.
+    fn forget(&mut self, address: &Address) {
+        if let Address::Unix(path) = address
+            && let Some(ours) = self.files.remove(path)
+            && file_id(path) == Some(ours)
+        {
+            // It may have been removed by others.
+            let _ = std::fs::remove_file(path);
+        }
     }
 
     /// The addresses of a service as they are bound.
@@ -96,8 +145,8 @@ impl Listeners {
 
     /// Removes the files of unix sockets.
     pub(crate) fn close(&mut self) {
-        for (_, address) in self.bound.drain() {
-            forget(&address);
+        for address in std::mem::take(&mut self.bound).into_values() {
+            self.forget(&address);
         }
     }
 }
@@ -108,25 +157,26 @@ fn bind(
     threads: usize,
     sharing: Sharing,
 ) -> io::Result<(Address, Vec<ListeningSocket>)> {
-    listen(address, service.listen_mode, threads, service.limits.patience(), sharing)
+    listen::bind(address, service.listen_mode, threads, service.limits.patience(), sharing)
 }
 
-fn problem(service: &Service, address: &Address, error: &io::Error) -> String {
+/// Why an address cannot be listened on, and the cure.
+pub(crate) fn problem(address: &Address, whose: &str, error: &io::Error) -> String {
     let hint = match (error.kind(), address) {
         (io::ErrorKind::AddrInUse, _) => "\n  hint: another program listens there; `ss -ltnp` names it",
         (io::ErrorKind::PermissionDenied, Address::Ip(address)) if address.port() < 1024 => {
             "\n  hint: ports below 1024 need CAP_NET_BIND_SERVICE; start as root and set process.user"
         }
         (io::ErrorKind::AddrNotAvailable, _) => "\n  hint: no interface of this machine has that address",
+        (io::ErrorKind::NotFound, Address::Unix(_)) => "\n  hint: make the socket's folder",
+        (io::ErrorKind::PermissionDenied, Address::Unix(_)) => {
+            "\n  hint: whoever starts the program must be allowed to write to the socket's folder"
+        }
         _ => "",
     };
-    format!("listen on {address} (service {}): {error}{hint}", service.name)
+    format!("listen on {address} ({whose}): {error}{hint}")
 }
 
-/// The file of a unix socket that is closed.
-fn forget(address: &Address) {
-    if let Address::Unix(path) = address {
-        // It may have been removed by others, or never have been ours to remove.
-        let _ = std::fs::remove_file(path);
-    }
+fn file_id(path: &Path) -> Option<FileId> {
+    std::fs::symlink_metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }

@@ -16,7 +16,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::access_log::AccessLogHandle;
-use crate::config::model::Address;
+use crate::admin;
 use crate::control::{Request, Shared};
 use crate::listeners::{Listeners, Plan};
 use crate::metrics::{Configured, ConfiguredService, Registry};
@@ -42,6 +42,14 @@ impl SharedLasting {
 
 /// How long the workers may take to install a state, or to end.
 const WORKERS: Duration = Duration::from_secs(10);
+
+/// A stop that has not refused anybody yet.
+#[derive(Debug)]
+struct Leaving {
+    until: Instant,
+    /// Whether a signal asked for it; the next one ends it early.
+    signalled: bool,
+}
 
 /// The running program.
 #[derive(Debug)]
@@ -78,7 +86,7 @@ impl Program {
     ///
     /// **Errors**: a worker that cannot; the state was tried out before, so this is a fault of ours.
     pub(crate) async fn install(&mut self, state: Arc<State>, plan: Plan) -> Result<(), String> {
-        let shares = self.listeners.adopt(plan);
+        let shares = self.listeners.adopt(plan)?;
         for (worker, share) in self.workers.iter().zip(shares) {
             worker.orders.send(Order::Install(Arc::clone(&state), share));
         }
@@ -138,17 +146,30 @@ impl Program {
         let mut reloading = Reloading::default();
         let mut watch = self.watch();
         let mut next_keys = self.next_keys();
+        let mut leaving: Option<Leaving> = None;
         loop {
+            let leaves_at = leaving.as_ref().map(|leaving| leaving.until);
             tokio::select! {
                 asked = self.signals.next() => match asked {
                     Asked::Reload => reloading.ask(&self, Kind::Configuration, None),
                     Asked::Reopen => self.log.reopen(),
-                    Asked::Stop => return self.stop(true).await,
+                    Asked::Stop => match self.leave(leaving.take(), true) {
+                        Ok(further) => leaving = Some(further),
+                        Err(signalled) => return self.stop(signalled).await,
+                    },
                 },
                 Some(request) = self.requests.recv() => match request {
                     Request::Reload(reply) => reloading.ask(&self, Kind::Configuration, Some(reply)),
-                    Request::Drain => return self.stop(false).await,
+                    Request::StandAlone => self.stand_alone(),
+                    Request::Drain if leaving.is_some() => {}
+                    Request::Drain => match self.leave(None, false) {
+                        Ok(further) => leaving = Some(further),
+                        Err(signalled) => return self.stop(signalled).await,
+                    },
                 },
+                () = sleep_until(leaves_at.unwrap_or_else(Instant::now)), if leaves_at.is_some() => {
+                    return self.stop(leaving.is_some_and(|leaving| leaving.signalled)).await;
+                }
                 Some(event) = self.events.recv() => if let Event::Failed(problem) = event {
                     tracing::error!("{problem}");
                     return Outcome::Failed;
@@ -166,6 +187,30 @@ impl Program {
                 }
             }
         }
+    }
+
+    /// Begins to stop, as far as that goes without refusing anybody; `Err` when it is time to: whether by a signal.
+    ///
+    /// The first signal after a drain that was asked for over the admin listener changes nothing, here as in `stop`.
+    fn leave(&self, before: Option<Leaving>, by_signal: bool) -> Result<Leaving, bool> {
+        let delay = self.state.config.process.drain_delay;
+        match before {
+            Some(before) if before.signalled => Err(true),
+            Some(before) => Ok(Leaving { signalled: true, ..before }),
+            // Who asks this machine finds the other process ready.
+            None if delay.is_zero() || self.shared.successor().is_some() => Err(by_signal),
+            None => {
+                self.shared.leaves();
+                tracing::info!("stopping: not ready, and new connections are served for {delay:?} yet");
+                Ok(Leaving { until: Instant::now() + delay, signalled: by_signal })
+            }
+        }
+    }
+
+    /// The process before this one has closed its listeners.
+    fn stand_alone(&mut self) {
+        self.listeners.stands_alone();
+        self.workers.iter().for_each(|worker| worker.orders.send(Order::StandAlone));
     }
 
     fn watch(&self) -> Watch {
@@ -209,7 +254,8 @@ impl Program {
         let drain = self.state.config.process.drain;
         self.shared.drains();
         tracing::info!("stopping: no new connections; those that stand have {drain:?} to end");
-        self.workers.iter().for_each(|worker| worker.orders.send(Order::Drain));
+        let successor = self.shared.successor();
+        self.workers.iter().for_each(|worker| worker.orders.send(Order::Drain(successor)));
         let deadline = Instant::now() + drain;
         let mut left = self.workers.len();
         let mut cut_why = "";
@@ -259,9 +305,8 @@ impl Program {
             }
         }
         self.listeners.close();
-        if let Some(Address::Unix(path)) = &self.state.config.admin {
-            // It may have been removed by others.
-            let _ = std::fs::remove_file(path);
+        if let Some(address) = self.state.config.admin.as_ref().filter(|_| self.shared.has_admin()) {
+            admin::forget(address);
         }
         end_log(self.log);
         match cut {

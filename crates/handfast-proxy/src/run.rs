@@ -4,6 +4,7 @@
 //! is bound; everything that needs privileges is opened before they are dropped.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -17,12 +18,12 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::LocalSet;
 
 use crate::access_log::{self, AccessLogHandle};
-use crate::admin;
+use crate::admin::{self, Neighbour};
 use crate::builtin;
 use crate::config::model::{AccessLog, Address, Config, Target};
 use crate::control::{Request, Shared};
 use crate::counted::counted;
-use crate::listeners::Listeners;
+use crate::listeners::{self, Listeners};
 use crate::metrics::Registry;
 use crate::permits::Pool;
 use crate::privileges;
@@ -52,6 +53,12 @@ type Refusal = (Outcome, String);
 const RESERVED_FILES: (u64, u64) = (40, 128);
 /// How long the names of backends may take at start before clients are served without them.
 const FIRST_NAMES: Duration = Duration::from_secs(2);
+
+/// How soon the admin address is tried again: when it was just given up, and otherwise.
+const ADMIN_AGAIN: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
+
+/// The process before this one closes its listeners two seconds after it gave up the admin address, if it is not too busy.
+const GIVES_WAY: Duration = Duration::from_secs(4);
 
 /// Messages that may wait for the control thread. Workers send one for each order, names one for each answer (and wait
 /// when there is no room), the admin listener one for each request (and is told to try again).
@@ -103,10 +110,13 @@ async fn start(source: &Source, color: bool) -> Result<Program, Refusal> {
         .map_err(|problem| (Outcome::Failed, problem))?;
     let state = first_state(config, &mut lasting)?;
 
-    let listeners = Listeners::default();
+    let admin = bind_admin(&state.config)?;
+    let listeners = match admin {
+        Admin::Taken(..) => Listeners::beside_another(),
+        Admin::Off | Admin::Bound(_) => Listeners::default(),
+    };
     let plan =
         listeners.plan(&state.config, threads).map_err(|problems| (Outcome::Failed, problems.join("\n")))?;
-    let admin = bind_admin(&state.config)?;
     let process = &state.config.process;
     privileges::drop_to(process.user.as_deref(), process.group.as_deref(), &own_files(&state.config))
         .map_err(|problem| (Outcome::Failed, problem))?;
@@ -144,15 +154,16 @@ async fn start(source: &Source, color: bool) -> Result<Program, Refusal> {
     }
     say_limits(limit, max_connections, threads);
     let (shared, requests) = shared(&registry);
-    if let Some(listener) = admin {
-        let address = listener.address().map_err(|error| failed("listen for admin", &error))?;
-        tracing::info!("admin on {address}");
-        let control: Rc<dyn admin::Control> = Rc::<Shared>::clone(&shared);
-        tokio::task::spawn_local(async move {
-            if let Err(error) = admin::serve(listener, control).await {
-                tracing::error!("admin: {error}");
-            }
-        });
+    match admin {
+        Admin::Off => {}
+        Admin::Bound(listener) => {
+            say_admin(&listener).map_err(|error| failed("listen for admin", &error))?;
+            drop(tokio::task::spawn_local(serve_admin(listener, Rc::clone(&shared))));
+        }
+        Admin::Taken(address, neighbour) => {
+            say_neighbour(&address, neighbour);
+            drop(tokio::task::spawn_local(wait_for_admin(address, threads, Rc::clone(&shared))));
+        }
     }
     let mut program = Program {
         source: source.clone(),
@@ -193,27 +204,36 @@ fn own_files(config: &Config) -> Vec<PathBuf> {
 /// Says which files a later reload could not read again, now that the privileges are gone.
 fn say_unreadable(state: &State) {
     let process = &state.config.process;
-    if process.user.is_none() && process.group.is_none() {
-        return;
+    if process.user.is_some() || process.group.is_some() {
+        let files: Vec<_> = state.files.iter().map(|(path, _)| path.clone()).collect();
+        say_warnings(&unreadable(&state.config, &files));
     }
-    let key_files =
-        state.config.services.iter().filter_map(|service| service.tls.tickets.key_file.as_deref());
-    for folder in key_files.filter_map(Path::parent) {
-        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-        if rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_err() {
-            tracing::warn!(
-                "{}: this user cannot write there, so the ticket keys in it will not be rotated; give it to the user",
-                folder.display()
-            );
-        }
-    }
-    let unreadable = |path: &&PathBuf| std::fs::File::open(path).is_err();
-    for path in state.files.iter().map(|(path, _)| path).filter(unreadable).take(10) {
-        tracing::warn!(
-            "{}: this user cannot read it, so no reload will; give it to the user or its group",
+}
+
+/// What the present user cannot do with the files of a configuration, and will have to.
+pub(crate) fn unreadable(config: &Config, files: &[PathBuf]) -> Vec<String> {
+    let key_files = config.services.iter().filter_map(|service| service.tls.tickets.key_file.as_deref());
+    let folder = |file: &Path| match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),
+        _ => PathBuf::from("."),
+    };
+    let folders: BTreeSet<PathBuf> = key_files.map(folder).collect();
+    let is_closed = |folder: &PathBuf| rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_err();
+    let folders = folders.into_iter().filter(is_closed).map(|folder| {
+        format!(
+            "{}: the user that serves cannot write there, so the ticket keys in it will not be rotated; give it to the \
+             user",
+            folder.display()
+        )
+    });
+    let is_unreadable = |path: &&PathBuf| std::fs::File::open(path).is_err();
+    let files = files.iter().filter(is_unreadable).take(10).map(|path| {
+        format!(
+            "{}: the user that serves cannot read it, so no reload will; give it to the user or its group",
             path.display()
-        );
-    }
+        )
+    });
+    folders.chain(files).collect()
 }
 
 fn log_act(config: &Config) -> String {
@@ -245,7 +265,7 @@ fn wants_built_in(config: &Config) -> bool {
 }
 
 /// Connections that may be served at once: two descriptors each, and some for everything else.
-fn max_connections(config: &Config, limit: FileLimit) -> Result<usize, String> {
+pub(crate) fn max_connections(config: &Config, limit: FileLimit) -> Result<usize, String> {
     let reserved = (limit.now / 8).clamp(RESERVED_FILES.0, RESERVED_FILES.1);
     let possible = usize::try_from(limit.now.saturating_sub(reserved) / 2).unwrap_or(usize::MAX);
     if possible == 0 {
@@ -308,16 +328,85 @@ pub(crate) fn unmarked<'l>(line: &'l str, mark: &str) -> Cow<'l, str> {
     }
 }
 
-fn bind_admin(config: &Config) -> Result<Option<admin::AdminListener>, Refusal> {
-    let Some(address) = &config.admin else { return Ok(None) };
+/// What has become of the admin address.
+enum Admin {
+    /// None is wanted.
+    Off,
+    /// It is ours.
+    Bound(admin::AdminListener),
+    /// Another Handfast has it, which this one is to follow.
+    Taken(Address, Neighbour),
+}
+
+fn bind_admin(config: &Config) -> Result<Admin, Refusal> {
+    let Some(address) = &config.admin else { return Ok(Admin::Off) };
     match admin::bind(address) {
-        Ok(listener) => Ok(Some(listener)),
-        Err(error) => Err((
-            Outcome::Failed,
-            format!(
-                "listen on {address} (admin): {error}\n  hint: choose another address with [admin] listen, or \"off\""
-            ),
-        )),
+        Ok(listener) => Ok(Admin::Bound(listener)),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => match admin::neighbour(address) {
+            Some(neighbour) => Ok(Admin::Taken(address.clone(), neighbour)),
+            None => Err((
+                Outcome::Failed,
+                format!(
+                    "listen on {address} (admin): {error}\n  hint: what listens there is no Handfast that serves (`ss \
+                     -ltnp` names it); choose another address with [admin] listen, or \"off\""
+                ),
+            )),
+        },
+        Err(error) => Err((Outcome::Failed, listeners::problem(address, "admin", &error))),
+    }
+}
+
+fn say_admin(listener: &admin::AdminListener) -> io::Result<()> {
+    let address = listener.address()?;
+    tracing::info!("admin on {address}");
+    Ok(())
+}
+
+async fn serve_admin(listener: admin::AdminListener, shared: Rc<Shared>) {
+    shared.opens_admin();
+    if let Err(error) = admin::serve(listener, shared).await {
+        tracing::error!("admin: {error}");
+    }
+}
+
+/// A second process with the same addresses is what a restart without a gap begins with; and what happens to somebody who
+/// did not know of the first one.
+fn say_neighbour(address: &Address, Neighbour { process }: Neighbour) {
+    tracing::warn!(
+        "process {process} is a Handfast that has the admin address {address}: this one shares the listening addresses \
+         with it, and gets the admin address once it is stopped (kill -TERM {process})"
+    );
+}
+
+/// Asks for the admin address until this process has it. Nothing else waits for that.
+async fn wait_for_admin(address: Address, threads: usize, shared: Rc<Shared>) {
+    let mut said = None;
+    loop {
+        match admin::bind(&address) {
+            Ok(listener) => {
+                if say_admin(&listener).is_ok() {
+                    let alone = async {
+                        tokio::time::sleep(GIVES_WAY).await;
+                        shared.stands_alone();
+                    };
+                    tokio::join!(serve_admin(listener, Rc::clone(&shared)), alone);
+                    return;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            Err(error) if said == Some(error.kind()) => {}
+            Err(error) => {
+                said = Some(error.kind());
+                tracing::error!(
+                    "{}; asking again until it works",
+                    listeners::problem(&address, "admin", &error)
+                );
+            }
+        }
+        let asked = address.clone();
+        let given = tokio::task::spawn_blocking(move || admin::ask_for_address(&asked, threads));
+        let pause = if matches!(given.await, Ok(Ok(true))) { ADMIN_AGAIN.0 } else { ADMIN_AGAIN.1 };
+        tokio::time::sleep(pause).await;
     }
 }
 

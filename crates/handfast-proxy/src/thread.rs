@@ -46,6 +46,10 @@ pub(crate) struct Thread {
     pub(crate) share: Rc<Share>,
     state: RefCell<Rc<ThreadState>>,
     phase: Cell<Phase>,
+    /// Threads of the process that serves the same addresses, now that this one stops.
+    successor: Cell<Option<u32>>,
+    /// Acceptors that are still to be told that no other process gives way to this one any more.
+    stands_alone: Cell<usize>,
     connections: Cell<usize>,
     /// Tasks that wait for a connection to end.
     waiting: RefCell<Vec<TaskHandle>>,
@@ -68,6 +72,8 @@ impl Thread {
             share,
             state: RefCell::new(state),
             phase: Cell::new(Phase::Serving),
+            successor: Cell::new(None),
+            stands_alone: Cell::new(0),
             connections: Cell::new(0),
             waiting: RefCell::default(),
             acceptors: RefCell::default(),
@@ -93,6 +99,35 @@ impl Thread {
     /// … and no more.
     pub(crate) fn acceptor_ended(&self) {
         self.acceptors.borrow_mut().retain(|task| *task != engine::current());
+        self.waiting.borrow_mut().drain(..).for_each(|task| task.wake());
+    }
+
+    /// Whether any task still accepts.
+    pub(crate) fn accepts(&self) -> bool {
+        !self.acceptors.borrow().is_empty()
+    }
+
+    /// Another process serves the same addresses from now on, with so many threads.
+    pub(crate) fn is_succeeded(&self, threads: u32) {
+        self.successor.set(Some(threads));
+    }
+
+    /// The threads of another process that serves the same addresses.
+    pub(crate) fn successor(&self) -> Option<u32> {
+        self.successor.get()
+    }
+
+    /// The process before this one has closed its listeners.
+    pub(crate) fn stand_alone(&self) {
+        self.stands_alone.set(self.acceptors.borrow().len());
+        self.acceptors.borrow().iter().for_each(|task| task.wake());
+    }
+
+    /// Whether the present acceptor has to be told that; once for each.
+    pub(crate) fn stands_alone(&self) -> bool {
+        let left = self.stands_alone.get();
+        self.stands_alone.set(left.saturating_sub(1));
+        left > 0
     }
 
     pub(crate) fn phase(&self) -> Phase {

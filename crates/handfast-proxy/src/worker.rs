@@ -29,8 +29,10 @@ pub(crate) enum Order {
     Keys(RingId, Arc<KeySet>),
     /// Names resolve to this now.
     Addresses(Addresses),
-    /// Accept nothing more.
-    Drain,
+    /// No other process gives way to this one any more.
+    StandAlone,
+    /// Accept nothing more; the threads of another process that serves the same addresses.
+    Drain(Option<u32>),
     /// End what is left, and then the thread.
     End,
 }
@@ -174,13 +176,17 @@ impl Tender {
                 let state = self.thread.state();
                 state.resolve(&state, &self.addresses);
             }
-            Order::Drain => {
+            Order::StandAlone => self.thread.stand_alone(),
+            Order::Drain(successor) => {
+                if let Some(threads) = successor {
+                    self.thread.is_succeeded(threads);
+                }
                 self.thread.enter(Phase::Draining);
                 let (thread, events) = (Rc::clone(&self.thread), self.events.clone());
                 spawn(Priority::Flow, async move {
                     // Listeners empty their queues first; they are awake already.
                     engine::yield_now().await;
-                    while thread.connections() > 0 {
+                    while thread.connections() > 0 || thread.accepts() {
                         thread.wake_at_end();
                         engine::wait(handfast_net::clock::Moment::NEVER).await;
                     }

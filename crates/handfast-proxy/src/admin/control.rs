@@ -17,6 +17,10 @@ pub trait Control {
     /// Whether the admin listener may be asked under this name, which is in lower case and without a port.
     fn has_host(&self, name: &str) -> bool;
 
+    /// Whether this program is about to end, so that its successor, which has so many threads, may have the admin address; if
+    /// not, why.
+    fn hand_over(&self, threads: u32) -> Result<(), String>;
+
     /// Reads the configuration and its files again, and serves it if it is right.
     ///
     /// **Cancel:** the future may be dropped when the client goes away; the reload must then end by itself, one way or the other.

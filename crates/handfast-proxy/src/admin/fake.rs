@@ -43,6 +43,10 @@ impl Control for Fake {
         name == "metrics.example.org"
     }
 
+    fn hand_over(&self, _threads: u32) -> Result<(), String> {
+        self.ready().map_or(Ok(()), |()| Err("it serves".into()))
+    }
+
     fn reload(&self) -> ReloadOutcome {
         self.script.reloads.fetch_add(1, Ordering::SeqCst);
         let problem = self.script.reload_problem.lock().expect("nobody panicked").clone();

@@ -12,12 +12,15 @@
 //! | `GET /live` | 200 as long as the control thread turns |
 //! | `POST /reload` | 200 when the new configuration is served; 409 with the problems, and the old one is served on |
 //! | `POST /drain` | 202; accepting stops, connections end by themselves until the drain deadline |
+//! | `POST /hand-over` | 202 when this process is stopping: the address is given up for the process that comes after it; else 409 |
 //!
 //! **Who may ask:** whoever can reach the address; there is no password. A web page in a browser on the same machine must
 //! not, so on TCP the `Host` must be an IP address, `localhost` or one of `admin.hosts` (a name that was rebound to 127.0.0.1 is
-//! refused), and a `POST` that a browser marks as coming from another site is refused.
+//! refused), and a
+//! `POST` that a browser marks as coming from another site is refused.
 
 mod control;
+mod neighbour;
 mod page;
 mod rates;
 mod respond;
@@ -27,6 +30,8 @@ mod status;
 use handfast_net::fault::{Cause, Side};
 
 pub use control::{Control, Overview, ReloadOutcome, ServiceOverview};
+pub use neighbour::{Neighbour, ask_for_address, neighbour};
+pub(crate) use serve::forget;
 pub use serve::{AdminListener, bind, serve};
 
 /// What a cause means, as the status page and the log say it: `nobody listened at the backend's address`.

@@ -11,9 +11,11 @@ use http_body_util::Full;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::control::Control;
+use super::neighbour::server_field;
 use super::page;
 use super::rates::History;
 use super::status::Status;
@@ -38,6 +40,7 @@ GET  /ready        200, or 503 with the reason
 GET  /live         200
 POST /reload       read the configuration again: 200, or 409 with the problems
 POST /drain        stop accepting and let connections end: 202
+POST /hand-over    give this address to the process that comes after this one: 202, or 409 unless this one is stopping
 ";
 
 /// How the client came in.
@@ -57,6 +60,7 @@ pub(super) async fn respond(
     transport: Transport,
     control: &dyn Control,
     history: &RefCell<History>,
+    handed_over: &Notify,
 ) -> Answer {
     if let Err(refusal) = allowed(&head, transport, control) {
         return text(StatusCode::FORBIDDEN, refusal);
@@ -74,6 +78,13 @@ pub(super) async fn respond(
         "/metrics" if reads => {
             answer(StatusCode::OK, metrics::CONTENT_TYPE, metrics::openmetrics(control.snapshot()))
         }
+        "/hand-over" if head.method == Method::POST => match control.hand_over(threads(head.uri.query())) {
+            Ok(()) => {
+                handed_over.notify_one();
+                text(StatusCode::ACCEPTED, "handed over: this process no longer listens here".into())
+            }
+            Err(reason) => text(StatusCode::CONFLICT, format!("not handed over: {reason}")),
+        },
         "/ready" if reads => match control.ready() {
             Ok(()) => text(StatusCode::OK, "ready".into()),
             Err(reason) => text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}")),
@@ -87,7 +98,7 @@ pub(super) async fn respond(
         "/" | "/status" | "/status.json" | "/metrics" | "/ready" | "/live" => {
             wrong_method(&head, "GET, HEAD")
         }
-        "/reload" | "/drain" => wrong_method(&head, "POST"),
+        "/reload" | "/drain" | "/hand-over" => wrong_method(&head, "POST"),
         path => text(StatusCode::NOT_FOUND, format!("nothing at {path}; there is:\n{HELP}")),
     }
 }
@@ -176,6 +187,12 @@ fn wants_json(headers: &HeaderMap) -> bool {
     accept.is_some_and(|accept| accept.contains(JSON) && !accept.contains("text/html"))
 }
 
+/// The number of `threads=4`: 1 when it is not said.
+fn threads(query: Option<&str>) -> u32 {
+    let value = query.and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("threads=")));
+    value.and_then(|value| value.parse().ok()).map_or(1, |threads: u32| threads.clamp(1, 1024))
+}
+
 /// The seconds of `refresh=5`, from 1 to 3600.
 fn refresh(query: Option<&str>) -> Option<u32> {
     let value = query?.split('&').find_map(|pair| pair.strip_prefix("refresh="))?;
@@ -192,6 +209,9 @@ fn text(status: StatusCode, mut body: String) -> Answer {
 fn answer(status: StatusCode, content_type: &'static str, body: String) -> Answer {
     let mut answer = Response::new(Full::new(Bytes::from(body)));
     *answer.status_mut() = status;
+    if let Ok(server) = HeaderValue::from_str(&server_field()) {
+        answer.headers_mut().insert(header::SERVER, server);
+    }
     for (name, value) in [
         (header::CONTENT_TYPE, content_type),
         (header::CACHE_CONTROL, "no-store"),

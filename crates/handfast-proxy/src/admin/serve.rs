@@ -15,6 +15,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
@@ -94,14 +95,24 @@ fn remove_left_over(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Answers requests until it is dropped; its connections end with it.
+/// Removes the file of a unix socket that is closed.
+pub(crate) fn forget(address: &Address) {
+    if let Address::Unix(path) = address {
+        // It may have been removed by others.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// Answers requests until it is dropped; its connections end with it. When the address was handed over, it answers those
+/// that are there.
 ///
 /// Runs on a tokio `current_thread` runtime, inside a `LocalSet`.
 ///
 /// **Errors:** the socket cannot be registered with the runtime. **Cancel:** dropping it drops its connections.
 pub async fn serve(listener: AdminListener, control: Rc<dyn Control>) -> io::Result<()> {
-    let listener = Listener::new(listener)?;
-    let shared = Shared { control, history: Rc::default() };
+    let address = listener.address()?;
+    let mut listener = Some(Listener::new(listener)?);
+    let shared = Shared { control, history: Rc::default(), handed_over: Rc::default() };
     let mut connections = JoinSet::new();
     let mut said: Option<Instant> = None;
     let mut sample = interval(SAMPLE_INTERVAL);
@@ -110,7 +121,11 @@ pub async fn serve(listener: AdminListener, control: Rc<dyn Control>) -> io::Res
         tokio::select! {
             _ = sample.tick() => shared.history.borrow_mut().add(&shared.control.snapshot()),
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
-            accepted = listener.accept(), if connections.len() < CONNECTIONS => match accepted {
+            () = shared.handed_over.notified() => {
+                forget(&address);
+                listener = None;
+            }
+            accepted = accept(listener.as_ref()), if connections.len() < CONNECTIONS => match accepted {
                 Ok(Stream::Tcp(stream)) => drop(connections.spawn_local(connection(stream, Transport::Tcp, shared.clone()))),
                 Ok(Stream::Unix(stream)) => drop(connections.spawn_local(connection(stream, Transport::Unix, shared.clone()))),
                 Err(error) => {
@@ -130,11 +145,14 @@ pub async fn serve(listener: AdminListener, control: Rc<dyn Control>) -> io::Res
 struct Shared {
     control: Rc<dyn Control>,
     history: Rc<RefCell<History>>,
+    /// Told when the process that comes after this one was promised the address.
+    handed_over: Rc<Notify>,
 }
 
 async fn connection(stream: impl AsyncRead + AsyncWrite + Unpin, transport: Transport, shared: Shared) {
     let service = service_fn(|request| async {
-        let answer = respond(request.into_parts().0, transport, &*shared.control, &shared.history).await;
+        let Shared { control, history, handed_over } = &shared;
+        let answer = respond(request.into_parts().0, transport, &**control, history, handed_over).await;
         Ok::<_, Infallible>(answer)
     });
     let connection = http1::Builder::new()
@@ -145,6 +163,14 @@ async fn connection(stream: impl AsyncRead + AsyncWrite + Unpin, transport: Tran
         .serve_connection(TokioIo::new(stream), service);
     // However it ends, there is nobody left to tell; who asked sees it.
     let _ = timeout(CONNECTION_DEADLINE, connection).await;
+}
+
+/// The next connection; none ever when nothing listens any more.
+async fn accept(listener: Option<&Listener>) -> io::Result<Stream> {
+    match listener {
+        Some(listener) => listener.accept().await,
+        None => std::future::pending().await,
+    }
 }
 
 enum Listener {

@@ -271,6 +271,44 @@ fn a_name_that_is_allowed_is_answered() {
 }
 
 #[test]
+fn the_address_is_handed_over_by_who_is_stopping_and_by_nobody_else() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for address in
+        [Address::Ip(SocketAddr::from(([127, 0, 0, 1], 0))), Address::Unix(folder.path().join("admin.sock"))]
+    {
+        let running = Running::on(&address);
+        let address = running.address.clone();
+        assert_eq!(neighbour(&address), Some(Neighbour { process: std::process::id() }));
+        assert!(!ask_for_address(&address, 2).expect("it answers"), "it serves");
+        assert!(bind(&address).is_err());
+        *running.script.not_ready.lock().expect("nobody panicked") = Some("draining".into());
+        assert!(ask_for_address(&address, 2).expect("it answers"), "it stops");
+        let given = Instant::now();
+        while bind(&address).is_err() {
+            assert!(given.elapsed() < Duration::from_secs(30), "it was not given up");
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn what_is_no_handfast_is_no_neighbour() {
+    let other = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    let address = Address::Ip(other.local_addr().expect("it is bound"));
+    let answers = ["", "HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\n\r\n", "220 mail (process 1)\r\n"];
+    let thread = std::thread::spawn(move || {
+        for answer in answers {
+            let (mut stream, _) = other.accept().expect("somebody asks");
+            let _ = stream.read(&mut [0; 512]);
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    assert!(answers.iter().all(|_| neighbour(&address).is_none()));
+    thread.join().expect("it does not panic");
+    assert_eq!(neighbour(&address), None, "nobody listens");
+}
+
+#[test]
 fn a_unix_socket_is_private_and_replaced_when_left_over() {
     let folder = tempfile::tempdir().expect("a folder");
     let path: PathBuf = folder.path().join("admin.sock");

@@ -144,6 +144,7 @@ fn process(section: &Table<'_>) -> Process {
         user: section.optional(&keys::USER),
         group: section.optional(&keys::GROUP),
         max_connections: section.optional(&keys::PROCESS_CONNECTIONS).map(count),
+        drain_delay: section.or_default(&keys::DRAIN_DELAY),
         drain: section.or_default(&keys::DRAIN),
         watch_interval: section.or_default(&keys::WATCH_INTERVAL),
         keep_removed_certificates: section.or_default(&keys::KEEP_REMOVED),

@@ -38,7 +38,16 @@ pub(crate) static PROCESS: Section = Section {
     name: "process",
     header: "[process]",
     doc: "What concerns the process as a whole.",
-    keys: &[&THREADS, &USER, &GROUP, &PROCESS_CONNECTIONS, &DRAIN, &WATCH_INTERVAL, &KEEP_REMOVED],
+    keys: &[
+        &THREADS,
+        &USER,
+        &GROUP,
+        &PROCESS_CONNECTIONS,
+        &DRAIN_DELAY,
+        &DRAIN,
+        &WATCH_INTERVAL,
+        &KEEP_REMOVED,
+    ],
     sections: &[],
 };
 
@@ -80,6 +89,18 @@ pub(crate) static PROCESS_CONNECTIONS: Key<Count> = Key {
     why: "the limit of open files is raised as far as allowed at start, and what it allows is said then",
     example: "10000",
     elsewhere: &["maxconn", "worker-connections"],
+};
+
+pub(crate) static DRAIN_DELAY: Key<Span> = Key {
+    name: "drain-delay",
+    kind: Span { range: Duration::ZERO..=HOUR, zero: None },
+    default: Default::Value("\"0s\""),
+    doc: "How long a stop goes on accepting and serving, while `/ready` already says that it is not ready. Only then are new \
+          connections refused, and `drain` begins. A further signal ends it early.",
+    why: "a load balancer needs some seconds to notice and to send new clients elsewhere; where there is none, it would only \
+          make each stop longer",
+    example: "\"10s\"",
+    elsewhere: &["lame-duck", "shutdown-delay", "stop-delay", "pre-stop", "grace"],
 };
 
 pub(crate) static DRAIN: Key<Span> = Key {

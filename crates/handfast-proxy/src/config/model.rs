@@ -40,6 +40,8 @@ pub struct Process {
     pub group: Option<String>,
     /// Connections served at once by the whole process; `None`: what the file limit allows.
     pub max_connections: Option<usize>,
+    /// How long a stop goes on serving while it says that it is not ready.
+    pub drain_delay: Duration,
     /// How long a stop waits for connections to end by themselves.
     pub drain: Duration,
     /// How often changed files are looked for, beside the kernel's notifications.

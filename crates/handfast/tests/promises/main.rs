@@ -52,6 +52,7 @@ mod a_reload_loses_nothing;
 mod a_renewal_never_serves_another_name;
 mod changed_certificates_are_picked_up;
 // stop
+mod a_restart_loses_nothing;
 mod a_stop_drains_and_says_how_it_went;
 // load on many machines
 mod a_lost_worker_fails_the_run;

@@ -113,6 +113,11 @@ impl Rules {
         must(&format!("nft add rule inet faults input {packets} counter {verdict} comment \"{name}\""));
     }
 
+    /// Takes all of them away.
+    pub(crate) fn clear(&self) {
+        must("nft flush chain inet faults input");
+    }
+
     /// To how many packets a rule was applied.
     pub(crate) fn applied(&self, name: &str) -> u64 {
         let listing = must("nft list table inet faults");
