@@ -4,6 +4,7 @@ use std::time::SystemTime;
 
 use crate::config::explain;
 use crate::config::model::{CertificateSource, Config};
+use crate::preflight;
 use crate::privileges;
 use crate::source::Source;
 use crate::state::{self, Built, KeyRings, Lasting};
@@ -19,9 +20,10 @@ pub struct Checked {
     pub explanation: String,
 }
 
-/// Reads a configuration and every file that it names, as a start would, and binds nothing.
+/// Reads a configuration and every file that it names, as a start would, and looks whether this machine and this user could
+/// serve it: each address is bound for a moment, and nothing listens.
 ///
-/// A ticket-key file that is not there yet is not made, and no throwaway certificate is written.
+/// A ticket-key file or a log that is not there yet is not made, and no throwaway certificate is written.
 pub fn check(source: &Source, color: bool) -> Checked {
     let (config, warnings) = match source.read(color) {
         Ok(read) => read,
@@ -46,9 +48,14 @@ pub fn check(source: &Source, color: bool) -> Checked {
     let Built { state, report, .. } = state::build(tried, 0, None, &mut lasting, now);
     report.errors.iter().for_each(|error| problems.push_str(&format!("error: {error}\n")));
     report.warnings.iter().for_each(|warning| problems.push_str(&format!("warning: {warning}\n")));
+    let files: Vec<_> =
+        state.iter().flat_map(|state| state.files.iter().map(|(path, _)| path.clone())).collect();
+    let found = preflight::look(&config, &files);
+    found.errors.iter().for_each(|error| problems.push_str(&format!("error: {error}\n")));
+    found.warnings.iter().for_each(|warning| problems.push_str(&format!("warning: {warning}\n")));
     let facts = state.as_ref().map(|state| state.certificate_facts(now)).unwrap_or_default();
     let explanation = if state.is_some() { explain(&config, &facts) } else { String::new() };
-    Checked { good: state.is_some(), problems, explanation }
+    Checked { good: state.is_some() && found.errors.is_empty(), problems, explanation }
 }
 
 /// Ticket keys that are not there yet are not made by looking.

@@ -39,6 +39,7 @@ mod reload;
 mod run;
 mod program;
 mod listeners;
+mod preflight;
 mod privileges;
 mod resolve;
 mod signals;

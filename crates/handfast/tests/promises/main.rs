@@ -73,6 +73,7 @@ mod load_wrong_use_is_told_before_the_run;
 // speed
 mod speed_shows_every_row_and_its_arithmetic;
 // the words on the command line and in the file
+mod check_finds_what_a_start_would_fail_on;
 mod every_mistake_in_a_configuration_is_told_at_once;
 mod exit_codes_mean_what_they_say;
 mod it_serves_without_a_configuration;

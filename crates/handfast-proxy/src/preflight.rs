@@ -1,0 +1,173 @@
+//! What a start would fail on, on this machine: `check` asks, so that nothing is found out only by an outage.
+//!
+//! In: a configuration that is right in itself. Out: what would keep it from being served here, and by whoever runs this.
+//! Everything is tried as a start does it, as the user that it would be done by, and undone at once; nothing is made.
+
+use std::io;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use handfast_net::limits::raise_file_limit;
+use handfast_net::listen;
+use rustix::fs::{Access, access};
+
+use crate::admin;
+use crate::config::model::{AccessLog, Address, CertificateSource, Config};
+use crate::listeners;
+use crate::privileges;
+use crate::run;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Why a start would fail.
+    pub(crate) errors: Vec<String>,
+    /// What would work now, and hardly as meant.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Looks at everything that a start needs of the machine. `files` are those that a reload will want to read again.
+pub(crate) fn look(config: &Config, files: &[PathBuf]) -> Found {
+    let mut found = Found::default();
+    limits(config, &mut found);
+    addresses(config, &mut found);
+    made_before_the_user_is_changed(config, &mut found);
+    let process = &config.process;
+    let as_user = privileges::as_user(process.user.as_deref(), process.group.as_deref(), || {
+        let mut found = Found::default();
+        access_log(config, process.user.is_some(), &mut found);
+        if process.user.is_some() {
+            found.warnings.extend(run::unreadable(config, files));
+        }
+        found
+    });
+    match as_user {
+        Ok(found_as_user) => {
+            found.errors.extend(found_as_user.errors);
+            found.warnings.extend(found_as_user.warnings);
+        }
+        Err(problem) => found.errors.push(problem),
+    }
+    found
+}
+
+fn limits(config: &Config, found: &mut Found) {
+    let limit = match raise_file_limit() {
+        Ok(limit) => limit,
+        Err(error) => return found.errors.push(format!("raise the limit on open files: {error}")),
+    };
+    found.errors.extend(run::max_connections(config, limit).err());
+}
+
+/// Whether each address can be listened on. One that is in use is a warning: it may be in use by what is to be replaced.
+fn addresses(config: &Config, found: &mut Found) {
+    // It is the very program that this configuration is for.
+    let runs = config.admin.as_ref().is_some_and(|address| admin::neighbour(address).is_some());
+    let services = config.services.iter().flat_map(|service| {
+        service.listen.iter().map(|address| (address, format!("service {}", service.name)))
+    });
+    let admin = config.admin.iter().map(|address| (address, "admin".to_owned()));
+    for (address, whose) in services.chain(admin) {
+        let outcome = match address {
+            Address::Ip(address) => listen::try_out(*address),
+            Address::Unix(path) => unix(path),
+        };
+        let Err(error) = outcome else { continue };
+        let problem = listeners::problem(address, &whose, &error);
+        match error.kind() {
+            io::ErrorKind::AddrInUse if runs => {}
+            io::ErrorKind::AddrInUse => found.warnings.push(problem),
+            _ => found.errors.push(problem),
+        }
+    }
+}
+
+/// Whether a unix socket can be made at `path`.
+fn unix(path: &Path) -> io::Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.file_type().is_socket() => {
+            match std::os::unix::net::UnixStream::connect(path) {
+                Ok(_) => Err(io::ErrorKind::AddrInUse.into()),
+                // Left behind: it is replaced, which its folder must allow.
+                Err(_) => writable(folder_of(path)),
+            }
+        }
+        Ok(_) => Err(io::Error::new(io::ErrorKind::AlreadyExists, "the path exists and is not a socket")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => writable(folder_of(path)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Files that are made with the rights of whoever starts the program.
+fn made_before_the_user_is_changed(config: &Config, found: &mut Found) {
+    for service in &config.services {
+        if let Some(file) = service.tls.tickets.key_file.as_deref().filter(|file| !file.exists())
+            && let Err(error) = writable(folder_of(file))
+        {
+            found.errors.push(cannot("make the ticket-key file", file, &error));
+        }
+        for source in &service.tls.certificates {
+            if let CertificateSource::Throwaway { ca_file } = source
+                && let Err(error) = writable(folder_of(ca_file))
+            {
+                found.errors.push(cannot("write the throwaway CA to", ca_file, &error));
+            }
+        }
+    }
+    found.errors.dedup();
+}
+
+/// Whether the access log can be opened. As root one that is there is handed over to the user first.
+fn access_log(config: &Config, is_handed_over: bool, found: &mut Found) {
+    let AccessLog::File(path) = &config.access_log else { return };
+    let folder = writable(folder_of(path));
+    let opened = match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Ok(metadata) if is_handed_over && metadata.permissions().mode() & 0o200 != 0 => Ok(()),
+        Ok(_) if is_handed_over => Err(io::ErrorKind::PermissionDenied.into()),
+        Ok(_) => access(path, Access::WRITE_OK).map_err(io::Error::from),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match folder {
+            Ok(()) => Ok(()),
+            Err(error) => return found.errors.push(cannot("open the access log", path, &error)),
+        },
+        Err(error) => Err(error),
+    };
+    match (opened, folder) {
+        (Err(error), _) => found.errors.push(cannot("open the access log", path, &error)),
+        (Ok(()), Err(error)) => found.warnings.push(format!(
+            "{}: its folder: {error}; the log is written, and can be opened anew after a rotation only if somebody else \
+             makes the file",
+            path.display()
+        )),
+        (Ok(()), Ok(())) => {}
+    }
+}
+
+/// The folder that `path` is in.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Whether files can be made in `folder`.
+fn writable(folder: &Path) -> io::Result<()> {
+    if !std::fs::metadata(folder)?.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
+}
+
+/// What cannot be done with `file` because of its folder or itself.
+fn cannot(act: &str, file: &Path, error: &io::Error) -> String {
+    let folder = folder_of(file).display();
+    let hint = match error.kind() {
+        io::ErrorKind::NotFound => format!("\n  hint: make its folder: mkdir -p {folder}"),
+        io::ErrorKind::PermissionDenied => {
+            format!("\n  hint: give the folder to the user that serves: see ls -ld {folder}")
+        }
+        _ => String::new(),
+    };
+    format!("{act} {}: {error}{hint}", file.display())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! `check` finds what `proxy` would then fail on: what one refuses, the other does not start with, and says the same thing.
+
+use std::process::Command;
+
+use super::support::folder::Folder;
+use super::support::proxy::PROGRAM;
+use super::support::*;
+
+/// The exit code, and what was said on standard error.
+fn run(verb: &str, folder: &Folder, config: &Config) -> (Option<i32>, String) {
+    let file = folder.write("handfast.toml", config.to_string());
+    // A proxy that started after all would stay.
+    let mut command = Command::new("timeout");
+    let output = command.args(["20", PROGRAM, verb, "-c"]).arg(&file).current_dir(folder.path()).output();
+    let output = output.unwrap_or_else(|error| panic!("{verb}: {error}"));
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&said).into_owned())
+}
+
+#[test]
+fn whatever_is_missing_or_closed_on_this_machine() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.file("in-the-way")).expect("the folder is ours");
+    let config = Config::to(&folder, "127.0.0.1:1");
+    let log = |path: &str| config.clone().text("access-log", "to", path);
+    let listen = |address: &str| config.clone().text("service", "listen", address);
+    let mut cases = vec![
+        ("a log without a folder", log("none/access.log"), "none/access.log"),
+        ("a log that is a folder", log("./in-the-way"), "in-the-way"),
+        (
+            "a ticket file without a folder",
+            config.clone().text("tickets", "key-file", "none/tickets.key"),
+            "none",
+        ),
+        ("a socket without a folder", listen("unix:none/web.sock"), "none/web.sock"),
+        ("a socket in a file's place", listen("unix:handfast.toml"), "handfast.toml"),
+        (
+            "an admin socket without a folder",
+            config.clone().text("admin", "listen", "unix:none/admin.sock"),
+            "none",
+        ),
+        ("an address of another machine", listen("192.0.2.1:0"), "192.0.2.1"),
+        (
+            "more connections than files",
+            config.clone().set("process", "max-connections", 9_999_999),
+            "open files",
+        ),
+        ("a user that is not there", config.clone().text("process", "user", "no-such-user"), "no-such-user"),
+    ];
+    if rustix::process::geteuid().is_root() {
+        // The temporary folder is its owner's alone.
+        cases.push((
+            "a log the user cannot write",
+            log("./access.log").text("process", "user", "nobody"),
+            "access.log",
+        ));
+    } else {
+        cases.push((
+            "a user without being root",
+            config.clone().text("process", "user", "nobody"),
+            "only root",
+        ));
+    }
+    crowd::for_each(cases.len(), 2, |number| {
+        let (what, config, names) = &cases[number];
+        let own = Folder::new();
+        std::fs::create_dir(own.file("in-the-way")).expect("the folder is ours");
+        let (code, said) = run("check", &own, config);
+        assert_eq!(code, Some(2), "{what}: {said}");
+        assert!(said.contains("error: ") && said.contains(names), "{what}: {said}");
+        let (code, said) = run("proxy", &own, config);
+        assert!(matches!(code, Some(1 | 2)), "{what}: a start fails too: {code:?} {said}");
+        assert!(said.contains(names), "{what}: {said}");
+    });
+}
+
+#[test]
+fn a_running_proxy_is_checked_without_a_word_about_its_addresses() {
+    let stage = Stage::echo();
+    let config = stage.config().text("service", "listen", stage.proxy.address());
+    let folder = Folder::new();
+    let (code, said) = run("check", &folder, &config.clone().text("admin", "listen", stage.proxy.admin()));
+    assert_eq!(code, Some(0), "{said}");
+    assert!(!said.contains("warning"), "{said}");
+    // Somebody else has it, as far as anybody can tell.
+    let (code, said) = run("check", &folder, &config.text("admin", "listen", "off"));
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("another program listens there"), "{said}");
+    stage.serves_and_is_quiet();
+}
