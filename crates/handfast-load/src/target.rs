@@ -77,6 +77,7 @@ pub(crate) fn settings(plan: &Plan) -> Result<ClientSettings, Refusal> {
         suites: tls.suites.clone(),
         groups: tls.groups.clone(),
         server_name: tls.server_name.clone(),
+        server_names: Vec::new(),
         alpn,
         identity,
         verification,

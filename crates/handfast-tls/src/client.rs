@@ -35,6 +35,9 @@ pub struct ClientSettings {
     pub groups: Vec<String>,
     /// The DNS name sent as SNI; `None`: none is sent.
     pub server_name: Option<String>,
+    /// Several names instead: [`Client::connect_as`] says which of them each session sends, and its certificate must be for
+    /// that name if it is verified.
+    pub server_names: Vec<String>,
     /// Application protocols, best first; empty: ALPN is not sent.
     pub alpn: Vec<String>,
     /// Chain and key in PEM, for servers that ask for a certificate.
@@ -77,13 +80,13 @@ pub struct Client {
     resuming: Arc<ClientConfig>,
     verifier: Arc<Verifier>,
     pool: Arc<Pool>,
-    /// What rustls puts into SNI.
-    server_name: ServerName<'static>,
+    /// What rustls puts into SNI, and knows tickets by; never empty.
+    server_names: Vec<ServerName<'static>>,
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("server_name", &self.server_name).finish_non_exhaustive()
+        f.debug_struct("Client").field("server_names", &self.server_names).finish_non_exhaustive()
     }
 }
 
@@ -96,19 +99,24 @@ impl Client {
     /// **Cost**: with [`Verification::System`] a hundred files may be read.
     pub fn new(settings: &ClientSettings, host: &str) -> Result<Self, Failure> {
         let policy = policy(settings)?;
+        let host = settings.server_names.is_empty().then_some(host);
         let verifier = Arc::new(Verifier::new(&settings.verification, host, policy.plain())?);
-        let pool = Arc::new(Pool::default());
+        let pool = Arc::new(Pool::new(settings.server_names.len()));
         let mut full = configure(settings, &policy, &verifier)?;
         let mut resuming = full.clone();
         full.resumption = Resumption::store(Arc::new(Store { pool: Arc::clone(&pool), gives: false }));
         resuming.resumption = Resumption::store(Arc::new(Store { pool: Arc::clone(&pool), gives: true }));
         resuming.enable_early_data = settings.early_data;
-        let server_name = match &settings.server_name {
-            Some(name) => sni(name)?,
-            // Used for nothing: SNI is off, and the verifier has its own name.
-            None => ServerName::IpAddress(std::net::Ipv4Addr::UNSPECIFIED.into()),
-        };
-        Ok(Self { full: Arc::new(full), resuming: Arc::new(resuming), verifier, pool, server_name })
+        let mut server_names =
+            settings.server_names.iter().map(|name| sni(name)).collect::<Result<Vec<_>, _>>()?;
+        if server_names.is_empty() {
+            server_names.push(match &settings.server_name {
+                Some(name) => sni(name)?,
+                // Used for nothing: SNI is off, and the verifier has its own name.
+                None => ServerName::IpAddress(std::net::Ipv4Addr::UNSPECIFIED.into()),
+            });
+        }
+        Ok(Self { full: Arc::new(full), resuming: Arc::new(resuming), verifier, pool, server_names })
     }
 
     /// Begins a session: with `resume` by a ticket from the pool, if one is there, else by a full handshake.
@@ -117,9 +125,18 @@ impl Client {
     ///
     /// **Cost**: computes the key share.
     pub fn connect(&self, resume: bool) -> Result<ClientSession, Failure> {
+        self.connect_as(0, resume)
+    }
+
+    /// [`Client::connect`] with the name number `name` of the settings' [`ClientSettings::server_names`]; a number beyond
+    /// them is the first one's.
+    ///
+    /// **Errors**, **cost**: as there.
+    pub fn connect_as(&self, name: usize, resume: bool) -> Result<ClientSession, Failure> {
+        let name = self.server_names.get(name).unwrap_or(&self.server_names[0]);
         let config = if resume { &self.resuming } else { &self.full };
         self.pool.take_given();
-        let connection = UnbufferedClientConnection::new(Arc::clone(config), self.server_name.clone())
+        let connection = UnbufferedClientConnection::new(Arc::clone(config), name.clone())
             .map_err(|error| failure(Peer::Server, &error))?;
         let watch = Handshake {
             verifier: Arc::clone(&self.verifier),
@@ -200,7 +217,7 @@ fn configure(
         }
     };
     config.alpn_protocols = settings.alpn.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
-    config.enable_sni = settings.server_name.is_some();
+    config.enable_sni = settings.server_name.is_some() || !settings.server_names.is_empty();
     Ok(config)
 }
 

@@ -16,6 +16,7 @@ fn settings(versions: &[&str]) -> ClientSettings {
         suites: Vec::new(),
         groups: vec!["x25519".into()],
         server_name: Some("localhost".into()),
+        server_names: Vec::new(),
         alpn: vec!["http/1.1".into()],
         identity: None,
         verification: Verification::Off,
@@ -59,8 +60,12 @@ struct Talk {
 }
 
 fn talk(client: &Client, config: &ServerConfig, resume: bool) -> Talk {
+    talk_as(client, 0, config, resume)
+}
+
+fn talk_as(client: &Client, name: usize, config: &ServerConfig, resume: bool) -> Talk {
     let server = ServerConnection::new(Arc::new(config.clone())).unwrap();
-    let session = client.connect(resume).unwrap();
+    let session = client.connect_as(name, resume).unwrap();
     let (plaintext, outgoing) = (Buffer::default(), Buffer::default());
     let mut talk = Talk { session, server, plaintext, outgoing, heard: Vec::new(), piece: usize::MAX };
     talk.session.start(&mut talk.outgoing).unwrap();
@@ -222,6 +227,41 @@ fn a_tls12_session_resumes_again_and_again() {
         let full = talk(&client, &old, false).establish();
         assert_eq!(full.session.agreed().resumed, Some(false));
     }
+}
+
+#[test]
+fn a_ticket_is_for_the_name_that_it_came_from() {
+    let ca = authority();
+    let config = server(&ca);
+    for version in ["1.3", "1.2"] {
+        let names = vec!["localhost".to_owned(), "other.example".to_owned()];
+        let client = client(&ClientSettings { server_names: names, ..settings(&[version]) });
+        let first = talk_as(&client, 0, &config, false).establish();
+        assert_eq!(first.server.server_name(), Some("localhost"));
+        assert!(client.tickets() > 0);
+        let other = talk_as(&client, 1, &config, true);
+        assert!(!other.session.offered_ticket(), "TLS {version}: the other name has given none");
+        let other = other.establish();
+        assert_eq!(other.server.server_name(), Some("other.example"));
+        for name in [0, 1] {
+            let again = talk_as(&client, name, &config, true).establish();
+            assert_eq!(again.session.agreed().resumed, Some(true), "TLS {version}: name {name}");
+        }
+    }
+}
+
+#[test]
+fn of_several_names_each_is_verified_for_itself() {
+    let ca = authority();
+    let settings = ClientSettings {
+        server_names: vec!["localhost".into(), "other.example".into()],
+        verification: Verification::Roots(ca.pem().into_bytes()),
+        ..settings(&["1.3"])
+    };
+    let (client, config) = (client(&settings), server(&ca));
+    talk_as(&client, 0, &config, false).establish();
+    let failure = talk_as(&client, 1, &config, false).fail();
+    assert!(failure.detail.contains("not valid for name"), "{failure}");
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! The tickets a client has, for whoever is to resume next.
 //!
 //! In: what servers gave, from full and resumed handshakes alike. Out: a TLS 1.3 ticket once, the TLS 1.2 session
-//! as often as it is good. One pool serves two of rustls's stores: one that gives, and one that only takes.
+//! as often as it is good; each only for the name that it came from. One pool serves two of rustls's stores: one that gives, and one that only takes.
 
 #![expect(
     clippy::disallowed_types,
     reason = "rustls wants a store that threads may share; this one belongs to one thread, so nobody ever waits"
 )]
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,10 +18,11 @@ use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls_pki_types::ServerName;
 
-/// Tickets kept; beyond it the oldest go. More than the connections that one thread can have under way, and a
+/// Tickets kept, of all names together; beyond it the oldest go. More than the connections that one thread can have under way, and a
 /// few megabytes.
 pub(super) const LIMIT: usize = 4096;
 
+/// What one name has given.
 #[derive(Default)]
 struct Kept {
     /// Oldest first. A ticket is used once, so that nobody on the wire can tell two connections to be of one client
@@ -33,9 +34,11 @@ struct Kept {
 }
 
 /// The tickets of one client. Its atomics are for `Sync` only, as its lock is.
-#[derive(Default)]
 pub(super) struct Pool {
-    kept: Mutex<Kept>,
+    /// By the name that was asked for: another name's session is not for it (RFC 9846 §4.7.1).
+    kept: Mutex<HashMap<ServerName<'static>, Kept>>,
+    /// Tickets kept of one name.
+    each: usize,
     /// Version of what was given last, 0 when this has been asked.
     given: AtomicU16,
     tls12_received: AtomicUsize,
@@ -49,14 +52,24 @@ impl fmt::Debug for Pool {
 }
 
 impl Pool {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    /// An empty one for so many names.
+    pub(super) fn new(names: usize) -> Self {
+        Self {
+            kept: Mutex::default(),
+            each: (LIMIT / names.max(1)).max(1),
+            given: AtomicU16::new(0),
+            tls12_received: AtomicUsize::new(0),
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, HashMap<ServerName<'static>, Kept>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many sessions can be resumed now; a session of TLS 1.2 counts as [`LIMIT`].
     pub(super) fn resumptions(&self) -> usize {
-        let kept = self.kept();
-        kept.tls13.len() + if kept.tls12.is_some() { LIMIT } else { 0 }
+        let of = |kept: &Kept| kept.tls13.len() + if kept.tls12.is_some() { LIMIT } else { 0 };
+        self.kept().values().map(of).sum()
     }
 
     /// Version of what was given since this was last asked.
@@ -86,13 +99,13 @@ impl ClientSessionStore for Store {
         None
     }
 
-    fn set_tls12_session(&self, _: ServerName<'static>, value: Tls12ClientSessionValue) {
+    fn set_tls12_session(&self, name: ServerName<'static>, value: Tls12ClientSessionValue) {
         self.pool.tls12_received.fetch_add(1, Ordering::Relaxed);
-        self.pool.kept().tls12 = Some(value);
+        self.pool.kept().entry(name).or_default().tls12 = Some(value);
     }
 
-    fn tls12_session(&self, _: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
-        let session = self.gives.then(|| self.pool.kept().tls12.clone()).flatten();
+    fn tls12_session(&self, name: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
+        let session = self.gives.then(|| self.pool.kept().get(name)?.tls12.clone()).flatten();
         if session.is_some() {
             self.pool.given.store(registry::TLS_1_2, Ordering::Relaxed);
         }
@@ -100,21 +113,24 @@ impl ClientSessionStore for Store {
     }
 
     /// rustls asks for this when a session could not be resumed, and after each TLS 1.3 handshake.
-    fn remove_tls12_session(&self, _: &ServerName<'static>) {
-        self.pool.kept().tls12 = None;
+    fn remove_tls12_session(&self, name: &ServerName<'static>) {
+        if let Some(kept) = self.pool.kept().get_mut(name) {
+            kept.tls12 = None;
+        }
     }
 
-    fn insert_tls13_ticket(&self, _: ServerName<'static>, value: Tls13ClientSessionValue) {
-        let mut kept = self.pool.kept();
-        if kept.tls13.len() >= LIMIT {
+    fn insert_tls13_ticket(&self, name: ServerName<'static>, value: Tls13ClientSessionValue) {
+        let mut all = self.pool.kept();
+        let kept = all.entry(name).or_default();
+        if kept.tls13.len() >= self.pool.each {
             kept.tls13.pop_front();
         }
         kept.tls13.push_back(value);
     }
 
     /// The newest: it stays good for longest.
-    fn take_tls13_ticket(&self, _: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
-        let ticket = self.gives.then(|| self.pool.kept().tls13.pop_back()).flatten();
+    fn take_tls13_ticket(&self, name: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
+        let ticket = self.gives.then(|| self.pool.kept().get_mut(name)?.tls13.pop_back()).flatten();
         if ticket.is_some() {
             self.pool.given.store(registry::TLS_1_3, Ordering::Relaxed);
         }

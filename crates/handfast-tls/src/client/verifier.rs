@@ -19,18 +19,21 @@ use crate::session::Failure;
 
 #[derive(Debug)]
 pub(super) struct Verifier {
-    /// The name and whom to ask; `None`: any certificate is good, and so is any signature.
-    strict: Option<(ServerName<'static>, Authorities)>,
+    /// The name, if it is not the one of each session, and whom to ask; `None`: any certificate is good, and so is any
+    /// signature.
+    strict: Option<(Option<ServerName<'static>>, Authorities)>,
     provider: Arc<CryptoProvider>,
     /// The scheme of the last signature, 0 when it has been taken. Atomic for `Sync` only.
     scheme: AtomicU16,
 }
 
 impl Verifier {
+    /// Without a `host`, a certificate must be for the name that the session sends.
+    ///
     /// **Errors**: no CA to trust, or a host that no certificate can be for.
     pub(super) fn new(
         verification: &Verification,
-        host: &str,
+        host: Option<&str>,
         provider: &Arc<CryptoProvider>,
     ) -> Result<Self, Failure> {
         let nobody = Authorities::new(provider.signature_verification_algorithms);
@@ -39,7 +42,7 @@ impl Verifier {
             Verification::System => Some(system_roots(nobody)?),
             Verification::Roots(pem) => Some(roots(pem, nobody)?),
         };
-        let strict = trusted.map(|trusted| Ok((name(host)?, trusted))).transpose()?;
+        let strict = trusted.map(|trusted| Ok((host.map(name).transpose()?, trusted))).transpose()?;
         Ok(Self { strict, provider: Arc::clone(provider), scheme: AtomicU16::new(0) })
     }
 
@@ -114,14 +117,14 @@ impl ServerCertVerifier for Verifier {
         &self,
         end_entity: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
+        sent: &ServerName<'_>,
         _: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         if let Some((name, trusted)) = &self.strict {
             trusted
                 .check(Peer::Server, end_entity, intermediates, now)
-                .and_then(|()| Authorities::check_name(end_entity, name))
+                .and_then(|()| Authorities::check_name(end_entity, name.as_ref().unwrap_or(sent)))
                 .map_err(Refusal::noted)?;
         }
         Ok(ServerCertVerified::assertion())
