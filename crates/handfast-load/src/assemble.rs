@@ -22,6 +22,7 @@ use crate::verdict::{self, Busy, View, addresses};
 use crate::words::things;
 
 mod notes;
+mod parts;
 mod work;
 
 pub use work::sentence as work_sentence;
@@ -67,6 +68,8 @@ pub fn report(outcome: &Outcome, circumstances: Circumstances) -> Report {
         work: work::sentence(&outcome.plan),
         totals: totals(&view, outcome),
         mix: mix(outcome),
+        members: parts::members(outcome),
+        requests: parts::requests(outcome),
         series: outcome.totals.series.iter().filter_map(|(series, samples)| row(*series, samples)).collect(),
         errors: errors(&outcome.totals),
         timeline: outcome.seconds.iter().map(|second| row_of_second(second, outcome, view.length)).collect(),
@@ -130,7 +133,6 @@ fn totals(view: &View<'_>, outcome: &Outcome) -> Totals {
     let per_second = |count: u64| if view.length > 0.0 { count as f64 / view.length } else { 0.0 };
     let within = outcome.seconds.iter().take_while(|second| f64::from(second.second) < view.length);
     let exchanges = within.map(|second| second.tally.exchanges).sum();
-    let classes = ["1xx", "2xx", "3xx", "4xx", "5xx"].into_iter().zip(tally.http_status);
     Totals {
         duration_seconds: view.length,
         rate: per_second(tally.transactions.saturating_sub(tally.tail)),
@@ -142,10 +144,7 @@ fn totals(view: &View<'_>, outcome: &Outcome) -> Totals {
         failed: tally.failed,
         tail: tally.tail,
         exchanges: tally.exchanges,
-        http_status: classes
-            .filter(|(_, count)| *count > 0)
-            .map(|(class, count)| (class.to_owned(), count))
-            .collect(),
+        http_status: parts::by_class(tally.http_status),
         sent_bytes: tally.sent,
         received_bytes: tally.received,
         open: tally.open,
@@ -162,15 +161,23 @@ fn mix(outcome: &Outcome) -> Mix {
         early_data_accepted: tally.early_accepted,
         early_data_refused: tally.early_refused,
         without_ticket: tally.without_ticket,
-        wanted_resumed: outcome.plan.tls.resume,
+        wanted_resumed: outcome.plan.wanted_resumed(),
         agreed: outcome.totals.agreed.clone(),
         verification: verification(outcome),
+        offered: match outcome.plan.mix.len() {
+            0 => outcome.plan.tls.sentence(),
+            members => {
+                format!("by {} of clients, each in its own way (below)", things(members as u64, "kind"))
+            }
+        },
     }
 }
 
 fn verification(outcome: &Outcome) -> String {
     let tls = &outcome.plan.tls;
+    let several = outcome.plan.clients().any(|(_, tls)| !tls.server_names.is_empty());
     let name = tls.server_name.as_ref().unwrap_or(&outcome.plan.target.host);
+    let name = if several { "the name that was sent" } else { name };
     match &tls.verify {
         Verify::Off => "the server's certificate was not verified, not even its signature".to_owned(),
         Verify::System => {

@@ -11,11 +11,15 @@ use handfast_net::clock::Moment;
 use handfast_net::engine::{self, TaskHandle};
 use handfast_stats::Random;
 use handfast_tls::buffer::Scratch;
-use handfast_tls::client::Client;
+use handfast_tls::client::{Client, ClientSession};
+use handfast_tls::session::Failure;
 
+use crate::http::Ask;
 use crate::pattern::Pattern;
-use crate::plan::Plan;
+use crate::plan::{Plan, Tls};
+use crate::sample::MemberSample;
 use crate::sampler::Sampler;
+use crate::turns::Turns;
 
 /// Bytes taken from a socket at once: four full records and their overhead.
 pub(crate) const READ: usize = 65_536;
@@ -33,11 +37,37 @@ pub(crate) enum Phase {
     Ending,
 }
 
+/// As whom a connection is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Caller {
+    /// The member of the mix; 0 without a mix.
+    pub(crate) member: usize,
+    /// Whether to resume.
+    pub(crate) resume: bool,
+}
+
+/// What connections of one member of the mix are made of.
+#[derive(Debug)]
+pub(crate) struct Side {
+    pub(crate) client: Client,
+    /// Share of its handshakes that are to be resumed.
+    resume: f64,
+    /// Whose turn it is of its names.
+    names: RefCell<Turns>,
+}
+
 /// One generator thread's workbench.
 #[derive(Debug)]
 pub(crate) struct Bench {
     pub(crate) plan: Plan,
-    pub(crate) client: Client,
+    /// One for each member of the mix; one without a mix.
+    pub(crate) sides: Vec<Side>,
+    /// Whose turn it is of the members.
+    members: RefCell<Turns>,
+    /// What is asked for, in the order of the plan's requests.
+    pub(crate) asks: Vec<Ask>,
+    /// Whose turn it is of the requests.
+    requests: RefCell<Turns>,
     target: RefCell<Address>,
     sources: Vec<IpAddr>,
     next_source: Cell<usize>,
@@ -66,8 +96,14 @@ impl Bench {
         Rc::new(Self {
             pattern: Pattern::new(parts.plan.seed),
             random: RefCell::new(Random::stream(parts.plan.seed, parts.stream)),
+            sides: sides(&parts.plan, parts.clients, parts.stream),
+            members: RefCell::new(Turns::new(parts.plan.clients().map(|(share, _)| share), parts.turn)),
+            requests: RefCell::new(Turns::new(
+                parts.plan.requests().iter().map(|request| request.weight.into()),
+                parts.stream,
+            )),
+            asks: parts.asks,
             plan: parts.plan,
-            client: parts.client,
             target: RefCell::new(Address::Ip(parts.target)),
             sources: parts.sources,
             // Threads begin at different addresses, or all would lean on the first one.
@@ -92,10 +128,40 @@ impl Bench {
         (!self.sources.is_empty()).then(|| self.sources[turn % self.sources.len()])
     }
 
-    /// Whether the next handshake is to be resumed.
-    pub(crate) fn draw_resume(&self) -> bool {
-        let share = self.plan.tls.resume;
-        share > 0.0 && (share >= 1.0 || self.random.borrow_mut().unit() < share)
+    /// As whom the next connection is made: the member whose turn it is, and by lot whether it resumes.
+    pub(crate) fn draw(&self) -> Caller {
+        self.draw_as(self.next_member())
+    }
+
+    /// As the next connection of this member.
+    pub(crate) fn draw_as(&self, member: usize) -> Caller {
+        let share = self.sides[member].resume;
+        let resume = share > 0.0 && (share >= 1.0 || self.random.borrow_mut().unit() < share);
+        Caller { member, resume }
+    }
+
+    /// The member of the mix whose turn it is.
+    pub(crate) fn next_member(&self) -> usize {
+        self.members.borrow_mut().take()
+    }
+
+    /// The request whose turn it is.
+    pub(crate) fn next_request(&self) -> usize {
+        self.requests.borrow_mut().take()
+    }
+
+    /// A new session of `caller`, for the name whose turn it is.
+    pub(crate) fn session(&self, caller: Caller) -> Result<ClientSession, Failure> {
+        let side = &self.sides[caller.member];
+        let name = side.names.borrow_mut().take();
+        side.client.connect_as(name, caller.resume)
+    }
+
+    /// Counts something of a member of the mix; nothing is counted without one.
+    pub(crate) fn of_member(&self, caller: Caller, count: impl FnOnce(&mut MemberSample)) {
+        if let Some(sample) = self.sampler.borrow_mut().member(caller.member) {
+            count(sample);
+        }
     }
 
     /// When a step that begins now has to be done.
@@ -217,11 +283,23 @@ impl Bench {
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) plan: Plan,
-    pub(crate) client: Client,
+    /// One for each member of the mix; one without a mix.
+    pub(crate) clients: Vec<Client>,
+    pub(crate) asks: Vec<Ask>,
     pub(crate) target: SocketAddr,
     pub(crate) sources: Vec<IpAddr>,
     /// Number of this thread over all workers.
     pub(crate) stream: u64,
+    /// Turns of the members that others take before this thread's first one.
+    pub(crate) turn: u64,
+}
+
+fn sides(plan: &Plan, clients: Vec<Client>, stream: u64) -> Vec<Side> {
+    let side = |(client, (_, tls)): (Client, (f64, &Tls))| {
+        let weights = tls.server_names.iter().map(|name| name.weight.into());
+        Side { client, resume: tls.resume, names: RefCell::new(Turns::new(weights, stream)) }
+    };
+    clients.into_iter().zip(plan.clients()).map(side).collect()
 }
 
 /// One transaction or standing connection at work.

@@ -1,6 +1,6 @@
 //! Step 1, connect: a stream, a TLS handshake on it, and how long both took.
 //!
-//! In: whether to resume. Out: a [`Wire`] that is open for data, its flight perhaps still to be written together with
+//! In: as whom, and whether to resume. Out: a [`Wire`] that is open for data, its flight perhaps still to be written together with
 //! the first request.
 
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use handfast_net::engine::{self, Woken};
 use handfast_tls::buffer::Buffer;
 use handfast_tls::session::Session;
 
-use crate::bench::{Bench, Phase};
+use crate::bench::{Bench, Caller, Phase};
 use crate::sample::Series;
 use crate::trouble::{Step, Trouble};
 use crate::wire::{Got, Wire};
@@ -29,7 +29,7 @@ pub(crate) struct Connected {
 }
 
 /// Connects and shakes hands. `early` goes as 0-RTT data if the plan and a ticket allow it.
-pub(crate) async fn connect(bench: &Rc<Bench>, resume: bool, early: &[u8]) -> Result<Connected, Trouble> {
+pub(crate) async fn connect(bench: &Rc<Bench>, caller: Caller, early: &[u8]) -> Result<Connected, Trouble> {
     let counted = bench.phase() != Phase::WarmUp;
     {
         let tally = &mut bench.sampler.borrow_mut().tally;
@@ -38,11 +38,17 @@ pub(crate) async fn connect(bench: &Rc<Bench>, resume: bool, early: &[u8]) -> Re
     }
     // Made before the clock starts: the hello is our own work, and no part of the target's latency.
     let internal = |failure| Trouble::session(Step::Handshake, &failure);
-    let mut session = bench.client.connect(resume).map_err(internal)?;
+    let mut session = bench.session(caller).map_err(internal)?;
     let mut hello = Buffer::default();
     session.start(&mut hello).map_err(internal)?;
-    if resume && counted && !session.offered_ticket() {
+    if caller.resume && counted && !session.offered_ticket() {
         bench.sampler.borrow_mut().tally.without_ticket += 1;
+    }
+    if counted {
+        bench.of_member(caller, |sample| {
+            sample.connections += 1;
+            sample.hello_bytes += hello.len() as u64;
+        });
     }
     let early = if early.is_empty() { 0 } else { session.early_data(early, &mut hello) };
 
@@ -72,7 +78,7 @@ pub(crate) async fn connect(bench: &Rc<Bench>, resume: bool, early: &[u8]) -> Re
     let done = Moment::now();
     let accepted = if early > 0 { wire.session.early_data_accepted() } else { None };
     if counted {
-        count(bench, &wire, connected, done, accepted);
+        count(bench, caller, &wire, (connected, done), accepted);
     }
     secured.1.shrink_to_fit();
     let early = if accepted == Some(true) { early } else { 0 };
@@ -108,11 +114,18 @@ async fn handshake(bench: &Bench, wire: &mut Wire, deadline: Moment) -> Result<(
     }
 }
 
-fn count(bench: &Bench, wire: &Wire, connected: Moment, done: Moment, early: Option<bool>) {
+/// Counts a handshake from when the connection stood to when it was done.
+fn count(
+    bench: &Bench,
+    caller: Caller,
+    wire: &Wire,
+    (connected, done): (Moment, Moment),
+    early: Option<bool>,
+) {
     let sampler = &mut *bench.sampler.borrow_mut();
     let agreed = wire.session.agreed();
     sampler.time(Series::Handshake, connected, done);
     let kind = if agreed.resumed == Some(true) { Series::HandshakeResumed } else { Series::HandshakeFull };
     sampler.time(kind, connected, done);
-    sampler.handshake(&agreed, early);
+    sampler.handshake(caller.member, &agreed, early, done.since(connected));
 }

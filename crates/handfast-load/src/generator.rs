@@ -21,7 +21,7 @@ use crate::sample::{Interval, ThreadUse};
 use crate::thread::{self, Answer, Duty, Order};
 use crate::trouble::Trouble;
 use crate::words::things;
-use crate::{hint, ports, target};
+use crate::{hint, http, ports, target};
 
 /// Seconds that a thread may be ahead of their merging.
 const AHEAD: usize = 16;
@@ -75,7 +75,7 @@ impl Generator {
     pub fn prepare(plan: &Plan, share: Share) -> Result<Self, Refusal> {
         target::check(plan)?;
         let addresses = target::resolve(plan, plan.timeout)?;
-        let settings = target::settings(plan)?;
+        let (settings, asks) = (target::settings(plan)?, http::asks(plan)?);
         // More descriptors are welcome; whether there are enough is checked below.
         let _ = handfast_net::limits::raise_file_limit();
         let destinations: Vec<_> = addresses.iter().take(1).map(SocketAddr::ip).collect();
@@ -83,7 +83,7 @@ impl Generator {
         if let Some(refusal) = ports::objection(plan, share, arithmetic.as_ref(), machine::file_limit()) {
             return Err(refusal);
         }
-        let crew = Crew::hire(plan, share, &settings, addresses[0])?;
+        let crew = Crew::hire(plan, share, &settings, &asks, addresses[0])?;
         let mut notes = Vec::new();
         let (chosen, took) = crew.rehearse(plan, &addresses, &mut notes)?;
         crew.warm_up(plan, chosen, &mut notes)?;
@@ -185,15 +185,16 @@ impl Crew {
     fn hire(
         plan: &Plan,
         share: Share,
-        settings: &ClientSettings,
+        settings: &[ClientSettings],
+        asks: &[http::Ask],
         target: SocketAddr,
     ) -> Result<Self, Refusal> {
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
         let threads = if plan.threads == 0 { cores } else { plan.threads.into() };
         let mut crew = Self::default();
         for thread in 0..threads {
-            let duty =
-                Duty { plan: plan.clone(), settings: settings.clone(), target, share, thread, threads };
+            let (plan, settings, asks) = (plan.clone(), settings.to_vec(), asks.to_vec());
+            let duty = Duty { plan, settings, asks, target, share, thread, threads };
             crew.hands.push(Hand::hire(duty)?);
         }
         for hand in &crew.hands {

@@ -1,13 +1,15 @@
-//! HTTP GET, 1.1 and 2, over hyper's client connections.
+//! HTTP requests, 1.1 and 2, over hyper's client connections.
 //!
-//! In: the plan's URL and number of streams. Out: transactions, each counted like those of raw TLS: with HTTP/2 every
+//! In: the plan's requests and number of streams. Out: transactions, each counted like those of raw TLS: with HTTP/2 every
 //! stream is one of its own.
 //!
 //! | question | file |
 //! |---|---|
+//! | what is sent | [`asks`] |
 //! | how hyper reads and writes a wire | [`pipe`] |
 //! | how it is polled, and what an answer is | [`connection`] |
 
+mod asks;
 mod connection;
 mod pipe;
 
@@ -15,61 +17,63 @@ use std::rc::Rc;
 
 use handfast_net::clock::Moment;
 
-use crate::bench::{Bench, Phase};
+use crate::bench::{Bench, Caller, Phase};
 use crate::close::close;
 use crate::exchange::Times;
 use crate::opener::Place;
 use crate::plan::{Model, Work};
 use crate::pool::{Ending, Pool, Seat};
 use crate::sample::Series;
-use crate::transaction::{count_exchange, fail, succeed};
+use crate::transaction::{count_exchange, fail_as, succeed};
 use crate::trouble::{Step, Trouble};
+pub(crate) use asks::{Ask, asks};
 use connection::{Answer, Connection, Finished, Lost, Target};
 
 /// The cause's word of an answer that says that the request failed.
 const HTTP_STATUS: &str = "http-status";
 
-fn target(work: &Work) -> Result<Target<'_>, Trouble> {
+fn target(work: &Work) -> Result<Target, Trouble> {
     match work {
-        Work::Http { version, authority, path, streams } => {
-            Ok(Target { version: *version, authority, path, streams: *streams })
-        }
+        Work::Http { version, streams, .. } => Ok(Target { version: *version, streams: *streams }),
         _ => Err(Trouble::new(Step::Exchange, "internal", "a plan without HTTP was done as HTTP")),
     }
 }
 
-/// One GET on a connection of its own, to see whether it works.
-pub(crate) async fn rehearse(bench: &Rc<Bench>) -> Result<(), Trouble> {
-    several(bench, false, 1, &mut || {}).await.map(|_| ())
+/// The request number `which` on a connection of its own, to see whether it works.
+pub(crate) async fn rehearse(bench: &Rc<Bench>, caller: Caller, which: usize) -> Result<(), Trouble> {
+    several(bench, caller, 1, || which, &mut || {}).await.map(|_| ())
 }
 
 /// A connection with the plan's number of requests on it.
 pub(crate) async fn transaction(
     bench: &Rc<Bench>,
+    caller: Caller,
     intended: Moment,
     stands: &mut dyn FnMut(),
 ) -> Result<(), Trouble> {
     let begun = Moment::now();
-    let done = several(bench, bench.draw_resume(), bench.plan.exchanges.unwrap_or(1), stands).await?;
-    succeed(bench, intended, begun, done);
+    let number = bench.plan.exchanges.unwrap_or(1);
+    let done = several(bench, caller, number, || bench.next_request(), stands).await?;
+    succeed(bench, caller, intended, begun, done);
     Ok(())
 }
 
-/// So many requests on a new connection; when the last answer was there.
+/// So many requests on a new connection, those that `which` says; when the last answer was there.
 async fn several(
     bench: &Rc<Bench>,
-    resume: bool,
+    caller: Caller,
     number: u32,
+    which: impl Fn() -> usize,
     stands: &mut dyn FnMut(),
 ) -> Result<Moment, Trouble> {
-    let mut connection = Connection::open(bench, resume, target(&bench.plan.work)?).await?;
+    let mut connection = Connection::open(bench, caller, target(&bench.plan.work)?).await?;
     stands();
     let mut left = number;
     let mut done = Moment::now();
     let mut ready_by = bench.deadline();
     loop {
         while left > 0 && connection.has_room() {
-            connection.begin(Moment::now());
+            connection.begin(Moment::now(), which());
             left -= 1;
         }
         while let Some(finished) = connection.next_finished() {
@@ -101,13 +105,41 @@ async fn several(
 
 /// Counts an answer, which is good if its status is none of an error; when it was there.
 fn judge(bench: &Bench, finished: &Finished) -> Result<Moment, Lost> {
-    let Answer { status, first_byte, done } = finished.outcome.clone()?;
-    if bench.phase() != Phase::WarmUp {
+    let counted = bench.phase() != Phase::WarmUp;
+    let Answer { status, first_byte, done } = match finished.outcome.clone() {
+        Ok(answer) => answer,
+        Err(lost) => {
+            if counted
+                && let (Lost::Failed(_), Some(sample)) =
+                    (&lost, bench.sampler.borrow_mut().request(finished.which))
+            {
+                sample.failed += 1;
+            }
+            return Err(lost);
+        }
+    };
+    let error = status.is_client_error() || status.is_server_error();
+    if counted {
         let class = usize::from(status.as_u16() / 100).clamp(1, 5) - 1;
-        bench.sampler.borrow_mut().tally.http_status[class] += 1;
+        let sampler = &mut *bench.sampler.borrow_mut();
+        sampler.tally.http_status[class] += 1;
+        if let Some(sample) = sampler.request(finished.which) {
+            sample.status[class] += 1;
+            sample.failed += u64::from(error);
+            sample.done += u64::from(!error);
+            if !error {
+                sample.exchange.record(done.since(finished.began));
+            }
+        }
     }
-    if status.is_client_error() || status.is_server_error() {
-        let detail = format!("the target answered {status}");
+    if error {
+        let asked = match bench.plan.requests() {
+            [_] => String::new(),
+            several => {
+                several.get(finished.which).map(|one| format!(" to {}", one.name())).unwrap_or_default()
+            }
+        };
+        let detail = format!("the target answered {status}{asked}");
         return Err(Lost::Failed(Trouble::new(Step::Exchange, HTTP_STATUS, detail)));
     }
     count_exchange(bench, Times { began: finished.began, first_byte, done });
@@ -119,24 +151,26 @@ fn judge(bench: &Bench, finished: &Finished) -> Result<Moment, Lost> {
 pub(crate) async fn kept(bench: Rc<Bench>, pool: Rc<Pool>, mut place: Place) {
     let _live = bench.enter();
     let seat = Seat::new();
-    let ending = kept_connection(&bench, &pool, &seat, &mut place).await;
+    let caller = bench.draw();
+    let ending = kept_connection(&bench, caller, &pool, &seat, &mut place).await;
     pool.leave(&seat);
-    pool.ended(&bench, place, ending.err());
+    pool.ended(&bench, place, caller, ending.err());
 }
 
 async fn kept_connection(
     bench: &Rc<Bench>,
+    caller: Caller,
     pool: &Pool,
     seat: &Rc<Seat>,
     place: &mut Place,
 ) -> Result<(), Ending> {
     let target = target(&bench.plan.work).map_err(Ending::Unused)?;
-    let connection = Connection::open(bench, bench.draw_resume(), target).await;
+    let connection = Connection::open(bench, caller, target).await;
     let mut connection = connection.map_err(Ending::Unused)?;
     connection.finish_handshake().map_err(Ending::Unused)?;
     place.stands();
     bench.sampler.borrow_mut().tally.open += 1;
-    let outcome = serve(bench, &mut connection, pool, seat, place).await;
+    let outcome = serve(bench, caller, &mut connection, pool, seat, place).await;
     {
         let tally = &mut bench.sampler.borrow_mut().tally;
         tally.open = tally.open.saturating_sub(1);
@@ -151,6 +185,7 @@ async fn kept_connection(
 /// **Errors**: the target ended it without a single answer.
 async fn serve(
     bench: &Rc<Bench>,
+    caller: Caller,
     connection: &mut Connection,
     pool: &Pool,
     seat: &Rc<Seat>,
@@ -165,10 +200,12 @@ async fn serve(
                 pool.offer(seat);
                 break;
             };
-            connection.begin(intended);
+            bench.sampler.borrow_mut().tally.started += 1;
+            connection.begin(intended, bench.next_request());
         }
         while let Some(finished) = connection.next_finished() {
-            match settle(bench, &finished) {
+            bench.sampler.borrow_mut().tally.ended += 1;
+            match settle(bench, caller, &finished) {
                 Ok(()) => place.proved(),
                 Err(Lost::Failed(trouble)) if trouble.cause == HTTP_STATUS => place.proved(),
                 Err(Lost::Failed(_)) => failed = true,
@@ -199,7 +236,7 @@ async fn serve(
 }
 
 /// Counts a request that is over, but for one that the target never looked at.
-fn settle(bench: &Bench, finished: &Finished) -> Result<(), Lost> {
+fn settle(bench: &Bench, caller: Caller, finished: &Finished) -> Result<(), Lost> {
     let outcome = judge(bench, finished);
     if matches!(outcome, Err(Lost::NotSeen(_))) {
         return outcome.map(|_| ());
@@ -208,8 +245,8 @@ fn settle(bench: &Bench, finished: &Finished) -> Result<(), Lost> {
         bench.sampler.borrow_mut().time(Series::Lag, finished.intended, finished.began);
     }
     match &outcome {
-        Ok(done) => succeed(bench, finished.intended, finished.began, *done),
-        Err(Lost::NotSeen(trouble) | Lost::Failed(trouble)) => fail(bench, trouble.clone()),
+        Ok(done) => succeed(bench, caller, finished.intended, finished.began, *done),
+        Err(Lost::NotSeen(trouble) | Lost::Failed(trouble)) => fail_as(bench, caller, trouble.clone()),
     }
     outcome.map(|_| ())
 }

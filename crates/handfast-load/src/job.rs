@@ -42,10 +42,11 @@ impl Job {
         Self { plan, ..Self::default() }
     }
 
-    /// As the manifest holds it.
+    /// As the manifest holds it: without the values of headers that carry secrets.
     pub fn to_value(&self) -> Value {
+        let kept = Self { plan: self.plan.clone().without_secrets(), ..self.clone() };
         // Maps have names for keys and every number is finite or written as null: nothing here can fail.
-        serde_json::to_value(self).unwrap_or(Value::Null)
+        serde_json::to_value(kept).unwrap_or(Value::Null)
     }
 
     /// Reads the job of a JSON report, or a job alone.

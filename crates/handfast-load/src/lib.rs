@@ -53,6 +53,7 @@ mod target;
 mod thread;
 mod transaction;
 mod trouble;
+mod turns;
 mod wire;
 
 pub use plan::Plan;

@@ -6,6 +6,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub mod mix;
+pub mod profile;
+pub mod request;
+
+pub use mix::{Member, WeightedName};
+pub use request::{Body, Header, Request};
+
 /// One run. Everything that changes what is measured is in it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -18,6 +25,9 @@ pub struct Plan {
     pub model: Model,
     /// What is offered in the handshake, and what is checked.
     pub tls: Tls,
+    /// Clients of several kinds, each with a share of the connections; empty: all are as `tls` says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mix: Vec<Member>,
     /// Who ends a connection, and how.
     pub close: Close,
     /// Closed model and kept connections: how many stand at once. Open model: the most in flight.
@@ -77,14 +87,14 @@ pub enum Work {
         /// Bytes expected back.
         receive: u64,
     },
-    /// HTTP GET requests.
+    /// HTTP requests.
     Http {
         /// HTTP version.
         version: HttpVersion,
         /// What is sent as `:authority` or `Host`.
         authority: String,
-        /// Path and query.
-        path: String,
+        /// What is asked for: one, or several in turn by their weights.
+        requests: Vec<Request>,
         /// HTTP/2: requests in flight on one connection. 1 for HTTP/1.1.
         streams: u32,
     },
@@ -147,6 +157,10 @@ pub struct Tls {
     pub groups: Vec<String>,
     /// Name in SNI; `None`: none is sent. A certificate that is verified must be good for the target's host.
     pub server_name: Option<String>,
+    /// Names in SNI that are used in turn instead of the one, each with tickets of its own. A certificate that is verified
+    /// must be good for the name that was sent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub server_names: Vec<WeightedName>,
     /// Application protocols offered.
     pub alpn: Vec<String>,
     /// Client certificate chain and key, PEM files on the worker's machine.
@@ -215,6 +229,7 @@ impl Default for Plan {
             work: Work::Exchange { send: 4096, receive: 4096, echo: true },
             model: Model::Closed,
             tls: Tls::default(),
+            mix: Vec::new(),
             close: Close::Notify,
             connections: 32,
             exchanges: Some(1),
@@ -236,6 +251,7 @@ impl Default for Tls {
             suites: Vec::new(),
             groups: ["X25519", "secp256r1", "secp384r1"].map(String::from).to_vec(),
             server_name: None,
+            server_names: Vec::new(),
             alpn: Vec::new(),
             client_certificate: None,
             verify: Verify::Off,
@@ -250,6 +266,38 @@ impl Plan {
     /// connection.
     pub fn keeps_connections(&self) -> bool {
         self.exchanges.is_none() && matches!(self.work, Work::Exchange { .. } | Work::Http { .. })
+    }
+
+    /// Each kind of client with its share: the members of the mix, or all clients as one.
+    pub fn clients(&self) -> impl Iterator<Item = (f64, &Tls)> {
+        let alone = self.mix.is_empty().then_some((1.0, &self.tls));
+        alone.into_iter().chain(self.mix.iter().map(|member| (member.share, &member.tls)))
+    }
+
+    /// Share of the handshakes that are to be resumed, over all members of the mix.
+    pub fn wanted_resumed(&self) -> f64 {
+        let (wanted, all) = self
+            .clients()
+            .fold((0.0, 0.0), |(wanted, all), (share, tls)| (share.mul_add(tls.resume, wanted), all + share));
+        if self.mix.is_empty() { self.tls.resume } else { wanted / all }
+    }
+
+    /// HTTP requests of the work; none of other works.
+    pub fn requests(&self) -> &[Request] {
+        match &self.work {
+            Work::Http { requests, .. } => requests,
+            _ => &[],
+        }
+    }
+
+    /// Itself without the values of headers that carry secrets, to be kept.
+    #[must_use]
+    pub fn without_secrets(mut self) -> Self {
+        if let Work::Http { requests, .. } = &mut self.work {
+            let all = std::mem::take(requests);
+            *requests = all.into_iter().map(Request::without_secrets).collect();
+        }
+        self
     }
 
     /// The series that a run is judged by.

@@ -12,10 +12,10 @@ use std::time::Duration;
 use handfast_net::clock::Moment;
 use handfast_net::engine::{self, TaskHandle};
 
-use crate::bench::Bench;
+use crate::bench::{Bench, Caller};
 use crate::opener::{Opener, Place};
 use crate::plan::{Model, Plan, Work};
-use crate::transaction::fail;
+use crate::transaction::fail_as;
 use crate::trouble::Trouble;
 
 /// Free connections that a thread keeps for what comes next, so that an arrival does not wait for a handshake.
@@ -200,7 +200,7 @@ impl Pool {
     }
 
     /// A connection is no more; why, unless it went well or the target ended it between exchanges.
-    pub(crate) fn ended(&self, bench: &Bench, place: Place, ending: Option<Ending>) {
+    pub(crate) fn ended(&self, bench: &Bench, place: Place, caller: Caller, ending: Option<Ending>) {
         let by_error = match &ending {
             None => false,
             Some(Ending::Unused(trouble)) => !trouble.is_end(),
@@ -212,8 +212,8 @@ impl Pool {
         drop(place);
         bench.sampler.borrow_mut().tally.shed += u64::from(shed);
         match ending {
-            Some(Ending::Failed(trouble)) => fail(bench, trouble),
-            Some(Ending::Unused(trouble)) if shed || by_error => self.unused(bench, shed, &trouble),
+            Some(Ending::Failed(trouble)) => fail_as(bench, caller, trouble),
+            Some(Ending::Unused(trouble)) if shed || by_error => self.unused(bench, caller, shed, &trouble),
             _ => {}
         }
         if self.closed && bench.is_over() {
@@ -230,7 +230,7 @@ impl Pool {
     /// A connection came to nothing while no transaction was under way on it. In a closed model there would have been
     /// one. In an open one the arrivals that wait have lost something only if nobody is there or coming to serve them:
     /// to them the target could not be reached.
-    fn unused(&self, bench: &Bench, shed: bool, trouble: &Trouble) {
+    fn unused(&self, bench: &Bench, caller: Caller, shed: bool, trouble: &Trouble) {
         let nobody = self.opener.standing() + self.opener.opening() == 0;
         let failed = match (self.closed, bench.has_begun()) {
             (true, true) => 1,
@@ -240,7 +240,7 @@ impl Pool {
         if failed == 0 {
             bench.sampler.borrow_mut().trouble(trouble.clone());
         }
-        (0..failed).for_each(|_| fail(bench, trouble.clone()));
+        (0..failed).for_each(|_| fail_as(bench, caller, trouble.clone()));
     }
 }
 

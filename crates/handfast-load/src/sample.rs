@@ -104,6 +104,10 @@ pub struct Tally {
     pub open: u64,
     /// HTTP responses by class: 1xx to 5xx.
     pub http_status: [u64; 5],
+    /// Transactions that truly began.
+    pub started: u64,
+    /// Of those, the ones that are over, well or badly.
+    pub ended: u64,
 }
 
 impl Tally {
@@ -128,6 +132,8 @@ impl Tally {
         self.unserved += other.unserved;
         self.shed += other.shed;
         self.open += other.open;
+        self.started += other.started;
+        self.ended += other.ended;
         for (mine, theirs) in self.http_status.iter_mut().zip(other.http_status) {
             *mine += theirs;
         }
@@ -150,6 +156,71 @@ pub struct Failures {
 
 /// Examples kept of each kind of failure.
 pub const EXAMPLES: usize = 3;
+
+/// What was measured of one member of a mix of clients.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemberSample {
+    /// Connections begun, without warm-up.
+    pub connections: u64,
+    /// Transactions that ended well.
+    pub transactions: u64,
+    /// Transactions that failed.
+    pub failed: u64,
+    /// Full handshakes.
+    pub full: u64,
+    /// Resumed handshakes.
+    pub resumed: u64,
+    /// Bytes of its first hellos, as records.
+    pub hello_bytes: u64,
+    /// Handshakes.
+    pub handshake: Histogram,
+    /// Transactions, from when they were meant to begin.
+    pub total: Histogram,
+    /// What was agreed on, as in [`Interval::agreed`].
+    pub agreed: BTreeMap<String, u64>,
+}
+
+impl MemberSample {
+    fn add(&mut self, other: &Self) {
+        self.connections += other.connections;
+        self.transactions += other.transactions;
+        self.failed += other.failed;
+        self.full += other.full;
+        self.resumed += other.resumed;
+        self.hello_bytes += other.hello_bytes;
+        self.handshake.merge(&other.handshake);
+        self.total.merge(&other.total);
+        for (what, count) in &other.agreed {
+            *self.agreed.entry(what.clone()).or_default() += count;
+        }
+    }
+}
+
+/// What was measured of one of several HTTP requests.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RequestSample {
+    /// Answers without an error.
+    pub done: u64,
+    /// Errors, and answers that never came.
+    pub failed: u64,
+    /// Answers by class: 1xx to 5xx.
+    pub status: [u64; 5],
+    /// From the first byte of a request to the last of its answer.
+    pub exchange: Histogram,
+}
+
+impl RequestSample {
+    fn add(&mut self, other: &Self) {
+        self.done += other.done;
+        self.failed += other.failed;
+        for (mine, theirs) in self.status.iter_mut().zip(other.status) {
+            *mine += theirs;
+        }
+        self.exchange.merge(&other.exchange);
+    }
+}
 
 /// How one generator thread, or several, used the CPU during an interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -181,6 +252,12 @@ pub struct Interval {
     pub threads: Vec<ThreadUse>,
     /// CPU use of the whole machine, 0 to 1: one for each worker.
     pub machine: Vec<f64>,
+    /// One for each member of the mix, in the plan's order; empty without a mix.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<MemberSample>,
+    /// One for each request of the plan, in its order; empty when there is but one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requests: Vec<RequestSample>,
 }
 
 impl Interval {
@@ -205,9 +282,12 @@ impl Interval {
         self.machine.clone_from(&other.machine);
     }
 
-    /// Makes its histograms small, for keeping.
+    /// Makes its histograms small, for keeping. Members and requests have none of their own in a second that is kept: what
+    /// is told of them is of the whole run.
     pub fn pack(&mut self) {
         self.series.values_mut().for_each(Histogram::pack);
+        self.members = Vec::new();
+        self.requests = Vec::new();
     }
 
     /// Everything but the gauges and what belongs to threads.
@@ -224,6 +304,12 @@ impl Interval {
         for (what, count) in &other.agreed {
             *self.agreed.entry(what.clone()).or_default() += count;
         }
+        let members = self.members.len().max(other.members.len());
+        self.members.resize_with(members, MemberSample::default);
+        self.members.iter_mut().zip(&other.members).for_each(|(mine, theirs)| mine.add(theirs));
+        let requests = self.requests.len().max(other.requests.len());
+        self.requests.resize_with(requests, RequestSample::default);
+        self.requests.iter_mut().zip(&other.requests).for_each(|(mine, theirs)| mine.add(theirs));
     }
 
     fn add_failures(&mut self, other: &Failures) {

@@ -9,7 +9,7 @@ use handfast_stats::Histogram;
 use handfast_tls::session::Agreed;
 
 use crate::machine;
-use crate::sample::{EXAMPLES, Failures, Interval, Series, Tally, ThreadUse};
+use crate::sample::{EXAMPLES, Failures, Interval, MemberSample, RequestSample, Series, Tally, ThreadUse};
 use crate::trouble::Trouble;
 
 /// One second.
@@ -25,7 +25,12 @@ pub(crate) struct Sampler {
     pub(crate) tally: Tally,
     series: [Histogram; Series::ALL.len()],
     failures: Vec<Failures>,
-    agreed: Vec<(Agreement, u64)>,
+    /// By the member of the mix, which is 0 without a mix.
+    agreed: Vec<((usize, Agreement), u64)>,
+    /// One for each member of the mix; none without a mix.
+    members: Vec<MemberSample>,
+    /// One for each request, when there are several.
+    requests: Vec<RequestSample>,
     second: u32,
     /// End of the present second; before the start it is that of the first one.
     boundary: Moment,
@@ -60,6 +65,8 @@ impl Sampler {
             series: std::array::from_fn(|_| Histogram::new()),
             failures: Vec::new(),
             agreed: Vec::new(),
+            members: Vec::new(),
+            requests: Vec::new(),
             second: 0,
             boundary: Moment::NEVER,
             end: Moment::NEVER,
@@ -67,6 +74,24 @@ impl Sampler {
             seconds,
             waiting: VecDeque::new(),
         }
+    }
+
+    /// Also measures each of so many members of a mix, and each of so many requests.
+    #[must_use]
+    pub(crate) fn with(mut self, members: usize, requests: usize) -> Self {
+        self.members.resize_with(members, MemberSample::default);
+        self.requests.resize_with(requests, RequestSample::default);
+        self
+    }
+
+    /// Of one member of the mix; `None` without a mix.
+    pub(crate) fn member(&mut self, member: usize) -> Option<&mut MemberSample> {
+        self.members.get_mut(member)
+    }
+
+    /// Of one request; `None` when there is only one.
+    pub(crate) fn request(&mut self, request: usize) -> Option<&mut RequestSample> {
+        self.requests.get_mut(request)
     }
 
     /// Measures a run from `start` to `end`.
@@ -109,16 +134,20 @@ impl Sampler {
         }
     }
 
-    /// Counts what a handshake agreed on.
-    pub(crate) fn handshake(&mut self, agreed: &Agreed, early: Option<bool>) {
-        match agreed.resumed {
-            Some(true) => self.tally.resumed += 1,
-            _ => self.tally.full += 1,
+    /// Counts what a handshake of `member` agreed on, which took so long.
+    pub(crate) fn handshake(&mut self, member: usize, agreed: &Agreed, early: Option<bool>, took: Duration) {
+        let resumed = agreed.resumed == Some(true);
+        self.tally.resumed += u64::from(resumed);
+        self.tally.full += u64::from(!resumed);
+        if let Some(sample) = self.members.get_mut(member) {
+            sample.resumed += u64::from(resumed);
+            sample.full += u64::from(!resumed);
+            sample.handshake.record(took);
         }
         self.tally.hello_retry += u64::from(agreed.hello_retry);
         self.tally.early_accepted += u64::from(early == Some(true));
         self.tally.early_refused += u64::from(early == Some(false));
-        let agreement = (agreed.version, agreed.suite, agreed.group);
+        let agreement = (member, (agreed.version, agreed.suite, agreed.group));
         match self.agreed.iter_mut().find(|(known, _)| *known == agreement) {
             Some((_, count)) => *count += 1,
             None => self.agreed.push((agreement, 1)),
@@ -164,11 +193,19 @@ impl Sampler {
             }
         }
         interval.failures = std::mem::take(&mut self.failures);
-        for (agreement, count) in self.agreed.drain(..) {
-            let (version, suite, group) = agreement;
+        let (members, requests) = (self.members.len(), self.requests.len());
+        for ((member, (version, suite, group)), count) in self.agreed.drain(..) {
             let words: Vec<&str> = [version, suite, group].into_iter().flatten().collect();
-            interval.agreed.insert(words.join(" "), count);
+            let words = words.join(" ");
+            if let Some(sample) = self.members.get_mut(member) {
+                sample.agreed.insert(words.clone(), count);
+            }
+            *interval.agreed.entry(words).or_default() += count;
         }
+        interval.members = std::mem::take(&mut self.members);
+        interval.requests = std::mem::take(&mut self.requests);
+        self.members.resize_with(members, MemberSample::default);
+        self.requests.resize_with(requests, RequestSample::default);
         interval.threads.push(self.used());
         self.second += 1;
         self.waiting.push_back(interval);

@@ -7,7 +7,7 @@ use handfast_net::engine::{self, Woken};
 use handfast_tls::session::Session;
 
 use crate::acceptance::{self, SILENCE};
-use crate::bench::{Bench, READ};
+use crate::bench::{Bench, Caller, READ};
 use crate::close::close;
 use crate::connect::connect;
 use crate::exchange::{Opening, Sizes, early, exchange};
@@ -15,7 +15,7 @@ use crate::opener::Place;
 use crate::plan::{Model, Work};
 use crate::pool::{Ending, Pool, Seat};
 use crate::sample::Series;
-use crate::transaction::{count_exchange, fail, succeed};
+use crate::transaction::{count_exchange, fail_as, succeed};
 use crate::trouble::{Step, Trouble};
 use crate::wire::{Got, Wire};
 
@@ -52,19 +52,21 @@ pub(crate) async fn kept(bench: Rc<Bench>, pool: Rc<Pool>, mut place: Place) {
     let _live = bench.enter();
     let Some(sizes) = Sizes::of(&bench.plan.work) else { return };
     let seat = Seat::new();
-    let ending = kept_connection(&bench, &pool, &seat, &mut place, sizes).await;
+    let caller = bench.draw();
+    let ending = kept_connection(&bench, caller, &pool, &seat, &mut place, sizes).await;
     pool.leave(&seat);
-    pool.ended(&bench, place, ending.err());
+    pool.ended(&bench, place, caller, ending.err());
 }
 
 async fn kept_connection(
     bench: &Rc<Bench>,
+    caller: Caller,
     pool: &Pool,
     seat: &Rc<Seat>,
     place: &mut Place,
     sizes: Sizes,
 ) -> Result<(), Ending> {
-    let connected = connect(bench, bench.draw_resume(), early(&bench.pattern, Some(sizes))).await;
+    let connected = connect(bench, caller, early(&bench.pattern, Some(sizes))).await;
     let (mut wire, mut opening) = Opening::of(connected.map_err(Ending::Unused)?);
     let standing = Standing::new(bench);
     place.stands();
@@ -80,11 +82,13 @@ async fn kept_connection(
         if bench.plan.model != Model::Closed {
             bench.sampler.borrow_mut().time(Series::Lag, intended, begun);
         }
+        bench.sampler.borrow_mut().tally.started += 1;
         let done = exchange(bench, &mut wire, sizes, std::mem::take(&mut opening), number).await;
+        bench.sampler.borrow_mut().tally.ended += 1;
         let times = done.map_err(Ending::Failed)?;
         place.proved();
         count_exchange(bench, times);
-        succeed(bench, intended, begun, times.done);
+        succeed(bench, caller, intended, begun, times.done);
         number += 1;
     }
     if number == 0 && !bench.is_over() {
@@ -122,26 +126,31 @@ async fn next_arrival(
 pub(crate) async fn bulk(bench: Rc<Bench>, mut place: Place) {
     let _live = bench.enter();
     let Work::Bulk { send, receive } = bench.plan.work else { return };
-    match bulk_connection(&bench, &mut place, send, receive).await {
+    let caller = bench.draw();
+    match bulk_connection(&bench, caller, &mut place, send, receive).await {
         // How long it took is how long the run was: nothing to be timed.
-        Ok(()) => bench.sampler.borrow_mut().transaction(Moment::now()),
-        Err(trouble) => fail_first(&bench, &place, trouble),
+        Ok(()) => {
+            bench.sampler.borrow_mut().transaction(Moment::now());
+            bench.of_member(caller, |sample| sample.transactions += 1);
+        }
+        Err(trouble) => fail_first(&bench, caller, &place, trouble),
     }
 }
 
 /// Counts a connection that failed, and whether the target shed it.
-fn fail_first(bench: &Bench, place: &Place, trouble: Trouble) {
+fn fail_first(bench: &Bench, caller: Caller, place: &Place, trouble: Trouble) {
     bench.sampler.borrow_mut().tally.shed += u64::from(place.ended(false));
-    fail(bench, trouble);
+    fail_as(bench, caller, trouble);
 }
 
 async fn bulk_connection(
     bench: &Rc<Bench>,
+    caller: Caller,
     place: &mut Place,
     send: bool,
     receive: bool,
 ) -> Result<(), Trouble> {
-    let connected = connect(bench, bench.draw_resume(), &[]).await?;
+    let connected = connect(bench, caller, &[]).await?;
     let (mut wire, mut opening) = Opening::of(connected);
     let standing = Standing::new(bench);
     place.stands();
@@ -215,8 +224,8 @@ fn bulk_turn(
 }
 
 /// One handshake and the end of it, for works that stand.
-pub(crate) async fn rehearse(bench: &Rc<Bench>) -> Result<(), Trouble> {
-    let connected = connect(bench, false, &[]).await?;
+pub(crate) async fn rehearse(bench: &Rc<Bench>, caller: Caller) -> Result<(), Trouble> {
+    let connected = connect(bench, caller, &[]).await?;
     let (mut wire, mut opening) = Opening::of(connected);
     match (&bench.plan.work, Sizes::of(&bench.plan.work)) {
         (Work::Idle { .. }, Some(sizes)) => {
@@ -234,13 +243,19 @@ pub(crate) async fn rehearse(bench: &Rc<Bench>) -> Result<(), Trouble> {
 /// An idle connection: a handshake, perhaps an exchange, then nothing until the run is over.
 pub(crate) async fn idle(bench: Rc<Bench>, mut place: Place) {
     let _live = bench.enter();
-    if let Err(trouble) = idle_connection(&bench, &mut place, Moment::now()).await {
-        fail_first(&bench, &place, trouble);
+    let caller = bench.draw();
+    if let Err(trouble) = idle_connection(&bench, caller, &mut place, Moment::now()).await {
+        fail_first(&bench, caller, &place, trouble);
     }
 }
 
-async fn idle_connection(bench: &Rc<Bench>, place: &mut Place, began: Moment) -> Result<(), Trouble> {
-    let connected = connect(bench, bench.draw_resume(), &[]).await?;
+async fn idle_connection(
+    bench: &Rc<Bench>,
+    caller: Caller,
+    place: &mut Place,
+    began: Moment,
+) -> Result<(), Trouble> {
+    let connected = connect(bench, caller, &[]).await?;
     let (mut wire, mut opening) = Opening::of(connected);
     let standing = Standing::new(bench);
     let stood = match Sizes::of(&bench.plan.work) {
@@ -259,7 +274,7 @@ async fn idle_connection(bench: &Rc<Bench>, place: &mut Place, began: Moment) ->
         }
     };
     place.proved();
-    succeed(bench, began, began, stood);
+    succeed(bench, caller, began, began, stood);
     while !bench.is_over() {
         wire.flush(Step::Exchange)?;
         match wire.look(bench, Step::Exchange)? {

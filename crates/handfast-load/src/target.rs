@@ -8,7 +8,9 @@ use std::time::Duration;
 use handfast_tls::client::{ClientSettings, Verification};
 
 use crate::outcome::Refusal;
-use crate::plan::{HttpVersion, Model, Plan, Verify, Work};
+use crate::plan::mix::{MOST_MEMBERS, MOST_NAMES};
+use crate::plan::request::MOST_REQUESTS;
+use crate::plan::{HttpVersion, Model, Plan, Tls, Verify, Work};
 
 /// Resolves the target's name, as applications of this machine do.
 ///
@@ -48,11 +50,14 @@ fn usable(plan: &Plan, address: SocketAddr) -> bool {
     plan.sources.iter().all(|source| source.is_ipv4() == address.is_ipv4())
 }
 
-/// What the TLS clients are made of.
+/// What the TLS clients are made of: those of each member of the mix, or of all.
 ///
 /// **Errors**: files that cannot be read.
-pub(crate) fn settings(plan: &Plan) -> Result<ClientSettings, Refusal> {
-    let tls = &plan.tls;
+pub(crate) fn settings(plan: &Plan) -> Result<Vec<ClientSettings>, Refusal> {
+    plan.clients().map(|(_, tls)| settings_of(tls, &plan.work)).collect()
+}
+
+fn settings_of(tls: &Tls, work: &Work) -> Result<ClientSettings, Refusal> {
     let identity = match &tls.client_certificate {
         None => None,
         Some((chain, key)) => {
@@ -66,7 +71,7 @@ pub(crate) fn settings(plan: &Plan) -> Result<ClientSettings, Refusal> {
         Verify::File(path) => Verification::Roots(read(path, "the authorities")?),
     };
     let mut alpn = tls.alpn.clone();
-    if let (true, Work::Http { version, .. }) = (alpn.is_empty(), &plan.work) {
+    if let (true, Work::Http { version, .. }) = (alpn.is_empty(), work) {
         alpn.push(match version {
             HttpVersion::Http11 => "http/1.1".into(),
             HttpVersion::Http2 => "h2".into(),
@@ -77,7 +82,7 @@ pub(crate) fn settings(plan: &Plan) -> Result<ClientSettings, Refusal> {
         suites: tls.suites.clone(),
         groups: tls.groups.clone(),
         server_name: tls.server_name.clone(),
-        server_names: Vec::new(),
+        server_names: tls.server_names.iter().map(|name| name.name.clone()).collect(),
         alpn,
         identity,
         verification,
@@ -124,15 +129,8 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
     if plan.exchanges == Some(0) {
         wrong.push("--exchanges is 0; expected at least 1, or --handshake-only".into());
     }
-    if !(0.0..=1.0).contains(&plan.tls.resume) {
-        wrong.push(format!("--resume is {}; expected a share from 0 to 1", plan.tls.resume));
-    }
-    if plan.tls.early_data && !matches!(plan.work, Work::Exchange { send: 1.., .. }) {
-        wrong.push("--early-data needs something to send: raw exchanges with --send".into());
-    }
-    if plan.tls.early_data && plan.tls.resume == 0.0 {
-        wrong.push("--early-data needs resumed handshakes: --resume 1, or another share".into());
-    }
+    clients(plan, &mut wrong);
+    requests(plan, &mut wrong);
     if matches!(plan.work, Work::Exchange { send: 0, receive: 0, .. }) {
         wrong.push("--send 0 --receive 0 exchanges nothing; expected --handshake-only".into());
     }
@@ -152,6 +150,47 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
         wrong.push("bulk and idle connections stand for the whole run: there is no --rate for them".into());
     }
     if wrong.is_empty() { Ok(()) } else { Err(Refusal::wrong_use(wrong.join("\n"))) }
+}
+
+/// What makes no sense in the clients, or in each member of the mix.
+fn clients(plan: &Plan, wrong: &mut Vec<String>) {
+    let members = plan.mix.len();
+    if members > MOST_MEMBERS {
+        wrong.push(format!("--mix has {members} members; expected at most {MOST_MEMBERS}"));
+    }
+    let early = plan.clients().any(|(_, tls)| tls.early_data);
+    if early && !matches!(plan.work, Work::Exchange { send: 1.., .. }) {
+        wrong.push("--early-data needs something to send: raw exchanges with --send".into());
+    }
+    if early && plan.wanted_resumed() == 0.0 {
+        wrong.push("--early-data needs resumed handshakes: --resume 1, or another share".into());
+    }
+    for (share, tls) in plan.clients() {
+        if !share.is_finite() || share <= 0.0 {
+            wrong.push(format!("--mix has a share of {share}; expected more than 0"));
+        }
+        if !(0.0..=1.0).contains(&tls.resume) {
+            wrong.push(format!("--resume is {}; expected a share from 0 to 1", tls.resume));
+        }
+        if tls.server_names.len() > MOST_NAMES {
+            wrong.push(format!("--sni has {} names; expected at most {MOST_NAMES}", tls.server_names.len()));
+        }
+        if tls.server_names.iter().any(|name| name.weight == 0) {
+            wrong.push("--sni has a name with a weight of 0; expected at least 1".into());
+        }
+    }
+}
+
+/// What makes no sense in the requests.
+fn requests(plan: &Plan, wrong: &mut Vec<String>) {
+    let Work::Http { requests, .. } = &plan.work else { return };
+    if requests.is_empty() || requests.len() > MOST_REQUESTS {
+        wrong.push(format!("--url: {} requests; expected 1 to {MOST_REQUESTS}", requests.len()));
+    }
+    for request in requests {
+        let what = request.mistakes().into_iter();
+        wrong.extend(what.map(|what| format!("the request {}: {what}", request.name())));
+    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use handfast_net::clock::Moment;
 use handfast_net::engine::{self, Alarm, Letterbox, Priority};
 use handfast_tls::client::{Client, ClientSettings};
 
-use crate::bench::{Bench, Parts, Phase};
+use crate::bench::{Bench, Caller, Parts, Phase};
 use crate::opener::{Opener, Place, pause};
 use crate::plan::{Model, Plan, Work};
 use crate::pool::{Arrived, Pool};
@@ -24,7 +24,7 @@ use crate::schedule::Schedule;
 use crate::standing;
 use crate::transaction::{attempt, fail, transaction};
 use crate::trouble::{Step, Trouble};
-use crate::{generator::Share, http};
+use crate::{generator::Share, http, http::Ask};
 
 /// What the generator tells a thread.
 #[derive(Debug)]
@@ -62,7 +62,9 @@ pub(crate) enum Answer {
 #[derive(Debug)]
 pub(crate) struct Duty {
     pub(crate) plan: Plan,
-    pub(crate) settings: ClientSettings,
+    /// One for each member of the mix; one without a mix.
+    pub(crate) settings: Vec<ClientSettings>,
+    pub(crate) asks: Vec<Ask>,
     pub(crate) target: SocketAddr,
     pub(crate) share: Share,
     /// This thread's number, and how many there are here.
@@ -97,6 +99,20 @@ impl Duty {
     fn connections(&self) -> u32 {
         split(self.worker_connections(), self.thread, self.threads)
     }
+
+    /// Turns of the members that others take before this thread's first one. Of connections that stand, all threads of all
+    /// workers share one order, so that the whole has the shares to within a connection; of connections that come and go
+    /// nobody knows how many others have begun, and each thread keeps to the shares by itself, from another place on.
+    fn turn(&self) -> u64 {
+        let stand = matches!(self.plan.work, Work::Bulk { .. } | Work::Idle { .. });
+        if !stand && !self.plan.keeps_connections() {
+            return self.stream();
+        }
+        let workers = (0..self.share.index).map(|index| split(self.plan.connections, index, self.share.of));
+        let mine = self.worker_connections();
+        let threads = (0..self.thread).map(|thread| split(mine, thread, self.threads));
+        workers.chain(threads).map(u64::from).sum()
+    }
 }
 
 /// The part number `index` of `total`, when it is split into `of` parts as evenly as possible.
@@ -114,9 +130,11 @@ pub(crate) fn run(
 ) {
     handfast_tls::warm_up();
     // A certificate is good for the name that was asked for; for the target's own when none was.
-    let name = duty.settings.server_name.as_ref().unwrap_or(&duty.plan.target.host);
-    let client = match Client::new(&duty.settings, name) {
-        Ok(client) => client,
+    let client = |settings: &ClientSettings| {
+        Client::new(settings, settings.server_name.as_ref().unwrap_or(&duty.plan.target.host))
+    };
+    let clients = match duty.settings.iter().map(client).collect::<Result<Vec<Client>, _>>() {
+        Ok(clients) => clients,
         Err(failure) => {
             let _ = answers.send(Answer::Ready(Err(failure.to_string())));
             return;
@@ -124,14 +142,18 @@ pub(crate) fn run(
     };
     let parts = Parts {
         plan: duty.plan.clone(),
-        client,
+        clients,
+        asks: duty.asks.clone(),
         target: duty.target,
         sources: duty.plan.sources.clone(),
         stream: duty.stream(),
+        turn: duty.turn(),
     };
     let answers = answers.clone();
     let start = move || {
-        let bench = Bench::new(parts, Sampler::new(seconds));
+        let several = parts.plan.requests().len();
+        let sampler = Sampler::new(seconds).with(parts.plan.mix.len(), if several > 1 { several } else { 0 });
+        let bench = Bench::new(parts, sampler);
         engine::spawn(Priority::Flow, take_orders(duty, bench, orders, answers));
     };
     // What it says is said by the channels that close with it.
@@ -152,9 +174,9 @@ async fn take_orders(duty: Duty, bench: Rc<Bench>, orders: Letterbox<Order>, ans
                 }
                 Order::WarmUp(target) => {
                     bench.aim_at(target);
-                    let wanted = tickets_wanted(&duty);
-                    fill_pool(&bench, wanted).await;
-                    let _ = answers.send(Answer::Warm { tickets: bench.client.tickets(), wanted });
+                    let wanted = fill_pools(&duty, &bench).await;
+                    let tickets = bench.sides.iter().map(|side| side.client.tickets()).sum();
+                    let _ = answers.send(Answer::Warm { tickets, wanted });
                 }
                 Order::Prepare(took) => pool = prepare(&duty, &bench, took, answers.clone()),
                 Order::Begin(start, end) => begin(&duty, &bench, pool.take(), (start, end), answers.clone()),
@@ -171,20 +193,38 @@ async fn take_orders(duty: Duty, bench: Rc<Bench>, orders: Letterbox<Order>, ans
     engine::stop();
 }
 
+/// One transaction of each member of the mix, and with each request, as far as there is time for it; at least one.
 async fn rehearse(bench: &Rc<Bench>) -> Result<(), Trouble> {
-    match bench.plan.work {
-        Work::Http { .. } => http::rehearse(bench).await,
-        Work::Bulk { .. } | Work::Idle { .. } => standing::rehearse(bench).await,
-        _ => attempt(bench, false, Moment::now(), &mut || {}).await,
+    let until = bench.deadline();
+    let members = bench.sides.len();
+    for number in 0..members.max(bench.asks.len()) {
+        if number > 0 && Moment::now() >= until {
+            break;
+        }
+        rehearse_as(bench, number % members, number % bench.asks.len().max(1)).await?;
     }
+    Ok(())
+}
+
+async fn rehearse_as(bench: &Rc<Bench>, member: usize, request: usize) -> Result<(), Trouble> {
+    let caller = Caller { member, resume: false };
+    let outcome = match bench.plan.work {
+        Work::Http { .. } => http::rehearse(bench, caller, request).await,
+        Work::Bulk { .. } | Work::Idle { .. } => standing::rehearse(bench, caller).await,
+        _ => attempt(bench, caller, Moment::now(), &mut || {}).await,
+    };
+    outcome.map_err(|trouble| match bench.plan.mix.get(member) {
+        Some(member) => Trouble { detail: format!("as `{}`: {}", member.name, trouble.detail), ..trouble },
+        None => trouble,
+    })
 }
 
 /// A ticket for each handshake that may be resuming at once, and a few more. In an open model that is what a quarter of
-/// a second brings: by then the first ones have given new tickets.
-fn tickets_wanted(duty: &Duty) -> usize {
+/// a second brings: by then the first ones have given new tickets. `part` is the member's share of all connections.
+fn tickets_wanted(duty: &Duty, part: f64, share: f64) -> usize {
     const MOST: f64 = 1024.0;
     const AHEAD: f64 = 0.25;
-    let (share, connections) = (duty.plan.tls.resume, f64::from(duty.connections()));
+    let connections = f64::from(duty.connections());
     if share == 0.0 || connections == 0.0 {
         return 0;
     }
@@ -194,15 +234,28 @@ fn tickets_wanted(duty: &Duty) -> usize {
         Model::Open { rate, .. } => connections.min(rate / parts * AHEAD),
         Model::Ramp { from, to, .. } => connections.min(from.max(to) / parts * AHEAD),
     };
-    (at_once * share + 8.0).ceil().min(MOST) as usize
+    (at_once * part * share + 8.0).ceil().min(MOST) as usize
+}
+
+/// Fills the pool of each member that resumes; how many tickets were wanted in all.
+async fn fill_pools(duty: &Duty, bench: &Rc<Bench>) -> usize {
+    let all: f64 = duty.plan.clients().map(|(share, _)| share).sum();
+    let mut sum = 0;
+    for (member, (share, tls)) in duty.plan.clients().enumerate() {
+        let wanted = tickets_wanted(duty, share / all, tls.resume);
+        sum += wanted;
+        fill_pool(bench, member, wanted).await;
+    }
+    sum
 }
 
 /// Full handshakes until there are enough tickets; a target that gives none is not asked for ever.
-async fn fill_pool(bench: &Rc<Bench>, wanted: usize) {
+async fn fill_pool(bench: &Rc<Bench>, member: usize, wanted: usize) {
+    let client = &bench.sides[member].client;
     let mut in_vain = 0;
-    while bench.client.tickets() < wanted && in_vain < 3 {
-        let before = bench.client.tickets();
-        if rehearse(bench).await.is_err() || bench.client.tickets() <= before {
+    while client.tickets() < wanted && in_vain < 3 {
+        let before = client.tickets();
+        if rehearse_as(bench, member, 0).await.is_err() || client.tickets() <= before {
             in_vain += 1;
         }
     }
@@ -465,7 +518,8 @@ mod tests {
             let model = Model::Open { rate: 900.0, arrivals: Spacing::Fixed };
             let duty = Duty {
                 plan: Plan { model, connections, ..Plan::default() },
-                settings: ClientSettings::default(),
+                settings: Vec::new(),
+                asks: Vec::new(),
                 target: ([127, 0, 0, 1], 1).into(),
                 share: Share { index, of: 3 },
                 thread,
@@ -477,6 +531,32 @@ mod tests {
             std::iter::from_fn(|| schedule.next()).count()
         };
         (0..threads).map(arrivals).sum()
+    }
+
+    #[test]
+    fn standing_connections_of_all_workers_have_the_shares_together() {
+        let member =
+            |share| crate::plan::Member { name: String::new(), share, tls: crate::plan::Tls::default() };
+        let weights = [70.0, 25.0, 5.0];
+        let plan =
+            Plan { connections: 40, exchanges: None, mix: weights.map(member).to_vec(), ..Plan::default() };
+        let mut counts = [0; 3];
+        for (index, threads) in [(0, 1), (1, 2), (2, 8)] {
+            for thread in 0..threads {
+                let duty = Duty {
+                    plan: plan.clone(),
+                    settings: Vec::new(),
+                    asks: Vec::new(),
+                    target: ([127, 0, 0, 1], 1).into(),
+                    share: Share { index, of: 3 },
+                    thread,
+                    threads,
+                };
+                let mut turns = crate::turns::Turns::new(weights, duty.turn());
+                (0..duty.connections()).for_each(|_| counts[turns.take()] += 1);
+            }
+        }
+        assert_eq!(counts, [28, 10, 2]);
     }
 
     #[test]

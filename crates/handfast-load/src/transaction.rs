@@ -5,7 +5,7 @@ use std::rc::Rc;
 use handfast_net::clock::Moment;
 
 use crate::acceptance;
-use crate::bench::{Bench, Phase};
+use crate::bench::{Bench, Caller, Phase};
 use crate::close::close;
 use crate::connect::connect;
 use crate::exchange::{Opening, Sizes, Times, early, exchange};
@@ -22,17 +22,26 @@ pub(crate) async fn transaction(
     stands: &mut dyn FnMut(),
 ) -> Result<(), ()> {
     let begun = Moment::now();
+    let caller = bench.draw();
+    bench.sampler.borrow_mut().tally.started += 1;
     let outcome = match bench.plan.work {
-        Work::Http { .. } => http::transaction(bench, intended, stands).await,
-        _ => attempt(bench, bench.draw_resume(), intended, stands).await,
+        Work::Http { .. } => http::transaction(bench, caller, intended, stands).await,
+        _ => attempt(bench, caller, intended, stands).await,
     };
+    bench.sampler.borrow_mut().tally.ended += 1;
     if bench.phase() == Phase::WarmUp {
         return outcome.map_err(|_| ());
     }
     if bench.plan.model != Model::Closed {
         bench.sampler.borrow_mut().time(Series::Lag, intended, begun);
     }
-    outcome.map_err(|trouble| fail(bench, trouble))
+    outcome.map_err(|trouble| fail_as(bench, caller, trouble))
+}
+
+/// Counts a failed transaction of a member of the mix.
+pub(crate) fn fail_as(bench: &Bench, caller: Caller, trouble: Trouble) {
+    fail(bench, trouble);
+    bench.of_member(caller, |sample| sample.failed += 1);
 }
 
 /// Counts a failed transaction.
@@ -45,7 +54,7 @@ pub(crate) fn fail(bench: &Bench, trouble: Trouble) {
 }
 
 /// Counts a transaction that ended well.
-pub(crate) fn succeed(bench: &Bench, intended: Moment, begun: Moment, done: Moment) {
+pub(crate) fn succeed(bench: &Bench, caller: Caller, intended: Moment, begun: Moment, done: Moment) {
     if bench.phase() == Phase::WarmUp {
         return;
     }
@@ -55,6 +64,10 @@ pub(crate) fn succeed(bench: &Bench, intended: Moment, begun: Moment, done: Mome
         sampler.time(Series::Service, begun, done);
     }
     sampler.transaction(done);
+    if let Some(sample) = sampler.member(caller.member) {
+        sample.transactions += 1;
+        sample.total.record(done.since(intended));
+    }
 }
 
 /// Counts an exchange that ended well.
@@ -71,13 +84,13 @@ pub(crate) fn count_exchange(bench: &Bench, times: Times) {
 /// The whole of it, for raw TLS; what went wrong is the caller's to count.
 pub(crate) async fn attempt(
     bench: &Rc<Bench>,
-    resume: bool,
+    caller: Caller,
     intended: Moment,
     stands: &mut dyn FnMut(),
 ) -> Result<(), Trouble> {
     let begun = Moment::now();
     let sizes = Sizes::of(&bench.plan.work);
-    let connected = connect(bench, resume, early(&bench.pattern, sizes)).await?;
+    let connected = connect(bench, caller, early(&bench.pattern, sizes)).await?;
     stands();
     let mut done = Moment::now();
     let (mut wire, mut opening) = Opening::of(connected);
@@ -93,7 +106,7 @@ pub(crate) async fn attempt(
     if sizes.is_none_or(|sizes| sizes.receive == 0) {
         acceptance::ask(bench, &mut wire, &mut opening).await?;
     }
-    succeed(bench, intended, begun, done);
+    succeed(bench, caller, intended, begun, done);
     close(bench, wire).await;
     Ok(())
 }

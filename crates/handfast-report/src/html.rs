@@ -161,6 +161,12 @@ fn results(report: &Report, html: &mut String) {
         section(html, "Search for the highest rate", &card(&tables::search(search)));
     }
     section(html, "Handshakes that happened", &card(&tables::mix(report)));
+    if !report.members.is_empty() {
+        section(html, "Kinds of client", &card(&tables::members(report)));
+    }
+    if !report.requests.is_empty() {
+        section(html, "Requests", &card(&tables::requests(report)));
+    }
     section(html, "Errors", &card(&tables::errors(report)));
     section(html, "Counts", &card(&tables::counts(report)));
 }

@@ -25,6 +25,12 @@ pub struct Report {
     pub totals: Totals,
     /// Which handshakes happened.
     pub mix: Mix,
+    /// Each kind of client of a mix; empty when all were of one kind.
+    #[serde(default)]
+    pub members: Vec<Member>,
+    /// Each of several HTTP requests; empty when there was but one.
+    #[serde(default)]
+    pub requests: Vec<Request>,
     /// Latencies by step, in the order of the path: `connect`, `handshake`, `handshake-full`, `handshake-resumed`,
     /// `first-byte`, `exchange`, `total`, `service`, `lag`. Empty ones are left out.
     pub series: Vec<Series>,
@@ -170,6 +176,63 @@ pub struct Mix {
     pub agreed: BTreeMap<String, u64>,
     /// Whether the server's certificate was verified, in words.
     pub verification: String,
+    /// What was offered, in words; of a mix each member has its own.
+    #[serde(default)]
+    pub offered: String,
+}
+
+/// One kind of client of a mix.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Member {
+    /// What it is called.
+    pub name: String,
+    /// Its share of the connections as it was asked for, 0 to 1.
+    pub share: f64,
+    /// What it offered, in words.
+    pub offered: String,
+    /// Share of its handshakes that were to be resumed.
+    pub wanted_resumed: f64,
+    /// Connections begun, warm-up excluded.
+    pub connections: u64,
+    /// Transactions that ended well.
+    pub transactions: u64,
+    /// Transactions that failed.
+    pub failed: u64,
+    /// Full handshakes.
+    pub full: u64,
+    /// Resumed ones.
+    pub resumed: u64,
+    /// Mean size of its first ClientHello, with the record's header.
+    pub hello_bytes: f64,
+    /// What was agreed, as in [`Mix::agreed`].
+    pub agreed: BTreeMap<String, u64>,
+    /// Its handshakes; `None`: there was none.
+    pub handshake: Option<Series>,
+    /// Its transactions, from when they were meant to begin.
+    pub total: Option<Series>,
+}
+
+/// One of several HTTP requests.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// `GET`, `POST`, …
+    pub method: String,
+    /// Path and query.
+    pub path: String,
+    /// Headers beyond the usual ones, `name: value`; values that may be secret are `***`.
+    pub headers: Vec<String>,
+    /// What was sent in it: a text, or `@` and the file's path.
+    pub body: Option<String>,
+    /// Its share of the requests as it was asked for, 0 to 1.
+    pub share: f64,
+    /// Answers without an error.
+    pub done: u64,
+    /// Errors, and answers that never came.
+    pub failed: u64,
+    /// Answers by class, `2xx` and so on.
+    pub http_status: BTreeMap<String, u64>,
+    /// From the first byte of a request to the last of its answer; `None`: there was no good one.
+    pub exchange: Option<Series>,
 }
 
 /// Latencies of one step.

@@ -33,6 +33,8 @@ pub fn to_text(report: &Report, style: Style) -> String {
     tables::latencies(report, &mut page);
     rates(report, &mut page);
     tables::mix(report, &mut page);
+    tables::members(report, &mut page);
+    tables::requests(report, &mut page);
     tables::errors(report, &mut page);
     tables::limits(report, &mut page);
     tables::search(report, &mut page);

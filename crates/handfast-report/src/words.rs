@@ -8,8 +8,10 @@ use crate::model::{ErrorRow, Report, Second, Series, VerdictWord};
 use crate::units::{count, duration, nanos, rate, share};
 
 mod headline;
+mod parts;
 
 pub(crate) use headline::{Kind, counts, headline, in_a_line, missed, tiles};
+pub(crate) use parts::{MEMBER_COLUMNS, REQUEST_COLUMNS, member, member_offers, request};
 
 /// Share of the offered rate from which on it was taken: the verdict's own measure.
 const TAKEN: f64 = 0.97;
@@ -106,7 +108,8 @@ pub(crate) fn done(report: &Report) -> Vec<(&'static str, String)> {
     let mut facts = vec![("target", target(report, plan)), ("work", work.to_owned())];
     facts.extend(model.map(|model| ("model", model)));
     facts.push(("TLS", agreed(report)));
-    facts.extend(offered(plan).map(|offered| ("offered", offered)));
+    let said = Some(report.mix.offered.clone()).filter(|said| !said.is_empty());
+    facts.extend(said.or_else(|| offered(plan)).map(|offered| ("offered", offered)));
     if !report.mix.verification.is_empty() {
         facts.push(("certificate", report.mix.verification.clone()));
     }

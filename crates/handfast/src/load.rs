@@ -17,6 +17,7 @@ use std::process::ExitCode;
 use handfast_load::fleet::{self, Crew};
 use handfast_load::job::Job;
 use handfast_load::outcome::Refusal;
+use handfast_load::plan::request;
 use handfast_report::{Report, Style, to_text};
 use tokio::runtime::Runtime;
 use tracing::Level;
@@ -27,7 +28,7 @@ use crate::words::load::LoadWords;
 use display::Display;
 use outputs::Outputs;
 use run::{Ended, Task};
-use wanted::{Mistakes, Wanted, crew, wanted};
+use wanted::{Mistakes, Wanted, crew, fill_in, wanted};
 
 mod display;
 mod ending;
@@ -92,7 +93,9 @@ fn asked(words: &LoadWords) -> Result<Wanted, Refusal> {
                 );
             }
             let (crew, on_lost) = crew(&words.machines, &mut mistakes);
-            Wanted { job: Job::read(path)?, crew, on_lost }
+            let mut job = Job::read(path)?;
+            fill_in(&mut job.plan, &words.work.header, &mut mistakes);
+            Wanted { job, crew, on_lost }
         }
         None => wanted(words, random_seed(), &mut mistakes),
     };
@@ -179,9 +182,40 @@ fn random_seed() -> u64 {
     RandomState::new().build_hasher().finish() >> 32
 }
 
-/// The command line, as a report keeps it: without the passwords that may stand in URLs.
+/// The command line, as a report keeps it: without the passwords that may stand in URLs, and without the values of headers
+/// that may be secret.
 fn command(arguments: impl Iterator<Item = String>) -> Vec<String> {
-    arguments.map(|argument| without_password(&argument)).collect()
+    let mut before = String::new();
+    let keep = |argument: String| {
+        let kept = match header_in(&before, &argument) {
+            Some(header) => without_secret(&argument, header),
+            None => without_password(&argument),
+        };
+        before = argument;
+        kept
+    };
+    arguments.map(keep).collect()
+}
+
+/// Where in an argument a header stands: `--header=NAME: VALUE`, `-HNAME: VALUE`, or alone after `--header` or `-H`.
+fn header_in(before: &str, argument: &str) -> Option<usize> {
+    // The option may be the last of several short ones: `-qH`.
+    let short = |text: &str| text.starts_with('-') && !text.starts_with("--");
+    if before == "--header" || (short(before) && before.ends_with('H')) {
+        return Some(0);
+    }
+    if argument.starts_with("--header=") {
+        return Some("--header=".len());
+    }
+    argument.find('H').filter(|_| short(argument)).map(|place| place + 1)
+}
+
+fn without_secret(argument: &str, header: usize) -> String {
+    let (option, text) = argument.split_at(header);
+    match text.split_once(':') {
+        Some((name, _)) if request::is_secret(name) => format!("{option}{name}: ***"),
+        _ => argument.to_owned(),
+    }
 }
 
 fn without_password(argument: &str) -> String {
@@ -206,6 +240,44 @@ mod tests {
             kept,
             ["handfast", "--workers=nats://***@bus:4222", "tls://***@c/x", "https://a/b@c", "a@b"]
         );
+    }
+
+    #[test]
+    fn secret_headers_are_not_kept() {
+        let typed = [
+            "--header",
+            "Authorization: Bearer geheim",
+            "-H",
+            "Cookie:geheim",
+            "-HX-Api-Key: geheim",
+            "-H=X-Token: geheim",
+            "--header=proxy-authorization: geheim",
+            "-qH",
+            "x-session: geheim",
+            "-H",
+            "Accept: text/plain",
+            "auth.example:443",
+            "--mix",
+            "share=1 name=a:H",
+        ];
+        let kept = command(typed.into_iter().map(str::to_owned));
+        let expected = [
+            "--header",
+            "Authorization: ***",
+            "-H",
+            "Cookie: ***",
+            "-HX-Api-Key: ***",
+            "-H=X-Token: ***",
+            "--header=proxy-authorization: ***",
+            "-qH",
+            "x-session: ***",
+            "-H",
+            "Accept: text/plain",
+            "auth.example:443",
+            "--mix",
+            "share=1 name=a:H",
+        ];
+        assert_eq!(kept, expected);
     }
 
     #[test]

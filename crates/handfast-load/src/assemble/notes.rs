@@ -91,12 +91,12 @@ fn tls(outcome: &Outcome, notes: &mut Vec<String>) {
             "tickets ran out: {} wanted resumption and had none, so {} were resumed instead of {}",
             things(tally.without_ticket, "handshake"),
             share(observed),
-            share(plan.resume)
+            share(outcome.plan.wanted_resumed())
         ));
     }
     if tally.warm_up > 0 {
         let made = things(tally.warm_up, "connection");
-        let why = if plan.resume > 0.0 {
+        let why = if outcome.plan.wanted_resumed() > 0.0 {
             "to fill the ticket pool"
         } else {
             "to see that the target answers as expected"
@@ -118,14 +118,15 @@ fn tls(outcome: &Outcome, notes: &mut Vec<String>) {
 fn early_data(outcome: &Outcome, notes: &mut Vec<String>) {
     let tally = &outcome.totals.tally;
     let offered = tally.early_accepted + tally.early_refused;
-    if outcome.plan.tls.early_data && offered < tally.resumed {
+    let wanted = outcome.plan.clients().any(|(_, tls)| tls.early_data);
+    if wanted && offered < tally.resumed {
         notes.push(format!(
             "0-RTT was asked for, and {} of {} allowed it: whether it may be used is said in the target's tickets, and \
              TLS 1.2 has none",
             count(offered),
             things(tally.resumed, "resumed handshake")
         ));
-    } else if outcome.plan.tls.early_data && tally.resumed == 0 && tally.full > 0 {
+    } else if wanted && tally.resumed == 0 && tally.full > 0 {
         notes.push(
             "0-RTT was asked for, and no handshake was resumed: only those that are can have it".into(),
         );

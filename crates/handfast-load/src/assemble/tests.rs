@@ -50,6 +50,7 @@ fn second(second: u32) -> Interval {
         agreed: [("TLSv1.3 TLS13_AES_128_GCM_SHA256 X25519".to_owned(), 100)].into(),
         threads: vec![used(200_000_000), used(600_000_000)],
         machine: vec![0.5],
+        ..Interval::default()
     }
 }
 

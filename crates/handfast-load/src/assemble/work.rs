@@ -10,14 +10,18 @@ use crate::words::{size, things};
 
 /// The sentence.
 pub fn sentence(plan: &Plan) -> String {
-    format!("{}; {}, {}", transaction(plan), model(plan), seconds(plan.duration.as_secs_f64()))
+    let mix = match plan.mix.len() {
+        0 => String::new(),
+        members => format!(", as {} of client in turn", things(members as u64, "kind")),
+    };
+    format!("{}{mix}; {}, {}", transaction(plan), model(plan), seconds(plan.duration.as_secs_f64()))
 }
 
 /// What a transaction is, or what goes on on a connection that is kept.
 fn transaction(plan: &Plan) -> String {
     let work = work(&plan.work);
     let handshake =
-        if plan.tls.resume > 0.0 { "TLS handshake (resumed where wanted)" } else { "TLS handshake" };
+        if plan.wanted_resumed() > 0.0 { "TLS handshake (resumed where wanted)" } else { "TLS handshake" };
     let begin = format!("connect, {handshake}");
     match (&plan.work, plan.exchanges) {
         (Work::Handshake, _) => format!("{begin}, close"),
@@ -43,14 +47,19 @@ fn work(work: &Work) -> String {
         Work::Idle { send, receive } => {
             format!("send {}, receive {}, stand idle until the end", size(*send), size(*receive))
         }
-        Work::Http { version, path, streams, .. } => {
+        Work::Http { version, requests, streams, .. } => {
             let version = match version {
                 HttpVersion::Http11 => "1.1",
                 HttpVersion::Http2 => "2",
             };
             let several =
                 if *streams > 1 { format!(", {streams} at once on a connection") } else { String::new() };
-            format!("HTTP/{version} GET {path}{several}")
+            let asked = match requests.as_slice() {
+                [] => "nothing".to_owned(),
+                [one] => format!("{}{}", one.name(), super::parts::beyond(one)),
+                [_, ..] => format!("one of {} in turn", things(requests.len() as u64, "request")),
+            };
+            format!("HTTP/{version} {asked}{several}")
         }
     }
 }
@@ -86,6 +95,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::plan::Request;
 
     #[test]
     fn the_standard_transaction_reads_as_it_is_done() {
@@ -101,7 +111,7 @@ mod tests {
         let http = |streams| Work::Http {
             version: HttpVersion::Http2,
             authority: "a.example".into(),
-            path: "/x".into(),
+            requests: vec![Request { path: "/x".into(), ..Request::default() }],
             streams,
         };
         let open = Model::Open { rate: 5_000.0, arrivals: Arrivals::Poisson };

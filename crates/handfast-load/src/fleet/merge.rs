@@ -177,7 +177,16 @@ pub(super) fn sums_agree(sum: &Interval, totals: &Interval) -> bool {
         let pairs = one.iter().zip(&other);
         one.len() == other.len() && pairs.clone().all(|(one, other)| one.0 == other.0 && same(one.1, other.1))
     };
+    /// Counts alone: their histograms are made of the same samples as those above.
+    fn counts(interval: &Interval) -> Vec<[u64; 4]> {
+        let members = interval.members.iter();
+        let members =
+            members.map(|one| [one.connections, one.transactions, one.failed, one.handshake.count()]);
+        let requests = interval.requests.iter();
+        members.chain(requests.map(|one| [one.done, one.failed, one.exchange.count(), 0])).collect()
+    }
     tally(sum) == tally(totals)
+        && counts(sum) == counts(totals)
         && failures(sum) == failures(totals)
         && agreed(sum) == agreed(totals)
         && same_series()

@@ -16,14 +16,14 @@ use bytes::Bytes;
 use handfast_net::clock::Moment;
 use handfast_net::engine;
 use handfast_tls::session::Session;
-use http_body_util::Empty;
+use http_body_util::Full;
 use hyper::body::{Body, Incoming};
 use hyper::client::conn::{http1, http2};
 use hyper::rt::Executor;
-use hyper::{Request, Response, StatusCode, Version, header};
+use hyper::{Response, StatusCode};
 
 use super::pipe::{Io, Pipe};
-use crate::bench::{Bench, Phase};
+use crate::bench::{Bench, Caller, Phase};
 use crate::connect::connect;
 use crate::plan::HttpVersion;
 use crate::trouble::{Step, Trouble};
@@ -32,7 +32,6 @@ use crate::wire::Wire;
 /// Rounds of polling before the other connections of the thread have their turn.
 const ROUNDS: u32 = 16;
 
-type Ask = Request<Empty<Bytes>>;
 type Task = Pin<Box<dyn Future<Output = ()>>>;
 type Reply = Pin<Box<dyn Future<Output = hyper::Result<Response<Incoming>>>>>;
 
@@ -77,8 +76,8 @@ impl Drop for Owner {
 }
 
 enum Sender {
-    Http1(http1::SendRequest<Empty<Bytes>>),
-    Http2(http2::SendRequest<Empty<Bytes>>),
+    Http1(http1::SendRequest<Full<Bytes>>),
+    Http2(http2::SendRequest<Full<Bytes>>),
 }
 
 /// An answer, read to its end.
@@ -105,6 +104,8 @@ pub(super) struct Finished {
     /// When it was meant to begin.
     pub(super) intended: Moment,
     pub(super) began: Moment,
+    /// Its place among the plan's requests.
+    pub(super) which: usize,
     pub(super) outcome: Result<Answer, Lost>,
 }
 
@@ -116,6 +117,7 @@ enum Stage {
 struct InFlight {
     intended: Moment,
     began: Moment,
+    which: usize,
     deadline: Moment,
     stage: Stage,
 }
@@ -124,7 +126,6 @@ struct InFlight {
 pub(super) struct Connection {
     bench: Rc<Bench>,
     pipe: Rc<RefCell<Pipe>>,
-    ask: Ask,
     sender: Sender,
     /// hyper's own work on the connection; empty when it has ended.
     tasks: Owner,
@@ -137,20 +138,17 @@ pub(super) struct Connection {
     given_up: bool,
 }
 
-/// What is asked for, on every connection of a plan.
+/// How it is asked, on every connection of a plan.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Target<'a> {
+pub(super) struct Target {
     pub(super) version: HttpVersion,
-    pub(super) authority: &'a str,
-    pub(super) path: &'a str,
     pub(super) streams: u32,
 }
 
 impl Connection {
     /// Connects, shakes hands, and makes ready for requests.
-    pub(super) async fn open(bench: &Rc<Bench>, resume: bool, target: Target<'_>) -> Result<Self, Trouble> {
-        let ask = request(target)?;
-        let connected = connect(bench, resume, &[]).await?;
+    pub(super) async fn open(bench: &Rc<Bench>, caller: Caller, target: Target) -> Result<Self, Trouble> {
+        let connected = connect(bench, caller, &[]).await?;
         check_protocol(&connected.wire, target.version)?;
         let pipe = Rc::new(RefCell::new(Pipe::new(bench, connected)));
         let (flag, tasks) = (Arc::<Flag>::default(), Owner::default());
@@ -173,7 +171,6 @@ impl Connection {
         Ok(Self {
             bench: Rc::clone(bench),
             pipe,
-            ask,
             sender,
             tasks,
             flag,
@@ -209,18 +206,18 @@ impl Connection {
         self.in_flight.is_empty() && self.finished.is_empty()
     }
 
-    /// Begins a request that was meant to begin at `intended`.
-    pub(super) fn begin(&mut self, intended: Moment) {
+    /// Begins the plan's request number `which`, which was meant to begin at `intended`.
+    pub(super) fn begin(&mut self, intended: Moment, which: usize) {
         if self.in_flight.is_empty() {
             self.pipe.borrow_mut().heard = None;
         }
-        let ask = self.ask.clone();
+        let ask = self.bench.asks[which].clone();
         let (began, deadline) = (Moment::now(), self.bench.deadline());
         let reply: Reply = match &mut self.sender {
             Sender::Http1(sender) => Box::pin(sender.send_request(ask)),
             Sender::Http2(sender) => Box::pin(sender.send_request(ask)),
         };
-        self.in_flight.push(InFlight { intended, began, deadline, stage: Stage::Asked(reply) });
+        self.in_flight.push(InFlight { intended, began, which, deadline, stage: Stage::Asked(reply) });
     }
 
     /// A request that is over.
@@ -264,8 +261,8 @@ impl Connection {
             match self.poll_request(index, context) {
                 Poll::Pending => index += 1,
                 Poll::Ready(outcome) => {
-                    let InFlight { intended, began, .. } = self.in_flight.swap_remove(index);
-                    self.finished.push_back(Finished { intended, began, outcome });
+                    let InFlight { intended, began, which, .. } = self.in_flight.swap_remove(index);
+                    self.finished.push_back(Finished { intended, began, which, outcome });
                 }
             }
         }
@@ -319,7 +316,8 @@ impl Connection {
                 return true;
             }
             let outcome = Err(Lost::Failed(Trouble::deadline(Step::Exchange)));
-            finished.push_back(Finished { intended: request.intended, began: request.began, outcome });
+            let InFlight { intended, began, which, .. } = *request;
+            finished.push_back(Finished { intended, began, which, outcome });
             false
         });
         self.given_up |= self.in_flight.len() < before && matches!(self.sender, Sender::Http1(_));
@@ -437,29 +435,4 @@ fn check_protocol(wire: &Wire, version: HttpVersion) -> Result<(), Trouble> {
             Err(Trouble::new(Step::Handshake, "alpn", detail))
         }
     }
-}
-
-/// The request that is sent each time.
-fn request(target: Target<'_>) -> Result<Ask, Trouble> {
-    let builder = match target.version {
-        // RFC 9112 §3.2.1 and §3.2: the path alone, and the authority in Host.
-        HttpVersion::Http11 => {
-            Request::get(target.path).version(Version::HTTP_11).header(header::HOST, target.authority)
-        }
-        HttpVersion::Http2 => {
-            Request::get(format!("https://{}{}", target.authority, target.path)).version(Version::HTTP_2)
-        }
-    };
-    builder
-        .header(header::USER_AGENT, concat!("handfast/", env!("CARGO_PKG_VERSION")))
-        .header(header::ACCEPT, "*/*")
-        .body(Empty::new())
-        .map_err(|error| {
-            let Target { authority, path, .. } = target;
-            Trouble::new(
-                Step::Exchange,
-                "http",
-                format!("make a request for https://{authority}{path}: {error}"),
-            )
-        })
 }

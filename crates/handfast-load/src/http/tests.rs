@@ -213,7 +213,8 @@ impl Drop for Target {
 }
 
 fn plan(target: &Target, version: HttpVersion, streams: u32, exchanges: Option<u32>) -> Plan {
-    let work = Work::Http { version, authority: "localhost".into(), path: "/a?b".into(), streams };
+    let requests = vec![plan::Request { path: "/a?b".into(), ..plan::Request::default() }];
+    let work = Work::Http { version, authority: "localhost".into(), requests, streams };
     Plan {
         target: plan::Target { host: "127.0.0.1".into(), port: target.address.port() },
         work,

@@ -93,6 +93,8 @@ fn make() -> Report {
         manifest: manifest(),
         totals: totals(transactions, failed),
         mix: mix(&series),
+        members: members(&series),
+        requests: requests(&series),
         errors: errors(failed),
         series,
         timeline,
@@ -246,6 +248,45 @@ fn mix(series: &[Series]) -> Mix {
         verification: "not verified, not even the signature (--verify off)".into(),
         ..Mix::default()
     }
+}
+
+fn members(series: &[Series]) -> Vec<Member> {
+    let of = |name: &str| series.iter().find(|series| series.name == name).cloned();
+    let member = |name: &str, share, offered: &str, hello_bytes| Member {
+        name: name.into(),
+        share,
+        offered: offered.into(),
+        wanted_resumed: 0.5,
+        connections: 149_000,
+        transactions: 148_900,
+        failed: 100,
+        full: 75_000,
+        resumed: 74_000,
+        hello_bytes,
+        agreed: [("TLSv1.3 TLS13_AES_256_GCM_SHA384 X25519".to_owned(), 149_000)].into(),
+        handshake: of("handshake"),
+        total: None,
+    };
+    vec![
+        member("browsers", 0.8, "TLS 1.3, 1.2; groups X25519MLKEM768, X25519; SNI a.example", 1_532.0),
+        member("<b>old</b>", 0.2, "TLS 1.2; groups secp256r1; no SNI", 190.5),
+    ]
+}
+
+fn requests(series: &[Series]) -> Vec<Request> {
+    let request = |method: &str, path: &str, share, body: Option<&str>| Request {
+        method: method.into(),
+        path: path.into(),
+        headers: vec!["authorization: ***".into()],
+        body: body.map(str::to_owned),
+        share,
+        done: 1_000,
+        failed: 1,
+        http_status: [("2xx".to_owned(), 1_000), ("5xx".to_owned(), 1)].into(),
+        exchange: series.iter().find(|series| series.name == "exchange").cloned(),
+    };
+    let long = format!("/search?q={}", "x".repeat(200));
+    vec![request("GET", &long, 0.9, None), request("POST", "/login", 0.1, Some("{\"name\": \"<me>\"}"))]
 }
 
 fn errors(failed: u64) -> Vec<ErrorRow> {

@@ -77,6 +77,19 @@ pub(super) fn mix(report: &Report) -> String {
     format!("{}{agreed}", pairs(&rows))
 }
 
+/// Each kind of client of a mix: what it did, then what it offered.
+pub(super) fn members(report: &Report) -> String {
+    let rows: Vec<Vec<String>> = report.members.iter().map(words::member).collect();
+    let offers: Vec<(&str, String)> =
+        report.members.iter().map(|member| (member.name.as_str(), words::member_offers(member))).collect();
+    format!("{}{}", table(&words::MEMBER_COLUMNS, &rows), pairs(&offers))
+}
+
+/// Each of several requests.
+pub(super) fn requests(report: &Report) -> String {
+    table(&words::REQUEST_COLUMNS, &report.requests.iter().map(words::request).collect::<Vec<_>>())
+}
+
 pub(super) fn errors(report: &Report) -> String {
     if report.errors.is_empty() {
         return "<p class=\"soft\">None.</p>".into();

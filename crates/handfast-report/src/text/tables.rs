@@ -63,6 +63,29 @@ pub(super) fn mix(report: &Report, page: &mut Page) {
     page.pairs(&pairs);
 }
 
+/// Each kind of client of a mix: what it did, then what it offered.
+pub(super) fn members(report: &Report, page: &mut Page) {
+    if report.members.is_empty() {
+        return;
+    }
+    page.section("Kinds of client");
+    let header = words::MEMBER_COLUMNS;
+    table(page, &header, &report.members.iter().map(words::member).collect::<Vec<_>>());
+    for member in &report.members {
+        page.wrapped(&format!("    {}: ", plain(&member.name)), "      ", &words::member_offers(member));
+    }
+}
+
+/// Each of several requests.
+pub(super) fn requests(report: &Report, page: &mut Page) {
+    if report.requests.is_empty() {
+        return;
+    }
+    page.section("Requests");
+    let header = words::REQUEST_COLUMNS;
+    table(page, &header, &report.requests.iter().map(words::request).collect::<Vec<_>>());
+}
+
 pub(super) fn errors(report: &Report, page: &mut Page) {
     if report.errors.is_empty() {
         return;

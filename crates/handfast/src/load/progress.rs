@@ -94,7 +94,7 @@ impl Progress {
             duration: plan.duration,
             series: plan.main_series().name(),
             counts,
-            wanted_resumed: plan.tls.resume,
+            wanted_resumed: plan.wanted_resumed(),
             ..Self::default()
         }
     }

@@ -12,13 +12,18 @@ use handfast_load::fleet::{BusAddress, Crew, OnLost};
 use handfast_load::job::Job;
 use handfast_load::limits::{Bound, Direction};
 use handfast_load::outcome::Refusal;
-use handfast_load::plan::{Arrivals, Close, HttpVersion, Model, Target, Tls, Verify, Work};
+use handfast_load::plan::{Arrivals, Close, HttpVersion, Model, Target, Tls, Verify, Work, profile};
 use handfast_load::search::SearchSpec;
 
 use super::values::{self, Aim};
 use crate::words::load::{
     BusWords, CloseWords, LimitWords, LoadWords, MachineWords, ModelWords, TlsWords, WorkWords,
 };
+
+mod clients;
+mod requests;
+
+pub(crate) use requests::fill_in;
 
 /// Connections of the closed model, when nobody says how many: enough to keep a small target busy.
 const CONNECTIONS: u32 = 32;
@@ -108,13 +113,14 @@ pub(crate) fn wanted(words: &LoadWords, seed: u64, mistakes: &mut Mistakes) -> W
     let exchanges = exchanges(&words.work, &work, mistakes);
     let (model, search) = model(&words.model, &work, mistakes);
     let sizes = sizes(&words.model, mistakes);
-    let tls = tls(&words.tls, &aim, &work, mistakes);
+    let (tls, mix) = clients::clients(&words.tls, &aim, &work, mistakes);
     let (close, sources) = close(&words.close, mistakes);
     let plan = Plan {
         target: aim.target,
         work,
         model,
         tls,
+        mix,
         close,
         connections: sizes.connections,
         exchanges,
@@ -185,7 +191,14 @@ fn work(words: &WorkWords, aim: &Aim, mistakes: &mut Mistakes) -> Work {
         );
         return http(words, authority.clone(), path.clone(), mistakes);
     }
-    let pages = [("--http", words.http.is_some()), ("--streams", words.streams.is_some())];
+    let pages = [
+        ("--http", words.http.is_some()),
+        ("--streams", words.streams.is_some()),
+        ("--method", words.method.is_some()),
+        ("--header", !words.header.is_empty()),
+        ("--body", words.body.is_some()),
+        ("--url", !words.url.is_empty()),
+    ];
     mistakes.forbid("is for pages, expected a target such as https://HOST:PORT/", &pages);
     if kinds.iter().filter(|(_, given)| *given).count() > 1 {
         let given: Vec<&str> = kinds.iter().filter(|(_, given)| *given).map(|(option, _)| *option).collect();
@@ -265,7 +278,8 @@ fn http(words: &WorkWords, authority: String, path: String, mistakes: &mut Mista
         );
     }
     let streams = streams.and_then(|streams| u32::try_from(streams).ok()).unwrap_or(1);
-    Work::Http { version, authority, path, streams }
+    let requests = requests::requests(words, &authority, path, mistakes);
+    Work::Http { version, authority, requests, streams }
 }
 
 fn exchanges(words: &WorkWords, work: &Work, mistakes: &mut Mistakes) -> Option<u32> {
@@ -324,7 +338,7 @@ fn model(words: &ModelWords, work: &Work, mistakes: &mut Mistakes) -> (Model, Op
 }
 
 fn tls(words: &TlsWords, aim: &Aim, work: &Work, mistakes: &mut Mistakes) -> Tls {
-    let default = Tls::default();
+    let default = clients::usual(mistakes.read("--profile", words.profile.as_ref(), profile::named));
     let versions = mistakes.read("--tls", words.tls.as_ref(), values::list).unwrap_or(default.versions);
     let suites = mistakes.read("--suites", words.suites.as_ref(), values::list).unwrap_or(default.suites);
     let groups = mistakes.read("--groups", words.groups.as_ref(), values::list).unwrap_or(default.groups);
@@ -332,7 +346,7 @@ fn tls(words: &TlsWords, aim: &Aim, work: &Work, mistakes: &mut Mistakes) -> Tls
     let alpn = mistakes.read("--alpn", words.alpn.as_ref(), values::list).unwrap_or_else(|| match work {
         Work::Http { version: HttpVersion::Http11, .. } => vec!["http/1.1".into()],
         Work::Http { version: HttpVersion::Http2, .. } => vec!["h2".into()],
-        _ => Vec::new(),
+        _ => default.alpn,
     });
     // RFC 7301 §3.1: a protocol's name has 1 to 255 bytes.
     if alpn.iter().any(|name| name.len() > 255) {
@@ -358,6 +372,7 @@ fn tls(words: &TlsWords, aim: &Aim, work: &Work, mistakes: &mut Mistakes) -> Tls
         suites,
         groups,
         server_name: server_name(words, aim, mistakes),
+        server_names: clients::names(words, mistakes),
         alpn,
         client_certificate: client_certificate(words, mistakes),
         verify,
@@ -411,6 +426,8 @@ fn server_name(words: &TlsWords, aim: &Aim, mistakes: &mut Mistakes) -> Option<S
     let is_address = |name: &str| name.parse::<IpAddr>().is_ok();
     match words.sni.as_deref() {
         Some("off") => None,
+        // Names in turn, which are read elsewhere.
+        Some(file) if file.starts_with('@') => None,
         Some(name) if !handfast_tls::throwaway::is_host(name) || is_address(name) => {
             // RFC 6066 §3: names only.
             mistakes

@@ -27,12 +27,16 @@ Examples:
   handfast load localhost:8443 --rate 500 -d 30s        500 new connections a second, whatever the target does
   handfast load localhost:8443 --find-max total.p99=50ms
   handfast load https://localhost:8443/ -c 64 --http 2 --streams 8
+  handfast load https://localhost:8443/ --url '9 GET /' --url '1 POST /login' --body @login.json
+  handfast load localhost:8443 --mix 'share=80% profile=browser resume=70%' --mix 'share=20% tls=1.2'
   handfast load localhost:8443 --max handshake.p99=20ms --json report.json && echo fast enough
   handfast load 10.0.0.7:8443 --workers nats://10.0.0.1:4222 --machines 4";
 
 /// What may be given together with --replay, by the names of the fields.
-const WITH_REPLAY: [&str; 14] = [
+const WITH_REPLAY: [&str; 15] = [
     "replay",
+    // To fill in what a report does not keep, and nothing else.
+    "header",
     "json",
     "csv",
     "csv_latencies",
@@ -63,7 +67,7 @@ pub(crate) fn against_replay(command: &Command, matches: &ArgMatches) -> Vec<Str
 /// `handfast load`.
 #[derive(Args, Debug, Default)]
 pub(crate) struct LoadWords {
-    /// HOST:PORT for TLS alone, or https://HOST[:PORT]/PATH for HTTP GET requests
+    /// HOST:PORT for TLS alone, or https://HOST[:PORT]/PATH for HTTP requests
     ///
     /// `doctor` instead of a target looks at the bus given with --workers, and says what is wrong with it.
     #[arg(value_name = "TARGET", required_unless_present_any = ["replay", "kubernetes_job"])]
@@ -119,6 +123,21 @@ pub(crate) struct WorkWords {
     /// HTTP/2: requests in flight on one connection [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) streams: Option<String>,
+    /// Method of HTTP requests [default: GET; with --body: POST]
+    #[arg(short = 'X', long, value_name = "METHOD")]
+    pub(crate) method: Option<String>,
+    /// Header of HTTP requests, `Name: value`, or @FILE with one on each line (may be repeated). Values that may be secret
+    /// (authorization, cookie, token and the like in the name) are in no report
+    #[arg(short = 'H', long, value_name = "HEADER")]
+    pub(crate) header: Vec<String>,
+    /// Body of HTTP requests: a text, or @FILE. It goes with Content-Length, and with no Content-Type unless --header says
+    /// one
+    #[arg(long, value_name = "BODY")]
+    pub(crate) body: Option<String>,
+    /// One of several requests, in turn by their weights: `[WEIGHT] [METHOD] PATH`, or @FILE with one on each line, each
+    /// followed by its own headers and its body as @FILE, if any (may be repeated). The target then is https://HOST:PORT/
+    #[arg(long, value_name = "REQUEST")]
+    pub(crate) url: Vec<String>,
 }
 
 /// When transactions begin.
@@ -164,7 +183,7 @@ pub(crate) struct ModelWords {
 }
 
 /// What is offered in the handshake, and what is checked.
-#[derive(Args, Debug, Default)]
+#[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "TLS")]
 pub(crate) struct TlsWords {
     /// Versions offered, with commas [default: 1.3,1.2]
@@ -177,7 +196,8 @@ pub(crate) struct TlsWords {
     /// [default: X25519,secp256r1,secp384r1]
     #[arg(long, value_name = "NAMES")]
     pub(crate) groups: Option<String>,
-    /// Name in SNI; off sends none. A verified certificate must have the target's name, whatever this is
+    /// Name in SNI; off sends none; @FILE uses its names in turn, `NAME` or `WEIGHT NAME` on each line. A verified
+    /// certificate must have the name that was sent, and the target's when none was
     /// [default: the target's name; none for an address]
     #[arg(long, value_name = "NAME")]
     pub(crate) sni: Option<String>,
@@ -202,6 +222,15 @@ pub(crate) struct TlsWords {
     /// Send the request as 0-RTT data where a resumed handshake allows it
     #[arg(long)]
     pub(crate) early_data: bool,
+    /// Offer what such clients do, where nothing else is said: browser (hybrid post-quantum key share), classic (X25519),
+    /// small (one group, one suite), tls12. Versions, groups and size are imitated, the fingerprint is not
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// One kind of client of several, with its share of the connections: 'share=30 name=old tls=1.2 resume=0', or @FILE
+    /// with one on each line (may be repeated). Also profile, suites, groups, sni, alpn, client-certificate, client-key;
+    /// what is not said is as for all
+    #[arg(long, value_name = "CLIENT")]
+    pub(crate) mix: Vec<String>,
 }
 
 /// Who ends a connection, and from where it comes.

@@ -63,6 +63,7 @@ mod workers_stop_when_nobody_leads;
 // load
 mod load_a_refused_handshake_is_no_success;
 mod load_a_report_can_be_kept_and_repeated;
+mod load_clients_and_requests_are_those_that_were_asked_for;
 mod load_connections_are_opened_as_they_are_needed;
 mod load_counts_agree_with_the_servers_own;
 mod load_memory_is_flat;

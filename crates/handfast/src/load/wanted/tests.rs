@@ -1,5 +1,9 @@
 //! Command lines understood, and refused.
 
+use std::io::Write as _;
+
+use handfast_load::plan::{Body, Header, Request};
+
 use super::*;
 use crate::words::{Verb, Words};
 
@@ -44,7 +48,7 @@ fn a_page_is_http() {
     let work = Work::Http {
         version: HttpVersion::Http2,
         authority: "a.example:8443".into(),
-        path: "/x".into(),
+        requests: vec![Request { path: "/x".into(), ..Request::default() }],
         streams: 8,
     };
     assert_eq!((plan.work, plan.exchanges, plan.tls.alpn), (work, None, vec!["h2".to_owned()]));
@@ -176,4 +180,129 @@ fn a_replay_takes_outputs_only() {
     let line = "--replay f a:1 --send 1 -c 1 --verify --close fin --max errors=1 --pid 4 --html g";
     assert_eq!(against(line), ["target", "--send", "--connections", "--verify", "--close", "--pid", "--max"]);
     assert!(Words::read(["handfast".into(), "load".into()]).is_err(), "a target is needed without it");
+}
+
+/// The requests of a command line.
+fn asked(words: &[&str]) -> Vec<Request> {
+    let words = [&["handfast", "load"], words].concat();
+    let read = Words::read(words.iter().map(Into::into)).unwrap_or_else(|error| panic!("{words:?}: {error}"));
+    let Verb::Load(words) = read.verb else { panic!("not load") };
+    let mut mistakes = Mistakes::default();
+    let wanted = wanted(&words, 7, &mut mistakes);
+    assert!(mistakes.is_empty(), "{}", mistakes.refusal());
+    wanted.job.plan.requests().to_vec()
+}
+
+/// What is wrong with words that may have spaces in them.
+fn refused(words: &[&str]) -> String {
+    let words = [&["handfast", "load"], words].concat();
+    let read = Words::read(words.iter().map(Into::into)).unwrap_or_else(|error| panic!("{words:?}: {error}"));
+    let Verb::Load(words) = read.verb else { panic!("not load") };
+    let mut mistakes = Mistakes::default();
+    wanted(&words, 7, &mut mistakes);
+    mistakes.0.join("\n")
+}
+
+fn file(text: &str) -> (tempfile::NamedTempFile, String) {
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    file.write_all(text.as_bytes()).expect("it can be written");
+    let name = format!("@{}", file.path().display());
+    (file, name)
+}
+
+#[test]
+fn a_request_has_method_headers_and_body() {
+    let asked = |words: &[&str]| asked(&[&["https://a.example/x"], words].concat()).remove(0);
+    assert_eq!(asked(&[]).name(), "GET /x");
+    let post = asked(&["--body", "{}", "-H", "Content-Type: application/json"]);
+    assert_eq!((post.name().as_str(), post.body), ("POST /x", Some(Body::Text("{}".into()))));
+    assert_eq!(post.headers[0].value.as_deref(), Some("application/json"));
+    let put = asked(&["-X", "PUT", "--body", "@/tmp/b"]);
+    assert_eq!((put.name().as_str(), put.body), ("PUT /x", Some(Body::File("/tmp/b".into()))));
+    let (_file, name) = file("A: 1\n\nB: 2\n");
+    assert_eq!(asked(&["--header", &name]).headers.len(), 2);
+
+    let wrong = refused(&["https://a/", "-X", "get", "-H", "Content-Length: 3", "-H", "x"]);
+    assert_eq!(wrong.lines().count(), 3, "{wrong}");
+    assert!(wrong.contains("expected GET") && wrong.contains("counted from the body"), "{wrong}");
+    let wrong = refused(&["a:1", "-X", "PUT", "-H", "A: b", "--body", "x", "--url", "/"]);
+    assert_eq!(wrong.lines().filter(|line| line.contains("is for pages")).count(), 4, "{wrong}");
+    assert!(refused(&["https://a/", "-H", "@/no/such/file"]).contains("read /no/such/file"));
+}
+
+#[test]
+fn several_requests_have_weights() {
+    let (_file, name) = file("2 /c\nX: y\n@body\n");
+    let asked = asked(&["https://a.example:8443/", "--url", "9 /a", "--url", "POST /b", "--url", &name]);
+    let said: Vec<(u32, String)> = asked.iter().map(|one| (one.weight, one.name())).collect();
+    assert_eq!(said, [(9, "GET /a".into()), (1, "POST /b".into()), (2, "GET /c".into())]);
+    assert_eq!((asked[2].headers.len(), asked[2].body.clone()), (1, Some(Body::File("body".into()))));
+    assert!(refused(&["https://a/x", "--url", "/a"]).contains("a path of its own"));
+    assert!(refused(&["https://a/", "--url", "https://b/a"]).contains("one run has one target"));
+    let (_file, name) = file("/a\nb\n");
+    assert!(refused(&["https://a/", "--url", &name]).contains("line 2"), "the line is named");
+}
+
+#[test]
+fn a_mix_is_resolved_against_what_all_have() {
+    let line = ["a.example:1", "--resume", "50%", "--sni", "b.example", "--early-data"];
+    let mix =
+        ["--mix", "share=30 name=old tls=1.2 groups=secp256r1 resume=0", "--mix", "share=70 profile=browser"];
+    let words = [&["handfast", "load"], line.as_slice(), &mix].concat();
+    let read = Words::read(words.iter().map(Into::into)).unwrap_or_else(|error| panic!("{error}"));
+    let Verb::Load(words) = read.verb else { panic!("not load") };
+    let mut mistakes = Mistakes::default();
+    let plan = wanted(&words, 7, &mut mistakes).job.plan;
+    assert!(mistakes.is_empty(), "{}", mistakes.refusal());
+    let [old, browser] = plan.mix.as_slice() else { panic!("{:?}", plan.mix) };
+    assert_eq!((old.name.as_str(), old.share), ("old", 30.0));
+    assert_eq!((old.tls.versions.as_slice(), old.tls.resume), (&["1.2".to_owned()][..], 0.0));
+    assert_eq!(old.tls.server_name.as_deref(), Some("b.example"));
+    assert_eq!((browser.name.as_str(), browser.tls.groups[0].as_str()), ("client-2", "X25519MLKEM768"));
+    assert_eq!((browser.tls.resume, browser.tls.alpn.len()), (0.5, 2));
+    assert!(!old.tls.early_data && browser.tls.early_data, "TLS 1.2 has none");
+    assert!((plan.wanted_resumed() - 0.35).abs() < 1e-9, "{}", plan.wanted_resumed());
+    // It travels.
+    let text = serde_json::to_string(&plan).expect("a plan");
+    assert_eq!(serde_json::from_str::<Plan>(&text).expect("a plan"), plan);
+
+    let wrong =
+        refused(&["a:1", "--mix", "share=1 groups=none", "--mix", "tls=1.2", "--mix", "share=5% profile=x"]);
+    for part in ["`client-1`: --groups", "no share in it", "some have none", "browser, classic, small, tls12"]
+    {
+        assert!(wrong.contains(part), "{part}: {wrong}");
+    }
+    assert!(refused(&["a:1", "--mix", "share=1 name=a", "--mix", "share=1 name=a"]).contains("two members"));
+}
+
+#[test]
+fn names_in_turn_come_from_a_file() {
+    let (_file, name) = file("a.example\n3 b.example\n");
+    let plan = planned(&format!("h:1 --sni {name}"));
+    let names: Vec<u32> = plan.tls.server_names.iter().map(|name| name.weight).collect();
+    assert_eq!((plan.tls.server_name, names), (None, vec![1, 3]));
+    assert!(refused(&["h:1", "--sni", "@/no/such/file"]).contains("read /no/such/file"));
+}
+
+#[test]
+fn what_a_report_does_not_keep_is_given_again() {
+    let plan = || {
+        let mut job = good("https://a.example/").job;
+        let Work::Http { requests, .. } = &mut job.plan.work else { panic!("HTTP") };
+        requests[0].set(Header::parse("Authorization: Bearer geheim").expect("a header"));
+        let kept = job.to_value().to_string();
+        assert!(!kept.contains("geheim"), "{kept}");
+        Job::parse(&kept).expect("a job").plan
+    };
+    let filled = |given: &[&str]| {
+        let mut mistakes = Mistakes::default();
+        let mut plan = plan();
+        fill_in(&mut plan, &given.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>(), &mut mistakes);
+        (plan.requests()[0].headers[0].value.clone(), mistakes.0.join("\n"))
+    };
+    let (_, wrong) = filled(&[]);
+    assert!(wrong.contains("does not keep the value of the header `authorization`"), "{wrong}");
+    assert_eq!(filled(&["authorization: Bearer anders"]), (Some("Bearer anders".into()), String::new()));
+    let (_, wrong) = filled(&["authorization: x", "Accept: y"]);
+    assert!(wrong.contains("`accept` is in the report already"), "{wrong}");
 }

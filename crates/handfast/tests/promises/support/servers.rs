@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::backend::Backend;
-use super::certificates::{authority, localhost};
+use super::certificates::{KeyKind, authority, localhost};
 use super::deadline::{DEADLINE, wait_until, wait_until_seeing};
 use super::folder::Folder;
 use super::tools::Tool;
@@ -99,9 +99,14 @@ pub(crate) struct Nginx {
 impl Nginx {
     /// Starts it in the foreground, as one process that needs no rights.
     pub(crate) fn start(asks: Asks) -> Self {
+        Self::start_for(asks, &[])
+    }
+
+    /// With a certificate of its own for each of these names, and TLS 1.2 as well as 1.3 for them.
+    pub(crate) fn start_for(asks: Asks, names: &[&str]) -> Self {
         let files = Files::new();
         let address = address_of_ones_own();
-        let config = nginx_config(&files, address, asks);
+        let config = nginx_config(&files, address, asks, names);
         let config = files.folder.write("nginx.conf", config).display().to_string();
         let place = files.folder.path().display().to_string();
         let tool = Tool::start("nginx", &["-p", &place, "-c", &config, "-e", "stderr"]);
@@ -121,8 +126,16 @@ impl Nginx {
         Some((number(accepted)?, number(standing)?))
     }
 
-    /// What it counted, when all connections have ended.
-    pub(crate) fn counted(mut self) -> Counted {
+    /// What it was asked, in its own words, when all connections have ended: name in SNI, version, method, path, length of
+    /// the body, and the header `X-Mark`.
+    pub(crate) fn asked(self) -> Vec<[String; 6]> {
+        let (_, log) = self.log();
+        let columns = |line: &str| -> Vec<String> { line.split(' ').skip(4).map(str::to_owned).collect() };
+        log.lines().map(|line| columns(line).try_into().expect("six columns")).collect()
+    }
+
+    /// Connections that it accepted, and its log, when all have ended.
+    fn log(mut self) -> (u64, String) {
         let accepted = wait_until("nginx to have closed every connection", || {
             self.status().and_then(|(accepted, standing)| (standing == 1).then_some(accepted))
         });
@@ -130,6 +143,12 @@ impl Nginx {
         let ran = self.tool.ended();
         assert_eq!(ran.code, Some(0), "{}", ran.all());
         let log = std::fs::read_to_string(self.folder.file("access.log")).expect("nginx wrote a log");
+        (accepted - self.looks, log)
+    }
+
+    /// What it counted, when all connections have ended.
+    pub(crate) fn counted(self) -> Counted {
+        let (connections, log) = self.log();
         let mut lines: Vec<Vec<&str>> = log.lines().map(|line| line.split(' ').collect()).collect();
         let requests = number_of(lines.iter());
         assert!(lines.iter().all(|line| line[3] == "200"), "{log}");
@@ -137,7 +156,7 @@ impl Nginx {
         lines.sort_by_key(|line| line[0]);
         lines.dedup_by_key(|line| line[0]);
         Counted {
-            connections: accepted - self.looks,
+            connections,
             requests,
             resumed: number_of(lines.iter().filter(|line| line[1] == "r")),
             certified: number_of(lines.iter().filter(|line| line[2] == "SUCCESS")),
@@ -145,8 +164,33 @@ impl Nginx {
     }
 }
 
-fn nginx_config(files: &Files, address: SocketAddr, asks: Asks) -> String {
-    let versions = if asks.old_version { "TLSv1.2" } else { "TLSv1.3" };
+fn nginx_config(files: &Files, address: SocketAddr, asks: Asks, names: &[&str]) -> String {
+    let versions = match (asks.old_version, names) {
+        (_, [_, ..]) => "TLSv1.2 TLSv1.3",
+        (true, _) => "TLSv1.2",
+        (false, _) => "TLSv1.3",
+    };
+    let named: String = names
+        .iter()
+        .map(|name| {
+            let identity = authority().identity(&[name], KeyKind::Ecdsa);
+            let chain = files.folder.write(&format!("{name}.pem"), &identity.certificate_pem);
+            let key = files.folder.write(&format!("{name}.key"), &identity.key_pem);
+            format!(
+                "    server {{
+        listen {address} ssl; server_name {name};
+        ssl_certificate {}; ssl_certificate_key {};
+        keepalive_requests 1000000;
+        access_log access.log counted;
+        location / {{ return 200 'a page of {name}\n'; }}
+        location /missing {{ return 404; }}
+    }}
+",
+                chain.display(),
+                key.display()
+            )
+        })
+        .collect();
     let certificate = if asks.certificate {
         format!("ssl_verify_client on; ssl_client_certificate {};", files.authority.display())
     } else {
@@ -164,7 +208,8 @@ fn nginx_config(files: &Files, address: SocketAddr, asks: Asks) -> String {
 events {{ worker_connections 512; }}
 http {{
 {scratch}
-    log_format counted '$connection $ssl_session_reused $ssl_client_verify $status';
+    log_format counted '$connection $ssl_session_reused $ssl_client_verify $status $ssl_server_name $ssl_protocol '
+        '$request_method $uri $content_length $http_x_mark';
     ssl_session_cache shared:sessions:1m;
     server {{
         listen {address} ssl;
@@ -174,7 +219,7 @@ http {{
         access_log access.log counted;
         location / {{ return 200 'a page of some length\\n'; }}
     }}
-    server {{ listen unix:{socket}; access_log off; location / {{ stub_status; }} }}
+{named}    server {{ listen unix:{socket}; access_log off; location / {{ stub_status; }} }}
 }}
 "
     )

@@ -1,0 +1,153 @@
+//! The requests of a plan, as hyper sends them: made once, and sent as often as wanted.
+//!
+//! In: a plan. Out: one [`Ask`] for each of its requests, with their files read. Values of headers that carry secrets are
+//! marked as such: they are in no index of HTTP/2 (RFC 7541 §7.1.3), and in nothing that is printed.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{ACCEPT, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, USER_AGENT};
+use hyper::{Request, Version};
+
+use crate::outcome::Refusal;
+use crate::plan::{self, Body, HttpVersion, Plan, Work};
+
+/// A request that is ready to be sent.
+pub(crate) type Ask = Request<Full<Bytes>>;
+
+/// Largest file that is sent: every one is kept in memory, once.
+const LARGEST: u64 = 64 << 20;
+
+/// Every request of the plan, in its order; none of works without HTTP.
+///
+/// **Errors**: files that cannot be read, and what hyper cannot send.
+///
+/// **Cost**: the files in memory, shared by all threads.
+pub(crate) fn asks(plan: &Plan) -> Result<Vec<Ask>, Refusal> {
+    let Work::Http { version, authority, requests, .. } = &plan.work else { return Ok(Vec::new()) };
+    requests.iter().map(|request| ask(*version, authority, request)).collect()
+}
+
+fn ask(version: HttpVersion, authority: &str, wanted: &plan::Request) -> Result<Ask, Refusal> {
+    let wrong = |what: String| Refusal::wrong_use(format!("make the request {}: {what}", wanted.name()));
+    let body = match &wanted.body {
+        None => Bytes::new(),
+        Some(Body::Text(text)) => Bytes::copy_from_slice(text.as_bytes()),
+        Some(Body::File(path)) => read(path)?,
+    };
+    let own_host = wanted.headers.iter().find(|header| header.name == "host");
+    let authority = own_host.and_then(|header| header.value.as_deref()).unwrap_or(authority);
+    let method = wanted.method.as_str();
+    let mut builder = match version {
+        // RFC 9112 §3.2.1 and §3.2: the path alone, and the authority in Host.
+        HttpVersion::Http11 => Request::builder()
+            .method(method)
+            .uri(wanted.path.as_str())
+            .version(Version::HTTP_11)
+            .header(HOST, authority),
+        // RFC 9113 §8.3.1: :authority instead of Host.
+        HttpVersion::Http2 => Request::builder()
+            .method(method)
+            .uri(format!("https://{authority}{}", wanted.path))
+            .version(Version::HTTP_2),
+    };
+    let usual = [(USER_AGENT, concat!("handfast/", env!("CARGO_PKG_VERSION"))), (ACCEPT, "*/*")];
+    for (name, value) in usual {
+        if !wanted.headers.iter().any(|header| header.name == name.as_str()) {
+            builder = builder.header(name, value);
+        }
+    }
+    if wanted.says_its_length() {
+        builder = builder.header(CONTENT_LENGTH, body.len());
+    }
+    for header in wanted.headers.iter().filter(|header| header.name != "host") {
+        let name =
+            HeaderName::from_bytes(header.name.as_bytes()).map_err(|error| wrong(error.to_string()))?;
+        let text = header.value.as_deref().unwrap_or_default();
+        let mut value = HeaderValue::from_str(text).map_err(|_| wrong(format!("the value of {name}")))?;
+        value.set_sensitive(header.is_secret());
+        builder = builder.header(name, value);
+    }
+    builder.body(Full::new(body)).map_err(|error| wrong(error.to_string()))
+}
+
+fn read(path: &Path) -> Result<Bytes, Refusal> {
+    let failed = |what: String| Refusal::wrong_use(format!("read the body from {}: {what}", path.display()));
+    let length = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
+    if length > LARGEST {
+        return Err(failed(format!("it has {length} bytes, expected at most {LARGEST}")));
+    }
+    std::fs::read(path).map(Bytes::from).map_err(|error| failed(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+    use crate::plan::Header;
+
+    fn made(version: HttpVersion, request: plan::Request) -> Result<Ask, Refusal> {
+        let work =
+            Work::Http { version, authority: "a.example:8443".into(), requests: vec![request], streams: 1 };
+        asks(&Plan { work, ..Plan::default() }).map(|mut asks| asks.remove(0))
+    }
+
+    fn header(text: &str) -> Header {
+        Header::parse(text).unwrap()
+    }
+
+    #[test]
+    fn a_request_has_what_was_said_and_the_usual_where_nothing_was() {
+        let request = plan::Request {
+            method: "POST".into(),
+            path: "/a?b".into(),
+            headers: vec![header("Authorization: Bearer geheim"), header("User-Agent: mine")],
+            body: Some(Body::Text("{}".into())),
+            ..plan::Request::default()
+        };
+        let ask = made(HttpVersion::Http11, request.clone()).unwrap();
+        assert_eq!((ask.method().as_str(), ask.uri().to_string().as_str()), ("POST", "/a?b"));
+        let value = |name: &str| ask.headers().get(name).and_then(|value| value.to_str().ok());
+        assert_eq!(value("host"), Some("a.example:8443"));
+        assert_eq!((value("user-agent"), value("accept")), (Some("mine"), Some("*/*")));
+        assert_eq!((value("content-length"), value("content-type")), (Some("2"), None));
+        assert!(!format!("{ask:?}").contains("geheim"), "{ask:?}");
+        let ask = made(HttpVersion::Http2, request).unwrap();
+        assert_eq!(ask.uri().to_string(), "https://a.example:8443/a?b");
+        assert!(!ask.headers().contains_key("host"));
+    }
+
+    #[test]
+    fn a_host_of_ones_own_and_a_length_without_a_body() {
+        let request = |method: &str| plan::Request {
+            method: method.into(),
+            headers: vec![header("Host: b.example")],
+            ..plan::Request::default()
+        };
+        let one = made(HttpVersion::Http11, request("PUT")).unwrap();
+        assert_eq!(one.headers()["host"], "b.example");
+        assert_eq!(one.headers()["content-length"], "0", "RFC 9110 §8.6");
+        let two = made(HttpVersion::Http2, request("DELETE")).unwrap();
+        assert_eq!(two.uri().authority().map(|authority| authority.as_str()), Some("b.example"));
+        assert!(!two.headers().contains_key("content-length"));
+    }
+
+    #[test]
+    fn a_body_is_the_bytes_of_its_file() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(b"\0\xff bytes").unwrap();
+        let with =
+            |path: &Path| plan::Request { body: Some(Body::File(path.into())), ..plan::Request::default() };
+        let ask = made(HttpVersion::Http11, with(file.path())).unwrap();
+        let mut body = std::pin::pin!(ask.into_body().collect());
+        let context = &mut std::task::Context::from_waker(std::task::Waker::noop());
+        let std::task::Poll::Ready(Ok(body)) = body.as_mut().poll(context) else { panic!("it is there") };
+        assert_eq!(body.to_bytes().as_ref(), b"\0\xff bytes");
+        let refusal = made(HttpVersion::Http11, with(Path::new("/no/such/file"))).unwrap_err();
+        assert!(refusal.wrong_use && refusal.what.contains("/no/such/file"), "{refusal}");
+    }
+}

@@ -1,0 +1,66 @@
+//! Named kinds of ClientHello: what clients of that kind offer, as far as rustls can offer it.
+//!
+//! What is imitated are versions, groups, key shares and with them the size of the hello, which decides into how many
+//! segments it goes and what it costs the server. Not imitated are the order and number of extensions, GREASE, padding and
+//! ECH: a server that knows clients by their fingerprint sees rustls.
+
+/// What a profile offers.
+#[derive(Clone, Copy, Debug)]
+pub struct Profile {
+    /// The word.
+    pub name: &'static str,
+    /// Versions, best first.
+    pub versions: &'static [&'static str],
+    /// Suites, best first; empty: the library's.
+    pub suites: &'static [&'static str],
+    /// Groups, best first.
+    pub groups: &'static [&'static str],
+    /// Application protocols, where the work has none of its own.
+    pub alpn: &'static [&'static str],
+}
+
+/// Every profile.
+pub const ALL: [Profile; 4] = [
+    // Chrome, Firefox and Safari since 2024: a hybrid key share and an X25519 one beside it, 1,216 and 32 bytes.
+    Profile {
+        name: "browser",
+        versions: &["1.3", "1.2"],
+        suites: &[],
+        groups: &["X25519MLKEM768", "X25519", "secp256r1", "secp384r1"],
+        alpn: &["h2", "http/1.1"],
+    },
+    // The same before that.
+    Profile {
+        name: "classic",
+        versions: &["1.3", "1.2"],
+        suites: &[],
+        groups: &["X25519", "secp256r1", "secp384r1"],
+        alpn: &["h2", "http/1.1"],
+    },
+    // A device that offers no more than it needs.
+    Profile {
+        name: "small",
+        versions: &["1.3"],
+        suites: &["TLS_AES_128_GCM_SHA256"],
+        groups: &["X25519"],
+        alpn: &[],
+    },
+    // A client that never learnt TLS 1.3.
+    Profile {
+        name: "tls12",
+        versions: &["1.2"],
+        suites: &[],
+        groups: &["secp256r1", "secp384r1", "X25519"],
+        alpn: &[],
+    },
+];
+
+/// The profile of this name.
+///
+/// **Errors**: there is none; with those that there are.
+pub fn named(name: &str) -> Result<&'static Profile, String> {
+    ALL.iter().find(|profile| profile.name == name).ok_or_else(|| {
+        let names: Vec<&str> = ALL.iter().map(|profile| profile.name).collect();
+        format!("`{name}` is no profile, expected one of {}", names.join(", "))
+    })
+}

@@ -1,0 +1,119 @@
+//! Who the clients are: one kind for all, or a mix of several; `--mix`, `--profile`, `--sni @FILE`.
+//!
+//! In: the words. Out: what is offered, and the members of the mix, resolved; or every mistake.
+
+use handfast_load::plan::mix::{MOST_MEMBERS, MemberWords, shares};
+use handfast_load::plan::profile::Profile;
+use handfast_load::plan::{Member, Tls, WeightedName, Work};
+
+use super::requests::{place, read};
+use super::{Aim, Mistakes, tls};
+use crate::words::load::TlsWords;
+
+/// What is offered where nothing is said: by a profile, or by us.
+pub(super) fn usual(profile: Option<&Profile>) -> Tls {
+    let Some(profile) = profile else { return Tls::default() };
+    let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    Tls {
+        versions: list(profile.versions),
+        suites: list(profile.suites),
+        groups: list(profile.groups),
+        alpn: list(profile.alpn),
+        ..Tls::default()
+    }
+}
+
+/// The names of `--sni @FILE`.
+pub(super) fn names(words: &TlsWords, mistakes: &mut Mistakes) -> Vec<WeightedName> {
+    let Some(file) = words.sni.as_deref().and_then(|sni| sni.strip_prefix('@')) else { return Vec::new() };
+    let names = read(file).map_err(|what| vec![what]).and_then(|text| WeightedName::parse_file(&text));
+    names.unwrap_or_else(|wrong| {
+        wrong.iter().for_each(|what| mistakes.note(&format!("--sni @{file}"), what));
+        Vec::new()
+    })
+}
+
+/// What all clients offer, and each kind of them if there are several.
+pub(super) fn clients(
+    words: &TlsWords,
+    aim: &Aim,
+    work: &Work,
+    mistakes: &mut Mistakes,
+) -> (Tls, Vec<Member>) {
+    if words.mix.is_empty() {
+        return (tls(words, aim, work, mistakes), Vec::new());
+    }
+    // 0-RTT is for those members that can have it.
+    let early_data = words.early_data;
+    let common = TlsWords { early_data: false, ..words.clone() };
+    let base = tls(&common, aim, work, mistakes);
+    let written = written(&words.mix, mistakes);
+    let given: Vec<&str> = written.iter().map(|member| member.share.as_str()).collect();
+    let weights = shares(&given).unwrap_or_else(|what| {
+        mistakes.note("--mix", what);
+        vec![1.0; written.len()]
+    });
+    let mut members = Vec::<Member>::new();
+    for (number, (member, share)) in (1..).zip(written.iter().zip(weights)) {
+        let name = if member.name.is_empty() { format!("client-{number}") } else { member.name.clone() };
+        if members.iter().any(|known| known.name == name) {
+            mistakes.note("--mix", format!("two members have the name `{name}`"));
+        }
+        let mut wrong = Mistakes::default();
+        let mut tls = tls(&words_of(member, &common), aim, work, &mut wrong);
+        wrong.0.iter().for_each(|what| mistakes.note("--mix", format!("`{name}`: {what}")));
+        let can = tls.resume > 0.0 && tls.versions.iter().any(|version| version == "1.3");
+        tls.early_data = early_data && can;
+        members.push(Member { name, share, tls });
+    }
+    if members.len() > MOST_MEMBERS {
+        mistakes.note("--mix", format!("{} members, expected at most {MOST_MEMBERS}", members.len()));
+    }
+    if early_data && !members.iter().any(|member| member.tls.early_data) {
+        mistakes.note("--early-data", "no member of the mix resumes sessions of TLS 1.3");
+    }
+    (base, members)
+}
+
+/// Every member, as it was written.
+fn written(mix: &[String], mistakes: &mut Mistakes) -> Vec<MemberWords> {
+    let mut written = Vec::new();
+    for text in mix {
+        let parsed = match text.strip_prefix('@') {
+            Some(file) => {
+                read(file).map_err(|what| vec![what]).and_then(|text| MemberWords::parse_file(&text))
+            }
+            None => MemberWords::parse(text).map(|one| vec![one]).map_err(|what| vec![what]),
+        };
+        match parsed {
+            Ok(members) => written.extend(members),
+            Err(wrong) => wrong.iter().for_each(|what| mistakes.note(&place("--mix", text), what)),
+        }
+    }
+    written
+}
+
+/// The words of a member: what all have in common, and what it says instead.
+fn words_of(member: &MemberWords, common: &TlsWords) -> TlsWords {
+    let mut words = TlsWords { mix: Vec::new(), ..common.clone() };
+    if member.words.iter().any(|(key, _)| key == "profile") {
+        // A profile of its own is not mended by what was said of all.
+        (words.tls, words.suites, words.groups, words.alpn) = (None, None, None, None);
+    }
+    for (key, value) in &member.words {
+        let value = value.clone();
+        match key.as_str() {
+            "profile" => words.profile = Some(value),
+            "tls" => words.tls = Some(value),
+            "suites" => words.suites = Some(value),
+            "groups" => words.groups = Some(value),
+            "sni" => words.sni = Some(value),
+            "alpn" => words.alpn = Some(value),
+            "resume" => words.resume = Some(value),
+            "client-certificate" => words.client_certificate = Some(value.into()),
+            // `MemberWords` lets no other key pass.
+            _ => words.client_key = Some(value.into()),
+        }
+    }
+    words
+}

@@ -1,0 +1,128 @@
+//! HTTP requests as they are asked for: `--method`, `--header`, `--body`, `--url`.
+//!
+//! In: the words. Out: requests, or every mistake. Files of headers and requests are read here; bodies are read where the
+//! load is made.
+
+use std::fs::File;
+use std::io::Read;
+
+use handfast_load::Plan;
+use handfast_load::plan::request::{self, MOST_REQUESTS};
+use handfast_load::plan::{Header, Request, Work};
+
+use super::Mistakes;
+use crate::words::load::WorkWords;
+
+/// Longest file of headers, requests, names or members.
+const LONGEST: u64 = 1 << 20;
+
+/// Every request that is to be sent, in turn by their weights.
+pub(super) fn requests(
+    words: &WorkWords,
+    authority: &str,
+    path: String,
+    mistakes: &mut Mistakes,
+) -> Vec<Request> {
+    let body = words.body.as_deref().map(request::body);
+    let usual = if body.is_some() { "POST" } else { "GET" };
+    let method = mistakes.read("--method", words.method.as_ref(), request::method);
+    let mut base =
+        Request { method: method.unwrap_or_else(|| usual.to_owned()), path, body, ..Request::default() };
+    headers(&words.header, mistakes).into_iter().for_each(|header| base.set(header));
+    if words.url.is_empty() {
+        return vec![base];
+    }
+    if base.path != "/" {
+        mistakes.note(
+            "target",
+            format!("`{}` is a path of its own, expected https://HOST:PORT/ with --url", base.path),
+        );
+    }
+    let mut all = Vec::new();
+    for url in &words.url {
+        let read = match url.strip_prefix('@') {
+            Some(file) => read(file)
+                .map_err(|what| vec![what])
+                .and_then(|text| Request::parse_file(&text, &base, authority)),
+            None => Request::parse(url, &base, authority).map(|one| vec![one]).map_err(|what| vec![what]),
+        };
+        match read {
+            Ok(requests) => all.extend(requests),
+            Err(what) => what.iter().for_each(|what| mistakes.note(&place("--url", url), what)),
+        }
+    }
+    if all.len() > MOST_REQUESTS {
+        mistakes.note("--url", format!("{} requests, expected at most {MOST_REQUESTS}", all.len()));
+    }
+    all
+}
+
+/// Every header that was given.
+fn headers(given: &[String], mistakes: &mut Mistakes) -> Vec<Header> {
+    let mut headers = Vec::new();
+    for text in given {
+        let Some(file) = text.strip_prefix('@') else {
+            headers.extend(mistakes.read("--header", Some(text), Header::parse));
+            continue;
+        };
+        match read(file) {
+            Ok(lines) => {
+                let lines = (1..).zip(lines.lines()).filter(|(_, line)| !line.trim().is_empty());
+                for (number, line) in lines {
+                    let place = format!("--header @{file}: line {number}");
+                    headers.extend(mistakes.read(&place, Some(&line.to_owned()), Header::parse));
+                }
+            }
+            Err(what) => mistakes.note("--header", what),
+        }
+    }
+    headers
+}
+
+/// Gives headers of a kept plan their values, which no report keeps.
+pub(crate) fn fill_in(plan: &mut Plan, given: &[String], mistakes: &mut Mistakes) {
+    let given = headers(given, mistakes);
+    let Work::Http { requests, .. } = &mut plan.work else {
+        if !given.is_empty() {
+            mistakes.note("--header", "there is no HTTP in this report");
+        }
+        return;
+    };
+    for header in given {
+        let all = requests.iter_mut().flat_map(|request| &mut request.headers);
+        let mut kept = all.filter(|kept| kept.name == header.name && kept.value.is_none()).peekable();
+        if kept.peek().is_none() {
+            let what = format!("`{}` is in the report already, or was never sent", header.name);
+            mistakes.note("--header", what);
+        }
+        kept.for_each(|kept| kept.value.clone_from(&header.value));
+    }
+    let all = requests.iter().flat_map(|request| &request.headers);
+    let mut names: Vec<&str> =
+        all.filter(|header| header.value.is_none()).map(|header| header.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        let what = format!(
+            "the report does not keep the value of the header `{name}`, expected --header '{name}: VALUE' with it"
+        );
+        mistakes.note("--replay", what);
+    }
+}
+
+/// The file behind an @.
+pub(super) fn read(file: &str) -> Result<String, String> {
+    let failed = |what: String| format!("read {file}: {what}");
+    let opened = File::open(file).map_err(|error| failed(error.to_string()))?;
+    let mut text = String::new();
+    let length = opened.take(LONGEST + 1).read_to_string(&mut text);
+    match length.map_err(|error| failed(error.to_string()))? {
+        long if long as u64 > LONGEST => Err(failed("longer than 1 MiB".into())),
+        _ => Ok(text),
+    }
+}
+
+/// The option, with the file's name if it was one.
+pub(super) fn place(option: &str, given: &str) -> String {
+    if given.starts_with('@') { format!("{option} {given}") } else { format!("{option} '{given}'") }
+}
