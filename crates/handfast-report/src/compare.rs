@@ -73,16 +73,19 @@ impl Unit {
 pub fn compare(a: &[Report], b: &[Report], names: (&str, &str), seed: u64) -> String {
     let (name_a, name_b) = (plain(names.0), plain(names.1));
     let figures = figures(a, b, seed);
-    let warnings = differences::warnings(a, b);
+    let (other, warnings) = (differences::incomparable(a, b), differences::warnings(a, b));
     let unfit = unfit(a, b);
     let mut text = match &unfit {
         Some(why) => format!("NOT COMPARED: {why}\n\n"),
+        None if !other.is_empty() => {
+            "NOT COMPARABLE: the two sides did different things, so their ratios mean nothing\n\n".to_owned()
+        }
         None if warnings.is_empty() => format!("{}\n\n", verdict(&figures, &name_b)),
         None => format!("{} (but see the warnings)\n\n", verdict(&figures, &name_b)),
     };
     let _ = writeln!(text, "  A: {name_a}, {}", runs(a));
     let _ = writeln!(text, "  B: {name_b}, {}\n", runs(b));
-    for warning in &warnings {
+    for warning in other.iter().chain(&warnings) {
         let _ = writeln!(text, "  warning: {}", plain(warning));
     }
     if !text.ends_with("\n\n") {
@@ -126,7 +129,8 @@ pub fn compare_json(a: &[Report], b: &[Report], names: (&str, &str), seed: u64) 
     });
     let whole = serde_json::json!({
         "schema": SCHEMA, "a": names.0, "b": names.1, "runs": [a.len(), b.len()], "seed": seed,
-        "not_compared": unfit, "warnings": differences::warnings(a, b), "figures": rows.collect::<Vec<_>>(),
+        "not_compared": unfit, "not_comparable": differences::incomparable(a, b),
+        "warnings": differences::warnings(a, b), "figures": rows.collect::<Vec<_>>(),
     });
     format!("{whole:#}\n")
 }

@@ -11,6 +11,55 @@ use crate::model::{Report, VerdictWord};
 /// Most sentences about one part, so that two wholly different jobs do not fill the screen.
 const MOST: usize = 12;
 
+/// What a report says of something.
+type Said = fn(&Report) -> String;
+
+/// Why the figures of both sides are of different things: another mix of clients, or other requests. Then no ratio of
+/// them means anything.
+pub(super) fn incomparable(a: &[Report], b: &[Report]) -> Vec<String> {
+    let Some(first) = a.first() else { return Vec::new() };
+    let parts: [(&str, Said); 2] = [("the mix of clients", clients), ("the list of requests", requests)];
+    let mut found = Vec::new();
+    for (what, said) in parts {
+        let mine = said(first);
+        let others = a.iter().chain(b).map(said);
+        if let Some(theirs) = others.into_iter().find(|theirs| *theirs != mine) {
+            let none = |said: &str| if said.is_empty() { "none".to_owned() } else { said.to_owned() };
+            found.push(format!(
+                "{what} differs: {} on one side, {} on the other",
+                none(&mine),
+                none(&theirs)
+            ));
+        }
+    }
+    found
+}
+
+/// Each kind of client with its share and what it offers; names that follow the target's are no difference.
+fn clients(report: &Report) -> String {
+    let offers = |offered: &str| {
+        let parts = offered.split("; ").filter(|part| !part.starts_with("SNI "));
+        parts.collect::<Vec<_>>().join("; ")
+    };
+    let each = report.members.iter().map(|member| {
+        let resumed = crate::units::share(member.wanted_resumed);
+        let share = crate::units::share(member.share);
+        format!("{share} {} ({}; {resumed} resumed)", member.name, offers(&member.offered))
+    });
+    each.collect::<Vec<_>>().join(", ")
+}
+
+/// Each of several requests with its share.
+fn requests(report: &Report) -> String {
+    let each = report.requests.iter().map(|request| {
+        let more = [request.headers.join(", "), request.body.clone().unwrap_or_default()];
+        let more: String =
+            more.iter().filter(|more| !more.is_empty()).map(|more| format!(" ({more})")).collect();
+        format!("{} {} {}{more}", crate::units::share(request.share), request.method, request.path)
+    });
+    each.collect::<Vec<_>>().join(", ")
+}
+
 /// Everything that keeps the figures from being compared as they stand.
 pub(super) fn warnings(a: &[Report], b: &[Report]) -> Vec<String> {
     let mut warnings = Vec::new();
@@ -101,7 +150,7 @@ fn facts(report: &Report) -> BTreeMap<String, String> {
     let job = report.manifest.job.get("plan").unwrap_or(&report.manifest.job);
     if let Some(job) = job.as_object() {
         for (name, value) in
-            job.iter().filter(|(name, _)| !["target", "seed", "sources"].contains(&name.as_str()))
+            job.iter().filter(|(name, _)| !["target", "seed", "sources", "mix"].contains(&name.as_str()))
         {
             flatten(&format!("job {name}"), value, &mut facts);
         }

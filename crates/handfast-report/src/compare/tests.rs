@@ -34,6 +34,23 @@ fn a_run_against_itself_is_noise() {
 }
 
 #[test]
+fn another_mix_or_other_requests_cannot_be_compared() {
+    let a = one(made_up::report());
+    let mut other = made_up::report();
+    other.members[1].share = 0.3;
+    let text = compare(&a, &one(other.clone()), ("before", "after"), 1);
+    assert!(text.starts_with("NOT COMPARABLE: "), "{text}");
+    assert!(text.contains("warning: the mix of clients differs: 80 % browsers"), "{text}");
+    assert!(compare_json(&a, &one(other), ("a", "b"), 1).contains("\"not_comparable\": [\n    \"the mix"));
+    let mut other = made_up::report();
+    other.requests.pop();
+    assert!(compare(&a, &one(other), ("a", "b"), 1).contains("warning: the list of requests differs"));
+    let mut named = made_up::report();
+    named.members[0].offered = named.members[0].offered.replace("a.example", "b.example");
+    assert!(!compare(&a, &one(named), ("a", "b"), 1).contains("NOT COMPARABLE"), "a name is no difference");
+}
+
+#[test]
 fn what_is_faster_is_said_to_be_and_by_how_much() {
     let (a, b) = (one(made_up::report()), one(scaled(0.8, 1.12)));
     let text = compare(&a, &b, ("before", "after"), 1);
