@@ -21,10 +21,12 @@ use crate::sample::{Interval, Series, ThreadUse};
 use crate::verdict::{self, Busy, View, addresses};
 use crate::words::things;
 
+mod live;
 mod notes;
 mod parts;
 mod work;
 
+pub use live::Live;
 pub use work::sentence as work_sentence;
 
 /// Shortest second of which shares of CPU time are told, in nanoseconds.
@@ -167,7 +169,7 @@ fn mix(outcome: &Outcome) -> Mix {
         offered: match outcome.plan.mix.len() {
             0 => outcome.plan.tls.sentence(),
             members => {
-                format!("by {} of clients, each in its own way (below)", things(members as u64, "kind"))
+                format!("by {} of client, each in its own way (below)", things(members as u64, "kind"))
             }
         },
     }

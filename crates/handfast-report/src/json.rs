@@ -62,6 +62,7 @@ mod tests {
 
     use super::*;
     use crate::made_up;
+    use crate::model::VerdictWord;
 
     #[test]
     fn what_is_written_is_read() {
@@ -146,6 +147,35 @@ mod tests {
                 .map(|name| format!("{path}.{name} is missing")),
         );
         found
+    }
+
+    #[test]
+    fn the_published_schema_describes_the_lines_of_a_run() {
+        use crate::live::{self, Line, Part, to_line};
+        let schema = include_str!("../../../docs/reference/load-live.schema.json");
+        let schema: Value = serde_json::from_str(schema).unwrap();
+        let series =
+            || live::Series { percentiles_ns: [("p50".into(), 1)].into(), ..live::Series::default() };
+        let second = live::Second {
+            schema: live::SCHEMA.into(),
+            offered_rate: Some(1.5),
+            series: vec![series()],
+            errors: vec![live::Failure::default()],
+            members: vec![Part { series: Some(series()), ..Part::default() }],
+            requests: vec![Part::default()],
+            ..live::Second::default()
+        };
+        let begin = live::Begin { schema: live::SCHEMA.into(), ..live::Begin::default() };
+        let end =
+            live::End { schema: live::SCHEMA.into(), verdict: Some(VerdictWord::PortLimited), lost_lines: 2 };
+        for line in [Line::Begin(begin), Line::Second(second), Line::End(end)] {
+            let text = to_line(&line);
+            assert!(text.ends_with('\n') && text.lines().count() == 1, "{text}");
+            let mut value: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(faults(&value, &schema, &schema, "line"), [""; 0]);
+            value["surprise"] = 1.into();
+            assert_eq!(faults(&value, &schema, &schema, "line").len(), 1, "it can complain");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! | for a person at a terminal, verdict first | [`text`] |
 //! | for a person in a browser: one file, no script, no network | [`html`] |
 //! | for programs, and for reading back | [`json`] |
+//! | for programs, while a run goes on | [`live`] |
 //! | for spreadsheets: seconds, percentiles | [`csv`] |
 //! | for Prometheus and its like | [`openmetrics`] |
 //! | for the HdrHistogram family of tools | [`hlog`] |
@@ -22,6 +23,7 @@ pub mod csv;
 pub mod hlog;
 pub mod html;
 pub mod json;
+pub mod live;
 pub mod model;
 pub mod openmetrics;
 pub mod speed;

@@ -9,6 +9,10 @@ use crate::csv::number;
 use crate::model::{Report, VerdictWord};
 use crate::words::main_series;
 
+mod live;
+
+pub use live::LiveMetrics;
+
 /// What every family's name begins with.
 const PREFIX: &str = "handfast_load";
 

@@ -7,6 +7,7 @@
 //! | what was asked for | `wanted.rs`, `values.rs` |
 //! | where results go | `outputs.rs` |
 //! | what is done | `run.rs`, ended by `signals.rs` |
+//! | who else hears of it meanwhile | `broadcast.rs` |
 //! | what is seen meanwhile | `display.rs`: `progress.rs` as a picture (`live.rs`) or lines (`lines.rs`) |
 //! | what it comes to | `ending.rs` |
 
@@ -25,11 +26,13 @@ use tracing::Level;
 use crate::talk;
 use crate::verbs::{color, print, wants_color};
 use crate::words::load::LoadWords;
+use broadcast::{Broadcast, Closing};
 use display::Display;
 use outputs::Outputs;
 use run::{Ended, Task};
 use wanted::{Mistakes, Wanted, crew, fill_in, wanted};
 
+mod broadcast;
 mod display;
 mod ending;
 mod kubernetes;
@@ -64,15 +67,25 @@ pub(crate) fn load(words: &LoadWords) -> ExitCode {
         Ok(outputs) => outputs,
         Err(what) => return refused(&Refusal::failed(what)),
     };
+    let (broadcast, closing) = match Broadcast::prepare(&words.output) {
+        Ok(prepared) => prepared,
+        Err(what) => return refused(&Refusal::failed(what)),
+    };
     let talk = talk::start(color(), Level::WARN, talk::Stamp::Absent);
-    let text_to_terminal = io::stdout().is_terminal() && !outputs.take_standard_output();
+    let taken = outputs.take_standard_output() || broadcast::takes_standard_output(&words.output);
+    let text_to_terminal = io::stdout().is_terminal() && !taken;
     let display = Display::new(talk.voice(), words.output.quiet, color(), text_to_terminal);
     // The report has it; a run that is refused or ended at once has not.
     tracing::info!(seed = asked.job.plan.seed, "--seed makes the same choices again");
-    let ended = run::run(Task { wanted: asked, command: command(std::env::args()) }, display);
+    let ended = run::run(Task { wanted: asked, command: command(std::env::args()), broadcast }, display);
     talk.finish();
+    // The lines come before the report where both go to a terminal.
+    let closed = closing.map_or(Ok(()), Closing::wait);
     match ended {
-        Ended::Report(report, asked) => tell(&report, asked, outputs, words.output.quiet),
+        Ended::Report(report, asked) => {
+            let kept = Kept { outputs, taken, closed };
+            tell(&report, asked, kept, words.output.quiet)
+        }
         Ended::Refused(refusal) => refused(&refusal),
         Ended::AtOnce(code) => {
             talk::err("handfast load: ended at once, without a report");
@@ -102,17 +115,31 @@ fn asked(words: &LoadWords) -> Result<Wanted, Refusal> {
     if let Some(clash) = outputs::clash(&words.output) {
         mistakes.add(clash);
     }
+    let metrics = words.output.metrics.as_deref().map(broadcast::address);
+    if let Some(Err(what)) = metrics {
+        mistakes.add(what);
+    }
     if mistakes.is_empty() { Ok(found) } else { Err(mistakes.refusal()) }
+}
+
+/// Where a report goes.
+struct Kept {
+    outputs: Outputs,
+    /// Whether something else than the text goes to standard output.
+    taken: bool,
+    /// Whether the live figures were all written.
+    closed: Result<(), String>,
 }
 
 /// Report, files, exit code. What could not be written is the last thing said, and a failure; else the report's last line is.
 /// `asked`: the exit code of what asked for an early end.
-fn tell(report: &Report, asked: Option<u8>, outputs: Outputs, quiet: bool) -> ExitCode {
+fn tell(report: &Report, asked: Option<u8>, kept: Kept, quiet: bool) -> ExitCode {
+    let Kept { outputs, taken, closed } = kept;
     let code = asked.unwrap_or_else(|| ending::exit_code(report));
     if outputs.is_empty() && !quiet {
         talk::err("hint: --html report.html --json report.json keep this report\n");
     }
-    match (outputs.take_standard_output(), quiet) {
+    match (taken, quiet) {
         (true, true) => {
             let interrupted = asked.map(|_| "handfast: warning: the run was interrupted".to_owned());
             talk::err(&ending::warning(report).or(interrupted).unwrap_or_default());
@@ -122,7 +149,7 @@ fn tell(report: &Report, asked: Option<u8>, outputs: Outputs, quiet: bool) -> Ex
             print(&to_text(report, Style { color: wants_color(io::stdout().is_terminal()) }), true);
         }
     }
-    if let Err(what) = outputs.write(report) {
+    if let Err(what) = outputs.write(report).and(closed) {
         return refused(&Refusal::failed(what));
     }
     ExitCode::from(code)

@@ -34,9 +34,11 @@ fn asked(words: &OutputWords) -> Vec<(&'static str, &Path, Form)> {
 
 /// Two options that would write to the same place, by their names.
 pub(crate) fn clash(words: &OutputWords) -> Option<String> {
-    let asked = asked(words);
-    let clash = asked.iter().enumerate().find_map(|(index, (option, path, _))| {
-        let earlier = asked[..index].iter().find(|(_, other, _)| other == path)?;
+    let live = words.live_json.as_deref().map(|path| ("--live-json", path));
+    let asked: Vec<(&str, &Path)> =
+        asked(words).into_iter().map(|(option, path, _)| (option, path)).chain(live).collect();
+    let clash = asked.iter().enumerate().find_map(|(index, (option, path))| {
+        let earlier = asked[..index].iter().find(|(_, other)| other == path)?;
         Some((format!("{}, {option}", earlier.0), path.display()))
     });
     clash.map(|(options, path)| format!("{options}: both write to {path}, expected a file for each"))

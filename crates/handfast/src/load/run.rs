@@ -18,6 +18,7 @@ use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::broadcast::Broadcast;
 use super::display::Display;
 use super::signals::Signals;
 use super::wanted::Wanted;
@@ -28,6 +29,8 @@ pub(crate) struct Task {
     pub(crate) wanted: Wanted,
     /// The command line, for the report.
     pub(crate) command: Vec<String>,
+    /// Who else hears of it while it goes on.
+    pub(crate) broadcast: Broadcast,
 }
 
 /// How it ended.
@@ -83,8 +86,17 @@ async fn attend(task: Task, display: Display) -> Ended {
     }
 }
 
-async fn conduct(task: Task, display: Display, mut stop: watch::Receiver<bool>) -> Result<Report, Refusal> {
+async fn conduct(
+    mut task: Task,
+    display: Display,
+    mut stop: watch::Receiver<bool>,
+) -> Result<Report, Refusal> {
     let crew = task.wanted.crew.clone();
+    let served = task.broadcast.serve();
+    let (_serving, at) = served.map_err(|error| Refusal::failed(format!("serve --metrics: {error}")))?;
+    if let Some(at) = at {
+        display.say(format!("handfast: figures at http://{at}/metrics"));
+    }
     if let Crew::Nats { machines, .. } = &crew {
         let workers = if *machines == 1 { "worker" } else { "workers" };
         display.say(format!("handfast: gathering {machines} {workers}"));
@@ -98,6 +110,7 @@ async fn conduct(task: Task, display: Display, mut stop: watch::Receiver<bool>) 
         None => session.single().await,
         Some(spec) => session.search(spec).await,
     };
+    session.task.broadcast.end(made.as_ref().ok());
     session.display.end();
     session.muster.dismiss().await;
     made
@@ -168,9 +181,13 @@ impl Session {
     /// **Errors**: whatever keeps it from beginning.
     async fn run(&mut self, plan: &Plan, part: String) -> Result<Done, Refusal> {
         let mut accountant = self.task.wanted.job.account.as_ref().map(Accountant::new).transpose()?;
-        let (display, asked) = (&mut self.display, self.stop.clone());
+        let (display, broadcast, asked) = (&mut self.display, &mut self.task.broadcast, self.stop.clone());
+        broadcast.begin(plan, &part);
         display.begin(plan, part);
-        let mut each_second = |interval: &Interval| display.second(interval, *asked.borrow());
+        let mut each_second = |interval: &Interval| {
+            broadcast.second(interval);
+            display.second(interval, *asked.borrow());
+        };
         let on_lost = self.task.wanted.on_lost;
         let outcome = self.muster.run(plan, on_lost, &mut each_second, &mut self.stop).await?;
         let tally = &outcome.totals.tally;

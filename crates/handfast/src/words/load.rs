@@ -33,10 +33,12 @@ Examples:
   handfast load 10.0.0.7:8443 --workers nats://10.0.0.1:4222 --machines 4";
 
 /// What may be given together with --replay, by the names of the fields.
-const WITH_REPLAY: [&str; 15] = [
+const WITH_REPLAY: [&str; 17] = [
     "replay",
     // To fill in what a report does not keep, and nothing else.
     "header",
+    "live_json",
+    "metrics",
     "json",
     "csv",
     "csv_latencies",
@@ -321,6 +323,13 @@ pub(crate) struct OutputWords {
     /// One page with plots that needs no network, for people
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+    /// While it runs, a line of JSON for each second
+    #[arg(long, value_name = "FILE")]
+    pub(crate) live_json: Option<PathBuf>,
+    /// While it runs, serve figures in the OpenMetrics format at http://ADDRESS/metrics: PORT (on 127.0.0.1) or
+    /// ADDRESS:PORT
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) metrics: Option<String>,
     /// Nothing on standard error but errors and warnings
     #[arg(short, long, action = ArgAction::SetTrue)]
     pub(crate) quiet: bool,

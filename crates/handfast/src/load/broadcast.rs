@@ -1,0 +1,279 @@
+//! Figures while a run goes on: lines of JSON for a program, and a page for Prometheus.
+//!
+//! In: [`OutputWords`], then what each second gave. Out: `--live-json` and `--metrics`. A reader that is slow or gone
+//! never holds the run up: a thread writes, and the page is served by tasks of its own.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::Builder;
+use std::time::Duration;
+
+use handfast_load::Plan;
+use handfast_load::assemble::Live;
+use handfast_load::sample::Interval;
+use handfast_report::Report;
+use handfast_report::live::{End, Line, SCHEMA, to_line};
+use handfast_report::openmetrics::LiveMetrics;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::words::load::OutputWords;
+
+/// Lines that wait for a slow reader: an hour of them, a few megabytes. Those beyond are left out, and counted.
+const WAITING: usize = 3600;
+/// How long the last lines may take after the run.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long one request for the page may take.
+const ASKING: Duration = Duration::from_secs(5);
+/// Requests at once; more wait in the listener's queue.
+const AT_ONCE: usize = 16;
+/// Longest head of a request: what Prometheus sends has some hundred bytes.
+const HEAD: usize = 8192;
+
+/// Where figures go while a run goes on.
+#[derive(Debug, Default)]
+pub(crate) struct Broadcast {
+    lines: Option<SyncSender<String>>,
+    lost: u64,
+    /// Until it is served.
+    listener: Option<TcpListener>,
+    page: Option<watch::Sender<String>>,
+    metrics: LiveMetrics,
+    live: Option<Live>,
+}
+
+/// What is left to be written when the run is over.
+#[derive(Debug)]
+pub(crate) struct Closing {
+    path: String,
+    done: Receiver<io::Result<()>>,
+}
+
+impl Broadcast {
+    /// Opens what was asked for.
+    ///
+    /// **Errors**: a file that cannot be written, an address that cannot be listened on.
+    pub(crate) fn prepare(words: &OutputWords) -> Result<(Self, Option<Closing>), String> {
+        let mut broadcast = Self::default();
+        if let Some(text) = &words.metrics {
+            let address = address(text)?;
+            let listener = TcpListener::bind(address)
+                .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
+                .map_err(|error| format!("--metrics: listen on {address}: {error}"))?;
+            broadcast.listener = Some(listener);
+        }
+        let Some(path) = &words.live_json else { return Ok((broadcast, None)) };
+        let wrong = |error: io::Error| format!("--live-json: write {}: {error}", path.display());
+        let mut out: Box<dyn Write + Send> = match is_standard_output(path) {
+            true => Box::new(io::stdout()),
+            // Not aside and renamed at the end: it is there to be read while it grows.
+            false => Box::new(File::create(path).map_err(wrong)?),
+        };
+        let (lines, waiting) = sync_channel::<String>(WAITING);
+        let (tell, done) = sync_channel(1);
+        let write = move || {
+            let written = waiting.iter().try_for_each(|line| {
+                out.write_all(line.as_bytes())?;
+                out.flush()
+            });
+            let _ = tell.send(written);
+        };
+        Builder::new().name("live-json".into()).spawn(write).map_err(wrong)?;
+        broadcast.lines = Some(lines);
+        Ok((broadcast, Some(Closing { path: path.display().to_string(), done })))
+    }
+
+    /// Serves the page, where it was asked for; for as long as the tasks are not dropped. Says where.
+    ///
+    /// **Errors**: a listener that the runtime does not take.
+    pub(crate) fn serve(&mut self) -> io::Result<(JoinSet<()>, Option<SocketAddr>)> {
+        let mut tasks = JoinSet::new();
+        let Some(listener) = self.listener.take() else { return Ok((tasks, None)) };
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let address = listener.local_addr()?;
+        let (page, shown) = watch::channel(self.metrics.text());
+        self.page = Some(page);
+        tasks.spawn(serve(listener, shown));
+        Ok((tasks, Some(address)))
+    }
+
+    /// A run begins, or a step of a search.
+    pub(crate) fn begin(&mut self, plan: &Plan, part: &str) {
+        if self.lines.is_none() && self.page.is_none() {
+            return;
+        }
+        let live = Live::new(plan);
+        self.tell(&Line::Begin(live.begin(part)));
+        self.live = Some(live);
+    }
+
+    /// A second is over.
+    pub(crate) fn second(&mut self, interval: &Interval) {
+        if let Some(live) = &mut self.live {
+            let second = live.second(interval);
+            self.tell(&Line::Second(second));
+        }
+    }
+
+    /// Nothing more comes.
+    pub(crate) fn end(&mut self, report: Option<&Report>) {
+        let verdict = report.map(|report| report.verdict.word);
+        self.tell(&Line::End(End { schema: SCHEMA.to_owned(), verdict, lost_lines: self.lost }));
+        self.lines = None;
+    }
+
+    fn tell(&mut self, line: &Line) {
+        if let Some(page) = &self.page {
+            self.metrics.take(line);
+            page.send_replace(self.metrics.text());
+        }
+        // Full: the reader is an hour late. Disconnected: it is gone, which is told at the end.
+        if let Some(lines) = &self.lines
+            && lines.try_send(to_line(line)).is_err()
+        {
+            self.lost += 1;
+        }
+    }
+}
+
+impl Closing {
+    /// Waits for the last line to be written.
+    ///
+    /// **Errors**: that it could not be.
+    pub(crate) fn wait(self) -> Result<(), String> {
+        let path = self.path;
+        match self.done.recv_timeout(PATIENCE) {
+            Ok(written) => written.map_err(|error| format!("--live-json: write {path}: {error}")),
+            Err(_) => Err(format!(
+                "--live-json: write {path}: whoever reads it took nothing for {} s after the run",
+                PATIENCE.as_secs()
+            )),
+        }
+    }
+}
+
+/// Whether the lines go to standard output, so that the text must go elsewhere.
+pub(crate) fn takes_standard_output(words: &OutputWords) -> bool {
+    words.live_json.as_deref().is_some_and(is_standard_output)
+}
+
+fn is_standard_output(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// `9464`, `127.0.0.1:9464`, `[::]:9464`.
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+    let wrong = || {
+        format!(
+            "--metrics: `{text}` is no address, expected PORT (on 127.0.0.1) or ADDRESS:PORT such as 0.0.0.0:9464"
+        )
+    };
+    match text.parse::<u16>() {
+        Ok(port) => Ok((Ipv4Addr::LOCALHOST, port).into()),
+        Err(_) => text.replacen("localhost:", "127.0.0.1:", 1).parse().map_err(|_| wrong()),
+    }
+}
+
+async fn serve(listener: tokio::net::TcpListener, page: watch::Receiver<String>) {
+    let mut asking = JoinSet::new();
+    loop {
+        while asking.len() >= AT_ONCE {
+            let _ = asking.join_next().await;
+        }
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    asking.spawn(answer_in_time(stream, page.clone()));
+                }
+                // Out of descriptors, most likely: later there may be some.
+                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            },
+            Some(_) = asking.join_next() => {}
+        }
+    }
+}
+
+async fn answer_in_time(stream: TcpStream, page: watch::Receiver<String>) {
+    // Whoever asked is gone or slow, and that is all.
+    let _ = timeout(ASKING, answer(stream, page)).await;
+}
+
+async fn answer(mut stream: TcpStream, page: watch::Receiver<String>) -> io::Result<()> {
+    let mut head = Vec::new();
+    let mut some = [0; 1024];
+    while !head.windows(4).any(|four| four == b"\r\n\r\n") {
+        match stream.read(&mut some).await? {
+            count if count > 0 && head.len() + count <= HEAD => head.extend_from_slice(&some[..count]),
+            _ => return Ok(()),
+        }
+    }
+    let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let mut words = line.split(|byte| *byte == b' ');
+    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let path = path.split(|byte| *byte == b'?').next().unwrap_or_default();
+    let (status, body) = match (method, path) {
+        (b"GET" | b"HEAD", b"/metrics") => ("200 OK", page.borrow().clone()),
+        (b"GET" | b"HEAD", _) => ("404 Not Found", "there is only /metrics\n".to_owned()),
+        _ => ("405 Method Not Allowed", "expected GET\n".to_owned()),
+    };
+    let kind = match status {
+        "200 OK" => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        _ => "text/plain",
+    };
+    let answer = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(answer.as_bytes()).await?;
+    if method != b"HEAD" {
+        stream.write_all(body.as_bytes()).await?;
+    }
+    stream.shutdown().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_for_this_machine_unless_it_is_said_otherwise() {
+        assert_eq!(address("9464").map(|address| address.to_string()), Ok("127.0.0.1:9464".into()));
+        assert_eq!(address("localhost:1").map(|address| address.to_string()), Ok("127.0.0.1:1".into()));
+        assert_eq!(address("[::]:2").map(|address| address.to_string()), Ok("[::]:2".into()));
+        for wrong in ["", "x", "1.2.3.4", "70000", "host.example:1"] {
+            assert!(address(wrong).is_err_and(|what| what.contains("expected PORT")), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn lines_are_whole_and_a_reader_that_is_gone_is_told_of() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let words = OutputWords { live_json: Some(file.path().into()), ..OutputWords::default() };
+        let (mut broadcast, closing) = Broadcast::prepare(&words).expect("it can be written");
+        broadcast.begin(&Plan::default(), "");
+        for second in 0..3 {
+            broadcast.second(&Interval { second, ..Interval::default() });
+        }
+        broadcast.end(None);
+        closing.expect("something is written").wait().expect("it was");
+        let text = std::fs::read_to_string(file.path()).expect("it is there");
+        let kinds: Vec<String> = text
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON")["kind"].to_string())
+            .collect();
+        assert_eq!(kinds, ["\"begin\"", "\"second\"", "\"second\"", "\"second\"", "\"end\""]);
+
+        let full = OutputWords { live_json: Some("/dev/full".into()), ..OutputWords::default() };
+        let (mut broadcast, closing) = Broadcast::prepare(&full).expect("it can be opened");
+        broadcast.begin(&Plan::default(), "");
+        broadcast.end(None);
+        let what = closing.expect("something is written").wait().expect_err("the disk is full");
+        assert!(what.contains("write /dev/full: "), "{what}");
+    }
+}
