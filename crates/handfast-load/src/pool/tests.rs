@@ -16,8 +16,12 @@ fn an_open_model_begins_with_what_it_needs_and_a_few_more() {
     assert_eq!(first(&open(f64::MAX), 8, 1, Duration::MAX), 8);
     let ramp = Model::Ramp { from: 10.0, to: 10_000.0, arrivals: Arrivals::Fixed };
     assert_eq!(first(&Plan { model: ramp, ..Plan::default() }, 1024, 2, millisecond), 10 + AHEAD);
-    let work =
-        Work::Http { version: HttpVersion::Http2, authority: String::new(), requests: Vec::new(), streams: 10 };
+    let work = Work::Http {
+        version: HttpVersion::Http2,
+        authority: String::new(),
+        requests: Vec::new(),
+        streams: 10,
+    };
     assert_eq!(first(&Plan { work, ..open(10_000.0) }, 1024, 1, millisecond), 2 + AHEAD);
 }
 

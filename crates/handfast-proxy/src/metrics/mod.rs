@@ -33,8 +33,8 @@ pub(crate) use openmetrics::source_ports;
 pub use openmetrics::{CONTENT_TYPE, openmetrics};
 pub use service::{BackendMetrics, Limit, ServiceMetrics};
 pub use snapshot::{
-    AcceptErrors, BackendSnapshot, BackendState, CertificateSnapshot, End, FileProblemSnapshot, HandshakeSnapshot,
-    ProcessSnapshot, ReloadSnapshot, ServiceSnapshot, Snapshot, ThreadSnapshot,
+    AcceptErrors, BackendSnapshot, BackendState, CertificateSnapshot, End, FileProblemSnapshot,
+    HandshakeSnapshot, ProcessSnapshot, ReloadSnapshot, ServiceSnapshot, Snapshot, ThreadSnapshot,
 };
 pub use thread::{PHASES, ThreadMetrics};
 
