@@ -266,6 +266,7 @@ impl Refusal {
             Self::WrongName { others, .. } if others.is_empty() => {
                 Some("make it again with its name: openssl req … -addext subjectAltName=DNS:NAME")
             }
+            Self::WrongName { .. } => Some("ask for the server by a name that its certificate has"),
             _ => None,
         }
     }

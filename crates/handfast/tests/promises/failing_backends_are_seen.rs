@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::support::proxy::said;
 use super::support::*;
 
 fn page(proxy: &Proxy) -> String {
@@ -51,12 +52,13 @@ fn a_backend_is_marked_down_by_all_threads_together() {
         failures("refused")
     );
     let lines = proxy.talk.so_far();
-    let marked: Vec<_> = lines.iter().filter(|line| line.contains("marked down")).collect();
+    let marked: Vec<_> =
+        lines.iter().map(|line| said(line)).filter(|line| line.contains("marked down")).collect();
     let line = format!(
-        "handfast: warning: service web: backend {name} is marked down for 3600s after 5 failures in a row: refused: \
+        "warning: service web: backend {name} is marked down for 3600s after 5 failures in a row: refused: \
          nobody listened at the backend's address (connection refused)"
     );
-    assert_eq!(marked, [&line], "said once");
+    assert_eq!(marked, [line], "said once");
     let down = format!("Backend {name} of web is down since ");
     shows(
         &proxy,
@@ -114,8 +116,8 @@ fn a_name_that_never_resolves_is_seen() {
             "the backend's name could not be resolved (connect / operator / name-not-resolved)",
         ],
     );
-    let said = |line: &String| line.starts_with("handfast: warning: resolve nobody.invalid (service web): ");
-    assert!(proxy.talk.so_far().iter().any(said), "{:?}", proxy.talk.so_far());
+    let told = |line: &String| said(line).starts_with("warning: resolve nobody.invalid (service web): ");
+    assert!(proxy.talk.so_far().iter().any(told), "{:?}", proxy.talk.so_far());
     // All who stand beside this process have the same backends: taking all of them out would help nobody.
     assert_eq!(http::get(proxy.admin(), "/ready", "*/*").status, 200, "this process does what it can");
 }

@@ -33,7 +33,7 @@ pub(crate) struct Proxy {
 }
 
 /// What a line of standard error says, without its time and the program's name.
-fn said(line: &str) -> &str {
+pub(crate) fn said(line: &str) -> &str {
     line.split_once("handfast: ").map_or(line, |(_, said)| said)
 }
 
