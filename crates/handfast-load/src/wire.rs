@@ -112,7 +112,7 @@ impl Wire {
             }
             Read::Bytes(count) => count,
         };
-        let Scratch { received, plaintext, records } = scratch;
+        let Scratch { received, plaintext, records, .. } = scratch;
         // What is beyond is of another connection.
         let received = &mut received[..kept + count];
         if step == Step::Handshake && kept == 0 && received.starts_with(b"HTTP/") {

@@ -77,15 +77,17 @@ impl Buffer {
     }
 }
 
-/// The three buffers that a thread's connections share; used within one step of one connection and never across a wait.
+/// The four buffers that a thread's connections share; used within one step of one connection and never across a wait.
 #[derive(Debug)]
 pub struct Scratch {
     /// What a socket gave.
     pub received: Vec<u8>,
     /// What was decrypted of it.
     pub plaintext: Buffer,
-    /// Records on their way to the peer.
+    /// Records on their way to the peer, or to the leg that is written to.
     pub records: Buffer,
+    /// What the session that was read from answers by itself: for its own peer, and no other.
+    pub replies: Buffer,
 }
 
 impl Scratch {
@@ -95,6 +97,7 @@ impl Scratch {
             received: vec![0; read],
             plaintext: Buffer::with_capacity(read),
             records: Buffer::with_capacity(read),
+            replies: Buffer::default(),
         }
     }
 }

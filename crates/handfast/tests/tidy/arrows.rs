@@ -19,7 +19,7 @@ struct Arrows {
 }
 
 /// The table. To add an arrow is a decision: say in the commit what it saves and what it costs.
-const TABLE: [Arrows; 8] = [
+const TABLE: [Arrows; 9] = [
     Arrows {
         name: "handfast-wire",
         ours: &[],
@@ -50,6 +50,13 @@ const TABLE: [Arrows; 8] = [
         ],
         in_tests: &["proptest", "tempfile"],
         never: "tls is sessions over buffers: no runtime, no socket, no file read behind the caller's back",
+    },
+    Arrows {
+        name: "handfast-leg",
+        ours: &["handfast-net", "handfast-tls"],
+        theirs: &[],
+        in_tests: &["handfast-stats"],
+        never: "leg is one side of a connection: it waits for nothing and reads no clock, so that memory can take a socket's place",
     },
     Arrows {
         name: "handfast-proxy",

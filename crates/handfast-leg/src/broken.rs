@@ -1,0 +1,55 @@
+//! Why a leg broke, and whose leg it is.
+//!
+//! In: a socket's fault or a session's failure. Out: a [`Broken`] that says which side it happened on. What it means for
+//! a connection, and the words for people, are the product's.
+
+use std::fmt;
+
+use handfast_net::fault::{Fault, Side};
+use handfast_tls::session::Failure;
+
+/// A leg that cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// Whose leg it is.
+    pub side: Side,
+    /// What happened to it.
+    pub why: Why,
+}
+
+/// What happened to a leg.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// Its socket failed.
+    Socket(Fault),
+    /// Its TLS session failed: an alert came, or one of ours is on its way.
+    Session(Failure),
+    /// Its stream ended without close_notify: bytes may have been cut off by anybody (RFC 9846 §6.1).
+    Truncated,
+    /// Its peer sends a handshake message that does not end.
+    Endless,
+}
+
+impl Broken {
+    pub(crate) fn socket(side: Side, fault: Fault) -> Self {
+        Self { side, why: Why::Socket(fault) }
+    }
+
+    pub(crate) fn session(side: Side, failure: Failure) -> Self {
+        Self { side, why: Why::Session(failure) }
+    }
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.side.name())?;
+        match &self.why {
+            Why::Socket(fault) => fault.fmt(f),
+            Why::Session(failure) => failure.fmt(f),
+            Why::Truncated => f.write_str("FIN without close_notify"),
+            Why::Endless => f.write_str("a handshake message without an end"),
+        }
+    }
+}
+
+impl std::error::Error for Broken {}

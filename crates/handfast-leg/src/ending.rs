@@ -1,0 +1,146 @@
+//! How a leg ends: in the way that tells its peer the truth.
+//!
+//! In: a leg, and the way. Out: its socket closed. Nothing waits here either: [`Ending::step`] does what can be done and
+//! says when to come back.
+//!
+//! | way | the peer sees |
+//! |---|---|
+//! | [`Way::InOrder`] | what was written, then an end |
+//! | [`Way::Alert`] | the alert that says why, then an end: a TLS stream with a fatal alert in it has no clean end |
+//! | [`Way::EndFirst`] | an end, though it has not ended itself |
+//! | [`Way::Abort`] | every byte that was on its way, then a reset; never a clean end |
+//! | [`Way::AtOnce`] | a reset |
+
+use std::time::Duration;
+
+use handfast_net::clock::Moment;
+use handfast_net::stream::Read;
+use handfast_tls::buffer::Scratch;
+
+use crate::leg::{Leg, Wrote};
+use crate::socket::Socket;
+
+/// How long an alert's reader may keep sending what it had on its way; closing before would reset the connection and
+/// take the alert from its hands.
+const LINGER: Duration = Duration::from_millis(500);
+/// And how much: most clients write all of their flight before they read, and a chain of a megabyte is a mistake that
+/// deserves its alert. It is read into the thread's buffer and dropped, which takes less than a millisecond.
+const LINGER_BYTES: usize = 2 * 1024 * 1024;
+/// How long the last bytes before an abort may make no progress on their way to the peer.
+const DELIVERY: Duration = Duration::from_secs(5);
+/// The kernel does not announce that its queue is empty, so it is asked, ever more seldom between these.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
+
+/// What the peer is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Both directions are over.
+    InOrder,
+    /// Why, by the alert that is among the leg's unsent bytes, if there is one.
+    Alert,
+    /// That it is over, before it has ended itself.
+    EndFirst,
+    /// That it was cut off, once it has got what was on its way.
+    Abort,
+    /// The same, now.
+    AtOnce,
+}
+
+/// A leg's end, as far as it has come.
+#[derive(Debug)]
+pub struct Ending(Stage);
+
+#[derive(Debug)]
+enum Stage {
+    /// Bytes are on their way, and a reset would overtake them. So many are left, since when, and the next pause.
+    Delivering { left: usize, progress: Moment, pause: Duration },
+    /// An alert is to be written, until then.
+    Speaking { until: Moment },
+    /// It has been, and what still comes is read away: so many bytes so far.
+    Lingering { until: Moment, drained: usize },
+    /// Dropping the socket does the rest.
+    Over,
+}
+
+impl Ending {
+    /// Begins to end a leg. Nothing else is done with the leg from here on.
+    pub fn new<S: Socket>(leg: &mut Leg<S>, way: Way, now: Moment) -> Self {
+        let is_faulty = leg.socket().is_faulty();
+        let stage = match way {
+            Way::InOrder | Way::AtOnce => Stage::Over,
+            _ if is_faulty => Stage::Over,
+            Way::Alert if leg.unsent() == 0 => Stage::Over,
+            Way::Alert | Way::EndFirst => Stage::Speaking { until: now + LINGER },
+            Way::Abort => Stage::Delivering { left: usize::MAX, progress: now, pause: PAUSES.0 },
+        };
+        // A peer that is to be told is not reset even when it cannot be.
+        if !matches!(way, Way::Abort | Way::AtOnce) {
+            leg.socket_mut().finish_at_drop();
+        }
+        Self(stage)
+    }
+
+    /// Goes on. When to come back at the latest, if no socket becomes ready before; `None`: the leg is to be dropped, which
+    /// closes its socket. `hurry`: the program is ending, and nothing is waited for any more.
+    pub fn step<S: Socket>(
+        &mut self,
+        leg: &mut Leg<S>,
+        scratch: &mut Scratch,
+        now: Moment,
+        hurry: bool,
+    ) -> Option<Moment> {
+        loop {
+            self.0 = match &mut self.0 {
+                Stage::Over => return None,
+                _ if hurry => Stage::Over,
+                Stage::Delivering { left, progress, pause } => {
+                    let left_now = left_to_deliver(leg);
+                    if left_now < *left {
+                        (*left, *progress) = (left_now, now);
+                    }
+                    if left_now > 0 && now.since(*progress) <= DELIVERY {
+                        let until = now + *pause;
+                        *pause = (*pause * 2).min(PAUSES.1);
+                        return Some(until);
+                    }
+                    Stage::Over
+                }
+                Stage::Speaking { until } => match leg.write_out() {
+                    Wrote::All => {
+                        leg.socket_mut().end_writing();
+                        Stage::Lingering { until: *until, drained: 0 }
+                    }
+                    Wrote::Some if now < *until => return Some(*until),
+                    Wrote::Some | Wrote::Failed => Stage::Over,
+                },
+                Stage::Lingering { until, drained } => {
+                    if *drained >= LINGER_BYTES || now >= *until {
+                        return self.over();
+                    }
+                    match leg.socket_mut().try_read(&mut scratch.received) {
+                        Ok(Read::Bytes(bytes)) => {
+                            *drained += bytes;
+                            continue;
+                        }
+                        Ok(Read::Blocked) => return Some(*until),
+                        Ok(Read::End) | Err(_) => Stage::Over,
+                    }
+                }
+            };
+        }
+    }
+
+    fn over(&mut self) -> Option<Moment> {
+        self.0 = Stage::Over;
+        None
+    }
+}
+
+/// Writes what is left; bytes that the peer has not acknowledged then. Zero for one that is gone.
+fn left_to_deliver<S: Socket>(leg: &mut Leg<S>) -> usize {
+    let wrote = leg.write_out();
+    if wrote == Wrote::Failed || leg.socket_mut().check().is_err() {
+        return 0;
+    }
+    leg.unsent() + leg.socket().unacknowledged()
+}

@@ -1,0 +1,30 @@
+//! One side of a connection, and what happens between two of them.
+//!
+//! In: a stream that stands, and perhaps a TLS session on it. Out: plaintext in both directions, an end in order or a
+//! broken leg with its true cause. Whoever speaks TLS over a socket does it through a [`Leg`]: both sides of the proxy's
+//! relay, the load tester, and what comes after them.
+//!
+//! Nothing in here waits or reads a clock. Each step does what can be done now and says whether anything moved; the caller
+//! waits, and passes the time in. So a leg over memory instead of a socket runs through thousands of orders of events in
+//! a second, from a seed (`tests/`).
+//!
+//! | question | file |
+//! |---|---|
+//! | what a leg needs of a socket | [`socket`] |
+//! | reading, writing, ending one side | [`leg`] |
+//! | why a leg broke | [`broken`] |
+//! | one direction, and both | [`relay`] |
+//! | how a leg ends | [`ending`] |
+#![forbid(unsafe_code)]
+
+pub mod socket;
+pub mod broken;
+pub mod leg;
+pub mod relay;
+pub mod ending;
+
+pub use broken::{Broken, Why};
+pub use ending::{Ending, Way};
+pub use leg::{Leg, READ};
+pub use relay::Turn;
+pub use socket::Socket;

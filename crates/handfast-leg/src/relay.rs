@@ -1,0 +1,141 @@
+//! Bytes between two legs, exactly, until both directions have ended or one leg has broken.
+//!
+//! In: two legs that are open. Out: what moved in this turn, that all is over, or which leg broke and why. One direction is
+//! written once, `carry`, and used twice; each leg may be plain or TLS.
+//!
+//! Nothing is read for a leg that has not taken what came before, so each direction keeps at most 64 KiB.
+
+use handfast_net::clock::Moment;
+use handfast_net::fault::Cause;
+use handfast_tls::buffer::Scratch;
+use handfast_tls::session::FailureKind;
+
+use crate::broken::{Broken, Why};
+use crate::leg::Leg;
+use crate::socket::Socket;
+
+/// What a turn came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Bytes or an end moved; there may be more at once.
+    Moved,
+    /// Nothing can move until a socket or a moment comes.
+    Still,
+    /// Both directions have ended in order and everything is with the kernel.
+    Finished,
+}
+
+/// Moves what can be moved without waiting: one read of either side at most.
+///
+/// **Errors**: the leg that broke. Its alert, if there is one, is among its unsent bytes; what the other leg has not taken is
+/// among the other's.
+///
+/// **Cost**: a read and a write for each side that has something, and a copy of the plaintext.
+pub fn turn<C: Socket, B: Socket>(
+    client: &mut Leg<C>,
+    backend: &mut Leg<B>,
+    scratch: &mut Scratch,
+    now: Moment,
+) -> Result<Turn, Broken> {
+    let up = carry(client, backend, scratch, now)?;
+    let down = carry(backend, client, scratch, now)?;
+    if client.is_done() && backend.is_done() {
+        return Ok(Turn::Finished);
+    }
+    Ok(if up || down { Turn::Moved } else { Turn::Still })
+}
+
+/// Looks for a peer that is gone while nobody reads from it. Where something is still read, reading tells: what the peer
+/// sent before comes first. To be asked after each wait.
+///
+/// **Errors**: the leg that broke.
+pub fn check<C: Socket, B: Socket>(client: &mut Leg<C>, backend: &mut Leg<B>) -> Result<(), Broken> {
+    let client_unread = client.has_ended() || backend.refuses() || backend.is_full();
+    match (client.check(), backend.check()) {
+        (Err(broken), _) if client_unread => Err(broken),
+        (_, Err(broken)) if backend.has_ended() => Err(broken),
+        _ => Ok(()),
+    }
+}
+
+/// A peer that broke off may have said why: its alert is in what it sent before. To be asked once, of the reason with
+/// which [`turn`] or [`check`] ended; gives the better one.
+pub fn last_words<C: Socket, B: Socket>(
+    client: &mut Leg<C>,
+    backend: &mut Leg<B>,
+    broken: Broken,
+    scratch: &mut Scratch,
+    now: Moment,
+) -> Broken {
+    let Why::Socket(fault) = &broken.why else { return broken };
+    if !matches!(fault.cause, Cause::Reset | Cause::Left) {
+        return broken;
+    }
+    let said = if broken.side == client.side() {
+        alert_of(client, backend, scratch, now)
+    } else {
+        alert_of(backend, client, scratch, now)
+    };
+    said.unwrap_or(broken)
+}
+
+/// Reads once more from a leg that broke off, for the alert that it may have sent before.
+fn alert_of<F: Socket, T: Socket>(
+    from: &mut Leg<F>,
+    to: &mut Leg<T>,
+    scratch: &mut Scratch,
+    now: Moment,
+) -> Option<Broken> {
+    if !from.is_secured() || from.has_ended() || to.is_full() || to.refuses() {
+        return None;
+    }
+    let broken = carry(from, to, scratch, now).err()?;
+    let is_alert = matches!(&broken.why, Why::Session(failure) if failure.kind == FailureKind::Alert);
+    is_alert.then_some(broken)
+}
+
+/// One direction: moves what can be moved from one leg to the other without waiting; whether anything moved.
+///
+/// **Errors**: the leg that broke, whichever of the two it is.
+fn carry<F: Socket, T: Socket>(
+    from: &mut Leg<F>,
+    to: &mut Leg<T>,
+    scratch: &mut Scratch,
+    now: Moment,
+) -> Result<bool, Broken> {
+    if to.refuses() {
+        return Ok(false);
+    }
+    if to.is_full() {
+        return to.flush();
+    }
+    if from.has_ended() {
+        return tell(from, to, scratch);
+    }
+    let got = from.read(scratch, to.is_secured())?;
+    if !got.moved {
+        return to.flush_held(now);
+    }
+    let failed = got.failed.is_some();
+    if got.length > 0 {
+        let Scratch { received, plaintext, records, .. } = scratch;
+        to.write(from.plaintext(received, plaintext, got.length), records)?;
+    }
+    if from.is_secured() {
+        from.answer(scratch, failed)?;
+    }
+    if let Some(broken) = got.failed {
+        // Nothing after the faulty record has reached the other side.
+        return Err(broken);
+    }
+    if from.has_ended() && !to.refuses() && !to.is_full() {
+        tell(from, to, scratch)?;
+    }
+    Ok(true)
+}
+
+fn tell<F: Socket, T: Socket>(from: &Leg<F>, to: &mut Leg<T>, scratch: &mut Scratch) -> Result<bool, Broken> {
+    // The other direction is over too, and its end has been passed on.
+    let last = to.has_ended() && from.is_done();
+    to.tell_end(&mut scratch.records, last)
+}

@@ -1,0 +1,83 @@
+//! What a leg needs of a socket, so that tests can put memory in its place.
+//!
+//! In: calls that never wait. Out: bytes, ends and first faults, as [`Stream`] tells them.
+
+use handfast_net::fault::Fault;
+use handfast_net::stream::{Read, Stream, Write};
+
+/// A stream of bytes in two directions. [`Stream`] is the one that is used; its own documentation says what each method
+/// promises.
+pub trait Socket {
+    /// Reads what is there, without waiting. `buffer` must not be empty.
+    ///
+    /// **Errors**: the first fault; ever after, the same one.
+    fn try_read(&mut self, buffer: &mut [u8]) -> Result<Read, Fault>;
+
+    /// Writes as much of `bytes` as is taken, without waiting. `bytes` must not be empty.
+    ///
+    /// **Errors**: as [`Socket::try_read`].
+    fn try_write(&mut self, bytes: &[u8]) -> Result<Write, Fault>;
+
+    /// The same for the last bytes, which travel with the end that follows at once.
+    ///
+    /// **Errors**: as [`Socket::try_read`].
+    fn try_write_last(&mut self, bytes: &[u8]) -> Result<Write, Fault>;
+
+    /// Ends our direction behind what was written.
+    fn end_writing(&mut self);
+
+    /// Fetches a fault that was announced and that no call has met yet.
+    ///
+    /// **Errors**: the first fault.
+    fn check(&mut self) -> Result<(), Fault>;
+
+    /// Whether a fault has been met.
+    fn is_faulty(&self) -> bool;
+
+    /// Bytes written that the peer has not acknowledged yet.
+    fn unacknowledged(&self) -> usize;
+
+    /// Turns Nagle's algorithm off.
+    fn no_delay(&mut self);
+
+    /// Makes dropping it an end in order; otherwise dropping it is an abort.
+    fn finish_at_drop(&mut self);
+}
+
+impl Socket for Stream {
+    fn try_read(&mut self, buffer: &mut [u8]) -> Result<Read, Fault> {
+        Self::try_read(self, buffer)
+    }
+
+    fn try_write(&mut self, bytes: &[u8]) -> Result<Write, Fault> {
+        Self::try_write(self, bytes)
+    }
+
+    fn try_write_last(&mut self, bytes: &[u8]) -> Result<Write, Fault> {
+        Self::try_write_last(self, bytes)
+    }
+
+    fn end_writing(&mut self) {
+        Self::end_writing(self);
+    }
+
+    fn check(&mut self) -> Result<(), Fault> {
+        Self::check(self)
+    }
+
+    fn is_faulty(&self) -> bool {
+        self.fault().is_some()
+    }
+
+    fn unacknowledged(&self) -> usize {
+        self.unsent()
+    }
+
+    fn no_delay(&mut self) {
+        Self::no_delay(self);
+    }
+
+    fn finish_at_drop(&mut self) {
+        Self::finish_at_drop(self);
+    }
+}

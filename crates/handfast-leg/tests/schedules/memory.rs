@@ -1,0 +1,170 @@
+//! A stream of bytes in memory: one end is a leg's socket, the other a peer's hand.
+//!
+//! It does what Linux does and no kinder: pieces of any size, "would block" without a reason, a reset that is told once
+//! behind the data that came before it, and an end that is no end when a fault came first.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use handfast_leg::Socket;
+use handfast_net::fault::{Cause, Fault, Operation};
+use handfast_net::stream::{Read, Write};
+use handfast_stats::random::Random;
+
+/// What the kernels of both ends hold.
+#[derive(Debug, Default)]
+pub(crate) struct Link {
+    /// On its way to the leg.
+    pub(crate) to_leg: VecDeque<u8>,
+    /// The peer's FIN.
+    pub(crate) peer_ended: bool,
+    /// The peer's RST.
+    pub(crate) peer_reset: bool,
+    /// The peer has closed both directions: what is written to it is answered by a reset.
+    pub(crate) peer_gone: bool,
+    /// On its way to the peer.
+    pub(crate) to_peer: VecDeque<u8>,
+    /// How much of it there may be.
+    pub(crate) room: usize,
+    /// The leg's FIN.
+    pub(crate) leg_ended: bool,
+    /// The leg's socket was closed: with a FIN, or else by a reset.
+    pub(crate) leg_closed: Option<Closed>,
+}
+
+/// How a socket was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Closed {
+    InOrder,
+    Reset,
+}
+
+/// A leg's socket.
+pub(crate) struct Memory {
+    pub(crate) link: Rc<RefCell<Link>>,
+    random: Random,
+    fault: Option<Fault>,
+    finished: bool,
+    /// Whether reads and writes may be cut short and refused for no reason.
+    pub(crate) capricious: Rc<RefCell<bool>>,
+}
+
+impl Memory {
+    pub(crate) fn new(link: Rc<RefCell<Link>>, random: Random, capricious: Rc<RefCell<bool>>) -> Self {
+        Self { link, random, fault: None, finished: false, capricious }
+    }
+
+    /// So many of `most`, at least one.
+    fn some(&mut self, most: usize) -> usize {
+        if !*self.capricious.borrow() || self.random.unit() < 0.3 {
+            return most;
+        }
+        1 + (self.random.next() as usize) % most
+    }
+
+    fn blocks(&mut self) -> bool {
+        *self.capricious.borrow() && self.random.unit() < 0.15
+    }
+
+    fn note(&mut self, operation: Operation, cause: Cause) -> Fault {
+        self.fault.get_or_insert_with(|| Fault::own(operation, cause)).clone()
+    }
+}
+
+impl Socket for Memory {
+    fn try_read(&mut self, buffer: &mut [u8]) -> Result<Read, Fault> {
+        assert!(!buffer.is_empty(), "a read into no room");
+        if self.blocks() {
+            return Ok(Read::Blocked);
+        }
+        let link = Rc::clone(&self.link);
+        let mut link = link.borrow_mut();
+        if !link.to_leg.is_empty() {
+            let bytes = self.some(buffer.len().min(link.to_leg.len()));
+            for (place, byte) in buffer.iter_mut().zip(link.to_leg.drain(..bytes)) {
+                *place = byte;
+            }
+            return Ok(Read::Bytes(bytes));
+        }
+        if let Some(fault) = &self.fault {
+            return Err(fault.clone());
+        }
+        if link.peer_reset {
+            return Err(self.note(Operation::Read, Cause::Reset));
+        }
+        if link.peer_ended {
+            return Ok(Read::End);
+        }
+        Ok(Read::Blocked)
+    }
+
+    fn try_write(&mut self, bytes: &[u8]) -> Result<Write, Fault> {
+        assert!(!bytes.is_empty(), "a write of nothing");
+        let link = Rc::clone(&self.link);
+        let mut link = link.borrow_mut();
+        assert!(!link.leg_ended, "a write behind our own end");
+        if let Some(fault) = &self.fault {
+            return Err(fault.clone());
+        }
+        if link.peer_reset {
+            return Err(self.note(Operation::Write, Cause::Reset));
+        }
+        if link.peer_gone {
+            // The first write is taken and answered by a reset.
+            link.peer_reset = true;
+            return Ok(Write::Bytes(bytes.len()));
+        }
+        let room = link.room.saturating_sub(link.to_peer.len()).min(bytes.len());
+        if room == 0 || self.blocks() {
+            return Ok(Write::Blocked);
+        }
+        let written = self.some(room);
+        link.to_peer.extend(&bytes[..written]);
+        Ok(Write::Bytes(written))
+    }
+
+    fn try_write_last(&mut self, bytes: &[u8]) -> Result<Write, Fault> {
+        self.try_write(bytes)
+    }
+
+    fn end_writing(&mut self) {
+        self.link.borrow_mut().leg_ended = true;
+    }
+
+    fn check(&mut self) -> Result<(), Fault> {
+        if let Some(fault) = &self.fault {
+            return Err(fault.clone());
+        }
+        if self.link.borrow().peer_reset {
+            return Err(self.note(Operation::Read, Cause::Reset));
+        }
+        Ok(())
+    }
+
+    fn is_faulty(&self) -> bool {
+        self.fault.is_some()
+    }
+
+    fn unacknowledged(&self) -> usize {
+        self.link.borrow().to_peer.len()
+    }
+
+    fn no_delay(&mut self) {}
+
+    fn finish_at_drop(&mut self) {
+        self.finished = true;
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        let mut link = self.link.borrow_mut();
+        let closed = if self.finished && link.to_leg.is_empty() { Closed::InOrder } else { Closed::Reset };
+        if closed == Closed::Reset {
+            // A reset overtakes what the peer has not read.
+            link.to_peer.clear();
+        }
+        link.leg_closed = Some(closed);
+    }
+}

@@ -1,0 +1,296 @@
+//! Two peers, a relay between them, a clock, and the dice that decide who moves next.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use handfast_leg::{Broken, Ending, Leg, READ, Turn, Way, Why, relay};
+use handfast_net::clock::Moment;
+use handfast_net::fault::Side;
+use handfast_stats::random::Random;
+use handfast_tls::buffer::Scratch;
+use handfast_tls::session::FailureKind;
+
+use crate::memory::{Link, Memory};
+use crate::peer::{Intent, Peer, Seen};
+use crate::toy::{self, Toy, kind};
+
+/// Which legs speak TLS.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) client_tls: bool,
+    pub(crate) backend_tls: bool,
+}
+
+/// Tags of the two connections; see `peer.rs`.
+const CLIENT: u8 = 0x55;
+const BACKEND: u8 = !CLIENT;
+/// No schedule has so many events.
+const EVENTS: usize = 100_000;
+/// The most that one direction may keep: a read, its overhead as records, and what the session answers.
+const KEPT: usize = 68 * 1024;
+
+/// How far the relay has come.
+enum Stage {
+    Relaying { client: Leg<Memory>, backend: Leg<Memory> },
+    Ending(Option<(Leg<Memory>, Ending)>, Option<(Leg<Memory>, Ending)>),
+}
+
+pub(crate) struct World {
+    shape: Shape,
+    seed: u64,
+    loud: bool,
+    random: Random,
+    now: Moment,
+    client: Peer,
+    backend: Peer,
+    capricious: Rc<RefCell<bool>>,
+    scratch: Scratch,
+    stage: Stage,
+    outcome: Option<Result<(), Broken>>,
+    /// Tickets that waited for company in front of the client's data.
+    tickets: usize,
+}
+
+impl World {
+    pub(crate) fn new(shape: Shape, seed: u64, loud: bool) -> Self {
+        let mut random = Random::stream(seed, 0);
+        let capricious = Rc::new(RefCell::new(true));
+        let mut side = |side, tag, tls, stream| {
+            let room = 1 + (random.next() as usize) % 100_000;
+            let link = Rc::new(RefCell::new(Link { room, ..Link::default() }));
+            let memory = Memory::new(Rc::clone(&link), Random::stream(seed, stream), Rc::clone(&capricious));
+            let mut leg = Leg::plain(side, memory);
+            if tls {
+                leg.secure(Box::new(Toy::new(tag)), false);
+            }
+            (leg, Peer::new(side.name(), tag, tls, link, Random::stream(seed, stream + 1)))
+        };
+        let (mut client_leg, client) = side(Side::Client, CLIENT, shape.client_tls, 1);
+        let (backend_leg, backend) = side(Side::Backend, BACKEND, shape.backend_tls, 3);
+        let tickets = if shape.client_tls { (seed % 3) as usize } else { 0 };
+        for _ in 0..tickets {
+            let hold = Moment::from_nanos(5_000_000);
+            client_leg.keep(&toy::record(kind::ANSWER, CLIENT, b"ticket"), hold);
+        }
+        let stage = Stage::Relaying { client: client_leg, backend: backend_leg };
+        let (scratch, now) = (Scratch::new(READ), Moment::from_nanos(1));
+        Self {
+            shape,
+            seed,
+            loud,
+            random,
+            now,
+            client,
+            backend,
+            capricious,
+            scratch,
+            stage,
+            outcome: None,
+            tickets,
+        }
+    }
+
+    pub(crate) fn run(mut self) {
+        let verdict = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.live()));
+        if let Err(panic) = verdict {
+            let shape = self.shape;
+            eprintln!("the schedule that failed: HANDFAST_SEED={} {shape:?}", self.seed);
+            std::panic::resume_unwind(panic);
+        }
+    }
+
+    fn live(&mut self) {
+        for event in 0..EVENTS {
+            if event == EVENTS / 2 {
+                // A peer that waits for the other's end for ever ends by itself.
+                self.client.polite = false;
+                self.backend.polite = false;
+            }
+            match self.random.next() % 10 {
+                0 | 1 => self.client.act(),
+                2 | 3 => self.backend.act(),
+                4 | 5 => self.client.listen(false),
+                6 | 7 => self.backend.listen(false),
+                8 => self.now = self.now + Duration::from_micros(self.random.next() % 2_000),
+                _ => self.serve(),
+            }
+            let is_over = matches!(self.stage, Stage::Ending(None, None));
+            let waits = self.client.polite && self.backend.polite;
+            if is_over || (waits && self.client.left + self.backend.left == 0 && self.is_quiet()) {
+                if is_over {
+                    break;
+                }
+                self.client.polite = false;
+            }
+        }
+        self.settle();
+        self.judge();
+    }
+
+    fn is_quiet(&self) -> bool {
+        let (client, backend) = (self.client.link.borrow(), self.backend.link.borrow());
+        client.to_leg.is_empty()
+            && client.to_peer.is_empty()
+            && backend.to_leg.is_empty()
+            && backend.to_peer.is_empty()
+    }
+
+    /// Everything that is on its way arrives, and everybody does what they meant to do.
+    fn settle(&mut self) {
+        *self.capricious.borrow_mut() = false;
+        self.client.polite = false;
+        self.backend.polite = false;
+        for _ in 0..EVENTS {
+            if matches!(self.stage, Stage::Ending(None, None)) {
+                break;
+            }
+            self.client.act();
+            self.backend.act();
+            self.client.listen(true);
+            self.backend.listen(true);
+            self.now = self.now + Duration::from_millis(10);
+            self.serve();
+        }
+        self.client.listen(true);
+        self.backend.listen(true);
+    }
+
+    /// What the thread does when it is woken.
+    fn serve(&mut self) {
+        for round in 0.. {
+            assert!(round < EVENTS, "it goes round and round");
+            let before = self.progress();
+            match &mut self.stage {
+                Stage::Relaying { client, backend } => {
+                    let (scratch, now) = (&mut self.scratch, self.now);
+                    let outcome = relay::check(client, backend)
+                        .and_then(|()| relay::turn(client, backend, scratch, now));
+                    let outcome =
+                        outcome.map_err(|broken| relay::last_words(client, backend, broken, scratch, now));
+                    assert!(client.unsent() <= KEPT, "{} bytes kept", client.unsent());
+                    assert!(backend.unsent() <= KEPT, "{} bytes kept", backend.unsent());
+                    match outcome {
+                        Ok(Turn::Still) => return,
+                        Ok(Turn::Moved) => assert_ne!(before, self.progress(), "it says that it moved"),
+                        Ok(Turn::Finished) => self.end(Ok(())),
+                        Err(broken) => self.end(Err(broken)),
+                    }
+                }
+                Stage::Ending(client, backend) => {
+                    for ending in [client, backend] {
+                        let done = ending.as_mut().is_some_and(|(leg, ending)| {
+                            ending.step(leg, &mut self.scratch, self.now, false).is_none()
+                        });
+                        if done {
+                            *ending = None;
+                        }
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Something that changes whenever anything moves.
+    fn progress(&self) -> (usize, usize, usize, usize, u64, bool, bool, usize, usize) {
+        let (client, backend) = (self.client.link.borrow(), self.backend.link.borrow());
+        let (ended, unsent) = match &self.stage {
+            Stage::Relaying { client, backend } => {
+                ((client.has_ended(), backend.has_ended()), (client.unsent(), backend.unsent()))
+            }
+            Stage::Ending(..) => ((true, true), (0, 0)),
+        };
+        let ends = u64::from(client.leg_ended) + u64::from(backend.leg_ended);
+        (
+            client.to_leg.len(),
+            client.to_peer.len(),
+            backend.to_leg.len(),
+            backend.to_peer.len(),
+            ends,
+            ended.0,
+            ended.1,
+            unsent.0,
+            unsent.1,
+        )
+    }
+
+    /// Ends both legs as the proxy does: the side that broke TLS gets its alert, the other one an abort.
+    fn end(&mut self, outcome: Result<(), Broken>) {
+        if self.loud {
+            eprintln!("{:?}: {outcome:?}", self.now);
+        }
+        let way = |side| match &outcome {
+            Ok(()) => Way::InOrder,
+            Err(broken) if broken.side == side && matches!(broken.why, Why::Session(_)) => Way::Alert,
+            Err(_) => Way::Abort,
+        };
+        let (client, backend) = (way(Side::Client), way(Side::Backend));
+        let nothing = Stage::Ending(None, None);
+        if let Stage::Relaying { client: mut leg, backend: mut other } =
+            std::mem::replace(&mut self.stage, nothing)
+        {
+            let client = Ending::new(&mut leg, client, self.now);
+            let backend = Ending::new(&mut other, backend, self.now);
+            self.stage = Stage::Ending(Some((leg, client)), Some((other, backend)));
+        }
+        self.outcome = Some(outcome);
+    }
+
+    /// What must hold, whatever happened.
+    fn judge(&mut self) {
+        assert!(matches!(self.stage, Stage::Ending(None, None)), "it never ended");
+        let outcome = self.outcome.take().expect("it has ended");
+        let pairs = [(&self.client, &self.backend), (&self.backend, &self.client)];
+        for (from, to) in pairs {
+            // Exactly: what arrives is the beginning of what was said (each byte was looked at when it came).
+            assert!(to.heard <= from.said, "{} heard more than was said", to.name);
+            if to.seen == Seen::CleanEnd {
+                // An abort stays an abort: a clean end is one, and everything came before it.
+                assert!(
+                    from.intent.is_clean() && from.ended,
+                    "{} saw a clean end of {:?}",
+                    to.name,
+                    from.intent
+                );
+                assert_eq!(to.heard, from.said, "{} saw an end before the last byte", to.name);
+            }
+        }
+        match outcome {
+            Ok(()) => {
+                assert!(
+                    self.client.intent.is_clean() && self.backend.intent.is_clean(),
+                    "a break passed as an end"
+                );
+                assert_eq!(self.client.seen, Seen::CleanEnd, "client");
+                assert_eq!(self.backend.seen, Seen::CleanEnd, "backend");
+                assert_eq!(self.client.answered, self.client.asked + self.tickets, "client's session");
+                assert_eq!(self.backend.answered, self.backend.asked, "backend's session");
+            }
+            Err(broken) => self.judge_break(&broken),
+        }
+    }
+
+    /// Who is blamed did it, and the reason is the first one.
+    fn judge_break(&self, broken: &Broken) {
+        let (blamed, other) = if broken.side == Side::Client {
+            (&self.client, &self.backend)
+        } else {
+            (&self.backend, &self.client)
+        };
+        assert!(!blamed.intent.is_clean(), "{} is blamed for {broken:?} and meant no harm", blamed.name);
+        let fits = match (&broken.why, blamed.intent) {
+            (Why::Socket(_), Intent::Reset) | (Why::Truncated, Intent::Cut) => true,
+            (Why::Session(failure), Intent::Alert) => failure.kind == FailureKind::Alert,
+            (Why::Session(failure), Intent::Break) => failure.kind == FailureKind::Peer,
+            _ => false,
+        };
+        assert!(fits, "{broken:?} for {:?}", blamed.intent);
+        // The other one is never told by an alert what was not its own fault.
+        assert_ne!(other.seen, Seen::Alert, "{} got an alert for the other's fault", other.name);
+        if blamed.intent == Intent::Break {
+            let told = matches!(blamed.seen, Seen::Alert | Seen::CleanEnd);
+            assert!(told, "{} was not told but saw {:?}", blamed.name, blamed.seen);
+        }
+    }
+}
