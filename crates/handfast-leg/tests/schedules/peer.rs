@@ -91,7 +91,7 @@ impl Peer {
             &[Intent::End, Intent::End, Intent::End, Intent::Reset]
         };
         let intent = *random.pick(intents).expect("there are some");
-        let polite = random.next() % 3 == 0;
+        let polite = random.next().is_multiple_of(3);
         Self {
             name,
             link,
@@ -130,10 +130,12 @@ impl Peer {
             self.leave();
         } else if self.left > 0 {
             self.say();
-        } else if !self.ended && !(self.polite && self.seen == Seen::Nothing) {
-            self.end();
-        } else if self.ended && !self.fin_sent && (self.seen != Seen::Nothing || self.random.next() % 4 == 0)
-        {
+        } else if !self.ended {
+            // A polite one ends after the other side only.
+            if !self.polite || self.seen != Seen::Nothing {
+                self.end();
+            }
+        } else if !self.fin_sent && (self.seen != Seen::Nothing || self.random.next().is_multiple_of(4)) {
             self.fin_sent = true;
             self.link.borrow_mut().peer_ended = true;
         }
@@ -157,7 +159,7 @@ impl Peer {
             for piece in bytes.chunks(16_384) {
                 link.to_leg.extend(toy::record(kind::DATA, self.tag, piece));
             }
-            if self.random.next() % 8 == 0 {
+            if self.random.next().is_multiple_of(8) {
                 self.asked += 1;
                 link.to_leg.extend(toy::record(kind::ASK, self.tag, b""));
             }

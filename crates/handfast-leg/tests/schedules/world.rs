@@ -94,8 +94,7 @@ impl World {
     pub(crate) fn run(mut self) {
         let verdict = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.live()));
         if let Err(panic) = verdict {
-            let shape = self.shape;
-            eprintln!("the schedule that failed: HANDFAST_SEED={} {shape:?}", self.seed);
+            say(&format!("the schedule that failed: HANDFAST_SEED={} {:?}", self.seed, self.shape));
             std::panic::resume_unwind(panic);
         }
     }
@@ -218,7 +217,7 @@ impl World {
     /// Ends both legs as the proxy does: the side that broke TLS gets its alert, the other one an abort.
     fn end(&mut self, outcome: Result<(), Broken>) {
         if self.loud {
-            eprintln!("{:?}: {outcome:?}", self.now);
+            say(&format!("{:?}: {outcome:?}", self.now));
         }
         let way = |side| match &outcome {
             Ok(()) => Way::InOrder,
@@ -293,4 +292,10 @@ impl World {
             assert!(told, "{} was not told but saw {:?}", blamed.name, blamed.seen);
         }
     }
+}
+
+/// For whoever replays a schedule.
+#[expect(clippy::print_stderr, reason = "a schedule that fails says its seed")]
+fn say(line: &str) {
+    eprintln!("{line}");
 }
