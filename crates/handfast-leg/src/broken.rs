@@ -5,8 +5,27 @@
 
 use std::fmt;
 
-use handfast_net::fault::{Fault, Side};
+use handfast_net::fault::Fault;
 use handfast_tls::session::Failure;
+
+/// Whose side of a connection a leg is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Towards who connected to us.
+    Client,
+    /// Towards whom we dialled.
+    Backend,
+}
+
+impl Side {
+    /// The word in messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Backend => "backend",
+        }
+    }
+}
 
 /// A leg that cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq)]

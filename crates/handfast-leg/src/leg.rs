@@ -8,12 +8,11 @@
 use std::fmt;
 
 use handfast_net::clock::Moment;
-use handfast_net::fault::Side;
 use handfast_net::stream::{Read, Stream, Write};
 use handfast_tls::buffer::{Buffer, Scratch};
 use handfast_tls::session::Session;
 
-use crate::broken::{Broken, Why};
+use crate::broken::{Broken, Side, Why};
 use crate::socket::Socket;
 
 /// Bytes taken from a socket at once, and what a thread's buffer of received bytes has room for: four full records and their overhead, which is also the most that one direction

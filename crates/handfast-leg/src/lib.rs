@@ -23,7 +23,7 @@ pub mod leg;
 pub mod relay;
 pub mod ending;
 
-pub use broken::{Broken, Why};
+pub use broken::{Broken, Side, Why};
 pub use ending::{Ending, Way};
 pub use leg::{Leg, READ};
 pub use relay::Turn;

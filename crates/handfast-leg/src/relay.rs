@@ -68,7 +68,7 @@ pub fn last_words<C: Socket, B: Socket>(
     now: Moment,
 ) -> Broken {
     let Why::Socket(fault) = &broken.why else { return broken };
-    if !matches!(fault.cause, Cause::Reset | Cause::Left) {
+    if !matches!(fault.cause, Cause::Reset | Cause::ClosedEarly) {
         return broken;
     }
     let said = if broken.side == client.side() {

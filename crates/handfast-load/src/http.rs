@@ -89,7 +89,7 @@ async fn several(
             if connection.is_closed() {
                 let detail =
                     format!("the target closed the connection with {left} of {number} requests to go");
-                return Err(Trouble::new(Step::Exchange, "left", detail));
+                return Err(Trouble::new(Step::Exchange, "closed-early", detail));
             }
             if Moment::now() >= ready_by {
                 return Err(Trouble::deadline(Step::Exchange));

@@ -64,11 +64,11 @@ impl Trouble {
 
     /// Whether the target just ended, which between exchanges it may.
     pub(crate) fn is_end(&self) -> bool {
-        matches!(self.cause, "left" | "truncated")
+        matches!(self.cause, "closed-early" | "truncated")
     }
 
     /// The target ended where it should have gone on.
     pub(crate) fn ended(step: Step, orderly: bool, detail: impl Into<String>) -> Self {
-        Self::new(step, if orderly { "left" } else { "truncated" }, detail)
+        Self::new(step, if orderly { "closed-early" } else { "truncated" }, detail)
     }
 }

@@ -1,7 +1,7 @@
-//! The words for what went wrong on a connection: at which step, on which side, and the true cause.
+//! The words for what went wrong on a socket.
 //!
 //! In: an errno, and what the kernel still knows of the socket. Out: a [`Cause`] that an operator can act on.
-//! Everything else (log fields, metric labels, report rows) uses these words and no others.
+//! Log fields, metric labels and report rows use these words for it and no others.
 
 use std::fmt;
 use std::io;
@@ -11,206 +11,82 @@ use rustix::io::Errno;
 
 use crate::sys::{self, IcmpError, TcpInfo};
 
-/// One of the seven steps of a connection's life, in their order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Step {
-    /// Taking the socket from the kernel.
-    Accept,
-    /// Reading the ClientHello.
-    Hello,
-    /// From the hello to the client's last flight.
-    Handshake,
-    /// Choosing a backend.
-    Route,
-    /// Dialling the backend.
-    Connect,
-    /// Carrying bytes both ways.
-    Relay,
-    /// Ending it.
-    Close,
-}
-
-impl Step {
-    /// Every step, in the order of the path.
-    pub const ALL: [Self; 7] =
-        [Self::Accept, Self::Hello, Self::Handshake, Self::Route, Self::Connect, Self::Relay, Self::Close];
-
-    /// The word used in logs, labels and documents.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Accept => "accept",
-            Self::Hello => "hello",
-            Self::Handshake => "handshake",
-            Self::Route => "route",
-            Self::Connect => "connect",
-            Self::Relay => "relay",
-            Self::Close => "close",
+/// Writes the causes down once: the variants, their words, and the list of them all.
+macro_rules! causes {
+    ($($(#[$doc:meta])* $name:ident = $word:literal,)*) => {
+        /// Why a socket failed, or an attempt to get one. One word per way.
+        ///
+        /// Only what a socket can have: what a protocol or a limit on top of it finds wrong has its words there.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Cause {
+            $($(#[$doc])* $name,)*
+            /// An errno for which there is no word yet; the number is in the log.
+            Errno(i32),
         }
-    }
-}
 
-/// Who made it happen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Side {
-    /// Who connected to us.
-    Client,
-    /// Whom we dialled.
-    Backend,
-    /// Who runs this program: a stop, a limit written down in the configuration.
-    Operator,
-    /// This program or the machine it runs on.
-    Ourselves,
-}
+        impl Cause {
+            /// Every cause but [`Cause::Errno`].
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-impl Side {
-    /// Every side.
-    pub const ALL: [Self; 4] = [Self::Client, Self::Backend, Self::Operator, Self::Ourselves];
-
-    /// The word used in logs, labels and documents.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Backend => "backend",
-            Self::Operator => "operator",
-            Self::Ourselves => "ourselves",
+            /// The word used in logs, labels and documents: kebab-case, stable.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => $word,)*
+                    Self::Errno(_) => "errno",
+                }
+            }
         }
-    }
+    };
 }
 
-/// Why a connection, or an attempt at one, ended. One word per way; the sentence is its `Display`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Cause {
-    // Good ends.
-    /// Both directions ended in order.
-    Finished,
-    /// The backend ended its direction, the client had everything and said nothing more: it was ended in order too.
-    BackendEnded,
-    // What the peer did.
+causes! {
     /// The peer sent a TCP reset.
-    Reset,
-    /// The peer's stream ended without the end mark its protocol demands (FIN without close_notify), and something was in
-    /// flight.
-    Truncated,
-    /// The same, when nothing was in flight: the other side had the last word, and the peer had acknowledged it.
-    NoCloseNotify,
-    /// The peer closed before the step was done.
-    Left,
+    Reset = "reset",
+    /// The peer closed before the step was done, or while there was still something for it.
+    ClosedEarly = "closed-early",
     /// Nobody listens there: a reset or an ICMP port-unreachable answered our SYN.
-    Refused,
-    /// The peer sent a fatal TLS alert.
-    Alert,
-    /// The peer broke the TLS protocol, or offered nothing that our policy allows.
-    Tls,
-    /// What arrived is not TLS.
-    NotTls,
-    /// The name asked for is served by no certificate here.
-    UnknownName,
-    /// The client's certificate was missing or refused.
-    ClientCertificate,
-    // What the network did.
+    Refused = "refused",
     /// The kernel gave up: the peer stopped acknowledging what we sent.
-    Unacknowledged,
+    Unacknowledged = "unacknowledged",
     /// The kernel gave up: keep-alive probes of an idle connection were not answered.
-    KeepaliveUnanswered,
+    KeepaliveUnanswered = "keepalive-unanswered",
     /// The kernel gave up dialling: no answer to our SYN.
-    ConnectTimedOut,
+    ConnectTimedOut = "connect-timed-out",
+    /// We gave up dialling: the deadline for it passed.
+    ConnectDeadline = "connect-deadline",
     /// No route to the host (ICMP host-unreachable, or the local routing table).
-    HostUnreachable,
+    HostUnreachable = "host-unreachable",
     /// No route to the network.
-    NetworkUnreachable,
+    NetworkUnreachable = "network-unreachable",
     /// A router or firewall said that the protocol or port is prohibited.
-    Prohibited,
+    Prohibited = "prohibited",
     /// An ICMP port-unreachable arrived for an established connection.
-    PortUnreachable,
-    // What our limits did.
-    /// The deadline from accept to relay passed.
-    HandshakeDeadline,
-    /// The ClientHello was larger than the limit.
-    HelloTooLarge,
-    /// The deadline for dialling the backend passed.
-    ConnectDeadline,
-    /// Nothing moved for the idle limit.
-    Idle,
-    /// One direction had ended and the other did not move for the half-closed limit.
-    HalfClosedIdle,
-    /// The connection reached its greatest age.
-    Lifetime,
-    /// The limit on connections from one client address.
-    AddressLimit,
-    // What the operator or the machine did.
-    /// The drain deadline of a stop passed, or a second signal came.
-    Stopped,
-    /// No backend is configured, known or healthy.
-    NoBackend,
-    /// The backend's name could not be resolved.
-    NameNotResolved,
+    PortUnreachable = "port-unreachable",
     /// Out of file descriptors.
-    OutOfFiles,
-    /// Out of source ports towards this backend.
-    OutOfPorts,
+    OutOfFiles = "out-of-files",
+    /// Out of source ports towards this address.
+    OutOfPorts = "out-of-ports",
     /// The source address asked for is none of this machine.
-    ForeignAddress,
+    ForeignAddress = "foreign-address",
     /// Out of memory or socket buffers.
-    OutOfMemory,
+    OutOfMemory = "out-of-memory",
     /// The socket was destroyed on this machine (`ss -K`, an address removed).
-    Destroyed,
+    Destroyed = "destroyed",
     /// No permission for the operation.
-    Permission,
+    Permission = "permission",
     /// The unix socket's path is not there.
-    PathMissing,
+    PathMissing = "path-missing",
     /// The unix socket's backlog is full.
-    BacklogFull,
-    /// A bug of ours: the connection's task panicked or broke an invariant.
-    Internal,
-    /// An errno for which there is no word yet; the number is in the log.
-    Errno(i32),
+    BacklogFull = "backlog-full",
 }
 
 impl Cause {
-    /// The word used in logs, labels and documents: kebab-case, stable.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Finished => "finished",
-            Self::BackendEnded => "backend-ended",
-            Self::Reset => "reset",
-            Self::Truncated => "truncated",
-            Self::NoCloseNotify => "no-close-notify",
-            Self::Left => "left",
-            Self::Refused => "refused",
-            Self::Alert => "alert",
-            Self::Tls => "tls",
-            Self::NotTls => "not-tls",
-            Self::UnknownName => "unknown-name",
-            Self::ClientCertificate => "client-certificate",
-            Self::Unacknowledged => "unacknowledged",
-            Self::KeepaliveUnanswered => "keepalive-unanswered",
-            Self::ConnectTimedOut => "connect-timed-out",
-            Self::HostUnreachable => "host-unreachable",
-            Self::NetworkUnreachable => "network-unreachable",
-            Self::Prohibited => "prohibited",
-            Self::PortUnreachable => "port-unreachable",
-            Self::HandshakeDeadline => "handshake-deadline",
-            Self::HelloTooLarge => "hello-too-large",
-            Self::ConnectDeadline => "connect-deadline",
-            Self::Idle => "idle",
-            Self::HalfClosedIdle => "half-closed-idle",
-            Self::Lifetime => "lifetime",
-            Self::AddressLimit => "address-limit",
-            Self::Stopped => "stopped",
-            Self::NoBackend => "no-backend",
-            Self::NameNotResolved => "name-not-resolved",
-            Self::OutOfFiles => "out-of-files",
-            Self::OutOfPorts => "out-of-ports",
-            Self::ForeignAddress => "foreign-address",
-            Self::OutOfMemory => "out-of-memory",
-            Self::Destroyed => "destroyed",
-            Self::Permission => "permission",
-            Self::PathMissing => "path-missing",
-            Self::BacklogFull => "backlog-full",
-            Self::Internal => "internal",
-            Self::Errno(_) => "errno",
-        }
+    /// Whether it says something of this machine, whoever the peer is.
+    pub const fn is_local(self) -> bool {
+        matches!(
+            self,
+            Self::OutOfFiles | Self::OutOfPorts | Self::OutOfMemory | Self::Destroyed | Self::Permission
+        )
     }
 }
 
@@ -305,7 +181,7 @@ fn cause(operation: Operation, errno: Errno, info: Option<&TcpInfo>, icmp: Optio
     match errno {
         Errno::CONNRESET => Cause::Reset,
         // "Something ended earlier": the peer closed both directions and answered our bytes with a reset.
-        Errno::PIPE => Cause::Left,
+        Errno::PIPE => Cause::ClosedEarly,
         Errno::CONNREFUSED if connecting => Cause::Refused,
         Errno::CONNREFUSED => Cause::PortUnreachable,
         Errno::TIMEDOUT if connecting => Cause::ConnectTimedOut,
@@ -343,7 +219,7 @@ fn evidence(cause: Cause, info: Option<TcpInfo>, icmp: Option<IcmpError>) -> Opt
         let v6 = if icmp.v6 { "v6" } else { "" };
         return Some(format!("ICMP{v6} type {} code {}{from}", icmp.kind, icmp.code).into());
     }
-    if cause == Cause::Left {
+    if cause == Cause::ClosedEarly {
         return Some("it had closed both directions while bytes were on their way to it".into());
     }
     let info = info?;
@@ -384,7 +260,7 @@ mod tests {
         let unacknowledged = TcpInfo { unacknowledged: 3, ..alive };
         for (operation, errno, info, expected) in [
             (Read, Errno::CONNRESET, Some(&alive), Cause::Reset),
-            (Write, Errno::PIPE, Some(&alive), Cause::Left),
+            (Write, Errno::PIPE, Some(&alive), Cause::ClosedEarly),
             (Connect, Errno::CONNREFUSED, Some(&alive), Cause::Refused),
             (Read, Errno::CONNREFUSED, Some(&alive), Cause::PortUnreachable),
             (Connect, Errno::TIMEDOUT, Some(&alive), Cause::ConnectTimedOut),
@@ -419,8 +295,7 @@ mod tests {
 
     #[test]
     fn every_word_is_its_own() {
-        let steps: std::collections::HashSet<_> = Step::ALL.iter().map(|step| step.name()).collect();
-        let sides: std::collections::HashSet<_> = Side::ALL.iter().map(|side| side.name()).collect();
-        assert_eq!((steps.len(), sides.len()), (7, 4));
+        let words: std::collections::HashSet<_> = Cause::ALL.iter().map(|cause| cause.name()).collect();
+        assert_eq!(words.len(), Cause::ALL.len());
     }
 }

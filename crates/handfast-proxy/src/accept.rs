@@ -10,14 +10,17 @@ use std::time::{Duration, SystemTime};
 
 use handfast_net::clock::Moment;
 use handfast_net::engine::{self, Priority, sleep, spawn, wait};
-use handfast_net::fault::{Cause, Fault, Side, Step};
+use handfast_net::fault::Cause as SocketCause;
+use handfast_net::fault::Fault;
 use handfast_net::listen::Listener;
 use handfast_net::stream::Stream;
 
+use crate::cause::Cause;
 use crate::connection::{self, Connection};
 use crate::metrics::{Limit, ServiceMetrics};
 use crate::permits::Permit;
-use crate::record::{CloseReason, Record, StepTimes};
+use crate::reason::{CloseReason, Side, Step};
+use crate::record::{Record, StepTimes};
 use crate::thread::{Phase, Thread};
 use crate::thread_state::{ListenerId, ThreadService};
 use handfast_tls::session::Agreed;
@@ -240,7 +243,7 @@ fn act((service, address): &ListenerId) -> String {
 impl Trouble {
     /// How long to pause.
     fn failed(&mut self, thread: &Thread, listener: &ListenerId, fault: &Fault) -> Duration {
-        thread.metrics.accept_failed(fault.cause);
+        thread.metrics.accept_failed(fault.cause.into());
         let now = Moment::now();
         thread.metrics.backing_off(true);
         self.since.get_or_insert(now);
@@ -248,7 +251,7 @@ impl Trouble {
         if self.said.is_none_or(|said| now.since(said) > SILENCE) {
             self.said = Some(now);
             let hint = match fault.cause {
-                Cause::OutOfFiles => {
+                SocketCause::OutOfFiles => {
                     "; raise the limit on open files (ulimit -n, LimitNOFILE=) or lower max-connections"
                 }
                 _ => "",

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use handfast_net::clock::Moment;
-use handfast_net::fault::{Cause, Fault};
+use handfast_net::fault::{Cause as SocketCause, Fault};
 
+use crate::cause::Cause;
 use crate::config::model::{Address, Balance};
 use crate::metrics::BackendMetrics;
 use crate::standing::{Patience, Standing, State, Trial};
@@ -69,7 +70,7 @@ impl Attempt {
 
     /// Dialling failed.
     pub(crate) fn failed(self, fault: &Fault, patience: Patience) {
-        self.endpoint.metrics.failed(fault.cause);
+        self.endpoint.metrics.failed(fault.cause.into());
         if !is_ours(fault.cause) {
             self.endpoint.standing.failed(fault, self.trial, patience);
         }
@@ -85,8 +86,8 @@ impl Drop for Attempt {
 }
 
 /// Whether it is this machine that cannot dial, which says nothing about the backend.
-fn is_ours(cause: Cause) -> bool {
-    matches!(cause, Cause::OutOfFiles | Cause::OutOfPorts | Cause::OutOfMemory)
+fn is_ours(cause: SocketCause) -> bool {
+    matches!(cause, SocketCause::OutOfFiles | SocketCause::OutOfPorts | SocketCause::OutOfMemory)
 }
 
 /// A standing connection to an endpoint.
@@ -218,7 +219,7 @@ mod tests {
         for _ in 0..times {
             let endpoint =
                 group.endpoints().into_iter().find(|known| *known.name == *name).expect("it is there");
-            let fault = Fault::own(Operation::Connect, Cause::Refused);
+            let fault = Fault::own(Operation::Connect, SocketCause::Refused);
             Attempt { endpoint, trial: None }.failed(&fault, PATIENCE);
         }
     }
@@ -283,7 +284,7 @@ mod tests {
         let guess = dial(&one, now, &[]);
         assert!(matches!(other.pick(now, &[]), Pick::Wait(_)));
         let a = Rc::clone(&guess.endpoint);
-        guess.failed(&Fault::own(Operation::Connect, Cause::Refused), PATIENCE);
+        guess.failed(&Fault::own(Operation::Connect, SocketCause::Refused), PATIENCE);
         assert!(matches!(one.pick(now, &[a]), Pick::Nothing), "not twice by the same connection");
         assert!(dial(&other, now, &[]).trial.is_some(), "the pause is no reason to refuse a client");
     }

@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use handfast_net::clock::Moment;
 use handfast_net::engine::{Woken, sleep};
-use handfast_net::fault::{Cause, Side, Step};
 use handfast_net::stream::{Read, Stream, Write};
 
+use crate::cause::Cause;
 use crate::connection::Connection;
-use crate::record::CloseReason;
+use crate::reason::{CloseReason, Side, Step};
 use crate::thread::{Phase, Thread};
 
 /// How long an alert's reader may keep sending what it had on its way; closing before would reset the connection and

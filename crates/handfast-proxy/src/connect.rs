@@ -9,13 +9,14 @@ use std::time::Duration;
 use handfast_net::clock::Moment;
 use handfast_net::dial::Dialling;
 use handfast_net::engine::{self, Woken};
-use handfast_net::fault::{Cause, Fault, Side, Step};
+use handfast_net::fault::Fault;
 use handfast_net::stream::Stream;
 
 use crate::backends::{Attempt, Endpoint, InUse, Pick};
+use crate::cause::Cause;
 use crate::connection::Connection;
 use crate::handshake::Secured;
-use crate::record::CloseReason;
+use crate::reason::{CloseReason, Side, Step};
 use crate::standing::{Patience, State};
 
 /// A backend that stands.
@@ -86,7 +87,7 @@ pub(crate) async fn dial(connection: &mut Connection, secured: &Secured) -> Resu
 fn failed(connection: &mut Connection, attempt: Attempt, fault: &Fault) {
     let limits = &connection.service.limits;
     let patience = Patience { failures: limits.backend_failures, pause: limits.backend_retry };
-    connection.record.backend_failed(&attempt.endpoint.name, fault.cause);
+    connection.record.backend_failed(&attempt.endpoint.name, fault.cause.into());
     attempt.failed(fault, patience);
 }
 
@@ -111,7 +112,7 @@ async fn others_outcome(
     if standing.state() == State::Up || standing.failures() == failures {
         return Ok(None);
     }
-    let cause = standing.cause().unwrap_or(Cause::NoBackend);
+    let cause = standing.cause().map_or(Cause::NoBackend, Cause::Socket);
     connection.record.backend_failed(&endpoint.name, cause);
     let reason = CloseReason::new(Step::Connect, Side::Backend, cause);
     Ok(Some(reason.because("another connection that tried it at this time found that out")))
@@ -163,7 +164,7 @@ fn check_client(connection: &mut Connection) -> Result<(), CloseReason> {
     }
     Err(match connection.client.check() {
         Err(fault) => CloseReason::fault(Step::Connect, Side::Client, &fault),
-        Ok(()) => CloseReason::new(Step::Connect, Side::Client, Cause::Left),
+        Ok(()) => CloseReason::new(Step::Connect, Side::Client, Cause::CLOSED_EARLY),
     })
 }
 

@@ -7,12 +7,13 @@ use std::rc::Rc;
 
 use handfast_net::clock::Moment;
 use handfast_net::engine::{self, Priority, Woken, wait};
-use handfast_net::fault::{Cause, Fault, Side, Step};
 use handfast_net::stream::Stream;
 
+use crate::cause::Cause;
 use crate::close::Leftover;
 use crate::permits::{AddressPermit, Permit};
-use crate::record::{CloseReason, Record};
+use crate::reason::{CloseReason, Side, Step};
+use crate::record::Record;
 use crate::relay::Relay;
 use crate::thread::{Phase, Thread};
 use crate::thread_state::ThreadService;
@@ -78,33 +79,11 @@ impl Connection {
 /// Whatever becomes of its task: an accepted connection is counted as ended once, with a reason.
 impl Drop for Connection {
     fn drop(&mut self) {
-        let internal = CloseReason::new(Step::Relay, Side::Ourselves, Cause::Internal);
+        let internal = CloseReason::new(Step::Relay, Side::Local, Cause::Internal);
         let reason = self.reason.take().unwrap_or_else(|| internal.because("its task was ended"));
         self.service.metrics.closed(&self.record, &reason);
         self.thread.log(&self.record, &reason);
         self.thread.connection_ended();
-    }
-}
-
-impl CloseReason {
-    /// A reason that says everything in its words.
-    pub(crate) fn new(step: Step, side: Side, cause: Cause) -> Self {
-        Self { step, side, cause, detail: None }
-    }
-
-    /// The same with what more is known.
-    pub(crate) fn because(self, detail: impl Into<Box<str>>) -> Self {
-        Self { detail: Some(detail.into()), ..self }
-    }
-
-    /// What a socket's fault means: `side` is whose socket it is, unless the fault is this machine's.
-    pub(crate) fn fault(step: Step, side: Side, fault: &Fault) -> Self {
-        let side = match fault.cause {
-            Cause::OutOfFiles | Cause::OutOfMemory | Cause::OutOfPorts | Cause::Destroyed => Side::Ourselves,
-            Cause::Permission => Side::Ourselves,
-            _ => side,
-        };
-        Self { step, side, cause: fault.cause, detail: fault.evidence.clone() }
     }
 }
 

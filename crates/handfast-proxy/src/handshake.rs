@@ -7,18 +7,18 @@ use std::rc::Rc;
 
 use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
-use handfast_net::fault::{Cause, Side, Step};
 use handfast_net::stream::{Read, Write};
 use handfast_tls::buffer::Scratch;
 use handfast_tls::policy::Objection;
 use handfast_tls::server::Server;
-use handfast_tls::session::{Failure, FailureKind, Session};
+use handfast_tls::session::{Failure, Session};
 use handfast_tls::store::Selection;
 use handfast_wire::{Alert, AlertDescription, ClientHello};
 
+use crate::cause::Cause;
 use crate::connection::Connection;
 use crate::hello::Heard;
-use crate::record::CloseReason;
+use crate::reason::{CloseReason, Side, Step};
 use crate::route::Choice;
 
 /// Bytes of an unfinished handshake message that a client may make us keep: one of the greatest length and its records.
@@ -92,7 +92,7 @@ fn begin(connection: &mut Connection, hello: &ClientHello) -> Result<Secured, Cl
     }
     // A signature is dear: not for a client that has left already.
     if connection.client.peer_ended() {
-        return Err(reason(Side::Client, Cause::Left).because("right after its hello"));
+        return Err(reason(Side::Client, Cause::CLOSED_EARLY).because("right after its hello"));
     }
     let session = server.accept(hello).map_err(|failure| of_failure(&failure))?;
     Ok(Secured { session: Box::new(session), choice, plaintext: Vec::new(), client_closed: false })
@@ -137,7 +137,7 @@ fn advance(
         return Err(of_failure(&failure));
     }
     if secured.client_closed && !secured.session.is_established() {
-        return Err(reason(Side::Client, Cause::Left).because("with close_notify"));
+        return Err(reason(Side::Client, Cause::CLOSED_EARLY).because("with close_notify"));
     }
     if secured.session.kept().len() > UNFINISHED {
         return Err(reason(Side::Client, Cause::Tls).because("a handshake message without an end"));
@@ -177,24 +177,13 @@ fn receive(
             Ok(Some(advance(connection, secured, &mut incoming)))
         }
         Ok(Read::Blocked) => Ok(None),
-        Ok(Read::End) => Err(reason(Side::Client, Cause::Left).because("before its last flight")),
+        Ok(Read::End) => Err(reason(Side::Client, Cause::CLOSED_EARLY).because("before its last flight")),
         Err(fault) => Err(CloseReason::fault(Step::Handshake, Side::Client, &fault)),
     }
 }
 
 fn of_failure(failure: &Failure) -> CloseReason {
-    tls_reason(Step::Handshake, failure)
-}
-
-/// What a failure of the session means.
-pub(crate) fn tls_reason(step: Step, failure: &Failure) -> CloseReason {
-    let (side, cause) = match failure.kind {
-        FailureKind::Alert => (Side::Client, Cause::Alert),
-        FailureKind::Peer => (Side::Client, Cause::Tls),
-        FailureKind::PeerCertificate => (Side::Client, Cause::ClientCertificate),
-        FailureKind::Ourselves => (Side::Ourselves, Cause::Internal),
-    };
-    CloseReason::new(step, side, cause).because(failure.detail.clone())
+    CloseReason::failure(Step::Handshake, Side::Client, failure)
 }
 
 fn reason(side: Side, cause: Cause) -> CloseReason {

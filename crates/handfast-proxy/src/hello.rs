@@ -4,13 +4,13 @@
 
 use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
-use handfast_net::fault::{Cause, Side, Step};
 use handfast_net::stream::Read;
 use handfast_wire::{Alert, AlertDescription, ClientHello, Foreign, Peek, peek};
 
+use crate::cause::Cause;
 use crate::connection::Connection;
 use crate::counted::counted;
-use crate::record::CloseReason;
+use crate::reason::{CloseReason, Side, Step};
 
 /// What a browser shows that was pointed at this port without TLS.
 const PLAIN_HTTP: &str = "This port speaks TLS: use https:// instead of http:// to connect.\n";
@@ -63,9 +63,11 @@ fn take(
         match connection.client.try_read(&mut scratch.received) {
             Ok(Read::Blocked) => return Ok(None),
             Ok(Read::End) if received.is_empty() => {
-                return Err(reason(Side::Client, Cause::Left).because("without a byte"));
+                return Err(reason(Side::Client, Cause::CLOSED_EARLY).because("without a byte"));
             }
-            Ok(Read::End) => return Err(reason(Side::Client, Cause::Left).because("in the middle of it")),
+            Ok(Read::End) => {
+                return Err(reason(Side::Client, Cause::CLOSED_EARLY).because("in the middle of it"));
+            }
             Ok(Read::Bytes(bytes)) => received.extend_from_slice(&scratch.received[..bytes]),
             Err(fault) => return Err(CloseReason::fault(Step::Hello, Side::Client, &fault)),
         }
@@ -98,7 +100,7 @@ fn refuse(connection: &mut Connection, peek: &Peek) -> CloseReason {
             (invalid.alert(), reason(Side::Client, Cause::Tls).because(invalid.to_string()))
         }
         Peek::Incomplete | Peek::Complete(_) => {
-            (AlertDescription::INTERNAL_ERROR, reason(Side::Ourselves, Cause::Internal))
+            (AlertDescription::INTERNAL_ERROR, reason(Side::Local, Cause::Internal))
         }
     };
     connection.outgoing = Alert::fatal(alert).to_record().to_vec();

@@ -29,6 +29,8 @@ mod counted;
 mod thread;
 mod thread_state;
 mod worker;
+pub mod cause;
+pub mod reason;
 pub mod record;
 
 // The life of a configuration.

@@ -6,21 +6,9 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
-use handfast_net::fault::{Cause, Side, Step};
 use handfast_tls::session::Agreed;
 
-/// Why a connection ended: where in its life, by whose doing, and the true cause.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CloseReason {
-    /// The step it was in.
-    pub step: Step,
-    /// Who made it end.
-    pub side: Side,
-    /// Why.
-    pub cause: Cause,
-    /// What more is known: the TLS error, retransmissions, bytes undelivered. Never needed to understand `cause`.
-    pub detail: Option<Box<str>>,
-}
+use crate::cause::Cause;
 
 /// One connection, from accept to close.
 #[derive(Clone, Debug)]

@@ -14,17 +14,19 @@ use std::rc::Rc;
 
 use handfast_net::clock::Moment;
 use handfast_net::engine::{Woken, yield_now};
-use handfast_net::fault::{Cause, Fault, Side, Step};
+use handfast_net::fault::Cause as SocketCause;
+use handfast_net::fault::Fault;
 use handfast_net::stream::{Stream, Write};
 use handfast_tls::session::Session;
 
 use crate::backends::InUse;
+use crate::cause::Cause;
 use crate::close::Leftover;
 use crate::config::show_duration;
 use crate::connect::Connected;
 use crate::connection::Connection;
 use crate::handshake::Secured;
-use crate::record::CloseReason;
+use crate::reason::{CloseReason, Side, Step};
 
 /// Rounds that one connection may go on before the others of its thread have their turn: 1 MiB of bulk.
 const ROUNDS: u32 = 16;
@@ -219,7 +221,8 @@ impl Relay {
 
     /// A client that broke off may have said why: its alert is in what it sent before.
     fn last_words(&mut self, connection: &mut Connection, reason: CloseReason) -> CloseReason {
-        let broke_off = reason.side == Side::Client && matches!(reason.cause, Cause::Reset | Cause::Left);
+        let broke_off = reason.side == Side::Client
+            && matches!(reason.cause, Cause::Socket(SocketCause::Reset) | Cause::CLOSED_EARLY);
         if !broke_off || self.client_done || !self.to_backend.is_empty() || self.refused.is_some() {
             return reason;
         }

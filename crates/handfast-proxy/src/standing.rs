@@ -18,9 +18,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
 use handfast_net::clock::Moment;
-use handfast_net::fault::{Cause, Fault, Side};
+use handfast_net::fault::{Cause, Fault};
 
-use crate::admin::in_words;
+use crate::reason::Side;
 
 /// Nothing is wrong with it.
 const UP: u64 = 0;
@@ -151,7 +151,7 @@ impl Standing {
     fn say_down(&self, fault: &Fault, failures: u32, pause: Duration) {
         let Self { service, name, .. } = self;
         let evidence = fault.evidence.as_ref().map(|evidence| format!(" ({evidence})")).unwrap_or_default();
-        let (cause, words) = (fault.cause, in_words(Side::Backend, fault.cause));
+        let (cause, words) = (fault.cause, crate::cause::Cause::from(fault.cause).sentence(Side::Backend));
         let counted =
             if failures == 1 { "1 failure".into() } else { format!("{failures} failures in a row") };
         tracing::warn!(
@@ -188,35 +188,16 @@ impl Standing {
     }
 }
 
-/// The causes with which connecting fails, so that one fits into an atomic number.
-const CAUSES: [Cause; 15] = [
-    Cause::Refused,
-    Cause::ConnectDeadline,
-    Cause::ConnectTimedOut,
-    Cause::HostUnreachable,
-    Cause::NetworkUnreachable,
-    Cause::Prohibited,
-    Cause::PortUnreachable,
-    Cause::PathMissing,
-    Cause::BacklogFull,
-    Cause::Permission,
-    Cause::Destroyed,
-    Cause::Reset,
-    Cause::Unacknowledged,
-    Cause::KeepaliveUnanswered,
-    Cause::Internal,
-];
-
 /// What is larger is an errno without a word.
 const ERRNO: u32 = 1_000;
 
-/// Zero stands for none.
+/// A cause as a number that fits into an atomic one. Zero stands for none.
 fn code(cause: Cause) -> u32 {
     match cause {
         Cause::Errno(number) => u32::try_from(number).unwrap_or(0).saturating_add(ERRNO),
         known => {
-            let place = CAUSES.iter().position(|cause| *cause == known).unwrap_or(CAUSES.len() - 1);
-            u32::try_from(place + 1).unwrap_or(0)
+            let place = Cause::ALL.iter().position(|cause| *cause == known);
+            u32::try_from(place.expect("every other cause is in the list") + 1).unwrap_or(0)
         }
     }
 }
@@ -224,7 +205,7 @@ fn code(cause: Cause) -> u32 {
 fn cause(code: u32) -> Option<Cause> {
     match code.checked_sub(ERRNO) {
         Some(number) => Some(Cause::Errno(i32::try_from(number).unwrap_or(i32::MAX))),
-        None => CAUSES.get(usize::try_from(code).ok()?.checked_sub(1)?).copied(),
+        None => Cause::ALL.get(usize::try_from(code).ok()?.checked_sub(1)?).copied(),
     }
 }
 

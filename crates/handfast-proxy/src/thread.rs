@@ -14,7 +14,8 @@ use handfast_tls::buffer::Scratch;
 use crate::access_log::{LINE_DELAY, ThreadLog};
 use crate::metrics::ThreadMetrics;
 use crate::permits::Share;
-use crate::record::{CloseReason, Record};
+use crate::reason::CloseReason;
+use crate::record::Record;
 use crate::thread_state::ThreadState;
 
 /// Bytes taken from a client's socket at once: four full records and their overhead, which is also the most that one

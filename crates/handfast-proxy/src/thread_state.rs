@@ -8,16 +8,16 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use handfast_net::fault::{Cause, Side, Step};
 use handfast_tls::server::Server;
 use handfast_tls::session::Failure;
 use handfast_tls::ticket::KeySet;
 
 use crate::backends::{Endpoint, Group};
+use crate::cause::Cause;
 use crate::config::model::{Address, Limits, MissingCloseNotify, Target};
 use crate::metrics::{ServiceMetrics, ThreadMetrics};
 use crate::permits::{AddressLimit, Share};
-use crate::record::CloseReason;
+use crate::reason::{CloseReason, Side, Step};
 use crate::route::{Choice, Rules};
 use crate::standing::Standings;
 use crate::state::{RingId, ServiceState, State};

@@ -4,9 +4,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use handfast_leg::{Broken, Ending, Leg, READ, Turn, Way, Why, relay};
+use handfast_leg::{Broken, Ending, Leg, READ, Side, Turn, Way, Why, relay};
 use handfast_net::clock::Moment;
-use handfast_net::fault::Side;
 use handfast_stats::random::Random;
 use handfast_tls::buffer::Scratch;
 use handfast_tls::session::FailureKind;

@@ -350,7 +350,7 @@ impl Connection {
         let pipe = self.pipe.borrow();
         let ended = pipe.trouble("the target ended within a body");
         match ended {
-            Some(trouble) if !matches!(trouble.cause, "left" | "truncated") => trouble,
+            Some(trouble) if !matches!(trouble.cause, "closed-early" | "truncated") => trouble,
             Some(trouble) => Trouble { cause: "truncated", ..trouble },
             None => Trouble::new(Step::Exchange, "truncated", sentence(error)),
         }
@@ -359,7 +359,7 @@ impl Connection {
     /// Why it is of no use any more.
     pub(super) fn ended(&self, what: &str) -> Trouble {
         let trouble = self.pipe.borrow().trouble(what);
-        trouble.unwrap_or_else(|| Trouble::new(Step::Exchange, "left", what))
+        trouble.unwrap_or_else(|| Trouble::new(Step::Exchange, "closed-early", what))
     }
 
     /// Lets the target have the rest of the handshake, for a connection that may have to wait for its first request.

@@ -23,7 +23,7 @@ pub(super) fn evidence(view: &View<'_>) -> Option<String> {
     }
     let may_be = |failures: &&Failures| match failures.step.as_str() {
         "connect" | "handshake" => true,
-        "exchange" => ["left", "truncated", "reset", "alert"].contains(&failures.cause.as_str()),
+        "exchange" => ["closed-early", "truncated", "reset", "alert"].contains(&failures.cause.as_str()),
         _ => false,
     };
     let main = view.totals.failures.iter().filter(may_be).max_by_key(|failures| failures.count);

@@ -114,7 +114,7 @@ fn a_peer_that_closed_both_ways_is_told_from_one_that_reset() {
         assert_eq!(read(&mut stream).await, Ok(Read::End));
         assert_eq!(stream.try_write(b"to nobody"), Ok(Write::Bytes(9)));
         a_moment().await;
-        assert_eq!(stream.try_write(b"x").expect_err("it answered with a reset").cause, Cause::Left);
+        assert_eq!(stream.try_write(b"x").expect_err("it answered with a reset").cause, Cause::ClosedEarly);
     });
 }
 

@@ -8,12 +8,14 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::time::SystemTime;
 
-use handfast_net::fault::Cause;
+use handfast_net::fault::Cause as SocketCause;
 use serde::Serialize;
 use serde_json::ser::Formatter;
 
 use super::time::Utc;
-use crate::record::{CloseReason, Record, StepTimes};
+use crate::cause::Cause;
+use crate::reason::CloseReason;
+use crate::record::{Record, StepTimes};
 
 /// Bytes of a free text (a certificate's subject, an error's detail) that are kept; a peer can make a subject as long
 /// as a handshake message.
@@ -159,7 +161,7 @@ impl Seconds {
 impl<'a> Reason<'a> {
     fn of(reason: &'a CloseReason) -> Self {
         let errno = match reason.cause {
-            Cause::Errno(number) => Some(number),
+            Cause::Socket(SocketCause::Errno(number)) => Some(number),
             _ => None,
         };
         Self {

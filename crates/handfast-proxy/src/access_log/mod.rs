@@ -19,7 +19,8 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::{Duration, Instant};
 
 use crate::config::model;
-use crate::record::{CloseReason, Record};
+use crate::reason::CloseReason;
+use crate::record::Record;
 use writer::{Block, Message, ThreadTotals};
 
 /// A block this large should be handed over without waiting for the loop to sleep.

@@ -11,13 +11,15 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use handfast_net::fault::{Cause, Side, Step};
+use handfast_net::fault::Cause as SocketCause;
 use proptest::prelude::*;
 use rustix::fs::Mode;
 use serde_json::Value;
 
 use super::writer::start_on;
 use super::*;
+use crate::cause::Cause;
+use crate::reason::{Side, Step};
 use crate::record::StepTimes;
 use handfast_tls::session::Agreed;
 
@@ -105,7 +107,7 @@ fn a_line_says_everything_about_a_connection() {
 fn what_is_not_known_is_left_out() {
     let record =
         Record { server_name: None, tls: Agreed::default(), client: None, backend: None, ..record() };
-    let reason = CloseReason { cause: Cause::Errno(121), ..reason(Some("x")) };
+    let reason = CloseReason { cause: Cause::Socket(SocketCause::Errno(121)), ..reason(Some("x")) };
     let line = &parsed(&one_line(&record, &reason))[0];
     for absent in ["client", "sni", "alpn", "version", "suite", "group", "signature", "resumed", "backend"] {
         assert_eq!(line.get(absent), None, "{absent}");

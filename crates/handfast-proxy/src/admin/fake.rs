@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use handfast_net::fault::{Cause, Side, Step};
+use handfast_net::fault::Cause as SocketCause;
 
 use super::control::{Control, Overview, ReloadOutcome, ServiceOverview};
+use crate::cause::Cause;
 use crate::metrics::{CertificateSnapshot, Limit, Registry, Snapshot, ThreadMetrics};
-use crate::record::{CloseReason, Record, StepTimes};
+use crate::reason::{CloseReason, Side, Step};
+use crate::record::{Record, StepTimes};
 use handfast_tls::session::Agreed;
 
 /// What the fake does, and what was asked of it; shared with the test's thread.
@@ -164,17 +166,17 @@ fn worker(thread: &ThreadMetrics) {
     }
     thread.service("mail").backend("/run/imap.sock", false).connected(micros(31));
     web.refused(Limit::Address);
-    backends[1].failed(Cause::Refused);
+    backends[1].failed(Cause::Socket(SocketCause::Refused));
     thread.spurious(4);
     thread.tasks(118);
 }
 
 fn reason_of(round: u64) -> CloseReason {
     let (step, side, cause) = match round {
-        r if r % 90 == 1 => (Step::Relay, Side::Client, Cause::Reset),
+        r if r % 90 == 1 => (Step::Relay, Side::Client, Cause::Socket(SocketCause::Reset)),
         r if r % 130 == 2 => (Step::Handshake, Side::Client, Cause::Alert),
         r if r % 200 == 3 => (Step::Hello, Side::Client, Cause::NotTls),
-        r if r % 310 == 4 => (Step::Connect, Side::Backend, Cause::Refused),
+        r if r % 310 == 4 => (Step::Connect, Side::Backend, Cause::Socket(SocketCause::Refused)),
         _ => (Step::Relay, Side::Client, Cause::Finished),
     };
     CloseReason { step, side, cause, detail: None }

@@ -27,17 +27,10 @@ mod respond;
 mod serve;
 mod status;
 
-use handfast_net::fault::{Cause, Side};
-
 pub use control::{Control, Overview, ReloadOutcome, ServiceOverview};
 pub use neighbour::{Neighbour, ask_for_address, neighbour};
 pub(crate) use serve::forget;
 pub use serve::{AdminListener, bind, serve};
-
-/// What a cause means, as the status page and the log say it: `nobody listened at the backend's address`.
-pub(crate) fn in_words(side: Side, cause: Cause) -> String {
-    page::happened(side.name(), cause.name())
-}
 
 #[cfg(test)]
 mod fake;

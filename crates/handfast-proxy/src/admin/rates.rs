@@ -228,17 +228,18 @@ mod tests {
 
     #[test]
     fn recent_events_are_those_of_the_last_minute() {
-        use handfast_net::fault::Cause;
+        use crate::cause::Cause;
+        use handfast_net::fault::Cause as SocketCause;
         let registry = Registry::new();
         let web = registry.thread("worker-0").service("web");
         let backend = web.backend("10.0.0.7:80", true);
-        backend.failed(Cause::Refused);
+        backend.failed(Cause::Socket(SocketCause::Refused));
         let mut history = History::default();
         let recent =
             |history: &History| history.recent(&registry.snapshot()).services["web"].backends["10.0.0.7:80"];
         assert_eq!(recent(&history), Attempts { connected: 0, failed: 1 }, "since the start");
         history.add(&registry.snapshot());
-        backend.failed(Cause::ConnectDeadline);
+        backend.failed(Cause::Socket(SocketCause::ConnectDeadline));
         backend.connected(Duration::ZERO);
         assert_eq!(recent(&history), Attempts { connected: 1, failed: 1 });
     }

@@ -7,12 +7,14 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use handfast_net::fault::{Cause, Side, Step};
+use handfast_net::fault::Cause as SocketCause;
 
 use super::cell::{Cell, Histogram};
 use super::table::Table;
 use super::thread::{Handshakes, handshake_key};
-use crate::record::{CloseReason, Record, StepTimes};
+use crate::cause::Cause;
+use crate::reason::{CloseReason, Side, Step};
+use crate::record::{Record, StepTimes};
 use handfast_tls::session::Agreed;
 
 /// Backends of one service that are counted apart on one thread; further ones are counted as `other`.
@@ -152,8 +154,8 @@ impl ServiceMetrics {
         }
         let backend = Arc::new(BackendMetrics { source_ports, ..BackendMetrics::default() });
         // There from the start: what only appears with its first failure shows no growth to a monitoring system.
-        backend.failures.entry(Cause::Refused.name());
-        backend.failures.entry(Cause::ConnectDeadline.name());
+        backend.failures.entry(Cause::Socket(SocketCause::Refused).name());
+        backend.failures.entry(Cause::Socket(SocketCause::ConnectDeadline).name());
         backends.push((name.to_owned(), Arc::clone(&backend)));
         backend
     }

@@ -4,12 +4,14 @@ use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::time::{Duration, UNIX_EPOCH};
 
-use handfast_net::fault::{Cause, Side, Step};
+use handfast_net::fault::Cause as SocketCause;
 
 use super::*;
+use crate::cause::Cause;
+use crate::reason::{CloseReason, Side, Step};
 use handfast_tls::session::Agreed;
 
-use crate::record::{CloseReason, Record, StepTimes};
+use crate::record::{Record, StepTimes};
 
 fn record() -> Record {
     let millis = Duration::from_millis;
@@ -66,7 +68,7 @@ fn threads_are_added_up_by_service() {
         web.ticket_offered();
     }
     let mail = registry.thread("worker-1").service("mail");
-    mail.closed(&record, &reason(Step::Hello, Side::Client, Cause::Errno(5)));
+    mail.closed(&record, &reason(Step::Hello, Side::Client, Cause::Socket(SocketCause::Errno(5))));
 
     let snapshot = registry.snapshot();
     let [mail, web] = &snapshot.services[..] else { panic!("two services: {:?}", snapshot.services) };
@@ -103,7 +105,7 @@ fn a_name_keeps_its_numbers_over_reloads() {
     let backend = thread.service("web").backend("127.0.0.1:80", true);
     backend.connected(Duration::from_millis(1));
     thread.service("web").accepted();
-    thread.service("web").backend("127.0.0.1:80", true).failed(Cause::Refused);
+    thread.service("web").backend("127.0.0.1:80", true).failed(Cause::Socket(SocketCause::Refused));
     let snapshot = registry.snapshot();
     assert_eq!(snapshot.services[0].accepted, 2);
     let seen = &snapshot.services[0].backends[0];
@@ -114,12 +116,15 @@ fn a_name_keeps_its_numbers_over_reloads() {
 fn ever_new_backends_are_counted_together() {
     let service = Registry::new().thread("worker-0").service("web");
     for number in 0..1_000 {
-        service.backend(&format!("10.0.{}.{}:80", number / 250, number % 250), true).failed(Cause::Refused);
+        service
+            .backend(&format!("10.0.{}.{}:80", number / 250, number % 250), true)
+            .failed(Cause::Socket(SocketCause::Refused));
     }
-    service.backend("10.0.0.0:80", true).failed(Cause::Refused);
+    service.backend("10.0.0.0:80", true).failed(Cause::Socket(SocketCause::Refused));
     let backends = service.backends.lock().expect("nobody panicked");
     assert_eq!(backends.len(), 257);
-    let count = |backend: &BackendMetrics| backend.failures.entry(Cause::Refused.name()).value();
+    let count =
+        |backend: &BackendMetrics| backend.failures.entry(Cause::Socket(SocketCause::Refused).name()).value();
     let failures =
         |name: &str| backends.iter().find(|(known, _)| known == name).map(|(_, backend)| count(backend));
     assert_eq!(failures("other"), Some(744));
@@ -150,10 +155,10 @@ fn everything() -> Snapshot {
     web.accepted();
     web.handshake(&record.tls, &record.seconds);
     web.handshake(&Agreed { resumed: Some(true), ..record.tls.clone() }, &record.seconds);
-    web.closed(&record, &reason(Step::Relay, Side::Backend, Cause::Reset));
+    web.closed(&record, &reason(Step::Relay, Side::Backend, Cause::Socket(SocketCause::Reset)));
     web.backend("10.0.0.7:80", true).connected(Duration::from_micros(300));
     thread.service("mail").backend("10.0.0.7:80", true).connected(Duration::from_micros(300));
-    thread.accept_failed(Cause::OutOfFiles);
+    thread.accept_failed(Cause::Socket(SocketCause::OutOfFiles));
     thread.backing_off(true);
     thread.loop_turn(Duration::from_micros(20));
     registry.reload_succeeded(1);

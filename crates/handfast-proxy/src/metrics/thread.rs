@@ -7,11 +7,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use handfast_net::fault::Cause;
-
 use super::cell::{Cell, Histogram};
 use super::service::ServiceMetrics;
 use super::table::Table;
+use crate::cause::Cause;
 use crate::record::StepTimes;
 use handfast_tls::session::Agreed;
 

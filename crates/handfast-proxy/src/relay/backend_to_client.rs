@@ -1,13 +1,12 @@
 //! The backend's direction: bytes in, records out.
 
 use handfast_net::clock::Moment;
-use handfast_net::fault::{Side, Step};
 use handfast_net::stream::{Read, Stream};
 use handfast_tls::buffer::Scratch;
 
 use super::{Moved, Relay, fault_of, flush, write_client};
 use crate::connection::Connection;
-use crate::handshake::tls_reason;
+use crate::reason::{CloseReason, Side, Step};
 use crate::thread::BACKEND_READ;
 
 impl Relay {
@@ -46,7 +45,7 @@ impl Relay {
         self.release_held(connection, scratch);
         self.session
             .encrypt(&scratch.received[..bytes], &mut scratch.records)
-            .map_err(|failure| tls_reason(Step::Relay, &failure))?;
+            .map_err(|failure| CloseReason::failure(Step::Relay, Side::Client, &failure))?;
         write_client(connection, scratch.records.filled(), Stream::try_write)?;
         connection.record.bytes_to_client += bytes as u64;
         connection.service.metrics.bytes_to_client(bytes as u64);

@@ -1,13 +1,12 @@
 //! The client's direction: records in, plaintext out.
 
-use handfast_net::fault::{Cause, Side, Step};
 use handfast_net::stream::{Read, Stream, Write};
 use handfast_tls::buffer::Scratch;
 
 use super::{Moved, Relay, count_to_backend, fault_of, flush, write_client};
+use crate::cause::Cause;
 use crate::connection::Connection;
-use crate::handshake::tls_reason;
-use crate::record::CloseReason;
+use crate::reason::{CloseReason, Side, Step};
 use crate::thread::CLIENT_READ;
 
 impl Relay {
@@ -48,7 +47,7 @@ impl Relay {
         if let Some(failure) = received.failure {
             // The alert for the client; nothing after the faulty record reaches the backend.
             connection.outgoing.extend_from_slice(scratch.records.filled());
-            return Err(tls_reason(Step::Relay, &failure));
+            return Err(CloseReason::failure(Step::Relay, Side::Client, &failure));
         }
         outcome?;
         if !scratch.records.is_empty() {

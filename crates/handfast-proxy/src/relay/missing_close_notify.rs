@@ -3,12 +3,12 @@
 //! In: the relay at the moment of the FIN. Out: the client's direction ended, or why the connection is aborted.
 
 use handfast_net::clock::Moment;
-use handfast_net::fault::{Cause, Side, Step};
 
 use super::{Moved, Relay};
+use crate::cause::Cause;
 use crate::config::model::MissingCloseNotify;
 use crate::connection::Connection;
-use crate::record::CloseReason;
+use crate::reason::{CloseReason, Side, Step};
 
 /// Our own close_notify as the longest record of it: a header (5), an explicit nonce (8), an alert (2) and a tag (16) of
 /// TLS 1.2.

@@ -45,9 +45,9 @@ fn within_its_hello() {
             vanish(stream, way);
         }
     }
-    let record = stage.proxy.record_of("hello/client/left");
+    let record = stage.proxy.record_of("hello/client/closed-early");
     assert_eq!(record.number("bytes_to_backend"), 0);
-    stage.counts("client", "left", 4);
+    stage.counts("client", "closed-early", 4);
     stage.serves_and_is_quiet();
 }
 
@@ -79,7 +79,7 @@ fn after_the_first_flight_of_the_proxy() {
             vanish(stream, way);
         }
     }
-    stage.proxy.record_of("handshake/client/left");
+    stage.proxy.record_of("handshake/client/closed-early");
     stage.serves_and_is_quiet();
     assert_eq!(stage.backend.accepted(), 1, "only the fresh client was passed on");
 }

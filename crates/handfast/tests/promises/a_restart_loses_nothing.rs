@@ -141,7 +141,7 @@ fn a_unix_socket_belongs_to_the_new_one_and_stays_when_the_old_one_ends() {
     assert_eq!(old.ended().code(), Some(0));
     let stream = std::os::unix::net::UnixStream::connect(&path).expect("the socket is still there");
     drop(stream);
-    new.record_of("hello/client/left");
+    new.record_of("hello/client/closed-early");
 }
 
 #[test]

@@ -93,7 +93,7 @@ fn what_a_client_sends_to_a_backend_that_is_gone_is_still_an_abort() {
     client.send(b"for nobody");
     wait_until("the client's own direction to be cut", || backend::is_cut(&client.stream).then_some(()));
     stage.proxy.record("an abort", |record| {
-        ["relay/backend/reset", "relay/backend/left"].contains(&record.reason().as_str())
+        ["relay/backend/reset", "relay/backend/closed-early"].contains(&record.reason().as_str())
     });
     stage.is_quiet();
 }

@@ -230,7 +230,7 @@ fn by_source_ports_that_are_all_in_use() {
     assert_eq!(third.kind(), std::io::ErrorKind::AddrNotAvailable);
     // Towards the proxy the same two ports are still free: ports are scarce for each destination by itself.
     try_in_vain(&proxy, "web");
-    let cell = plain("web", "connect/ourselves/out-of-ports");
+    let cell = plain("web", "connect/local/out-of-ports");
     assert_all_right(&Vec::from_iter(judge(&cell, &record_of(&proxy, "web"))));
 }
 
@@ -378,10 +378,10 @@ fn by_what_a_peer_or_the_administrator_does() {
         assert_all_right(&wrong);
         skipped!("this kernel destroys no sockets");
     }
-    expect("backend-destroyed", "relay/ourselves/destroyed");
+    expect("backend-destroyed", "relay/local/destroyed");
     let _client = standing("client-destroyed");
     let port = proxy.address_of("client-destroyed").port();
     must(&format!("ss -K -tn state established sport = :{port}"));
-    expect("client-destroyed", "relay/ourselves/destroyed");
+    expect("client-destroyed", "relay/local/destroyed");
     assert_all_right(&wrong);
 }

@@ -46,7 +46,7 @@ fn a_thousand_dripping_hellos_change_nothing_for_others() {
     );
     drop(slow);
     client.finish();
-    stage.counts("client", "left", 1000);
+    stage.counts("client", "closed-early", 1000);
     stage.serves_and_is_quiet();
 }
 

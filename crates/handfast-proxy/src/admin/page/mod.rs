@@ -12,7 +12,6 @@ mod words;
 use super::status::Status;
 use crate::access_log::rfc3339_milliseconds;
 use html::Html;
-pub(crate) use words::happened;
 use words::long;
 
 const STYLE: &str = include_str!("style.css");

@@ -1,11 +1,10 @@
 //! What the proxy does: where connections go, where the time of handshakes goes, and how connections end.
 
-use handfast_net::fault::Cause;
-
 use super::html::Html;
 use super::words::{bytes, count, counted, percent, rate, seconds, sentence};
 use crate::admin::control::ServiceOverview;
 use crate::admin::status::Status;
+use crate::cause::Cause;
 use crate::metrics::{End, HandshakeSnapshot};
 
 /// Words and classes of the phases, in the order of [`crate::metrics::PHASES`].

@@ -6,11 +6,13 @@
 use std::time::SystemTime;
 
 use super::attention::NEARLY_FULL;
-use super::words::{Urgency, count, counted, happened, long, percent, sentence};
+use super::words::{Urgency, count, counted, long, percent, sentence};
 use crate::access_log::rfc3339_milliseconds;
 use crate::admin::rates::{Attempts, RecentService};
 use crate::admin::status::Status;
+use crate::cause::Cause;
 use crate::metrics::{BackendSnapshot, BackendState, End, NameSnapshot, ServiceSnapshot};
+use crate::reason::Side;
 
 /// From so many percent of a service's connections on, what fails is urgent; below, it is worth a look.
 const URGENT: u64 = 10;
@@ -93,7 +95,11 @@ fn down(service: &ServiceSnapshot, backend: &BackendSnapshot, now: SystemTime) -
 }
 
 fn cause(word: Option<&str>) -> String {
-    word.map_or("the cause is in the log".into(), |word| format!("{word}: {}", happened("backend", word)))
+    let Some(word) = word else { return "the cause is in the log".into() };
+    match Cause::named(word) {
+        Some(cause) => format!("{word}: {}", cause.sentence(Side::Backend)),
+        None => word.into(),
+    }
 }
 
 /// A moment to the second: nobody marks a log at a millisecond.
@@ -150,7 +156,7 @@ fn others(service: &ServiceSnapshot, recent: &RecentService, over: &str, points:
             format!("The backend broke off {} of {all} of {name} that ended {over}: {why}.", count(broken)),
         ));
     }
-    let ours = |end: &&End| end.side == "ourselves" && end.step != "connect";
+    let ours = |end: &&End| end.side == "local" && end.step != "connect";
     if let Some((failed, why)) = most(recent, ours) {
         let failed = counted(failed, "connection");
         points.push((Urgency::Bad, format!("{failed} of {name} failed on this machine {over}: {why}.")));

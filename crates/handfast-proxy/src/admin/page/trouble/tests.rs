@@ -89,7 +89,7 @@ fn nothing_is_said_when_all_is_well() {
     let mut status = calm();
     assert_eq!(said(&status), []);
     let recent = status.recent.services.entry("web".into()).or_default();
-    recent.ends = vec![end("relay", "client", "finished", 90), end("hello", "client", "left", 40)];
+    recent.ends = vec![end("relay", "client", "finished", 90), end("hello", "client", "closed-early", 40)];
     recent.handshakes = 90;
     recent.backends.insert("10.0.0.7:80".into(), Attempts { connected: 90, failed: 0 });
     assert_eq!(said(&status), [], "health checks that only connect are no trouble");
@@ -155,7 +155,7 @@ fn failing_connections_are_said_by_their_share() {
     says(&status, Urgency::Soon, &["13 of 1\u{202f}000 connections (1.3 %) of web"]);
     says(&status, Urgency::Soon, &["3 of 990 attempts to connect to backend 10.0.0.7:80 of web failed"]);
     let recent = status.recent.services.entry("web".into()).or_default();
-    recent.ends = vec![end("relay", "backend", "reset", 9), end("connect", "ourselves", "out-of-ports", 2)];
+    recent.ends = vec![end("relay", "backend", "reset", 9), end("connect", "local", "out-of-ports", 2)];
     says(&status, Urgency::Soon, &["The backend broke off 9 of 11 connections of web"]);
     says(&status, Urgency::Soon, &["2 of 989 connections (0.2 %)", "out of source ports"]);
     let recent = status.recent.services.entry("web".into()).or_default();

@@ -1,0 +1,220 @@
+//! Why connections end: the words and the sentences.
+//!
+//! In: what a step found. Out: a word for logs, labels and the runbook, and a sentence for people. A socket's causes come
+//! from `handfast-net` with their words; the others are the proxy's own. Every cause stands once in each of two places: the
+//! list below gives it its word, [`Cause::sentence`] its sentence.
+
+use std::fmt;
+
+use handfast_net::fault::Cause as Socket;
+
+use crate::reason::Side;
+
+/// Writes the proxy's own causes down once: the variants, their words, and the list of them all.
+macro_rules! causes {
+    ($($(#[$doc:meta])* $name:ident = $word:literal,)*) => {
+        /// Why a connection, or an attempt at one, ended. One word per way; the sentence is [`Cause::sentence`].
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Cause {
+            $($(#[$doc])* $name,)*
+            /// A socket failed, or ended when it should not have.
+            Socket(Socket),
+        }
+
+        impl Cause {
+            const OWN: &[Self] = &[$(Self::$name,)*];
+
+            /// The word used in logs, labels and documents: kebab-case, stable.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => $word,)*
+                    Self::Socket(cause) => cause.name(),
+                }
+            }
+        }
+    };
+}
+
+causes! {
+    /// Both directions ended in order.
+    Finished = "finished",
+    /// The backend ended its direction, the client had everything and said nothing more: it was ended in order too.
+    BackendEnded = "backend-ended",
+    /// The peer's stream ended without the end mark its protocol demands (FIN without close_notify), and something was in
+    /// flight.
+    Truncated = "truncated",
+    /// The same, when nothing was in flight: the other side had the last word, and the peer had acknowledged it.
+    NoCloseNotify = "no-close-notify",
+    /// The peer sent a fatal TLS alert.
+    Alert = "alert",
+    /// The peer broke the TLS protocol, or offered nothing that our policy allows.
+    Tls = "tls",
+    /// What arrived is not TLS.
+    NotTls = "not-tls",
+    /// The name asked for is served by no certificate here.
+    UnknownName = "unknown-name",
+    /// The client's certificate was missing or refused.
+    ClientCertificate = "client-certificate",
+    /// The deadline from accept to relay passed.
+    HandshakeDeadline = "handshake-deadline",
+    /// The ClientHello was larger than the limit.
+    HelloTooLarge = "hello-too-large",
+    /// Nothing moved for the idle limit.
+    Idle = "idle",
+    /// One direction had ended and the other did not move for the half-closed limit.
+    HalfClosedIdle = "half-closed-idle",
+    /// The connection reached its greatest age.
+    Lifetime = "lifetime",
+    /// The limit on connections from one client address.
+    AddressLimit = "address-limit",
+    /// The drain deadline of a stop passed, or a second signal came.
+    Stopped = "stopped",
+    /// No backend is configured, known or healthy.
+    NoBackend = "no-backend",
+    /// The backend's name could not be resolved.
+    NameNotResolved = "name-not-resolved",
+    /// A bug of ours: the connection's task panicked or broke an invariant.
+    Internal = "internal",
+}
+
+impl From<Socket> for Cause {
+    fn from(cause: Socket) -> Self {
+        Self::Socket(cause)
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Socket(cause) => cause.fmt(f),
+            own => f.write_str(own.name()),
+        }
+    }
+}
+
+impl Cause {
+    /// The peer closed before the step was done.
+    pub const CLOSED_EARLY: Self = Self::Socket(Socket::ClosedEarly);
+
+    /// Every cause there is; one errno stands for all that have no word.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let sockets = Socket::ALL.iter().copied().chain([Socket::Errno(0)]);
+        Self::OWN.iter().copied().chain(sockets.map(Self::Socket))
+    }
+
+    /// The cause that has this word.
+    pub fn named(word: &str) -> Option<Self> {
+        Self::all().find(|cause| cause.name() == word)
+    }
+
+    /// What happened, as the rest of a sentence: `the client reset the connection`.
+    pub fn sentence(self, side: Side) -> String {
+        let who = side.in_words();
+        match self {
+            Self::Finished => "both directions ended in order".into(),
+            Self::BackendEnded => {
+                "the backend ended, and the client, which had everything, said nothing more".into()
+            }
+            Self::Truncated => format!(
+                "{who} ended its stream without the end mark of TLS (close_notify), and something was in flight"
+            ),
+            Self::NoCloseNotify => {
+                format!(
+                    "{who} ended its stream without the end mark of TLS (close_notify); nothing was in flight"
+                )
+            }
+            Self::Alert => format!("{who} sent a fatal TLS alert"),
+            Self::Tls => format!("{who} broke the TLS protocol, or offered nothing that the policy allows"),
+            Self::NotTls => format!("{who} spoke something that is not TLS"),
+            Self::UnknownName => format!("{who} asked for a name that no certificate covers"),
+            Self::ClientCertificate => "the client's certificate was missing or refused".into(),
+            Self::HandshakeDeadline => format!("{who} was not done by the deadline for the whole handshake"),
+            Self::HelloTooLarge => format!("{who} sent a ClientHello larger than the limit"),
+            Self::Idle => "nothing moved for as long as the idle limit".into(),
+            Self::HalfClosedIdle => "one direction had ended and the other did not move for its limit".into(),
+            Self::Lifetime => "the limit on a connection's age was reached".into(),
+            Self::AddressLimit => "the limit on connections from one address was reached".into(),
+            Self::Stopped => "the operator's stop cut it".into(),
+            Self::NoBackend => "no backend was configured, known or healthy".into(),
+            Self::NameNotResolved => "the backend's name could not be resolved".into(),
+            Self::Internal => "a fault of Handfast's own; please report it with the log".into(),
+            Self::Socket(cause) => of_socket(cause, who),
+        }
+    }
+}
+
+fn of_socket(cause: Socket, who: &str) -> String {
+    match cause {
+        Socket::Reset => format!("{who} reset the connection"),
+        Socket::ClosedEarly => format!("{who} closed before the step was done"),
+        Socket::Refused => "nobody listened at the backend's address (connection refused)".into(),
+        Socket::Unacknowledged => format!("{who} stopped acknowledging what was sent"),
+        Socket::KeepaliveUnanswered => format!("{who} did not answer keep-alive probes"),
+        Socket::ConnectTimedOut => format!("{who} did not answer the connection request (SYN)"),
+        Socket::ConnectDeadline => "the deadline for connecting passed".into(),
+        Socket::HostUnreachable => format!("there was no route to the host of {who}"),
+        Socket::NetworkUnreachable => format!("there was no route to the network of {who}"),
+        Socket::Prohibited => {
+            format!("a router or firewall on the way to {who} said that this is prohibited")
+        }
+        Socket::PortUnreachable => format!("the host of {who} said that the port is unreachable"),
+        Socket::OutOfFiles => "this machine was out of file descriptors".into(),
+        Socket::OutOfPorts => "this machine was out of source ports towards the backend".into(),
+        Socket::ForeignAddress => "the source address is none of this machine's".into(),
+        Socket::OutOfMemory => "this machine was out of memory or socket buffers".into(),
+        Socket::Destroyed => {
+            "the socket was destroyed on this machine (ss -K, or its address removed)".into()
+        }
+        Socket::Permission => "this machine did not permit it".into(),
+        Socket::PathMissing => "the unix socket's path was not there".into(),
+        Socket::BacklogFull => "the queue of the unix socket was full".into(),
+        Socket::Errno(_) => {
+            "the kernel gave an error without a word here; its number is in the access log".into()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_word_is_its_own_and_finds_its_cause() {
+        let words: HashSet<_> = Cause::all().map(Cause::name).collect();
+        assert_eq!(words.len(), Cause::all().count());
+        for cause in Cause::all() {
+            assert_eq!(Cause::named(cause.name()), Some(cause));
+        }
+        assert_eq!(Cause::named("left"), None);
+    }
+
+    /// A cause that only some sides can have still has a sentence for each: it is the page's, whatever comes.
+    #[test]
+    fn every_cause_has_its_sentence() {
+        for (cause, side) in Cause::all().flat_map(|cause| Side::ALL.map(|side| (cause, side))) {
+            let sentence = cause.sentence(side);
+            assert!(sentence.contains(' ') && !sentence.ends_with('.'), "{cause:?} {side:?}: {sentence}");
+        }
+        let reset = Cause::Socket(Socket::Reset);
+        assert_eq!(reset.sentence(Side::Client), "the client reset the connection");
+        assert_eq!(reset.sentence(Side::Local), "this machine reset the connection");
+    }
+
+    #[test]
+    fn the_runbook_explains_every_word() {
+        let runbook = include_str!("../../../docs/runbook.md");
+        let (_, table) = runbook.split_once("## Every cause word").expect("it has that chapter");
+        for cause in Cause::all() {
+            let row = format!("\n| `{}` | ", cause.name());
+            assert!(table.contains(&row), "docs/runbook.md has no row for `{}`", cause.name());
+        }
+        // And none of a cause that there is no more.
+        let (_, table) = table.split_once("\n| cause | meaning | whose").expect("it has that table");
+        for row in table.lines().filter_map(|line| line.strip_prefix("| `")) {
+            let word = row.split('`').next().unwrap_or_default();
+            assert!(Cause::named(word).is_some(), "docs/runbook.md explains `{word}`, which is no cause");
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Why a connection ended: at which step, on which side, and the true cause.
+//!
+//! In: what a step found, a socket's fault or a session's failure among it. Out: one [`CloseReason`], which decides how both
+//! peers are told and is counted and logged.
+
+use handfast_net::fault::Fault;
+use handfast_tls::session::{Failure, FailureKind};
+
+use crate::cause::Cause;
+
+/// One of the seven steps of a connection's life, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Step {
+    /// Taking the socket from the kernel.
+    Accept,
+    /// Reading the ClientHello.
+    Hello,
+    /// From the hello to the client's last flight.
+    Handshake,
+    /// Choosing a backend.
+    Route,
+    /// Dialling the backend.
+    Connect,
+    /// Carrying bytes both ways.
+    Relay,
+    /// Ending it.
+    Close,
+}
+
+impl Step {
+    /// Every step, in the order of the path.
+    pub const ALL: [Self; 7] =
+        [Self::Accept, Self::Hello, Self::Handshake, Self::Route, Self::Connect, Self::Relay, Self::Close];
+
+    /// The word used in logs, labels and documents.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Accept => "accept",
+            Self::Hello => "hello",
+            Self::Handshake => "handshake",
+            Self::Route => "route",
+            Self::Connect => "connect",
+            Self::Relay => "relay",
+            Self::Close => "close",
+        }
+    }
+
+    /// The step that has this word.
+    pub fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|step| step.name() == word)
+    }
+
+    /// The beginning of a sentence: `while carrying bytes`.
+    pub const fn while_doing(self) -> &'static str {
+        match self {
+            Self::Accept => "at accept",
+            Self::Hello => "before the ClientHello was complete",
+            Self::Handshake => "during the handshake",
+            Self::Route => "while choosing a backend",
+            Self::Connect => "while connecting to the backend",
+            Self::Relay => "while carrying bytes",
+            Self::Close => "while closing",
+        }
+    }
+}
+
+/// Which side ended it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Side {
+    /// Who connected to us.
+    Client,
+    /// Whom we dialled.
+    Backend,
+    /// Who runs this program: a stop, a limit written down in the configuration.
+    Operator,
+    /// This program or the machine it runs on.
+    Local,
+}
+
+impl Side {
+    /// Every side.
+    pub const ALL: [Self; 4] = [Self::Client, Self::Backend, Self::Operator, Self::Local];
+
+    /// The word used in logs, labels and documents.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Backend => "backend",
+            Self::Operator => "operator",
+            Self::Local => "local",
+        }
+    }
+
+    /// The side that has this word.
+    pub fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|side| side.name() == word)
+    }
+
+    /// The side in a sentence: `the client`.
+    pub const fn in_words(self) -> &'static str {
+        match self {
+            Self::Client => "the client",
+            Self::Backend => "the backend",
+            Self::Operator => "the operator",
+            Self::Local => "this machine",
+        }
+    }
+}
+
+/// Why a connection ended: where in its life, which side ended it, and the true cause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CloseReason {
+    /// The step it was in.
+    pub step: Step,
+    /// Which side made it end.
+    pub side: Side,
+    /// Why.
+    pub cause: Cause,
+    /// What more is known: the TLS error, retransmissions, bytes undelivered. Never needed to understand `cause`.
+    pub detail: Option<Box<str>>,
+}
+
+impl CloseReason {
+    /// A reason that says everything in its words.
+    pub(crate) fn new(step: Step, side: Side, cause: Cause) -> Self {
+        Self { step, side, cause, detail: None }
+    }
+
+    /// The same with what more is known.
+    pub(crate) fn because(self, detail: impl Into<Box<str>>) -> Self {
+        Self { detail: Some(detail.into()), ..self }
+    }
+
+    /// What a socket's fault means: `side` is whose socket it is, unless the fault is this machine's.
+    pub(crate) fn fault(step: Step, side: Side, fault: &Fault) -> Self {
+        let side = if fault.cause.is_local() { Side::Local } else { side };
+        Self { step, side, cause: fault.cause.into(), detail: fault.evidence.clone() }
+    }
+
+    /// What a session's failure means: `side` is whose session it is, unless the failure is ours.
+    pub(crate) fn failure(step: Step, side: Side, failure: &Failure) -> Self {
+        let (side, cause) = match failure.kind {
+            FailureKind::Alert => (side, Cause::Alert),
+            FailureKind::Peer => (side, Cause::Tls),
+            FailureKind::PeerCertificate => (side, Cause::ClientCertificate),
+            FailureKind::Ourselves => (Side::Local, Cause::Internal),
+        };
+        Self::new(step, side, cause).because(failure.detail.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use handfast_net::fault::{Cause as Socket, Operation};
+
+    use super::*;
+
+    #[test]
+    fn every_word_is_its_own_and_is_found() {
+        for step in Step::ALL {
+            assert_eq!(Step::named(step.name()), Some(step));
+        }
+        for side in Side::ALL {
+            assert_eq!(Side::named(side.name()), Some(side));
+        }
+        assert_eq!((Step::named("overflow"), Side::named("ourselves")), (None, None));
+    }
+
+    #[test]
+    fn a_fault_of_this_machine_is_nobody_elses() {
+        for (cause, side) in [
+            (Socket::Reset, Side::Backend),
+            (Socket::Refused, Side::Backend),
+            (Socket::OutOfPorts, Side::Local),
+            (Socket::Permission, Side::Local),
+            (Socket::Destroyed, Side::Local),
+            (Socket::PathMissing, Side::Backend),
+        ] {
+            let reason =
+                CloseReason::fault(Step::Connect, Side::Backend, &Fault::own(Operation::Connect, cause));
+            assert_eq!((reason.side, reason.cause), (side, Cause::Socket(cause)));
+        }
+    }
+}
