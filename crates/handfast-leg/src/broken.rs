@@ -45,6 +45,8 @@ pub enum Why {
     Session(Failure),
     /// Its stream ended without close_notify: bytes may have been cut off by anybody (RFC 9846 §6.1).
     Truncated,
+    /// Its peer said close_notify before the handshake was done.
+    Ended,
     /// Its peer sends a handshake message that does not end.
     Endless,
 }
@@ -66,6 +68,7 @@ impl fmt::Display for Broken {
             Why::Socket(fault) => fault.fmt(f),
             Why::Session(failure) => failure.fmt(f),
             Why::Truncated => f.write_str("FIN without close_notify"),
+            Why::Ended => f.write_str("close_notify in the middle of the handshake"),
             Why::Endless => f.write_str("a handshake message without an end"),
         }
     }

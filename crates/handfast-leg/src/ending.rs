@@ -16,6 +16,7 @@ use std::time::Duration;
 use handfast_net::clock::Moment;
 use handfast_net::stream::Read;
 use handfast_tls::buffer::Scratch;
+use handfast_tls::session::Session;
 
 use crate::leg::{Leg, Wrote};
 use crate::socket::Socket;
@@ -64,7 +65,7 @@ enum Stage {
 
 impl Ending {
     /// Begins to end a leg. Nothing else is done with the leg from here on.
-    pub fn new<S: Socket>(leg: &mut Leg<S>, way: Way, now: Moment) -> Self {
+    pub fn new<S: Socket, T: Session>(leg: &mut Leg<S, T>, way: Way, now: Moment) -> Self {
         let is_faulty = leg.socket().is_faulty();
         let stage = match way {
             Way::InOrder | Way::AtOnce => Stage::Over,
@@ -82,9 +83,9 @@ impl Ending {
 
     /// Goes on. When to come back at the latest, if no socket becomes ready before; `None`: the leg is to be dropped, which
     /// closes its socket. `hurry`: the program is ending, and nothing is waited for any more.
-    pub fn step<S: Socket>(
+    pub fn step<S: Socket, T: Session>(
         &mut self,
-        leg: &mut Leg<S>,
+        leg: &mut Leg<S, T>,
         scratch: &mut Scratch,
         now: Moment,
         hurry: bool,
@@ -137,7 +138,7 @@ impl Ending {
 }
 
 /// Writes what is left; bytes that the peer has not acknowledged then. Zero for one that is gone.
-fn left_to_deliver<S: Socket>(leg: &mut Leg<S>) -> usize {
+fn left_to_deliver<S: Socket, T: Session>(leg: &mut Leg<S, T>) -> usize {
     let wrote = leg.write_out();
     if wrote == Wrote::Failed || leg.socket_mut().check().is_err() {
         return 0;

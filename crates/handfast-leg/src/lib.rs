@@ -15,6 +15,7 @@
 //! | why a leg broke | [`broken`] |
 //! | one direction, and both | [`relay`] |
 //! | how a leg ends | [`ending`] |
+//! | a socket for tests | [`memory`] |
 #![forbid(unsafe_code)]
 
 pub mod socket;
@@ -22,9 +23,10 @@ pub mod broken;
 pub mod leg;
 pub mod relay;
 pub mod ending;
+pub mod memory;
 
 pub use broken::{Broken, Side, Why};
 pub use ending::{Ending, Way};
-pub use leg::{Leg, READ};
+pub use leg::{Got, Leg, READ};
 pub use relay::Turn;
 pub use socket::Socket;

@@ -8,7 +8,7 @@
 use handfast_net::clock::Moment;
 use handfast_net::fault::Cause;
 use handfast_tls::buffer::Scratch;
-use handfast_tls::session::FailureKind;
+use handfast_tls::session::{FailureKind, Session};
 
 use crate::broken::{Broken, Why};
 use crate::leg::Leg;
@@ -31,9 +31,9 @@ pub enum Turn {
 /// among the other's.
 ///
 /// **Cost**: a read and a write for each side that has something, and a copy of the plaintext.
-pub fn turn<C: Socket, B: Socket>(
-    client: &mut Leg<C>,
-    backend: &mut Leg<B>,
+pub fn turn<C: Socket, B: Socket, T: Session, U: Session>(
+    client: &mut Leg<C, T>,
+    backend: &mut Leg<B, U>,
     scratch: &mut Scratch,
     now: Moment,
 ) -> Result<Turn, Broken> {
@@ -49,7 +49,10 @@ pub fn turn<C: Socket, B: Socket>(
 /// sent before comes first. To be asked after each wait.
 ///
 /// **Errors**: the leg that broke.
-pub fn check<C: Socket, B: Socket>(client: &mut Leg<C>, backend: &mut Leg<B>) -> Result<(), Broken> {
+pub fn check<C: Socket, B: Socket, T: Session, U: Session>(
+    client: &mut Leg<C, T>,
+    backend: &mut Leg<B, U>,
+) -> Result<(), Broken> {
     let client_unread = client.has_ended() || backend.refuses() || backend.is_full();
     match (client.check(), backend.check()) {
         (Err(broken), _) if client_unread => Err(broken),
@@ -60,9 +63,9 @@ pub fn check<C: Socket, B: Socket>(client: &mut Leg<C>, backend: &mut Leg<B>) ->
 
 /// A peer that broke off may have said why: its alert is in what it sent before. To be asked once, of the reason with
 /// which [`turn`] or [`check`] ended; gives the better one.
-pub fn last_words<C: Socket, B: Socket>(
-    client: &mut Leg<C>,
-    backend: &mut Leg<B>,
+pub fn last_words<C: Socket, B: Socket, T: Session, U: Session>(
+    client: &mut Leg<C, T>,
+    backend: &mut Leg<B, U>,
     broken: Broken,
     scratch: &mut Scratch,
     now: Moment,
@@ -80,9 +83,9 @@ pub fn last_words<C: Socket, B: Socket>(
 }
 
 /// Reads once more from a leg that broke off, for the alert that it may have sent before.
-fn alert_of<F: Socket, T: Socket>(
-    from: &mut Leg<F>,
-    to: &mut Leg<T>,
+fn alert_of<F: Socket, T: Socket, X: Session, Y: Session>(
+    from: &mut Leg<F, X>,
+    to: &mut Leg<T, Y>,
     scratch: &mut Scratch,
     now: Moment,
 ) -> Option<Broken> {
@@ -97,9 +100,9 @@ fn alert_of<F: Socket, T: Socket>(
 /// One direction: moves what can be moved from one leg to the other without waiting; whether anything moved.
 ///
 /// **Errors**: the leg that broke, whichever of the two it is.
-fn carry<F: Socket, T: Socket>(
-    from: &mut Leg<F>,
-    to: &mut Leg<T>,
+fn carry<F: Socket, T: Socket, X: Session, Y: Session>(
+    from: &mut Leg<F, X>,
+    to: &mut Leg<T, Y>,
     scratch: &mut Scratch,
     now: Moment,
 ) -> Result<bool, Broken> {
@@ -134,7 +137,11 @@ fn carry<F: Socket, T: Socket>(
     Ok(true)
 }
 
-fn tell<F: Socket, T: Socket>(from: &Leg<F>, to: &mut Leg<T>, scratch: &mut Scratch) -> Result<bool, Broken> {
+fn tell<F: Socket, T: Socket, X: Session, Y: Session>(
+    from: &Leg<F, X>,
+    to: &mut Leg<T, Y>,
+    scratch: &mut Scratch,
+) -> Result<bool, Broken> {
     // The other direction is over too, and its end has been passed on.
     let last = to.has_ended() && from.is_done();
     to.tell_end(&mut scratch.records, last)

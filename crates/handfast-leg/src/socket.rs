@@ -3,7 +3,7 @@
 //! In: calls that never wait. Out: bytes, ends and first faults, as [`Stream`] tells them.
 
 use handfast_net::fault::Fault;
-use handfast_net::stream::{Read, Stream, Write};
+use handfast_net::stream::{Patience, Read, Stream, Write};
 
 /// A stream of bytes in two directions. [`Stream`] is the one that is used; its own documentation says what each method
 /// promises.
@@ -40,6 +40,20 @@ pub trait Socket {
     /// Turns Nagle's algorithm off.
     fn no_delay(&mut self);
 
+    /// Waits for something to read without trying first, for a peer that cannot have answered yet.
+    ///
+    /// **Errors**: registering with the engine.
+    fn expect_later(&mut self) -> Result<(), Fault>;
+
+    /// Whether events have told that the peer ended its direction or is gone.
+    fn peer_ended(&self) -> bool;
+
+    /// Whether events have told that both directions are over.
+    fn is_broken(&self) -> bool;
+
+    /// Bounds how long the kernel waits for a peer that is gone.
+    fn be_patient(&self, patience: Patience);
+
     /// Makes dropping it an end in order; otherwise dropping it is an abort.
     fn finish_at_drop(&mut self);
 }
@@ -75,6 +89,22 @@ impl Socket for Stream {
 
     fn no_delay(&mut self) {
         Self::no_delay(self);
+    }
+
+    fn expect_later(&mut self) -> Result<(), Fault> {
+        Self::expect_later(self)
+    }
+
+    fn peer_ended(&self) -> bool {
+        Self::peer_ended(self)
+    }
+
+    fn is_broken(&self) -> bool {
+        Self::is_broken(self)
+    }
+
+    fn be_patient(&self, patience: Patience) {
+        Self::be_patient(self, patience);
     }
 
     fn finish_at_drop(&mut self) {

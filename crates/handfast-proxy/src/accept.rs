@@ -6,8 +6,9 @@
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
+use handfast_leg::{Leg, Side as LegSide};
 use handfast_net::clock::Moment;
 use handfast_net::engine::{self, Priority, sleep, spawn, wait};
 use handfast_net::fault::Cause as SocketCause;
@@ -16,14 +17,14 @@ use handfast_net::listen::Listener;
 use handfast_net::stream::Stream;
 
 use crate::cause::Cause;
+use crate::close::Account;
 use crate::connection::{self, Connection};
 use crate::metrics::{Limit, ServiceMetrics};
 use crate::permits::Permit;
 use crate::reason::{CloseReason, Side, Step};
-use crate::record::{Record, StepTimes};
+use crate::runtime::Engine;
 use crate::thread::{Phase, Thread};
 use crate::thread_state::{ListenerId, ThreadService};
-use handfast_tls::session::Agreed;
 
 /// Connections taken in one turn, at the most: others of this thread want theirs, and other threads too.
 const BATCH: usize = 16;
@@ -126,42 +127,21 @@ fn begin(
     let address_limit = service.address_limit.as_ref().zip(peer);
     let address_permit = address_limit.and_then(|(limit, peer)| limit.take(peer.ip()));
     let refused = address_limit.is_some() && address_permit.is_none();
-    service.metrics.accepted();
-    thread.connection_began();
     let accepted = Moment::now();
-    let record = Record {
-        accepted_at: SystemTime::now(),
-        service_index: service.index,
-        service: Rc::clone(&service.name),
-        generation: service.generation,
-        client: peer,
-        server_name: None,
-        tls: Agreed::default(),
-        seconds: StepTimes::default(),
-        backend: None,
-        backend_failures: Vec::new(),
-        backends_failed: 0,
-        bytes_to_backend: 0,
-        bytes_to_client: 0,
-        idle_turns: 0,
-    };
-    let mut connection = Box::new(Connection {
-        client,
-        thread: Rc::clone(thread),
-        service: Rc::clone(service),
-        record,
-        accepted,
-        deadline: accepted.deadline(service.limits.handshake),
-        outgoing: Vec::new(),
-        reason: None,
-        _permits: (permit, service_permit, address_permit),
-    });
+    let mut account = Account::open(thread, service, peer, (permit, service_permit, address_permit));
     if refused {
-        // Dropped at once, which resets it: one address does not use up what others wait for.
         service.metrics.refused(Limit::Address);
-        connection.reason = Some(CloseReason::new(Step::Accept, Side::Operator, Cause::AddressLimit));
+        account.close(&CloseReason::new(Step::Accept, Side::Operator, Cause::AddressLimit));
+        // Dropping the socket resets it: one address does not use up what others wait for.
         return;
     }
+    let connection = Connection::<Engine> {
+        account,
+        accepted,
+        deadline: accepted.deadline(service.limits.handshake),
+        client: Some(Leg::plain(LegSide::Client, client)),
+        backend: None,
+    };
     spawn(Priority::Handshake, connection::serve(connection));
 }
 

@@ -1,202 +1,205 @@
 //! Step 7, close: the only place where a connection ends.
 //!
-//! In: the connection, what is left of the backend's side, and the reason. Out: both sockets closed in the way that
-//! tells each peer the truth, one record in the metrics and in the access log.
+//! In: the connection, its legs, and the reason. Out: both sockets closed in the way that tells each peer the truth, one
+//! record in the metrics and in the access log.
 //!
 //! | what happened | the client sees | the backend sees |
 //! |---|---|---|
 //! | both directions ended in order | close_notify, FIN | FIN |
 //! | no session came about | the alert that says why, FIN | nothing |
 //! | the backend ended, the client had everything and stayed silent | close_notify, FIN | a reset: the client has not ended |
+//! | a side broke TLS | its alert, FIN, if it was the client; else as below | the same, the other way round |
 //! | anything else | every byte that was on its way, then a reset; no close_notify | the same: never a clean end |
+//!
+//! How a leg does each of these is in `handfast-leg`.
 
-use std::time::Duration;
+use std::net::SocketAddr;
+use std::rc::Rc;
 
+use handfast_leg::{Ending, Leg, Way};
 use handfast_net::clock::Moment;
-use handfast_net::engine::{Woken, sleep};
-use handfast_net::stream::{Read, Stream, Write};
+use handfast_tls::buffer::Scratch;
 
 use crate::cause::Cause;
 use crate::connection::Connection;
+use crate::permits::{AddressPermit, Permit};
 use crate::reason::{CloseReason, Side, Step};
+use crate::record::Record;
+use crate::runtime::Runtime;
 use crate::thread::{Phase, Thread};
+use crate::thread_state::ThreadService;
 
-/// How long an alert's reader may keep sending what it had on its way; closing before would reset the connection and
-/// take the alert from the client's hands.
-const LINGER: Duration = Duration::from_millis(500);
-/// And how much: most clients write all of their flight before they read, and a chain of a megabyte is a mistake that
-/// deserves its alert. It is read into the thread's buffer and dropped, which takes less than a millisecond.
-const LINGER_BYTES: usize = 2 * 1024 * 1024;
-/// How long the last bytes before an abort may make no progress on their way to the peer.
-const DELIVERY: Duration = Duration::from_secs(5);
-
-/// The backend's side of a connection that ends.
+/// A connection in the books: counted when it is opened and when it ends, each once, with its permits between the two.
 #[derive(Debug)]
-pub(crate) struct Leftover {
-    pub(crate) backend: Stream,
-    /// Decrypted and not yet taken by its socket.
-    pub(crate) unsent: Vec<u8>,
+pub(crate) struct Account {
+    pub(crate) thread: Rc<Thread>,
+    /// With the state it was accepted with, to its end.
+    pub(crate) service: Rc<ThreadService>,
+    pub(crate) record: Record,
+    closed: bool,
+    _permits: Permits,
+}
+
+/// Of the process, of the service, and of the client's address, where these have limits.
+pub(crate) type Permits = (Permit, Option<Permit>, Option<AddressPermit>);
+
+impl Account {
+    /// A client has been accepted.
+    pub(crate) fn open(
+        thread: &Rc<Thread>,
+        service: &Rc<ThreadService>,
+        client: Option<SocketAddr>,
+        permits: Permits,
+    ) -> Self {
+        service.metrics.accepted();
+        thread.connection_began();
+        let record = Record::new(service, client);
+        let (thread, service) = (Rc::clone(thread), Rc::clone(service));
+        Self { thread, service, record, closed: false, _permits: permits }
+    }
+
+    /// Its connection has ended.
+    pub(crate) fn close(&mut self, reason: &CloseReason) {
+        if !std::mem::replace(&mut self.closed, true) {
+            self.service.metrics.closed(&self.record, reason);
+            self.thread.log(&self.record, reason);
+            self.thread.connection_ended();
+        }
+    }
+}
+
+/// A connection whose task panicked, or was dropped with its thread, has ended too.
+impl Drop for Account {
+    fn drop(&mut self) {
+        if !self.closed {
+            let internal = CloseReason::new(Step::Relay, Side::Local, Cause::Internal);
+            self.close(&internal.because("its task was ended"));
+        }
+    }
 }
 
 /// Ends a connection.
-pub(crate) async fn end(mut connection: Box<Connection>, leftover: Option<Leftover>, reason: CloseReason) {
-    let begun = Moment::now();
-    match way(&reason) {
-        Way::InOrder => {
-            if let Some(leftover) = leftover {
-                leftover.backend.finish();
-            }
-            connection.client.finish_at_drop();
-        }
-        Way::ClientInOrder => {
-            // close_notify is with the client already.
-            connection.client.end_writing();
-            abort(&connection, leftover, &reason).await;
-            linger(&mut connection).await;
-            connection.client.finish_at_drop();
-        }
-        Way::WithAnAlert => {
-            // Neither waits for the other: the alert goes as far as it can, then the backend is told, and only then is
-            // the client waited for.
-            let speaks = !connection.outgoing.is_empty();
-            speak(&mut connection);
-            abort(&connection, leftover, &reason).await;
-            if speaks {
-                linger(&mut connection).await;
-            }
-            connection.client.finish_at_drop();
-        }
-        Way::Aborted => {
-            abort(&connection, leftover, &reason).await;
-            deliver(&mut connection, &reason).await;
-        }
-    }
-    connection.record.seconds.close = Moment::now().since(begun);
-    // Dropping it counts and logs it.
-    connection.reason = Some(reason);
+pub(crate) async fn end<R: Runtime>(connection: &mut Connection<R>, reason: CloseReason) {
+    let begun = R::now();
+    let delivers = matches!(reason.side, Side::Client | Side::Backend) && !is_hurried(connection);
+    let (client, backend) = ways(&reason, delivers);
+    let client = connection.client.as_mut().map(|leg| Ending::new(leg, client, begun));
+    let backend = connection.backend.as_mut().map(|leg| Ending::new(leg, backend, begun));
+    finish(connection, client, backend).await;
+    let account = &mut connection.account;
+    account.record.seconds.close = R::now().since(begun);
+    // In the books before its last socket is closed: whoever sees that end finds its line.
+    account.close(&reason);
 }
 
-enum Way {
-    InOrder,
-    ClientInOrder,
-    WithAnAlert,
-    Aborted,
-}
-
-fn way(reason: &CloseReason) -> Way {
-    match (reason.step, reason.cause) {
-        (_, Cause::Finished) => Way::InOrder,
-        (_, Cause::BackendEnded) => Way::ClientInOrder,
-        // The TLS stream has not begun, so a FIN cannot be mistaken for its end.
-        (Step::Accept | Step::Hello | Step::Handshake, _) => Way::WithAnAlert,
-        // Our own alert is on its way.
-        (_, Cause::Tls | Cause::ClientCertificate) => Way::WithAnAlert,
-        _ => Way::Aborted,
-    }
-}
-
-/// Writes what the client takes at once.
-fn speak(connection: &mut Connection) {
-    if !connection.outgoing.is_empty()
-        && let Ok(Write::Bytes(written)) = connection.client.try_write(&connection.outgoing)
-    {
-        connection.outgoing.drain(..written);
-    }
-}
-
-/// Delivers the alert: writes what is left of it, ends our direction, and reads what still comes until the peer has ended too.
-async fn linger(connection: &mut Connection) {
-    if connection.client.fault().is_some() {
-        return;
-    }
-    let deadline = Moment::now() + LINGER;
-    if !write_out(&mut connection.client, &mut connection.outgoing, deadline).await {
-        return;
-    }
-    connection.client.end_writing();
-    let thread = std::rc::Rc::clone(&connection.thread);
-    let mut drained = 0;
-    while drained < LINGER_BYTES && thread.phase() != Phase::Ending {
-        let read = connection.client.try_read(&mut thread.scratch.borrow_mut().received);
-        match read {
-            Ok(Read::Bytes(bytes)) => drained += bytes,
-            Ok(Read::Blocked) => {
-                if handfast_net::engine::wait(deadline).await == Woken::Deadline {
-                    return;
-                }
-            }
-            Ok(Read::End) | Err(_) => return,
-        }
-    }
-}
-
-/// Writes all of `bytes`; false when that could not be done before `deadline`.
-async fn write_out(stream: &mut Stream, bytes: &mut Vec<u8>, deadline: Moment) -> bool {
-    while !bytes.is_empty() {
-        match stream.try_write(bytes) {
-            Ok(Write::Bytes(written)) => drop(bytes.drain(..written)),
-            Ok(Write::Blocked) => {
-                if handfast_net::engine::wait(deadline).await == Woken::Deadline {
-                    return false;
-                }
-            }
-            Err(_) => return false,
-        }
-    }
-    true
-}
-
-/// Whether a peer still gets what was on its way to it: not when our own side decided to end it now.
-fn delivers(connection: &Connection, reason: &CloseReason) -> bool {
-    matches!(reason.side, Side::Client | Side::Backend) && connection.thread.phase() != Phase::Ending
-}
-
-/// The backend's end of an aborted connection.
-async fn abort(connection: &Connection, leftover: Option<Leftover>, reason: &CloseReason) {
-    let Some(mut leftover) = leftover else { return };
-    if delivers(connection, reason) {
-        flush(&connection.thread, &mut leftover.backend, &mut leftover.unsent).await;
-    }
-    // Dropped without having been finished: a reset.
-}
-
-/// The client's end of an aborted connection.
-async fn deliver(connection: &mut Connection, reason: &CloseReason) {
-    // Without a backend nothing was on its way but tickets.
-    if reason.step == Step::Relay && delivers(connection, reason) {
-        let mut outgoing = std::mem::take(&mut connection.outgoing);
-        flush(&connection.thread, &mut connection.client, &mut outgoing).await;
-    }
-}
-
-/// Writes `bytes` and waits until the peer has acknowledged everything, as a reset would overtake it: as long as it
-/// makes progress. The kernel does not announce that its queue is empty, so it is asked, ever more seldom.
-async fn flush(thread: &Thread, stream: &mut Stream, bytes: &mut Vec<u8>) {
-    if stream.fault().is_some() {
-        return;
-    }
-    let mut pause = Duration::from_millis(1);
-    let mut left = usize::MAX;
-    let mut progress = Moment::now();
+/// Waits until both legs have come to their ends. Neither waits for the other: whoever is done first is closed at once.
+async fn finish<R: Runtime>(
+    connection: &mut Connection<R>,
+    mut client: Option<Ending>,
+    mut backend: Option<Ending>,
+) {
     loop {
-        if !bytes.is_empty() {
-            match stream.try_write(bytes) {
-                Ok(Write::Bytes(written)) => drop(bytes.drain(..written)),
-                Ok(Write::Blocked) => {}
-                Err(_) => return,
+        let hurry = is_hurried(connection);
+        let until = {
+            let scratch = &mut *connection.account.thread.scratch.borrow_mut();
+            // The backend first: it is not to learn of an abort later than the client of its alert.
+            let backend = step::<R>(&mut connection.backend, &mut backend, scratch, hurry);
+            backend.min(step::<R>(&mut connection.client, &mut client, scratch, hurry))
+        };
+        if client.is_none() && backend.is_none() {
+            return;
+        }
+        if client.is_none() {
+            connection.client = None;
+        }
+        if backend.is_none() {
+            connection.backend = None;
+        }
+        R::wait(until).await;
+    }
+}
+
+/// Goes on with a leg; until when it waits at most, and NEVER when it is to be closed.
+fn step<R: Runtime>(
+    leg: &mut Option<Leg<R::Socket>>,
+    ending: &mut Option<Ending>,
+    scratch: &mut Scratch,
+    hurry: bool,
+) -> Moment {
+    let (Some(leg), Some(stage)) = (leg, ending.as_mut()) else { return Moment::NEVER };
+    let until = stage.step(leg, scratch, R::now(), hurry);
+    if until.is_none() {
+        *ending = None;
+    }
+    until.unwrap_or(Moment::NEVER)
+}
+
+/// Whether the program is ending, and waits for nobody any more.
+fn is_hurried<R: Runtime>(connection: &Connection<R>) -> bool {
+    connection.account.thread.phase() == Phase::Ending
+}
+
+/// How the client's leg ends, and how the backend's. `delivers`: peers still get what was on its way to them, which they
+/// do unless our own side decided to end it now.
+fn ways(reason: &CloseReason, delivers: bool) -> (Way, Way) {
+    let abort = if delivers { Way::Abort } else { Way::AtOnce };
+    match (reason.step, reason.cause, reason.side) {
+        (_, Cause::Finished, _) => (Way::InOrder, Way::InOrder),
+        // close_notify is with the client already.
+        (_, Cause::BackendEnded, _) => (Way::EndFirst, abort),
+        // Too many from one address: reset at once, so that one address does not use up what others wait for.
+        (Step::Accept, _, _) => (Way::AtOnce, Way::AtOnce),
+        // The TLS stream has not begun, so a FIN cannot be mistaken for its end.
+        (Step::Hello | Step::Handshake, _, _) => (Way::Alert, abort),
+        // Our own alert is on its way to who caused it. For the other side it is somebody else's fault, and an abort: an
+        // alert and a FIN would tell it that everything had arrived.
+        (_, Cause::Tls | Cause::ClientCertificate, Side::Backend) => (abort, Way::Alert),
+        (_, Cause::Tls | Cause::ClientCertificate, _) => (Way::Alert, abort),
+        // Without a backend nothing was on its way to the client but tickets.
+        (Step::Route | Step::Connect, _, _) => (Way::AtOnce, abort),
+        (Step::Relay | Step::Close, _, _) => (abort, abort),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ways_of(step: Step, side: Side, cause: Cause) -> (Way, Way) {
+        ways(&CloseReason::new(step, side, cause), true)
+    }
+
+    /// RFC 9846 §6.1 from both sides: whoever sees a clean end was told by the other side that there is no more.
+    #[test]
+    fn only_an_end_in_order_is_a_clean_end_for_both() {
+        for (step, side) in Step::ALL.into_iter().flat_map(|step| Side::ALL.map(|side| (step, side))) {
+            for cause in Cause::all() {
+                let (client, backend) = ways_of(step, side, cause);
+                assert_eq!(backend == Way::InOrder, cause == Cause::Finished, "{step:?} {side:?} {cause:?}");
+                assert_eq!(client == Way::InOrder, cause == Cause::Finished, "{step:?} {side:?} {cause:?}");
+                // EndFirst is a FIN behind a close_notify that the backend's own end had caused.
+                assert_eq!(
+                    client == Way::EndFirst,
+                    cause == Cause::BackendEnded,
+                    "{step:?} {side:?} {cause:?}"
+                );
+                assert_ne!(backend, Way::EndFirst, "{step:?} {side:?} {cause:?}");
             }
         }
-        let now_left = bytes.len() + stream.unsent();
-        if now_left == 0 || stream.check().is_err() || thread.phase() == Phase::Ending {
-            return;
-        }
-        if now_left < left {
-            left = now_left;
-            progress = Moment::now();
-        } else if Moment::now().since(progress) > DELIVERY {
-            return;
-        }
-        sleep(pause).await;
-        pause = (pause * 2).min(Duration::from_millis(50));
+    }
+
+    #[test]
+    fn who_broke_tls_gets_the_alert_and_the_other_side_an_abort() {
+        assert_eq!(ways_of(Step::Relay, Side::Client, Cause::Tls), (Way::Alert, Way::Abort));
+        assert_eq!(ways_of(Step::Relay, Side::Backend, Cause::Tls), (Way::Abort, Way::Alert));
+        assert_eq!(ways_of(Step::Relay, Side::Local, Cause::Internal), (Way::Abort, Way::Abort));
+    }
+
+    #[test]
+    fn nothing_is_delivered_when_our_own_side_ends_it() {
+        let stopped = CloseReason::new(Step::Relay, Side::Operator, Cause::Stopped);
+        assert_eq!(ways(&stopped, false), (Way::AtOnce, Way::AtOnce));
+        let refused = CloseReason::new(Step::Accept, Side::Operator, Cause::AddressLimit);
+        assert_eq!(ways(&refused, false), (Way::AtOnce, Way::AtOnce));
     }
 }

@@ -6,23 +6,23 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use handfast_leg::Socket;
 use handfast_net::clock::Moment;
-use handfast_net::dial::Dialling;
-use handfast_net::engine::{self, Woken};
+use handfast_net::engine::Woken;
 use handfast_net::fault::Fault;
-use handfast_net::stream::Stream;
 
 use crate::backends::{Attempt, Endpoint, InUse, Pick};
 use crate::cause::Cause;
 use crate::connection::Connection;
-use crate::handshake::Secured;
 use crate::reason::{CloseReason, Side, Step};
+use crate::route::Choice;
+use crate::runtime::{Dialling, Runtime};
 use crate::standing::{Patience, State};
 
-/// A backend that stands.
+/// A backend that answered.
 #[derive(Debug)]
-pub(crate) struct Connected {
-    pub(crate) backend: Stream,
+pub(crate) struct Connected<S> {
+    pub(crate) backend: S,
     /// How much of the client's first bytes it has been given.
     pub(crate) sent: usize,
     /// Counts the connection at its endpoint.
@@ -38,17 +38,21 @@ const UNANSWERED: Duration = Duration::from_secs(1);
 const LOOK: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
 
 /// Dials backends until one answers.
-pub(crate) async fn dial(connection: &mut Connection, secured: &Secured) -> Result<Connected, CloseReason> {
-    let begun = Moment::now();
-    let service = Rc::clone(&connection.service);
-    let group = service.group(secured.choice);
+pub(crate) async fn dial<R: Runtime>(
+    connection: &mut Connection<R>,
+    choice: Choice,
+    first: &[u8],
+) -> Result<Connected<R::Socket>, CloseReason> {
+    let begun = R::now();
+    let service = Rc::clone(&connection.account.service);
+    let group = service.group(choice);
     let mut tried: Vec<Rc<Endpoint>> = Vec::new();
     let mut last = None;
     let outcome = loop {
-        let endpoint = match group.pick(Moment::now(), &tried) {
-            Pick::Nothing => break Err(last.unwrap_or_else(|| service.no_backend(secured.choice))),
+        let endpoint = match group.pick(R::now(), &tried) {
+            Pick::Nothing => break Err(last.unwrap_or_else(|| service.no_backend(choice))),
             Pick::Wait(endpoint) => {
-                connection.record.backend = Some(Rc::clone(&endpoint.name));
+                connection.account.record.backend = Some(Rc::clone(&endpoint.name));
                 match others_outcome(connection, &endpoint).await {
                     Ok(None) => continue,
                     Ok(Some(reason)) => last = Some(reason),
@@ -58,10 +62,10 @@ pub(crate) async fn dial(connection: &mut Connection, secured: &Secured) -> Resu
             }
             Pick::Dial(attempt) => {
                 let endpoint = Rc::clone(&attempt.endpoint);
-                connection.record.backend = Some(Rc::clone(&endpoint.name));
-                match begin(connection, &endpoint, &secured.plaintext).await {
+                connection.account.record.backend = Some(Rc::clone(&endpoint.name));
+                match begin(connection, &endpoint, first).await {
                     Ok((backend, sent)) => {
-                        let in_use = attempt.connected(Moment::now().since(begun));
+                        let in_use = attempt.connected(R::now().since(begun));
                         break Ok(Connected { backend, sent, in_use });
                     }
                     Err(Ended::Connection(reason, fault)) => {
@@ -80,20 +84,20 @@ pub(crate) async fn dial(connection: &mut Connection, secured: &Secured) -> Resu
         };
         tried.push(endpoint);
     };
-    connection.record.seconds.connect = Moment::now().since(begun);
+    connection.account.record.seconds.connect = R::now().since(begun);
     outcome
 }
 
-fn failed(connection: &mut Connection, attempt: Attempt, fault: &Fault) {
-    let limits = &connection.service.limits;
+fn failed<R: Runtime>(connection: &mut Connection<R>, attempt: Attempt, fault: &Fault) {
+    let limits = &connection.account.service.limits;
     let patience = Patience { failures: limits.backend_failures, pause: limits.backend_retry };
-    connection.record.backend_failed(&attempt.endpoint.name, fault.cause.into());
+    connection.account.record.backend_failed(&attempt.endpoint.name, fault.cause.into());
     attempt.failed(fault, patience);
 }
 
 /// Waits while another connection tries out a backend. `None`: it is to be looked at again; else why it failed.
-async fn others_outcome(
-    connection: &mut Connection,
+async fn others_outcome<R: Runtime>(
+    connection: &mut Connection<R>,
     endpoint: &Endpoint,
 ) -> Result<Option<CloseReason>, CloseReason> {
     let standing = &endpoint.standing;
@@ -101,7 +105,7 @@ async fn others_outcome(
     let mut look = LOOK.0;
     // Between two looks one trial may have failed and another begun.
     while standing.state() == State::OnTrial && standing.failures() == failures {
-        let again = connection.deadline.min(engine::now() + look);
+        let again = connection.deadline.min(R::now() + look);
         look = (look * 2).min(LOOK.1);
         let woken = connection.wait(Step::Connect, again).await?;
         check_client(connection)?;
@@ -113,7 +117,7 @@ async fn others_outcome(
         return Ok(None);
     }
     let cause = standing.cause().map_or(Cause::NoBackend, Cause::Socket);
-    connection.record.backend_failed(&endpoint.name, cause);
+    connection.account.record.backend_failed(&endpoint.name, cause);
     let reason = CloseReason::new(Step::Connect, Side::Backend, cause);
     Ok(Some(reason.because("another connection that tried it at this time found that out")))
 }
@@ -126,24 +130,23 @@ enum Ended {
     Connection(CloseReason, Option<Fault>),
 }
 
-async fn begin(
-    connection: &mut Connection,
+async fn begin<R: Runtime>(
+    connection: &mut Connection<R>,
     endpoint: &Endpoint,
     first: &[u8],
-) -> Result<(Stream, usize), Ended> {
-    let begun = Moment::now();
-    let deadline = connection.deadline.min(begun.deadline(connection.service.limits.connect));
-    let start = if first.is_empty() { Dialling::start } else { Dialling::start_to_speak };
-    let mut dialling = start(&endpoint.address).map_err(Ended::Attempt)?;
+) -> Result<(R::Socket, usize), Ended> {
+    let begun = R::now();
+    let deadline = connection.deadline.min(begun.deadline(connection.account.service.limits.connect));
+    let mut dialling = R::dial(&endpoint.address, !first.is_empty()).map_err(Ended::Attempt)?;
     let mut over = false;
     loop {
         // Also when it is over: the answer may have come while this thread was busy with others.
         if let Some(sent) = dialling.advance(first).map_err(Ended::Attempt)? {
-            return Ok((dialling.into_stream(), sent));
+            return Ok((dialling.into_socket(), sent));
         }
         if over && deadline == connection.deadline {
             let reason = CloseReason::new(Step::Connect, Side::Backend, Cause::HandshakeDeadline);
-            return Err(Ended::Connection(reason, unanswered(dialling, begun)));
+            return Err(Ended::Connection(reason, unanswered::<R>(dialling, begun)));
         }
         if over {
             return Err(Ended::Attempt(dialling.give_up()));
@@ -151,26 +154,27 @@ async fn begin(
         let woken = connection.wait(Step::Connect, deadline).await;
         let woken = woken.map_err(|reason| Ended::Connection(reason, None))?;
         if let Err(reason) = check_client(connection) {
-            return Err(Ended::Connection(reason, unanswered(dialling, begun)));
+            return Err(Ended::Connection(reason, unanswered::<R>(dialling, begun)));
         }
         over = woken == Woken::Deadline;
     }
 }
 
 /// Whether the client is still there.
-fn check_client(connection: &mut Connection) -> Result<(), CloseReason> {
-    if !connection.client.is_broken() {
+fn check_client<R: Runtime>(connection: &mut Connection<R>) -> Result<(), CloseReason> {
+    let socket = connection.client().socket_mut();
+    if !socket.is_broken() {
         return Ok(());
     }
-    Err(match connection.client.check() {
+    Err(match socket.check() {
         Err(fault) => CloseReason::fault(Step::Connect, Side::Client, &fault),
         Ok(()) => CloseReason::new(Step::Connect, Side::Client, Cause::CLOSED_EARLY),
     })
 }
 
 /// What a backend did that was given up before its own time was over; `None` when it was given no time to speak of.
-fn unanswered(mut dialling: Dialling, begun: Moment) -> Option<Fault> {
-    if Moment::now().since(begun) < UNANSWERED {
+fn unanswered<R: Runtime>(mut dialling: R::Dialling, begun: Moment) -> Option<Fault> {
+    if R::now().since(begun) < UNANSWERED {
         return None;
     }
     match dialling.advance(&[]) {

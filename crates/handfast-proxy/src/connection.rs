@@ -3,93 +3,93 @@
 //! In: a client that was accepted. Out: nothing; when it returns, the connection has ended in `close.rs` and left its
 //! record in the metrics and the access log. Each step takes what the one before it made, so none can be skipped.
 
-use std::rc::Rc;
-
+use handfast_leg::Leg;
 use handfast_net::clock::Moment;
-use handfast_net::engine::{self, Priority, Woken, wait};
-use handfast_net::stream::Stream;
+use handfast_net::engine::Woken;
 
 use crate::cause::Cause;
-use crate::close::Leftover;
-use crate::permits::{AddressPermit, Permit};
+use crate::close::Account;
 use crate::reason::{CloseReason, Side, Step};
-use crate::record::Record;
 use crate::relay::Relay;
-use crate::thread::{Phase, Thread};
-use crate::thread_state::ThreadService;
-use crate::{close, connect, handshake, hello};
+use crate::runtime::Runtime;
+use crate::thread::Phase;
+use crate::{close, connect, handshake, hello, route};
 
-/// A client's connection and what every step needs of it.
+/// A client's connection: what every step needs of it.
 #[derive(Debug)]
-pub(crate) struct Connection {
-    pub(crate) client: Stream,
-    pub(crate) thread: Rc<Thread>,
-    /// With the state it was accepted with, to its end.
-    pub(crate) service: Rc<ThreadService>,
-    pub(crate) record: Record,
+pub(crate) struct Connection<R: Runtime> {
+    /// Whose it is and what is known of it. Counts it as ended, once, whatever becomes of its task.
+    pub(crate) account: Account,
+    /// When the client was accepted …
     pub(crate) accepted: Moment,
-    /// When the relay must have begun. Absolute: nothing extends or clears it.
+    /// … and when the relay must have begun. Absolute: nothing extends or clears it.
     pub(crate) deadline: Moment,
-    /// Bytes that wait for the client's socket; what an ending connection still delivers.
-    pub(crate) outgoing: Vec<u8>,
-    /// Why it ended, once it has.
-    pub(crate) reason: Option<CloseReason>,
-    pub(crate) _permits: (Permit, Option<Permit>, Option<AddressPermit>),
+    /// Open until `close.rs` takes it.
+    pub(crate) client: Option<Leg<R::Socket>>,
+    /// Open from connect on, until `close.rs` takes it.
+    pub(crate) backend: Option<Leg<R::Socket>>,
 }
 
 /// Serves one client.
 ///
-/// The connection is in a box because a future keeps a place for each function that it was ever given to.
-pub(crate) async fn serve(mut connection: Box<Connection>) {
-    let (reason, backend) = walk(&mut connection).await;
-    close::end(connection, backend, reason).await;
+/// The connection lies in the task itself: a captured value keeps its place, where an argument that an async function is
+/// given has one in each function that it passes through.
+pub(crate) fn serve<R: Runtime>(mut connection: Connection<R>) -> impl Future<Output = ()> {
+    async move {
+        let reason = walk(&mut connection).await;
+        close::end(&mut connection, reason).await;
+    }
 }
 
-/// accept has happened; the other steps, in their order. A backend that is still open at the end is closed with it.
-async fn walk(connection: &mut Connection) -> (CloseReason, Option<Leftover>) {
-    let mut relay = match open(connection).await {
+/// accept has happened; the other steps, in their order.
+///
+/// What the steps to connect need is several hundred bytes. It is boxed, and given back when the relay begins: an idle
+/// connection does not keep a place for it.
+async fn walk<R: Runtime>(connection: &mut Connection<R>) -> CloseReason {
+    let mut relay = match Box::pin(open(connection)).await {
         Ok(relay) => relay,
-        Err(reason) => return (reason, None),
+        Err(reason) => return reason,
     };
-    engine::set_priority(Priority::Flow);
-    let reason = relay.run(connection).await;
-    (reason, Some(relay.leftover()))
+    R::carries_bytes();
+    relay.run(connection).await
 }
 
-/// hello to connect. Apart from the relay, so that what they need is not kept a place for while bytes are carried.
-async fn open(connection: &mut Connection) -> Result<Relay, CloseReason> {
+/// hello to connect.
+async fn open<R: Runtime>(connection: &mut Connection<R>) -> Result<Relay, CloseReason> {
     let heard = hello::read(connection).await?;
-    let secured = handshake::finish(connection, heard).await?;
-    // The route was chosen with the policy, by the name in the hello: `secured.choice`.
-    let connected = connect::dial(connection, &secured).await?;
-    Ok(Relay::new(connection, secured, connected))
+    // By the name alone, and before the handshake, since its policy is part of the answer.
+    let choice = route::choose(&connection.account.service, &heard.hello);
+    let first = handshake::finish(connection, heard, choice).await?;
+    let connected = connect::dial(connection, choice, &first).await?;
+    Ok(Relay::new(connection, &first, connected))
 }
 
-impl Connection {
+impl<R: Runtime> Connection<R> {
+    /// The client's leg, in the steps before the close.
+    pub(crate) fn client(&mut self) -> &mut Leg<R::Socket> {
+        self.client.as_mut().expect("taken by close.rs alone, after every other step")
+    }
+
+    /// Both legs, in the relay.
+    pub(crate) fn legs(&mut self) -> (&mut Leg<R::Socket>, &mut Leg<R::Socket>) {
+        let client = self.client.as_mut().expect("taken by close.rs alone, after every other step");
+        (client, self.backend.as_mut().expect("put there before the relay begins"))
+    }
+
     /// Waits for this connection's sockets, until `deadline`; ends with a reason when the program is ending.
     pub(crate) async fn wait(&self, step: Step, deadline: Moment) -> Result<Woken, CloseReason> {
-        let woken = wait(deadline).await;
-        if self.thread.phase() == Phase::Ending {
+        let woken = R::wait(deadline).await;
+        if self.account.thread.phase() == Phase::Ending {
             return Err(CloseReason::new(step, Side::Operator, Cause::Stopped));
         }
         Ok(woken)
     }
 }
 
-/// Whatever becomes of its task: an accepted connection is counted as ended once, with a reason.
-impl Drop for Connection {
-    fn drop(&mut self) {
-        let internal = CloseReason::new(Step::Relay, Side::Local, Cause::Internal);
-        let reason = self.reason.take().unwrap_or_else(|| internal.because("its task was ended"));
-        self.service.metrics.closed(&self.record, &reason);
-        self.thread.log(&self.record, &reason);
-        self.thread.connection_ended();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::Engine;
 
     /// Bytes of what a function returns.
     fn size<I, F: Future>(_: impl Fn(I) -> F) -> usize {
@@ -100,7 +100,11 @@ mod tests {
     /// moved from one async function to another, or that is still in scope where one waits.
     #[test]
     fn a_connection_of_ours_takes_a_kibibyte() {
-        let (task, connection) = (size(serve), size_of::<Connection>());
-        assert!(task + connection <= 1024, "{task} bytes for the task, {connection} for the connection");
+        let task = size(serve::<Engine>);
+        assert!(
+            task <= 1024,
+            "{task} bytes, of which {} for the connection",
+            size_of::<Connection<Engine>>()
+        );
     }
 }

@@ -2,15 +2,19 @@
 //!
 //! In: an accepted client. Out: what the hello says, and its bytes, which the handshake takes untouched.
 
-use handfast_net::clock::Moment;
+use std::rc::Rc;
+
+use handfast_leg::{Leg, Socket};
 use handfast_net::engine::Woken;
 use handfast_net::stream::Read;
+use handfast_tls::buffer::Scratch;
 use handfast_wire::{Alert, AlertDescription, ClientHello, Foreign, Peek, peek};
 
 use crate::cause::Cause;
 use crate::connection::Connection;
 use crate::counted::counted;
 use crate::reason::{CloseReason, Side, Step};
+use crate::runtime::Runtime;
 
 /// What a browser shows that was pointed at this port without TLS.
 const PLAIN_HTTP: &str = "This port speaks TLS: use https:// instead of http:// to connect.\n";
@@ -33,16 +37,19 @@ pub(crate) struct Heard {
 }
 
 /// Reads until the hello is whole.
-pub(crate) async fn read(connection: &mut Connection) -> Result<Heard, CloseReason> {
+pub(crate) async fn read<R: Runtime>(connection: &mut Connection<R>) -> Result<Heard, CloseReason> {
     let outcome = wait_for_hello(connection).await;
-    connection.record.seconds.hello = Moment::now().since(connection.accepted);
+    connection.account.record.seconds.hello = R::now().since(connection.accepted);
     outcome
 }
 
-async fn wait_for_hello(connection: &mut Connection) -> Result<Heard, CloseReason> {
+async fn wait_for_hello<R: Runtime>(connection: &mut Connection<R>) -> Result<Heard, CloseReason> {
     let mut received = Vec::new();
     loop {
-        if let Some(hello) = take(connection, &mut received)? {
+        let limit = connection.account.service.limits.hello_bytes;
+        let thread = Rc::clone(&connection.account.thread);
+        let hello = take(connection.client(), &mut thread.scratch.borrow_mut(), &mut received, limit)?;
+        if let Some(hello) = hello {
             return Ok(Heard { hello, received });
         }
         if connection.wait(Step::Hello, connection.deadline).await? == Woken::Deadline {
@@ -53,14 +60,14 @@ async fn wait_for_hello(connection: &mut Connection) -> Result<Heard, CloseReaso
 }
 
 /// Takes in what is there; `Some` when the hello is whole.
-fn take(
-    connection: &mut Connection,
+fn take<S: Socket>(
+    client: &mut Leg<S>,
+    scratch: &mut Scratch,
     received: &mut Vec<u8>,
+    limit: usize,
 ) -> Result<Option<Box<ClientHello>>, CloseReason> {
-    let thread = std::rc::Rc::clone(&connection.thread);
-    let mut scratch = thread.scratch.borrow_mut();
     loop {
-        match connection.client.try_read(&mut scratch.received) {
+        match client.socket_mut().try_read(&mut scratch.received) {
             Ok(Read::Blocked) => return Ok(None),
             Ok(Read::End) if received.is_empty() => {
                 return Err(reason(Side::Client, Cause::CLOSED_EARLY).because("without a byte"));
@@ -71,17 +78,16 @@ fn take(
             Ok(Read::Bytes(bytes)) => received.extend_from_slice(&scratch.received[..bytes]),
             Err(fault) => return Err(CloseReason::fault(Step::Hello, Side::Client, &fault)),
         }
-        match peek(received, connection.service.limits.hello_bytes) {
+        match peek(received, limit) {
             Peek::Incomplete => {}
             Peek::Complete(hello) => return Ok(Some(hello)),
-            other => return Err(refuse(connection, &other)),
+            other => return Err(refuse(client, &other, limit)),
         }
     }
 }
 
 /// Says what is wrong, to the client in its own protocol and to the log.
-fn refuse(connection: &mut Connection, peek: &Peek) -> CloseReason {
-    let limit = connection.service.limits.hello_bytes;
+fn refuse<S: Socket>(client: &mut Leg<S>, peek: &Peek, limit: usize) -> CloseReason {
     let (alert, reason) = match peek {
         // No alert is meant for a message over a limit of ours; OpenSSL and BoringSSL say this.
         Peek::TooLarge { announced } => (
@@ -89,7 +95,7 @@ fn refuse(connection: &mut Connection, peek: &Peek) -> CloseReason {
             reason(Side::Client, Cause::HelloTooLarge).because(format!("{announced} bytes, limit {limit}")),
         ),
         Peek::NotTls(Foreign::Http) => {
-            connection.outgoing = plain_http();
+            client.keep(&plain_http());
             return reason(Side::Client, Cause::NotTls).because(Foreign::Http.name());
         }
         Peek::NotTls(foreign) => (
@@ -103,7 +109,7 @@ fn refuse(connection: &mut Connection, peek: &Peek) -> CloseReason {
             (AlertDescription::INTERNAL_ERROR, reason(Side::Local, Cause::Internal))
         }
     };
-    connection.outgoing = Alert::fatal(alert).to_record().to_vec();
+    client.keep(&Alert::fatal(alert).to_record());
     reason
 }
 

@@ -21,6 +21,7 @@ mod relay;
 mod close;
 
 // What it uses.
+mod runtime;
 mod permits;
 mod standing;
 mod backends;

@@ -3,6 +3,7 @@
 //! In: what a step found, a socket's fault or a session's failure among it. Out: one [`CloseReason`], which decides how both
 //! peers are told and is counted and logged.
 
+use handfast_leg::{Broken, Why};
 use handfast_net::fault::Fault;
 use handfast_tls::session::{Failure, FailureKind};
 
@@ -146,6 +147,31 @@ impl CloseReason {
             FailureKind::Ourselves => (Side::Local, Cause::Internal),
         };
         Self::new(step, side, cause).because(failure.detail.clone())
+    }
+
+    /// What a broken leg means.
+    pub(crate) fn broken(step: Step, broken: &Broken) -> Self {
+        let side = broken.side.into();
+        let reason = |cause, detail: &str| Self::new(step, side, cause).because(detail);
+        match &broken.why {
+            Why::Socket(fault) => Self::fault(step, side, fault),
+            Why::Session(failure) => Self::failure(step, side, failure),
+            Why::Truncated if step == Step::Handshake => {
+                reason(Cause::CLOSED_EARLY, "before its last flight")
+            }
+            Why::Truncated => reason(Cause::Truncated, "FIN without close_notify"),
+            Why::Ended => reason(Cause::CLOSED_EARLY, "with close_notify"),
+            Why::Endless => reason(Cause::Tls, "a handshake message without an end"),
+        }
+    }
+}
+
+impl From<handfast_leg::Side> for Side {
+    fn from(side: handfast_leg::Side) -> Self {
+        match side {
+            handfast_leg::Side::Client => Self::Client,
+            handfast_leg::Side::Backend => Self::Backend,
+        }
     }
 }
 

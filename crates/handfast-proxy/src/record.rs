@@ -8,6 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use handfast_tls::session::Agreed;
 
+use crate::thread_state::ThreadService;
+
 use crate::cause::Cause;
 
 /// One connection, from accept to close.
@@ -47,6 +49,26 @@ pub struct Record {
 const BACKEND_FAILURES: usize = 8;
 
 impl Record {
+    /// A client that was accepted just now.
+    pub(crate) fn new(service: &ThreadService, client: Option<SocketAddr>) -> Self {
+        Self {
+            accepted_at: SystemTime::now(),
+            service_index: service.index,
+            service: Rc::clone(&service.name),
+            generation: service.generation,
+            client,
+            server_name: None,
+            tls: Agreed::default(),
+            seconds: StepTimes::default(),
+            backend: None,
+            backend_failures: Vec::new(),
+            backends_failed: 0,
+            bytes_to_backend: 0,
+            bytes_to_client: 0,
+            idle_turns: 0,
+        }
+    }
+
     /// A backend did not answer.
     pub(crate) fn backend_failed(&mut self, name: &Rc<str>, cause: Cause) {
         self.backends_failed = self.backends_failed.saturating_add(1);

@@ -1,32 +1,27 @@
 //! Step 6, relay: bytes both ways, exactly, until both directions have ended or one has broken.
 //!
-//! In: a secured client and a connected backend. Out: why it ended, and the backend for `close.rs`.
+//! In: a leg to the client and one to the backend. Out: why it ended; the legs are for `close.rs`.
 //!
-//! One task carries both directions. Bytes pass through the thread's buffers; a connection keeps bytes of its own only
-//! when somebody cannot take them: at most 64 KiB in each direction, since nothing is read for a peer that has not
-//! taken what came before. An idle connection owns no buffer.
+//! How bytes go from one leg to the other is in `handfast-leg`. Here is what a connection adds to that: whose turn it is,
+//! how long silence may last, what is counted, and what a broken leg means.
 
-mod client_to_backend;
-mod backend_to_client;
+mod limits;
 mod missing_close_notify;
 
 use std::rc::Rc;
 
+use handfast_leg::{Broken, Leg, Side as LegSide, Socket, Turn, relay};
 use handfast_net::clock::Moment;
-use handfast_net::engine::{Woken, yield_now};
-use handfast_net::fault::Cause as SocketCause;
-use handfast_net::fault::Fault;
-use handfast_net::stream::{Stream, Write};
-use handfast_tls::session::Session;
+use handfast_net::engine::Woken;
 
 use crate::backends::InUse;
 use crate::cause::Cause;
-use crate::close::Leftover;
-use crate::config::show_duration;
+use crate::close::Account;
+use crate::config::model::MissingCloseNotify;
 use crate::connect::Connected;
 use crate::connection::Connection;
-use crate::handshake::Secured;
 use crate::reason::{CloseReason, Side, Step};
+use crate::runtime::Runtime;
 
 /// Rounds that one connection may go on before the others of its thread have their turn: 1 MiB of bulk.
 const ROUNDS: u32 = 16;
@@ -39,36 +34,15 @@ const IN_VAIN: u32 = 64;
 /// from then on: keep-alive and the user timeout.
 const SETTLED: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// A relay at work.
+/// A relay at work: what it adds to the two legs.
+#[derive(Debug)]
 pub(crate) struct Relay {
-    session: Box<dyn Session>,
-    backend: Stream,
     /// Counts the connection at its endpoint, until it ends.
     _in_use: InUse,
-    /// Decrypted and not yet taken by the backend.
-    to_backend: Vec<u8>,
-    /// The client has said close_notify: its direction ends in order.
-    client_done: bool,
-    /// … or has not, and its FIN was taken for that.
-    unsaid: bool,
     /// The client has spoken since the backend last did.
     unanswered: bool,
-    /// … and the backend has been told so.
-    backend_told: bool,
-    /// The backend has ended its direction …
-    backend_done: bool,
-    /// … and had done so before the client did.
+    /// The backend ended its direction before the client did.
     backend_first: bool,
-    /// … and the client has been told so by close_notify.
-    client_told: bool,
-    /// Until when tickets wait for company; NEVER when none are held.
-    hold: Moment,
-    /// Whether the backend has been written to before.
-    backend_written: bool,
-    /// Whether Nagle's algorithm is still on towards the backend.
-    delays: bool,
-    /// Why the backend takes nothing more, while its last words are still passed on.
-    refused: Option<CloseReason>,
     /// When the socket options of longer connections are set; NEVER once they are.
     settle: Moment,
     /// When a byte last moved.
@@ -80,33 +54,29 @@ pub(crate) struct Relay {
     began: Moment,
 }
 
-/// Whether a step moved anything.
-type Moved = Result<bool, CloseReason>;
-
 impl Relay {
-    /// What is to be carried between a client and the backend that was found for it.
-    pub(crate) fn new(connection: &mut Connection, secured: Secured, connected: Connected) -> Self {
-        let now = Moment::now();
+    /// What is to be carried between a client and the backend that was found for it; `first` are the client's first bytes.
+    pub(crate) fn new<R: Runtime>(
+        connection: &mut Connection<R>,
+        first: &[u8],
+        connected: Connected<R::Socket>,
+    ) -> Self {
+        let now = R::now();
         let Connected { backend, sent, in_use } = connected;
+        let is_lenient = connection.account.service.missing_close_notify == MissingCloseNotify::End;
+        let client = connection.client();
+        client.hold(now + TICKET_DELAY);
+        if is_lenient {
+            client.be_lenient();
+        }
+        let mut backend = Leg::plain(LegSide::Backend, backend).dialled(sent);
         // What the backend has taken is not kept, nor its room.
-        let to_backend = secured.plaintext[sent..].to_vec();
-        count_to_backend(connection, sent);
+        backend.keep(&first[sent..]);
+        connection.backend = Some(backend);
         Self {
-            session: secured.session,
-            backend,
             _in_use: in_use,
-            to_backend,
-            client_done: secured.client_closed,
-            unsaid: false,
-            unanswered: !secured.plaintext.is_empty(),
-            backend_told: false,
-            backend_done: false,
+            unanswered: !first.is_empty(),
             backend_first: false,
-            client_told: false,
-            hold: if connection.outgoing.is_empty() { Moment::NEVER } else { now + TICKET_DELAY },
-            backend_written: sent > 0,
-            delays: true,
-            refused: None,
             settle: now + SETTLED,
             progress: now,
             looked: now,
@@ -116,45 +86,44 @@ impl Relay {
     }
 
     /// Carries bytes until the connection ends; why it did.
-    pub(crate) async fn run(&mut self, connection: &mut Connection) -> CloseReason {
+    pub(crate) async fn run<R: Runtime>(&mut self, connection: &mut Connection<R>) -> CloseReason {
         let reason = match self.carry(connection).await {
-            Ok(()) => self.finished(),
-            Err(reason) => self.last_words(connection, reason),
+            Ok(()) => self.finished(connection),
+            Err(reason) => reason,
         };
-        connection.record.seconds.relay = Moment::now().since(self.began);
+        self.count(connection);
+        connection.account.record.seconds.relay = R::now().since(self.began);
         reason
     }
 
-    /// What `close.rs` has to end.
-    pub(crate) fn leftover(self) -> Leftover {
-        Leftover { backend: self.backend, unsent: self.to_backend }
-    }
-
-    async fn carry(&mut self, connection: &mut Connection) -> Result<(), CloseReason> {
+    async fn carry<R: Runtime>(&mut self, connection: &mut Connection<R>) -> Result<(), CloseReason> {
         // It cannot have answered yet: asking would be a call for nothing.
-        self.backend.expect_later().map_err(|fault| fault_of(Side::Backend, &fault))?;
+        let fault = |fault| CloseReason::fault(Step::Relay, Side::Backend, &fault);
+        connection.legs().1.socket_mut().expect_later().map_err(fault)?;
         let mut woken = false;
         let mut in_vain = 0;
         loop {
             let mut rounds = 0;
-            while rounds < ROUNDS && self.turn(connection)? {
-                rounds += 1;
-                if self.is_finished(connection) {
-                    return Ok(());
+            while rounds < ROUNDS {
+                match self.turn(connection)? {
+                    Turn::Still => break,
+                    Turn::Moved => rounds += 1,
+                    Turn::Finished => return Ok(()),
                 }
             }
+            self.count(connection);
             if rounds > 0 {
-                self.progress = Moment::now();
+                self.progress = R::now();
                 in_vain = 0;
             } else if woken {
                 in_vain += 1;
                 // Counted where people depend on it, and an error where it is tested: see invariant 5.
                 debug_assert!(in_vain < IN_VAIN, "the relay was woken {in_vain} times and moved nothing");
-                connection.record.idle_turns = connection.record.idle_turns.saturating_add(1);
-                connection.thread.metrics.spurious(1);
+                connection.account.record.idle_turns = connection.account.record.idle_turns.saturating_add(1);
+                connection.account.thread.metrics.spurious(1);
             }
             if rounds == ROUNDS {
-                yield_now().await;
+                R::yield_now().await;
                 woken = false;
                 continue;
             }
@@ -163,24 +132,48 @@ impl Relay {
     }
 
     /// One round of both directions.
-    fn turn(&mut self, connection: &mut Connection) -> Moved {
-        let thread = Rc::clone(&connection.thread);
+    fn turn<R: Runtime>(&mut self, connection: &mut Connection<R>) -> Result<Turn, CloseReason> {
+        let thread = Rc::clone(&connection.account.thread);
         let scratch = &mut *thread.scratch.borrow_mut();
-        let up = self.client_to_backend(connection, scratch)?;
-        let down = self.backend_to_client(connection, scratch)?;
-        Ok(up || down)
+        let (client, backend) = connection.legs();
+        let before = (client.heard(), backend.heard());
+        // The clock matters only to what waits for company, which is seldom anything.
+        let now = if alarm(client, backend) == Moment::NEVER { self.progress } else { R::now() };
+        let outcome = relay::turn(client, backend, scratch, now)
+            .map_err(|broken| relay::last_words(client, backend, broken, scratch, now));
+        // In the order in which the directions are served.
+        self.unanswered |= client.heard() != before.0;
+        self.unanswered &= backend.heard() == before.1;
+        self.backend_first |= backend.has_ended() && !client.has_ended();
+        outcome.map_err(|broken| self.reason(connection, &broken))
     }
 
-    /// Both directions have ended and everything has been delivered to the kernel.
-    fn is_finished(&self, connection: &Connection) -> bool {
-        self.backend_told && self.client_told && self.to_backend.is_empty() && connection.outgoing.is_empty()
+    /// What a broken leg means for the connection.
+    fn reason<R: Runtime>(&self, connection: &mut Connection<R>, broken: &Broken) -> CloseReason {
+        self.missing_close_notify(connection, broken)
+            .unwrap_or_else(|| CloseReason::broken(Step::Relay, broken))
+    }
+
+    /// Counts what has moved since it was asked last.
+    fn count<R: Runtime>(&self, connection: &mut Connection<R>) {
+        let (client, backend) = connection.legs();
+        let (to_backend, to_client) = (backend.sent(), client.sent());
+        let Account { service, record, .. } = &mut connection.account;
+        if to_backend != record.bytes_to_backend {
+            service.metrics.bytes_to_backend(to_backend - record.bytes_to_backend);
+            record.bytes_to_backend = to_backend;
+        }
+        if to_client != record.bytes_to_client {
+            service.metrics.bytes_to_client(to_client - record.bytes_to_client);
+            record.bytes_to_client = to_client;
+        }
     }
 
     /// Both directions have ended in order; by whom first.
-    fn finished(&self) -> CloseReason {
+    fn finished<R: Runtime>(&self, connection: &mut Connection<R>) -> CloseReason {
         let side = if self.backend_first { Side::Backend } else { Side::Client };
         let reason = CloseReason::new(Step::Relay, side, Cause::Finished);
-        if self.unsaid {
+        if connection.client().ended_unsaid() {
             reason.because("the client's FIN without close_notify was taken for its end")
         } else {
             reason
@@ -188,14 +181,16 @@ impl Relay {
     }
 
     /// Waits until something may move, and sees to the limits.
-    async fn pause(&mut self, connection: &mut Connection) -> Result<Woken, CloseReason> {
+    async fn pause<R: Runtime>(&mut self, connection: &mut Connection<R>) -> Result<Woken, CloseReason> {
         let (limit, limit_cause) = self.limit(connection);
-        let woken = connection.wait(Step::Relay, limit.min(self.hold).min(self.settle)).await?;
+        let (client, backend) = connection.legs();
+        let until = limit.min(alarm(client, backend)).min(self.settle);
+        let woken = connection.wait(Step::Relay, until).await?;
         self.look_for_faults(connection)?;
         if woken == Woken::Event {
             return Ok(woken);
         }
-        let now = Moment::now();
+        let now = R::now();
         if now >= limit {
             self.limit_reached(connection, limit_cause, now)?;
         }
@@ -205,143 +200,27 @@ impl Relay {
         Ok(woken)
     }
 
-    /// A peer that is gone is noticed even while nobody reads from it. Where something is still read, reading tells:
-    /// what the peer sent before comes first.
-    fn look_for_faults(&mut self, connection: &mut Connection) -> Result<(), CloseReason> {
-        let client_unread = self.client_done || self.refused.is_some() || !self.to_backend.is_empty();
-        match connection.client.check() {
-            Err(fault) if client_unread => return Err(fault_of(Side::Client, &fault)),
-            _ => {}
-        }
-        match self.backend.check() {
-            Err(fault) if self.backend_done => Err(fault_of(Side::Backend, &fault)),
-            _ => Ok(()),
-        }
-    }
-
-    /// A client that broke off may have said why: its alert is in what it sent before.
-    fn last_words(&mut self, connection: &mut Connection, reason: CloseReason) -> CloseReason {
-        let broke_off = reason.side == Side::Client
-            && matches!(reason.cause, Cause::Socket(SocketCause::Reset) | Cause::CLOSED_EARLY);
-        if !broke_off || self.client_done || !self.to_backend.is_empty() || self.refused.is_some() {
-            return reason;
-        }
-        let thread = Rc::clone(&connection.thread);
+    fn look_for_faults<R: Runtime>(&mut self, connection: &mut Connection<R>) -> Result<(), CloseReason> {
+        let (client, backend) = connection.legs();
+        let Err(broken) = relay::check(client, backend) else { return Ok(()) };
+        let thread = Rc::clone(&connection.account.thread);
         let scratch = &mut *thread.scratch.borrow_mut();
-        match self.client_to_backend(connection, scratch) {
-            Err(said) if said.cause == Cause::Alert => said,
-            _ => reason,
-        }
-    }
-
-    /// The earliest of the limits on silence and age, and what it is called.
-    fn limit(&self, connection: &Connection) -> (Moment, Cause) {
-        let limits = &connection.service.limits;
-        let half_closed = self.client_done || self.backend_done;
-        let (silence, cause) = if half_closed {
-            (limits.half_closed, Cause::HalfClosedIdle)
-        } else {
-            (limits.idle, Cause::Idle)
-        };
-        let mut first = (self.progress.deadline(silence), cause);
-        let age = (connection.accepted.deadline(limits.lifetime), Cause::Lifetime);
-        if age.0 < first.0 {
-            first = age;
-        }
-        if self.waits_for_nothing_but_the_client(connection) {
-            let ended = self.progress.max(self.looked).deadline(limits.backend_ended);
-            if ended < first.0 {
-                first = (ended, Cause::BackendEnded);
-            }
-        }
-        first
-    }
-
-    /// The backend has ended, the client has been told, and everything that it sent has been passed on.
-    fn waits_for_nothing_but_the_client(&self, connection: &Connection) -> bool {
-        let nothing_waits = connection.outgoing.is_empty() && self.to_backend.is_empty();
-        self.client_told && !self.client_done && nothing_waits && self.session.kept().is_empty()
-    }
-
-    /// What a limit that has passed means: an end, unless it turns out that the client is still receiving.
-    ///
-    /// The kernel does not say at its FIN whether a backend has closed or may still be sent to; a reset would tell, but
-    /// comes only when something is sent. So its end is waited for by the clock.
-    fn limit_reached(
-        &mut self,
-        connection: &Connection,
-        cause: Cause,
-        now: Moment,
-    ) -> Result<(), CloseReason> {
-        if cause != Cause::BackendEnded {
-            return Err(CloseReason::new(Step::Relay, Side::Operator, cause));
-        }
-        let unacknowledged = connection.client.unsent();
-        if unacknowledged == 0 {
-            let limit = show_duration(connection.service.limits.backend_ended);
-            let detail = format!("the client had everything, and nothing more came from it for {limit}");
-            return Err(CloseReason::new(Step::Relay, Side::Backend, cause).because(detail));
-        }
-        if unacknowledged < self.unacknowledged {
-            self.progress = now;
-        }
-        self.unacknowledged = unacknowledged;
-        self.looked = now;
-        Ok(())
+        let (client, backend) = connection.legs();
+        let broken = relay::last_words(client, backend, broken, scratch, R::now());
+        Err(self.reason(connection, &broken))
     }
 
     /// The connection is here to stay.
-    fn settle(&mut self, connection: &Connection) {
+    fn settle<R: Runtime>(&mut self, connection: &mut Connection<R>) {
         self.settle = Moment::NEVER;
-        if std::mem::take(&mut self.delays) {
-            self.backend.no_delay();
-        }
-        self.backend.be_patient(connection.service.limits.patience());
+        let patience = connection.account.service.limits.patience();
+        let (_, backend) = connection.legs();
+        backend.no_delay();
+        backend.socket().be_patient(patience);
     }
 }
 
-/// A way to write to a stream.
-type Writing = fn(&mut Stream, &[u8]) -> Result<Write, Fault>;
-
-/// Writes the beginning of `bytes` to the client and keeps the rest; whether anything moved.
-fn write_client(connection: &mut Connection, bytes: &[u8], write: Writing) -> Moved {
-    if bytes.is_empty() {
-        return Ok(false);
-    }
-    match write(&mut connection.client, bytes) {
-        Ok(Write::Bytes(written)) => {
-            connection.outgoing.extend_from_slice(&bytes[written..]);
-            Ok(true)
-        }
-        Ok(Write::Blocked) => {
-            connection.outgoing.extend_from_slice(bytes);
-            Ok(false)
-        }
-        Err(fault) => Err(fault_of(Side::Client, &fault)),
-    }
-}
-
-/// Writes as much as possible of what is kept in `bytes`; whether anything moved. Gives its memory back when done.
-fn flush(stream: &mut Stream, bytes: &mut Vec<u8>, side: Side) -> Result<usize, CloseReason> {
-    match stream.try_write(bytes) {
-        Ok(Write::Bytes(written)) if written == bytes.len() => {
-            *bytes = Vec::new();
-            Ok(written)
-        }
-        Ok(Write::Bytes(written)) => {
-            bytes.drain(..written);
-            Ok(written)
-        }
-        Ok(Write::Blocked) => Ok(0),
-        Err(fault) => Err(fault_of(side, &fault)),
-    }
-}
-
-fn count_to_backend(connection: &mut Connection, bytes: usize) {
-    connection.record.bytes_to_backend += bytes as u64;
-    connection.service.metrics.bytes_to_backend(bytes as u64);
-}
-
-fn fault_of(side: Side, fault: &Fault) -> CloseReason {
-    CloseReason::fault(Step::Relay, side, fault)
+/// When something is to be done even if no socket becomes ready: what waits for company goes alone.
+fn alarm<S: Socket>(client: &Leg<S>, backend: &Leg<S>) -> Moment {
+    client.held_until().min(backend.held_until())
 }

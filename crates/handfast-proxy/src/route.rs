@@ -1,11 +1,14 @@
-//! Step 4, route: which rules decide about a client, and because of what. Pure: the same name gives the same answer.
+//! Step 4, route: which rules decide about a client. Pure: the same name gives the same answer.
 //!
-//! In: the name that the hello asks for. Out: the index of the rule whose policy and backends apply. The handshake asks
-//! with the hello alone, since the policy is part of the answer; the connection takes the backends from it later.
+//! In: the name that the hello asks for. Out: the index of the rule whose policy and backends apply. It is chosen with the
+//! hello alone and before the handshake, since the policy is part of the answer; connect takes the backends from it.
 
 use std::collections::HashMap;
 
+use handfast_wire::ClientHello;
+
 use crate::config::model::NameRule;
+use crate::thread_state::ThreadService;
 
 /// The exceptions of a service by name.
 #[derive(Debug, Default)]
@@ -20,21 +23,11 @@ pub(crate) struct Rules {
 pub(crate) struct Choice {
     /// Place of the rule among the service's exceptions; `None`: the service's own settings.
     pub(crate) rule: Option<usize>,
-    /// Why.
-    pub(crate) because: Because,
 }
 
-/// Why a rule was chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Because {
-    /// The client named nothing.
-    NoName,
-    /// The rule has this very name.
-    Exact,
-    /// The rule has a wildcard that covers it.
-    Wildcard,
-    /// No rule has it.
-    NoRule,
+/// Step 4 of a connection: by which rules it goes on.
+pub(crate) fn choose(service: &ThreadService, hello: &ClientHello) -> Choice {
+    service.rules.choose(hello.server_name.as_deref())
 }
 
 impl Rules {
@@ -56,15 +49,11 @@ impl Rules {
     /// The rule for a client that asks for `name`, which is in lower case. An exact name comes before a wildcard,
     /// which stands for one label (RFC 9525 §6.3).
     pub(crate) fn choose(&self, name: Option<&str>) -> Choice {
-        let Some(name) = name else { return Choice { rule: None, because: Because::NoName } };
-        if let Some(rule) = self.exact.get(name) {
-            return Choice { rule: Some(*rule), because: Because::Exact };
-        }
-        let covering = name.split_once('.').and_then(|(_, suffix)| self.wildcard.get(suffix));
-        match covering {
-            Some(rule) => Choice { rule: Some(*rule), because: Because::Wildcard },
-            None => Choice { rule: None, because: Because::NoRule },
-        }
+        let rule = name.and_then(|name| {
+            let covering = || self.wildcard.get(name.split_once('.')?.1);
+            self.exact.get(name).or_else(covering).copied()
+        });
+        Choice { rule }
     }
 }
 
@@ -88,16 +77,16 @@ mod tests {
             rule(&["*.example.org", "a.example.net"]),
             rule(&["b.example.org", "a.example.net"]),
         ]);
-        for (name, rule, because) in [
-            (None, None, Because::NoName),
-            (Some("a.example.org"), Some(0), Because::Wildcard),
-            (Some("b.example.org"), Some(1), Because::Exact),
-            (Some("a.example.net"), Some(0), Because::Exact),
-            (Some("example.org"), None, Because::NoRule),
-            (Some("a.b.example.org"), None, Because::NoRule),
-            (Some("localhost"), None, Because::NoRule),
+        for (name, rule) in [
+            (None, None),
+            (Some("a.example.org"), Some(0)),
+            (Some("b.example.org"), Some(1)),
+            (Some("a.example.net"), Some(0)),
+            (Some("example.org"), None),
+            (Some("a.b.example.org"), None),
+            (Some("localhost"), None),
         ] {
-            assert_eq!(rules.choose(name), Choice { rule, because }, "{name:?}");
+            assert_eq!(rules.choose(name), Choice { rule }, "{name:?}");
         }
     }
 }

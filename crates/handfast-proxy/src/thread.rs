@@ -18,12 +18,6 @@ use crate::reason::CloseReason;
 use crate::record::Record;
 use crate::thread_state::ThreadState;
 
-/// Bytes taken from a client's socket at once: four full records and their overhead, which is also the most that one
-/// direction of a connection ever holds when its reader stops.
-pub(crate) const CLIENT_READ: usize = 65_536;
-/// Bytes taken from a backend at once: three full records, so that with their overhead they stay below 64 KiB.
-pub(crate) const BACKEND_READ: usize = 49_152;
-
 /// How far a stop has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -69,7 +63,7 @@ impl Thread {
             metrics,
             log: RefCell::new(log),
             log_task: Cell::new(None),
-            scratch: RefCell::new(Scratch::new(CLIENT_READ)),
+            scratch: RefCell::new(Scratch::new(handfast_leg::READ)),
             share,
             state: RefCell::new(state),
             phase: Cell::new(Phase::Serving),

@@ -37,6 +37,32 @@ pub trait Session {
     fn agreed(&self) -> Agreed;
 }
 
+impl<T: Session + ?Sized> Session for Box<T> {
+    fn receive(&mut self, incoming: &mut [u8], plaintext: &mut Buffer, outgoing: &mut Buffer) -> Received {
+        (**self).receive(incoming, plaintext, outgoing)
+    }
+
+    fn kept(&self) -> &[u8] {
+        (**self).kept()
+    }
+
+    fn encrypt(&mut self, plaintext: &[u8], outgoing: &mut Buffer) -> Result<(), Failure> {
+        (**self).encrypt(plaintext, outgoing)
+    }
+
+    fn close(&mut self, outgoing: &mut Buffer) {
+        (**self).close(outgoing);
+    }
+
+    fn is_established(&self) -> bool {
+        (**self).is_established()
+    }
+
+    fn agreed(&self) -> Agreed {
+        (**self).agreed()
+    }
+}
+
 /// What [`Session::receive`] did.
 #[derive(Debug)]
 pub struct Received {
@@ -79,7 +105,7 @@ pub struct Failure {
     pub hint: Option<&'static str>,
 }
 
-/// The ways a session fails, by whose doing.
+/// The ways a session fails, by which side's fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
     /// The peer sent a fatal alert.

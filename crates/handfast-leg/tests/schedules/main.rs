@@ -7,7 +7,6 @@
 
 #![forbid(unsafe_code)]
 
-mod memory;
 mod peer;
 mod toy;
 mod world;

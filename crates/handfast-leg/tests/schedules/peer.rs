@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use handfast_stats::random::Random;
 
-use crate::memory::{Closed, Link};
 use crate::toy::{self, kind};
+use handfast_leg::memory::{Closed, Link};
 
 /// How a peer means to end its direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,12 +21,6 @@ pub(crate) enum Intent {
     Alert,
     /// A record that is not allowed (TLS only).
     Break,
-}
-
-impl Intent {
-    pub(crate) fn is_clean(self) -> bool {
-        self == Self::End
-    }
 }
 
 /// What a peer has seen of its own connection's end.
@@ -64,6 +58,8 @@ pub(crate) struct Peer {
     pub(crate) seen: Seen,
     /// It waits for the other side's end before it ends itself.
     pub(crate) polite: bool,
+    /// Its leg takes a FIN without close_notify for an end.
+    pub(crate) lenient: bool,
 }
 
 /// Byte number `index` of what a peer says: whoever hears another one has lost or doubled some.
@@ -92,6 +88,7 @@ impl Peer {
         };
         let intent = *random.pick(intents).expect("there are some");
         let polite = random.next().is_multiple_of(3);
+        let lenient = random.next().is_multiple_of(4);
         Self {
             name,
             link,
@@ -109,7 +106,13 @@ impl Peer {
             heard: 0,
             seen: Seen::Nothing,
             polite,
+            lenient,
         }
+    }
+
+    /// Whether its end is one, as its leg sees it: whole records come before each FIN.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.intent == Intent::End || (self.intent == Intent::Cut && self.lenient)
     }
 
     /// Whether it has done all that it meant to do by itself.

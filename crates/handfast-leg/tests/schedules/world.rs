@@ -1,6 +1,6 @@
 //! Two peers, a relay between them, a clock, and the dice that decide who moves next.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use handfast_stats::random::Random;
 use handfast_tls::buffer::Scratch;
 use handfast_tls::session::FailureKind;
 
-use crate::memory::{Link, Memory};
 use crate::peer::{Intent, Peer, Seen};
 use crate::toy::{self, Toy, kind};
+use handfast_leg::memory::{Link, Memory};
 
 /// Which legs speak TLS.
 #[derive(Clone, Copy, Debug)]
@@ -31,8 +31,8 @@ const KEPT: usize = 68 * 1024;
 
 /// How far the relay has come.
 enum Stage {
-    Relaying { client: Leg<Memory>, backend: Leg<Memory> },
-    Ending(Option<(Leg<Memory>, Ending)>, Option<(Leg<Memory>, Ending)>),
+    Relaying { client: Leg<Memory, Toy>, backend: Leg<Memory, Toy> },
+    Ending(Option<(Leg<Memory, Toy>, Ending)>, Option<(Leg<Memory, Toy>, Ending)>),
 }
 
 pub(crate) struct World {
@@ -43,7 +43,7 @@ pub(crate) struct World {
     now: Moment,
     client: Peer,
     backend: Peer,
-    capricious: Rc<RefCell<bool>>,
+    capricious: Rc<Cell<bool>>,
     scratch: Scratch,
     stage: Stage,
     outcome: Option<Result<(), Broken>>,
@@ -54,24 +54,30 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(shape: Shape, seed: u64, loud: bool) -> Self {
         let mut random = Random::stream(seed, 0);
-        let capricious = Rc::new(RefCell::new(true));
+        let capricious = Rc::new(Cell::new(true));
         let mut side = |side, tag, tls, stream| {
             let room = 1 + (random.next() as usize) % 100_000;
             let link = Rc::new(RefCell::new(Link { room, ..Link::default() }));
-            let memory = Memory::new(Rc::clone(&link), Random::stream(seed, stream), Rc::clone(&capricious));
+            let mut dice = Random::stream(seed, stream);
+            let dice = Box::new(move || dice.next());
+            let memory = Memory::new(Rc::clone(&link), dice, Rc::clone(&capricious));
             let mut leg = Leg::plain(side, memory);
             if tls {
-                leg.secure(Box::new(Toy::new(tag)), false);
+                leg.secure(Toy::new(tag));
             }
-            (leg, Peer::new(side.name(), tag, tls, link, Random::stream(seed, stream + 1)))
+            let peer = Peer::new(side.name(), tag, tls, link, Random::stream(seed, stream + 1));
+            if peer.lenient {
+                leg.be_lenient();
+            }
+            (leg, peer)
         };
         let (mut client_leg, client) = side(Side::Client, CLIENT, shape.client_tls, 1);
         let (backend_leg, backend) = side(Side::Backend, BACKEND, shape.backend_tls, 3);
         let tickets = if shape.client_tls { (seed % 3) as usize } else { 0 };
         for _ in 0..tickets {
-            let hold = Moment::from_nanos(5_000_000);
-            client_leg.keep(&toy::record(kind::ANSWER, CLIENT, b"ticket"), hold);
+            client_leg.keep(&toy::record(kind::ANSWER, CLIENT, b"ticket"));
         }
+        client_leg.hold(Moment::from_nanos(5_000_000));
         let stage = Stage::Relaying { client: client_leg, backend: backend_leg };
         let (scratch, now) = (Scratch::new(READ), Moment::from_nanos(1));
         Self {
@@ -136,7 +142,7 @@ impl World {
 
     /// Everything that is on its way arrives, and everybody does what they meant to do.
     fn settle(&mut self) {
-        *self.capricious.borrow_mut() = false;
+        self.capricious.set(false);
         self.client.polite = false;
         self.backend.polite = false;
         for _ in 0..EVENTS {
@@ -246,7 +252,7 @@ impl World {
             if to.seen == Seen::CleanEnd {
                 // An abort stays an abort: a clean end is one, and everything came before it.
                 assert!(
-                    from.intent.is_clean() && from.ended,
+                    from.is_clean() && from.ended,
                     "{} saw a clean end of {:?}",
                     to.name,
                     from.intent
@@ -257,7 +263,7 @@ impl World {
         match outcome {
             Ok(()) => {
                 assert!(
-                    self.client.intent.is_clean() && self.backend.intent.is_clean(),
+                    self.client.is_clean() && self.backend.is_clean(),
                     "a break passed as an end"
                 );
                 assert_eq!(self.client.seen, Seen::CleanEnd, "client");
@@ -276,7 +282,7 @@ impl World {
         } else {
             (&self.backend, &self.client)
         };
-        assert!(!blamed.intent.is_clean(), "{} is blamed for {broken:?} and meant no harm", blamed.name);
+        assert!(!blamed.is_clean(), "{} is blamed for {broken:?} and meant no harm", blamed.name);
         let fits = match (&broken.why, blamed.intent) {
             (Why::Socket(_), Intent::Reset) | (Why::Truncated, Intent::Cut) => true,
             (Why::Session(failure), Intent::Alert) => failure.kind == FailureKind::Alert,

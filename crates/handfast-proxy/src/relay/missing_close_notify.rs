@@ -1,14 +1,16 @@
-//! A client's FIN without close_notify: an abort, or an end where the service says so; and whether anything was in flight.
+//! A client's FIN without close_notify that is no end: whether anything was in flight.
 //!
-//! In: the relay at the moment of the FIN. Out: the client's direction ended, or why the connection is aborted.
+//! In: the relay at the moment of the FIN. Out: why the connection is aborted. Whether it is aborted at all was decided
+//! by the leg, as the service says.
 
+use handfast_leg::{Broken, Side as LegSide, Socket, Why};
 use handfast_net::clock::Moment;
 
-use super::{Moved, Relay};
+use super::Relay;
 use crate::cause::Cause;
-use crate::config::model::MissingCloseNotify;
 use crate::connection::Connection;
 use crate::reason::{CloseReason, Side, Step};
+use crate::runtime::Runtime;
 
 /// Our own close_notify as the longest record of it: a header (5), an explicit nonce (8), an alert (2) and a tag (16) of
 /// TLS 1.2.
@@ -16,36 +18,38 @@ const CLOSE_NOTIFY: usize = 31;
 
 impl Relay {
     /// RFC 9846 §6.1: data may have been cut off by anybody; only close_notify is an end.
-    pub(super) fn end_without_close_notify(&mut self, connection: &Connection) -> Moved {
-        let in_a_record = !self.session.kept().is_empty();
-        if !in_a_record && connection.service.missing_close_notify == MissingCloseNotify::End {
-            self.client_done = true;
-            self.unsaid = true;
-            self.tell_backend();
-            return Ok(true);
+    pub(super) fn missing_close_notify<R: Runtime>(
+        &self,
+        connection: &mut Connection<R>,
+        broken: &Broken,
+    ) -> Option<CloseReason> {
+        if broken.side != LegSide::Client || broken.why != Why::Truncated {
+            return None;
         }
-        let in_flight =
-            if in_a_record { Some("in the middle of a record") } else { self.in_flight(connection) };
-        let (cause, what) = match in_flight {
+        let (cause, what) = match self.in_flight(connection) {
             Some(what) => (Cause::Truncated, what),
             None => (Cause::NoCloseNotify, "nothing was in flight"),
         };
         let detail = format!("FIN without close_notify; {what}");
-        Err(CloseReason::new(Step::Relay, Side::Client, cause).because(detail))
+        Some(CloseReason::new(Step::Relay, Side::Client, cause).because(detail))
     }
 
     /// What a FIN now may have cut, as far as it can be seen from here: what never arrived, cannot.
-    fn in_flight(&self, connection: &Connection) -> Option<&'static str> {
+    fn in_flight<R: Runtime>(&self, connection: &mut Connection<R>) -> Option<&'static str> {
+        let (client, backend) = connection.legs();
+        if client.is_in_a_record() {
+            return Some("in the middle of a record");
+        }
         if self.unanswered {
             return Some("the backend had not answered what came last");
         }
-        if self.backend.unsent() > 0 {
+        if backend.socket().unacknowledged() > 0 {
             return Some("the backend had not acknowledged what came last");
         }
         // Tickets that wait for company are nobody's data.
-        let waits = !connection.outgoing.is_empty() && self.hold == Moment::NEVER;
-        let own = if self.client_told { CLOSE_NOTIFY } else { 0 };
-        if waits || (connection.record.bytes_to_client > 0 && connection.client.unsent() > own) {
+        let waits = client.unsent() > 0 && client.held_until() == Moment::NEVER;
+        let own = if client.is_told() { CLOSE_NOTIFY } else { 0 };
+        if waits || (client.sent() > 0 && client.socket().unacknowledged() > own) {
             return Some("the client had not taken all of the answer");
         }
         None

@@ -60,7 +60,7 @@ const TABLE: [Arrows; 9] = [
     },
     Arrows {
         name: "handfast-proxy",
-        ours: &["handfast-net", "handfast-tls", "handfast-wire"],
+        ours: &["handfast-leg", "handfast-net", "handfast-tls", "handfast-wire"],
         theirs: &[
             "annotate-snippets",
             "bytes",

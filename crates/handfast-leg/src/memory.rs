@@ -1,70 +1,84 @@
-//! A stream of bytes in memory: one end is a leg's socket, the other a peer's hand.
+//! A stream of bytes in memory, for tests: one end is a leg's socket, the other is in the test's hand.
 //!
 //! It does what Linux does and no kinder: pieces of any size, "would block" without a reason, a reset that is told once
 //! behind the data that came before it, and an end that is no end when a fault came first.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::fmt;
 use std::rc::Rc;
 
-use handfast_leg::Socket;
 use handfast_net::fault::{Cause, Fault, Operation};
-use handfast_net::stream::{Read, Write};
-use handfast_stats::random::Random;
+use handfast_net::stream::{Patience, Read, Write};
+
+use crate::socket::Socket;
 
 /// What the kernels of both ends hold.
 #[derive(Debug, Default)]
-pub(crate) struct Link {
+pub struct Link {
     /// On its way to the leg.
-    pub(crate) to_leg: VecDeque<u8>,
+    pub to_leg: VecDeque<u8>,
     /// The peer's FIN.
-    pub(crate) peer_ended: bool,
+    pub peer_ended: bool,
     /// The peer's RST.
-    pub(crate) peer_reset: bool,
+    pub peer_reset: bool,
     /// The peer has closed both directions: what is written to it is answered by a reset.
-    pub(crate) peer_gone: bool,
+    pub peer_gone: bool,
     /// On its way to the peer.
-    pub(crate) to_peer: VecDeque<u8>,
+    pub to_peer: VecDeque<u8>,
     /// How much of it there may be.
-    pub(crate) room: usize,
+    pub room: usize,
     /// The leg's FIN.
-    pub(crate) leg_ended: bool,
+    pub leg_ended: bool,
     /// The leg's socket was closed: with a FIN, or else by a reset.
-    pub(crate) leg_closed: Option<Closed>,
+    pub leg_closed: Option<Closed>,
 }
 
 /// How a socket was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Closed {
+pub enum Closed {
+    /// By a FIN, behind everything that was written.
     InOrder,
+    /// By a reset.
     Reset,
 }
 
+/// Where a socket's whims come from: any number, the next one each time.
+pub type Dice = Box<dyn FnMut() -> u64>;
+
 /// A leg's socket.
-pub(crate) struct Memory {
-    pub(crate) link: Rc<RefCell<Link>>,
-    random: Random,
+pub struct Memory {
+    /// What both ends share.
+    pub link: Rc<RefCell<Link>>,
+    dice: Dice,
     fault: Option<Fault>,
     finished: bool,
     /// Whether reads and writes may be cut short and refused for no reason.
-    pub(crate) capricious: Rc<RefCell<bool>>,
+    capricious: Rc<Cell<bool>>,
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory").field("link", &self.link).finish_non_exhaustive()
+    }
 }
 
 impl Memory {
-    pub(crate) fn new(link: Rc<RefCell<Link>>, random: Random, capricious: Rc<RefCell<bool>>) -> Self {
-        Self { link, random, fault: None, finished: false, capricious }
+    /// A socket at one end of `link`, moody for as long as `capricious` is set.
+    pub fn new(link: Rc<RefCell<Link>>, dice: Dice, capricious: Rc<Cell<bool>>) -> Self {
+        Self { link, dice, fault: None, finished: false, capricious }
     }
 
     /// So many of `most`, at least one.
     fn some(&mut self, most: usize) -> usize {
-        if !*self.capricious.borrow() || self.random.unit() < 0.3 {
+        if !self.capricious.get() || (self.dice)() % 10 < 3 {
             return most;
         }
-        1 + (self.random.next() as usize) % most
+        1 + ((self.dice)() as usize) % most
     }
 
     fn blocks(&mut self) -> bool {
-        *self.capricious.borrow() && self.random.unit() < 0.15
+        self.capricious.get() && (self.dice)() % 20 < 3
     }
 
     fn note(&mut self, operation: Operation, cause: Cause) -> Fault {
@@ -151,6 +165,22 @@ impl Socket for Memory {
     }
 
     fn no_delay(&mut self) {}
+
+    fn expect_later(&mut self) -> Result<(), Fault> {
+        self.check()
+    }
+
+    fn peer_ended(&self) -> bool {
+        let link = self.link.borrow();
+        link.peer_ended || link.peer_reset
+    }
+
+    fn is_broken(&self) -> bool {
+        let link = self.link.borrow();
+        link.peer_gone || link.peer_reset
+    }
+
+    fn be_patient(&self, _patience: Patience) {}
 
     fn finish_at_drop(&mut self) {
         self.finished = true;

@@ -1,0 +1,90 @@
+//! Reading a leg: plaintext out, whatever travels.
+
+use handfast_net::stream::Read;
+use handfast_tls::buffer::{Buffer, Scratch};
+use handfast_tls::session::Session;
+
+use super::{Leg, READ};
+use crate::broken::{Broken, Why};
+use crate::socket::Socket;
+
+/// What is read at once when it is to be encrypted for the other side: three full records, which stay below 64 KiB with
+/// their overhead.
+const READ_TO_ENCRYPT: usize = 49_152;
+/// Bytes of an unfinished record or message that are kept. A record is far shorter; this is a handshake message that goes
+/// on and on.
+const UNFINISHED: usize = READ - 4096;
+
+/// What a leg found when it read.
+#[derive(Debug)]
+pub struct Got {
+    /// Whether the socket gave anything, its end included.
+    pub moved: bool,
+    /// Bytes of plaintext.
+    pub length: usize,
+    /// Why the session cannot go on; what came before is in the plaintext.
+    pub failed: Option<Broken>,
+}
+
+impl Got {
+    const NOTHING: Self = Self { moved: false, length: 0, failed: None };
+}
+
+impl<S: Socket, T: Session> Leg<S, T> {
+    /// Reads once. The plaintext is found by [`Leg::plaintext`] afterwards, and what the session answers by itself is in
+    /// `scratch.replies`, for [`Leg::answer`]. `to_encrypt`: less is read, so that its records fit into a buffer too.
+    ///
+    /// **Errors**: the socket's fault, or an end that is none.
+    pub fn read(&mut self, scratch: &mut Scratch, to_encrypt: bool) -> Result<Got, Broken> {
+        // What another connection left there must not be sent on this one.
+        scratch.plaintext.clear();
+        scratch.replies.clear();
+        let kept = self.session.as_ref().map_or(&[][..], Session::kept);
+        let begin = kept.len();
+        if begin >= UNFINISHED {
+            return Err(self.broken(Why::Endless));
+        }
+        scratch.received[..begin].copy_from_slice(kept);
+        let end = if to_encrypt && self.session.is_none() { READ_TO_ENCRYPT } else { READ };
+        match self.socket.try_read(&mut scratch.received[begin..end]) {
+            Ok(Read::Bytes(bytes)) => Ok(self.take(begin + bytes, scratch)),
+            Ok(Read::Blocked) => Ok(Got::NOTHING),
+            Ok(Read::End) => self.end(begin > 0),
+            Err(fault) => {
+                let refused = self.refused.take().map(|broken| *broken);
+                Err(refused.unwrap_or_else(|| Broken::socket(self.side, fault)))
+            }
+        }
+    }
+
+    /// The first `filled` bytes of the buffer as plaintext.
+    fn take(&mut self, filled: usize, scratch: &mut Scratch) -> Got {
+        let Some(session) = &mut self.session else {
+            self.heard += filled as u64;
+            return Got { moved: true, length: filled, failed: None };
+        };
+        let incoming = &mut scratch.received[..filled];
+        let received = session.receive(incoming, &mut scratch.plaintext, &mut scratch.replies);
+        self.ended |= received.closed;
+        self.heard += scratch.plaintext.len() as u64;
+        let failed = received.failure.map(|failure| Broken::session(self.side, failure));
+        Got { moved: true, length: scratch.plaintext.len(), failed }
+    }
+
+    /// RFC 9846 §6.1: data may have been cut off by anybody; only close_notify is an end.
+    fn end(&mut self, in_a_record: bool) -> Result<Got, Broken> {
+        if self.session.is_some() {
+            if !self.lenient || in_a_record {
+                return Err(self.broken(Why::Truncated));
+            }
+            self.unsaid = true;
+        }
+        self.ended = true;
+        Ok(Got { moved: true, ..Got::NOTHING })
+    }
+
+    /// The plaintext of the last read, in whichever buffer it is.
+    pub fn plaintext<'a>(&self, received: &'a [u8], plaintext: &'a Buffer, length: usize) -> &'a [u8] {
+        if self.session.is_some() { plaintext.filled() } else { &received[..length] }
+    }
+}

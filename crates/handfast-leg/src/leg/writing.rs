@@ -1,0 +1,186 @@
+//! Writing a leg: plaintext in, whatever travels.
+//!
+//! What the socket does not take is kept, and goes before anything else.
+
+use handfast_net::clock::Moment;
+use handfast_net::stream::Write;
+use handfast_tls::buffer::{Buffer, Scratch};
+use handfast_tls::session::Session;
+
+use super::{Leg, Nagle};
+use crate::broken::Broken;
+use crate::socket::Socket;
+
+impl<S: Socket, T: Session> Leg<S, T> {
+    /// Sends what the session answered by itself, behind what waits already. After a failure it is the alert, which only
+    /// waits: whoever ends the connection sends it.
+    pub fn answer(&mut self, scratch: &mut Scratch, failed: bool) -> Result<(), Broken> {
+        let replies = scratch.replies.filled();
+        if replies.is_empty() {
+            return Ok(());
+        }
+        if failed || !self.unsent.is_empty() {
+            self.unsent.extend_from_slice(replies);
+            return Ok(());
+        }
+        self.put(Writing::More, replies)
+    }
+
+    /// Sends `plaintext`, and keeps what the socket does not take.
+    pub fn write(&mut self, plaintext: &[u8], records: &mut Buffer) -> Result<(), Broken> {
+        let outcome = match self.session {
+            None => self.write_plain(plaintext),
+            Some(_) => self.write_records(plaintext, records),
+        };
+        outcome.or_else(|broken| self.refuse(broken))
+    }
+
+    fn write_plain(&mut self, plaintext: &[u8]) -> Result<(), Broken> {
+        self.stop_delaying();
+        let written = match self.socket.try_write(plaintext) {
+            Ok(Write::Bytes(written)) => written,
+            Ok(Write::Blocked) => 0,
+            Err(fault) => return Err(Broken::socket(self.side, fault)),
+        };
+        self.unsent.extend_from_slice(&plaintext[written..]);
+        self.sent += written as u64;
+        Ok(())
+    }
+
+    fn write_records(&mut self, plaintext: &[u8], records: &mut Buffer) -> Result<(), Broken> {
+        self.stop_delaying();
+        records.clear();
+        self.release(records);
+        let session = self.session.as_mut().expect("asked for by write(), which looked");
+        session.encrypt(plaintext, records).map_err(|failure| Broken::session(self.side, failure))?;
+        self.put(Writing::More, records.filled())?;
+        self.sent += plaintext.len() as u64;
+        Ok(())
+    }
+
+    /// What was held back goes first.
+    fn release(&mut self, records: &mut Buffer) {
+        if self.hold != Moment::NEVER {
+            self.hold = Moment::NEVER;
+            records.extend(&std::mem::take(&mut self.unsent));
+        }
+    }
+
+    /// Writes the beginning of `bytes` and keeps the rest.
+    fn put(&mut self, writing: Writing, bytes: &[u8]) -> Result<(), Broken> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let outcome = match writing {
+            Writing::More => self.socket.try_write(bytes),
+            Writing::Last => self.socket.try_write_last(bytes),
+        };
+        match outcome {
+            Ok(Write::Bytes(written)) => self.unsent.extend_from_slice(&bytes[written..]),
+            Ok(Write::Blocked) => self.unsent.extend_from_slice(bytes),
+            Err(fault) => return Err(Broken::socket(self.side, fault)),
+        }
+        Ok(())
+    }
+
+    /// Writes as much as possible of what is kept; whether anything moved. Gives its memory back when done.
+    pub fn flush(&mut self) -> Result<bool, Broken> {
+        self.stop_delaying();
+        let written = match self.socket.try_write(&self.unsent) {
+            Ok(Write::Bytes(written)) => written,
+            Ok(Write::Blocked) => return Ok(false),
+            Err(fault) => {
+                let broken = Broken::socket(self.side, fault);
+                return self.refuse(broken).map(|()| true);
+            }
+        };
+        if written == self.unsent.len() {
+            self.unsent = Vec::new();
+        } else {
+            self.unsent.drain(..written);
+        }
+        if self.session.is_none() {
+            self.sent += written as u64;
+        }
+        Ok(true)
+    }
+
+    /// Writes what is kept, as far as it is taken, while the leg ends.
+    pub(crate) fn write_out(&mut self) -> Wrote {
+        while !self.unsent.is_empty() {
+            match self.socket.try_write(&self.unsent) {
+                Ok(Write::Bytes(written)) => drop(self.unsent.drain(..written)),
+                Ok(Write::Blocked) => return Wrote::Some,
+                Err(_) => return Wrote::Failed,
+            }
+        }
+        Wrote::All
+    }
+
+    /// What waited for company goes alone when its time has come.
+    pub fn flush_held(&mut self, now: Moment) -> Result<bool, Broken> {
+        if now < self.hold || self.hold == Moment::NEVER {
+            return Ok(false);
+        }
+        self.hold = Moment::NEVER;
+        self.flush()
+    }
+
+    /// Passes on that the other side has ended: close_notify where there is TLS, FIN where there is none.
+    ///
+    /// A TLS leg gets no FIN: after it nobody could be told any more that its own direction broke. `last`: the other
+    /// direction is over and passed on, so that closing says the rest.
+    pub fn tell_end(&mut self, records: &mut Buffer, last: bool) -> Result<bool, Broken> {
+        if self.told {
+            return Ok(false);
+        }
+        if self.session.is_none() {
+            if !self.unsent.is_empty() {
+                return Ok(false);
+            }
+            self.told = true;
+            if !last {
+                self.socket.end_writing();
+            }
+            return Ok(true);
+        }
+        self.told = true;
+        records.clear();
+        self.release(records);
+        let session = self.session.as_mut().expect("looked at above");
+        session.close(records);
+        self.put(if last { Writing::Last } else { Writing::More }, records.filled())?;
+        Ok(true)
+    }
+
+    fn stop_delaying(&mut self) {
+        match self.nagle {
+            Nagle::Off => {}
+            Nagle::Unwritten => self.nagle = Nagle::Written,
+            Nagle::Written => self.no_delay(),
+        }
+    }
+
+    /// Turns Nagle's algorithm off, if it is still on.
+    pub fn no_delay(&mut self) {
+        if self.nagle != Nagle::Off {
+            self.nagle = Nagle::Off;
+            self.socket.no_delay();
+        }
+    }
+}
+
+/// How far writing out has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wrote {
+    All,
+    Some,
+    Failed,
+}
+
+/// Whether more follows.
+#[derive(Clone, Copy)]
+enum Writing {
+    More,
+    Last,
+}
