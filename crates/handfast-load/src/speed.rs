@@ -115,7 +115,10 @@ fn certificates(paths: &[PathBuf]) -> Result<Vec<File>, Refusal> {
                     path.display()
                 ));
             }
-            Err(what) => wrong.push(format!("speed: certificate {what}")),
+            Err(finding) => {
+                let hint = finding.hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+                wrong.push(format!("speed: certificate {finding}{hint}"));
+            }
         }
     }
     if wrong.is_empty() { Ok(files) } else { Err(Refusal::wrong_use(wrong.join("\n"))) }

@@ -6,7 +6,7 @@ use crate::config::explain;
 use crate::config::model::{CertificateSource, Config};
 use crate::preflight;
 use crate::privileges;
-use crate::source::Source;
+use crate::source::ConfigSource;
 use crate::state::{self, Built, KeyRings, Lasting};
 
 /// What a check found.
@@ -24,10 +24,12 @@ pub struct Checked {
 /// serve it: each address is bound for a moment, and nothing listens.
 ///
 /// A ticket-key file or a log that is not there yet is not made, and no throwaway certificate is written.
-pub fn check(source: &Source, color: bool) -> Checked {
+pub fn check(source: &ConfigSource, color: bool) -> Checked {
     let (config, warnings) = match source.read(color) {
         Ok(read) => read,
-        Err(problems) => return Checked { good: false, problems, explanation: String::new() },
+        Err(error) => {
+            return Checked { good: false, problems: error.to_string(), explanation: String::new() };
+        }
     };
     let process = &config.process;
     if let Err(problem) = privileges::look_up(process.user.as_deref(), process.group.as_deref()) {

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
 use tokio::sync::oneshot;
 
-use crate::admin::{Control, Overview, ReloadOutcome, ServiceOverview};
+use crate::admin::{
+    Control, NotReady, Overview, ReloadOutcome, ReloadRefusal, ServiceOverview, StillServing,
+};
 use crate::config::model::{Balance, ClientCertificates, Config, Service, name_fits};
-use crate::counted::counted;
 use crate::listeners::Listeners;
 use crate::metrics::{Registry, ServiceSnapshot, Snapshot};
 
@@ -17,7 +18,7 @@ use crate::metrics::{Registry, ServiceSnapshot, Snapshot};
 #[derive(Debug)]
 pub(crate) enum Request {
     /// Read the configuration again and answer.
-    Reload(oneshot::Sender<Result<String, String>>),
+    Reload(oneshot::Sender<Result<String, ReloadRefusal>>),
     /// Stop accepting, and end when the connections have.
     Drain,
     /// The process before this one has closed its listeners.
@@ -150,18 +151,18 @@ fn service_overview(service: &Service, listeners: &Listeners) -> ServiceOverview
 }
 
 impl Control for Shared {
-    fn ready(&self) -> Result<(), String> {
+    fn ready(&self) -> Result<(), NotReady> {
         match *self.phase.borrow() {
-            Phase::Starting => Err("starting".into()),
+            Phase::Starting => Err(NotReady::Starting),
             Phase::Serving => match &self.waiting_for.borrow()[..] {
                 [] => Ok(()),
-                names => Err(format!("no answer yet about the backends' names {}", names.join(", "))),
+                names => Err(NotReady::NamesUnanswered(names.to_vec())),
             },
-            Phase::Leaving => Err("stopping: new connections are served for a while yet".into()),
+            Phase::Leaving => Err(NotReady::Leaving),
             Phase::Draining => {
                 let services = self.registry.snapshot().services;
-                let left: u64 = services.iter().map(ServiceSnapshot::connections).sum();
-                Err(format!("draining: {} left", counted(left, "connection")))
+                let connections = services.iter().map(ServiceSnapshot::connections).sum();
+                Err(NotReady::Draining { connections })
             }
         }
     }
@@ -170,7 +171,7 @@ impl Control for Shared {
         name_fits(&self.hosts.borrow(), name)
     }
 
-    fn hand_over(&self, threads: u32) -> Result<(), String> {
+    fn hand_over(&self, threads: u32) -> Result<(), StillServing> {
         self.asked_for_admin.set(Some((Instant::now(), threads)));
         match *self.phase.borrow() {
             Phase::Draining => {
@@ -179,9 +180,7 @@ impl Control for Shared {
                 }
                 Ok(())
             }
-            Phase::Starting | Phase::Serving | Phase::Leaving => {
-                Err("this process serves; stop it first (TERM)".into())
-            }
+            Phase::Starting | Phase::Serving | Phase::Leaving => Err(StillServing),
         }
     }
 
@@ -189,8 +188,8 @@ impl Control for Shared {
         let (sender, outcome) = oneshot::channel();
         let asked = self.requests.try_send(Request::Reload(sender));
         Box::pin(async move {
-            let ended = || Err("the program is ending, or busy with earlier requests".to_owned());
-            if asked.is_err() { ended() } else { outcome.await.unwrap_or_else(|_| ended()) }
+            let busy = Err(ReloadRefusal::Busy);
+            if asked.is_err() { busy } else { outcome.await.unwrap_or(busy) }
         })
     }
 
@@ -216,11 +215,12 @@ mod tests {
     fn a_start_is_ready_when_every_name_has_had_an_answer() {
         let (sender, _requests) = tokio::sync::mpsc::channel(1);
         let shared = Shared::new(Registry::new(), sender);
-        assert_eq!(shared.ready(), Err("starting".into()));
+        assert_eq!(shared.ready(), Err(NotReady::Starting));
         shared.serves();
         shared.waits_for(vec!["db.example:5432".into(), "web.example:80".into()]);
         shared.waits_no_more_for(&["db.example:5432".into()]);
-        assert_eq!(shared.ready(), Err("no answer yet about the backends' names db.example:5432".into()));
+        let reason = shared.ready().expect_err("one has had none");
+        assert_eq!(reason.to_string(), "no answer yet about the backends' names db.example:5432");
         shared.waits_no_more_for(&[]);
         assert_eq!(shared.ready(), Ok(()));
         shared.waits_no_more_for(&["of-a-reload.example:80".into()]);

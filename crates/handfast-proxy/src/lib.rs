@@ -36,6 +36,10 @@ pub mod record;
 
 // The life of a configuration.
 pub mod config;
+mod error;
+mod say;
+mod limits;
+mod own_files;
 mod source;
 mod state;
 mod reload;
@@ -56,5 +60,6 @@ mod control;
 mod check;
 
 pub use check::check;
-pub use run::{Outcome, run};
-pub use source::Source;
+pub use error::Outcome;
+pub use run::run;
+pub use source::ConfigSource;

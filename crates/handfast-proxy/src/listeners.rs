@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use handfast_net::listen::{self, ListeningSocket, Sharing};
 
 use crate::config::model::{Address, Config, Service};
+use crate::error::Error;
 use crate::thread_state::ListenerId;
 
 /// Sockets on their way to one worker.
@@ -50,7 +51,7 @@ impl Listeners {
     /// Binds what `config` wants and is not bound yet, for so many workers.
     ///
     /// **Errors**: every address that could not be bound, with the cure where there is one. Nothing has changed then.
-    pub(crate) fn plan(&self, config: &Config, threads: usize) -> Result<Plan, Vec<String>> {
+    pub(crate) fn plan(&self, config: &Config, threads: usize) -> Result<Plan, Error> {
         let mut plan = Plan {
             bound: HashMap::new(),
             new: Vec::new(),
@@ -71,8 +72,9 @@ impl Listeners {
                             plan.new.push(id.clone());
                             plan.bound.insert(id, actual);
                         }
-                        Err(error) => {
-                            problems.push(problem(address, &format!("service {}", service.name), &error));
+                        Err(source) => {
+                            let whose = format!("service {}", service.name);
+                            problems.push(Error::Listen { address: address.clone(), whose, source });
                         }
                     },
                 }
@@ -80,7 +82,7 @@ impl Listeners {
         }
         let kept = |address: &&Address| !plan.bound.values().any(|bound| bound == *address);
         plan.gone = self.bound.values().filter(kept).cloned().collect();
-        if problems.is_empty() { Ok(plan) } else { Err(problems) }
+        if problems.is_empty() { Ok(plan) } else { Err(Error::ListenOnSeveral(problems)) }
     }
 
     /// An address that moves from one service to another is bound anew while it is still in use.
@@ -100,11 +102,12 @@ impl Listeners {
 
     /// Makes a plan true; the sockets for each worker, which accept from now on.
     ///
-    /// **Errors**: listen(2), in words. Nothing has changed then.
-    pub(crate) fn adopt(&mut self, plan: Plan) -> Result<Vec<Share>, String> {
+    /// **Errors**: listen(2). Nothing has changed then.
+    pub(crate) fn adopt(&mut self, plan: Plan) -> Result<Vec<Share>, Error> {
         for (id, socket) in plan.shares.iter().flatten() {
-            let whose = format!("service {}", id.0);
-            socket.begin().map_err(|error| problem(&id.1, &whose, &error))?;
+            let failed =
+                |source| Error::Listen { address: id.1.clone(), whose: format!("service {}", id.0), source };
+            socket.begin().map_err(failed)?;
         }
         for id in &plan.new {
             if let Some(actual) = plan.bound.get(id) {
@@ -158,23 +161,6 @@ fn bind(
     sharing: Sharing,
 ) -> io::Result<(Address, Vec<ListeningSocket>)> {
     listen::bind(address, service.listen_mode, threads, service.limits.patience(), sharing)
-}
-
-/// Why an address cannot be listened on, and the cure.
-pub(crate) fn problem(address: &Address, whose: &str, error: &io::Error) -> String {
-    let hint = match (error.kind(), address) {
-        (io::ErrorKind::AddrInUse, _) => "\n  hint: another program listens there; `ss -ltnp` names it",
-        (io::ErrorKind::PermissionDenied, Address::Ip(address)) if address.port() < 1024 => {
-            "\n  hint: ports below 1024 need CAP_NET_BIND_SERVICE; start as root and set process.user"
-        }
-        (io::ErrorKind::AddrNotAvailable, _) => "\n  hint: no interface of this machine has that address",
-        (io::ErrorKind::NotFound, Address::Unix(_)) => "\n  hint: make the socket's folder",
-        (io::ErrorKind::PermissionDenied, Address::Unix(_)) => {
-            "\n  hint: whoever starts the program must be allowed to write to the socket's folder"
-        }
-        _ => "",
-    };
-    format!("listen on {address} ({whose}): {error}{hint}")
 }
 
 fn file_id(path: &Path) -> Option<FileId> {

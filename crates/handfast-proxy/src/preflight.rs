@@ -13,9 +13,10 @@ use rustix::fs::{Access, access};
 
 use crate::admin;
 use crate::config::model::{AccessLog, Address, CertificateSource, Config};
-use crate::listeners;
+use crate::error::Error;
+use crate::limits::max_connections;
+use crate::own_files::unreadable;
 use crate::privileges;
-use crate::run;
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -37,7 +38,7 @@ pub(crate) fn look(config: &Config, files: &[PathBuf]) -> Found {
         let mut found = Found::default();
         access_log(config, process.user.is_some(), &mut found);
         if process.user.is_some() {
-            found.warnings.extend(run::unreadable(config, files));
+            found.warnings.extend(unreadable(config, files));
         }
         found
     });
@@ -46,7 +47,7 @@ pub(crate) fn look(config: &Config, files: &[PathBuf]) -> Found {
             found.errors.extend(found_as_user.errors);
             found.warnings.extend(found_as_user.warnings);
         }
-        Err(problem) => found.errors.push(problem),
+        Err(error) => found.errors.push(error.to_string()),
     }
     found
 }
@@ -56,7 +57,7 @@ fn limits(config: &Config, found: &mut Found) {
         Ok(limit) => limit,
         Err(error) => return found.errors.push(format!("raise the limit on open files: {error}")),
     };
-    found.errors.extend(run::max_connections(config, limit).err());
+    found.errors.extend(max_connections(config, limit).err().map(|error| error.to_string()));
 }
 
 /// Whether each address can be listened on. One that is in use is a warning: it may be in use by what is to be replaced.
@@ -72,9 +73,10 @@ fn addresses(config: &Config, found: &mut Found) {
             Address::Ip(address) => listen::try_out(*address),
             Address::Unix(path) => unix(path),
         };
-        let Err(error) = outcome else { continue };
-        let problem = listeners::problem(address, &whose, &error);
-        match error.kind() {
+        let Err(source) = outcome else { continue };
+        let kind = source.kind();
+        let problem = Error::Listen { address: address.clone(), whose, source }.to_string();
+        match kind {
             io::ErrorKind::AddrInUse if runs => {}
             io::ErrorKind::AddrInUse => found.warnings.push(problem),
             _ => found.errors.push(problem),

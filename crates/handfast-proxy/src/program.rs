@@ -16,15 +16,16 @@ use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::access_log::AccessLogHandle;
-use crate::admin;
+use crate::admin::{self, ReloadRefusal};
 use crate::control::{Request, Shared};
+use crate::error::{Error, Outcome};
 use crate::listeners::{Listeners, Plan};
 use crate::metrics::{Configured, ConfiguredService, Registry};
 use crate::reload::{Kind, Reloading};
 use crate::resolve::{Answer, Names};
-use crate::run::{Events, Outcome, end_log};
+use crate::run::{Events, end_log};
 use crate::signals::{Asked, Signals};
-use crate::source::Source;
+use crate::source::ConfigSource;
 use crate::state::{Lasting, ServiceState, State};
 use crate::thread_state::stands_for;
 use crate::watch::Watch;
@@ -54,7 +55,7 @@ struct Leaving {
 /// The running program.
 #[derive(Debug)]
 pub(crate) struct Program {
-    pub(crate) source: Source,
+    pub(crate) source: ConfigSource,
     pub(crate) lasting: SharedLasting,
     pub(crate) state: Arc<State>,
     pub(crate) listeners: Listeners,
@@ -73,7 +74,7 @@ pub(crate) struct Program {
 
 impl Program {
     /// Opens the listeners and says that it is ready.
-    pub(crate) async fn begin(&mut self, plan: Plan) -> Result<(), String> {
+    pub(crate) async fn begin(&mut self, plan: Plan) -> Result<(), Error> {
         self.install(Arc::clone(&self.state), plan).await?;
         self.registry.reload_succeeded(self.state.generation);
         self.shared.serves();
@@ -85,7 +86,7 @@ impl Program {
     /// Gives every worker a state and its new listeners, and waits until all serve by it.
     ///
     /// **Errors**: a worker that cannot; the state was tried out before, so this is a fault of ours.
-    pub(crate) async fn install(&mut self, state: Arc<State>, plan: Plan) -> Result<(), String> {
+    pub(crate) async fn install(&mut self, state: Arc<State>, plan: Plan) -> Result<(), Error> {
         let shares = self.listeners.adopt(plan)?;
         for (worker, share) in self.workers.iter().zip(shares) {
             worker.orders.send(Order::Install(Arc::clone(&state), share));
@@ -94,10 +95,11 @@ impl Program {
         while left > 0 {
             match timeout(WORKERS, self.events.recv()).await {
                 Ok(Some(Event::Installed(Ok(())))) => left -= 1,
-                Ok(Some(Event::Installed(Err(problem)) | Event::Failed(problem))) => return Err(problem),
+                Ok(Some(Event::Installed(Err(failure)))) => return Err(Error::Install(failure)),
+                Ok(Some(Event::Failed(error))) => return Err(error),
                 Ok(Some(Event::Drained | Event::Ended(_))) => {}
-                Ok(None) => return Err("a worker thread has ended".into()),
-                Err(_) => return Err(format!("a worker thread did not answer within {WORKERS:?}")),
+                Ok(None) => return Err(Error::WorkerEnded),
+                Err(_) => return Err(Error::WorkerSilent(WORKERS)),
             }
         }
         self.shared.describe(self.source.name(), &state.config, &self.listeners);
@@ -170,8 +172,8 @@ impl Program {
                 () = sleep_until(leaves_at.unwrap_or_else(Instant::now)), if leaves_at.is_some() => {
                     return self.stop(leaving.is_some_and(|leaving| leaving.signalled)).await;
                 }
-                Some(event) = self.events.recv() => if let Event::Failed(problem) = event {
-                    tracing::error!("{problem}");
+                Some(event) = self.events.recv() => if let Event::Failed(error) = event {
+                    tracing::error!("{error}");
                     return Outcome::Failed;
                 },
                 Some(answer) = self.answers.recv() => self.take_answer(answer),
@@ -267,7 +269,7 @@ impl Program {
                 },
                 Some(request) = self.requests.recv() => if let Request::Reload(reply) = request {
                     // Whoever asked may have left.
-                    let _ = reply.send(Err("the program is stopping".into()));
+                    let _ = reply.send(Err(ReloadRefusal::Stopping));
                 },
                 asked = self.signals.next() => {
                     if asked == Asked::Stop && std::mem::replace(&mut signalled, true) {

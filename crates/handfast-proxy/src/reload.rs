@@ -14,10 +14,12 @@ use handfast_tls::load::{self, FileStamp};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::admin::ReloadRefusal;
 use crate::config::model::Config;
+use crate::error::Error;
 use crate::program::{Program, SharedLasting};
-use crate::run::{say_warnings, unmarked};
-use crate::source::Source;
+use crate::say::{say_refusal, say_warnings};
+use crate::source::ConfigSource;
 use crate::state::{self, Built, Report, State};
 
 /// What is read again.
@@ -30,10 +32,10 @@ pub(crate) enum Kind {
 }
 
 /// Somebody who waits for the outcome.
-type Reply = oneshot::Sender<Result<String, String>>;
+type Reply = oneshot::Sender<Result<String, ReloadRefusal>>;
 
 /// What came of reading: the state, or why there is none.
-pub(crate) type Reading = Result<Built, String>;
+pub(crate) type Reading = Result<Built, Error>;
 
 /// A pair of files may be in the middle of being replaced: looked at again so often, in such steps.
 const AGAIN: (u32, Duration) = (5, Duration::from_millis(100));
@@ -66,7 +68,7 @@ impl Reloading {
         self.task = Some(tokio::task::spawn_blocking(move || {
             // A thread that ends gives back what it kept of freed memory for itself; those of the pool stay.
             thread::scope(|scope| scope.spawn(|| read(kind, &source, &lasting, &state)).join())
-                .unwrap_or_else(|_| Err("reading failed: it panicked; see the log".into()))
+                .unwrap_or_else(|_| Err(Error::ReadingPanicked))
         }));
     }
 
@@ -85,7 +87,7 @@ impl Reloading {
             Some(task) => {
                 let outcome = task.await;
                 self.task = None;
-                outcome.unwrap_or_else(|error| Err(format!("reading failed: {error}")))
+                outcome.unwrap_or_else(|error| Err(Error::ReadingLost(error)))
             }
             None => std::future::pending().await,
         }
@@ -94,7 +96,7 @@ impl Reloading {
     /// Serves by what was read, or says why not.
     pub(crate) async fn finish(&mut self, program: &mut Program, reading: Reading) {
         let kind = self.kind.take().unwrap_or(Kind::Configuration);
-        let outcome = self.adopt(program, kind, reading).await;
+        let outcome = self.adopt(program, kind, reading).await.map_err(|error| in_lines(&error));
         match &outcome {
             Ok(Adopted { text, left_out }) if left_out.is_empty() => tracing::info!("{text}"),
             Ok(Adopted { text, left_out }) => say_refusal(text, left_out),
@@ -104,7 +106,7 @@ impl Reloading {
                 say_refusal(&head, problem);
             }
         }
-        let reply = outcome.and_then(Adopted::reply);
+        let reply = outcome.map_err(|problems| ReloadRefusal::Refused { problems }).and_then(Adopted::reply);
         for asked in self.replies.drain(..) {
             // Whoever asked may have left.
             let _ = asked.send(reply.clone());
@@ -115,25 +117,17 @@ impl Reloading {
         }
     }
 
-    async fn adopt(
-        &mut self,
-        program: &mut Program,
-        kind: Kind,
-        reading: Reading,
-    ) -> Result<Adopted, String> {
+    async fn adopt(&mut self, program: &mut Program, kind: Kind, reading: Reading) -> Result<Adopted, Error> {
         let Built { state, report, files, .. } = reading?;
         let Report { errors, warnings, left_out } = report;
         let left_out = left_out.join("\n");
         let Some(state) = state else {
             self.refused = files;
-            return Err(errors.into_iter().chain(Some(left_out)).collect::<Vec<_>>().join("\n"));
+            return Err(Error::NotServable { problems: errors.into_iter().chain(Some(left_out)).collect() });
         };
         // They are in the state too; before memory is given back.
         drop(files);
-        let plan = program
-            .listeners
-            .plan(&state.config, program.workers.len())
-            .map_err(|problems| problems.join("\n"))?;
+        let plan = program.listeners.plan(&state.config, program.workers.len())?;
         self.refused = Vec::new();
         say_warnings(&warnings);
         say_unused(&program.state.config, &state.config);
@@ -175,21 +169,22 @@ struct Adopted {
 
 impl Adopted {
     /// What whoever asked for it is told: a file that was left out is no success.
-    fn reply(self) -> Result<String, String> {
+    fn reply(self) -> Result<String, ReloadRefusal> {
         let Self { text, left_out } = self;
-        if left_out.is_empty() { Ok(text) } else { Err(format!("{text}:\n{left_out}")) }
+        if left_out.is_empty() { Ok(text) } else { Err(ReloadRefusal::InPart { served: text, left_out }) }
     }
 }
 
-/// Says what was refused or left out, one log line for each of its lines.
-fn say_refusal(head: &str, problem: &str) {
-    tracing::error!("{head}:");
-    let lines = problem.lines().filter(|line| !line.trim().is_empty());
-    lines.for_each(|line| tracing::error!("{}", unmarked(line, "error")));
+/// Every problem, on lines of its own.
+fn in_lines(error: &Error) -> String {
+    match error {
+        Error::NotServable { problems } => problems.join("\n"),
+        other => other.to_string(),
+    }
 }
 
 /// Reads everything anew; on a thread of its own.
-fn read(kind: Kind, source: &Source, lasting: &SharedLasting, before: &Arc<State>) -> Reading {
+fn read(kind: Kind, source: &ConfigSource, lasting: &SharedLasting, before: &Arc<State>) -> Reading {
     let config = match kind {
         Kind::Files => before.config.clone(),
         Kind::Configuration => {

@@ -4,6 +4,8 @@
 //! who look in. A name that cannot be resolved keeps the addresses it had last.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -39,11 +41,40 @@ struct Wish {
     services: Vec<String>,
 }
 
+/// Why a question about a name brought no address.
+#[derive(Debug)]
+pub(crate) enum Unresolved {
+    /// The name does not exist (NXDOMAIN).
+    NoSuchName,
+    /// It exists, and has no address.
+    NoAddress,
+    /// No answer came within [`QUESTION`].
+    Deadline,
+    /// The resolver failed otherwise.
+    Resolver(Box<hickory_resolver::net::NetError>),
+    /// The C library did.
+    Library(io::Error),
+}
+
+impl fmt::Display for Unresolved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchName => f.write_str("there is no such name"),
+            Self::NoAddress => f.write_str("it has no address"),
+            Self::Deadline => write!(f, "no answer within {QUESTION:?}"),
+            Self::Resolver(error) => write!(f, "{error}"),
+            Self::Library(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for Unresolved {}
+
 /// What one question brought.
 #[derive(Debug)]
 pub(crate) struct Answer {
     name: Wanted,
-    outcome: Result<Vec<SocketAddr>, String>,
+    outcome: Result<Vec<SocketAddr>, Unresolved>,
     /// When it is asked for again.
     again: Duration,
 }
@@ -142,7 +173,7 @@ impl Names {
                     name.0
                 );
                 progress.failed += 1;
-                progress.problem = Some(problem);
+                progress.problem = Some(problem.to_string());
                 progress.failing_since.get_or_insert_with(SystemTime::now);
                 return None;
             }
@@ -224,8 +255,7 @@ async fn ask_for_ever(
     let mut retry = RETRY.0;
     loop {
         let outcome = tokio::time::timeout(QUESTION, ask(resolver.as_deref(), &name)).await;
-        let (outcome, again) = match outcome.unwrap_or_else(|_| Err(format!("no answer within {QUESTION:?}")))
-        {
+        let (outcome, again) = match outcome.unwrap_or(Err(Unresolved::Deadline)) {
             Ok((addresses, ttl)) => {
                 retry = RETRY.0;
                 let again = if interval.is_zero() { ttl.clamp(BOUNDS.0, BOUNDS.1) } else { interval };
@@ -252,25 +282,27 @@ fn usable(found: &mut Vec<IpAddr>) {
 }
 
 /// One question; the addresses in a stable order, and how long they hold.
-async fn ask(resolver: Option<&TokioResolver>, name: &Wanted) -> Result<(Vec<SocketAddr>, Duration), String> {
+async fn ask(
+    resolver: Option<&TokioResolver>,
+    name: &Wanted,
+) -> Result<(Vec<SocketAddr>, Duration), Unresolved> {
     let (mut found, ttl): (Vec<IpAddr>, _) = match resolver {
         Some(resolver) => {
             let lookup = resolver.lookup_ip(name.0.as_str()).await.map_err(|error| {
                 if error.is_nx_domain() {
-                    "there is no such name".into()
+                    Unresolved::NoSuchName
                 } else if error.is_no_records_found() {
-                    "it has no address".into()
+                    Unresolved::NoAddress
                 } else {
-                    error.to_string()
+                    Unresolved::Resolver(Box::new(error))
                 }
             })?;
             let ttl = Instant::from_std(lookup.valid_until()).saturating_duration_since(Instant::now());
             (lookup.iter().collect(), ttl)
         }
         None => {
-            let found = tokio::net::lookup_host((name.0.as_str(), name.1))
-                .await
-                .map_err(|error| error.to_string())?;
+            let found =
+                tokio::net::lookup_host((name.0.as_str(), name.1)).await.map_err(Unresolved::Library)?;
             (found.map(|address| address.ip()).collect(), WITHOUT_TTL)
         }
     };
@@ -280,7 +312,7 @@ async fn ask(resolver: Option<&TokioResolver>, name: &Wanted) -> Result<(Vec<Soc
         tracing::warn!("resolve {}: {answered} addresses; {} of them are used", name.0, found.len());
     }
     if found.is_empty() {
-        return Err("it has no address".into());
+        return Err(Unresolved::NoAddress);
     }
     Ok((found.into_iter().map(|address| SocketAddr::new(address, name.1)).collect(), ttl))
 }
@@ -315,11 +347,11 @@ mod tests {
         let address = SocketAddr::from(([10, 0, 0, 9], 5_432));
         let answer = |outcome| Answer { name: name.clone(), outcome, again: RETRY.0 };
         assert!(names.take(answer(Ok(vec![address]))).is_some());
-        assert!(names.take(answer(Err("no answer".into()))).is_none(), "the table stays as it was");
+        assert!(names.take(answer(Err(Unresolved::NoSuchName))).is_none(), "the table stays as it was");
         assert!(names.waiting_for().is_empty() && names.unresolved().is_empty());
         let seen = &names.snapshots()[0];
         assert_eq!((seen.addresses.len(), seen.answered, seen.failed), (1, 1, 1));
-        assert!(seen.problem.as_deref() == Some("no answer") && seen.failing_since.is_some());
+        assert!(seen.problem.as_deref() == Some("there is no such name") && seen.failing_since.is_some());
         assert!(names.take(answer(Ok(vec![address]))).is_none(), "nothing has changed");
         let seen = &names.snapshots()[0];
         assert!(seen.problem.is_none() && seen.failing_since.is_none(), "{seen:?}");

@@ -3,17 +3,13 @@
 //! In: where the configuration comes from. Out: an exit code. Everything that can be refused is refused before a socket
 //! is bound; everything that needs privileges is opened before they are dropped.
 
-use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::io;
-use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use handfast_net::engine::mailbox;
-use handfast_net::limits::{FileLimit, raise_file_limit};
-use handfast_tls::ticket;
+use handfast_net::limits::raise_file_limit;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::LocalSet;
 
@@ -23,34 +19,21 @@ use crate::builtin;
 use crate::config::model::{AccessLog, Address, Config, Target};
 use crate::control::{Request, Shared};
 use crate::counted::counted;
-use crate::listeners::{self, Listeners};
+use crate::error::{Error, Outcome};
+use crate::limits::{max_connections, say_limits};
+use crate::listeners::Listeners;
 use crate::metrics::Registry;
+use crate::own_files::{own_files, unreadable};
 use crate::permits::Pool;
 use crate::privileges;
 use crate::program::{Program, SharedLasting};
 use crate::resolve::Names;
+use crate::say::{say_warnings, unmarked};
 use crate::signals::Signals;
-use crate::source::Source;
+use crate::source::ConfigSource;
 use crate::state::{self, Built, KeyRings, Lasting, State};
 use crate::worker::{Event, Handle, Worker};
 
-/// How the program ended; the exit codes of every verb.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// As asked.
-    Good,
-    /// It failed while starting or running: a port in use, a thread that ended.
-    Failed,
-    /// The configuration or the flags are wrong.
-    WrongUse,
-}
-
-/// A problem with how it ends the program.
-type Refusal = (Outcome, String);
-
-/// Descriptors kept for everything but connections (listeners, logs, certificates being read, admin): an eighth, but at
-/// least and at most so many.
-const RESERVED_FILES: (u64, u64) = (40, 128);
 /// How long the names of backends may take at start before clients are served without them.
 const FIRST_NAMES: Duration = Duration::from_secs(2);
 
@@ -66,7 +49,7 @@ const CHANNEL: usize = 256;
 
 /// Runs the proxy until it is told to stop. Problems are logged through `tracing`; `color` is for those of the
 /// configuration.
-pub fn run(source: &Source, color: bool) -> Outcome {
+pub fn run(source: &ConfigSource, color: bool) -> Outcome {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -78,9 +61,9 @@ pub fn run(source: &Source, color: bool) -> Outcome {
     let outcome = local.block_on(&runtime, async {
         match start(source, color).await {
             Ok(program) => program.serve().await,
-            Err((outcome, problem)) => {
-                tracing::error!("{}", unmarked(problem.trim(), "error"));
-                outcome
+            Err(error) => {
+                tracing::error!("{}", unmarked(error.to_string().trim(), "error"));
+                error.outcome()
             }
         }
     });
@@ -89,25 +72,22 @@ pub fn run(source: &Source, color: bool) -> Outcome {
     outcome
 }
 
-async fn start(source: &Source, color: bool) -> Result<Program, Refusal> {
+async fn start(source: &ConfigSource, color: bool) -> Result<Program, Error> {
     handfast_net::sys::release_memory_early();
-    let signals = Signals::new().map_err(|error| failed("listen for signals", &error))?;
-    let limit = raise_file_limit().map_err(|error| failed("raise the limit on open files", &error))?;
-    let (config, warnings) = source.read(color).map_err(|problems| (Outcome::WrongUse, problems))?;
+    let signals = Signals::new().map_err(failed("listen for signals"))?;
+    let limit = raise_file_limit().map_err(failed("raise the limit on open files"))?;
+    let (config, warnings) = source.read(color)?;
     say_warnings(&[warnings]);
     let process = &config.process;
-    privileges::look_up(process.user.as_deref(), process.group.as_deref())
-        .map_err(|problem| (Outcome::WrongUse, problem))?;
+    privileges::look_up(process.user.as_deref(), process.group.as_deref())?;
     let threads = threads(&config);
-    let max_connections = max_connections(&config, limit).map_err(|problem| (Outcome::WrongUse, problem))?;
+    let max_connections = max_connections(&config, limit)?;
 
     let mut lasting = Lasting { rings: KeyRings::default(), throwaway: None, built_in: None, threads };
     if wants_built_in(&config) {
-        lasting.built_in =
-            Some(builtin::start().await.map_err(|error| failed("start the built-in backend", &error))?);
+        lasting.built_in = Some(builtin::start().await.map_err(failed("start the built-in backend"))?);
     }
-    state::make_throwaway(&config, &mut lasting, SystemTime::now())
-        .map_err(|problem| (Outcome::Failed, problem))?;
+    state::make_throwaway(&config, &mut lasting, SystemTime::now())?;
     let state = first_state(config, &mut lasting)?;
 
     let admin = bind_admin(&state.config)?;
@@ -115,14 +95,11 @@ async fn start(source: &Source, color: bool) -> Result<Program, Refusal> {
         Admin::Taken(..) => Listeners::beside_another(),
         Admin::Off | Admin::Bound(_) => Listeners::default(),
     };
-    let plan =
-        listeners.plan(&state.config, threads).map_err(|problems| (Outcome::Failed, problems.join("\n")))?;
+    let plan = listeners.plan(&state.config, threads)?;
     let process = &state.config.process;
-    privileges::drop_to(process.user.as_deref(), process.group.as_deref(), &own_files(&state.config))
-        .map_err(|problem| (Outcome::Failed, problem))?;
+    privileges::drop_to(process.user.as_deref(), process.group.as_deref(), &own_files(&state.config))?;
     say_unreadable(&state);
-    let log = access_log::start(&state.config.access_log)
-        .map_err(|error| failed(&log_act(&state.config), &error))?;
+    let log = open_log(&state.config)?;
 
     let registry = Registry::new();
     registry.set_access_log(log.totals());
@@ -138,7 +115,7 @@ async fn start(source: &Source, color: bool) -> Result<Program, Refusal> {
     let mut workers = Vec::new();
     let state = Arc::new(state);
     for number in 0..threads {
-        let (orders, letterbox) = mailbox().map_err(|error| failed("start a worker", &error))?;
+        let (orders, letterbox) = mailbox().map_err(failed("start a worker"))?;
         let worker = Worker {
             number,
             letterbox,
@@ -149,7 +126,7 @@ async fn start(source: &Source, color: bool) -> Result<Program, Refusal> {
             state: Arc::clone(&state),
             addresses: names.addresses(),
         };
-        let thread = worker.start().map_err(|error| failed("start a worker", &error))?;
+        let thread = worker.start().map_err(failed("start a worker"))?;
         workers.push(Handle { orders, thread });
     }
     say_limits(limit, max_connections, threads);
@@ -157,7 +134,7 @@ async fn start(source: &Source, color: bool) -> Result<Program, Refusal> {
     match admin {
         Admin::Off => {}
         Admin::Bound(listener) => {
-            say_admin(&listener).map_err(|error| failed("listen for admin", &error))?;
+            say_admin(&listener).map_err(failed("listen for admin"))?;
             drop(tokio::task::spawn_local(serve_admin(listener, Rc::clone(&shared))));
         }
         Admin::Taken(address, neighbour) => {
@@ -181,24 +158,8 @@ async fn start(source: &Source, color: bool) -> Result<Program, Refusal> {
         log,
         shared,
     };
-    program.begin(plan).await.map_err(|problem| (Outcome::Failed, problem))?;
+    program.begin(plan).await?;
     Ok(program)
-}
-
-/// Files that the program itself writes, and the unix sockets that it has made.
-fn own_files(config: &Config) -> Vec<PathBuf> {
-    let keys = config.services.iter().filter_map(|service| service.tls.tickets.key_file.as_deref());
-    let locks = keys.clone().map(ticket::lock_path);
-    let log = match &config.access_log {
-        AccessLog::File(path) => Some(path.as_path()),
-        _ => None,
-    };
-    let addresses = config.services.iter().flat_map(|service| &service.listen).chain(&config.admin);
-    let sockets = addresses.filter_map(|address| match address {
-        Address::Unix(path) => Some(path.as_path()),
-        Address::Ip(_) => None,
-    });
-    keys.chain(log).chain(sockets).map(Path::to_path_buf).chain(locks).collect()
 }
 
 /// Says which files a later reload could not read again, now that the privileges are gone.
@@ -210,43 +171,19 @@ fn say_unreadable(state: &State) {
     }
 }
 
-/// What the present user cannot do with the files of a configuration, and will have to.
-pub(crate) fn unreadable(config: &Config, files: &[PathBuf]) -> Vec<String> {
-    let key_files = config.services.iter().filter_map(|service| service.tls.tickets.key_file.as_deref());
-    let folder = |file: &Path| match file.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),
-        _ => PathBuf::from("."),
-    };
-    let folders: BTreeSet<PathBuf> = key_files.map(folder).collect();
-    let is_closed = |folder: &PathBuf| rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_err();
-    let folders = folders.into_iter().filter(is_closed).map(|folder| {
-        format!(
-            "{}: the user that serves cannot write there, so the ticket keys in it will not be rotated; give it to the \
-             user",
-            folder.display()
-        )
-    });
-    let is_unreadable = |path: &&PathBuf| std::fs::File::open(path).is_err();
-    let files = files.iter().filter(is_unreadable).take(10).map(|path| {
-        format!(
-            "{}: the user that serves cannot read it, so no reload will; give it to the user or its group",
-            path.display()
-        )
-    });
-    folders.chain(files).collect()
+/// Opens the access log.
+fn open_log(config: &Config) -> Result<AccessLogHandle, Error> {
+    access_log::start(&config.access_log).map_err(|source| {
+        let object = match &config.access_log {
+            AccessLog::File(path) => format!(" {}{}", path.display(), config.places.suffix(path)),
+            _ => String::new(),
+        };
+        Error::AccessLog { object, source }
+    })
 }
 
-fn log_act(config: &Config) -> String {
-    match &config.access_log {
-        AccessLog::File(path) => {
-            format!("open the access log {}{}", path.display(), config.places.suffix(path))
-        }
-        _ => "open the access log".into(),
-    }
-}
-
-fn failed(act: &str, error: &io::Error) -> Refusal {
-    (Outcome::Failed, format!("{act}: {error}"))
+fn failed(act: &'static str) -> impl FnOnce(io::Error) -> Error {
+    move |source| Error::System { act, source }
 }
 
 fn threads(config: &Config) -> usize {
@@ -264,68 +201,12 @@ fn wants_built_in(config: &Config) -> bool {
         .any(|service| service.backends.contains(&Target::BuiltIn) || service.names.iter().any(of_rules))
 }
 
-/// Connections that may be served at once: two descriptors each, and some for everything else.
-pub(crate) fn max_connections(config: &Config, limit: FileLimit) -> Result<usize, String> {
-    let reserved = (limit.now / 8).clamp(RESERVED_FILES.0, RESERVED_FILES.1);
-    let possible = usize::try_from(limit.now.saturating_sub(reserved) / 2).unwrap_or(usize::MAX);
-    if possible == 0 {
-        return Err(format!(
-            "this process may have {}, it needs {reserved} and two for each connection\n  \
-             hint: raise the limit (ulimit -n, LimitNOFILE= in a unit file)",
-            counted(limit.now, "open file")
-        ));
-    }
-    match config.process.max_connections {
-        Some(wanted) if wanted > possible => Err(format!(
-            "process.max-connections: {} open files are needed for {}, this process may have {}\n  \
-             hint: raise the limit (ulimit -n, LimitNOFILE= in a unit file) or set max-connections to {possible} or less",
-            2 * wanted as u64 + reserved,
-            counted(wanted, "connection"),
-            limit.now
-        )),
-        Some(wanted) => Ok(wanted),
-        None => Ok(possible.min(1_000_000)),
-    }
-}
-
-fn say_limits(limit: FileLimit, max_connections: usize, threads: usize) {
-    let raised =
-        if limit.now == limit.before { String::new() } else { format!(" (raised from {})", limit.before) };
-    tracing::info!(
-        "up to {}: {} allowed{raised}, {}",
-        counted(max_connections, "connection"),
-        counted(limit.now, "open file"),
-        counted(threads, "worker thread")
-    );
-}
-
-fn first_state(config: Config, lasting: &mut Lasting) -> Result<State, Refusal> {
+fn first_state(config: Config, lasting: &mut Lasting) -> Result<State, Error> {
     let Built { state, report, .. } = state::build(config, 1, None, lasting, SystemTime::now());
     say_warnings(&report.warnings);
     // Reading 10,000 certificates takes a third more than keeping them.
     handfast_net::sys::release_memory();
-    state.ok_or_else(|| (Outcome::WrongUse, report.errors.join("\nerror: ")))
-}
-
-/// Warnings, one log line for each of their lines.
-pub(crate) fn say_warnings(warnings: &[String]) {
-    for warning in warnings {
-        let lines = warning.lines().filter(|line| !line.trim().is_empty());
-        lines.for_each(|line| tracing::warn!("{}", unmarked(line, "warning")));
-    }
-}
-
-/// A line without the mark that it begins with, plain or in color: the event that says it has the same one.
-pub(crate) fn unmarked<'l>(line: &'l str, mark: &str) -> Cow<'l, str> {
-    let (title, rest) = line.split_at(line.find('\n').unwrap_or(line.len()));
-    let mut plain = String::new();
-    let mut parts = title.split('\u{1b}');
-    plain.push_str(parts.next().unwrap_or_default());
-    parts.for_each(|part| plain.push_str(part.split_once('m').map_or(part, |(_, text)| text)));
-    match plain.strip_prefix(mark).and_then(|text| text.strip_prefix(": ")) {
-        Some(text) => Cow::Owned(format!("{text}{rest}")),
-        None => Cow::Borrowed(line),
-    }
+    state.ok_or(Error::NotServable { problems: report.errors })
 }
 
 /// What has become of the admin address.
@@ -338,21 +219,15 @@ enum Admin {
     Taken(Address, Neighbour),
 }
 
-fn bind_admin(config: &Config) -> Result<Admin, Refusal> {
+fn bind_admin(config: &Config) -> Result<Admin, Error> {
     let Some(address) = &config.admin else { return Ok(Admin::Off) };
     match admin::bind(address) {
         Ok(listener) => Ok(Admin::Bound(listener)),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => match admin::neighbour(address) {
             Some(neighbour) => Ok(Admin::Taken(address.clone(), neighbour)),
-            None => Err((
-                Outcome::Failed,
-                format!(
-                    "listen on {address} (admin): {error}\n  hint: what listens there is no Handfast that serves (`ss \
-                     -ltnp` names it); choose another address with [admin] listen, or \"off\""
-                ),
-            )),
+            None => Err(Error::AdminInUse { address: address.clone(), source: error }),
         },
-        Err(error) => Err((Outcome::Failed, listeners::problem(address, "admin", &error))),
+        Err(source) => Err(Error::Listen { address: address.clone(), whose: "admin".into(), source }),
     }
 }
 
@@ -397,10 +272,8 @@ async fn wait_for_admin(address: Address, threads: usize, shared: Rc<Shared>) {
             Err(error) if said == Some(error.kind()) => {}
             Err(error) => {
                 said = Some(error.kind());
-                tracing::error!(
-                    "{}; asking again until it works",
-                    listeners::problem(&address, "admin", &error)
-                );
+                let error = Error::Listen { address: address.clone(), whose: "admin".into(), source: error };
+                tracing::error!("{error}; asking again until it works");
             }
         }
         let asked = address.clone();
@@ -438,21 +311,5 @@ pub(crate) fn end_log(log: AccessLogHandle) {
     let stopped = log.stop(Duration::from_secs(2));
     if stopped.dropped > 0 {
         tracing::warn!("access log: {} written, {} lost", counted(stopped.written, "line"), stopped.dropped);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mark_is_said_once() {
-        assert_eq!(
-            unmarked("error: unknown key\n --> a:1:1\n\nerror: b", "error"),
-            "unknown key\n --> a:1:1\n\nerror: b"
-        );
-        assert_eq!(unmarked("\u{1b}[1m\u{1b}[91merror\u{1b}[0m\u{1b}[1m: x\u{1b}[0m\n", "error"), "x\n");
-        assert_eq!(unmarked("warning: y", "error"), "warning: y");
-        assert_eq!(unmarked("listen on 127.0.0.1:1: error", "error"), "listen on 127.0.0.1:1: error");
     }
 }

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use crate::config::model::Config;
 use crate::config::{self, FlagInput, Problem};
+use crate::error::Error;
 
 /// Where a configuration comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum ConfigSource {
     /// A file.
     File(PathBuf),
     /// Flags of the command line, for one service.
@@ -16,11 +17,11 @@ pub enum Source {
     Embedded(PathBuf),
 }
 
-impl Source {
-    /// Reads the configuration. Problems come ready to be shown; `color` is for a terminal.
+impl ConfigSource {
+    /// Reads the configuration, and what is odd about it, ready to be shown; `color` is for a terminal.
     ///
     /// **Errors**: every problem of it, rendered with its place, and a line that counts them.
-    pub fn read(&self, color: bool) -> Result<(Config, String), String> {
+    pub(crate) fn read(&self, color: bool) -> Result<(Config, String), Error> {
         let (texts, outcome) = match self {
             Self::File(path) => {
                 let loaded = config::load(path);
@@ -35,7 +36,7 @@ impl Source {
         };
         match outcome {
             Ok((config, warnings)) => Ok((config, show(&warnings))),
-            Err(problems) => Err(show(&problems)),
+            Err(problems) => Err(Error::Configuration { problems: show(&problems) }),
         }
     }
 

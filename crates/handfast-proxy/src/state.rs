@@ -22,6 +22,7 @@ use crate::config::CertificateFact;
 use crate::config::model::{
     self, Address, CertificateSource, ClientCertificates, Config, NameRule, Places, Service, Tickets,
 };
+use crate::error::Error;
 use crate::metrics::{CertificateSnapshot, FileProblemSnapshot};
 use crate::permits::{AddressLimit, Pool};
 use crate::standing::Standings;
@@ -491,8 +492,8 @@ fn address_limit(model: &Service, before: Option<&ServiceState>) -> Option<Arc<A
 
 /// Makes the throwaway certificate if `config` asks for one and there is none yet, and writes its CA.
 ///
-/// **Errors**: making it, or writing the CA's file; in words.
-pub(crate) fn make_throwaway(config: &Config, lasting: &mut Lasting, now: SystemTime) -> Result<(), String> {
+/// **Errors**: making it, or writing the CA's file.
+pub(crate) fn make_throwaway(config: &Config, lasting: &mut Lasting, now: SystemTime) -> Result<(), Error> {
     let sources = config.services.iter().flat_map(|service| &service.tls.certificates);
     for source in sources {
         let CertificateSource::Throwaway { ca_file } = source else { continue };
@@ -501,7 +502,7 @@ pub(crate) fn make_throwaway(config: &Config, lasting: &mut Lasting, now: System
         }
         if let Some((ca_pem, _)) = &lasting.throwaway {
             write_aside(ca_file, ca_pem)
-                .map_err(|error| format!("write the throwaway CA to {}: {error}", ca_file.display()))?;
+                .map_err(|source| Error::WriteCa { file: ca_file.clone(), source })?;
         }
     }
     Ok(())
@@ -517,8 +518,8 @@ fn write_aside(path: &std::path::Path, text: &str) -> std::io::Result<()> {
 }
 
 /// A throwaway certificate and its CA.
-pub(crate) fn throwaway(now: SystemTime) -> Result<(String, Arc<Certificate>), String> {
-    let Throwaway { ca_pem, certificate } = throwaway::make(None, now).map_err(|error| error.to_string())?;
+pub(crate) fn throwaway(now: SystemTime) -> Result<(String, Arc<Certificate>), Error> {
+    let Throwaway { ca_pem, certificate } = throwaway::make(None, now).map_err(Error::Throwaway)?;
     Ok((ca_pem, Arc::new(certificate)))
 }
 

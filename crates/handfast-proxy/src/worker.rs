@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use handfast_net::engine::{self, Letterbox, Mailbox, Observer, Priority, sleep, spawn};
 use handfast_net::listen::ListeningSocket;
+use handfast_tls::session::Failure;
 use handfast_tls::ticket::KeySet;
 use tokio::sync::mpsc::Sender;
 
 use crate::accept::accept;
 use crate::access_log::ThreadLog;
+use crate::error::Error;
 use crate::metrics::{Registry, ThreadMetrics};
 use crate::permits::{Pool, Share};
 use crate::state::{RingId, State};
@@ -41,13 +43,13 @@ pub(crate) enum Order {
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A state was installed, or could not be.
-    Installed(Result<(), String>),
+    Installed(Result<(), Failure>),
     /// The last connection has ended while draining.
     Drained,
     /// The thread is about to end; so many connections were cut.
     Ended(usize),
     /// The thread failed.
-    Failed(String),
+    Failed(Error),
 }
 
 /// What a worker is started with.
@@ -74,9 +76,9 @@ impl Worker {
         let name = format!("worker-{}", self.number);
         std::thread::Builder::new().name(name.clone()).spawn(move || {
             let events = self.events.clone();
-            if let Err(error) = self.run(&name) {
+            if let Err(source) = self.run(&name) {
                 // Nobody listens any more only when the program has ended.
-                let _ = events.try_send(Event::Failed(format!("{name}: {error}")));
+                let _ = events.try_send(Event::Failed(Error::Worker { name, source }));
             }
         })
     }
@@ -87,7 +89,7 @@ impl Worker {
         let state = ThreadState::new(self.state, None, &metrics, &self.addresses, self.number)
             .map_err(|failure| io::Error::other(failure.to_string()))?;
         let thread = Thread::new(Arc::clone(&metrics), self.log, Share::new(&self.pool), Rc::new(state));
-        let tender = Tender {
+        let orders = OrderTask {
             thread: Rc::clone(&thread),
             mailbox: self.letterbox.open(),
             events: self.events,
@@ -97,7 +99,7 @@ impl Worker {
         let log = Rc::clone(&thread);
         engine::run(Watch { thread, metrics }, move || {
             spawn(Priority::Flow, log.tend_log());
-            spawn(Priority::Flow, tender.run());
+            spawn(Priority::Flow, orders.run());
         })
     }
 }
@@ -125,8 +127,8 @@ impl Observer for Watch {
     }
 }
 
-/// The task that carries out orders.
-struct Tender {
+/// The task that carries out the control thread's orders.
+struct OrderTask {
     thread: Rc<Thread>,
     mailbox: Mailbox<Order>,
     events: Sender<Event>,
@@ -134,7 +136,7 @@ struct Tender {
     number: usize,
 }
 
-impl Tender {
+impl OrderTask {
     async fn run(mut self) {
         loop {
             match self.mailbox.receive().await {
@@ -146,8 +148,9 @@ impl Tender {
                         self.carry_out(order);
                     }
                 }
-                Err(error) => {
-                    self.say(Event::Failed(format!("worker-{}: mailbox: {error}", self.number)));
+                Err(source) => {
+                    let name = format!("worker-{}: mailbox", self.number);
+                    self.say(Event::Failed(Error::Worker { name, source }));
                     return engine::stop();
                 }
             }
@@ -197,14 +200,13 @@ impl Tender {
         }
     }
 
-    fn install(&self, state: Arc<State>) -> Result<(), String> {
+    fn install(&self, state: Arc<State>) -> Result<(), Failure> {
         let before = self.thread.state();
         if Arc::ptr_eq(&before.shared, &state) {
             return Ok(());
         }
         let metrics = &self.thread.metrics;
-        let state = ThreadState::new(state, Some(&before), metrics, &self.addresses, self.number)
-            .map_err(|failure| failure.to_string())?;
+        let state = ThreadState::new(state, Some(&before), metrics, &self.addresses, self.number)?;
         self.thread.install(Rc::new(state));
         Ok(())
     }

@@ -18,6 +18,7 @@ use rustls::crypto::{ActiveKeyExchange, SupportedKxGroup};
 use rustls::sign::{Signer, SigningKey};
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer, SignatureVerificationAlgorithm};
 
+use crate::finding::{Finding, Reason};
 use crate::load::failed;
 use crate::policy::{self, DEFAULT};
 use crate::read;
@@ -425,21 +426,24 @@ impl Operation for Hash {
 /// Kind of the key in the first certificate of a PEM file, as [`Signature::name`] has it if it is one of those. The private
 /// key is not needed.
 ///
-/// **Errors**: why the file cannot be used; that is for the operator to mend.
-pub fn certificate_kind(path: &Path) -> Result<&'static str, String> {
-    let content = read::whole(path).map_err(|failure| failed(path, &failure).to_string())?;
-    let contents = Contents::of(&content.bytes, path);
+/// **Errors**: why the file cannot be used; that is for the operator to fix.
+pub fn certificate_kind(path: &Path) -> Result<&'static str, Finding> {
+    // The cures of findings speak of a configuration's files.
+    let plain = |finding: Finding| Finding { hint: None, ..finding };
+    let content = read::whole(path).map_err(|failure| plain(failed(path, &failure)))?;
+    let mut contents = Contents::of(&content.bytes, path);
     if let Some(first) = contents.certificates.first() {
         return Ok(first.kind.name());
     }
-    let file = path.display();
-    Err(match (contents.findings.first(), contents.not_pem) {
-        (Some(finding), _) => finding.to_string(),
-        (None, Some(instead)) => {
+    if !contents.findings.is_empty() {
+        return Err(plain(contents.findings.swap_remove(0)));
+    }
+    Err(match contents.not_pem {
+        Some(instead) => {
             let (what, hint) = instead.words(path);
-            hint.map_or_else(|| format!("{file}: {what}"), |hint| format!("{file}: {what}\nhint: {hint}"))
+            Finding { hint: hint.map(Into::into), ..Finding::error(Reason::NotPem, path, what) }
         }
-        (None, None) => format!("{file}: holds no certificate, expected one in PEM"),
+        None => Finding::error(Reason::NoCertificate, path, "holds no certificate, expected one in PEM"),
     })
 }
 

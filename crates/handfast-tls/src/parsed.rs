@@ -2,11 +2,14 @@
 //!
 //! In: DER. Out: a [`Parsed`] that owns its bytes and borrows nothing. Next: `certificate.rs` makes chains of them.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use rustls_pki_types::CertificateDer;
 use x509_parser::asn1_rs::Oid;
+use x509_parser::error::X509Error;
 use x509_parser::extensions::GeneralName;
+use x509_parser::nom;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::public_key::PublicKey;
 use x509_parser::time::ASN1Time;
@@ -62,12 +65,35 @@ impl Kind {
     }
 }
 
+/// Why bytes are no certificate.
+#[derive(Debug)]
+pub(crate) enum Malformed {
+    /// They are not the DER of one.
+    Structure(nom::Err<X509Error>),
+    /// So many bytes follow its end.
+    Trailing(usize),
+    /// Its alternative names cannot be read.
+    AlternativeNames(X509Error),
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Structure(error) => write!(f, "{error}"),
+            Self::Trailing(bytes) => write!(f, "{bytes} bytes follow the certificate's end"),
+            Self::AlternativeNames(error) => write!(f, "alternative names: {error}"),
+        }
+    }
+}
+
 impl Parsed {
-    /// Parses one certificate. `Err` says what is wrong, in words for an operator.
-    pub(crate) fn from_der(der: &[u8]) -> Result<Self, String> {
-        let (rest, x509) = X509Certificate::from_der(der).map_err(|error| error.to_string())?;
+    /// Parses one certificate.
+    ///
+    /// **Errors**: it is none, or its names cannot be read; whoever made the file.
+    pub(crate) fn from_der(der: &[u8]) -> Result<Self, Malformed> {
+        let (rest, x509) = X509Certificate::from_der(der).map_err(Malformed::Structure)?;
         if !rest.is_empty() {
-            return Err(format!("{} bytes follow the certificate's end", rest.len()));
+            return Err(Malformed::Trailing(rest.len()));
         }
         let names = names(&x509)?;
         let key = x509.public_key();
@@ -105,9 +131,9 @@ struct Names {
 /// Names by which a client may ask: only the subject alternative names count.
 ///
 /// **Source**: RFC 9525 §2, "the Common Name RDN … MUST NOT be used to identify a service".
-fn names(x509: &X509Certificate<'_>) -> Result<Names, String> {
+fn names(x509: &X509Certificate<'_>) -> Result<Names, Malformed> {
     let mut names = Names::default();
-    let extension = x509.subject_alternative_name().map_err(|error| format!("alternative names: {error}"))?;
+    let extension = x509.subject_alternative_name().map_err(Malformed::AlternativeNames)?;
     for name in extension.iter().flat_map(|extension| &extension.value.general_names) {
         match name {
             GeneralName::DNSName(name) if is_usable(name) => {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use handfast_proxy::config::{self, FlagInput};
-use handfast_proxy::{Outcome, Source};
+use handfast_proxy::{ConfigSource, Outcome};
 use tracing::Level;
 
 use crate::talk;
@@ -68,13 +68,13 @@ fn is_bare(from: &From) -> bool {
         && from.access_log.is_none()
 }
 
-fn source(from: From, ca_file: PathBuf) -> Source {
+fn source(from: From, ca_file: PathBuf) -> ConfigSource {
     if is_bare(&from) {
-        return Source::Embedded(ca_file);
+        return ConfigSource::Embedded(ca_file);
     }
     match from.config {
-        Some(path) => Source::File(path),
-        None => Source::Flags(FlagInput {
+        Some(path) => ConfigSource::File(path),
+        None => ConfigSource::Flags(FlagInput {
             listen: from.listen,
             backend: from.backend,
             certificate: from.certificate,

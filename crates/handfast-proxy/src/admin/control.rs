@@ -1,25 +1,105 @@
-//! What the admin listener asks of the running program; `run.rs` answers, a fake does in tests.
+//! What the admin listener asks of the running program; `control.rs` answers, a fake does in tests.
 
+use std::fmt;
 use std::pin::Pin;
 
 use serde::Serialize;
 
+use crate::counted::counted;
 use crate::metrics::Snapshot;
 
-/// The outcome of a reload, when it is known: what is served now, or every problem found, as text for a person.
-pub type ReloadOutcome = Pin<Box<dyn Future<Output = Result<String, String>>>>;
+/// The outcome of a reload, when it is known: what is served now, as text for a person, or why it is not what was asked for.
+pub type ReloadOutcome = Pin<Box<dyn Future<Output = Result<String, ReloadRefusal>>>>;
+
+/// Why whoever asked for a reload does not have what he asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReloadRefusal {
+    /// The program is ending, or has too many requests that wait.
+    Busy,
+    /// The program has begun to stop.
+    Stopping,
+    /// Nothing has changed: every problem found.
+    Refused {
+        /// Rendered, a line for each.
+        problems: String,
+    },
+    /// The new configuration is served without some of its files.
+    InPart {
+        /// What is served now.
+        served: String,
+        /// The files that are left out, a line for each.
+        left_out: String,
+    },
+}
+
+impl fmt::Display for ReloadRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Busy => f.write_str("the program is ending, or busy with earlier requests"),
+            Self::Stopping => f.write_str("the program is stopping"),
+            Self::Refused { problems } => f.write_str(problems),
+            Self::InPart { served, left_out } => write!(f, "{served}:\n{left_out}"),
+        }
+    }
+}
+
+impl std::error::Error for ReloadRefusal {}
+
+/// Why new connections should not be sent here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotReady {
+    /// Nothing is accepted yet.
+    Starting,
+    /// These names of backends have had no answer since the start.
+    NamesUnanswered(Vec<String>),
+    /// A stop has begun, and connections are still accepted for a while.
+    Leaving,
+    /// None are accepted, and so many are open yet.
+    Draining {
+        /// Connections of all services.
+        connections: u64,
+    },
+}
+
+impl fmt::Display for NotReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Starting => f.write_str("starting"),
+            Self::NamesUnanswered(names) => {
+                write!(f, "no answer yet about the backends' names {}", names.join(", "))
+            }
+            Self::Leaving => f.write_str("stopping: new connections are served for a while yet"),
+            Self::Draining { connections } => {
+                write!(f, "draining: {} left", counted(*connections, "connection"))
+            }
+        }
+    }
+}
+
+impl std::error::Error for NotReady {}
+
+/// The admin address is not given up by a program that has not begun to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StillServing;
+
+impl fmt::Display for StillServing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("this process serves; stop it first (TERM)")
+    }
+}
+
+impl std::error::Error for StillServing {}
 
 /// The running program, as the admin listener sees it.
 pub trait Control {
-    /// Whether new connections should be sent here; if not, why, in a few words (`draining: 12 connections left`).
-    fn ready(&self) -> Result<(), String>;
+    /// Whether new connections should be sent here; if not, why.
+    fn ready(&self) -> Result<(), NotReady>;
 
     /// Whether the admin listener may be asked under this name, which is in lower case and without a port.
     fn has_host(&self, name: &str) -> bool;
 
-    /// Whether this program is about to end, so that its successor, which has so many threads, may have the admin address; if
-    /// not, why.
-    fn hand_over(&self, threads: u32) -> Result<(), String>;
+    /// Whether this program is about to end, so that its successor, which has so many threads, may have the admin address.
+    fn hand_over(&self, threads: u32) -> Result<(), StillServing>;
 
     /// Reads the configuration and its files again, and serves it if it is right.
     ///

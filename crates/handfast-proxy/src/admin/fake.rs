@@ -8,7 +8,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use handfast_net::fault::Cause as SocketCause;
 
-use super::control::{Control, Overview, ReloadOutcome, ServiceOverview};
+use super::control::{
+    Control, NotReady, Overview, ReloadOutcome, ReloadRefusal, ServiceOverview, StillServing,
+};
 use crate::cause::Cause;
 use crate::metrics::{CertificateSnapshot, Limit, Registry, Snapshot, ThreadMetrics};
 use crate::reason::{CloseReason, Side, Step};
@@ -18,8 +20,8 @@ use handfast_tls::session::Agreed;
 /// What the fake does, and what was asked of it; shared with the test's thread.
 #[derive(Debug, Default)]
 pub(super) struct Script {
-    pub(super) not_ready: Mutex<Option<String>>,
-    pub(super) reload_problem: Mutex<Option<String>>,
+    pub(super) not_ready: Mutex<Option<NotReady>>,
+    pub(super) reload_problem: Mutex<Option<ReloadRefusal>>,
     pub(super) reloads: AtomicUsize,
     pub(super) drains: AtomicUsize,
 }
@@ -37,7 +39,7 @@ impl Fake {
 }
 
 impl Control for Fake {
-    fn ready(&self) -> Result<(), String> {
+    fn ready(&self) -> Result<(), NotReady> {
         self.script.not_ready.lock().expect("nobody panicked").clone().map_or(Ok(()), Err)
     }
 
@@ -45,8 +47,8 @@ impl Control for Fake {
         name == "metrics.example.org"
     }
 
-    fn hand_over(&self, _threads: u32) -> Result<(), String> {
-        self.ready().map_or(Ok(()), |()| Err("it serves".into()))
+    fn hand_over(&self, _threads: u32) -> Result<(), StillServing> {
+        self.ready().map_or(Ok(()), |()| Err(StillServing))
     }
 
     fn reload(&self) -> ReloadOutcome {

@@ -3,6 +3,7 @@
 //! In: method, path and headers; bodies are not read. Out: a complete answer. First who asks, then what.
 
 use std::cell::RefCell;
+use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
@@ -63,7 +64,7 @@ pub(super) async fn respond(
     handed_over: &Notify,
 ) -> Answer {
     if let Err(refusal) = allowed(&head, transport, control) {
-        return text(StatusCode::FORBIDDEN, refusal);
+        return text(StatusCode::FORBIDDEN, format!("refused: {refusal}"));
     }
     let status = || Status::of(control, &history.borrow());
     let reads = head.method == Method::GET || head.method == Method::HEAD;
@@ -106,7 +107,7 @@ pub(super) async fn respond(
 async fn reload(control: &dyn Control) -> Answer {
     match timeout(RELOAD_DEADLINE, control.reload()).await {
         Ok(Ok(outcome)) => text(StatusCode::OK, outcome),
-        Ok(Err(problems)) => text(StatusCode::CONFLICT, problems),
+        Ok(Err(refusal)) => text(StatusCode::CONFLICT, refusal.to_string()),
         Err(_) => text(
             StatusCode::GATEWAY_TIMEOUT,
             format!(
@@ -131,12 +132,34 @@ fn wrong_method(head: &Parts, allowed: &'static str) -> Answer {
     answer
 }
 
+/// Why a request is not answered.
+enum NotAllowed {
+    /// It asked for a host that is not known to be this machine.
+    Host(String),
+    /// A page of another site sent it.
+    OtherSite,
+}
+
+impl fmt::Display for NotAllowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host(name) => write!(
+                f,
+                "asked for as {name:?}; ask by IP address or as localhost, or allow the name:\n\n  \
+                 [admin]\n  hosts = [{:?}]\n",
+                without_port(name)
+            ),
+            Self::OtherSite => f.write_str("a page of another site asked for this; use curl -X POST"),
+        }
+    }
+}
+
 /// Whether a browser could have been tricked into this request.
 ///
 /// A page of another site may send requests to this machine but not read the answers, unless its own name was made to
 /// point here ("DNS rebinding"): then the `Host` is that name. And it may `POST`: then `Origin` and, in browsers since
 /// 2020, `Sec-Fetch-Site` (W3C Fetch Metadata) say so.
-fn allowed(head: &Parts, transport: Transport, control: &dyn Control) -> Result<(), String> {
+fn allowed(head: &Parts, transport: Transport, control: &dyn Control) -> Result<(), NotAllowed> {
     let host = head.headers.get(header::HOST).map(|host| host.to_str().unwrap_or("\u{fffd}"));
     let named = [host, head.uri.authority().map(|authority| authority.as_str())];
     let is_known = |name: &&str| {
@@ -146,11 +169,7 @@ fn allowed(head: &Parts, transport: Transport, control: &dyn Control) -> Result<
     if transport == Transport::Tcp
         && let Some(name) = named.into_iter().flatten().find(|name| !is_known(name))
     {
-        return Err(format!(
-            "refused: asked for as {name:?}; ask by IP address or as localhost, or allow the name:\n\n  \
-             [admin]\n  hosts = [{:?}]\n",
-            without_port(name)
-        ));
+        return Err(NotAllowed::Host(name.to_owned()));
     }
     if head.method != Method::POST {
         return Ok(());
@@ -161,7 +180,7 @@ fn allowed(head: &Parts, transport: Transport, control: &dyn Control) -> Result<
     let foreign_origin = value(header::ORIGIN)
         .is_some_and(|origin| origin.strip_prefix("http://").is_none_or(|origin| Some(origin) != host));
     match foreign_site || foreign_origin {
-        true => Err("refused: a page of another site asked for this; use curl -X POST".into()),
+        true => Err(NotAllowed::OtherSite),
         false => Ok(()),
     }
 }

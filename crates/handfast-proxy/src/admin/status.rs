@@ -28,7 +28,7 @@ pub(super) struct Status {
 impl Status {
     pub(super) fn of(control: &dyn Control, history: &History) -> Self {
         let measured = control.snapshot();
-        let not_ready_because = control.ready().err();
+        let not_ready_because = control.ready().err().map(|reason| reason.to_string());
         Self {
             schema: SCHEMA,
             ready: not_ready_because.is_none(),

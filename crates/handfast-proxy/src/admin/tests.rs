@@ -136,7 +136,7 @@ fn the_json_has_a_schema_and_the_numbers() {
 #[test]
 fn not_ready_says_why() {
     let running = Running::start();
-    *running.script.not_ready.lock().expect("nobody panicked") = Some("draining: 12 connections left".into());
+    *running.script.not_ready.lock().expect("nobody panicked") = Some(NotReady::Draining { connections: 12 });
     let answer = running.get("/ready");
     assert_eq!((status_of(&answer), body_of(&answer)), (503, "not ready: draining: 12 connections left\n"));
     assert_eq!(status_of(&running.get("/live")), 200, "it lives all the same");
@@ -149,7 +149,8 @@ fn a_reload_answers_with_its_outcome() {
     let running = Running::start();
     let answer = running.post("/reload", "");
     assert_eq!((status_of(&answer), body_of(&answer)), (200, "generation 4 is served\n"));
-    *running.script.reload_problem.lock().expect("nobody panicked") = Some("handfast.toml:3: no".into());
+    *running.script.reload_problem.lock().expect("nobody panicked") =
+        Some(ReloadRefusal::Refused { problems: "handfast.toml:3: no".into() });
     let answer = running.post("/reload", "");
     assert_eq!((status_of(&answer), body_of(&answer)), (409, "handfast.toml:3: no\n"));
     assert_eq!(running.script.reloads.load(Ordering::SeqCst), 2);
@@ -281,7 +282,8 @@ fn the_address_is_handed_over_by_who_is_stopping_and_by_nobody_else() {
         assert_eq!(neighbour(&address), Some(Neighbour { process: std::process::id() }));
         assert!(!ask_for_address(&address, 2).expect("it answers"), "it serves");
         assert!(bind(&address).is_err());
-        *running.script.not_ready.lock().expect("nobody panicked") = Some("draining".into());
+        *running.script.not_ready.lock().expect("nobody panicked") =
+            Some(NotReady::Draining { connections: 1 });
         assert!(ask_for_address(&address, 2).expect("it answers"), "it stops");
         let given = Instant::now();
         while bind(&address).is_err() {

@@ -6,7 +6,8 @@
 //! The order is that of the file: each section is read by its description (`keys.rs`), then checked against what
 //! is around it (`check.rs`).
 
-use std::io::Read;
+use std::fmt;
+use std::io::{self, Read};
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -53,8 +54,8 @@ pub fn load(path: &Path) -> Loaded {
             let parsed = parsed.map_err(|problems| named.with_problems_of_files(problems, SystemTime::now()));
             Loaded { parsed, text }
         }
-        Err(what) => {
-            let place = Place::File { file: name };
+        Err(reason) => {
+            let (place, what) = (Place::File { file: name }, reason.to_string());
             let problem =
                 Problem { severity: Severity::Error, place, what, allowed: None, hint: None, see: None };
             Loaded { text: String::new(), parsed: Err(vec![problem]) }
@@ -62,20 +63,40 @@ pub fn load(path: &Path) -> Loaded {
     }
 }
 
-fn text_of(path: &Path) -> Result<String, String> {
+/// Why a file has no text to read a configuration from.
+enum NoText {
+    /// The system refused.
+    Unreadable(io::Error),
+    /// It is larger than [`MOST_BYTES`].
+    TooLarge,
+    /// It is not UTF-8 in this line, from 1.
+    NotUtf8 { line: usize },
+}
+
+impl fmt::Display for NoText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(error) => write!(f, "cannot read the file: {error}"),
+            Self::TooLarge => f.write_str("the file is larger than 16 MiB, which no configuration is"),
+            Self::NotUtf8 { line } => write!(f, "line {line} is not UTF-8 text"),
+        }
+    }
+}
+
+fn text_of(path: &Path) -> Result<String, NoText> {
     let mut bytes = Vec::new();
     std::fs::File::open(path)
         .and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes))
-        .map_err(|error| format!("cannot read the file: {error}"))?;
+        .map_err(NoText::Unreadable)?;
     if bytes.len() as u64 > MOST_BYTES {
-        return Err("the file is larger than 16 MiB, which no configuration is".to_owned());
+        return Err(NoText::TooLarge);
     }
     String::from_utf8(bytes).map_err(|error| {
         let line = error.as_bytes()[..error.utf8_error().valid_up_to()]
             .iter()
             .filter(|byte| **byte == b'\n')
             .count();
-        format!("line {} is not UTF-8 text", line + 1)
+        NoText::NotUtf8 { line: line + 1 }
     })
 }
 

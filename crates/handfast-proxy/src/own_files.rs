@@ -1,0 +1,50 @@
+//! Files that the program writes or reads again while it serves, and whether the user that serves may.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use handfast_tls::ticket;
+
+use crate::config::model::{AccessLog, Address, Config};
+
+/// Files that the program itself writes, and the unix sockets that it has made.
+pub(crate) fn own_files(config: &Config) -> Vec<PathBuf> {
+    let keys = config.services.iter().filter_map(|service| service.tls.tickets.key_file.as_deref());
+    let locks = keys.clone().map(ticket::lock_path);
+    let log = match &config.access_log {
+        AccessLog::File(path) => Some(path.as_path()),
+        _ => None,
+    };
+    let addresses = config.services.iter().flat_map(|service| &service.listen).chain(&config.admin);
+    let sockets = addresses.filter_map(|address| match address {
+        Address::Unix(path) => Some(path.as_path()),
+        Address::Ip(_) => None,
+    });
+    keys.chain(log).chain(sockets).map(Path::to_path_buf).chain(locks).collect()
+}
+
+/// What the present user cannot do with the files of a configuration, and will have to.
+pub(crate) fn unreadable(config: &Config, files: &[PathBuf]) -> Vec<String> {
+    let key_files = config.services.iter().filter_map(|service| service.tls.tickets.key_file.as_deref());
+    let folder = |file: &Path| match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),
+        _ => PathBuf::from("."),
+    };
+    let folders: BTreeSet<PathBuf> = key_files.map(folder).collect();
+    let is_closed = |folder: &PathBuf| rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_err();
+    let folders = folders.into_iter().filter(is_closed).map(|folder| {
+        format!(
+            "{}: the user that serves cannot write there, so the ticket keys in it will not be rotated; give it to the \
+             user",
+            folder.display()
+        )
+    });
+    let is_unreadable = |path: &&PathBuf| std::fs::File::open(path).is_err();
+    let files = files.iter().filter(is_unreadable).take(10).map(|path| {
+        format!(
+            "{}: the user that serves cannot read it, so no reload will; give it to the user or its group",
+            path.display()
+        )
+    });
+    folders.chain(files).collect()
+}
