@@ -36,6 +36,28 @@ pub enum Sharing {
     WithAnother,
 }
 
+/// How this process came by a listening socket, and so whether the address is its own to clear away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// It bound the address itself.
+    Bound,
+    /// It was started with it, by a service manager that keeps it (sd_listen_fds(3)).
+    Inherited,
+    /// Another process of the same program gave it and goes; the address is this one's from then on.
+    HandedOver,
+}
+
+impl Origin {
+    /// Whether the file of a unix socket goes with this process. A service manager's stays: clients wait in it for the next
+    /// process.
+    pub fn owns_address(self) -> bool {
+        match self {
+            Self::Bound | Self::HandedOver => true,
+            Self::Inherited => false,
+        }
+    }
+}
+
 /// Binds, for sockets that listen once each is told to [begin](ListeningSocket::begin); one socket for each of `threads`
 /// on TCP, so that each has a queue of its own (`SO_REUSEPORT`, socket(7)), and one shared by all on unix sockets. Accepted
 /// connections inherit TCP_NODELAY and `patience`, so they cost no call each.
@@ -66,19 +88,24 @@ pub fn bind(
             let left = Arc::new(AtomicU32::new(0));
             let listening = |(place, socket)| {
                 let turn = Some(Turn::new(place, &left));
-                ListeningSocket { socket, tcp: true, address: local.clone(), turn }
+                ListeningSocket { socket: Arc::new(socket), tcp: true, address: local.clone(), turn }
             };
             let sockets = (0..).zip(sockets).map(listening).collect();
             Ok((local, sockets))
         }
         Address::Unix(path) => {
             let first = listen_unix(path, mode, sharing == Sharing::WithAnother)?;
+            let listening = |socket| ListeningSocket {
+                socket: Arc::new(socket),
+                tcp: false,
+                address: address.clone(),
+                turn: None,
+            };
             let mut sockets = Vec::new();
             for _ in 1..threads {
-                let socket = first.try_clone()?;
-                sockets.push(ListeningSocket { socket, tcp: false, address: address.clone(), turn: None });
+                sockets.push(listening(first.try_clone()?));
             }
-            sockets.push(ListeningSocket { socket: first, tcp: false, address: address.clone(), turn: None });
+            sockets.push(listening(first));
             Ok((address.clone(), sockets))
         }
     }
@@ -207,13 +234,21 @@ impl Drop for Turn {
 /// A listening socket on its way to its thread.
 #[derive(Debug)]
 pub struct ListeningSocket {
-    socket: OwnedFd,
+    socket: Arc<OwnedFd>,
     tcp: bool,
     address: Address,
     turn: Option<Turn>,
 }
 
 impl ListeningSocket {
+    /// A hold of the descriptor, for whoever keeps account of what this process listens on.
+    ///
+    /// The socket listens for as long as anybody has one. So this one is to be given up *before* the thread is told to accept
+    /// no more: a socket that listens and that nobody accepts from loses the clients that the kernel lets in.
+    pub fn descriptor(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.socket)
+    }
+
     /// Lets clients in: until then a TCP socket is bound and nobody's connection waits in it. What is bound and then not
     /// used costs no connection of the process that listens there too.
     ///
@@ -235,7 +270,7 @@ impl ListeningSocket {
 /// A listening socket of one task.
 #[derive(Debug)]
 pub struct Listener {
-    socket: OwnedFd,
+    socket: Arc<OwnedFd>,
     tcp: bool,
     address: Address,
     /// `None` while accepting is paused: a level-triggered listener that nobody accepts from would spin.

@@ -1,14 +1,22 @@
-//! The listening sockets of the process: bound by the control thread, accepted from by the workers.
+//! The listening sockets of the process: bound and kept by the control thread, accepted from by the workers.
 //!
 //! In: the addresses of a configuration. Out: sockets for those that are new, one for each worker. What stays is not
 //! touched, so a queue of clients is never thrown away; what is gone is closed by the workers once it is empty.
+//!
+//! ```text
+//! Listeners ── taken() ─▶ Taken ── plan(config) ─▶ Plan ── adopt() ─▶ Listeners, and a share for each worker
+//!  (owns)                (values)                 (bound, in nobody's use yet)
+//! ```
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
-use handfast_net::listen::{self, ListeningSocket, Sharing};
+use handfast_net::listen::{self, ListeningSocket, Origin, Sharing};
+use handfast_net::stream::Patience;
 
 use crate::config::model::{Address, Config, Service};
 use crate::error::Error;
@@ -17,71 +25,90 @@ use crate::thread_state::ListenerId;
 /// Sockets on their way to one worker.
 pub(crate) type Share = Vec<(ListenerId, ListeningSocket)>;
 
-/// The addresses that are listened on.
+/// The addresses that are listened on, each with its sockets.
 #[derive(Debug, Default)]
 pub(crate) struct Listeners {
-    /// By the address as it is written; the value is as it was bound, with the port that the kernel chose.
-    bound: HashMap<ListenerId, Address>,
-    /// The files of our unix sockets: another process may have put its own in their place since.
-    files: HashMap<PathBuf, FileId>,
+    /// By the address as it is written.
+    listening: HashMap<ListenerId, Listening>,
     /// Whether another Handfast serves here, which this one is to follow.
     beside: bool,
+}
+
+/// One address, how its sockets were made, and the sockets.
+///
+/// What is needed to hand them to another process, or to take some from one: nothing about them has to be found out again.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    /// As it was bound, with the port that the kernel chose.
+    address: Address,
+    origin: Origin,
+    options: Options,
+    /// One for each worker on TCP, with a queue each; handles of the same socket otherwise. Empty once the workers alone
+    /// have them.
+    descriptors: Vec<Arc<OwnedFd>>,
+    /// The file of a unix socket: another process may have put its own in its place since.
+    file: Option<FileId>,
+}
+
+/// What the sockets of an address were made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// Permission bits of a unix socket's file.
+    pub(crate) mode: u32,
+    /// What accepted connections inherit.
+    pub(crate) patience: Patience,
 }
 
 /// What a file is, whatever its name: device and inode.
 type FileId = (u64, u64);
 
-/// Sockets that were bound and are not in use yet; dropping it closes them.
-#[derive(Debug)]
-pub(crate) struct Plan {
+/// Which addresses are taken already, without the sockets: what a plan is made from, on whatever thread.
+///
+/// It must not keep sockets open: whoever reads files aside may hang while the program stops.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Taken {
     bound: HashMap<ListenerId, Address>,
-    /// Those that are new, in the order of the configuration.
-    new: Vec<ListenerId>,
-    shares: Vec<Share>,
-    /// Addresses that are listened on no more.
-    gone: Vec<Address>,
+    beside: bool,
 }
 
-impl Listeners {
-    /// Of a process that may share its addresses with another Handfast, which serves them until it is stopped.
-    pub(crate) fn beside_another() -> Self {
-        Self { beside: true, ..Self::default() }
-    }
+/// Sockets that were bound and are not in use yet; dropping it closes them, and removes the files that were made.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    kept: HashSet<ListenerId>,
+    /// Those that are new, in the order of the configuration.
+    new: Vec<(ListenerId, Listening)>,
+    shares: Vec<Share>,
+}
 
+impl Taken {
     /// Binds what `config` wants and is not bound yet, for so many workers.
     ///
     /// **Errors**: every address that could not be bound, with the cure where there is one. Nothing has changed then.
     pub(crate) fn plan(&self, config: &Config, threads: usize) -> Result<Plan, Error> {
         let mut plan = Plan {
-            bound: HashMap::new(),
+            kept: HashSet::new(),
             new: Vec::new(),
             shares: (0..threads).map(|_| Vec::new()).collect(),
-            gone: Vec::new(),
         };
         let mut problems = Vec::new();
         for service in &config.services {
             for address in &service.listen {
                 let id = (service.name.clone(), address.clone());
-                match self.bound.get(&id) {
-                    Some(actual) => drop(plan.bound.insert(id, actual.clone())),
-                    None => match bind(service, address, threads, self.sharing(address)) {
-                        Ok((actual, sockets)) => {
-                            for (share, socket) in plan.shares.iter_mut().zip(sockets) {
-                                share.push((id.clone(), socket));
-                            }
-                            plan.new.push(id.clone());
-                            plan.bound.insert(id, actual);
+                if self.bound.contains_key(&id) {
+                    plan.kept.insert(id);
+                    continue;
+                }
+                match bind(service, address, threads, self.sharing(address)) {
+                    Ok((listening, sockets)) => {
+                        for (share, socket) in plan.shares.iter_mut().zip(sockets) {
+                            share.push((id.clone(), socket));
                         }
-                        Err(source) => {
-                            let whose = format!("service {}", service.name);
-                            problems.push(Error::Listen { address: address.clone(), whose, source });
-                        }
-                    },
+                        plan.new.push((id, listening));
+                    }
+                    Err(source) => problems.push(failed(&id, source)),
                 }
             }
         }
-        let kept = |address: &&Address| !plan.bound.values().any(|bound| bound == *address);
-        plan.gone = self.bound.values().filter(kept).cloned().collect();
         if problems.is_empty() { Ok(plan) } else { Err(Error::ListenOnSeveral(problems)) }
     }
 
@@ -94,6 +121,19 @@ impl Listeners {
             (false, false) => Sharing::Alone,
         }
     }
+}
+
+impl Listeners {
+    /// Of a process that listens on nothing yet. `beside`: another Handfast may, which this one is to follow.
+    pub(crate) fn nothing(beside: bool) -> Self {
+        Self { listening: HashMap::new(), beside }
+    }
+
+    /// Which addresses are taken.
+    pub(crate) fn taken(&self) -> Taken {
+        let bound = |(id, listening): (&ListenerId, &Listening)| (id.clone(), listening.address.clone());
+        Taken { bound: self.listening.iter().map(bound).collect(), beside: self.beside }
+    }
 
     /// From now on nobody else is to be followed: addresses that a reload adds are this process's alone.
     pub(crate) fn stands_alone(&mut self) {
@@ -102,55 +142,80 @@ impl Listeners {
 
     /// Makes a plan true; the sockets for each worker, which accept from now on.
     ///
+    /// What is gone is given up here, before the workers hear of it: the last hold of its sockets is then theirs, and
+    /// closing them is what ends them.
+    ///
     /// **Errors**: listen(2). Nothing has changed then.
-    pub(crate) fn adopt(&mut self, plan: Plan) -> Result<Vec<Share>, Error> {
+    pub(crate) fn adopt(&mut self, mut plan: Plan) -> Result<Vec<Share>, Error> {
         for (id, socket) in plan.shares.iter().flatten() {
-            let failed =
-                |source| Error::Listen { address: id.1.clone(), whose: format!("service {}", id.0), source };
-            socket.begin().map_err(failed)?;
+            socket.begin().map_err(|source| failed(id, source))?;
         }
-        for id in &plan.new {
-            if let Some(actual) = plan.bound.get(id) {
-                tracing::info!("listening on {actual} (service {})", id.0);
+        let mut before = std::mem::take(&mut self.listening);
+        // Taken out, so that dropping the plan removes no file.
+        for (id, listening) in std::mem::take(&mut plan.new) {
+            tracing::info!("listening on {} (service {})", listening.address, id.0);
+            self.listening.insert(id, listening);
+        }
+        for id in std::mem::take(&mut plan.kept) {
+            self.listening.extend(before.remove_entry(&id));
+        }
+        for gone in before.into_values() {
+            let moved = self.listening.values().any(|listening| listening.address == gone.address);
+            if !moved {
+                tracing::info!("no longer listening on {}", gone.address);
+                gone.remove_file();
             }
         }
-        for address in &plan.gone {
-            tracing::info!("no longer listening on {address}");
-            self.forget(address);
-        }
-        self.bound = plan.bound;
-        for address in self.bound.values() {
-            if let Address::Unix(path) = address
-                && !self.files.contains_key(path)
-            {
-                self.files.extend(file_id(path).map(|id| (path.clone(), id)));
-            }
-        }
-        Ok(plan.shares)
+        Ok(std::mem::take(&mut plan.shares))
     }
 
-    /// Removes the file of a unix socket that is closed, if it is still ours.
-    fn forget(&mut self, address: &Address) {
-        if let Address::Unix(path) = address
-            && let Some(ours) = self.files.remove(path)
-            && file_id(path) == Some(ours)
+    /// The addresses of a service as they are bound.
+    pub(crate) fn of_service(&self, service: &Service) -> Vec<String> {
+        let bound = |address: &Address| self.listening.get(&(service.name.clone(), address.clone()));
+        service.listen.iter().filter_map(bound).map(|listening| listening.address.to_string()).collect()
+    }
+
+    /// Every socket with the listener that it belongs to, what it was made with and by whom: what another process needs to
+    /// serve in this one's place.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for handing sockets to the process that follows"))]
+    pub(crate) fn descriptors(
+        &self,
+    ) -> impl Iterator<Item = (&ListenerId, Origin, Options, BorrowedFd<'_>)> + '_ {
+        self.listening.iter().flat_map(|(id, listening)| {
+            let descriptors = listening.descriptors.iter();
+            descriptors.map(move |socket| (id, listening.origin, listening.options, socket.as_fd()))
+        })
+    }
+
+    /// Gives up every socket, so that the workers alone have them and each is closed when its worker is done with it. To be
+    /// called before workers are told to accept no more; the files of unix sockets stay until [`Self::close`].
+    pub(crate) fn release(&mut self) {
+        self.listening.values_mut().for_each(|listening| listening.descriptors.clear());
+    }
+
+    /// Removes the files of unix sockets.
+    pub(crate) fn close(&mut self) {
+        std::mem::take(&mut self.listening).into_values().for_each(|listening| listening.remove_file());
+    }
+}
+
+impl Listening {
+    /// Removes the file of a unix socket that is closed, if it is still the one that this process made or was given.
+    fn remove_file(&self) {
+        if let Address::Unix(path) = &self.address
+            && self.origin.owns_address()
+            && self.file.is_some()
+            && file_id(path) == self.file
         {
             // It may have been removed by others.
             let _ = std::fs::remove_file(path);
         }
     }
+}
 
-    /// The addresses of a service as they are bound.
-    pub(crate) fn of_service(&self, service: &Service) -> Vec<String> {
-        let bound = |address: &Address| self.bound.get(&(service.name.clone(), address.clone()));
-        service.listen.iter().filter_map(bound).map(ToString::to_string).collect()
-    }
-
-    /// Removes the files of unix sockets.
-    pub(crate) fn close(&mut self) {
-        for address in std::mem::take(&mut self.bound).into_values() {
-            self.forget(&address);
-        }
+impl Drop for Plan {
+    fn drop(&mut self) {
+        self.new.iter().for_each(|(_, listening)| listening.remove_file());
     }
 }
 
@@ -159,10 +224,24 @@ fn bind(
     address: &Address,
     threads: usize,
     sharing: Sharing,
-) -> io::Result<(Address, Vec<ListeningSocket>)> {
-    listen::bind(address, service.listen_mode, threads, service.limits.patience(), sharing)
+) -> io::Result<(Listening, Vec<ListeningSocket>)> {
+    let options = Options { mode: service.listen_mode, patience: service.limits.patience() };
+    let (bound, sockets) = listen::bind(address, options.mode, threads, options.patience, sharing)?;
+    let file = match &bound {
+        Address::Unix(path) => file_id(path),
+        Address::Ip(_) => None,
+    };
+    let descriptors = sockets.iter().map(ListeningSocket::descriptor).collect();
+    Ok((Listening { address: bound, origin: Origin::Bound, options, descriptors, file }, sockets))
+}
+
+fn failed((service, address): &ListenerId, source: io::Error) -> Error {
+    Error::Listen { address: address.clone(), whose: format!("service {service}"), source }
 }
 
 fn file_id(path: &Path) -> Option<FileId> {
     std::fs::symlink_metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -257,6 +257,8 @@ impl Program {
         self.shared.drains();
         tracing::info!("stopping: no new connections; those that stand have {drain:?} to end");
         let successor = self.shared.successor();
+        // Each worker closes its own sockets when their queues are empty; nobody may keep them open behind it.
+        self.listeners.release();
         self.workers.iter().for_each(|worker| worker.orders.send(Order::Drain(successor)));
         let deadline = Instant::now() + drain;
         let mut left = self.workers.len();

@@ -127,7 +127,7 @@ impl Reloading {
         };
         // They are in the state too; before memory is given back.
         drop(files);
-        let plan = program.listeners.plan(&state.config, program.workers.len())?;
+        let plan = program.listeners.taken().plan(&state.config, program.workers.len())?;
         self.refused = Vec::new();
         say_warnings(&warnings);
         say_unused(&program.state.config, &state.config);

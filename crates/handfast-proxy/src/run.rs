@@ -91,11 +91,8 @@ async fn start(source: &ConfigSource, color: bool) -> Result<Program, Error> {
     let state = first_state(config, &mut lasting)?;
 
     let admin = bind_admin(&state.config)?;
-    let listeners = match admin {
-        Admin::Taken(..) => Listeners::beside_another(),
-        Admin::Off | Admin::Bound(_) => Listeners::default(),
-    };
-    let plan = listeners.plan(&state.config, threads)?;
+    let listeners = Listeners::nothing(matches!(admin, Admin::Taken(..)));
+    let plan = listeners.taken().plan(&state.config, threads)?;
     let process = &state.config.process;
     privileges::drop_to(process.user.as_deref(), process.group.as_deref(), &own_files(&state.config))?;
     say_unreadable(&state);
