@@ -7,7 +7,7 @@ use crate::config::model::{CertificateSource, Config};
 use crate::preflight;
 use crate::privileges;
 use crate::source::ConfigSource;
-use crate::state::{self, Built, KeyRings, Lasting};
+use crate::state::{self, Built, CarriedOver, KeyRings};
 
 /// What a check found.
 #[derive(Debug)]
@@ -37,17 +37,17 @@ pub fn check(source: &ConfigSource, color: bool) -> Checked {
         return Checked { good: false, problems, explanation: String::new() };
     }
     let now = SystemTime::now();
-    let mut lasting = Lasting { rings: KeyRings::default(), throwaway: None, built_in: None, threads: 1 };
+    let mut carried = CarriedOver { rings: KeyRings::default(), throwaway: None, built_in: None, threads: 1 };
     let mut tried = config.clone();
     without_making(&mut tried);
     let mut problems = warnings;
     if has_throwaway(&config) {
         match state::throwaway(now) {
-            Ok(throwaway) => lasting.throwaway = Some(throwaway),
+            Ok(throwaway) => carried.throwaway = Some(throwaway),
             Err(error) => problems.push_str(&format!("error: {error}\n")),
         }
     }
-    let Built { state, report, .. } = state::build(tried, 0, None, &mut lasting, now);
+    let Built { state, report, .. } = state::build(tried, 0, None, &mut carried, now);
     report.errors.iter().for_each(|error| problems.push_str(&format!("error: {error}\n")));
     report.warnings.iter().for_each(|warning| problems.push_str(&format!("warning: {warning}\n")));
     let files: Vec<_> =

@@ -3,13 +3,8 @@
 //! In: signals, requests of the admin listener, answers about names, changed files, what workers say. Out: orders for
 //! the workers. Reloading is in `reload.rs`.
 
-#![expect(
-    clippy::disallowed_types,
-    reason = "what outlives a reload is locked while files are read, off the path"
-)]
-
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::mpsc::Receiver;
@@ -26,20 +21,10 @@ use crate::resolve::{Answer, Names};
 use crate::run::{Events, end_log};
 use crate::signals::{Asked, Signals};
 use crate::source::ConfigSource;
-use crate::state::{Lasting, ServiceState, State};
+use crate::state::{ServiceState, SharedCarriedOver, State};
 use crate::thread_state::stands_for;
 use crate::watch::Watch;
 use crate::worker::{Event, Handle, Order};
-
-/// What outlives reloads, lent to the thread that reads files.
-#[derive(Clone, Debug)]
-pub(crate) struct SharedLasting(pub(crate) Arc<Mutex<Lasting>>);
-
-impl SharedLasting {
-    pub(crate) fn new(lasting: Lasting) -> Self {
-        Self(Arc::new(Mutex::new(lasting)))
-    }
-}
 
 /// How long the workers may take to install a state, or to end.
 const WORKERS: Duration = Duration::from_secs(10);
@@ -56,7 +41,7 @@ struct Leaving {
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) source: ConfigSource,
-    pub(crate) lasting: SharedLasting,
+    pub(crate) carried: SharedCarriedOver,
     pub(crate) state: Arc<State>,
     pub(crate) listeners: Listeners,
     pub(crate) workers: Vec<Handle>,
@@ -230,14 +215,14 @@ impl Program {
 
     /// When ticket keys are to be looked at next; while files are being read, a moment later.
     fn next_keys(&self) -> Instant {
-        let next = self.lasting.0.try_lock().ok().and_then(|lasting| lasting.rings.next_refresh());
+        let next = self.carried.try_lock().and_then(|carried| carried.rings.next_refresh());
         let wait = next.and_then(|next| next.duration_since(SystemTime::now()).ok()).unwrap_or_default();
         Instant::now() + wait.clamp(Duration::from_secs(1), Duration::from_secs(60))
     }
 
     fn refresh_keys(&self) {
-        let Ok(mut lasting) = self.lasting.0.try_lock() else { return };
-        let (changed, problems) = lasting.rings.refresh(SystemTime::now());
+        let Some(mut carried) = self.carried.try_lock() else { return };
+        let (changed, problems) = carried.rings.refresh(SystemTime::now());
         problems
             .iter()
             .for_each(|problem| tracing::warn!("ticket keys: {problem}; the old ones stay in use"));

@@ -6,7 +6,7 @@
 //! read on a thread of their own, so that one that hangs holds up nothing; while it does, further wishes wait.
 
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -17,10 +17,10 @@ use tokio::task::JoinHandle;
 use crate::admin::ReloadRefusal;
 use crate::config::model::Config;
 use crate::error::Error;
-use crate::program::{Program, SharedLasting};
+use crate::program::Program;
 use crate::say::{say_refusal, say_warnings};
 use crate::source::ConfigSource;
-use crate::state::{self, Built, Report, State};
+use crate::state::{self, Built, Report, SharedCarriedOver, State};
 
 /// What is read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,11 +63,11 @@ impl Reloading {
         }
         self.kind = Some(kind);
         self.replies.extend(reply);
-        let (source, lasting) = (program.source.clone(), program.lasting.clone());
+        let (source, carried) = (program.source.clone(), program.carried.clone());
         let state = Arc::clone(&program.state);
         self.task = Some(tokio::task::spawn_blocking(move || {
             // A thread that ends gives back what it kept of freed memory for itself; those of the pool stay.
-            thread::scope(|scope| scope.spawn(|| read(kind, &source, &lasting, &state)).join())
+            thread::scope(|scope| scope.spawn(|| read(kind, &source, &carried, &state)).join())
                 .unwrap_or_else(|_| Err(Error::ReadingPanicked))
         }));
     }
@@ -184,7 +184,7 @@ fn in_lines(error: &Error) -> String {
 }
 
 /// Reads everything anew; on a thread of its own.
-fn read(kind: Kind, source: &ConfigSource, lasting: &SharedLasting, before: &Arc<State>) -> Reading {
+fn read(kind: Kind, source: &ConfigSource, carried: &SharedCarriedOver, before: &Arc<State>) -> Reading {
     let config = match kind {
         Kind::Files => before.config.clone(),
         Kind::Configuration => {
@@ -193,12 +193,12 @@ fn read(kind: Kind, source: &ConfigSource, lasting: &SharedLasting, before: &Arc
             config
         }
     };
-    let mut lasting = lasting.0.lock().unwrap_or_else(PoisonError::into_inner);
-    state::make_throwaway(&config, &mut lasting, SystemTime::now())?;
+    let mut carried = carried.lock();
+    state::make_throwaway(&config, &mut carried, SystemTime::now())?;
     let mut tries = 0;
     loop {
         let now = SystemTime::now();
-        let built = state::build(config.clone(), before.generation + 1, Some(before), &mut lasting, now);
+        let built = state::build(config.clone(), before.generation + 1, Some(before), &mut carried, now);
         tries += 1;
         if !built.may_be_half_written || tries > AGAIN.0 {
             return Ok(built);

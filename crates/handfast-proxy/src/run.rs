@@ -26,12 +26,12 @@ use crate::metrics::Registry;
 use crate::own_files::{own_files, unreadable};
 use crate::permits::Pool;
 use crate::privileges;
-use crate::program::{Program, SharedLasting};
+use crate::program::Program;
 use crate::resolve::Names;
 use crate::say::{say_warnings, unmarked};
 use crate::signals::Signals;
 use crate::source::ConfigSource;
-use crate::state::{self, Built, KeyRings, Lasting, State};
+use crate::state::{self, Built, CarriedOver, KeyRings, SharedCarriedOver, State};
 use crate::worker::{Event, Handle, Worker};
 
 /// How long the names of backends may take at start before clients are served without them.
@@ -83,12 +83,12 @@ async fn start(source: &ConfigSource, color: bool) -> Result<Program, Error> {
     let threads = threads(&config);
     let max_connections = max_connections(&config, limit)?;
 
-    let mut lasting = Lasting { rings: KeyRings::default(), throwaway: None, built_in: None, threads };
+    let mut carried = CarriedOver { rings: KeyRings::default(), throwaway: None, built_in: None, threads };
     if wants_built_in(&config) {
-        lasting.built_in = Some(builtin::start().await.map_err(failed("start the built-in backend"))?);
+        carried.built_in = Some(builtin::start().await.map_err(failed("start the built-in backend"))?);
     }
-    state::make_throwaway(&config, &mut lasting, SystemTime::now())?;
-    let state = first_state(config, &mut lasting)?;
+    state::make_throwaway(&config, &mut carried, SystemTime::now())?;
+    let state = first_state(config, &mut carried)?;
 
     let admin = bind_admin(&state.config)?;
     let listeners = Listeners::nothing(matches!(admin, Admin::Taken(..)));
@@ -141,7 +141,7 @@ async fn start(source: &ConfigSource, color: bool) -> Result<Program, Error> {
     }
     let mut program = Program {
         source: source.clone(),
-        lasting: SharedLasting::new(lasting),
+        carried: SharedCarriedOver::new(carried),
         state,
         listeners,
         workers,
@@ -198,8 +198,8 @@ fn wants_built_in(config: &Config) -> bool {
         .any(|service| service.backends.contains(&Target::BuiltIn) || service.names.iter().any(of_rules))
 }
 
-fn first_state(config: Config, lasting: &mut Lasting) -> Result<State, Error> {
-    let Built { state, report, .. } = state::build(config, 1, None, lasting, SystemTime::now());
+fn first_state(config: Config, carried: &mut CarriedOver) -> Result<State, Error> {
+    let Built { state, report, .. } = state::build(config, 1, None, carried, SystemTime::now());
     say_warnings(&report.warnings);
     // Reading 10,000 certificates takes a third more than keeping them.
     handfast_net::sys::release_memory();

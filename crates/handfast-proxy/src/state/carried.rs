@@ -1,0 +1,87 @@
+//! What is carried from each state to the next: ticket keys, the throwaway certificate, the built-in backend.
+
+#![expect(
+    clippy::disallowed_types,
+    reason = "what outlives a reload is locked while files are read, off the path"
+)]
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use handfast_tls::certificate::Certificate;
+use handfast_tls::throwaway::{self, Throwaway};
+
+use super::rings::KeyRings;
+use crate::config::model::{Address, CertificateSource, Config};
+use crate::error::Error;
+
+/// What outlives the states of a process, and each new one is made with.
+#[derive(Debug)]
+pub(crate) struct CarriedOver {
+    pub(crate) rings: KeyRings,
+    /// The CA in PEM, and what it signed.
+    pub(crate) throwaway: Option<(String, Arc<Certificate>)>,
+    pub(crate) built_in: Option<Address>,
+    pub(crate) threads: usize,
+}
+
+/// The same, lent to the thread that reads files.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedCarriedOver(Arc<Mutex<CarriedOver>>);
+
+impl SharedCarriedOver {
+    /// Owned by the control thread.
+    pub(crate) fn new(carried: CarriedOver) -> Self {
+        Self(Arc::new(Mutex::new(carried)))
+    }
+
+    /// For as long as files are read.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, CarriedOver> {
+        // A reload that panicked leaves at worst a ring of keys that no service uses.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Without waiting; `None` while files are read.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, CarriedOver>> {
+        self.0.try_lock().ok()
+    }
+}
+
+/// Makes the throwaway certificate if `config` asks for one and there is none yet, and writes its CA.
+///
+/// **Errors**: making it, or writing the CA's file.
+pub(crate) fn make_throwaway(
+    config: &Config,
+    carried: &mut CarriedOver,
+    now: SystemTime,
+) -> Result<(), Error> {
+    let sources = config.services.iter().flat_map(|service| &service.tls.certificates);
+    for source in sources {
+        let CertificateSource::Throwaway { ca_file } = source else { continue };
+        if carried.throwaway.is_none() {
+            carried.throwaway = Some(throwaway(now)?);
+        }
+        if let Some((ca_pem, _)) = &carried.throwaway {
+            write_aside(ca_file, ca_pem)
+                .map_err(|source| Error::WriteCa { file: ca_file.clone(), source })?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes a file that is never seen half written.
+fn write_aside(path: &Path, text: &str) -> io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    let aside = PathBuf::from(name);
+    std::fs::File::create(&aside)?.write_all(text.as_bytes())?;
+    std::fs::rename(&aside, path)
+}
+
+/// A throwaway certificate and its CA.
+pub(crate) fn throwaway(now: SystemTime) -> Result<(String, Arc<Certificate>), Error> {
+    let Throwaway { ca_pem, certificate } = throwaway::make(None, now).map_err(Error::Throwaway)?;
+    Ok((ca_pem, Arc::new(certificate)))
+}

@@ -1,0 +1,65 @@
+//! The ticket keys of the process: one ring for each combination of file, rotation and lifetime.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use handfast_tls::ticket::{KeySet, TicketKeys, TicketSettings};
+
+use crate::config::model::Tickets;
+
+/// Which set of ticket keys a service uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct RingId(usize);
+
+/// What makes two services use the same keys: their file, rotation and lifetime.
+type RingIdentity = (Option<PathBuf>, Duration, Duration);
+
+/// All ticket keys of the process. They outlive reloads, so sessions do too.
+#[derive(Debug, Default)]
+pub(crate) struct KeyRings {
+    rings: Vec<(RingIdentity, TicketKeys)>,
+}
+
+impl KeyRings {
+    pub(super) fn ring(
+        &mut self,
+        tickets: &Tickets,
+        now: SystemTime,
+    ) -> Result<(RingId, Arc<KeySet>), handfast_tls::Error> {
+        let identity = (tickets.key_file.clone(), tickets.rotate, tickets.lifetime);
+        let known = self.rings.iter().position(|(known, _)| *known == identity);
+        let index = match known {
+            Some(index) => index,
+            None => {
+                let settings = TicketSettings { rotate: tickets.rotate, lifetime: tickets.lifetime };
+                let keys = match &tickets.key_file {
+                    Some(path) => TicketKeys::load_or_create(path, now, settings)?,
+                    None => TicketKeys::random(now, settings)?,
+                };
+                self.rings.push((identity, keys));
+                self.rings.len() - 1
+            }
+        };
+        Ok((RingId(index), self.rings[index].1.keys()))
+    }
+
+    /// Rotates what is due and reads what other processes wrote; the sets that have changed, and what went wrong.
+    pub(crate) fn refresh(&mut self, now: SystemTime) -> (Vec<(RingId, Arc<KeySet>)>, Vec<String>) {
+        let mut changed = Vec::new();
+        let mut problems = Vec::new();
+        for (index, (_, keys)) in self.rings.iter_mut().enumerate() {
+            match keys.refresh(now) {
+                Ok(Some(keys)) => changed.push((RingId(index), keys)),
+                Ok(None) => {}
+                Err(error) => problems.push(error.to_string()),
+            }
+        }
+        (changed, problems)
+    }
+
+    /// When to refresh next; `None` without any keys.
+    pub(crate) fn next_refresh(&self) -> Option<SystemTime> {
+        self.rings.iter().map(|(_, keys)| keys.next_refresh()).min()
+    }
+}
