@@ -80,6 +80,11 @@ pub(crate) enum Error {
 }
 
 impl Error {
+    /// What becomes of an error of the system, which needs no object to be understood.
+    pub(crate) fn system(act: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System { act, source }
+    }
+
     /// How the program ends that cannot start because of it.
     pub(crate) fn outcome(&self) -> Outcome {
         match self {

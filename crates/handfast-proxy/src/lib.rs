@@ -6,7 +6,7 @@
 //! a connection's life     accept ─ hello ─ handshake ─ route ─ connect ─ relay ─ close      (worker threads)
 //!                                           connection.rs has it on one screen
 //! a configuration's life  config/file ─ config/model ─ state ─ reload                       (control thread)
-//!                                           run.rs starts it, program.rs keeps it going
+//! the program's life      start/prepared ─ start/bound ─ serving ─ draining                 (control thread)
 //! ```
 #![forbid(unsafe_code)]
 
@@ -36,21 +36,27 @@ pub mod record;
 
 // The life of a configuration.
 pub mod config;
-mod error;
-mod say;
-mod limits;
-mod own_files;
 mod source;
 mod state;
 mod reload;
+
+// The life of the program.
 mod run;
+mod start;
+mod serving;
+mod draining;
 mod program;
+mod workers;
 mod listeners;
+mod limits;
+mod own_files;
 mod preflight;
 mod privileges;
 mod resolve;
 mod signals;
 mod watch;
+mod error;
+mod say;
 
 // Looking in.
 pub mod metrics;
@@ -58,6 +64,9 @@ pub mod access_log;
 pub mod admin;
 mod control;
 mod check;
+
+#[cfg(test)]
+mod testing;
 
 pub use check::check;
 pub use error::Outcome;

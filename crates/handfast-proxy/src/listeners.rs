@@ -65,7 +65,7 @@ type FileId = (u64, u64);
 /// Which addresses are taken already, without the sockets: what a plan is made from, on whatever thread.
 ///
 /// It must not keep sockets open: whoever reads files aside may hang while the program stops.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Taken {
     bound: HashMap<ListenerId, Address>,
     beside: bool,

@@ -2,199 +2,121 @@
 //! is said, logged and counted. One thing is told apart: a certificate file that cannot be used, and of which there is an
 //! old version in memory, is left out by itself, so that it keeps nothing from the others.
 //!
-//! In: HUP, a request of the admin listener, or files that have changed. Out: a new state in every worker. Files are
-//! read on a thread of their own, so that one that hangs holds up nothing; while it does, further wishes wait.
+//! In: what is served at present, as a value. Out: what could be served next, with its sockets, or why not. Nothing here
+//! sees the program that runs: whoever has it makes what came out true, or drops it, and then nothing has changed.
+//! `reload/queue.rs` has one reload run at a time, aside.
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, SystemTime};
 
-use handfast_tls::load::{self, FileStamp};
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
+use handfast_tls::load::FileStamp;
 
-use crate::admin::ReloadRefusal;
 use crate::config::model::Config;
 use crate::error::Error;
-use crate::program::Program;
-use crate::say::{say_refusal, say_warnings};
+use crate::listeners::{Plan, Taken};
 use crate::source::ConfigSource;
 use crate::state::{self, Built, Report, SharedCarriedOver, State};
 
+mod queue;
+
+pub(crate) use queue::Reloads;
+
 /// What is read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum Scope {
     /// The files that the present configuration names.
     Files,
     /// The configuration itself, and its files.
     Configuration,
 }
 
-/// Somebody who waits for the outcome.
-type Reply = oneshot::Sender<Result<String, ReloadRefusal>>;
+/// What a reload starts from.
+///
+/// It holds no socket, because it may be kept for as long as a file hangs; the state's memory it may well keep.
+#[derive(Clone, Debug)]
+pub(crate) struct Present {
+    pub(crate) source: ConfigSource,
+    /// What is carried over. Keys of a reload that is refused stay in it; no service uses them.
+    pub(crate) carried: SharedCarriedOver,
+    pub(crate) state: Arc<State>,
+    /// The addresses that are listened on.
+    pub(crate) taken: Taken,
+    /// How many workers want a socket of each.
+    pub(crate) workers: usize,
+}
 
-/// What came of reading: the state, or why there is none.
-pub(crate) type Reading = Result<Built, Error>;
+/// What could be served next.
+#[derive(Debug)]
+pub(crate) struct Reloaded {
+    pub(crate) state: Arc<State>,
+    /// Sockets for addresses that are new; dropping it closes them.
+    pub(crate) plan: Plan,
+    pub(crate) found: Found,
+    scope: Scope,
+}
+
+/// What was found on the way.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// What an operator wants to know.
+    pub(crate) warnings: Vec<String>,
+    /// Certificate files that had to be left out, a line for each; empty when there is none.
+    pub(crate) left_out: String,
+    /// Keys whose change is not taken over.
+    pub(crate) at_a_restart_only: Vec<&'static str>,
+}
+
+/// Why the old state goes on.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    /// Every problem, on lines of its own.
+    pub(crate) problems: String,
+    /// What is odd about the configuration, rendered.
+    pub(crate) warnings: String,
+    /// The files as they were, if it is for them: not tried again until they change.
+    unusable: Option<Vec<(PathBuf, FileStamp)>>,
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self { problems: error.to_string(), warnings: String::new(), unusable: None }
+    }
+}
 
 /// A pair of files may be in the middle of being replaced: looked at again so often, in such steps.
 const AGAIN: (u32, Duration) = (5, Duration::from_millis(100));
 
-/// Where a reload is.
-#[derive(Debug, Default)]
-pub(crate) struct Reloading {
-    task: Option<JoinHandle<Reading>>,
-    kind: Option<Kind>,
-    replies: Vec<Reply>,
-    /// What was asked for while files were being read.
-    next: Option<(Kind, Vec<Reply>)>,
-    /// Files as they were when they could not be served: not tried again until they change.
-    refused: Vec<(PathBuf, FileStamp)>,
-}
-
-impl Reloading {
-    /// Begins, or waits for its turn.
-    pub(crate) fn ask(&mut self, program: &Program, kind: Kind, reply: Option<Reply>) {
-        if self.task.is_some() {
-            let (next, replies) = self.next.get_or_insert((kind, Vec::new()));
-            *next = kind.max(*next);
-            replies.extend(reply);
-            return;
-        }
-        self.kind = Some(kind);
-        self.replies.extend(reply);
-        let (source, carried) = (program.source.clone(), program.carried.clone());
-        let state = Arc::clone(&program.state);
-        self.task = Some(tokio::task::spawn_blocking(move || {
-            // A thread that ends gives back what it kept of freed memory for itself; those of the pool stay.
-            thread::scope(|scope| scope.spawn(|| read(kind, &source, &carried, &state)).join())
-                .unwrap_or_else(|_| Err(Error::ReadingPanicked))
-        }));
-    }
-
-    /// Reloads if files that are served have changed, and were not found wanting as they are.
-    pub(crate) fn files_may_have_changed(&mut self, program: &Program) {
-        let outdated = program.state.is_outdated(SystemTime::now());
-        let tried = !self.refused.is_empty() && !load::changed(&self.refused);
-        if self.task.is_none() && outdated && !tried {
-            self.ask(program, Kind::Files, None);
-        }
-    }
-
-    /// Waits until files have been read; for ever when nothing is asked for.
-    pub(crate) async fn built(&mut self) -> Reading {
-        match &mut self.task {
-            Some(task) => {
-                let outcome = task.await;
-                self.task = None;
-                outcome.unwrap_or_else(|error| Err(Error::ReadingLost(error)))
-            }
-            None => std::future::pending().await,
-        }
-    }
-
-    /// Serves by what was read, or says why not.
-    pub(crate) async fn finish(&mut self, program: &mut Program, reading: Reading) {
-        let kind = self.kind.take().unwrap_or(Kind::Configuration);
-        let outcome = self.adopt(program, kind, reading).await.map_err(|error| in_lines(&error));
-        match &outcome {
-            Ok(Adopted { text, left_out }) if left_out.is_empty() => tracing::info!("{text}"),
-            Ok(Adopted { text, left_out }) => say_refusal(text, left_out),
-            Err(problem) => {
-                program.registry.reload_failed(problem);
-                let head = format!("reload refused, generation {} goes on", program.state.generation);
-                say_refusal(&head, problem);
-            }
-        }
-        let reply = outcome.map_err(|problems| ReloadRefusal::Refused { problems }).and_then(Adopted::reply);
-        for asked in self.replies.drain(..) {
-            // Whoever asked may have left.
-            let _ = asked.send(reply.clone());
-        }
-        if let Some((kind, replies)) = self.next.take() {
-            self.replies = replies;
-            self.ask(program, kind, None);
-        }
-    }
-
-    async fn adopt(&mut self, program: &mut Program, kind: Kind, reading: Reading) -> Result<Adopted, Error> {
-        let Built { state, report, files, .. } = reading?;
-        let Report { errors, warnings, left_out } = report;
-        let left_out = left_out.join("\n");
-        let Some(state) = state else {
-            self.refused = files;
-            return Err(Error::NotServable { problems: errors.into_iter().chain(Some(left_out)).collect() });
-        };
-        // They are in the state too; before memory is given back.
-        drop(files);
-        let plan = program.listeners.taken().plan(&state.config, program.workers.len())?;
-        self.refused = Vec::new();
-        say_warnings(&warnings);
-        say_unused(&program.state.config, &state.config);
-        let state = Arc::new(state);
-        program.install(Arc::clone(&state), plan).await?;
-        program.names.follow(&state.config);
-        program.tell();
-        program.registry.set_certificates(state.certificate_snapshots());
-        program.registry.set_file_problems(state.file_problems());
-        // The old state's memory goes with its last connection, most of it now.
-        handfast_net::sys::release_memory();
-        match left_out.is_empty() {
-            true => program.registry.reload_succeeded(state.generation),
-            false => program.registry.reload_left_out(state.generation, &left_out),
-        }
-        let what = match kind {
-            Kind::Files => "files have changed and were read again",
-            Kind::Configuration => "configuration was read again",
-        };
-        let text = match left_out.is_empty() {
-            true => format!("reloaded: {what}; generation {}", state.generation),
-            false => format!(
-                "reloaded in part: {what}; generation {} is served, with the old versions of certificates that cannot \
-                 be used",
-                state.generation
-            ),
-        };
-        Ok(Adopted { text, left_out })
-    }
-}
-
-/// A reload that took effect.
-#[derive(Debug)]
-struct Adopted {
-    text: String,
-    /// Certificate files that it had to leave out, a line for each; empty when there is none.
-    left_out: String,
-}
-
-impl Adopted {
-    /// What whoever asked for it is told: a file that was left out is no success.
-    fn reply(self) -> Result<String, ReloadRefusal> {
-        let Self { text, left_out } = self;
-        if left_out.is_empty() { Ok(text) } else { Err(ReloadRefusal::InPart { served: text, left_out }) }
-    }
-}
-
-/// Every problem, on lines of its own.
-fn in_lines(error: &Error) -> String {
-    match error {
-        Error::NotServable { problems } => problems.join("\n"),
-        other => other.to_string(),
-    }
-}
-
-/// Reads everything anew; on a thread of its own.
-fn read(kind: Kind, source: &ConfigSource, carried: &SharedCarriedOver, before: &Arc<State>) -> Reading {
-    let config = match kind {
-        Kind::Files => before.config.clone(),
-        Kind::Configuration => {
-            let (config, warnings) = source.read(false)?;
-            say_warnings(&[warnings]);
-            config
-        }
+/// Reads everything anew, and binds what is new.
+///
+/// **Errors**: everything that is wrong; whoever writes the configuration or its files, or listens on an address already.
+/// **Cost**: that of [`state::build`]; waits for files, and up to half a second for their writer.
+pub(crate) fn reload(present: &Present, scope: Scope) -> Result<Reloaded, Refused> {
+    let before = &present.state;
+    let (config, odd) = match scope {
+        Scope::Files => (before.config.clone(), String::new()),
+        Scope::Configuration => present.source.read(false)?,
     };
-    let mut carried = carried.lock();
-    state::make_throwaway(&config, &mut carried, SystemTime::now())?;
+    let refused = |error: Error| Refused { warnings: odd.clone(), ..error.into() };
+    let Built { state, report, files, .. } = read(present, &config).map_err(refused)?;
+    let Report { errors, mut warnings, left_out } = report;
+    let left_out = left_out.join("\n");
+    let Some(state) = state else {
+        let problems: Vec<_> = errors.into_iter().chain(Some(left_out)).collect();
+        return Err(Refused { problems: problems.join("\n"), warnings: odd, unusable: Some(files) });
+    };
+    let plan = present.taken.plan(&state.config, present.workers).map_err(refused)?;
+    warnings.insert(0, odd);
+    let at_a_restart_only = at_a_restart_only(&before.config, &state.config);
+    let found = Found { warnings, left_out, at_a_restart_only };
+    Ok(Reloaded { state: Arc::new(state), plan, found, scope })
+}
+
+/// Reads the files; again for as long as somebody seems to be writing them.
+fn read(present: &Present, config: &Config) -> Result<Built, Error> {
+    let before = &present.state;
+    let mut carried = present.carried.lock();
+    state::make_throwaway(config, &mut carried, SystemTime::now())?;
     let mut tries = 0;
     loop {
         let now = SystemTime::now();
@@ -215,8 +137,26 @@ fn wait_for_writer() {
     std::thread::sleep(AGAIN.1);
 }
 
-/// Names what a reload cannot change.
-fn say_unused(before: &Config, after: &Config) {
+impl Reloaded {
+    /// What to say once it is served.
+    pub(crate) fn text(&self) -> String {
+        let what = match self.scope {
+            Scope::Files => "files have changed and were read again",
+            Scope::Configuration => "configuration was read again",
+        };
+        let generation = self.state.generation;
+        match self.found.left_out.is_empty() {
+            true => format!("reloaded: {what}; generation {generation}"),
+            false => format!(
+                "reloaded in part: {what}; generation {generation} is served, with the old versions of certificates \
+                 that cannot be used"
+            ),
+        }
+    }
+}
+
+/// What a reload cannot change.
+fn at_a_restart_only(before: &Config, after: &Config) -> Vec<&'static str> {
     let (old, new) = (&before.process, &after.process);
     let changed = [
         ("process.threads", old.threads != new.threads),
@@ -225,7 +165,8 @@ fn say_unused(before: &Config, after: &Config) {
         ("access-log", before.access_log != after.access_log),
         ("admin", before.admin != after.admin),
     ];
-    for (key, _) in changed.iter().filter(|(_, changed)| *changed) {
-        tracing::warn!("{key} has changed, which takes effect at a restart only");
-    }
+    changed.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
 }
+
+#[cfg(test)]
+mod tests;

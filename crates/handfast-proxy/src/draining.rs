@@ -1,0 +1,97 @@
+//! The last stage: nothing is accepted any more, and connections may end by themselves until the drain deadline.
+//!
+//! In: a program that served. Out: how it ended. The rest of the connections is cut.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use crate::access_log::AccessLogHandle;
+use crate::admin::{self, ReloadRefusal};
+use crate::control::Request;
+use crate::counted::counted;
+use crate::error::Outcome;
+use crate::program::Program;
+use crate::signals::Asked;
+use crate::worker::{Event, Order};
+
+/// How long the access log may take to write what it has.
+const LOG: Duration = Duration::from_secs(2);
+
+/// A program that accepts no more.
+#[derive(Debug)]
+pub(crate) struct Draining {
+    program: Program,
+    deadline: Instant,
+    /// Whether a signal has asked for it; the next one ends it at once.
+    signalled: bool,
+}
+
+impl Draining {
+    /// Stops accepting.
+    ///
+    /// A drain that was asked for over the admin listener is the same stop: the first signal after it (a service manager
+    /// sends one when its pre-stop hook has asked for the drain) changes nothing.
+    pub(crate) fn begin(mut program: Program, by_signal: bool) -> Self {
+        let drain = program.state.config.process.drain;
+        program.shared.drains();
+        tracing::info!("stopping: no new connections; open connections have {drain:?} to end");
+        let successor = program.shared.successor();
+        // Each worker closes its own sockets when their queues are empty; nobody may keep them open behind its back.
+        program.listeners.release();
+        program.workers.tell(|| Order::Drain(successor));
+        Self { program, deadline: Instant::now() + drain, signalled: by_signal }
+    }
+
+    /// Waits for the connections, cuts what is left, and ends the threads.
+    pub(crate) async fn finish(mut self) -> Outcome {
+        let cut_why = self.wait().await;
+        let Program { workers, mut listeners, state, shared, log, .. } = self.program;
+        let cut = workers.end().await;
+        listeners.close();
+        if let Some(address) = state.config.admin.as_ref().filter(|_| shared.has_admin()) {
+            admin::forget(address);
+        }
+        end_log(log);
+        match cut {
+            0 => tracing::info!("stopped: every connection had ended"),
+            1 => tracing::info!("stopped: 1 connection was cut{cut_why}"),
+            _ => tracing::info!("stopped: {cut} connections were cut{cut_why}"),
+        }
+        Outcome::Good
+    }
+
+    /// Until all connections have ended, or a reason to cut them.
+    async fn wait(&mut self) -> &'static str {
+        let Self { program, deadline, signalled } = self;
+        let mut left = program.workers.count();
+        while left > 0 {
+            tokio::select! {
+                Some(event) = program.workers.event() => {
+                    if matches!(event, Event::Drained | Event::Failed(_)) {
+                        left -= 1;
+                    }
+                }
+                Some(request) = program.requests.recv() => if let Request::Reload(reply) = request {
+                    // Whoever asked may have left.
+                    let _ = reply.send(Err(ReloadRefusal::Stopping));
+                },
+                asked = program.signals.next() => {
+                    if asked == Asked::Stop && std::mem::replace(signalled, true) {
+                        return " at a second signal";
+                    }
+                }
+                () = sleep_until(*deadline) => return " at the drain deadline",
+            }
+        }
+        ""
+    }
+}
+
+/// Ends the access log, and says so when lines were lost.
+fn end_log(log: AccessLogHandle) {
+    let stopped = log.stop(LOG);
+    if stopped.dropped > 0 {
+        tracing::warn!("access log: {} written, {} lost", counted(stopped.written, "line"), stopped.dropped);
+    }
+}

@@ -1,0 +1,200 @@
+//! A value goes in, a value comes out, and what is served is none of its business.
+
+use std::net::TcpListener;
+
+use handfast_net::listen::Origin;
+use tokio::sync::oneshot::{self, error::TryRecvError};
+
+use super::*;
+use crate::admin::ReloadRefusal;
+use crate::listeners::Listeners;
+use crate::state::{CarriedOver, KeyRings};
+use crate::testing::Folder;
+
+const ADMIN_OFF: &str = "[admin]\nlisten = \"off\"\n";
+
+/// What is served in a test.
+struct Served {
+    folder: Folder,
+    listeners: Listeners,
+    present: Present,
+}
+
+impl Served {
+    /// One service on a port of loopback, in its first generation.
+    fn new() -> Self {
+        let folder = Folder::new();
+        let source = folder.configure(ADMIN_OFF, &[("web", &["127.0.0.1:0"])]);
+        let (config, _) = source.read(false).expect("it is right");
+        let mut carried =
+            CarriedOver { rings: KeyRings::default(), throwaway: None, built_in: None, threads: 2 };
+        let built = state::build(config, 1, None, &mut carried, SystemTime::now());
+        let state = Arc::new(built.state.expect("it can be served"));
+        let mut listeners = Listeners::nothing(false);
+        let plan = listeners.taken().plan(&state.config, 2).expect("loopback has a free port");
+        listeners.adopt(plan).expect("it can listen");
+        let taken = listeners.taken();
+        let carried = SharedCarriedOver::new(carried);
+        Self { folder, listeners, present: Present { source, carried, state, taken, workers: 2 } }
+    }
+
+    fn reload(&self, scope: Scope) -> Result<Reloaded, Refused> {
+        reload(&self.present, scope)
+    }
+
+    fn refused(&self) -> Refused {
+        self.reload(Scope::Configuration).expect_err("it must not be served")
+    }
+
+    /// What is served, in a form that can be compared.
+    fn facts(&self) -> (u64, usize, Taken, Vec<String>) {
+        let state = &self.present.state;
+        let kinds = state.certificate_facts(SystemTime::now());
+        let files = kinds.iter().map(|fact| format!("{fact:?}")).collect();
+        (state.generation, state.services.len(), self.listeners.taken(), files)
+    }
+}
+
+#[test]
+fn what_comes_out_is_the_next_state_with_sockets_for_what_is_new() {
+    let mut served = Served::new();
+    let before = served.facts();
+    served.folder.configure(ADMIN_OFF, &[("web", &["127.0.0.1:0"]), ("mail", &["127.0.0.1:0"])]);
+    let reloaded = served.reload(Scope::Configuration).expect("it is right");
+    assert_eq!((reloaded.state.generation, reloaded.state.services.len()), (2, 2));
+    assert_eq!(reloaded.text(), "reloaded: configuration was read again; generation 2");
+    assert_eq!(served.facts(), before, "nothing is true of it until somebody installs it");
+    let shares = served.listeners.adopt(reloaded.plan).expect("it can listen");
+    let new = shares.iter().flatten().map(|((service, _), _)| service.as_str()).collect::<Vec<_>>();
+    assert_eq!(new, ["mail", "mail"], "a socket for each worker, and none for what stays");
+    let ours = served.listeners.descriptors().filter(|(_, origin, ..)| *origin == Origin::Bound);
+    assert_eq!(ours.count(), 4);
+}
+
+#[test]
+fn what_is_as_it_was_stays_where_it_is() {
+    let served = Served::new();
+    let reloaded = served.reload(Scope::Configuration).expect("it is right");
+    let store = |state: &State| Arc::clone(&state.services[0].store);
+    assert!(Arc::ptr_eq(&store(&reloaded.state), &store(&served.present.state)));
+    assert!(Arc::ptr_eq(&reloaded.state.files, &served.present.state.files));
+}
+
+#[test]
+fn a_refused_reload_changes_nothing() {
+    let served = Served::new();
+    let before = served.facts();
+    let other = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    let taken = other.local_addr().expect("it is bound").to_string();
+    let socket = served.folder.path("web.sock");
+    let unix = format!("unix:{}", socket.display());
+    let web: &[&str] = &["127.0.0.1:0"];
+
+    served.folder.configure(ADMIN_OFF, &[("web", web), ("mail", &[&unix, &taken])]);
+    let refused = served.refused();
+    assert!(refused.problems.starts_with(&format!("listen on {taken} (service mail): ")), "{refused:?}");
+    assert!(refused.unusable.is_none(), "no file is to blame");
+    assert!(!socket.exists(), "what could be bound is closed and removed");
+    assert_eq!(served.facts(), before);
+
+    served.folder.configure("[proces]\nthreads = 1\n", &[("web", web)]);
+    let refused = served.refused();
+    assert!(refused.problems.contains("unknown"), "{refused:?}");
+    assert_eq!(served.facts(), before);
+
+    let source = served.folder.configure(ADMIN_OFF, &[("web", web)]);
+    served.folder.write("other.pem", "no certificate");
+    let ConfigSource::File(file) = &source else { panic!("it is a file") };
+    let text = std::fs::read_to_string(file).expect("it is there").replace("web.pem", "other.pem");
+    served.folder.write("handfast.toml", &text);
+    let refused = served.refused();
+    assert!(refused.problems.contains("other.pem"), "{refused:?}");
+    let files: Vec<_> = refused.unusable.iter().flatten().map(|(path, _)| path.clone()).collect();
+    assert!(files.contains(&served.folder.path("other.pem")), "not tried again until it changes: {files:?}");
+    assert_eq!(served.facts(), before);
+}
+
+#[test]
+fn files_are_read_again_without_the_configuration() {
+    let served = Served::new();
+    served.folder.write("handfast.toml", "not a configuration");
+    served.folder.certificate("web.pem");
+    let reloaded = served.reload(Scope::Files).expect("the configuration is not looked at");
+    assert_eq!(reloaded.text(), "reloaded: files have changed and were read again; generation 2");
+    let store = |state: &State| Arc::clone(&state.services[0].store);
+    assert!(!Arc::ptr_eq(&store(&reloaded.state), &store(&served.present.state)), "the new one is in it");
+    assert!(served.reload(Scope::Configuration).is_err());
+}
+
+#[test]
+fn a_certificate_that_broke_is_left_out_and_named() {
+    let served = Served::new();
+    served.folder.write("web.pem", "-----BEGIN CERTIFICATE-----\nbroken");
+    let reloaded = served.reload(Scope::Files).expect("its old version is in memory");
+    assert!(reloaded.found.left_out.contains("web.pem"), "{:?}", reloaded.found);
+    assert!(reloaded.text().starts_with("reloaded in part: files have changed"), "{}", reloaded.text());
+}
+
+#[test]
+fn what_takes_a_restart_is_named() {
+    let served = Served::new();
+    let more = format!("{ADMIN_OFF}[process]\nthreads = 7\nmax-connections = 9\n");
+    served.folder.configure(&more, &[("web", &["127.0.0.1:0"])]);
+    let reloaded = served.reload(Scope::Configuration).expect("it is right");
+    assert_eq!(reloaded.found.at_a_restart_only, ["process.threads", "process.max-connections"]);
+}
+
+/// Runs on a control thread of its own.
+fn on_the_control_thread(test: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(test);
+}
+
+#[test]
+fn what_is_asked_for_while_one_runs_becomes_one_more() {
+    on_the_control_thread(async {
+        let served = Served::new();
+        let present = || served.present.clone();
+        let mut reloads = Reloads::default();
+        let (first, mut first_told) = oneshot::channel();
+        let (second, mut second_told) = oneshot::channel();
+        reloads.ask(Scope::Files, Some(first), present);
+        reloads.ask(Scope::Configuration, Some(second), present);
+        reloads.ask(Scope::Files, None, present);
+
+        let reloaded = reloads.done().await.expect("it is right");
+        assert_eq!(reloaded.scope, Scope::Files);
+        reloads.answer(&Ok("one".into()), present);
+        assert_eq!(first_told.try_recv(), Ok(Ok("one".into())));
+        assert_eq!(second_told.try_recv(), Err(TryRecvError::Empty), "its turn has only begun");
+
+        let reloaded = reloads.done().await.expect("it is right");
+        assert_eq!(reloaded.scope, Scope::Configuration, "the larger wish counts");
+        let refusal = ReloadRefusal::Refused { problems: "two".into() };
+        reloads.answer(&Err(refusal.clone()), || panic!("nothing more was asked for"));
+        assert_eq!(second_told.try_recv(), Ok(Err(refusal)));
+    });
+}
+
+#[test]
+fn files_that_cannot_be_served_are_not_tried_again_until_they_change() {
+    on_the_control_thread(async {
+        let mut served = Served::new();
+        // With no old version to fall back on, so that the whole reload is refused.
+        let text = "[[service]]\nname = \"web\"\nlisten = \"127.0.0.1:0\"\nbackend = \"127.0.0.1:1\"\n";
+        let config = format!("{ADMIN_OFF}{text}certificate = \"other.pem\"\n");
+        served.folder.write("handfast.toml", &config);
+        served.folder.write("other.pem", "no certificate");
+        let mut reloads = Reloads::default();
+        reloads.ask(Scope::Configuration, None, || served.present.clone());
+        assert!(reloads.done().await.is_err());
+        served.folder.certificate("web.pem");
+        let state = Arc::clone(&served.present.state);
+        assert!(state.is_outdated(SystemTime::now()), "a file that is served has changed");
+        reloads.files_may_have_changed(&state, || panic!("it was tried as it is"));
+        served.folder.certificate("other.pem");
+        served.present.source = ConfigSource::File(served.folder.path("handfast.toml"));
+        reloads.files_may_have_changed(&state, || served.present.clone());
+        let reloaded = reloads.done().await.expect("the files of the present state are good");
+        assert_eq!(reloaded.scope, Scope::Files);
+    });
+}

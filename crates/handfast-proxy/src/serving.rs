@@ -1,0 +1,179 @@
+//! The third stage: every worker accepts. The control thread's loop.
+//!
+//! In: signals, requests of the admin listener, answers about names, changed files, what workers say. Out: orders for the
+//! workers, until it is time to drain.
+
+use std::sync::Arc;
+
+use tokio::time::{Instant, sleep_until};
+
+use crate::admin::ReloadRefusal;
+use crate::control::Request;
+use crate::draining::Draining;
+use crate::error::{Error, Outcome};
+use crate::listeners::Plan;
+use crate::program::Program;
+use crate::reload::{Refused, Reloaded, Reloads, Scope};
+use crate::say::{say_refusal, say_warnings};
+use crate::signals::Asked;
+use crate::worker::Event;
+
+/// A program that serves.
+#[derive(Debug)]
+pub(crate) struct Serving {
+    program: Program,
+}
+
+/// A stop that has not refused anybody yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Leaving {
+    until: Instant,
+    /// Whether a signal asked for it; the next one ends it early.
+    signalled: bool,
+}
+
+impl Serving {
+    /// Lets clients in, and says that it is ready.
+    ///
+    /// **Errors**: listen(2); a worker that cannot serve by the state.
+    pub(crate) async fn begin(mut program: Program, plan: Plan) -> Result<Self, Error> {
+        let state = Arc::clone(&program.state);
+        program.install(state, plan).await?;
+        program.registry.reload_succeeded(program.state.generation);
+        program.shared.serves();
+        program.shared.waits_for(program.names.waiting_for());
+        tracing::info!("ready");
+        Ok(Self { program })
+    }
+
+    /// Serves until it is told to stop.
+    pub(crate) async fn serve(mut self) -> Outcome {
+        let mut reloads = Reloads::default();
+        let mut watch = self.program.watch();
+        let mut next_keys = self.program.next_keys();
+        let mut leaving: Option<Leaving> = None;
+        loop {
+            let leaves_at = leaving.map(|leaving| leaving.until);
+            let program = &mut self.program;
+            tokio::select! {
+                asked = program.signals.next() => match asked {
+                    Asked::Reload => reloads.ask(Scope::Configuration, None, || program.present()),
+                    Asked::Reopen => program.log.reopen(),
+                    Asked::Stop => match self.leave(leaving, true) {
+                        Ok(further) => leaving = Some(further),
+                        Err(signalled) => return self.drain(signalled).await,
+                    },
+                },
+                Some(request) = program.requests.recv() => match request {
+                    Request::Reload(reply) => {
+                        reloads.ask(Scope::Configuration, Some(reply), || program.present());
+                    }
+                    Request::StandAlone => program.stand_alone(),
+                    Request::Drain if leaving.is_some() => {}
+                    Request::Drain => match self.leave(None, false) {
+                        Ok(further) => leaving = Some(further),
+                        Err(signalled) => return self.drain(signalled).await,
+                    },
+                },
+                () = sleep_until(leaves_at.unwrap_or_else(Instant::now)), if leaves_at.is_some() => {
+                    return self.drain(leaving.is_some_and(|leaving| leaving.signalled)).await;
+                }
+                Some(event) = program.workers.event() => if let Event::Failed(error) = event {
+                    tracing::error!("{error}");
+                    return Outcome::Failed;
+                },
+                Some(answer) = program.answers.recv() => program.take_answer(answer),
+                () = watch.changed() => {
+                    let state = Arc::clone(&program.state);
+                    reloads.files_may_have_changed(&state, || program.present());
+                }
+                outcome = reloads.done() => {
+                    let told = self.take(outcome).await;
+                    reloads.answer(&told, || self.program.present());
+                    watch = self.program.watch();
+                    next_keys = self.program.next_keys();
+                }
+                () = sleep_until(next_keys) => {
+                    program.refresh_keys();
+                    next_keys = program.next_keys();
+                }
+            }
+        }
+    }
+
+    /// Serves by what a reload brought, or says why not; what whoever asked for it is told.
+    async fn take(&mut self, outcome: Result<Reloaded, Refused>) -> Result<String, ReloadRefusal> {
+        let refused = match outcome {
+            Ok(reloaded) => {
+                let (text, left_out) = (reloaded.text(), reloaded.found.left_out.clone());
+                match self.install(reloaded).await {
+                    Ok(()) => return self.say_installed(text, left_out),
+                    Err(error) => Refused::from(error),
+                }
+            }
+            Err(refused) => refused,
+        };
+        say_warnings(&[refused.warnings]);
+        self.program.registry.reload_failed(&refused.problems);
+        let generation = self.program.state.generation;
+        say_refusal(&format!("reload refused, generation {generation} goes on"), &refused.problems);
+        Err(ReloadRefusal::Refused { problems: refused.problems })
+    }
+
+    async fn install(&mut self, reloaded: Reloaded) -> Result<(), Error> {
+        let Self { program } = self;
+        let Reloaded { state, plan, found, .. } = reloaded;
+        program.install(Arc::clone(&state), plan).await?;
+        // Not before: they speak of what is served now.
+        say_warnings(&found.warnings);
+        for key in found.at_a_restart_only {
+            tracing::warn!("{key} has changed, which takes effect at a restart only");
+        }
+        program.names.follow(&state.config);
+        program.tell();
+        program.registry.set_certificates(state.certificate_snapshots());
+        program.registry.set_file_problems(state.file_problems());
+        // The old state's memory goes with its last connection, most of it now.
+        handfast_net::sys::release_memory();
+        Ok(())
+    }
+
+    /// A file that was left out is no success for whoever asked.
+    fn say_installed(&self, served: String, left_out: String) -> Result<String, ReloadRefusal> {
+        let Program { registry, state, .. } = &self.program;
+        if left_out.is_empty() {
+            registry.reload_succeeded(state.generation);
+            tracing::info!("{served}");
+            return Ok(served);
+        }
+        registry.reload_left_out(state.generation, &left_out);
+        say_refusal(&served, &left_out);
+        Err(ReloadRefusal::InPart { served, left_out })
+    }
+
+    /// Begins to stop, as far as that goes without refusing anybody; `Err` when it is time to: whether by a signal.
+    ///
+    /// The first signal after a drain that was asked for over the admin listener changes nothing, here as when draining.
+    fn leave(&self, before: Option<Leaving>, by_signal: bool) -> Result<Leaving, bool> {
+        let Program { state, shared, .. } = &self.program;
+        let delay = state.config.process.drain_delay;
+        match before {
+            Some(before) if before.signalled => Err(true),
+            Some(before) => Ok(Leaving { signalled: true, ..before }),
+            // Who asks this machine finds the other process ready.
+            None if delay.is_zero() || shared.successor().is_some() => Err(by_signal),
+            None => {
+                shared.leaves();
+                tracing::info!("stopping: not ready, and new connections are served for {delay:?} yet");
+                Ok(Leaving { until: Instant::now() + delay, signalled: by_signal })
+            }
+        }
+    }
+
+    async fn drain(self, by_signal: bool) -> Outcome {
+        Draining::begin(self.program, by_signal).finish().await
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! The second stage: every address is bound, what needs privileges is open, and the privileges are given up.
+//!
+//! In: a [`Prepared`]. Out: a program that serves.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{Receiver, channel};
+
+use super::admin_address::AdminAddress;
+use super::prepared::Prepared;
+use crate::access_log::{self, AccessLogHandle};
+use crate::config::model::{AccessLog, Config};
+use crate::control::Shared;
+use crate::error::Error;
+use crate::limits::say_limits;
+use crate::listeners::{Listeners, Plan};
+use crate::metrics::Registry;
+use crate::own_files::{own_files, unreadable};
+use crate::privileges;
+use crate::program::Program;
+use crate::resolve::{Answer, Names};
+use crate::say::say_warnings;
+use crate::serving::Serving;
+use crate::state::{SharedCarriedOver, State};
+use crate::workers::{Equipment, Workers};
+
+/// How long the names of backends may take at start before clients are served without them.
+const FIRST_NAMES: Duration = Duration::from_secs(2);
+/// Messages that may wait for the control thread: names send one for each answer (and wait when there is no room), the admin
+/// listener one for each request (and is told to try again).
+const CHANNEL: usize = 256;
+
+/// Everything that can fail for want of an address or a privilege is done.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    prepared: Prepared,
+    admin: AdminAddress,
+    listeners: Listeners,
+    /// Bound and not listening: who connects before all is ready is refused, and not kept waiting for nothing.
+    plan: Plan,
+    log: AccessLogHandle,
+}
+
+impl Prepared {
+    /// Binds every address, opens what needs privileges, and gives these up.
+    ///
+    /// **Errors**: every address that cannot be had; a file that cannot be opened; not being allowed to change the user.
+    pub(crate) fn bind(self) -> Result<Bound, Error> {
+        let state = &self.state;
+        let admin = AdminAddress::bind(&state.config)?;
+        let listeners = Listeners::nothing(admin.is_taken());
+        let plan = listeners.taken().plan(&state.config, self.threads)?;
+        let process = &state.config.process;
+        privileges::drop_to(process.user.as_deref(), process.group.as_deref(), &own_files(&state.config))?;
+        say_unreadable(state);
+        // As the user that serves, who will have to open it anew after a rotation.
+        let log = open_log(&state.config)?;
+        Ok(Bound { prepared: self, admin, listeners, plan, log })
+    }
+}
+
+impl Bound {
+    /// Starts the workers and lets clients in.
+    ///
+    /// **Errors**: a thread that cannot be started or does not answer; listen(2).
+    pub(crate) async fn serve(self) -> Result<Serving, Error> {
+        let Self { prepared, admin, listeners, plan, log } = self;
+        let Prepared { source, signals, limit, max_connections, threads, carried, state } = prepared;
+        let registry = Registry::new();
+        registry.set_access_log(log.totals());
+        registry.set_certificates(state.certificate_snapshots());
+        registry.set_file_problems(state.file_problems());
+        let (answer_sender, mut answers) = channel(CHANNEL);
+        let mut names = Names::new(answer_sender);
+        names.follow(&state.config);
+        first_names(&mut names, &mut answers).await;
+        let state = Arc::new(state);
+        let equipment = Equipment {
+            threads,
+            max_connections,
+            registry: &registry,
+            log: &log,
+            state: &state,
+            addresses: names.addresses(),
+        };
+        let workers = Workers::start(&equipment).map_err(Error::system("start a worker"))?;
+        say_limits(limit, max_connections, threads);
+        let (request_sender, requests) = channel(CHANNEL);
+        let shared = Rc::new(Shared::new(Arc::clone(&registry), request_sender));
+        admin.open(threads, &shared).map_err(Error::system("listen for admin"))?;
+        let carried = SharedCarriedOver::new(carried);
+        let program = Program {
+            source,
+            carried,
+            state,
+            listeners,
+            workers,
+            answers,
+            requests,
+            signals,
+            names,
+            max_connections,
+            registry,
+            log,
+            shared,
+        };
+        Serving::begin(program, plan).await
+    }
+}
+
+/// Says which files a later reload could not read again, now that the privileges are gone.
+fn say_unreadable(state: &State) {
+    let process = &state.config.process;
+    if process.user.is_some() || process.group.is_some() {
+        let files: Vec<_> = state.files.iter().map(|(path, _)| path.clone()).collect();
+        say_warnings(&unreadable(&state.config, &files));
+    }
+}
+
+fn open_log(config: &Config) -> Result<AccessLogHandle, Error> {
+    access_log::start(&config.access_log).map_err(|source| {
+        let object = match &config.access_log {
+            AccessLog::File(path) => format!(" {}{}", path.display(), config.places.suffix(path)),
+            _ => String::new(),
+        };
+        Error::AccessLog { object, source }
+    })
+}
+
+/// Waits a moment for the names of backends, so that the first clients find them.
+async fn first_names(names: &mut Names, answers: &mut Receiver<Answer>) {
+    let deadline = tokio::time::Instant::now() + FIRST_NAMES;
+    while !names.waiting_for().is_empty() {
+        match tokio::time::timeout_at(deadline, answers.recv()).await {
+            Ok(Some(answer)) => drop(names.take(answer)),
+            _ => break,
+        }
+    }
+    let unresolved = names.unresolved();
+    if !unresolved.is_empty() {
+        tracing::warn!("serving without an address yet for: {}", unresolved.join(", "));
+    }
+}

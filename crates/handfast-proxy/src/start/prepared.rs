@@ -1,0 +1,79 @@
+//! The first stage: everything that can be refused before a socket is bound.
+//!
+//! In: where the configuration comes from. Out: a state that could be served, and what it is to be served with.
+
+use std::time::SystemTime;
+
+use handfast_net::limits::{FileLimit, raise_file_limit};
+
+use crate::builtin;
+use crate::config::model::{Config, NameRule, Target};
+use crate::error::Error;
+use crate::limits::max_connections;
+use crate::privileges;
+use crate::say::say_warnings;
+use crate::signals::Signals;
+use crate::source::ConfigSource;
+use crate::state::{self, Built, CarriedOver, KeyRings, State};
+
+/// A configuration that was read, with its files, and what this process may have.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(super) source: ConfigSource,
+    /// Listened for from the beginning: a stop during a start is a stop.
+    pub(super) signals: Signals,
+    pub(super) limit: FileLimit,
+    /// Connections that the process serves at once.
+    pub(super) max_connections: usize,
+    pub(super) threads: usize,
+    pub(super) carried: CarriedOver,
+    pub(super) state: State,
+}
+
+impl Prepared {
+    /// Reads the configuration and its files.
+    ///
+    /// **Errors**: all that is wrong with them, an unknown user, a limit on open files that is too low, a throwaway
+    /// certificate or a built-in backend that cannot be made.
+    pub(crate) async fn new(source: &ConfigSource, color: bool) -> Result<Self, Error> {
+        handfast_net::sys::release_memory_early();
+        let signals = Signals::new().map_err(Error::system("listen for signals"))?;
+        let limit = raise_file_limit().map_err(Error::system("raise the limit on open files"))?;
+        let (config, warnings) = source.read(color)?;
+        say_warnings(&[warnings]);
+        let process = &config.process;
+        privileges::look_up(process.user.as_deref(), process.group.as_deref())?;
+        let threads = threads(&config);
+        let max_connections = max_connections(&config, limit)?;
+        let mut carried =
+            CarriedOver { rings: KeyRings::default(), throwaway: None, built_in: None, threads };
+        if wants_built_in(&config) {
+            carried.built_in =
+                Some(builtin::start().await.map_err(Error::system("start the built-in backend"))?);
+        }
+        state::make_throwaway(&config, &mut carried, SystemTime::now())?;
+        let state = first_state(config, &mut carried)?;
+        Ok(Self { source: source.clone(), signals, limit, max_connections, threads, carried, state })
+    }
+}
+
+fn threads(config: &Config) -> usize {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    config.process.threads.unwrap_or(cpus).max(1)
+}
+
+fn wants_built_in(config: &Config) -> bool {
+    let of_rules = |rule: &NameRule| rule.backends.iter().flatten().any(|target| *target == Target::BuiltIn);
+    config
+        .services
+        .iter()
+        .any(|service| service.backends.contains(&Target::BuiltIn) || service.names.iter().any(of_rules))
+}
+
+fn first_state(config: Config, carried: &mut CarriedOver) -> Result<State, Error> {
+    let Built { state, report, .. } = state::build(config, 1, None, carried, SystemTime::now());
+    say_warnings(&report.warnings);
+    // Reading 10,000 certificates takes a third more than keeping them.
+    handfast_net::sys::release_memory();
+    state.ok_or(Error::NotServable { problems: report.errors })
+}

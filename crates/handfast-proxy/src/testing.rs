@@ -1,0 +1,53 @@
+//! What tests of whole configurations share: a folder with certificates and a configuration file.
+
+#![expect(clippy::disallowed_methods, reason = "nobody else reads these files")]
+
+use std::fs;
+use std::path::PathBuf;
+
+use rcgen::{CertificateParams, KeyPair};
+use tempfile::TempDir;
+
+use crate::source::ConfigSource;
+
+/// A folder with a configuration.
+pub(crate) struct Folder(TempDir);
+
+impl Folder {
+    /// With a certificate `web.pem`.
+    pub(crate) fn new() -> Self {
+        let folder = Self(tempfile::tempdir().expect("a folder"));
+        folder.certificate("web.pem");
+        folder
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).expect("the folder is ours");
+    }
+
+    /// A new certificate for `localhost` and its key.
+    pub(crate) fn certificate(&self, name: &str) {
+        let key = KeyPair::generate().expect("the library makes keys");
+        let params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a good name");
+        let certificate = params.self_signed(&key).expect("the library signs");
+        self.write(name, &format!("{}{}", certificate.pem(), key.serialize_pem()));
+    }
+
+    /// A configuration of services, each with its addresses; `more` comes before them.
+    pub(crate) fn configure(&self, more: &str, services: &[(&str, &[&str])]) -> ConfigSource {
+        let service = |(name, listen): &(&str, &[&str])| {
+            format!(
+                "[[service]]\nname = {name:?}\nlisten = {listen:?}\nbackend = \"127.0.0.1:1\"\n\
+                 certificate = \"web.pem\"\n"
+            )
+        };
+        let services: String = services.iter().map(service).collect();
+        let off = "[access-log]\nto = \"off\"\n";
+        self.write("handfast.toml", &format!("{more}\n{off}\n{services}"));
+        ConfigSource::File(self.path("handfast.toml"))
+    }
+}
