@@ -3,13 +3,13 @@
 //! In: an [`Outcome`], and what only the program knows. Out: a [`Report`] with every field filled.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime};
 
 use handfast_report::model::{
     ErrorRow, Limit, Manifest, Mix, Ports, Report, SCHEMA, Search, Second, Series as Row, ServerUse, Totals,
     Worker,
 };
 use handfast_stats::Histogram;
+use handfast_text::calendar::Utc;
 
 use crate::job::Job;
 use crate::limits::Bound;
@@ -87,7 +87,7 @@ pub fn report(outcome: &Outcome, circumstances: Circumstances) -> Report {
             program: circumstances.program,
             binary: machine::program_hash(),
             libraries: circumstances.libraries,
-            started: rfc3339(outcome.started),
+            started: Utc::of(outcome.started).to_seconds().to_string(),
             command: circumstances.command,
             job: circumstances.job.to_value(),
             // Steps of a search have seeds of their own, which come from this one.
@@ -330,39 +330,6 @@ fn start_skew(outcome: &Outcome) -> u64 {
         Some((least.min(start), most.max(start)))
     });
     bounds.map_or(0, |(least, most)| most.abs_diff(least))
-}
-
-/// A time as `2026-11-21T23:44:27Z` (RFC 3339 §5.6), in UTC, whole seconds.
-pub fn rfc3339(time: SystemTime) -> String {
-    let seconds = match time.duration_since(SystemTime::UNIX_EPOCH) {
-        Ok(since) => i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
-        // Rounded down, so that half a second before 1970 is in 1969.
-        Err(before) => {
-            -i64::try_from((before.duration() + Duration::from_nanos(999_999_999)).as_secs()).unwrap_or(0)
-        }
-    };
-    // Four digits are all that the form has: the years 0 to 9999.
-    let seconds = seconds.clamp(-62_167_219_200, 253_402_300_799);
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let (year, month, day) = civil(days);
-    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", second / 3_600, second / 60 % 60, second % 60)
-}
-
-/// Year, month and day of a number of days since 1970-01-01, in the Gregorian calendar.
-///
-/// Source: H. Hinnant, "chrono-compatible low-level date algorithms", `civil_from_days`: years begin in March, so
-/// that the leap day is a year's last, and 400 years are an era of 146,097 days.
-const fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    let year = year_of_era + era * 400 + if month <= 2 { 1 } else { 0 };
-    (year, month, day)
 }
 
 #[cfg(test)]

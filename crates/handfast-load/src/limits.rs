@@ -216,15 +216,10 @@ fn number(text: &str) -> Result<f64, String> {
     value.ok_or_else(|| format!("`{}` is no number from 0 on", text.trim()))
 }
 
-/// `50ms`, `1.5s`, `200us`, `200µs`, `100ns`, `2m`, with or without a blank.
+/// `50ms`, `1.5s`, `200us`, `200µs`, `100ns`, `2m`.
 fn nanoseconds(text: &str) -> Result<f64, String> {
-    // Both signs that look like a Greek mu: U+00B5 and U+03BC.
-    let units =
-        [("ns", 1.0), ("us", 1e3), ("\u{b5}s", 1e3), ("\u{3bc}s", 1e3), ("ms", 1e6), ("s", 1e9), ("m", 60e9)];
-    let found = units.into_iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)));
-    let (value, factor) = found
-        .ok_or_else(|| format!("`{text}` has no unit; a duration is written as `50ms`, `1.5s` or `200us`"))?;
-    Ok(number(value)? * factor)
+    let duration = handfast_text::duration::parse(text).map_err(|error| error.to_string())?;
+    Ok(duration.as_nanos() as f64)
 }
 
 #[cfg(test)]
@@ -317,7 +312,7 @@ mod tests {
         assert!(wrong("total.p101=1ms").contains("total has no `p101`"));
         assert!(wrong("total=1ms").contains("`total.p99`"));
         assert!(wrong("total.p99").contains("no `=`"));
-        assert!(wrong("total.p99=50").contains("has no unit"));
+        assert!(wrong("total.p99=50").contains("no unit"));
         assert!(wrong("errors=-1").contains("no number"));
         assert!(wrong("errors=nan%").contains("no number"));
     }

@@ -22,10 +22,10 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use handfast_report::speed::{AllCores, Handshake, Missing, Operation, SCHEMA, SpeedReport, Time, What};
+use handfast_text::calendar::Utc;
 use handfast_tls::operations::handshake::{Kind, Pair};
 use handfast_tls::operations::{Act, Cipher, Group, Keys, Signature, certificate_kind};
 
-use crate::assemble::rfc3339;
 use crate::machine::{self, MachineCpu};
 use crate::outcome::Refusal;
 use timing::{REPETITIONS, Subject, Timed, Watch};
@@ -240,7 +240,7 @@ impl<'a> Run<'a> {
         let report = SpeedReport {
             schema: SCHEMA.into(),
             program: format!("handfast {}", env!("CARGO_PKG_VERSION")),
-            started: rfc3339(SystemTime::now()),
+            started: Utc::of(SystemTime::now()).to_seconds().to_string(),
             cpu: facts.get("cpu").cloned().unwrap_or_default(),
             cores: u32::try_from(cores).unwrap_or(u32::MAX),
             features_found: found.into_iter().map(str::to_owned).collect(),

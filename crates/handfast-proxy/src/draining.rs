@@ -9,11 +9,11 @@ use tokio::time::{Instant, sleep_until};
 use crate::access_log::AccessLogHandle;
 use crate::admin::{self, ReloadRefusal};
 use crate::control::Request;
-use crate::counted::counted;
 use crate::error::Outcome;
 use crate::program::Program;
 use crate::signals::Asked;
 use crate::worker::{Event, Order};
+use handfast_text::units::counted;
 
 /// How long the access log may take to write what it has.
 const LOG: Duration = Duration::from_secs(2);

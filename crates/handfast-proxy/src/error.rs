@@ -11,7 +11,7 @@ use std::time::Duration;
 use handfast_net::address::Address;
 use handfast_tls::session::Failure;
 
-use crate::counted::counted;
+use handfast_text::units::counted;
 
 /// How the program ended; the exit codes of every verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,7 +164,7 @@ impl fmt::Display for Error {
                 f,
                 "process.max-connections: {} open files are needed for {}, this process may have {allowed}",
                 2 * *wanted as u64 + reserved,
-                counted(*wanted, "connection")
+                counted(*wanted as u64, "connection")
             )?,
             Self::Listen { address, whose, source } => write!(f, "listen on {address} ({whose}): {source}")?,
             Self::ListenOnSeveral(errors) => {

@@ -7,12 +7,12 @@ use std::rc::Rc;
 use handfast_leg::{Leg, Socket};
 use handfast_net::engine::Woken;
 use handfast_net::stream::Read;
+use handfast_text::units::counted;
 use handfast_tls::buffer::Scratch;
 use handfast_wire::{Alert, AlertDescription, ClientHello, Foreign, Peek, peek};
 
 use crate::cause::Cause;
 use crate::connection::Connection;
-use crate::counted::counted;
 use crate::reason::{CloseReason, Side, Step};
 use crate::runtime::Runtime;
 
@@ -53,7 +53,7 @@ async fn wait_for_hello<R: Runtime>(connection: &mut Connection<R>) -> Result<He
             return Ok(Heard { hello, received });
         }
         if connection.wait(Step::Hello, connection.deadline).await? == Woken::Deadline {
-            let seen = format!("{} of a ClientHello came", counted(received.len(), "byte"));
+            let seen = format!("{} of a ClientHello came", counted(received.len() as u64, "byte"));
             return Err(reason(Side::Client, Cause::HandshakeDeadline).because(seen));
         }
     }

@@ -26,7 +26,6 @@ mod permits;
 mod standing;
 mod backends;
 mod builtin;
-mod counted;
 mod thread;
 mod thread_state;
 mod worker;

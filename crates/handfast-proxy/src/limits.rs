@@ -3,8 +3,8 @@
 use handfast_net::limits::FileLimit;
 
 use crate::config::model::Config;
-use crate::counted::counted;
 use crate::error::Error;
+use handfast_text::units::counted;
 
 /// Descriptors kept for everything but connections (listeners, logs, certificates being read, admin): an eighth, but at
 /// least and at most so many.
@@ -37,9 +37,9 @@ pub(crate) fn say_limits(limit: FileLimit, max_connections: usize, threads: usiz
         if limit.now == limit.before { String::new() } else { format!(" (raised from {})", limit.before) };
     tracing::info!(
         "up to {}: {} allowed{raised}, {}",
-        counted(max_connections, "connection"),
+        counted(max_connections as u64, "connection"),
         counted(limit.now, "open file"),
-        counted(threads, "worker thread")
+        counted(threads as u64, "worker thread")
     );
 }
 

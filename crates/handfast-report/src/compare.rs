@@ -18,7 +18,7 @@ use handfast_stats::compare::{quantiles, rates};
 use handfast_stats::{Comparison, Histogram};
 
 use crate::model::{Report, Second, VerdictWord};
-use crate::units::{bytes, duration, plain, rate};
+use crate::units::{bytes, counted, duration, plain, rate};
 use crate::words::{Kind, main_series};
 
 /// Most runs that are named as unfit.
@@ -315,9 +315,9 @@ fn runs(side: &[Report]) -> String {
     let seconds: usize = side.iter().map(|report| seconds(report).len()).sum();
     let words: Vec<&str> = side.iter().map(|report| report.verdict.word.name()).collect();
     format!(
-        "{} run{}, {seconds} seconds used ({})",
-        side.len(),
-        if side.len() == 1 { "" } else { "s" },
+        "{}, {} used ({})",
+        counted(side.len() as u64, "run"),
+        counted(seconds as u64, "second"),
         words.join(", ")
     )
 }

@@ -28,9 +28,9 @@ pub mod model;
 pub mod openmetrics;
 pub mod speed;
 pub mod text;
-pub mod units;
 mod words;
 
+pub use handfast_text::units;
 pub use html::to_html;
 pub use json::{from_json, to_json};
 pub use model::Report;

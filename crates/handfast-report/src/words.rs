@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use crate::model::{ErrorRow, Report, Second, Series, VerdictWord};
-use crate::units::{count, duration, nanos, rate, share};
+use crate::units::{count, counted, duration, nanos, rate, share};
 
 mod headline;
 mod parts;
@@ -232,7 +232,7 @@ fn close(plan: &Value) -> Option<&'static str> {
 fn machines(report: &Report) -> String {
     let threads: u32 = report.workers.iter().map(|worker| worker.threads).sum();
     let names = report.workers.iter().map(|worker| worker.name.as_str()).collect::<Vec<_>>();
-    let threads = format!("{threads} generator thread{}", if threads == 1 { "" } else { "s" });
+    let threads = counted(threads.into(), "generator thread");
     match names.as_slice() {
         [] => "not recorded".into(),
         [only] => format!("{only}, {threads}"),

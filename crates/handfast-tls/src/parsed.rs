@@ -5,6 +5,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use handfast_text::calendar::Utc;
 use rustls_pki_types::CertificateDer;
 use x509_parser::asn1_rs::Oid;
 use x509_parser::error::X509Error;
@@ -12,7 +13,6 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::nom;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::public_key::PublicKey;
-use x509_parser::time::ASN1Time;
 
 /// One certificate of a file.
 #[derive(Debug)]
@@ -213,19 +213,7 @@ pub(crate) fn bits(number: &[u8]) -> usize {
 
 /// A moment for people: `2026-11-01 12:00:00 UTC`.
 pub(crate) fn date(seconds: i64) -> String {
-    let Ok(time) = ASN1Time::from_timestamp(seconds) else {
-        return format!("second {seconds} of Unix time");
-    };
-    let time = time.to_datetime();
-    let month = u8::from(time.month());
-    format!(
-        "{:04}-{month:02}-{:02} {:02}:{:02}:{:02} UTC",
-        time.year(),
-        time.day(),
-        time.hour(),
-        time.minute(),
-        time.second()
-    )
+    Utc::of_seconds(seconds).for_people().to_string()
 }
 
 #[cfg(test)]
@@ -259,7 +247,7 @@ mod tests {
     fn dates_are_readable() {
         assert_eq!(date(0), "1970-01-01 00:00:00 UTC");
         assert_eq!(date(1_793_534_400), "2026-11-01 12:00:00 UTC");
-        assert_eq!(date(i64::MAX), "second 9223372036854775807 of Unix time");
+        assert_eq!(date(i64::MAX), "9999-12-31 23:59:59 UTC");
     }
 
     proptest::proptest! {

@@ -251,21 +251,13 @@ impl World {
             assert!(to.heard <= from.said, "{} heard more than was said", to.name);
             if to.seen == Seen::CleanEnd {
                 // An abort stays an abort: a clean end is one, and everything came before it.
-                assert!(
-                    from.is_clean() && from.ended,
-                    "{} saw a clean end of {:?}",
-                    to.name,
-                    from.intent
-                );
+                assert!(from.is_clean() && from.ended, "{} saw a clean end of {:?}", to.name, from.intent);
                 assert_eq!(to.heard, from.said, "{} saw an end before the last byte", to.name);
             }
         }
         match outcome {
             Ok(()) => {
-                assert!(
-                    self.client.is_clean() && self.backend.is_clean(),
-                    "a break passed as an end"
-                );
+                assert!(self.client.is_clean() && self.backend.is_clean(), "a break passed as an end");
                 assert_eq!(self.client.seen, Seen::CleanEnd, "client");
                 assert_eq!(self.backend.seen, Seen::CleanEnd, "backend");
                 assert_eq!(self.client.answered, self.client.asked + self.tickets, "client's session");

@@ -9,10 +9,10 @@ use std::net::SocketAddr;
 use std::time::SystemTime;
 
 use handfast_net::fault::Cause as SocketCause;
-use serde::Serialize;
+use handfast_text::calendar::Utc;
+use serde::{Serialize, Serializer};
 use serde_json::ser::Formatter;
 
-use super::time::Utc;
 use crate::cause::Cause;
 use crate::reason::CloseReason;
 use crate::record::{Record, StepTimes};
@@ -30,11 +30,16 @@ pub(super) fn append(buffer: &mut Vec<u8>, record: &Record, reason: &CloseReason
 pub(super) fn append_loss(buffer: &mut Vec<u8>, now: SystemTime, dropped_lines: u64, because: &str) {
     #[derive(Serialize)]
     struct Loss<'a> {
+        #[serde(serialize_with = "shown")]
         time: Utc,
         dropped_lines: u64,
         because: &'a str,
     }
     append_json(buffer, &Loss { time: Utc::of(now), dropped_lines, because: shortened(because) });
+}
+
+fn shown<S: Serializer>(time: &Utc, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(time)
 }
 
 fn append_json(buffer: &mut Vec<u8>, value: &impl Serialize) {
@@ -47,6 +52,7 @@ fn append_json(buffer: &mut Vec<u8>, value: &impl Serialize) {
 /// The fields in the order they are written; those that are not known are left out.
 #[derive(Serialize)]
 struct Line<'a> {
+    #[serde(serialize_with = "shown")]
     time: Utc,
     service: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -7,10 +7,8 @@
 //! take more (a full disk), lines are lost, counted, and the loss is written into the log when it works again.
 
 mod line;
-mod time;
 mod writer;
 
-pub use time::rfc3339_milliseconds;
 pub use writer::{AccessLogHandle, Stopped, Totals};
 
 use std::io;

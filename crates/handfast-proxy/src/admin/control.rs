@@ -5,8 +5,8 @@ use std::pin::Pin;
 
 use serde::Serialize;
 
-use crate::counted::counted;
 use crate::metrics::Snapshot;
+use handfast_text::units::counted;
 
 /// The outcome of a reload, when it is known: what is served now, as text for a person, or why it is not what was asked for.
 pub type ReloadOutcome = Pin<Box<dyn Future<Output = Result<String, ReloadRefusal>>>>;

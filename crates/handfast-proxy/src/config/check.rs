@@ -7,12 +7,13 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::ops::Range;
 
+use handfast_text::duration;
+
 use super::keys;
 use super::kind::{Written, is_local};
 use super::model::{Address, Limits, Process, Service, Target, Tickets};
 use super::problem::Fault;
 use super::reader::Table;
-use super::scalar::show_duration;
 use super::schema::Entry;
 
 /// Addresses of one port that are compared with each other; nobody writes more of them.
@@ -45,7 +46,7 @@ pub(crate) fn process(section: &Table<'_>, process: &Process) {
 pub(crate) fn limits(section: &Table<'_>, limits: &Limits) {
     let never = |key: &dyn Entry, first: &str, first_value| {
         warn(section, key, || {
-            let value = show_duration(first_value);
+            let value = duration::written(first_value);
             Fault::new(format!(
                 "`{}` is never reached: `{first}` ends the connection after {value}",
                 key.name()

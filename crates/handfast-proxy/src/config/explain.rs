@@ -7,14 +7,15 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
+use handfast_text::units::counted;
+use handfast_text::{duration, size};
+
 use super::file::defaults;
 use super::model::{
     AccessLog, Address, Balance, CertificateSource, ClientCertificates, Config, Limits, MissingCloseNotify,
     NameRule, Policy, Process, Service, Target, Tickets, UnknownName,
 };
 use super::policy::is_default;
-use super::scalar::{show_duration, show_size};
-use crate::counted::counted;
 
 /// What is known of one certificate that was loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,10 +56,10 @@ fn process(process: &Process) -> String {
     let threads = match process.threads {
         None => "One thread for each CPU".to_owned(),
         Some(1) => "One thread".to_owned(),
-        Some(number) => counted(number, "thread"),
+        Some(number) => counted(number as u64, "thread"),
     };
     let most = match process.max_connections {
-        Some(most) => format!("at most {}", counted(most, "connection")),
+        Some(most) => format!("at most {}", counted(most as u64, "connection")),
         None => "as many connections as the limit of open files allows".to_owned(),
     };
     let rights = match (&process.user, &process.group) {
@@ -70,8 +71,8 @@ fn process(process: &Process) -> String {
     format!(
         "{threads} {verb} {most}, {rights}.\nA stop waits {} for connections to end, then cuts the rest. Changed files are \
          noticed at once, or after {} where the file system sends no notifications.\n",
-        show_duration(process.drain),
-        show_duration(process.watch_interval)
+        duration::written(process.drain),
+        duration::written(process.watch_interval)
     )
 }
 
@@ -108,8 +109,8 @@ fn certificates(service: &Service, facts: &[CertificateFact], lines: &mut Vec<St
     lines.extend(service.tls.certificates.iter().map(|source| format!("  {}", certificate(source))));
     for fact in facts.iter().filter(|fact| fact.service == service.name) {
         let expiry = match fact.expires_in_days {
-            days if days < 0 => format!("EXPIRED {} ago", counted(-days, "day")),
-            days => format!("good for {days} more day{}", if days == 1 { "" } else { "s" }),
+            days if days < 0 => format!("EXPIRED {} ago", counted(days.unsigned_abs(), "day")),
+            days => format!("good for {}", counted(days.unsigned_abs(), "more day")),
         };
         let names =
             if fact.names.is_empty() { "no names".to_owned() } else { list(fact.names.iter().cloned()) };
@@ -180,8 +181,8 @@ fn tickets(tickets: &Tickets) -> String {
     format!(
         "issues {per_handshake} ticket{} a handshake, good for {}, by keys that change every {} and are {kept}",
         if *per_handshake == 1 { "" } else { "s" },
-        show_duration(*lifetime),
-        show_duration(*rotate)
+        duration::written(*lifetime),
+        duration::written(*rotate)
     )
 }
 
@@ -217,10 +218,11 @@ fn rule(rule: &NameRule) -> String {
 }
 
 fn connections(service: &Service) -> Vec<String> {
-    let whole = service.max_connections.map(|most| format!("serves at most {}", counted(most, "connection")));
+    let whole =
+        service.max_connections.map(|most| format!("serves at most {}", counted(most as u64, "connection")));
     let each = service
         .max_connections_per_address
-        .map(|most| format!("serves at most {} for one address", counted(most, "connection")));
+        .map(|most| format!("serves at most {} for one address", counted(most as u64, "connection")));
     whole.into_iter().chain(each).collect()
 }
 
@@ -228,10 +230,10 @@ fn connections(service: &Service) -> Vec<String> {
 fn limits(limits: &Limits) -> Option<String> {
     let (normal, _) = defaults();
     let span = |name: &str, value: Duration, normal: Duration, zero: &str| {
-        let shown = if value.is_zero() { zero.to_owned() } else { show_duration(value) };
+        let shown = if value.is_zero() { zero.to_owned() } else { duration::written(value) };
         (value != normal).then(|| format!("{name} {shown}"))
     };
-    let hello = show_size(u64::try_from(limits.hello_bytes).unwrap_or(u64::MAX));
+    let hello = size::written(u64::try_from(limits.hello_bytes).unwrap_or(u64::MAX));
     let different: Vec<String> = [
         span("handshake", limits.handshake, normal.handshake, "none"),
         (limits.hello_bytes != normal.hello_bytes).then(|| format!("hello {hello}")),

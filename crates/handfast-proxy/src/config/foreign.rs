@@ -175,7 +175,7 @@ fn is_json(line: &str) -> bool {
 
 /// What to say of a key for which there is no other word here.
 pub(crate) fn key(word: &str) -> Option<&'static str> {
-    let word = super::problem::plain(word);
+    let word = handfast_text::suggest::plain(word);
     KEYS.iter().find(|(words, _)| words.contains(&word.as_str())).map(|(_, hint)| *hint)
 }
 

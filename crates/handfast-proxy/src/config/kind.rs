@@ -6,9 +6,11 @@
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
+use handfast_text::suggest::{did_you_mean, one_of};
+use handfast_text::{duration, size};
 use toml::de::DeValue;
 
-use super::problem::{Fault, did_you_mean, one_of};
+use super::problem::Fault;
 use super::reader::{Item, Reading, shortened};
 use super::scalar;
 
@@ -205,8 +207,7 @@ impl Kind for Span {
     }
 
     fn allowed(&self) -> String {
-        let (least, most) =
-            (scalar::show_duration(*self.range.start()), scalar::show_duration(*self.range.end()));
+        let (least, most) = (duration::written(*self.range.start()), duration::written(*self.range.end()));
         let word = self.zero.map(|word| format!(", or `{word}`")).unwrap_or_default();
         format!("{least} to {most}{word}")
     }
@@ -232,7 +233,7 @@ impl Kind for Size {
     }
 
     fn allowed(&self) -> String {
-        format!("{} to {}", scalar::show_size(*self.0.start()), scalar::show_size(*self.0.end()))
+        format!("{} to {}", size::written(*self.0.start()), size::written(*self.0.end()))
     }
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<u64> {

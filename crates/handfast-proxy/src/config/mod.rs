@@ -38,4 +38,3 @@ pub use flags::{FlagInput, from_flags};
 pub use problem::{Place, Problem, Severity};
 pub use reference::reference;
 pub use render::{render, summary};
-pub(crate) use scalar::show_duration;

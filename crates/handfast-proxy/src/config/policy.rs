@@ -5,12 +5,13 @@
 
 use std::ops::Range;
 
+use handfast_text::suggest::{did_you_mean, one_of};
 use handfast_tls::policy::{self, Field, PolicyProblem};
 
 use super::file::written_policy;
 use super::keys;
 use super::model::Policy;
-use super::problem::{Fault, did_you_mean, one_of};
+use super::problem::Fault;
 use super::reader::{Item, Table, default_of, shortened};
 use super::schema::Entry;
 

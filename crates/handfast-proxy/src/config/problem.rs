@@ -157,65 +157,9 @@ impl Fault {
     }
 }
 
-/// The candidate that `word` was probably meant to be.
-///
-/// Case, `_` for `-`, and a missing or added plural `s` are forgiven; otherwise at most one edit for each three
-/// letters. Cost: linear in the candidates; words over 64 bytes are not compared.
-pub(crate) fn closest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
-    if word.is_empty() || word.len() > 64 {
-        return None;
-    }
-    let wanted = plain(word);
-    let allowed = (wanted.chars().count() / 3).max(1);
-    candidates
-        .into_iter()
-        .map(|candidate| (strsim::osa_distance(&wanted, &plain(candidate)), candidate))
-        .filter(|(distance, candidate)| *distance <= allowed && *distance < candidate.len())
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
-}
-
-/// A word in the way that keys are written: in lower case, with `-`.
-pub(crate) fn plain(word: &str) -> String {
-    word.to_lowercase().replace('_', "-")
-}
-
-/// `closest` as the sentence of a hint.
-pub(crate) fn did_you_mean<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<String> {
-    closest(word, candidates).map(|candidate| format!("did you mean `{candidate}`?"))
-}
-
-/// The words as a list for people: "`a`, `b` or `c`".
-pub(crate) fn one_of<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
-    let quoted: Vec<String> = words.into_iter().map(|word| format!("`{word}`")).collect();
-    match quoted.as_slice() {
-        [] => "nothing".to_owned(),
-        [only] => only.clone(),
-        [most @ .., last] => format!("{} or {last}", most.join(", ")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_closest_word_is_found_and_a_strange_one_has_none() {
-        let keys = ["certificate", "listen", "backend", "max-connections"];
-        let table = [
-            ("certifcate", Some("certificate")),
-            ("Listen", Some("listen")),
-            ("max_connections", Some("max-connections")),
-            ("backends", Some("backend")),
-            ("lsiten", Some("listen")),
-            ("colour", None),
-            ("", None),
-            ("x", None),
-        ];
-        for (word, expected) in table {
-            assert_eq!(closest(word, keys), expected, "{word}");
-        }
-    }
 
     #[test]
     fn a_problem_is_one_line_in_a_log() {
@@ -228,11 +172,5 @@ mod tests {
             see: None,
         };
         assert_eq!(problem.to_string(), "handfast.toml: a\u{fffd}b\u{fffd}[2J; allowed: c; hint: d");
-    }
-
-    #[test]
-    fn lists_read_as_people_write_them() {
-        assert_eq!(one_of(["a"]), "`a`");
-        assert_eq!(one_of(["a", "b", "c"]), "`a`, `b` or `c`");
     }
 }

@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use handfast_text::suggest;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -16,7 +17,7 @@ use super::foreign;
 use super::keys;
 use super::kind::Kind;
 use super::model::CertificateSource;
-use super::problem::{self, Fault, Place, Problem, Severity};
+use super::problem::{Fault, Place, Problem, Severity};
 use super::schema::{Default, Entry, Key, Section};
 
 /// Problems beyond this many are dropped: nobody reads them, and a hostile file must not cost memory.
@@ -379,13 +380,13 @@ pub(crate) fn default_of<K: Kind>(key: &Key<K>) -> K::Value {
 
 /// Whether others call a key by this word; case and `_` for `-` are forgiven.
 fn is_other_word(word: &str, key: &dyn Entry) -> bool {
-    key.elsewhere().contains(&problem::plain(word).as_str())
+    key.elsewhere().contains(&suggest::plain(word).as_str())
 }
 
 /// The key or section of this section that a word was probably meant to be.
 fn meant(word: &str, section: &'static Section) -> Option<&'static str> {
     let other_word = || section.keys.iter().find(|key| is_other_word(word, **key)).map(|key| key.name());
-    problem::closest(word, section.names()).or_else(other_word)
+    suggest::closest(word, section.names()).or_else(other_word)
 }
 
 /// What is wrong with a name that nobody knows, and what it may have been meant to be.
@@ -407,7 +408,7 @@ fn unknown(word: &str, section: &'static Section) -> Fault {
             if other.name.is_empty() { "the top of the file".to_owned() } else { other.header.to_owned() };
         return fault.hint(format!("`{name}` belongs in {place}"));
     }
-    fault.allowed(problem::one_of(section.names()))
+    fault.allowed(suggest::one_of(section.names()))
 }
 
 /// Another section that has a key or section of this name: one inside this one, or else anywhere.

@@ -5,6 +5,7 @@
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use handfast_text::units::counted;
 
 use super::problem::{Place, Problem, Severity};
 
@@ -29,8 +30,7 @@ pub fn render(problems: &[Problem], texts: &[(&str, &str)], color: bool) -> Stri
 pub fn summary(problems: &[Problem]) -> String {
     let count = |severity: Severity| {
         let number = problems.iter().filter(|problem| problem.severity == severity).count();
-        let plural = if number == 1 { "" } else { "s" };
-        (number > 0).then(|| format!("{number} {}{plural}", severity.name()))
+        (number > 0).then(|| counted(number as u64, severity.name()))
     };
     let counts: Vec<String> = [Severity::Error, Severity::Warning].into_iter().filter_map(count).collect();
     let mut places: Vec<&str> = problems

@@ -8,129 +8,32 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
+use handfast_text::duration::DurationError;
+use handfast_text::size::{SizeError, Spelling};
+use handfast_text::suggest::closest;
+
 use super::model::{Address, Target};
 use super::problem::Fault;
-
-/// Units of durations, longest first, with their milliseconds.
-const TIME_UNITS: [(&str, u64); 5] =
-    [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
-
-/// Units of sizes with their bytes.
-const SIZE_UNITS: [(&str, u64); 3] = [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20)];
 
 /// Longest path of a unix socket on Linux: `sun_path` has 108 bytes, the last of which is the terminator (unix(7)).
 const UNIX_PATH_BYTES: usize = 107;
 
-/// A duration: `10s`, `500ms`, `1h30m`.
+/// A duration in whole milliseconds: `10s`, `500ms`, `1h30m`.
 pub(crate) fn duration(text: &str) -> Result<Duration, Fault> {
-    let allowed = "numbers with the units d, h, m, s, ms, as in `10s`, `500ms` or `1h30m`";
-    let wrong = |what: String| Fault::new(what).allowed(allowed);
-    if text.is_empty() {
-        return Err(wrong("the duration is empty".to_owned()));
+    let fault =
+        |error: DurationError| Fault::new(error.what()).allowed(error.expected()).maybe_hint(error.hint());
+    let duration = handfast_text::duration::parse(text).map_err(fault)?;
+    if !duration.subsec_nanos().is_multiple_of(1_000_000) {
+        return Err(Fault::new(format!("invalid duration `{text}`: finer than a millisecond")));
     }
-    let mut milliseconds: u64 = 0;
-    let mut units = TIME_UNITS.iter();
-    let mut rest = text;
-    while !rest.is_empty() {
-        let (number, unit, after) = number_and_unit(rest);
-        if number.is_empty() {
-            return Err(wrong(format!("`{text}` is not a duration")));
-        }
-        if unit.is_empty() {
-            return Err(wrong(format!("`{text}` has no unit")).hint(format!("write `{text}s` for seconds")));
-        }
-        // The iterator only goes forward: each unit at most once, from the longest to the shortest.
-        let Some((_, factor)) = units.by_ref().find(|(name, _)| *name == unit) else {
-            return Err(wrong(format!("`{text}` is not a duration")).maybe_hint(unit_hint(unit)));
-        };
-        milliseconds = number
-            .parse::<u64>()
-            .ok()
-            .and_then(|number| number.checked_mul(*factor))
-            .and_then(|part| milliseconds.checked_add(part))
-            .ok_or_else(|| wrong(format!("`{text}` is longer than any clock can count")))?;
-        rest = after;
-    }
-    Ok(Duration::from_millis(milliseconds))
-}
-
-/// The cure for a unit that is not ours.
-fn unit_hint(unit: &str) -> Option<String> {
-    let ours = match unit.to_lowercase().trim() {
-        "sec" | "secs" | "second" | "seconds" => "s",
-        "min" | "mins" | "minute" | "minutes" => "m",
-        "hour" | "hours" | "hr" | "hrs" => "h",
-        "day" | "days" => "d",
-        "msec" | "millis" | "milliseconds" => "ms",
-        _ if TIME_UNITS.iter().any(|(name, _)| *name == unit) => {
-            return Some("each unit is written once, the longest first".to_owned());
-        }
-        _ => return None,
-    };
-    Some(format!("the unit `{unit}` is written `{ours}`"))
-}
-
-/// A duration as people write it; the inverse of [`duration`].
-pub(crate) fn show_duration(duration: Duration) -> String {
-    let mut rest = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    if rest == 0 {
-        return "0s".to_owned();
-    }
-    let mut text = String::new();
-    for (unit, factor) in TIME_UNITS {
-        if rest >= factor {
-            text.push_str(&format!("{}{unit}", rest / factor));
-            rest %= factor;
-        }
-    }
-    text
+    Ok(duration)
 }
 
 /// A size: `512B`, `16KiB`, `1MiB`.
 pub(crate) fn size(text: &str) -> Result<u64, Fault> {
-    let wrong =
-        |what: String| Fault::new(what).allowed("a number with the unit B, KiB or MiB, as in `16KiB`");
-    let (number, unit, after) = number_and_unit(text);
-    if number.is_empty() || !after.is_empty() {
-        return Err(wrong(format!("`{text}` is not a size")));
-    }
-    if unit.is_empty() {
-        return Err(wrong(format!("`{text}` has no unit")).hint(format!("write `{text}B` for bytes")));
-    }
-    let Some((_, factor)) = SIZE_UNITS.iter().find(|(name, _)| *name == unit) else {
-        let ours = match unit.to_lowercase().as_str() {
-            "k" | "kb" | "ki" | "kib" => Some("KiB"),
-            "m" | "mb" | "mi" | "mib" => Some("MiB"),
-            "b" | "bytes" | "byte" => Some("B"),
-            _ => None,
-        };
-        let hint = ours.map(|ours| format!("write `{number}{ours}`"));
-        return Err(wrong(format!("`{text}` is not a size")).maybe_hint(hint));
-    };
-    number
-        .parse::<u64>()
-        .ok()
-        .and_then(|number| number.checked_mul(*factor))
-        .ok_or_else(|| wrong(format!("`{text}` is too large to count")))
-}
-
-/// A size as people write it; the inverse of [`size`].
-pub(crate) fn show_size(bytes: u64) -> String {
-    let (unit, factor) = SIZE_UNITS
-        .iter()
-        .rev()
-        .find(|(_, factor)| bytes >= *factor && bytes.is_multiple_of(*factor))
-        .unwrap_or(&SIZE_UNITS[0]);
-    format!("{}{unit}", bytes / factor)
-}
-
-/// Leading digits, the letters after them, and the rest.
-fn number_and_unit(text: &str) -> (&str, &str, &str) {
-    let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
-    let (number, rest) = text.split_at(digits);
-    let letters = rest.find(|character: char| character.is_ascii_digit()).unwrap_or(rest.len());
-    let (unit, after) = rest.split_at(letters);
-    (number, unit, after)
+    let fault =
+        |error: SizeError| Fault::new(error.what()).allowed(error.expected()).maybe_hint(error.hint());
+    handfast_text::size::parse(text, Spelling::Full).map_err(fault)
 }
 
 /// Mode bits of a file, in octal: `0660`.
@@ -394,7 +297,7 @@ pub(crate) fn odd_protocol(text: &str) -> Option<Fault> {
     let meant = match lower.as_str() {
         "http2" | "http/2" | "http/2.0" | "h2c" => Some("h2"),
         "http" | "http1" | "http1.1" | "http/1" | "h1" => Some("http/1.1"),
-        _ => super::problem::closest(&lower, KNOWN_PROTOCOLS),
+        _ => closest(&lower, KNOWN_PROTOCOLS),
     };
     meant.map(|meant| {
         Fault::new(format!("no client is known to ask for the protocol `{text}`"))

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::SystemTime;
 
+use handfast_text::calendar::Utc;
 use serde::{Serialize, Serializer};
 
 use super::cell::Distribution;
 use super::configured::{self, Configured, NameSnapshot};
 use super::service::{BackendMetrics, Limit, ServiceMetrics};
 use super::thread::{HandshakeKey, HandshakeTimes, PHASES, ThreadMetrics};
-use crate::access_log::rfc3339_milliseconds;
 
 /// All numbers at one moment.
 #[derive(Clone, Debug, Serialize)]
@@ -250,7 +250,7 @@ pub struct ProcessSnapshot {
 }
 
 fn time<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&rfc3339_milliseconds(*time))
+    serializer.collect_str(&Utc::of(*time))
 }
 
 pub(super) fn optional_time<S: Serializer>(
@@ -258,7 +258,7 @@ pub(super) fn optional_time<S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     match time {
-        Some(time) => serializer.collect_str(&rfc3339_milliseconds(*time)),
+        Some(time) => serializer.collect_str(&Utc::of(*time)),
         None => serializer.serialize_none(),
     }
 }

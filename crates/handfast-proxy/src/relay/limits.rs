@@ -4,10 +4,10 @@
 
 use handfast_leg::{Leg, Socket};
 use handfast_net::clock::Moment;
+use handfast_text::duration;
 
 use super::Relay;
 use crate::cause::Cause;
-use crate::config::show_duration;
 use crate::connection::Connection;
 use crate::reason::{CloseReason, Side, Step};
 use crate::runtime::Runtime;
@@ -53,7 +53,7 @@ impl Relay {
         }
         let unacknowledged = connection.client().socket().unacknowledged();
         if unacknowledged == 0 {
-            let limit = show_duration(connection.account.service.limits.backend_ended);
+            let limit = duration::written(connection.account.service.limits.backend_ended);
             let detail = format!("the client had everything, and nothing more came from it for {limit}");
             return Err(CloseReason::new(Step::Relay, Side::Backend, cause).because(detail));
         }

@@ -76,8 +76,7 @@ pub(super) fn warnings(a: &[Report], b: &[Report]) -> Vec<String> {
     }
     for (side, reports) in [("A", a), ("B", b)] {
         for (place, report) in reports.iter().enumerate().filter(|(_, report)| !report.stalled.is_empty()) {
-            let seconds = report.stalled.len();
-            let seconds = format!("{seconds} second{}", if seconds == 1 { "" } else { "s" });
+            let seconds = crate::units::counted(report.stalled.len() as u64, "second");
             warnings.push(format!("in run {} of {side} the target stood still for {seconds}", place + 1));
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! In: a [`Progress`] after its newest second. Out: `second 3: 4,210/s, total p50 1.20 ms p99 3.40 ms, 0 errors`.
 
-use handfast_report::units::{count, nanos};
+use handfast_report::units::{count, counted, nanos};
 
 use super::progress::{Counts, Progress};
 
@@ -27,11 +27,7 @@ pub(crate) fn line(progress: &Progress) -> String {
         let quantile = |quantile| nanos(progress.last.quantile_nanos(quantile));
         format!("{} p50 {} p99 {}", progress.series, quantile(0.5), quantile(0.99))
     };
-    let errors = match progress.failures_last {
-        0 => "0 errors".to_owned(),
-        1 => "1 error".to_owned(),
-        more => format!("{} errors", count(more)),
-    };
+    let errors = counted(progress.failures_last, "error");
     let worst = match progress.worst() {
         Some((what, _)) if progress.failures_last > 0 => format!(" (most often {what})"),
         _ => String::new(),

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use handfast_load::plan::{Model, Target};
+use handfast_text::size::Spelling;
 
 /// Most source addresses that one run may use: a /20. Each is remembered on its own, and more than that many times
 /// 28,000 ports no machine keeps busy.
@@ -17,48 +18,16 @@ const FASTEST: f64 = 10_000_000.0;
 
 /// A number of bytes: `4096`, `4KiB`, `1m`.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is no size, expected a number of bytes such as 4096, 4KiB or 1MiB");
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let factor: u64 = match unit.to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "k" | "kib" => 1 << 10,
-        "m" | "mib" => 1 << 20,
-        "g" | "gib" => 1 << 30,
-        "kb" | "mb" | "gb" => {
-            let ours = unit[..1].to_ascii_uppercase();
-            return Err(format!("`{text}` may mean thousands or powers of two; write `{number}{ours}iB`"));
-        }
-        _ => return Err(wrong()),
-    };
-    let bytes = number.parse::<u64>().map_err(|_| wrong())?.checked_mul(factor);
-    bytes.filter(|bytes| *bytes <= 1 << 40).ok_or_else(|| format!("`{text}` is more than 1024GiB"))
+    handfast_text::size::parse(text, Spelling::Short).map_err(|error| error.to_string())
 }
 
 /// A time above zero: `10s`, `500ms`, `1m30s`, `1.5s`.
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no time, expected one such as 10s, 500ms or 1m30s");
-    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(format!("`{text}` has no unit, expected `{text}s` for seconds, or ms, m, h"));
-    }
-    let mut units = [("h", 3600.0), ("m", 60.0), ("s", 1.0), ("ms", 0.001)].iter();
-    let (mut seconds, mut rest) = (0.0, text);
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
-        let (number, after) = rest.split_at(digits);
-        let letters = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
-        let (unit, after) = after.split_at(letters);
-        // The iterator only goes forward: each unit at most once, from the longest to the shortest.
-        let (_, factor) = units.find(|(name, _)| *name == unit).ok_or_else(wrong)?;
-        seconds += number.parse::<f64>().map_err(|_| wrong())? * factor;
-        rest = after;
-    }
-    match Duration::try_from_secs_f64(seconds) {
-        Ok(time) if time.is_zero() => {
-            Err(format!("`{text}` is no time to do anything in, expected more than 0"))
-        }
+    match handfast_text::duration::parse(text) {
+        Ok(Duration::ZERO) => Err(format!("invalid duration `{text}`, expected more than 0")),
         Ok(time) if time <= LONGEST => Ok(time),
-        _ => Err(format!("`{text}` is longer than a week (168h)")),
+        Ok(_) => Err(format!("invalid duration `{text}`, expected at most a week (168h)")),
+        Err(error) => Err(error.to_string()),
     }
 }
 

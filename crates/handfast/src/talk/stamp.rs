@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::time::SystemTime;
 
-use handfast_proxy::access_log::rfc3339_milliseconds;
+use handfast_text::calendar::Utc;
 
 /// How the time is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,12 +35,11 @@ impl Stamp {
     }
 
     fn at(self, time: SystemTime) -> String {
-        let whole = rfc3339_milliseconds(time).to_string();
+        let time = Utc::of(time);
         match self {
             Self::Absent => String::new(),
-            // `2026-11-22T` before it, `.042Z` behind it.
-            Self::OfDay => whole.get(11..19).map_or(String::new(), |time| format!("{time}Z ")),
-            Self::Whole => format!("{whole} "),
+            Self::OfDay => format!("{}Z ", time.time_of_day()),
+            Self::Whole => format!("{time} "),
         }
     }
 }

@@ -2,11 +2,11 @@
 
 use super::html::Html;
 use super::trouble;
-use super::words::{Urgency, counted, expiry, percent};
+use super::words::{Urgency, counted, expiry, share_of};
 use crate::admin::status::Status;
 use crate::metrics::source_ports;
 
-/// Share of the source ports or files in use from which it is worth a word, in percent.
+/// Share of the source ports or files in use from which it is worth a word, in share_of.
 pub(super) const NEARLY_FULL: u64 = 80;
 
 /// A box with all of it; a calm line when there is nothing.
@@ -82,7 +82,7 @@ pub(super) fn points(status: &Status) -> Vec<(Urgency, String)> {
     if let Some(range) = measured.process.source_port_count() {
         for (backend, ports) in source_ports(measured) {
             if ports * 100 >= range * NEARLY_FULL {
-                let share = percent(ports, range);
+                let share = share_of(ports, range);
                 say(
                     Urgency::Bad,
                     format!(
@@ -97,7 +97,7 @@ pub(super) fn points(status: &Status) -> Vec<(Urgency, String)> {
     {
         say(
             Urgency::Bad,
-            format!("{} of the allowed file descriptors are open: raise LimitNOFILE.", percent(open, max)),
+            format!("{} of the allowed file descriptors are open: raise LimitNOFILE.", share_of(open, max)),
         );
     }
     if measured.access_log_dropped > 0 {

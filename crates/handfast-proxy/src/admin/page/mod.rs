@@ -9,8 +9,9 @@ mod tables;
 mod trouble;
 mod words;
 
+use handfast_text::calendar::Utc;
+
 use super::status::Status;
-use crate::access_log::rfc3339_milliseconds;
 use html::Html;
 use words::long;
 
@@ -52,12 +53,7 @@ fn header(html: &mut Html, status: &Status, refresh: Option<u32>) {
     };
     let up = process.now.duration_since(process.started).unwrap_or_default();
     html.raw("<p class=facts>");
-    html.text(&format!(
-        "version {} · up {} · {}",
-        process.version,
-        long(up),
-        rfc3339_milliseconds(process.now)
-    ));
+    html.text(&format!("version {} · up {} · {}", process.version, long(up), Utc::of(process.now)));
     html.raw("</p><nav>");
     match refresh {
         None => html.raw("<a href=\"?refresh=5\">refresh every 5 s</a>"),

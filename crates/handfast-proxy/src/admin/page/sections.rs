@@ -1,7 +1,7 @@
 //! What the proxy does: where connections go, where the time of handshakes goes, and how connections end.
 
 use super::html::Html;
-use super::words::{bytes, count, counted, percent, rate, seconds, sentence};
+use super::words::{bytes, count, counted, rate, seconds, sentence, share_of};
 use crate::admin::control::ServiceOverview;
 use crate::admin::status::Status;
 use crate::cause::Cause;
@@ -27,8 +27,8 @@ pub(super) fn services(html: &mut Html, status: &Status) {
         "Listens on",
         "Goes to",
         "#Connections now",
-        "#New /s",
-        "#Handshakes /s",
+        "#New",
+        "#Handshakes",
         "#To backend",
         "#To client",
     ]);
@@ -44,8 +44,8 @@ pub(super) fn services(html: &mut Html, status: &Status) {
             None => html.number(&now),
         };
         html.number(&rate(rates.connections)).number(&rate(rates.handshakes));
-        html.number(&format!("{}/s", bytes(rates.bytes_to_backend)));
-        html.number(&format!("{}/s", bytes(rates.bytes_to_client))).raw("</tr>");
+        html.number(&format!("{}/s", bytes(rates.bytes_to_backend as u64)));
+        html.number(&format!("{}/s", bytes(rates.bytes_to_client as u64))).raw("</tr>");
     }
     html.end_table().raw("</section>");
 }
@@ -77,7 +77,7 @@ pub(super) fn handshakes(html: &mut Html, status: &Status) {
             count(full),
             count(resumed),
             count(offered),
-            percent(resumed, offered),
+            share_of(resumed, offered),
         ),
     );
     html.raw("<ul class=legend>");
@@ -137,11 +137,11 @@ pub(super) fn ends(html: &mut Html, status: &Status) {
     let finished = all - others.iter().map(|(_, end)| end.count).sum::<u64>();
     let meaning = match all {
         0 => "No connection has ended yet.".to_owned(),
-        1 => format!("1 connection has ended, {} in order. The others:", percent(finished, all)),
+        1 => format!("1 connection has ended, {} in order. The others:", share_of(finished, all)),
         all => format!(
             "{} connections have ended, {} of them in order. The others:",
             count(all),
-            percent(finished, all)
+            share_of(finished, all)
         ),
     };
     html.section(

@@ -3,8 +3,9 @@
 use std::time::SystemTime;
 
 use super::html::Html;
-use super::words::{bytes, count, counted, expiry, long, percent, seconds};
-use crate::access_log::rfc3339_milliseconds;
+use super::words::{bytes, count, counted, expiry, long, seconds, share_of};
+use handfast_text::calendar::Utc;
+
 use crate::admin::status::Status;
 use crate::metrics::{BackendSnapshot, BackendState, Distribution, ThreadSnapshot, source_ports};
 
@@ -19,8 +20,7 @@ pub(super) fn certificates(html: &mut Html, status: &Status) {
             let (urgency, words) = expiry(certificate.not_after, status.measured.process.now);
             html.raw("<tr>").cell(&certificate.name).cell(&certificate.kind).cell(&certificate.service);
             html.element(&format!("td class={}", urgency.class()), &words);
-            let until = rfc3339_milliseconds(certificate.not_after).to_string();
-            html.cell(until.split('T').next().unwrap_or_default()).raw("</tr>");
+            html.cell(&Utc::of(certificate.not_after).date().to_string()).raw("</tr>");
         }
         html.end_table();
     }
@@ -190,13 +190,13 @@ pub(super) fn process(html: &mut Html, status: &Status) {
     );
     fact("Reloads", format!("{} took effect, {} failed", count(reload.succeeded), count(reload.failed)));
     if let Some(resident) = process.resident_bytes {
-        fact("Memory", bytes(resident as f64));
+        fact("Memory", bytes(resident));
     }
     if let Some(open) = process.open_files {
         fact(
             "Open files",
             match process.max_files {
-                Some(max) => format!("{} of {} ({})", count(open), count(max), percent(open, max)),
+                Some(max) => format!("{} of {} ({})", count(open), count(max), share_of(open, max)),
                 None => count(open),
             },
         );

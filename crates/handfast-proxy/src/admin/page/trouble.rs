@@ -5,9 +5,10 @@
 
 use std::time::SystemTime;
 
+use handfast_text::calendar::Utc;
+
 use super::attention::NEARLY_FULL;
-use super::words::{Urgency, count, counted, long, percent, sentence};
-use crate::access_log::rfc3339_milliseconds;
+use super::words::{Urgency, count, counted, long, sentence, share_of};
 use crate::admin::rates::{Attempts, RecentService};
 use crate::admin::status::Status;
 use crate::cause::Cause;
@@ -104,8 +105,7 @@ fn cause(word: Option<&str>) -> String {
 
 /// A moment to the second: nobody marks a log at a millisecond.
 fn clock(time: SystemTime) -> String {
-    let text = rfc3339_milliseconds(time).to_string();
-    format!("{} UTC", text.split('.').next().unwrap_or(&text).replace('T', " "))
+    Utc::of(time).for_people().to_string()
 }
 
 /// Connections that reached no backend, and attempts that failed though another backend then served.
@@ -115,7 +115,7 @@ fn connecting(service: &ServiceSnapshot, recent: &RecentService, over: &str, poi
     if let Some((missed, why)) = most(recent, failed) {
         let all = reached + missed;
         let urgency = if missed * 100 >= all * URGENT { Urgency::Bad } else { Urgency::Soon };
-        let (missed, share) = (count(missed), percent(missed, all));
+        let (missed, share) = (count(missed), share_of(missed, all));
         let name = &service.name;
         points.push((
             urgency,

@@ -38,7 +38,7 @@ client-certificates = { mode = "require", ca = "/other.pem" }
 "#;
 
 const SENTENCES: &str = "\
-4 threads serve at most 1000 connections, as user handfast once the listeners are bound.
+4 threads serve at most 1,000 connections, as user handfast once the listeners are bound.
 A stop waits 30s for connections to end, then cuts the rest. Changed files are noticed at once, or after 10s where the file system sends no notifications.
 There is no admin listener: no metrics, no status.
 There is no access log.

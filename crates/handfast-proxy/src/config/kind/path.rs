@@ -5,12 +5,13 @@
 
 use std::path::PathBuf;
 
+use handfast_text::suggest::did_you_mean;
 use toml::de::DeValue;
 
 use super::{Kind, Written, no_twins, text};
 use crate::config::keys;
 use crate::config::model::{AccessLog, CertificateSource};
-use crate::config::problem::{Fault, did_you_mean};
+use crate::config::problem::Fault;
 use crate::config::reader::{Item, Reading, Table, shortened};
 
 /// The path of a file.

@@ -152,12 +152,12 @@ fn failing_connections_are_said_by_their_share() {
     );
     let recent = status.recent.services.entry("web".into()).or_default();
     recent.backends.insert("10.0.0.7:80".into(), Attempts { connected: 987, failed: 3 });
-    says(&status, Urgency::Soon, &["13 of 1\u{202f}000 connections (1.3 %) of web"]);
+    says(&status, Urgency::Soon, &["13 of 1,000 connections (1.3 %) of web"]);
     says(&status, Urgency::Soon, &["3 of 990 attempts to connect to backend 10.0.0.7:80 of web failed"]);
     let recent = status.recent.services.entry("web".into()).or_default();
     recent.ends = vec![end("relay", "backend", "reset", 9), end("connect", "local", "out-of-ports", 2)];
     says(&status, Urgency::Soon, &["The backend broke off 9 of 11 connections of web"]);
-    says(&status, Urgency::Soon, &["2 of 989 connections (0.2 %)", "out of source ports"]);
+    says(&status, Urgency::Soon, &["2 of 989 connections (0.20 %)", "out of source ports"]);
     let recent = status.recent.services.entry("web".into()).or_default();
     recent.ends = vec![end("handshake", "client", "alert", 7), end("handshake", "client", "tls", 1)];
     says(&status, Urgency::Soon, &["None of 8 TLS clients of web got through its handshake", "mostly"]);

@@ -72,10 +72,10 @@ const ONE_WRONG: &[(&str, &str)] = &[
         "[process]\ndrain = 30",
         "error 7 30 expected a duration, such as `\"10s\"` or `\"1h30m\"`, found a whole number | give a unit: `\"30s\"`",
     ),
-    ("[process]\ndrain = \"30\"", "error 7 \"30\" `30` has no unit | write `30s` for seconds"),
+    ("[process]\ndrain = \"30\"", "error 7 \"30\" invalid duration `30`: no unit | write `30s` for seconds"),
     ("[process]\ndrain = \"2d\"", "error 7 \"2d\" 2d is out of range | -"),
     ("[limits]\nidle = \"0s\"", "error 7 \"0s\" 0s is out of range | write `\"none\"`"),
-    ("[limits]\nidle = \"non\"", "error 7 \"non\" `non` is not a duration | did you mean `none`?"),
+    ("[limits]\nidle = \"non\"", "error 7 \"non\" invalid duration `non` | did you mean `none`?"),
     (
         "[limits]\nkeepalive = \"1500ms\"",
         "error 7 \"1500ms\" the kernel counts this limit in whole seconds | -",

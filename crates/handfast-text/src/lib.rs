@@ -1,0 +1,24 @@
+//! What people write and read, once for all crates: times, sizes, durations, numbers, words that were nearly right.
+//!
+//! In: text, or values. Out: values, or text. No I/O, no clock of its own: the time is passed in.
+//!
+//! | what | file |
+//! |---|---|
+//! | the calendar: `2026-03-01T12:00:00.042Z`, both ways | [`calendar`] |
+//! | durations as they are typed: `1h30m`, `1.5s`, `200us` | [`duration`] |
+//! | sizes as they are typed: `16KiB` | [`size`] |
+//! | figures for people, with a unit that fits: `2.31 ms`, `48,120`, `188 MiB` | [`units`] |
+//! | lists of words, and the word that was meant | [`suggest`] |
+#![forbid(unsafe_code)]
+
+pub mod calendar;
+pub mod duration;
+pub mod size;
+pub mod suggest;
+pub mod units;
+
+/// Leading digits and what is between them in a number (`_`, and one point), and the rest.
+fn number(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | '_')).unwrap_or(text.len());
+    text.split_at(end)
+}
