@@ -209,16 +209,6 @@ impl Close {
             Self::Server => "server",
         }
     }
-
-    /// What it means, for the report.
-    pub const fn sentence(self) -> &'static str {
-        match self {
-            Self::Notify => "we end first, with close_notify and FIN, and wait for the target's end",
-            Self::Fin => "we end first, with FIN and no close_notify, and wait for the target's end",
-            Self::Reset => "we end first, with a reset",
-            Self::Server => "the target ends first",
-        }
-    }
 }
 
 impl Default for Plan {

@@ -263,11 +263,6 @@ impl Stream {
         sys::unsent_bytes(&self.socket)
     }
 
-    /// What TCP knows of the connection; `None` for unix sockets.
-    pub fn tcp_info(&self) -> Option<sys::TcpInfo> {
-        self.tcp.then(|| sys::tcp_info(&self.socket)).flatten()
-    }
-
     /// Turns Nagle's algorithm off. The first write of a connection never waits for it, so a stream that writes once
     /// does without this call.
     pub fn no_delay(&self) {

@@ -222,16 +222,8 @@ pub struct NameRule {
     pub backends: Option<Vec<Target>>,
 }
 
-impl NameRule {
-    /// Whether this rule is for a server name, which must be in lower case.
-    ///
-    /// A wildcard stands for exactly one label, the first one (RFC 9525 §6.3). Cost: linear in the rule's names.
-    pub fn fits(&self, server_name: &str) -> bool {
-        name_fits(&self.names, server_name)
-    }
-}
-
-/// Whether `name`, in lower case, is one of `patterns`: names, and wildcards for exactly one label (RFC 9525 §6.3).
+/// Whether `name`, in lower case, is one of `patterns`: names, and wildcards for exactly one label (RFC 9525 §6.3). **Cost**: linear in
+/// the patterns.
 pub fn name_fits(patterns: &[String], name: &str) -> bool {
     let parent = name.split_once('.').map(|(_, parent)| parent);
     patterns.iter().any(|pattern| match pattern.strip_prefix("*.") {
