@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod arrows;
+mod docs;
 mod files;
 mod packages;
 mod words;
