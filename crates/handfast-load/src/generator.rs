@@ -25,6 +25,8 @@ use crate::{hint, http, ports, target};
 
 /// Seconds that a thread may be ahead of their merging.
 const AHEAD: usize = 16;
+/// Orders that may wait for a thread: each but leases is answered before the next.
+const MOST_ORDERS: usize = 16;
 
 /// Which part of the plan is ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,7 +116,7 @@ impl Generator {
             .spawn(move || sum(&threads, &seconds))
             .map_err(|error| Refusal::failed(format!("start the thread that adds up: {error}")))?;
         for hand in &self.crew.hands {
-            hand.orders.send(Order::Begin(start, start + self.duration));
+            hand.order(Order::Begin(start, start + self.duration))?;
         }
         Ok(Running { crew: self.crew, summing: Some(summing), before })
     }
@@ -124,14 +126,15 @@ impl Running {
     /// Nothing begins after `until`, unless this is said again before; by each thread's own look at the clock.
     pub fn lease(&self, until: Moment) {
         for hand in &self.crew.hands {
-            hand.orders.send(Order::Lease(until));
+            // A thread that takes no orders has no lease, and stops by itself.
+            let _ = hand.order(Order::Lease(until));
         }
     }
 
     /// Ends the measured part now: what is in flight is finished, nothing new begins.
     pub fn stop(&self) {
         for hand in &self.crew.hands {
-            hand.orders.send(Order::Stop);
+            hand.stop();
         }
     }
 
@@ -218,7 +221,7 @@ impl Crew {
         let mut first = None;
         // Twice: a target that fails now and then is to be measured, not refused.
         for address in addresses.iter().chain(addresses) {
-            hand.orders.send(Order::Rehearse(*address));
+            hand.order(Order::Rehearse(*address))?;
             match hand.answer(plan)? {
                 Answer::Rehearsed(Ok(took)) => {
                     if let Some((refused, trouble)) = first {
@@ -243,7 +246,7 @@ impl Crew {
 
     fn warm_up(&self, plan: &Plan, target: SocketAddr, notes: &mut Vec<String>) -> Result<(), Refusal> {
         for hand in &self.hands {
-            hand.orders.send(Order::WarmUp(target));
+            hand.order(Order::WarmUp(target))?;
         }
         let (mut tickets, mut wanted) = (0, 0);
         for hand in &self.hands {
@@ -268,7 +271,7 @@ impl Crew {
     /// Opens the connections that stand when the run begins.
     fn open(&self, plan: &Plan, took: Duration, notes: &mut Vec<String>) -> Result<(), Refusal> {
         for hand in &self.hands {
-            hand.orders.send(Order::Prepare(took));
+            hand.order(Order::Prepare(took))?;
         }
         let (mut stood, mut asked) = (0, 0);
         for hand in &self.hands {
@@ -295,7 +298,7 @@ impl Drop for Crew {
     /// Threads that were never started go home; those at work end early.
     fn drop(&mut self) {
         for hand in &self.hands {
-            hand.orders.send(Order::Stop);
+            hand.stop();
         }
     }
 }
@@ -303,7 +306,7 @@ impl Drop for Crew {
 impl Hand {
     fn hire(duty: Duty) -> Result<Self, Refusal> {
         let failed = |error| Refusal::failed(format!("start a generator thread: {error}"));
-        let (orders, letters) = mailbox().map_err(failed)?;
+        let (orders, letters) = mailbox(MOST_ORDERS).map_err(failed)?;
         let (say, answers) = sync_channel(4);
         let (hand_over, seconds) = sync_channel(AHEAD);
         let thread = std::thread::Builder::new()
@@ -311,6 +314,25 @@ impl Hand {
             .spawn(move || thread::run(duty, letters, &say, hand_over))
             .map_err(failed)?;
         Ok(Self { orders, answers, seconds: Some(seconds), thread: Some(thread) })
+    }
+
+    /// Gives an order. A lease takes the place of the one before it.
+    ///
+    /// **Errors**: the thread has not looked for so many orders that it takes no more.
+    fn order(&self, order: Order) -> Result<(), Refusal> {
+        let lease = matches!(order, Order::Lease(_));
+        let pointless = |waiting: &Order| lease && matches!(waiting, Order::Lease(_));
+        self.orders.send_instead(order, pointless).map_err(|_| {
+            Refusal::failed(format!(
+                "give an order: {MOST_ORDERS} wait, and the thread does not look at them"
+            ))
+        })
+    }
+
+    /// Ends the thread's work. There is always room: leases, which it makes pointless, are all that can have piled up.
+    fn stop(&self) {
+        let pointless = |waiting: &Order| matches!(waiting, Order::Lease(_) | Order::Stop);
+        let _ = self.orders.send_instead(Order::Stop, pointless);
     }
 
     fn answer(&self, plan: &Plan) -> Result<Answer, Refusal> {

@@ -73,6 +73,8 @@ pub(crate) enum Error {
     WorkerEnded,
     /// A worker thread did not answer for so long.
     WorkerSilent(Duration),
+    /// A worker thread has not looked for so many orders that it takes no more.
+    WorkerTakesNoOrders { name: String, waiting: usize },
     /// The thread that reads files panicked.
     ReadingPanicked,
     /// It could not be waited for.
@@ -182,6 +184,9 @@ impl fmt::Display for Error {
             Self::Install(failure) => write!(f, "{failure}")?,
             Self::WorkerEnded => f.write_str("a worker thread has ended")?,
             Self::WorkerSilent(time) => write!(f, "a worker thread did not answer within {time:?}")?,
+            Self::WorkerTakesNoOrders { name, waiting } => {
+                write!(f, "{name} takes no orders: {waiting} wait there, and it does not look at them")?;
+            }
             Self::ReadingPanicked => f.write_str("reading failed: it panicked; see the log")?,
             Self::ReadingLost(error) => write!(f, "reading failed: {error}")?,
         }

@@ -22,6 +22,10 @@ use crate::state::{RingId, State};
 use crate::thread::{Phase, Thread};
 use crate::thread_state::{Addresses, ListenerId, ThreadState};
 
+/// Orders that may wait for a worker, which takes all of them at each look. New keys and addresses take the place of older
+/// ones, and a reload waits for the one before; so only a worker that is stuck, through as many reloads, has so many.
+pub(crate) const MOST_ORDERS: usize = 64;
+
 /// What the control thread wants.
 #[derive(Debug)]
 pub(crate) enum Order {
@@ -224,9 +228,47 @@ impl OrderTask {
     }
 }
 
+/// What an order brings news of, if a later one about the same makes it pointless.
+#[derive(Debug, PartialEq, Eq)]
+enum News {
+    Keys(RingId),
+    Addresses,
+}
+
+impl Order {
+    fn news(&self) -> Option<News> {
+        match self {
+            Self::Keys(ring, _) => Some(News::Keys(*ring)),
+            Self::Addresses(_) => Some(News::Addresses),
+            Self::Install(..) | Self::StandAlone | Self::Drain(_) | Self::End => None,
+        }
+    }
+}
+
 /// One worker as the control thread holds it.
 #[derive(Debug)]
 pub(crate) struct Handle {
     pub(crate) orders: handfast_net::engine::Sender<Order>,
     pub(crate) thread: std::thread::JoinHandle<()>,
+}
+
+impl Handle {
+    /// Gives an order, and does not wait for it to be carried out: the control thread waits for no worker but with a
+    /// deadline.
+    ///
+    /// **Errors**: the worker has not looked for so many orders that it takes no more. What was ordered does not happen there.
+    pub(crate) fn order(&self, order: Order) -> Result<(), Error> {
+        let news = order.news();
+        self.orders.send_instead(order, |waiting| news.is_some() && waiting.news() == news).map_err(|_| {
+            let name = self.thread.thread().name().unwrap_or("a worker").to_owned();
+            Error::WorkerTakesNoOrders { name, waiting: MOST_ORDERS }
+        })
+    }
+
+    /// The same for orders that nobody answers for: that one was refused is said in the log.
+    pub(crate) fn tell(&self, order: Order) {
+        if let Err(problem) = self.order(order) {
+            tracing::error!("{problem}");
+        }
+    }
 }

@@ -17,7 +17,7 @@ use crate::metrics::Registry;
 use crate::permits::Pool;
 use crate::state::State;
 use crate::thread_state::Addresses;
-use crate::worker::{Event, Handle, Order, Worker};
+use crate::worker::{Event, Handle, MOST_ORDERS, Order, Worker};
 
 /// How long they may take to install a state.
 const INSTALLING: Duration = Duration::from_secs(10);
@@ -54,7 +54,7 @@ impl Workers {
         let pool = Pool::new(*max_connections, *threads);
         let mut handles = Vec::new();
         for number in 0..*threads {
-            let (orders, letterbox) = mailbox()?;
+            let (orders, letterbox) = mailbox(MOST_ORDERS)?;
             let worker = Worker {
                 number,
                 letterbox,
@@ -78,7 +78,7 @@ impl Workers {
 
     /// Gives every one of them an order.
     pub(crate) fn tell(&self, order: impl Fn() -> Order) {
-        self.handles.iter().for_each(|worker| worker.orders.send(order()));
+        self.handles.iter().for_each(|worker| worker.tell(order()));
     }
 
     /// Gives every one of them a state and its new listeners, and waits until all serve by it.
@@ -87,7 +87,7 @@ impl Workers {
     /// ours.
     pub(crate) async fn install(&mut self, state: &Arc<State>, shares: Vec<Share>) -> Result<(), Error> {
         for (worker, share) in self.handles.iter().zip(shares) {
-            worker.orders.send(Order::Install(Arc::clone(state), share));
+            worker.order(Order::Install(Arc::clone(state), share))?;
         }
         let mut left = self.handles.len();
         while left > 0 {

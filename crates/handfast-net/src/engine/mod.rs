@@ -30,7 +30,7 @@ use std::time::Duration;
 use rustix::event::{Timespec, epoll};
 
 pub use alarm::Alarm;
-pub use mailbox::{Letterbox, Mailbox, Sender, mailbox};
+pub use mailbox::{Full, Letterbox, Mailbox, Sender, mailbox};
 pub(crate) use source::{Ready, Source};
 pub use tasks::Priority;
 

@@ -1,5 +1,7 @@
 //! What a task may rely on.
 
+mod letters;
+
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -65,21 +67,6 @@ fn a_deadline_can_be_moved_both_ways() {
         drop(far);
         assert_eq!(wait(now() + Duration::from_millis(5)).await, Woken::Deadline);
         assert!(Moment::now().since(begin) < Duration::from_secs(5));
-    });
-}
-
-#[test]
-fn messages_from_another_thread_wake_the_task() {
-    on_engine(|| async {
-        let (sender, letterbox) = mailbox().expect("an eventfd");
-        let thread = thread(move || (0..1000).for_each(|number| sender.send(number)));
-        let mut mailbox = letterbox.open();
-        let mut got: Vec<i32> = Vec::new();
-        while got.len() < 1000 {
-            got.extend(mailbox.receive().await.expect("registered"));
-        }
-        assert_eq!(got, (0..1000).collect::<Vec<_>>());
-        thread.join().expect("the sending thread");
     });
 }
 
