@@ -253,6 +253,22 @@ impl Stream {
         fault
     }
 
+    /// Belongs to no task from now on: nobody is woken when something happens to it, which is noted all the same. For a
+    /// connection that is kept for whoever needs it next.
+    pub fn release(&self) {
+        if let Some(source) = &self.source {
+            source.release();
+        }
+    }
+
+    /// Belongs to the present task from now on, whichever had it before on this thread; that one is not woken for it any
+    /// more. What has become ready meanwhile wakes this one.
+    pub fn adopt(&self) {
+        if let Some(source) = &self.source {
+            source.adopt();
+        }
+    }
+
     /// Ends our direction: the peer reads an end after the last byte. An error means that it is over anyway.
     pub fn end_writing(&self) {
         let _ = net::shutdown(&self.socket, Shutdown::Write);

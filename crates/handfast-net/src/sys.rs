@@ -1,12 +1,18 @@
 //! The socket calls that `rustix` does not offer: the kernel's own account of a TCP connection, its error queue, the
-//! bytes it has not sent yet. All of this crate's unsafe code is in this file.
+//! bytes it has not sent yet; and wakers that are numbers. All of this crate's unsafe code is in this file.
 
-#![expect(unsafe_code, reason = "these calls pass pointers to the kernel; each block says why that is sound")]
+#![expect(
+    unsafe_code,
+    reason = "most of these calls pass pointers to the kernel; each block says why that is sound"
+)]
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd};
+use std::task::{RawWaker, RawWakerVTable, Waker};
+
+use crate::engine::TaskHandle;
 
 /// Sends new connections past the first `past` listening sockets of an address that several share (SO_REUSEPORT): to one
 /// of the next `others`, at random. Where there are no others, everything stays as it is.
@@ -53,6 +59,24 @@ pub fn steer_no_more(socket: impl AsFd) {
             size_of::<libc::c_int>() as libc::socklen_t,
         );
     }
+}
+
+/// What a waker that is a number does: woken, it is looked up; cloned and dropped, nothing. In one place of memory, so that
+/// wakers of the same task can be known to be the same.
+static WAKER: RawWakerVTable =
+    RawWakerVTable::new(|data| RawWaker::new(data, &WAKER), wake_by_number, wake_by_number, |_| {});
+
+fn wake_by_number(data: *const ()) {
+    TaskHandle::from_bits(data.addr() as u64).wake();
+}
+
+/// A waker of the task that has this handle's bits.
+pub(crate) fn waker_of(handle: u64) -> Waker {
+    let data = std::ptr::without_provenance(handle as usize);
+    // SAFETY: the data is a number and is never used as a pointer, so it owns nothing and nothing can outlive it. The
+    // functions are safe ones, may be called with any number from any thread (`TaskHandle::wake` says so), and cloning
+    // gives the same number with the same functions.
+    unsafe { Waker::from_raw(RawWaker::new(data, &WAKER)) }
 }
 
 /// What TCP knows of a connection, alive or dead.

@@ -7,36 +7,49 @@
 //! socket is told to the kernel once in its life (edge-triggered) and never taken back: closing does that. The two
 //! together, and clocks read once a turn, are what a general runtime cannot do; ARCHITECTURE.md has the figures.
 //!
-//! What it does not do: run futures that wait for anything but [`wait`], [`yield_now`] and what is built on them.
-//! Their wakers do nothing.
+//! Two ways to wait. [`wait`] is that of a connection: its task is polled when one of its sockets becomes ready, and the
+//! sockets know the task, not a waker, so a wait costs no memory and moving its deadline nothing. Everybody else's futures
+//! (hyper's, channels', [`timer`]s) wait by the waker in their context, which wakes the same task from any thread. Inside of
+//! something that polls its parts only when *their* wakers were called (`FuturesUnordered`, a join set) the second way
+//! works and the first does not: a socket's event would be told to the task and never get to the part. `handfast-http` is
+//! how the two go together.
 //!
 //! A turn of the loop: deadlines, then every task that carries bytes, then handshakes until their share of the turn
 //! is used up, then one `epoll_wait`. So signatures of new clients cannot starve the connections that stand.
 
 mod alarm;
+mod handle;
 mod mailbox;
+mod remote;
 mod source;
 mod tasks;
+mod timer;
 mod wheel;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
+use std::mem::ManuallyDrop;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rustix::event::{Timespec, epoll};
 
 pub use alarm::Alarm;
+pub use handle::{TaskHandle, current};
 pub use mailbox::{Full, Letterbox, Mailbox, Sender, mailbox};
 pub(crate) use source::{Ready, Source};
 pub use tasks::Priority;
+pub use timer::{Timer, timer};
 
 use crate::clock::Moment;
+use remote::{Remote, Woken as WokenElsewhere};
 use source::Sources;
-use tasks::Tasks;
+use tasks::{Taken, Tasks};
+use timer::Timers;
 use wheel::Wheel;
 
 /// Computing time that handshakes may take in one turn before the connections that stand are looked at again.
@@ -47,6 +60,10 @@ const HANDSHAKE_SHARE: Duration = Duration::from_micros(500);
 
 /// Events taken from the kernel at once.
 const EVENTS: usize = 256;
+
+/// What an event of the bell for other threads carries, where those of sockets have the key of a source. There is no
+/// source at that place: its lower half is beyond every index.
+const BELL: u64 = u64::MAX;
 
 /// What the engine tells its owner; every method is called on the engine's own thread.
 pub trait Observer {
@@ -71,13 +88,20 @@ thread_local! {
 }
 
 struct Engine {
+    /// What handles call it by, in this process and while it runs.
+    number: u16,
     epoll: OwnedFd,
     sources: RefCell<Sources>,
     tasks: RefCell<Tasks>,
     wheel: RefCell<Wheel>,
+    timers: RefCell<Timers>,
+    /// The first of the timers, kept apart so that a turn without any looks at nothing else.
+    next_timer: Cell<Moment>,
+    /// Whom other threads have woken.
+    remote: Arc<Remote>,
     /// The clock, read once a turn.
     now: Cell<Moment>,
-    /// The task that is being polled.
+    /// The task that is being polled; afterwards the one that was.
     current: Cell<u32>,
     stopping: Cell<bool>,
 }
@@ -93,15 +117,23 @@ fn engine<T>(action: impl FnOnce(&Engine) -> T) -> T {
 /// **Errors**: creating or waiting on the epoll instance; an engine already runs or ran on this thread
 /// (`AlreadyExists`).
 pub fn run(mut observer: impl Observer, start: impl FnOnce()) -> io::Result<()> {
+    // Struck out when this function is left: who wakes a task of this engine after that wakes nobody.
+    let entry = remote::enter()?;
     let engine = Engine {
+        number: entry.number(),
         epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
         sources: RefCell::default(),
         tasks: RefCell::default(),
         wheel: RefCell::new(Wheel::new(Moment::now())),
+        timers: RefCell::default(),
+        next_timer: Cell::new(Moment::NEVER),
+        remote: entry.remote(),
         now: Cell::new(Moment::now()),
         current: Cell::new(0),
         stopping: Cell::new(false),
     };
+    let bell = epoll::EventData::new_u64(BELL);
+    epoll::add(&engine.epoll, engine.remote.bell(), bell, epoll::EventFlags::IN | epoll::EventFlags::ET)?;
     ENGINE.with(|cell| cell.set(Box::new(engine)).map_err(|_| io::ErrorKind::AlreadyExists))?;
     start();
     let outcome = ENGINE.with(|cell| cell.get().expect("set above").turn_until_stopped(&mut observer));
@@ -109,12 +141,19 @@ pub fn run(mut observer: impl Observer, start: impl FnOnce()) -> io::Result<()> 
     while let Some(future) = engine_take_any() {
         drop(catch_unwind(AssertUnwindSafe(move || drop(future))));
     }
+    // Of timers that ended on other threads.
+    let wakers = engine_take_wakers();
+    drop(catch_unwind(AssertUnwindSafe(move || wakers.for_each(drop))));
     observer.before_sleep();
     outcome
 }
 
 fn engine_take_any() -> Option<tasks::TaskFuture> {
     engine(|engine| engine.tasks.borrow_mut().take_any())
+}
+
+fn engine_take_wakers() -> impl Iterator<Item = std::task::Waker> {
+    engine(|engine| engine.timers.borrow_mut().take_all())
 }
 
 /// Ends [`run`] after the present turn.
@@ -144,23 +183,6 @@ pub fn set_priority(priority: Priority) {
     engine(|engine| engine.tasks.borrow_mut().set_priority(engine.current.get(), priority));
 }
 
-/// The present task, to be woken by another one of this engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TaskHandle(u32);
-
-/// A handle of the present task.
-pub fn current() -> TaskHandle {
-    TaskHandle(engine(|engine| engine.current.get()))
-}
-
-impl TaskHandle {
-    /// Makes the task look around, as if a socket of its own had become ready. A task that has ended is not harmed,
-    /// nor one that took its place: waking is never more than a hint.
-    pub fn wake(self) {
-        engine(|engine| engine.tasks.borrow_mut().wake(self.0));
-    }
-}
-
 /// Makes every task look around, as when the program is about to stop.
 pub fn wake_all() {
     engine(|engine| engine.tasks.borrow_mut().wake_all());
@@ -177,7 +199,8 @@ pub enum Woken {
 
 /// Waits until one of the present task's sockets becomes ready, or `deadline` passes.
 ///
-/// A socket that said "would block" is waited for from that moment on; one that never did is not.
+/// A socket that said "would block" is waited for from that moment on; one that never did is not. One wait at a time:
+/// a task has one deadline, and what wakes it is not told apart. [`timer`] is for more than one.
 ///
 /// **Cancel**: leaves nothing behind. **Cost**: moving a deadline later costs nothing, as the one that is armed is
 /// only looked at again when it comes.
@@ -228,6 +251,9 @@ impl Engine {
         let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS);
         while !self.stopping.get() {
             self.expire_deadlines();
+            if self.next_timer.get() <= self.now.get() {
+                self.ring_timers();
+            }
             self.poll_ready(observer);
             let busy = Moment::now().since(self.now.get());
             observer.turn(busy, self.tasks.borrow().len());
@@ -276,10 +302,23 @@ impl Engine {
         }
     }
 
+    fn ring_timers(&self) {
+        let now = self.now.get();
+        loop {
+            // Called when the timers are free again: a foreign waker may do anything, as dropping another timer.
+            let Some(waker) = self.timers.borrow_mut().next_due(now) else { break };
+            drop(catch_unwind(AssertUnwindSafe(move || waker.wake())));
+        }
+        self.next_timer.set(self.timers.borrow().first());
+    }
+
     fn poll_next(&self, priority: Priority, observer: &mut impl Observer) {
-        let Some((task, mut future)) = self.tasks.borrow_mut().take_ready(priority) else { return };
+        let taken = self.tasks.borrow_mut().take_ready(priority);
+        let Some(Taken { task, generation, mut future }) = taken else { return };
         self.current.set(task);
-        let mut context = Context::from_waker(Waker::noop());
+        // Dropping it would be a call through its table, to do nothing.
+        let waker = ManuallyDrop::new(TaskHandle::new(self.number, task, generation).waker());
+        let mut context = Context::from_waker(&waker);
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut context))) {
             Ok(Poll::Pending) => self.tasks.borrow_mut().put_back(task, future),
             Ok(Poll::Ready(())) => self.end(task, future),
@@ -304,7 +343,11 @@ impl Engine {
             return Some(NOW);
         }
         observer.before_sleep();
-        let next = self.wheel.borrow().next()?;
+        let next = match (self.wheel.borrow().next(), self.next_timer.get()) {
+            (None, Moment::NEVER) => return None,
+            (None, timer) => timer,
+            (Some(deadline), timer) => deadline.min(timer),
+        };
         // Rounded up to the millisecond that epoll_wait(2) counts in, or the last one would be spent spinning.
         let sleep = next.since(Moment::now()).as_nanos().div_ceil(1_000_000) as i64;
         Some(Timespec { tv_sec: sleep / 1000, tv_nsec: (sleep % 1000) * 1_000_000 })
@@ -318,6 +361,14 @@ impl Engine {
             let (data, flags) = (event.data, event.flags);
             if let Some(task) = sources.deliver(data.u64(), flags) {
                 tasks.wake(task);
+            } else if data.u64() == BELL {
+                match self.remote.take() {
+                    WokenElsewhere::Nobody => {}
+                    WokenElsewhere::Some(woken) => {
+                        woken.iter().for_each(|one| tasks.wake_exactly(one.task(), one.generation()));
+                    }
+                    WokenElsewhere::Everybody => tasks.wake_all(),
+                }
             }
         }
     }

@@ -55,6 +55,9 @@ struct Slot {
     generation: u32,
 }
 
+/// The task of a source that has none: beyond every place in the table of tasks.
+const NOBODY: u32 = u32::MAX;
+
 #[derive(Default)]
 pub(crate) struct Sources {
     slots: Vec<Slot>,
@@ -97,9 +100,12 @@ impl Sources {
     }
 }
 
-/// A descriptor's registration with this thread's engine, for the task that made it.
+/// A descriptor's registration with this thread's engine, for the task that made it, until another one adopts it.
 ///
 /// It must be dropped before or together with the descriptor, and on the same thread.
+///
+/// What a move has to mind: the kernel tells an edge once. It may have been told to the task before, which has not looked,
+/// or never will; so readiness is kept here and not in the task, it goes along, and the next task is woken for it.
 #[derive(Debug)]
 pub(crate) struct Source {
     index: u32,
@@ -144,6 +150,31 @@ impl Source {
                 }
             }
         })
+    }
+
+    /// Belongs to nobody from now on, as the socket of a connection that is kept for whoever needs it next. Readiness is
+    /// still noted; nobody is woken for it.
+    ///
+    /// A task that was woken before this is still polled once: being woken is a hint.
+    pub(crate) fn release(&self) {
+        engine(|engine| engine.sources.borrow_mut().slots[self.index as usize].task = NOBODY);
+    }
+
+    /// Belongs to the present task from now on, which is woken if there is any readiness that has not been used up: it may
+    /// be of an edge that was told to the task before. The one before is not woken by it any more.
+    ///
+    /// **Cost**: no system call. The wake is one poll that may find nothing new, as the task cannot be known to try each
+    /// socket before it waits.
+    pub(crate) fn adopt(&self) {
+        engine(|engine| {
+            let task = engine.current.get();
+            let mut sources = engine.sources.borrow_mut();
+            let slot = &mut sources.slots[self.index as usize];
+            slot.task = task;
+            if slot.ready != Ready::NONE {
+                engine.tasks.borrow_mut().wake(task);
+            }
+        });
     }
 
     /// From now on writability is reported too; if it is there already, in the next turn.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
 
+use super::handle::{GENERATIONS, MOST_TASKS};
 use crate::clock::Moment;
 
 pub(crate) type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
@@ -19,12 +20,26 @@ pub enum Priority {
 struct Task {
     /// `None` while it is being polled.
     future: Option<TaskFuture>,
-    priority: Priority,
-    queued: bool,
     /// When it wants to be woken at the latest.
     deadline: Moment,
     /// What the wheel has; never later than `deadline` unless that is NEVER.
     armed: Moment,
+    /// Distinguishes it from the tasks that had its place before: a waker may outlive its task.
+    generation: u32,
+    priority: Priority,
+    /// Stands in its queue; or, while it is being polled, will when that is over. So a task that wakes itself and then
+    /// ends was in no queue, and nobody has to search the queues for it.
+    queued: bool,
+}
+
+// A place in the table is paid for by every idle connection. Generation and flags fill what alignment left over.
+const _: () = assert!(size_of::<Option<Task>>() == 40);
+
+/// A task that has been taken out to be polled.
+pub(crate) struct Taken {
+    pub(crate) task: u32,
+    pub(crate) generation: u32,
+    pub(crate) future: TaskFuture,
 }
 
 #[derive(Default)]
@@ -33,16 +48,20 @@ pub(crate) struct Tasks {
     free: Vec<u32>,
     flow: VecDeque<u32>,
     handshake: VecDeque<u32>,
+    /// Of the task that was inserted last.
+    generation: u32,
 }
 
 impl Tasks {
     pub(crate) fn insert(&mut self, priority: Priority, future: TaskFuture) {
+        self.generation = (self.generation + 1) % GENERATIONS;
         let task = Task {
             future: Some(future),
-            priority,
-            queued: false,
             deadline: Moment::NEVER,
             armed: Moment::NEVER,
+            generation: self.generation,
+            priority,
+            queued: false,
         };
         let index = match self.free.pop() {
             Some(index) => {
@@ -51,7 +70,8 @@ impl Tasks {
             }
             None => {
                 self.slots.push(Some(task));
-                u32::try_from(self.slots.len() - 1).expect("fewer tasks than file descriptors, which are int")
+                let index = u32::try_from(self.slots.len() - 1).ok().filter(|index| *index < MOST_TASKS);
+                index.expect("fewer tasks on a thread than 2^26: of connections, they would take 300 GiB")
             }
         };
         self.wake(index);
@@ -65,15 +85,35 @@ impl Tasks {
         self.slots.get_mut(task as usize)?.as_mut()
     }
 
+    /// The generation of `task`, if there is one at that place.
+    pub(crate) fn generation(&self, task: u32) -> Option<u32> {
+        self.slots.get(task as usize)?.as_ref().map(|task| task.generation)
+    }
+
+    /// Whether `task` is being polled at this moment.
+    pub(crate) fn is_polled(&self, task: u32) -> bool {
+        self.slots.get(task as usize).and_then(Option::as_ref).is_some_and(|task| task.future.is_none())
+    }
+
     /// Puts `task` in its queue, unless it stands there already or is no more.
     pub(crate) fn wake(&mut self, task: u32) {
         let Some(found) = self.slots.get_mut(task as usize).and_then(Option::as_mut) else { return };
-        if !found.queued {
-            found.queued = true;
+        if found.queued {
+            return;
+        }
+        found.queued = true;
+        if found.future.is_some() {
             match found.priority {
                 Priority::Flow => self.flow.push_back(task),
                 Priority::Handshake => self.handshake.push_back(task),
             }
+        }
+    }
+
+    /// The same for the task of this generation only, and for none that took its place.
+    pub(crate) fn wake_exactly(&mut self, task: u32, generation: u32) {
+        if self.generation(task) == Some(generation) {
+            self.wake(task);
         }
     }
 
@@ -95,7 +135,7 @@ impl Tasks {
     }
 
     /// The next ready task, taken out to be polled; it can be woken meanwhile.
-    pub(crate) fn take_ready(&mut self, priority: Priority) -> Option<(u32, TaskFuture)> {
+    pub(crate) fn take_ready(&mut self, priority: Priority) -> Option<Taken> {
         let queue = match priority {
             Priority::Flow => &mut self.flow,
             Priority::Handshake => &mut self.handshake,
@@ -103,21 +143,21 @@ impl Tasks {
         let index = queue.pop_front()?;
         let task = self.task(index)?;
         task.queued = false;
-        task.future.take().map(|future| (index, future))
+        let generation = task.generation;
+        task.future.take().map(|future| Taken { task: index, generation, future })
     }
 
+    /// Puts the future of a polled task back, and the task in its queue if it was woken meanwhile.
     pub(crate) fn put_back(&mut self, task: u32, future: TaskFuture) {
-        if let Some(task) = self.task(task) {
-            task.future = Some(future);
+        let Some(found) = self.task(task) else { return };
+        found.future = Some(future);
+        if std::mem::take(&mut found.queued) {
+            self.wake(task);
         }
     }
 
-    /// Forgets an ended task, and the place it may have in a queue.
+    /// Forgets a polled task that has ended. It stands in no queue: see [`Task::queued`].
     pub(crate) fn remove(&mut self, task: u32) {
-        if self.task(task).is_some_and(|task| task.queued) {
-            self.flow.retain(|queued| *queued != task);
-            self.handshake.retain(|queued| *queued != task);
-        }
         self.slots[task as usize] = None;
         self.free.push(task);
     }

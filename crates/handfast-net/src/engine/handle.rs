@@ -1,0 +1,148 @@
+//! A task's name that can be kept, copied, sent to another thread, and that foreign futures get as their waker.
+//!
+//! In: a task. Out: a number that wakes it, from its own thread by a place in the ready queue, from any other through
+//! [`super::remote`].
+//!
+//! A waker of the standard library is two words: one that it keeps for us, and a table of functions. Usually the first
+//! points to something counted, which would have to be made for each task or each clone. Here it is the handle itself, so
+//! a waker costs no memory, cloning and dropping it do nothing, and a million of them may outlive their task, their engine
+//! or their thread: what they name is looked up when they are used. The one unsafe call that this takes is in `sys.rs`.
+
+use std::task::Waker;
+
+use super::{ENGINE, engine, remote};
+use crate::sys;
+
+/// Of 64 bits, the engine has 16 …
+const ENGINE_BITS: u32 = 16;
+/// … the task's place in it 26 …
+const TASK_BITS: u32 = 26;
+/// … and 22 say which of the tasks that have been in that place. When four million tasks later the same number comes up in the
+/// same place, a waker that was kept for so long wakes a stranger, who looks around once for nothing.
+const GENERATION_BITS: u32 = 22;
+const _: () = assert!(ENGINE_BITS + TASK_BITS + GENERATION_BITS == u64::BITS);
+// It has to fit into the word of a waker.
+const _: () = assert!(size_of::<usize>() == size_of::<u64>());
+
+/// Tasks of one engine.
+pub(super) const MOST_TASKS: u32 = 1 << TASK_BITS;
+/// Generations of tasks before they begin anew.
+pub(super) const GENERATIONS: u32 = 1 << GENERATION_BITS;
+
+/// A task of this or another thread's engine, to be woken.
+///
+/// Waking is never more than a hint: the task looks around, as if a socket of its own had become ready. So it does no harm
+/// that a handle may outlive its task; it then wakes nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TaskHandle(u64);
+
+impl TaskHandle {
+    /// No task at all.
+    pub const NOBODY: Self = Self(0);
+
+    /// `engine` is never 0, so that no task is [`TaskHandle::NOBODY`].
+    pub(super) fn new(engine: u16, task: u32, generation: u32) -> Self {
+        let place = u64::from(task) << GENERATION_BITS | u64::from(generation);
+        Self(u64::from(engine) << (TASK_BITS + GENERATION_BITS) | place)
+    }
+
+    /// The handle as a number, for an atomic to hold.
+    pub const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// What [`TaskHandle::to_bits`] gave. Any other number is a handle of some task or of none: hints, at the worst.
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    pub(super) fn engine(self) -> u16 {
+        (self.0 >> (TASK_BITS + GENERATION_BITS)) as u16
+    }
+
+    pub(super) fn task(self) -> u32 {
+        (self.0 >> GENERATION_BITS) as u32 & (MOST_TASKS - 1)
+    }
+
+    pub(super) fn generation(self) -> u32 {
+        self.0 as u32 & (GENERATIONS - 1)
+    }
+
+    /// Makes the task look around, from whatever thread.
+    ///
+    /// **Cost**: on the task's own thread a place in its queue, no lock and no system call. From another thread a lock
+    /// that the engine holds for no longer than it takes to fetch a list, and a system call unless one is under way already.
+    pub fn wake(self) {
+        // An engine's number is its own for as long as it runs, so one look says whether the task is of this thread. A thread
+        // that is being torn down has no engine any more.
+        let here = ENGINE.try_with(|cell| match cell.get() {
+            Some(engine) if engine.number == self.engine() => {
+                engine.tasks.borrow_mut().wake_exactly(self.task(), self.generation());
+                true
+            }
+            _ => false,
+        });
+        if here != Ok(true) {
+            remote::wake(self);
+        }
+    }
+
+    /// Whether this is the task that is being polled, on this thread, at this moment.
+    pub fn is_running(self) -> bool {
+        let running = ENGINE.try_with(|cell| {
+            cell.get().is_some_and(|engine| {
+                let tasks = engine.tasks.borrow();
+                engine.number == self.engine()
+                    && engine.current.get() == self.task()
+                    && tasks.generation(self.task()) == Some(self.generation())
+                    && tasks.is_polled(self.task())
+            })
+        });
+        running == Ok(true)
+    }
+
+    /// The waker that a future polled by this task gets as its context's.
+    pub fn waker(self) -> Waker {
+        sys::waker_of(self.0)
+    }
+}
+
+/// A handle of the present task.
+pub fn current() -> TaskHandle {
+    engine(|engine| {
+        let task = engine.current.get();
+        let generation = engine.tasks.borrow().generation(task).unwrap_or(0);
+        TaskHandle::new(engine.number, task, generation)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_has_room_for_the_largest_of_each() {
+        for (engine, task, generation) in
+            [(1, 0, 0), (u16::MAX, 0, 0), (1, MOST_TASKS - 1, 0), (1, 0, GENERATIONS - 1), (7, 8, 9)]
+        {
+            let handle = TaskHandle::from_bits(TaskHandle::new(engine, task, generation).to_bits());
+            assert_eq!((handle.engine(), handle.task(), handle.generation()), (engine, task, generation));
+            assert_ne!(handle, TaskHandle::NOBODY);
+        }
+    }
+
+    #[test]
+    fn nobody_can_be_woken() {
+        TaskHandle::NOBODY.wake();
+        TaskHandle::NOBODY.waker().wake();
+        assert!(!TaskHandle::NOBODY.is_running());
+    }
+
+    /// Futures keep the waker they have if it would wake the same task; else they take another one at each poll.
+    #[test]
+    fn wakers_of_a_task_are_known_to_be_the_same() {
+        let (one, other) = (TaskHandle::new(1, 2, 3), TaskHandle::new(1, 2, 4));
+        assert!(one.waker().will_wake(&one.waker().clone()));
+        assert!(!one.waker().will_wake(&other.waker()));
+    }
+}
