@@ -20,8 +20,8 @@ use handfast_net::clock::Moment;
 use handfast_net::engine;
 use handfast_tls::session::Session;
 
-use crate::bench::Bench;
 use crate::close::end_our_side;
+use crate::context::ThreadContext;
 use crate::exchange::Opening;
 use crate::trouble::{Step, Trouble};
 use crate::wire::{Ended, Got, Wire};
@@ -37,16 +37,20 @@ pub(crate) fn is_known(wire: &Wire) -> bool {
 /// Sends the rest of the handshake, ends our side as the plan says, and waits for the target's word.
 ///
 /// **Errors**: it refused, or nobody knows.
-pub(crate) async fn ask(bench: &Rc<Bench>, wire: &mut Wire, opening: &mut Opening) -> Result<(), Trouble> {
-    let deadline = bench.deadline();
+pub(crate) async fn confirm(
+    context: &Rc<ThreadContext>,
+    wire: &mut Wire,
+    opening: &mut Opening,
+) -> Result<(), Trouble> {
+    let deadline = context.deadline();
     let known = is_known(wire);
-    opening.prepare_flight(bench);
-    end_our_side(bench, wire, !known, Step::Handshake)?;
+    opening.prepare_flight(context);
+    end_our_side(context, wire, !known, Step::Handshake)?;
     while !wire.is_flushed() {
         wire.wait(deadline, Step::Handshake).await?;
         wire.flush(Step::Handshake)?;
     }
-    if known || word(bench, wire, deadline).await? {
+    if known || wait(context, wire, deadline).await? {
         return Ok(());
     }
     let detail = "the target did not say in time whether it accepted the handshake";
@@ -56,18 +60,18 @@ pub(crate) async fn ask(bench: &Rc<Bench>, wire: &mut Wire, opening: &mut Openin
 /// Waits until `limit` for the target's word; `false` when there was none.
 ///
 /// **Errors**: it refused, or ended without a word.
-pub(crate) async fn word(bench: &Bench, wire: &mut Wire, limit: Moment) -> Result<bool, Trouble> {
+pub(crate) async fn wait(context: &ThreadContext, wire: &mut Wire, limit: Moment) -> Result<bool, Trouble> {
     let mut data = false;
     loop {
         if wire.session.tickets_received() > 0 {
-            bench.note_ticket();
+            context.note_ticket();
             return Ok(true);
         }
         if data || is_known(wire) {
             return Ok(true);
         }
         let got = {
-            let scratch = &mut *bench.scratch.borrow_mut();
+            let scratch = &mut *context.scratch.borrow_mut();
             wire.read(scratch, Step::Handshake, false, &mut |_| data = true)?
         };
         match got {

@@ -5,22 +5,22 @@ use std::rc::Rc;
 
 use handfast_tls::session::Session;
 
-use crate::bench::{Bench, Phase};
+use crate::context::{Phase, ThreadContext};
 use crate::plan::Close;
 use crate::trouble::{Step, Trouble};
 use crate::wire::{Ended, Got, Wire};
 
 /// Ends a connection as the plan says.
-pub(crate) async fn close(bench: &Rc<Bench>, mut wire: Wire) {
-    let outcome = match bench.plan.close {
+pub(crate) async fn close(context: &Rc<ThreadContext>, mut wire: Wire) {
+    let outcome = match context.plan.close {
         // Dropping a stream resets it.
         Close::Reset => return,
-        Close::Notify | Close::Fin => end_and_drain(bench, &mut wire).await,
-        Close::Server => wait_for_the_target(bench, &mut wire).await,
+        Close::Notify | Close::Fin => end_and_drain(context, &mut wire).await,
+        Close::Server => wait_for_the_target(context, &mut wire).await,
     };
     match outcome {
         Ok(()) => wire.stream.finish(),
-        Err(trouble) if bench.phase() != Phase::WarmUp => bench.sampler.borrow_mut().trouble(trouble),
+        Err(trouble) if context.phase() != Phase::WarmUp => context.recorder.borrow_mut().trouble(trouble),
         Err(_) => {}
     }
 }
@@ -28,14 +28,19 @@ pub(crate) async fn close(bench: &Rc<Bench>, mut wire: Wire) {
 /// Writes what is in the thread's buffer, and whatever ends our side by the plan; once. `word`: whether the target's
 /// word about the handshake is still to come. One that gives no tickets has to be asked for it by our end, even if a
 /// reset is to follow; many servers answer close_notify only when they have read to the FIN.
-pub(crate) fn end_our_side(bench: &Bench, wire: &mut Wire, word: bool, step: Step) -> Result<(), Trouble> {
-    let (notify, fin) = match bench.plan.close {
+pub(crate) fn end_our_side(
+    context: &ThreadContext,
+    wire: &mut Wire,
+    word: bool,
+    step: Step,
+) -> Result<(), Trouble> {
+    let (notify, fin) = match context.plan.close {
         Close::Notify => (true, true),
         Close::Fin => (false, true),
-        Close::Reset if word && !bench.gives_tickets() => (true, true),
+        Close::Reset if word && !context.gives_tickets() => (true, true),
         Close::Reset | Close::Server => (false, false),
     };
-    let scratch = &mut *bench.scratch.borrow_mut();
+    let scratch = &mut *context.scratch.borrow_mut();
     if notify {
         wire.session.close(&mut scratch.records);
     }
@@ -48,14 +53,14 @@ pub(crate) fn end_our_side(bench: &Bench, wire: &mut Wire, word: bool, step: Ste
     Ok(())
 }
 
-async fn end_and_drain(bench: &Rc<Bench>, wire: &mut Wire) -> Result<(), Trouble> {
-    end_our_side(bench, wire, false, Step::Close)?;
-    drain(bench, wire).await
+async fn end_and_drain(context: &Rc<ThreadContext>, wire: &mut Wire) -> Result<(), Trouble> {
+    end_our_side(context, wire, false, Step::Close)?;
+    drain(context, wire).await
 }
 
 /// close_notify and FIN.
-fn say_goodbye(bench: &Bench, wire: &mut Wire) -> Result<(), Trouble> {
-    let scratch = &mut *bench.scratch.borrow_mut();
+fn say_goodbye(context: &ThreadContext, wire: &mut Wire) -> Result<(), Trouble> {
+    let scratch = &mut *context.scratch.borrow_mut();
     wire.session.close(&mut scratch.records);
     wire.write(&mut scratch.records, Step::Close)?;
     wire.end_writing();
@@ -63,11 +68,11 @@ fn say_goodbye(bench: &Bench, wire: &mut Wire) -> Result<(), Trouble> {
 }
 
 /// Reads to the target's end, so that nothing unread turns our end into a reset. Tickets may still be among it.
-async fn drain(bench: &Bench, wire: &mut Wire) -> Result<(), Trouble> {
-    let deadline = bench.deadline();
+async fn drain(context: &ThreadContext, wire: &mut Wire) -> Result<(), Trouble> {
+    let deadline = context.deadline();
     loop {
         // After close_notify a FIN is still to come; it need not be waited for.
-        let got = wire.read(&mut bench.scratch.borrow_mut(), Step::Close, false, &mut |_| {})?;
+        let got = wire.read(&mut context.scratch.borrow_mut(), Step::Close, false, &mut |_| {})?;
         match got {
             Got::Something => {}
             Got::Nothing => {
@@ -79,9 +84,9 @@ async fn drain(bench: &Bench, wire: &mut Wire) -> Result<(), Trouble> {
     }
 }
 
-async fn wait_for_the_target(bench: &Bench, wire: &mut Wire) -> Result<(), Trouble> {
-    drain(bench, wire).await?;
+async fn wait_for_the_target(context: &ThreadContext, wire: &mut Wire) -> Result<(), Trouble> {
+    drain(context, wire).await?;
     let orderly = wire.ended() == Ended::Orderly;
-    say_goodbye(bench, wire)?;
+    say_goodbye(context, wire)?;
     if orderly { Ok(()) } else { Err(wire.ended_early(Step::Close, "the target ended without close_notify")) }
 }

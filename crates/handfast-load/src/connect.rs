@@ -11,7 +11,7 @@ use handfast_net::engine::{self, Woken};
 use handfast_tls::buffer::Buffer;
 use handfast_tls::session::Session;
 
-use crate::bench::{Bench, Caller, Phase};
+use crate::context::{Caller, Phase, ThreadContext};
 use crate::sample::Series;
 use crate::trouble::{Step, Trouble};
 use crate::wire::{Got, Wire};
@@ -29,10 +29,14 @@ pub(crate) struct Connected {
 }
 
 /// Connects and shakes hands. `early` goes as 0-RTT data if the plan and a ticket allow it.
-pub(crate) async fn connect(bench: &Rc<Bench>, caller: Caller, early: &[u8]) -> Result<Connected, Trouble> {
+pub(crate) async fn connect(
+    bench: &Rc<ThreadContext>,
+    caller: Caller,
+    early: &[u8],
+) -> Result<Connected, Trouble> {
     let counted = bench.phase() != Phase::WarmUp;
     {
-        let tally = &mut bench.sampler.borrow_mut().tally;
+        let tally = &mut bench.recorder.borrow_mut().tally;
         tally.connections += u64::from(counted);
         tally.warm_up += u64::from(!counted);
     }
@@ -42,7 +46,7 @@ pub(crate) async fn connect(bench: &Rc<Bench>, caller: Caller, early: &[u8]) -> 
     let mut hello = Buffer::default();
     session.start(&mut hello).map_err(internal)?;
     if caller.resume && counted && !session.offered_ticket() {
-        bench.sampler.borrow_mut().tally.without_ticket += 1;
+        bench.recorder.borrow_mut().tally.without_ticket += 1;
     }
     if counted {
         bench.of_member(caller, |sample| {
@@ -72,7 +76,7 @@ pub(crate) async fn connect(bench: &Rc<Bench>, caller: Caller, early: &[u8]) -> 
     let mut wire = Wire::new(stream, session, &hello.filled()[sent..]);
     drop(hello);
     if counted {
-        bench.sampler.borrow_mut().time(Series::Connect, began, connected);
+        bench.recorder.borrow_mut().time(Series::Connect, began, connected);
     }
     let mut secured = handshake(bench, &mut wire, deadline).await?;
     let done = Moment::now();
@@ -86,7 +90,11 @@ pub(crate) async fn connect(bench: &Rc<Bench>, caller: Caller, early: &[u8]) -> 
 }
 
 /// Reads and answers until data can be sent; gives our last flight, and what came in front of our first request.
-async fn handshake(bench: &Bench, wire: &mut Wire, deadline: Moment) -> Result<(Buffer, Vec<u8>), Trouble> {
+async fn handshake(
+    bench: &ThreadContext,
+    wire: &mut Wire,
+    deadline: Moment,
+) -> Result<(Buffer, Vec<u8>), Trouble> {
     // It cannot have answered yet: asking would be a call for nothing.
     wire.stream.expect_later().map_err(|fault| Trouble::socket(Step::Handshake, &fault))?;
     let mut unasked = Vec::new();
@@ -116,13 +124,13 @@ async fn handshake(bench: &Bench, wire: &mut Wire, deadline: Moment) -> Result<(
 
 /// Counts a handshake from when the connection stood to when it was done.
 fn count(
-    bench: &Bench,
+    bench: &ThreadContext,
     caller: Caller,
     wire: &Wire,
     (connected, done): (Moment, Moment),
     early: Option<bool>,
 ) {
-    let sampler = &mut *bench.sampler.borrow_mut();
+    let sampler = &mut *bench.recorder.borrow_mut();
     let agreed = wire.session.agreed();
     sampler.time(Series::Handshake, connected, done);
     let kind = if agreed.resumed == Some(true) { Series::HandshakeResumed } else { Series::HandshakeFull };

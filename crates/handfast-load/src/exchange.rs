@@ -10,8 +10,8 @@ use handfast_net::engine;
 use handfast_tls::buffer::{Buffer, Scratch};
 use handfast_tls::session::Session;
 
-use crate::bench::{Bench, Phase, READ};
 use crate::connect::Connected;
+use crate::context::{Phase, READ, ThreadContext};
 use crate::pattern::Pattern;
 use crate::plan::Work;
 use crate::trouble::{Step, Trouble};
@@ -65,15 +65,20 @@ impl Opening {
     }
 
     /// Sends the rest of the handshake without waiting for a request to ride with.
-    pub(crate) fn send_flight(&mut self, bench: &Bench, wire: &mut Wire, step: Step) -> Result<(), Trouble> {
-        self.prepare_flight(bench);
-        wire.write(&mut bench.scratch.borrow_mut().records, step)
+    pub(crate) fn send_flight(
+        &mut self,
+        context: &ThreadContext,
+        wire: &mut Wire,
+        step: Step,
+    ) -> Result<(), Trouble> {
+        self.prepare_flight(context);
+        wire.write(&mut context.scratch.borrow_mut().records, step)
     }
 
     /// Puts the rest of the handshake into the thread's buffer, for whoever writes next.
-    pub(crate) fn prepare_flight(&mut self, bench: &Bench) {
+    pub(crate) fn prepare_flight(&mut self, context: &ThreadContext) {
         let flight = std::mem::take(&mut self.flight);
-        bench.scratch.borrow_mut().records.extend(flight.filled());
+        context.scratch.borrow_mut().records.extend(flight.filled());
     }
 }
 
@@ -92,7 +97,7 @@ pub(crate) fn early(pattern: &Pattern, sizes: Option<Sizes>) -> &[u8] {
 }
 
 struct Exchange<'a> {
-    bench: &'a Bench,
+    context: &'a ThreadContext,
     sizes: Sizes,
     position: u64,
     sent: u64,
@@ -103,16 +108,16 @@ struct Exchange<'a> {
 
 /// Exchange number `number` of a connection.
 pub(crate) async fn exchange(
-    bench: &Rc<Bench>,
+    context: &Rc<ThreadContext>,
     wire: &mut Wire,
     sizes: Sizes,
     opening: Opening,
     number: u64,
 ) -> Result<Times, Trouble> {
-    let deadline = bench.deadline();
+    let deadline = context.deadline();
     let began = Moment::now();
     let mut exchange = Exchange {
-        bench,
+        context,
         sizes,
         position: position(number),
         sent: opening.early,
@@ -124,7 +129,7 @@ pub(crate) async fn exchange(
         exchange.take(&opening.unasked);
     }
     if !opening.flight.is_empty() {
-        bench.scratch.borrow_mut().records.extend(opening.flight.filled());
+        context.scratch.borrow_mut().records.extend(opening.flight.filled());
     }
     drop(opening);
     loop {
@@ -142,8 +147,8 @@ pub(crate) async fn exchange(
         wire.wait(deadline, Step::Exchange).await?;
     }
     let done = Moment::now();
-    if bench.phase() != Phase::WarmUp {
-        let tally = &mut bench.sampler.borrow_mut().tally;
+    if context.phase() != Phase::WarmUp {
+        let tally = &mut context.recorder.borrow_mut().tally;
         tally.sent += sizes.send;
         tally.received += exchange.received;
     }
@@ -153,7 +158,7 @@ pub(crate) async fn exchange(
 impl Exchange<'_> {
     /// Writes and reads once; whether it is worth doing again at once.
     fn turn(&mut self, wire: &mut Wire) -> Result<bool, Trouble> {
-        let scratch = &mut *self.bench.scratch.borrow_mut();
+        let scratch = &mut *self.context.scratch.borrow_mut();
         let wrote = self.write(wire, scratch)?;
         let got = wire.read(scratch, Step::Exchange, false, &mut |bytes| self.take(bytes))?;
         if let Some(wrong) = self.wrong.take() {
@@ -181,7 +186,7 @@ impl Exchange<'_> {
         }
         while self.sent < self.sizes.send && scratch.records.len() < READ {
             let most = FRAGMENT.min(self.sizes.send - self.sent);
-            let bytes = self.bench.pattern.at(self.position + self.sent, most);
+            let bytes = self.context.pattern.at(self.position + self.sent, most);
             let encrypted = wire.session.encrypt(bytes, &mut scratch.records);
             encrypted.map_err(|failure| Trouble::session(Step::Exchange, &failure))?;
             self.sent += bytes.len() as u64;
@@ -192,7 +197,7 @@ impl Exchange<'_> {
 
     fn take(&mut self, bytes: &[u8]) {
         self.first_byte.get_or_insert_with(Moment::now);
-        if self.sizes.echo && !self.bench.pattern.matches(self.position + self.received, bytes) {
+        if self.sizes.echo && !self.context.pattern.matches(self.position + self.received, bytes) {
             let detail = format!("the echo differs from what was sent, after {} bytes", self.received);
             self.wrong.get_or_insert_with(|| Trouble::new(Step::Exchange, "wrong-bytes", detail));
         }

@@ -2,70 +2,38 @@
 //!
 //! In: a plan, and which part of it is ours. Out: one [`Interval`] for each second, and the sum of all of them.
 
+mod threads;
+
 use std::net::SocketAddr;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use handfast_net::clock::Moment;
-use handfast_net::engine::{Sender, mailbox};
-use handfast_report::units::count;
-use handfast_tls::client::ClientSettings;
-use serde::{Deserialize, Serialize};
 
+pub use crate::assignment::Share;
 use crate::machine::{self, KernelCounters, MachineCpu};
-use crate::opener::LONGEST_PREPARATION;
 use crate::outcome::{Facts, Refusal, WorkerEnd};
-use crate::plan::{Plan, Work};
+use crate::plan::Plan;
 use crate::sample::{Interval, ThreadUse};
-use crate::thread::{self, Answer, Duty, Order};
-use crate::trouble::Trouble;
-use crate::words::things;
-use crate::{hint, http, ports, target};
-
-/// Seconds that a thread may be ahead of their merging.
-const AHEAD: usize = 16;
-/// Orders that may wait for a thread: each but leases is answered before the next.
-const MOST_ORDERS: usize = 16;
-
-/// Which part of the plan is ours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Share {
-    /// Our number, from 0.
-    pub index: u32,
-    /// How many there are.
-    pub of: u32,
-}
+use crate::thread::Order;
+use crate::{ports, requests, target};
+use threads::Threads;
 
 /// A share that is ready to start.
 #[derive(Debug)]
 pub struct Generator {
     facts: Facts,
     duration: Duration,
-    crew: Crew,
+    threads: Threads,
 }
 
 /// A share that is being run.
 #[derive(Debug)]
 pub struct Running {
-    crew: Crew,
+    threads: Threads,
     summing: Option<JoinHandle<Interval>>,
     before: KernelCounters,
-}
-
-/// The threads, from outside. Dropping it sends them home.
-#[derive(Debug, Default)]
-struct Crew {
-    hands: Vec<Hand>,
-}
-
-#[derive(Debug)]
-struct Hand {
-    orders: Sender<Order>,
-    answers: Receiver<Answer>,
-    seconds: Option<Receiver<Interval>>,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl Generator {
@@ -77,7 +45,7 @@ impl Generator {
     pub fn prepare(plan: &Plan, share: Share) -> Result<Self, Refusal> {
         target::check(plan)?;
         let addresses = target::resolve(plan, plan.timeout)?;
-        let (settings, asks) = (target::settings(plan)?, http::asks(plan)?);
+        let (settings, requests) = (target::settings(plan)?, requests::prepare(plan)?);
         // More descriptors are welcome; whether there are enough is checked below.
         let _ = handfast_net::limits::raise_file_limit();
         let destinations: Vec<_> = addresses.iter().take(1).map(SocketAddr::ip).collect();
@@ -85,18 +53,18 @@ impl Generator {
         if let Some(refusal) = ports::objection(plan, share, arithmetic.as_ref(), machine::file_limit()) {
             return Err(refusal);
         }
-        let crew = Crew::hire(plan, share, &settings, &asks, addresses[0])?;
+        let threads = Threads::start(plan, share, &settings, &requests, addresses[0])?;
         let mut notes = Vec::new();
-        let (chosen, took) = crew.rehearse(plan, &addresses, &mut notes)?;
-        crew.warm_up(plan, chosen, &mut notes)?;
-        crew.open(plan, took, &mut notes)?;
+        let (chosen, took) = threads.rehearse(plan, &addresses, &mut notes)?;
+        threads.warm_up(plan, chosen, &mut notes)?;
+        threads.open(plan, took, &mut notes)?;
         let facts = Facts {
             machine: machine::facts(),
             addresses: vec![chosen.to_string()],
-            threads: crew.hands.len() as u32,
+            threads: threads.count(),
             notes,
         };
-        Ok(Self { facts, duration: plan.duration, crew })
+        Ok(Self { facts, duration: plan.duration, threads })
     }
 
     /// What is known before the start.
@@ -110,49 +78,32 @@ impl Generator {
     /// **Errors**: threads that could not be made.
     pub fn start(mut self, start: Moment, seconds: SyncSender<Interval>) -> Result<Running, Refusal> {
         let before = KernelCounters::read();
-        let threads: Vec<_> = self.crew.hands.iter_mut().filter_map(|hand| hand.seconds.take()).collect();
+        let measured = self.threads.take_seconds();
         let summing = std::thread::Builder::new()
             .name("load-sum".into())
-            .spawn(move || sum(&threads, &seconds))
+            .spawn(move || sum(&measured, &seconds))
             .map_err(|error| Refusal::failed(format!("start the thread that adds up: {error}")))?;
-        for hand in &self.crew.hands {
-            hand.order(Order::Begin(start, start + self.duration))?;
-        }
-        Ok(Running { crew: self.crew, summing: Some(summing), before })
+        self.threads.order(|| Order::Begin(start, start + self.duration))?;
+        Ok(Running { threads: self.threads, summing: Some(summing), before })
     }
 }
 
 impl Running {
     /// Nothing begins after `until`, unless this is said again before; by each thread's own look at the clock.
     pub fn lease(&self, until: Moment) {
-        for hand in &self.crew.hands {
-            // A thread that takes no orders has no lease, and stops by itself.
-            let _ = hand.order(Order::Lease(until));
-        }
+        self.threads.lease(until);
     }
 
     /// Ends the measured part now: what is in flight is finished, nothing new begins.
     pub fn stop(&self) {
-        for hand in &self.crew.hands {
-            hand.stop();
-        }
+        self.threads.stop();
     }
 
     /// Waits for the end (the plan's duration, or [`Running::stop`], and what is in flight).
     pub fn join(mut self) -> WorkerEnd {
         // A thread that panicked outside of its tasks has said so; what the others measured still counts.
         let totals = self.summing.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
-        let mut start_error_ns = 0;
-        for hand in &mut self.crew.hands {
-            if let Some(thread) = hand.thread.take() {
-                let _ = thread.join();
-            }
-            for answer in hand.answers.try_iter() {
-                if let Answer::Started { late_ns } = answer {
-                    start_error_ns = late_ns.max(start_error_ns);
-                }
-            }
-        }
+        let start_error_ns = self.threads.join();
         WorkerEnd { totals, start_error_ns, kernel: KernelCounters::read().moved_since(&self.before) }
     }
 }
@@ -182,205 +133,4 @@ fn sum(threads: &[Receiver<Interval>], seconds: &SyncSender<Interval>) -> Interv
         wanted = wanted && seconds.send(merged).is_ok();
     }
     totals
-}
-
-impl Crew {
-    fn hire(
-        plan: &Plan,
-        share: Share,
-        settings: &[ClientSettings],
-        asks: &[http::Ask],
-        target: SocketAddr,
-    ) -> Result<Self, Refusal> {
-        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
-        let threads = if plan.threads == 0 { cores } else { plan.threads.into() };
-        let mut crew = Self::default();
-        for thread in 0..threads {
-            let (plan, settings, asks) = (plan.clone(), settings.to_vec(), asks.to_vec());
-            let duty = Duty { plan, settings, asks, target, share, thread, threads };
-            crew.hands.push(Hand::hire(duty)?);
-        }
-        for hand in &crew.hands {
-            match hand.answer(plan)? {
-                Answer::Ready(Ok(())) => {}
-                Answer::Ready(Err(why)) => return Err(Refusal::wrong_use(format!("set up TLS: {why}"))),
-                other => return Err(out_of_step(&other)),
-            }
-        }
-        Ok(crew)
-    }
-
-    /// Tries one transaction; of several addresses, the first with which it works is used. How long its exchange took.
-    fn rehearse(
-        &self,
-        plan: &Plan,
-        addresses: &[SocketAddr],
-        notes: &mut Vec<String>,
-    ) -> Result<(SocketAddr, Duration), Refusal> {
-        let Some(hand) = self.hands.first() else { return Ok((addresses[0], Duration::ZERO)) };
-        let mut first = None;
-        // Twice: a target that fails now and then is to be measured, not refused.
-        for address in addresses.iter().chain(addresses) {
-            hand.order(Order::Rehearse(*address))?;
-            match hand.answer(plan)? {
-                Answer::Rehearsed(Ok(took)) => {
-                    if let Some((refused, trouble)) = first {
-                        notes.push(format!(
-                            "{address} was used: {refused} did not work ({})",
-                            words(&trouble)
-                        ));
-                    }
-                    return Ok((*address, took));
-                }
-                Answer::Rehearsed(Err(trouble)) => {
-                    first.get_or_insert((*address, trouble));
-                }
-                other => return Err(out_of_step(&other)),
-            }
-        }
-        Err(first.map_or_else(
-            || Refusal::failed("rehearse: nothing was tried"),
-            |(address, trouble)| refuse_rehearsal(plan, address, &trouble),
-        ))
-    }
-
-    fn warm_up(&self, plan: &Plan, target: SocketAddr, notes: &mut Vec<String>) -> Result<(), Refusal> {
-        for hand in &self.hands {
-            hand.order(Order::WarmUp(target))?;
-        }
-        let (mut tickets, mut wanted) = (0, 0);
-        for hand in &self.hands {
-            match hand.answer(plan)? {
-                Answer::Warm { tickets: got, wanted: asked } => {
-                    tickets += got;
-                    wanted += asked;
-                }
-                other => return Err(out_of_step(&other)),
-            }
-        }
-        if wanted > 0 && tickets == 0 {
-            notes.push("the target gave no tickets: nothing can be resumed".into());
-        } else if tickets < wanted {
-            notes.push(format!("the ticket pool began with {tickets} tickets, {wanted} were wanted"));
-        }
-        Ok(())
-    }
-}
-
-impl Crew {
-    /// Opens the connections that stand when the run begins.
-    fn open(&self, plan: &Plan, took: Duration, notes: &mut Vec<String>) -> Result<(), Refusal> {
-        for hand in &self.hands {
-            hand.order(Order::Prepare(took))?;
-        }
-        let (mut stood, mut asked) = (0, 0);
-        for hand in &self.hands {
-            match hand.answer(plan)? {
-                Answer::Prepared { standing, wanted } => {
-                    stood += standing;
-                    asked += wanted;
-                }
-                other => return Err(out_of_step(&other)),
-            }
-        }
-        if stood < asked {
-            notes.push(format!(
-                "{} of {} stood when the run began: the target took no more of them, or not so fast",
-                count(stood.into()),
-                things(asked.into(), "connection")
-            ));
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Crew {
-    /// Threads that were never started go home; those at work end early.
-    fn drop(&mut self) {
-        for hand in &self.hands {
-            hand.stop();
-        }
-    }
-}
-
-impl Hand {
-    fn hire(duty: Duty) -> Result<Self, Refusal> {
-        let failed = |error| Refusal::failed(format!("start a generator thread: {error}"));
-        let (orders, letters) = mailbox(MOST_ORDERS).map_err(failed)?;
-        let (say, answers) = sync_channel(4);
-        let (hand_over, seconds) = sync_channel(AHEAD);
-        let thread = std::thread::Builder::new()
-            .name(format!("load-{}", duty.thread))
-            .spawn(move || thread::run(duty, letters, &say, hand_over))
-            .map_err(failed)?;
-        Ok(Self { orders, answers, seconds: Some(seconds), thread: Some(thread) })
-    }
-
-    /// Gives an order. A lease takes the place of the one before it.
-    ///
-    /// **Errors**: the thread has not looked for so many orders that it takes no more.
-    fn order(&self, order: Order) -> Result<(), Refusal> {
-        let lease = matches!(order, Order::Lease(_));
-        let pointless = |waiting: &Order| lease && matches!(waiting, Order::Lease(_));
-        self.orders.send_instead(order, pointless).map_err(|_| {
-            Refusal::failed(format!(
-                "give an order: {MOST_ORDERS} wait, and the thread does not look at them"
-            ))
-        })
-    }
-
-    /// Ends the thread's work. There is always room: leases, which it makes pointless, are all that can have piled up.
-    fn stop(&self) {
-        let pointless = |waiting: &Order| matches!(waiting, Order::Lease(_) | Order::Stop);
-        let _ = self.orders.send_instead(Order::Stop, pointless);
-    }
-
-    fn answer(&self, plan: &Plan) -> Result<Answer, Refusal> {
-        // Each step of a rehearsal is bounded by the timeout, and a pool is filled one by one.
-        let patience = plan.timeout * 4 + LONGEST_PREPARATION + Duration::from_secs(30);
-        self.answers.recv_timeout(patience).map_err(|_| {
-            Refusal::failed(format!("prepare: a generator thread did not answer within {patience:?}"))
-        })
-    }
-}
-
-fn out_of_step(answer: &Answer) -> Refusal {
-    Refusal::failed(format!("prepare: a generator thread answered {answer:?} out of turn; a fault of ours"))
-}
-
-/// Step and detail; a socket's own words begin with the operation, which may be the step itself.
-fn words(trouble: &Trouble) -> String {
-    let step = trouble.step.name();
-    if trouble.detail.starts_with(step) {
-        trouble.detail.clone()
-    } else {
-        format!("{step}: {}", trouble.detail)
-    }
-}
-
-/// The words for a target with which not even one transaction works.
-fn refuse_rehearsal(plan: &Plan, address: SocketAddr, trouble: &Trouble) -> Refusal {
-    let what = format!("try one transaction with {address}: {}", words(trouble));
-    let refusal = Refusal::failed(what);
-    let echo = matches!(plan.work, Work::Exchange { echo: true, .. });
-    if let Some(cure) = trouble.hint.or_else(|| hint::client_certificate(plan, trouble)) {
-        return refusal.hint(cure);
-    }
-    match (trouble.cause, trouble.step.name()) {
-        ("refused", _) => refusal.hint("nobody listens there; is the service running?"),
-        ("tls", "handshake") => {
-            refusal.hint("is it TLS that is spoken there, and does it accept these versions, suites and groups?")
-        }
-        ("alpn", _) => refusal.hint("--http 1.1 is what every server of pages speaks"),
-        ("not-tls", _) => refusal.hint("this port serves HTTP without TLS; the port for https is another one"),
-        ("alert", "handshake") => refusal.hint(
-            "the target refused what was offered: look at --tls, --suites, --groups, --sni, --alpn, or whether it \
-             wants --client-certificate",
-        ),
-        ("deadline" | "closed-early" | "truncated" | "wrong-bytes", "exchange") if echo => refusal.hint(
-            "the target must send back what it gets. --reply any takes other bytes, --handshake-only exchanges \
-             none, and https://… asks for a page",
-        ),
-        _ => refusal,
-    }
 }

@@ -5,11 +5,9 @@
 //!
 //! | question | file |
 //! |---|---|
-//! | what is sent | [`asks`] |
 //! | how hyper reads and writes a wire | [`pipe`] |
 //! | how it is polled, and what an answer is | [`connection`] |
 
-mod asks;
 mod connection;
 mod pipe;
 
@@ -17,16 +15,15 @@ use std::rc::Rc;
 
 use handfast_net::clock::Moment;
 
-use crate::bench::{Bench, Caller, Phase};
 use crate::close::close;
+use crate::context::{Caller, Phase, ThreadContext};
 use crate::exchange::Times;
-use crate::opener::Place;
+use crate::opener::Permit;
 use crate::plan::{Model, Work};
-use crate::pool::{Ending, Pool, Seat};
+use crate::pool::{Ending, Pool, Waiter};
 use crate::sample::Series;
 use crate::transaction::{count_exchange, fail_as, succeed};
 use crate::trouble::{Step, Trouble};
-pub(crate) use asks::{Ask, asks};
 use connection::{Answer, Connection, Finished, Lost, Target};
 
 /// The cause's word of an answer that says that the request failed.
@@ -40,47 +37,51 @@ fn target(work: &Work) -> Result<Target, Trouble> {
 }
 
 /// The request number `which` on a connection of its own, to see whether it works.
-pub(crate) async fn rehearse(bench: &Rc<Bench>, caller: Caller, which: usize) -> Result<(), Trouble> {
-    several(bench, caller, 1, || which, &mut || {}).await.map(|_| ())
+pub(crate) async fn rehearse(
+    context: &Rc<ThreadContext>,
+    caller: Caller,
+    which: usize,
+) -> Result<(), Trouble> {
+    several(context, caller, 1, || which, &mut || {}).await.map(|_| ())
 }
 
 /// A connection with the plan's number of requests on it.
 pub(crate) async fn transaction(
-    bench: &Rc<Bench>,
+    context: &Rc<ThreadContext>,
     caller: Caller,
     intended: Moment,
     stands: &mut dyn FnMut(),
 ) -> Result<(), Trouble> {
     let begun = Moment::now();
-    let number = bench.plan.exchanges.unwrap_or(1);
-    let done = several(bench, caller, number, || bench.next_request(), stands).await?;
-    succeed(bench, caller, intended, begun, done);
+    let number = context.plan.exchanges.unwrap_or(1);
+    let done = several(context, caller, number, || context.next_request(), stands).await?;
+    succeed(context, caller, intended, begun, done);
     Ok(())
 }
 
 /// So many requests on a new connection, those that `which` says; when the last answer was there.
 async fn several(
-    bench: &Rc<Bench>,
+    context: &Rc<ThreadContext>,
     caller: Caller,
     number: u32,
     which: impl Fn() -> usize,
     stands: &mut dyn FnMut(),
 ) -> Result<Moment, Trouble> {
-    let mut connection = Connection::open(bench, caller, target(&bench.plan.work)?).await?;
+    let mut connection = Connection::open(context, caller, target(&context.plan.work)?).await?;
     stands();
     let mut left = number;
     let mut done = Moment::now();
-    let mut ready_by = bench.deadline();
+    let mut ready_by = context.deadline();
     loop {
         while left > 0 && connection.has_room() {
             connection.begin(Moment::now(), which());
             left -= 1;
         }
         while let Some(finished) = connection.next_finished() {
-            done = judge(bench, &finished).map_err(|lost| match lost {
+            done = judge(context, &finished).map_err(|lost| match lost {
                 Lost::NotSeen(trouble) | Lost::Failed(trouble) => trouble,
             })?;
-            ready_by = bench.deadline();
+            ready_by = context.deadline();
         }
         if connection.is_idle() {
             if left == 0 {
@@ -98,20 +99,20 @@ async fn several(
         connection.turn(if connection.is_idle() { ready_by } else { Moment::NEVER }).await;
     }
     if let Some(wire) = connection.into_wire() {
-        close(bench, wire).await;
+        close(context, wire).await;
     }
     Ok(done)
 }
 
 /// Counts an answer, which is good if its status is none of an error; when it was there.
-fn judge(bench: &Bench, finished: &Finished) -> Result<Moment, Lost> {
-    let counted = bench.phase() != Phase::WarmUp;
+fn judge(context: &ThreadContext, finished: &Finished) -> Result<Moment, Lost> {
+    let counted = context.phase() != Phase::WarmUp;
     let Answer { status, first_byte, done } = match finished.outcome.clone() {
         Ok(answer) => answer,
         Err(lost) => {
             if counted
                 && let (Lost::Failed(_), Some(sample)) =
-                    (&lost, bench.sampler.borrow_mut().request(finished.which))
+                    (&lost, context.recorder.borrow_mut().request(finished.which))
             {
                 sample.failed += 1;
             }
@@ -121,9 +122,9 @@ fn judge(bench: &Bench, finished: &Finished) -> Result<Moment, Lost> {
     let error = status.is_client_error() || status.is_server_error();
     if counted {
         let class = usize::from(status.as_u16() / 100).clamp(1, 5) - 1;
-        let sampler = &mut *bench.sampler.borrow_mut();
-        sampler.tally.http_status[class] += 1;
-        if let Some(sample) = sampler.request(finished.which) {
+        let recorder = &mut *context.recorder.borrow_mut();
+        recorder.tally.http_status[class] += 1;
+        if let Some(sample) = recorder.request(finished.which) {
             sample.status[class] += 1;
             sample.failed += u64::from(error);
             sample.done += u64::from(!error);
@@ -133,7 +134,7 @@ fn judge(bench: &Bench, finished: &Finished) -> Result<Moment, Lost> {
         }
     }
     if error {
-        let asked = match bench.plan.requests() {
+        let asked = match context.plan.requests() {
             [_] => String::new(),
             several => {
                 several.get(finished.which).map(|one| format!(" to {}", one.name())).unwrap_or_default()
@@ -142,72 +143,72 @@ fn judge(bench: &Bench, finished: &Finished) -> Result<Moment, Lost> {
         let detail = format!("the target answered {status}{asked}");
         return Err(Lost::Failed(Trouble::new(Step::Exchange, HTTP_STATUS, detail)));
     }
-    count_exchange(bench, Times { began: finished.began, first_byte, done });
+    count_exchange(context, Times { began: finished.began, first_byte, done });
     Ok(done)
 }
 
 /// A kept connection: one request after the other, or as many at once as the plan says, until the run is over or the
 /// target ends it between requests, as servers do after so many.
-pub(crate) async fn kept(bench: Rc<Bench>, pool: Rc<Pool>, mut place: Place) {
-    let _live = bench.enter();
-    let seat = Seat::new();
-    let caller = bench.draw();
-    let ending = kept_connection(&bench, caller, &pool, &seat, &mut place).await;
-    pool.leave(&seat);
-    pool.ended(&bench, place, caller, ending.err());
+pub(crate) async fn kept(context: Rc<ThreadContext>, pool: Rc<Pool>, mut permit: Permit) {
+    let _live = context.enter();
+    let waiter = Waiter::new();
+    let caller = context.draw();
+    let ending = kept_connection(&context, caller, &pool, &waiter, &mut permit).await;
+    pool.leave(&waiter);
+    pool.ended(&context, permit, caller, ending.err());
 }
 
 async fn kept_connection(
-    bench: &Rc<Bench>,
+    context: &Rc<ThreadContext>,
     caller: Caller,
     pool: &Pool,
-    seat: &Rc<Seat>,
-    place: &mut Place,
+    waiter: &Rc<Waiter>,
+    permit: &mut Permit,
 ) -> Result<(), Ending> {
-    let target = target(&bench.plan.work).map_err(Ending::Unused)?;
-    let connection = Connection::open(bench, caller, target).await;
+    let target = target(&context.plan.work).map_err(Ending::Unused)?;
+    let connection = Connection::open(context, caller, target).await;
     let mut connection = connection.map_err(Ending::Unused)?;
     connection.finish_handshake().map_err(Ending::Unused)?;
-    place.stands();
-    bench.sampler.borrow_mut().tally.open += 1;
-    let outcome = serve(bench, caller, &mut connection, pool, seat, place).await;
+    permit.stands();
+    context.recorder.borrow_mut().tally.open += 1;
+    let outcome = serve(context, caller, &mut connection, pool, waiter, permit).await;
     {
-        let tally = &mut bench.sampler.borrow_mut().tally;
+        let tally = &mut context.recorder.borrow_mut().tally;
         tally.open = tally.open.saturating_sub(1);
     }
     outcome?;
     if let Some(wire) = connection.into_wire() {
-        close(bench, wire).await;
+        close(context, wire).await;
     }
     Ok(())
 }
 
 /// **Errors**: the target ended it without a single answer.
 async fn serve(
-    bench: &Rc<Bench>,
+    context: &Rc<ThreadContext>,
     caller: Caller,
     connection: &mut Connection,
     pool: &Pool,
-    seat: &Rc<Seat>,
-    place: &mut Place,
+    waiter: &Rc<Waiter>,
+    permit: &mut Permit,
 ) -> Result<(), Ending> {
     // Requests that a closing connection never looked at begin again on another one, late as they are.
     let mut again = Vec::new();
     let (mut unseen, mut failed) = (None, false);
     loop {
         while connection.has_room() {
-            let Some(intended) = pool.next(bench, seat) else {
-                pool.offer(seat);
+            let Some(intended) = pool.next(context, waiter) else {
+                pool.offer(waiter);
                 break;
             };
-            bench.sampler.borrow_mut().tally.started += 1;
-            connection.begin(intended, bench.next_request());
+            context.recorder.borrow_mut().tally.started += 1;
+            connection.begin(intended, context.next_request());
         }
         while let Some(finished) = connection.next_finished() {
-            bench.sampler.borrow_mut().tally.ended += 1;
-            match settle(bench, caller, &finished) {
-                Ok(()) => place.proved(),
-                Err(Lost::Failed(trouble)) if trouble.cause == HTTP_STATUS => place.proved(),
+            context.recorder.borrow_mut().tally.ended += 1;
+            match settle(context, caller, &finished) {
+                Ok(()) => permit.proved(),
+                Err(Lost::Failed(trouble)) if trouble.cause == HTTP_STATUS => permit.proved(),
                 Err(Lost::Failed(_)) => failed = true,
                 Err(Lost::NotSeen(trouble)) => {
                     unseen = Some(trouble);
@@ -215,14 +216,14 @@ async fn serve(
                 }
             }
         }
-        if connection.is_idle() && (bench.is_over() || connection.is_closed()) {
+        if connection.is_idle() && (context.is_over() || connection.is_closed()) {
             break;
         }
-        let limit = if bench.is_over() { Moment::NEVER } else { bench.end() };
+        let limit = if context.is_over() { Moment::NEVER } else { context.end() };
         connection.turn(limit).await;
     }
     let ending = match unseen {
-        _ if place.is_proved() || bench.is_over() => Ok(()),
+        _ if permit.is_proved() || context.is_over() => Ok(()),
         _ if failed => Err(Ending::Counted),
         None => Err(Ending::Unused(connection.ended("the target ended before the first request"))),
         Some(trouble) => {
@@ -231,22 +232,22 @@ async fn serve(
             Err(Ending::Failed(trouble))
         }
     };
-    again.into_iter().rev().for_each(|intended| pool.give_back(bench, intended));
+    again.into_iter().rev().for_each(|intended| pool.give_back(context, intended));
     ending
 }
 
 /// Counts a request that is over, but for one that the target never looked at.
-fn settle(bench: &Bench, caller: Caller, finished: &Finished) -> Result<(), Lost> {
-    let outcome = judge(bench, finished);
+fn settle(context: &ThreadContext, caller: Caller, finished: &Finished) -> Result<(), Lost> {
+    let outcome = judge(context, finished);
     if matches!(outcome, Err(Lost::NotSeen(_))) {
         return outcome.map(|_| ());
     }
-    if bench.plan.model != Model::Closed {
-        bench.sampler.borrow_mut().time(Series::Lag, finished.intended, finished.began);
+    if context.plan.model != Model::Closed {
+        context.recorder.borrow_mut().time(Series::Lag, finished.intended, finished.began);
     }
     match &outcome {
-        Ok(done) => succeed(bench, caller, finished.intended, finished.began, *done),
-        Err(Lost::NotSeen(trouble) | Lost::Failed(trouble)) => fail_as(bench, caller, trouble.clone()),
+        Ok(done) => succeed(context, caller, finished.intended, finished.began, *done),
+        Err(Lost::NotSeen(trouble) | Lost::Failed(trouble)) => fail_as(context, caller, trouble.clone()),
     }
     outcome.map(|_| ())
 }

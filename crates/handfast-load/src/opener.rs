@@ -1,7 +1,7 @@
 //! When a thread opens connections: few at once at first, more while it goes well, and with pauses when the target sheds
 //! them.
 //!
-//! In: how many are wanted. Out: a [`Place`] for each that may be opened now, which is told how it went. Without this a
+//! In: how many are wanted. Out: a [`Permit`] for each that may be opened now, which is told how it went. Without this a
 //! thousand connections would be opened in the same moment: that measures the target's backlog, and one that closes what
 //! it has no room for would be asked again at once, and again.
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 use handfast_net::clock::Moment;
 use handfast_net::engine::{self, Priority, TaskHandle};
 
-use crate::bench::Bench;
+use crate::context::ThreadContext;
 
 /// Connections that a thread opens at once in the beginning; later as many as it has opened …
 const FEW: u32 = 4;
@@ -56,12 +56,12 @@ pub(crate) struct Opener {
     progress: Cell<Moment>,
     task: Cell<Option<TaskHandle>>,
     /// Who waits for everything wanted to stand.
-    waiter: Cell<Option<TaskHandle>>,
+    awaits_all: Cell<Option<TaskHandle>>,
 }
 
 /// A connection that may be opened, or has been; given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Permit {
     opener: Rc<Opener>,
     stood: Option<Moment>,
     proved: bool,
@@ -82,7 +82,7 @@ impl Opener {
             greatest: Cell::new(0),
             progress: Cell::new(Moment::now()),
             task: Cell::new(None),
-            waiter: Cell::new(None),
+            awaits_all: Cell::new(None),
         })
     }
 
@@ -126,40 +126,40 @@ impl Opener {
     }
 
     fn look(&self) {
-        for task in [self.task.get(), self.waiter.get()].into_iter().flatten() {
+        for task in [self.task.get(), self.awaits_all.get()].into_iter().flatten() {
             task.wake();
         }
     }
 
-    fn place(self: &Rc<Self>) -> Place {
+    fn permit(self: &Rc<Self>) -> Permit {
         self.begun.set(self.begun.get() + 1);
         self.opening.set(self.opening.get() + 1);
-        Place { opener: Rc::clone(self), stood: None, proved: false }
+        Permit { opener: Rc::clone(self), stood: None, proved: false }
     }
 
     /// Starts a task for each connection as soon as it may be opened, until the run is over.
     pub(crate) async fn run<F: Future<Output = ()> + 'static>(
         self: Rc<Self>,
-        bench: Rc<Bench>,
-        connection: impl Fn(Place) -> F,
+        context: Rc<ThreadContext>,
+        connection: impl Fn(Permit) -> F,
     ) {
-        let _live = bench.enter();
+        let _live = context.enter();
         self.task.set(Some(engine::current()));
-        while !bench.is_over() {
+        while !context.is_over() {
             let now = Moment::now();
             let not_before = self.not_before.get();
             while self.is_short() && self.has_room() && not_before <= now {
-                engine::spawn(Priority::Flow, connection(self.place()));
+                engine::spawn(Priority::Flow, connection(self.permit()));
             }
             let next = if self.is_short() && not_before > now { not_before } else { Moment::NEVER };
-            engine::wait(next.min(bench.end())).await;
+            engine::wait(next.min(context.end())).await;
         }
     }
 
     /// Waits until everything that is wanted stands, or it is no use to wait any longer: no more came to stand for
     /// `patience`, or `may_stop` says that what stands will do.
     pub(crate) async fn ready(&self, patience: Duration, may_stop: impl Fn() -> bool) {
-        self.waiter.set(Some(engine::current()));
+        self.awaits_all.set(Some(engine::current()));
         let began = Moment::now();
         self.progress.set(began);
         while self.opening.get() > 0 || self.is_short() {
@@ -170,11 +170,11 @@ impl Opener {
             }
             engine::wait(until).await;
         }
-        self.waiter.set(None);
+        self.awaits_all.set(None);
     }
 }
 
-impl Place {
+impl Permit {
     /// The connection stands.
     pub(crate) fn stands(&mut self) {
         if self.stood.is_some() {
@@ -224,7 +224,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         let count = if self.stood.is_some() { &self.opener.standing } else { &self.opener.opening };
         count.set(count.get() - 1);

@@ -12,8 +12,8 @@ use std::time::Duration;
 use handfast_net::clock::Moment;
 use handfast_net::engine::{self, TaskHandle};
 
-use crate::bench::{Bench, Caller};
-use crate::opener::{Opener, Place};
+use crate::context::{Caller, ThreadContext};
+use crate::opener::{Opener, Permit};
 use crate::plan::{Model, Plan, Work};
 use crate::transaction::fail_as;
 use crate::trouble::Trouble;
@@ -31,7 +31,7 @@ pub(crate) struct Pool {
     /// Most connections.
     most: u32,
     due: RefCell<VecDeque<Moment>>,
-    free: RefCell<VecDeque<Rc<Seat>>>,
+    free: RefCell<VecDeque<Rc<Waiter>>>,
     /// Connections that are free.
     spare: Cell<u32>,
     /// Connections that were called for an arrival and have not taken it yet.
@@ -40,7 +40,7 @@ pub(crate) struct Pool {
 
 /// A connection's place in the queue for arrivals.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct Waiter {
     task: TaskHandle,
     state: Cell<State>,
     /// Whether it is in the queue.
@@ -54,7 +54,7 @@ enum State {
     Called,
 }
 
-impl Seat {
+impl Waiter {
     /// The present task's.
     pub(crate) fn new() -> Rc<Self> {
         Rc::new(Self { task: engine::current(), state: Cell::new(State::Busy), queued: Cell::new(false) })
@@ -120,24 +120,24 @@ impl Pool {
     /// passed over.
     fn call(&self) -> bool {
         let mut free = self.free.borrow_mut();
-        while let Some(seat) = free.pop_front() {
-            seat.queued.set(false);
-            if seat.state.get() == State::Free {
-                self.change(&seat, State::Called);
-                seat.task.wake();
+        while let Some(waiter) = free.pop_front() {
+            waiter.queued.set(false);
+            if waiter.state.get() == State::Free {
+                self.change(&waiter, State::Called);
+                waiter.task.wake();
                 return true;
             }
         }
         false
     }
 
-    fn change(&self, seat: &Seat, state: State) {
+    fn change(&self, waiter: &Waiter, state: State) {
         let count = |state| match state {
             State::Busy => None,
             State::Free => Some(&self.spare),
             State::Called => Some(&self.called),
         };
-        if let Some(count) = count(seat.state.replace(state)) {
+        if let Some(count) = count(waiter.state.replace(state)) {
             count.set(count.get() - 1);
         }
         if let Some(count) = count(state) {
@@ -162,27 +162,27 @@ impl Pool {
     }
 
     /// When the connection's next exchange was meant to begin, if there is one now.
-    pub(crate) fn next(&self, bench: &Bench, seat: &Seat) -> Option<Moment> {
-        if bench.is_over() {
+    pub(crate) fn next(&self, context: &ThreadContext, waiter: &Waiter) -> Option<Moment> {
+        if context.is_over() {
             return None;
         }
-        self.change(seat, State::Busy);
+        self.change(waiter, State::Busy);
         let waiting = self.due.borrow_mut().pop_front();
-        waiting.or_else(|| (self.closed && bench.has_begun()).then(Moment::now))
+        waiting.or_else(|| (self.closed && context.has_begun()).then(Moment::now))
     }
 
-    /// Says that the seat's connection is free.
-    pub(crate) fn offer(&self, seat: &Rc<Seat>) {
-        self.change(seat, State::Free);
-        if !seat.queued.replace(true) {
-            self.free.borrow_mut().push_back(Rc::clone(seat));
+    /// Says that the waiter's connection is free.
+    pub(crate) fn offer(&self, waiter: &Rc<Waiter>) {
+        self.change(waiter, State::Free);
+        if !waiter.queued.replace(true) {
+            self.free.borrow_mut().push_back(Rc::clone(waiter));
         }
     }
 
-    /// The seat's connection is no more.
-    pub(crate) fn leave(&self, seat: &Seat) {
-        let called = seat.state.get() == State::Called;
-        self.change(seat, State::Busy);
+    /// The waiter's connection is no more.
+    pub(crate) fn leave(&self, waiter: &Waiter) {
+        let called = waiter.state.get() == State::Called;
+        self.change(waiter, State::Busy);
         // Its arrival is for somebody else.
         if called {
             self.call();
@@ -190,9 +190,9 @@ impl Pool {
     }
 
     /// Gives back what a connection has not begun, late as it is.
-    pub(crate) fn give_back(&self, bench: &Bench, intended: Moment) {
-        if bench.is_over() {
-            bench.sampler.borrow_mut().tally.unserved += 1;
+    pub(crate) fn give_back(&self, context: &ThreadContext, intended: Moment) {
+        if context.is_over() {
+            context.recorder.borrow_mut().tally.unserved += 1;
             return;
         }
         self.due.borrow_mut().push_front(intended);
@@ -200,26 +200,32 @@ impl Pool {
     }
 
     /// A connection is no more; why, unless it went well or the target ended it between exchanges.
-    pub(crate) fn ended(&self, bench: &Bench, place: Place, caller: Caller, ending: Option<Ending>) {
+    pub(crate) fn ended(
+        &self,
+        context: &ThreadContext,
+        permit: Permit,
+        caller: Caller,
+        ending: Option<Ending>,
+    ) {
         let by_error = match &ending {
             None => false,
             Some(Ending::Unused(trouble)) => !trouble.is_end(),
             Some(Ending::Failed(_) | Ending::Counted) => true,
         };
         // Of an open model's connections some are idle for as long as it lasts, and every target has a limit for that.
-        let idle_may_end = !by_error && !self.closed && bench.has_begun();
-        let shed = ending.is_some() && place.ended(idle_may_end);
-        drop(place);
-        bench.sampler.borrow_mut().tally.shed += u64::from(shed);
+        let idle_may_end = !by_error && !self.closed && context.has_begun();
+        let shed = ending.is_some() && permit.ended(idle_may_end);
+        drop(permit);
+        context.recorder.borrow_mut().tally.shed += u64::from(shed);
         match ending {
-            Some(Ending::Failed(trouble)) => fail_as(bench, caller, trouble),
-            Some(Ending::Unused(trouble)) if shed || by_error => self.unused(bench, caller, shed, &trouble),
+            Some(Ending::Failed(trouble)) => fail_as(context, caller, trouble),
+            Some(Ending::Unused(trouble)) if shed || by_error => self.unused(context, caller, shed, &trouble),
             _ => {}
         }
-        if self.closed && bench.is_over() {
+        if self.closed && context.is_over() {
             let left = self.due.borrow_mut().drain(..).count() as u64;
-            bench.sampler.borrow_mut().tally.unserved += left;
-        } else if bench.has_begun() {
+            context.recorder.borrow_mut().tally.unserved += left;
+        } else if context.has_begun() {
             self.want();
         } else if !self.closed && shed {
             // The target does not want them, and nothing needs them yet: no more ahead of need.
@@ -230,17 +236,17 @@ impl Pool {
     /// A connection came to nothing while no transaction was under way on it. In a closed model there would have been
     /// one. In an open one the arrivals that wait have lost something only if nobody is there or coming to serve them:
     /// to them the target could not be reached.
-    fn unused(&self, bench: &Bench, caller: Caller, shed: bool, trouble: &Trouble) {
+    fn unused(&self, context: &ThreadContext, caller: Caller, shed: bool, trouble: &Trouble) {
         let nobody = self.opener.standing() + self.opener.opening() == 0;
-        let failed = match (self.closed, bench.has_begun()) {
+        let failed = match (self.closed, context.has_begun()) {
             (true, true) => 1,
             (false, true) if shed && nobody => self.due.borrow_mut().drain(..).count(),
             _ => 0,
         };
         if failed == 0 {
-            bench.sampler.borrow_mut().trouble(trouble.clone());
+            context.recorder.borrow_mut().trouble(trouble.clone());
         }
-        (0..failed).for_each(|_| fail_as(bench, caller, trouble.clone()));
+        (0..failed).for_each(|_| fail_as(context, caller, trouble.clone()));
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use handfast_report::model::Ports;
 use handfast_report::units::{count, duration};
 
-use crate::generator::Share;
+use crate::assignment::Share;
 use crate::machine;
 use crate::outcome::Refusal;
 use crate::plan::{Close, Model, Plan};

@@ -7,13 +7,13 @@ use handfast_net::engine::{self, Woken};
 use handfast_tls::session::Session;
 
 use crate::acceptance::{self, SILENCE};
-use crate::bench::{Bench, Caller, READ};
 use crate::close::close;
 use crate::connect::connect;
+use crate::context::{Caller, READ, ThreadContext};
 use crate::exchange::{Opening, Sizes, early, exchange};
-use crate::opener::Place;
+use crate::opener::Permit;
 use crate::plan::{Model, Work};
-use crate::pool::{Ending, Pool, Seat};
+use crate::pool::{Ending, Pool, Waiter};
 use crate::sample::Series;
 use crate::transaction::{count_exchange, fail_as, succeed};
 use crate::trouble::{Step, Trouble};
@@ -23,145 +23,145 @@ use crate::wire::{Got, Wire};
 const ROUNDS: u32 = 16;
 
 /// Counts a connection among those that stand while it lives.
-struct Standing<'a>(&'a Bench);
+struct Standing<'a>(&'a ThreadContext);
 
 impl<'a> Standing<'a> {
-    fn new(bench: &'a Bench) -> Self {
-        bench.sampler.borrow_mut().tally.open += 1;
-        Self(bench)
+    fn new(context: &'a ThreadContext) -> Self {
+        context.recorder.borrow_mut().tally.open += 1;
+        Self(context)
     }
 }
 
 impl Drop for Standing<'_> {
     fn drop(&mut self) {
-        let tally = &mut self.0.sampler.borrow_mut().tally;
+        let tally = &mut self.0.recorder.borrow_mut().tally;
         tally.open = tally.open.saturating_sub(1);
     }
 }
 
 /// Waits for the start of the run: standing connections are made before it.
-pub(crate) async fn wait_for_the_start(bench: &Bench) {
-    while !bench.is_over() && Moment::now() < bench.start() {
-        engine::wait(bench.start()).await;
+pub(crate) async fn wait_for_the_start(context: &ThreadContext) {
+    while !context.is_over() && Moment::now() < context.start() {
+        engine::wait(context.start()).await;
     }
 }
 
 /// A kept connection: one exchange after the other until the run is over or the target ends it between exchanges, as
 /// servers do after so many requests.
-pub(crate) async fn kept(bench: Rc<Bench>, pool: Rc<Pool>, mut place: Place) {
-    let _live = bench.enter();
-    let Some(sizes) = Sizes::of(&bench.plan.work) else { return };
-    let seat = Seat::new();
-    let caller = bench.draw();
-    let ending = kept_connection(&bench, caller, &pool, &seat, &mut place, sizes).await;
-    pool.leave(&seat);
-    pool.ended(&bench, place, caller, ending.err());
+pub(crate) async fn kept(context: Rc<ThreadContext>, pool: Rc<Pool>, mut permit: Permit) {
+    let _live = context.enter();
+    let Some(sizes) = Sizes::of(&context.plan.work) else { return };
+    let waiter = Waiter::new();
+    let caller = context.draw();
+    let ending = kept_connection(&context, caller, &pool, &waiter, &mut permit, sizes).await;
+    pool.leave(&waiter);
+    pool.ended(&context, permit, caller, ending.err());
 }
 
 async fn kept_connection(
-    bench: &Rc<Bench>,
+    context: &Rc<ThreadContext>,
     caller: Caller,
     pool: &Pool,
-    seat: &Rc<Seat>,
-    place: &mut Place,
+    waiter: &Rc<Waiter>,
+    permit: &mut Permit,
     sizes: Sizes,
 ) -> Result<(), Ending> {
-    let connected = connect(bench, caller, early(&bench.pattern, Some(sizes))).await;
+    let connected = connect(context, caller, early(&context.pattern, Some(sizes))).await;
     let (mut wire, mut opening) = Opening::of(connected.map_err(Ending::Unused)?);
-    let standing = Standing::new(bench);
-    place.stands();
+    let standing = Standing::new(context);
+    permit.stands();
     // Now, and not with the first request: that may be long in coming, and the target waits for our Finished.
-    opening.send_flight(bench, &mut wire, Step::Handshake).map_err(Ending::Unused)?;
+    opening.send_flight(context, &mut wire, Step::Handshake).map_err(Ending::Unused)?;
     if sizes.receive == 0 {
         let limit = Moment::now() + SILENCE;
-        acceptance::word(bench, &mut wire, limit).await.map_err(Ending::Unused)?;
+        acceptance::wait(context, &mut wire, limit).await.map_err(Ending::Unused)?;
     }
     let mut number = 0;
-    while let Some(intended) = next_arrival(bench, pool, seat, &mut wire).await.map_err(Ending::Unused)? {
+    while let Some(intended) = next_arrival(context, pool, waiter, &mut wire).await.map_err(Ending::Unused)? {
         let begun = Moment::now();
-        if bench.plan.model != Model::Closed {
-            bench.sampler.borrow_mut().time(Series::Lag, intended, begun);
+        if context.plan.model != Model::Closed {
+            context.recorder.borrow_mut().time(Series::Lag, intended, begun);
         }
-        bench.sampler.borrow_mut().tally.started += 1;
-        let done = exchange(bench, &mut wire, sizes, std::mem::take(&mut opening), number).await;
-        bench.sampler.borrow_mut().tally.ended += 1;
+        context.recorder.borrow_mut().tally.started += 1;
+        let done = exchange(context, &mut wire, sizes, std::mem::take(&mut opening), number).await;
+        context.recorder.borrow_mut().tally.ended += 1;
         let times = done.map_err(Ending::Failed)?;
-        place.proved();
-        count_exchange(bench, times);
-        succeed(bench, caller, intended, begun, times.done);
+        permit.proved();
+        count_exchange(context, times);
+        succeed(context, caller, intended, begun, times.done);
         number += 1;
     }
-    if number == 0 && !bench.is_over() {
+    if number == 0 && !context.is_over() {
         return Err(Ending::Unused(
             wire.ended_early(Step::Exchange, "the target ended before the first exchange"),
         ));
     }
     drop(standing);
-    close(bench, wire).await;
+    close(context, wire).await;
     Ok(())
 }
 
 /// When the next exchange was meant to begin; `None` when there is none any more or the target has ended.
 async fn next_arrival(
-    bench: &Bench,
+    context: &ThreadContext,
     pool: &Pool,
-    seat: &Rc<Seat>,
+    waiter: &Rc<Waiter>,
     wire: &mut Wire,
 ) -> Result<Option<Moment>, Trouble> {
-    while !bench.is_over() {
+    while !context.is_over() {
         // First: what the target has ended takes no arrival with it.
-        if wire.look(bench, Step::Exchange)? == Got::End {
+        if wire.look(context, Step::Exchange)? == Got::End {
             return Ok(None);
         }
-        if let Some(intended) = pool.next(bench, seat) {
+        if let Some(intended) = pool.next(context, waiter) {
             return Ok(Some(intended));
         }
-        pool.offer(seat);
-        engine::wait(bench.end()).await;
+        pool.offer(waiter);
+        engine::wait(context.end()).await;
     }
     Ok(None)
 }
 
 /// A bulk connection: bytes without a pause until the run is over.
-pub(crate) async fn bulk(bench: Rc<Bench>, mut place: Place) {
-    let _live = bench.enter();
-    let Work::Bulk { send, receive } = bench.plan.work else { return };
-    let caller = bench.draw();
-    match bulk_connection(&bench, caller, &mut place, send, receive).await {
+pub(crate) async fn bulk(context: Rc<ThreadContext>, mut permit: Permit) {
+    let _live = context.enter();
+    let Work::Bulk { send, receive } = context.plan.work else { return };
+    let caller = context.draw();
+    match bulk_connection(&context, caller, &mut permit, send, receive).await {
         // How long it took is how long the run was: nothing to be timed.
         Ok(()) => {
-            bench.sampler.borrow_mut().transaction(Moment::now());
-            bench.of_member(caller, |sample| sample.transactions += 1);
+            context.recorder.borrow_mut().transaction(Moment::now());
+            context.of_member(caller, |sample| sample.transactions += 1);
         }
-        Err(trouble) => fail_first(&bench, caller, &place, trouble),
+        Err(trouble) => fail_first(&context, caller, &permit, trouble),
     }
 }
 
 /// Counts a connection that failed, and whether the target shed it.
-fn fail_first(bench: &Bench, caller: Caller, place: &Place, trouble: Trouble) {
-    bench.sampler.borrow_mut().tally.shed += u64::from(place.ended(false));
-    fail_as(bench, caller, trouble);
+fn fail_first(context: &ThreadContext, caller: Caller, permit: &Permit, trouble: Trouble) {
+    context.recorder.borrow_mut().tally.shed += u64::from(permit.ended(false));
+    fail_as(context, caller, trouble);
 }
 
 async fn bulk_connection(
-    bench: &Rc<Bench>,
+    context: &Rc<ThreadContext>,
     caller: Caller,
-    place: &mut Place,
+    permit: &mut Permit,
     send: bool,
     receive: bool,
 ) -> Result<(), Trouble> {
-    let connected = connect(bench, caller, &[]).await?;
+    let connected = connect(context, caller, &[]).await?;
     let (mut wire, mut opening) = Opening::of(connected);
-    let standing = Standing::new(bench);
-    place.stands();
-    opening.send_flight(bench, &mut wire, Step::Handshake)?;
-    wait_for_the_start(bench).await;
+    let standing = Standing::new(context);
+    permit.stands();
+    opening.send_flight(context, &mut wire, Step::Handshake)?;
+    wait_for_the_start(context).await;
     let mut sent = 0;
     let mut received = false;
-    while !bench.is_over() {
+    while !context.is_over() {
         let mut rounds = 0;
-        while bulk_turn(bench, &mut wire, send, &mut sent, &mut received)? {
-            place.proved();
+        while bulk_turn(context, &mut wire, send, &mut sent, &mut received)? {
+            permit.proved();
             rounds += 1;
             if rounds == ROUNDS {
                 break;
@@ -170,33 +170,33 @@ async fn bulk_connection(
         if rounds == ROUNDS {
             engine::yield_now().await;
         } else {
-            engine::wait(bench.end()).await;
+            engine::wait(context.end()).await;
         }
     }
     drop(standing);
     if receive && !received {
         return Err(Trouble::new(Step::Exchange, "deadline", "the target sent nothing during the whole run"));
     }
-    finish_bulk(bench, wire).await;
+    finish_bulk(context, wire).await;
     Ok(())
 }
 
 /// What is on its way is cut off: waiting for all of it would measure buffers.
-async fn finish_bulk(bench: &Rc<Bench>, wire: Wire) {
+async fn finish_bulk(context: &Rc<ThreadContext>, wire: Wire) {
     if wire.is_flushed() {
-        close(bench, wire).await;
+        close(context, wire).await;
     }
 }
 
 /// Writes and reads once; whether anything moved.
 fn bulk_turn(
-    bench: &Bench,
+    context: &ThreadContext,
     wire: &mut Wire,
     send: bool,
     sent: &mut u64,
     received: &mut bool,
 ) -> Result<bool, Trouble> {
-    let scratch = &mut *bench.scratch.borrow_mut();
+    let scratch = &mut *context.scratch.borrow_mut();
     let mut moved = false;
     if !wire.is_flushed() {
         wire.flush(Step::Exchange)?;
@@ -204,19 +204,19 @@ fn bulk_turn(
     if send && wire.is_flushed() {
         let before = *sent;
         while scratch.records.len() < READ {
-            let bytes = bench.pattern.at(*sent, 16_384);
+            let bytes = context.pattern.at(*sent, 16_384);
             let encrypted = wire.session.encrypt(bytes, &mut scratch.records);
             encrypted.map_err(|failure| Trouble::session(Step::Exchange, &failure))?;
             *sent += bytes.len() as u64;
         }
         wire.write(&mut scratch.records, Step::Exchange)?;
-        bench.sampler.borrow_mut().tally.sent += *sent - before;
+        context.recorder.borrow_mut().tally.sent += *sent - before;
         moved = wire.is_flushed();
     }
     let mut count = 0;
     let got = wire.read(scratch, Step::Exchange, false, &mut |bytes| count += bytes.len() as u64)?;
     *received |= count > 0;
-    bench.sampler.borrow_mut().tally.received += count;
+    context.recorder.borrow_mut().tally.received += count;
     if got == Got::End {
         return Err(wire.ended_early(Step::Exchange, "the target ended before the run did"));
     }
@@ -224,63 +224,63 @@ fn bulk_turn(
 }
 
 /// One handshake and the end of it, for works that stand.
-pub(crate) async fn rehearse(bench: &Rc<Bench>, caller: Caller) -> Result<(), Trouble> {
-    let connected = connect(bench, caller, &[]).await?;
+pub(crate) async fn rehearse(context: &Rc<ThreadContext>, caller: Caller) -> Result<(), Trouble> {
+    let connected = connect(context, caller, &[]).await?;
     let (mut wire, mut opening) = Opening::of(connected);
-    match (&bench.plan.work, Sizes::of(&bench.plan.work)) {
+    match (&context.plan.work, Sizes::of(&context.plan.work)) {
         (Work::Idle { .. }, Some(sizes)) => {
-            exchange(bench, &mut wire, sizes, opening, 0).await?;
+            exchange(context, &mut wire, sizes, opening, 0).await?;
         }
         _ => {
-            opening.send_flight(bench, &mut wire, Step::Handshake)?;
-            acceptance::word(bench, &mut wire, Moment::now() + SILENCE).await?;
+            opening.send_flight(context, &mut wire, Step::Handshake)?;
+            acceptance::wait(context, &mut wire, Moment::now() + SILENCE).await?;
         }
     }
-    close(bench, wire).await;
+    close(context, wire).await;
     Ok(())
 }
 
 /// An idle connection: a handshake, perhaps an exchange, then nothing until the run is over.
-pub(crate) async fn idle(bench: Rc<Bench>, mut place: Place) {
-    let _live = bench.enter();
-    let caller = bench.draw();
-    if let Err(trouble) = idle_connection(&bench, caller, &mut place, Moment::now()).await {
-        fail_first(&bench, caller, &place, trouble);
+pub(crate) async fn idle(context: Rc<ThreadContext>, mut permit: Permit) {
+    let _live = context.enter();
+    let caller = context.draw();
+    if let Err(trouble) = idle_connection(&context, caller, &mut permit, Moment::now()).await {
+        fail_first(&context, caller, &permit, trouble);
     }
 }
 
 async fn idle_connection(
-    bench: &Rc<Bench>,
+    context: &Rc<ThreadContext>,
     caller: Caller,
-    place: &mut Place,
+    permit: &mut Permit,
     began: Moment,
 ) -> Result<(), Trouble> {
-    let connected = connect(bench, caller, &[]).await?;
+    let connected = connect(context, caller, &[]).await?;
     let (mut wire, mut opening) = Opening::of(connected);
-    let standing = Standing::new(bench);
-    let stood = match Sizes::of(&bench.plan.work) {
+    let standing = Standing::new(context);
+    let stood = match Sizes::of(&context.plan.work) {
         Some(sizes) => {
-            let times = exchange(bench, &mut wire, sizes, opening, 0).await?;
-            count_exchange(bench, times);
-            place.stands();
+            let times = exchange(context, &mut wire, sizes, opening, 0).await?;
+            count_exchange(context, times);
+            permit.stands();
             Moment::now()
         }
         None => {
             let stood = Moment::now();
-            opening.send_flight(bench, &mut wire, Step::Handshake)?;
-            place.stands();
-            acceptance::word(bench, &mut wire, Moment::now() + SILENCE).await?;
+            opening.send_flight(context, &mut wire, Step::Handshake)?;
+            permit.stands();
+            acceptance::wait(context, &mut wire, Moment::now() + SILENCE).await?;
             stood
         }
     };
-    place.proved();
-    succeed(bench, caller, began, began, stood);
-    while !bench.is_over() {
+    permit.proved();
+    succeed(context, caller, began, began, stood);
+    while !context.is_over() {
         wire.flush(Step::Exchange)?;
-        match wire.look(bench, Step::Exchange)? {
+        match wire.look(context, Step::Exchange)? {
             Got::Something => {}
             Got::Nothing => {
-                if engine::wait(bench.end()).await == Woken::Deadline {
+                if engine::wait(context.end()).await == Woken::Deadline {
                     break;
                 }
             }
@@ -288,6 +288,6 @@ async fn idle_connection(
         }
     }
     drop(standing);
-    close(bench, wire).await;
+    close(context, wire).await;
     Ok(())
 }

@@ -11,7 +11,7 @@ use handfast_tls::buffer::{Buffer, Scratch};
 use handfast_tls::client::ClientSession;
 use handfast_tls::session::Session;
 
-use crate::bench::{Bench, READ};
+use crate::context::{READ, ThreadContext};
 use crate::trouble::{Step, Trouble};
 
 /// What reading gave.
@@ -227,7 +227,7 @@ impl Wire {
     }
 
     /// Whether something more than nothing happened while nobody asked: the target ended or reset.
-    pub(crate) fn look(&mut self, bench: &Bench, step: Step) -> Result<Got, Trouble> {
+    pub(crate) fn look(&mut self, bench: &ThreadContext, step: Step) -> Result<Got, Trouble> {
         let scratch = &mut *bench.scratch.borrow_mut();
         let mut unasked = 0;
         let got = self.read(scratch, step, false, &mut |bytes| unasked += bytes.len())?;

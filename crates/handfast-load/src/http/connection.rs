@@ -23,8 +23,8 @@ use hyper::rt::Executor;
 use hyper::{Response, StatusCode};
 
 use super::pipe::{Io, Pipe};
-use crate::bench::{Bench, Caller, Phase};
 use crate::connect::connect;
+use crate::context::{Caller, Phase, ThreadContext};
 use crate::plan::HttpVersion;
 use crate::trouble::{Step, Trouble};
 use crate::wire::Wire;
@@ -124,7 +124,7 @@ struct InFlight {
 
 /// An HTTP connection that stands.
 pub(super) struct Connection {
-    bench: Rc<Bench>,
+    bench: Rc<ThreadContext>,
     pipe: Rc<RefCell<Pipe>>,
     sender: Sender,
     /// hyper's own work on the connection; empty when it has ended.
@@ -147,7 +147,11 @@ pub(super) struct Target {
 
 impl Connection {
     /// Connects, shakes hands, and makes ready for requests.
-    pub(super) async fn open(bench: &Rc<Bench>, caller: Caller, target: Target) -> Result<Self, Trouble> {
+    pub(super) async fn open(
+        bench: &Rc<ThreadContext>,
+        caller: Caller,
+        target: Target,
+    ) -> Result<Self, Trouble> {
         let connected = connect(bench, caller, &[]).await?;
         check_protocol(&connected.wire, target.version)?;
         let pipe = Rc::new(RefCell::new(Pipe::new(bench, connected)));
@@ -211,7 +215,7 @@ impl Connection {
         if self.in_flight.is_empty() {
             self.pipe.borrow_mut().heard = None;
         }
-        let ask = self.bench.asks[which].clone();
+        let ask = self.bench.requests[which].clone();
         let (began, deadline) = (Moment::now(), self.bench.deadline());
         let reply: Reply = match &mut self.sender {
             Sender::Http1(sender) => Box::pin(sender.send_request(ask)),
@@ -329,7 +333,7 @@ impl Connection {
         if self.bench.phase() == Phase::WarmUp {
             return;
         }
-        let tally = &mut self.bench.sampler.borrow_mut().tally;
+        let tally = &mut self.bench.recorder.borrow_mut().tally;
         tally.sent += sent;
         tally.received += received;
     }
@@ -379,7 +383,7 @@ impl Connection {
 /// Polls hyper's own preparations to their end, which takes at most a write.
 async fn soon<T>(
     pipe: &Rc<RefCell<Pipe>>,
-    bench: &Bench,
+    bench: &ThreadContext,
     flag: &Arc<Flag>,
     preparing: impl Future<Output = hyper::Result<T>>,
 ) -> Result<T, Trouble> {

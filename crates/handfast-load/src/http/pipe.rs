@@ -14,8 +14,8 @@ use handfast_tls::buffer::Buffer;
 use handfast_tls::session::Session;
 use hyper::rt::{Read, ReadBufCursor, Write};
 
-use crate::bench::Bench;
 use crate::connect::Connected;
+use crate::context::ThreadContext;
 use crate::trouble::{Step, Trouble};
 use crate::wire::{Ended, Got, Wire};
 
@@ -26,7 +26,7 @@ const MOST: usize = 4 * 16_384;
 #[derive(Debug)]
 pub(super) struct Pipe {
     pub(super) wire: Wire,
-    bench: Rc<Bench>,
+    bench: Rc<ThreadContext>,
     inbox: Buffer,
     /// The rest of the handshake, to go with the first request.
     flight: Buffer,
@@ -40,7 +40,7 @@ pub(super) struct Pipe {
 }
 
 impl Pipe {
-    pub(super) fn new(bench: &Rc<Bench>, connected: Connected) -> Self {
+    pub(super) fn new(bench: &Rc<ThreadContext>, connected: Connected) -> Self {
         // A server may speak first: HTTP/2's sends its settings.
         let Connected { wire, flight, unasked, .. } = connected;
         let mut inbox = Buffer::default();

@@ -3,9 +3,9 @@
 use super::*;
 
 /// Begins as many as it may.
-fn begin(opener: &Rc<Opener>) -> Vec<Place> {
+fn begin(opener: &Rc<Opener>) -> Vec<Permit> {
     let may = || opener.is_short() && opener.has_room() && opener.not_before.get() <= Moment::now();
-    std::iter::from_fn(|| may().then(|| opener.place())).collect()
+    std::iter::from_fn(|| may().then(|| opener.permit())).collect()
 }
 
 #[test]
@@ -20,10 +20,10 @@ fn as_many_are_opened_at_once_as_stand() {
     let opener = Opener::new(1000, true);
     let (mut standing, mut rounds) = (Vec::new(), Vec::new());
     while opener.is_short() {
-        let mut places = begin(&opener);
-        rounds.push(places.len());
-        places.iter_mut().for_each(Place::stands);
-        standing.append(&mut places);
+        let mut permits = begin(&opener);
+        rounds.push(permits.len());
+        permits.iter_mut().for_each(Permit::stands);
+        standing.append(&mut permits);
     }
     assert_eq!(rounds[..8], [4, 4, 8, 16, 32, 64, 64, 64]);
     assert_eq!((opener.standing(), opener.opening()), (1000, 0));
@@ -43,17 +43,17 @@ fn what_is_opened_once_is_not_replaced() {
 #[test]
 fn a_target_that_sheds_is_left_alone_for_a_while() {
     let opener = Opener::new(100, true);
-    let places = begin(&opener);
-    assert_eq!(places.len(), 4);
+    let permits = begin(&opener);
+    assert_eq!(permits.len(), 4);
     // All four at once are one occasion.
-    assert!(places.iter().all(|place| place.ended(false)));
-    drop(places);
+    assert!(permits.iter().all(|permit| permit.ended(false)));
+    drop(permits);
     assert!(begin(&opener).is_empty(), "not before the pause is over");
     let left = opener.not_before.get().since(Moment::now());
     assert!(left <= FIRST_PAUSE, "{left:?}");
     opener.not_before.set(Moment::now());
-    let place = begin(&opener).swap_remove(0);
-    assert!(place.ended(false));
+    let permit = begin(&opener).swap_remove(0);
+    assert!(permit.ended(false));
     let left = opener.not_before.get().since(Moment::now());
     assert!(left > FIRST_PAUSE && left <= pause(5), "{left:?}");
 }
@@ -61,8 +61,8 @@ fn a_target_that_sheds_is_left_alone_for_a_while() {
 #[test]
 fn a_connection_that_carried_something_was_not_shed() {
     let opener = Opener::new(1, true);
-    let mut place = begin(&opener).swap_remove(0);
-    place.stands();
-    place.proved();
-    assert!(!place.ended(false) && !opener.is_shed());
+    let mut permit = begin(&opener).swap_remove(0);
+    permit.stands();
+    permit.proved();
+    assert!(!permit.ended(false) && !opener.is_shed());
 }

@@ -14,11 +14,11 @@ use handfast_tls::buffer::Scratch;
 use handfast_tls::client::{Client, ClientSession};
 use handfast_tls::session::Failure;
 
-use crate::http::Ask;
 use crate::pattern::Pattern;
 use crate::plan::{Plan, Tls};
+use crate::recorder::Recorder;
+use crate::requests::PreparedRequest;
 use crate::sample::MemberSample;
-use crate::sampler::Sampler;
 use crate::turns::Turns;
 
 /// Bytes taken from a socket at once: four full records and their overhead.
@@ -48,7 +48,7 @@ pub(crate) struct Caller {
 
 /// What connections of one member of the mix are made of.
 #[derive(Debug)]
-pub(crate) struct Side {
+pub(crate) struct MemberClient {
     pub(crate) client: Client,
     /// Share of its handshakes that are to be resumed.
     resume: f64,
@@ -56,22 +56,22 @@ pub(crate) struct Side {
     names: RefCell<Turns>,
 }
 
-/// One generator thread's workbench.
+/// One generator thread's context.
 #[derive(Debug)]
-pub(crate) struct Bench {
+pub(crate) struct ThreadContext {
     pub(crate) plan: Plan,
     /// One for each member of the mix; one without a mix.
-    pub(crate) sides: Vec<Side>,
+    pub(crate) clients: Vec<MemberClient>,
     /// Whose turn it is of the members.
-    members: RefCell<Turns>,
+    member_turns: RefCell<Turns>,
     /// What is asked for, in the order of the plan's requests.
-    pub(crate) asks: Vec<Ask>,
+    pub(crate) requests: Vec<PreparedRequest>,
     /// Whose turn it is of the requests.
-    requests: RefCell<Turns>,
+    request_turns: RefCell<Turns>,
     target: RefCell<Address>,
     sources: Vec<IpAddr>,
     next_source: Cell<usize>,
-    pub(crate) sampler: RefCell<Sampler>,
+    pub(crate) recorder: RefCell<Recorder>,
     pub(crate) scratch: RefCell<Scratch>,
     pub(crate) random: RefCell<Random>,
     pub(crate) pattern: Pattern,
@@ -90,25 +90,25 @@ pub(crate) struct Bench {
     watchers: RefCell<Vec<TaskHandle>>,
 }
 
-impl Bench {
+impl ThreadContext {
     /// Ready to warm up.
-    pub(crate) fn new(parts: Parts, sampler: Sampler) -> Rc<Self> {
+    pub(crate) fn new(parts: Parts, recorder: Recorder) -> Rc<Self> {
         Rc::new(Self {
             pattern: Pattern::new(parts.plan.seed),
             random: RefCell::new(Random::stream(parts.plan.seed, parts.stream)),
-            sides: sides(&parts.plan, parts.clients, parts.stream),
-            members: RefCell::new(Turns::new(parts.plan.clients().map(|(share, _)| share), parts.turn)),
-            requests: RefCell::new(Turns::new(
+            clients: clients(&parts.plan, parts.clients, parts.stream),
+            member_turns: RefCell::new(Turns::new(parts.plan.clients().map(|(share, _)| share), parts.turn)),
+            request_turns: RefCell::new(Turns::new(
                 parts.plan.requests().iter().map(|request| request.weight.into()),
                 parts.stream,
             )),
-            asks: parts.asks,
+            requests: parts.requests,
             plan: parts.plan,
             target: RefCell::new(Address::Ip(parts.target)),
             sources: parts.sources,
             // Threads begin at different addresses, or all would lean on the first one.
             next_source: Cell::new(parts.stream as usize),
-            sampler: RefCell::new(sampler),
+            recorder: RefCell::new(recorder),
             scratch: RefCell::new(Scratch::new(READ)),
             start: Cell::new(Moment::NEVER),
             end: Cell::new(Moment::NEVER),
@@ -135,31 +135,31 @@ impl Bench {
 
     /// As the next connection of this member.
     pub(crate) fn draw_as(&self, member: usize) -> Caller {
-        let share = self.sides[member].resume;
+        let share = self.clients[member].resume;
         let resume = share > 0.0 && (share >= 1.0 || self.random.borrow_mut().unit() < share);
         Caller { member, resume }
     }
 
     /// The member of the mix whose turn it is.
     pub(crate) fn next_member(&self) -> usize {
-        self.members.borrow_mut().take()
+        self.member_turns.borrow_mut().take()
     }
 
     /// The request whose turn it is.
     pub(crate) fn next_request(&self) -> usize {
-        self.requests.borrow_mut().take()
+        self.request_turns.borrow_mut().take()
     }
 
     /// A new session of `caller`, for the name whose turn it is.
     pub(crate) fn session(&self, caller: Caller) -> Result<ClientSession, Failure> {
-        let side = &self.sides[caller.member];
+        let side = &self.clients[caller.member];
         let name = side.names.borrow_mut().take();
         side.client.connect_as(name, caller.resume)
     }
 
     /// Counts something of a member of the mix; nothing is counted without one.
     pub(crate) fn of_member(&self, caller: Caller, count: impl FnOnce(&mut MemberSample)) {
-        if let Some(sample) = self.sampler.borrow_mut().member(caller.member) {
+        if let Some(sample) = self.recorder.borrow_mut().member(caller.member) {
             count(sample);
         }
     }
@@ -206,7 +206,7 @@ impl Bench {
         self.start.set(start);
         self.end.set(end);
         self.phase.set(Phase::Measured);
-        self.sampler.borrow_mut().begin(start, end);
+        self.recorder.borrow_mut().begin(start, end);
     }
 
     /// Nothing new begins from here on.
@@ -238,7 +238,7 @@ impl Bench {
     pub(crate) fn end_now(&self) {
         let now = Moment::now().max(self.start.get());
         self.end.set(self.end.get().min(now));
-        self.sampler.borrow_mut().end_at(self.end.get());
+        self.recorder.borrow_mut().end_at(self.end.get());
     }
 
     /// Nothing new begins after this moment, unless it is moved on before.
@@ -268,9 +268,9 @@ impl Bench {
     }
 
     /// Counts the present task among them until the guard is dropped.
-    pub(crate) fn enter(self: &Rc<Self>) -> Live {
+    pub(crate) fn enter(self: &Rc<Self>) -> ActiveGuard {
         self.live.set(self.live.get() + 1);
-        Live(Rc::clone(self))
+        ActiveGuard(Rc::clone(self))
     }
 
     /// Wakes the present task whenever a transaction ends.
@@ -279,13 +279,13 @@ impl Bench {
     }
 }
 
-/// What a workbench is made of before the run's times are known.
+/// What a context is made of before the run's times are known.
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) plan: Plan,
     /// One for each member of the mix; one without a mix.
     pub(crate) clients: Vec<Client>,
-    pub(crate) asks: Vec<Ask>,
+    pub(crate) requests: Vec<PreparedRequest>,
     pub(crate) target: SocketAddr,
     pub(crate) sources: Vec<IpAddr>,
     /// Number of this thread over all workers.
@@ -294,19 +294,19 @@ pub(crate) struct Parts {
     pub(crate) turn: u64,
 }
 
-fn sides(plan: &Plan, clients: Vec<Client>, stream: u64) -> Vec<Side> {
+fn clients(plan: &Plan, clients: Vec<Client>, stream: u64) -> Vec<MemberClient> {
     let side = |(client, (_, tls)): (Client, (f64, &Tls))| {
         let weights = tls.server_names.iter().map(|name| name.weight.into());
-        Side { client, resume: tls.resume, names: RefCell::new(Turns::new(weights, stream)) }
+        MemberClient { client, resume: tls.resume, names: RefCell::new(Turns::new(weights, stream)) }
     };
     clients.into_iter().zip(plan.clients()).map(side).collect()
 }
 
 /// One transaction or standing connection at work.
 #[derive(Debug)]
-pub(crate) struct Live(Rc<Bench>);
+pub(crate) struct ActiveGuard(Rc<ThreadContext>);
 
-impl Drop for Live {
+impl Drop for ActiveGuard {
     fn drop(&mut self) {
         self.0.live.set(self.0.live.get().saturating_sub(1));
         for watcher in self.0.watchers.borrow().iter() {

@@ -1,7 +1,7 @@
 //! The requests of a plan, as hyper sends them: made once, and sent as often as wanted.
 //!
-//! In: a plan. Out: one [`Ask`] for each of its requests, with their files read. Values of headers that carry secrets are
-//! marked as such: they are in no index of HTTP/2 (RFC 7541 §7.1.3), and in nothing that is printed.
+//! In: a plan. Out: one [`PreparedRequest`] for each of its requests, with their files read. Values of headers that carry
+//! secrets are marked as such: they are in no index of HTTP/2 (RFC 7541 §7.1.3), and in nothing that is printed.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::outcome::Refusal;
 use crate::plan::{self, Body, HttpVersion, Plan, Work};
 
 /// A request that is ready to be sent.
-pub(crate) type Ask = Request<Full<Bytes>>;
+pub(crate) type PreparedRequest = Request<Full<Bytes>>;
 
 /// Largest file that is sent: every one is kept in memory, once.
 const LARGEST: u64 = 64 << 20;
@@ -24,12 +24,16 @@ const LARGEST: u64 = 64 << 20;
 /// **Errors**: files that cannot be read, and what hyper cannot send.
 ///
 /// **Cost**: the files in memory, shared by all threads.
-pub(crate) fn asks(plan: &Plan) -> Result<Vec<Ask>, Refusal> {
+pub(crate) fn prepare(plan: &Plan) -> Result<Vec<PreparedRequest>, Refusal> {
     let Work::Http { version, authority, requests, .. } = &plan.work else { return Ok(Vec::new()) };
-    requests.iter().map(|request| ask(*version, authority, request)).collect()
+    requests.iter().map(|request| prepare_one(*version, authority, request)).collect()
 }
 
-fn ask(version: HttpVersion, authority: &str, wanted: &plan::Request) -> Result<Ask, Refusal> {
+fn prepare_one(
+    version: HttpVersion,
+    authority: &str,
+    wanted: &plan::Request,
+) -> Result<PreparedRequest, Refusal> {
     let wrong = |what: String| Refusal::wrong_use(format!("make the request {}: {what}", wanted.name()));
     let body = match &wanted.body {
         None => Bytes::new(),
@@ -90,10 +94,10 @@ mod tests {
     use super::*;
     use crate::plan::Header;
 
-    fn made(version: HttpVersion, request: plan::Request) -> Result<Ask, Refusal> {
+    fn made(version: HttpVersion, request: plan::Request) -> Result<PreparedRequest, Refusal> {
         let work =
             Work::Http { version, authority: "a.example:8443".into(), requests: vec![request], streams: 1 };
-        asks(&Plan { work, ..Plan::default() }).map(|mut asks| asks.remove(0))
+        prepare(&Plan { work, ..Plan::default() }).map(|mut requests| requests.remove(0))
     }
 
     fn header(text: &str) -> Header {
@@ -102,23 +106,23 @@ mod tests {
 
     #[test]
     fn a_request_has_what_was_said_and_the_usual_where_nothing_was() {
-        let request = plan::Request {
+        let wanted = plan::Request {
             method: "POST".into(),
             path: "/a?b".into(),
             headers: vec![header("Authorization: Bearer geheim"), header("User-Agent: mine")],
             body: Some(Body::Text("{}".into())),
             ..plan::Request::default()
         };
-        let ask = made(HttpVersion::Http11, request.clone()).unwrap();
-        assert_eq!((ask.method().as_str(), ask.uri().to_string().as_str()), ("POST", "/a?b"));
-        let value = |name: &str| ask.headers().get(name).and_then(|value| value.to_str().ok());
+        let request = made(HttpVersion::Http11, wanted.clone()).unwrap();
+        assert_eq!((request.method().as_str(), request.uri().to_string().as_str()), ("POST", "/a?b"));
+        let value = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
         assert_eq!(value("host"), Some("a.example:8443"));
         assert_eq!((value("user-agent"), value("accept")), (Some("mine"), Some("*/*")));
         assert_eq!((value("content-length"), value("content-type")), (Some("2"), None));
-        assert!(!format!("{ask:?}").contains("geheim"), "{ask:?}");
-        let ask = made(HttpVersion::Http2, request).unwrap();
-        assert_eq!(ask.uri().to_string(), "https://a.example:8443/a?b");
-        assert!(!ask.headers().contains_key("host"));
+        assert!(!format!("{request:?}").contains("geheim"), "{request:?}");
+        let request = made(HttpVersion::Http2, wanted).unwrap();
+        assert_eq!(request.uri().to_string(), "https://a.example:8443/a?b");
+        assert!(!request.headers().contains_key("host"));
     }
 
     #[test]
@@ -142,8 +146,8 @@ mod tests {
         file.write_all(b"\0\xff bytes").unwrap();
         let with =
             |path: &Path| plan::Request { body: Some(Body::File(path.into())), ..plan::Request::default() };
-        let ask = made(HttpVersion::Http11, with(file.path())).unwrap();
-        let mut body = std::pin::pin!(ask.into_body().collect());
+        let request = made(HttpVersion::Http11, with(file.path())).unwrap();
+        let mut body = std::pin::pin!(request.into_body().collect());
         let context = &mut std::task::Context::from_waker(std::task::Waker::noop());
         let std::task::Poll::Ready(Ok(body)) = body.as_mut().poll(context) else { panic!("it is there") };
         assert_eq!(body.to_bytes().as_ref(), b"\0\xff bytes");

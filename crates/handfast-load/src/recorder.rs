@@ -20,7 +20,7 @@ type Agreement = (Option<&'static str>, Option<&'static str>, Option<&'static st
 
 /// A thread's measurements.
 #[derive(Debug)]
-pub(crate) struct Sampler {
+pub(crate) struct Recorder {
     /// Counts of the present second; the gauge `open` goes on.
     pub(crate) tally: Tally,
     series: [Histogram; Series::ALL.len()],
@@ -57,8 +57,8 @@ impl Usage {
     }
 }
 
-impl Sampler {
-    /// A sampler that waits for [`Sampler::begin`].
+impl Recorder {
+    /// A recorder that waits for [`Recorder::begin`].
     pub(crate) fn new(seconds: SyncSender<Interval>) -> Self {
         Self {
             tally: Tally::default(),
@@ -249,10 +249,10 @@ mod tests {
     use super::*;
     use crate::trouble::Step;
 
-    fn sampler(end: Moment, seconds: SyncSender<Interval>) -> Sampler {
-        let mut sampler = Sampler::new(seconds);
-        sampler.begin(at(0), end);
-        sampler
+    fn recorder(end: Moment, seconds: SyncSender<Interval>) -> Recorder {
+        let mut recorder = Recorder::new(seconds);
+        recorder.begin(at(0), end);
+        recorder
     }
 
     fn at(millis: u64) -> Moment {
@@ -262,13 +262,13 @@ mod tests {
     #[test]
     fn a_sample_belongs_to_the_second_in_which_it_ended() {
         let (sender, receiver) = sync_channel(8);
-        let mut sampler = sampler(at(2_500), sender);
-        sampler.time(Series::Total, at(100), at(900));
-        sampler.transaction(at(900));
-        sampler.time(Series::Total, at(900), at(2_100));
-        sampler.transaction(at(2_100));
-        sampler.transaction(at(2_600));
-        sampler.hand_over();
+        let mut recorder = recorder(at(2_500), sender);
+        recorder.time(Series::Total, at(100), at(900));
+        recorder.transaction(at(900));
+        recorder.time(Series::Total, at(900), at(2_100));
+        recorder.transaction(at(2_100));
+        recorder.transaction(at(2_600));
+        recorder.hand_over();
         let seconds: Vec<Interval> = receiver.try_iter().collect();
         let counts: Vec<_> = seconds
             .iter()
@@ -282,15 +282,15 @@ mod tests {
     #[test]
     fn a_receiver_without_room_loses_nothing() {
         let (sender, receiver) = sync_channel(1);
-        let mut sampler = sampler(at(9_000), sender);
+        let mut recorder = recorder(at(9_000), sender);
         for second in 0..5 {
-            sampler.transaction(at(second * 1000 + 1));
+            recorder.transaction(at(second * 1000 + 1));
         }
-        sampler.hand_over();
+        recorder.hand_over();
         let mut seen = Vec::new();
         while seen.len() < 5 {
             seen.extend(receiver.try_iter().map(|second| second.second));
-            sampler.hand_over_waiting();
+            recorder.hand_over_waiting();
         }
         assert_eq!(seen, [0, 1, 2, 3, 4]);
     }
@@ -298,11 +298,11 @@ mod tests {
     #[test]
     fn failures_of_one_kind_are_counted_and_the_first_few_kept() {
         let (sender, receiver) = sync_channel(1);
-        let mut sampler = sampler(at(9_000), sender);
+        let mut recorder = recorder(at(9_000), sender);
         for number in 0..10 {
-            sampler.trouble(Trouble::new(Step::Connect, "refused", format!("number {number}")));
+            recorder.trouble(Trouble::new(Step::Connect, "refused", format!("number {number}")));
         }
-        sampler.hand_over();
+        recorder.hand_over();
         let failures = receiver.recv().expect("a second").failures;
         assert_eq!((failures.len(), failures[0].count, failures[0].examples.len()), (1, 10, EXAMPLES));
     }

@@ -1,0 +1,291 @@
+//! The generator threads of one machine, from outside: started, told what to do, asked how it went.
+//!
+//! In: orders, one for all of them. Out: their answers added up, in words where the reader of the report should know.
+
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use handfast_net::clock::Moment;
+use handfast_net::engine::{Sender, mailbox};
+use handfast_report::units::count;
+use handfast_tls::client::ClientSettings;
+
+use crate::assignment::{Assignment, Share};
+use crate::hint;
+use crate::opener::LONGEST_PREPARATION;
+use crate::outcome::Refusal;
+use crate::plan::{Plan, Work};
+use crate::requests::PreparedRequest;
+use crate::sample::Interval;
+use crate::thread::{self, Answer, Order};
+use crate::trouble::Trouble;
+use crate::words::things;
+
+/// Seconds that a thread may be ahead of their merging.
+const AHEAD: usize = 16;
+/// Orders that may wait for a thread: each but leases is answered before the next.
+const MOST_ORDERS: usize = 16;
+
+/// All of them. Dropping it ends them.
+#[derive(Debug, Default)]
+pub(super) struct Threads {
+    all: Vec<GeneratorThread>,
+}
+
+#[derive(Debug)]
+struct GeneratorThread {
+    orders: Sender<Order>,
+    answers: Receiver<Answer>,
+    seconds: Option<Receiver<Interval>>,
+    handle: Option<JoinHandle<()>>,
+}
+
+impl Threads {
+    /// As many as the plan says, or one for each core; each with its part of the share.
+    ///
+    /// **Errors**: no more threads, or TLS settings that do not fit together.
+    pub(super) fn start(
+        plan: &Plan,
+        share: Share,
+        settings: &[ClientSettings],
+        requests: &[PreparedRequest],
+        target: SocketAddr,
+    ) -> Result<Self, Refusal> {
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+        let threads = if plan.threads == 0 { cores } else { plan.threads.into() };
+        let mut started = Self::default();
+        for thread in 0..threads {
+            let (plan, settings, requests) = (plan.clone(), settings.to_vec(), requests.to_vec());
+            let assignment = Assignment { plan, settings, requests, target, share, thread, threads };
+            started.all.push(GeneratorThread::start(assignment)?);
+        }
+        for thread in &started.all {
+            match thread.answer(plan)? {
+                Answer::Ready(Ok(())) => {}
+                Answer::Ready(Err(why)) => return Err(Refusal::wrong_use(format!("set up TLS: {why}"))),
+                other => return Err(out_of_step(&other)),
+            }
+        }
+        Ok(started)
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> u32 {
+        self.all.len() as u32
+    }
+
+    /// Gives each of them an order.
+    ///
+    /// **Errors**: one of them has not looked for so many orders that it takes no more.
+    pub(super) fn order(&self, order: impl Fn() -> Order) -> Result<(), Refusal> {
+        self.all.iter().try_for_each(|thread| thread.order(order()))
+    }
+
+    /// Lets each of them go on until then.
+    pub(super) fn lease(&self, until: Moment) {
+        for thread in &self.all {
+            // A thread that takes no orders has no lease, and stops by itself.
+            let _ = thread.order(Order::Lease(until));
+        }
+    }
+
+    /// Ends their work: nothing new begins.
+    pub(super) fn stop(&self) {
+        self.all.iter().for_each(GeneratorThread::stop);
+    }
+
+    /// Where each of them hands over its seconds, in their order; once.
+    pub(super) fn take_seconds(&mut self) -> Vec<Receiver<Interval>> {
+        self.all.iter_mut().filter_map(|thread| thread.seconds.take()).collect()
+    }
+
+    /// Waits until all of them have ended; by how many nanoseconds the latest began late.
+    pub(super) fn join(&mut self) -> i64 {
+        let mut start_error_ns = 0;
+        for thread in &mut self.all {
+            if let Some(handle) = thread.handle.take() {
+                let _ = handle.join();
+            }
+            for answer in thread.answers.try_iter() {
+                if let Answer::Started { late_ns } = answer {
+                    start_error_ns = late_ns.max(start_error_ns);
+                }
+            }
+        }
+        start_error_ns
+    }
+
+    /// Tries one transaction; of several addresses, the first with which it works is used. How long its exchange took.
+    pub(super) fn rehearse(
+        &self,
+        plan: &Plan,
+        addresses: &[SocketAddr],
+        notes: &mut Vec<String>,
+    ) -> Result<(SocketAddr, Duration), Refusal> {
+        let Some(thread) = self.all.first() else { return Ok((addresses[0], Duration::ZERO)) };
+        let mut first = None;
+        // Twice: a target that fails now and then is to be measured, not refused.
+        for address in addresses.iter().chain(addresses) {
+            thread.order(Order::Rehearse(*address))?;
+            match thread.answer(plan)? {
+                Answer::Rehearsed(Ok(took)) => {
+                    if let Some((refused, trouble)) = first {
+                        notes.push(format!(
+                            "{address} was used: {refused} did not work ({})",
+                            words(&trouble)
+                        ));
+                    }
+                    return Ok((*address, took));
+                }
+                Answer::Rehearsed(Err(trouble)) => {
+                    first.get_or_insert((*address, trouble));
+                }
+                other => return Err(out_of_step(&other)),
+            }
+        }
+        Err(first.map_or_else(
+            || Refusal::failed("rehearse: nothing was tried"),
+            |(address, trouble)| refuse_rehearsal(plan, address, &trouble),
+        ))
+    }
+
+    /// Fills each thread's pool of tickets.
+    pub(super) fn warm_up(
+        &self,
+        plan: &Plan,
+        target: SocketAddr,
+        notes: &mut Vec<String>,
+    ) -> Result<(), Refusal> {
+        self.order(|| Order::WarmUp(target))?;
+        let (mut tickets, mut wanted) = (0, 0);
+        for thread in &self.all {
+            match thread.answer(plan)? {
+                Answer::Warm { tickets: got, wanted: asked } => {
+                    tickets += got;
+                    wanted += asked;
+                }
+                other => return Err(out_of_step(&other)),
+            }
+        }
+        if wanted > 0 && tickets == 0 {
+            notes.push("the target gave no tickets: nothing can be resumed".into());
+        } else if tickets < wanted {
+            notes.push(format!("the ticket pool began with {tickets} tickets, {wanted} were wanted"));
+        }
+        Ok(())
+    }
+
+    /// Opens the connections that stand when the run begins.
+    pub(super) fn open(&self, plan: &Plan, took: Duration, notes: &mut Vec<String>) -> Result<(), Refusal> {
+        self.order(|| Order::Prepare(took))?;
+        let (mut stood, mut asked) = (0, 0);
+        for thread in &self.all {
+            match thread.answer(plan)? {
+                Answer::Prepared { standing, wanted } => {
+                    stood += standing;
+                    asked += wanted;
+                }
+                other => return Err(out_of_step(&other)),
+            }
+        }
+        if stood < asked {
+            notes.push(format!(
+                "{} of {} stood when the run began: the target took no more of them, or not so fast",
+                count(stood.into()),
+                things(asked.into(), "connection")
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Threads {
+    /// Those that never began to measure end at once, those at work early.
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl GeneratorThread {
+    fn start(assignment: Assignment) -> Result<Self, Refusal> {
+        let failed = |error| Refusal::failed(format!("start a generator thread: {error}"));
+        let (orders, letters) = mailbox(MOST_ORDERS).map_err(failed)?;
+        let (say, answers) = sync_channel(4);
+        let (hand_over, seconds) = sync_channel(AHEAD);
+        let handle = std::thread::Builder::new()
+            .name(format!("load-{}", assignment.thread))
+            .spawn(move || thread::run(assignment, letters, &say, hand_over))
+            .map_err(failed)?;
+        Ok(Self { orders, answers, seconds: Some(seconds), handle: Some(handle) })
+    }
+
+    /// Gives an order. A lease takes the place of the one before it.
+    ///
+    /// **Errors**: the thread has not looked for so many orders that it takes no more.
+    fn order(&self, order: Order) -> Result<(), Refusal> {
+        let lease = matches!(order, Order::Lease(_));
+        let pointless = |waiting: &Order| lease && matches!(waiting, Order::Lease(_));
+        self.orders.send_instead(order, pointless).map_err(|_| {
+            Refusal::failed(format!(
+                "give an order: {MOST_ORDERS} wait, and the thread does not look at them"
+            ))
+        })
+    }
+
+    /// Ends the thread's work. There is always room: leases, which it makes pointless, are all that can have piled up.
+    fn stop(&self) {
+        let pointless = |waiting: &Order| matches!(waiting, Order::Lease(_) | Order::Stop);
+        let _ = self.orders.send_instead(Order::Stop, pointless);
+    }
+
+    fn answer(&self, plan: &Plan) -> Result<Answer, Refusal> {
+        // Each step of a rehearsal is bounded by the timeout, and a pool is filled one by one.
+        let patience = plan.timeout * 4 + LONGEST_PREPARATION + Duration::from_secs(30);
+        self.answers.recv_timeout(patience).map_err(|_| {
+            Refusal::failed(format!("prepare: a generator thread did not answer within {patience:?}"))
+        })
+    }
+}
+
+fn out_of_step(answer: &Answer) -> Refusal {
+    Refusal::failed(format!("prepare: a generator thread answered {answer:?} out of turn; a fault of ours"))
+}
+
+/// Step and detail; a socket's own words begin with the operation, which may be the step itself.
+fn words(trouble: &Trouble) -> String {
+    let step = trouble.step.name();
+    if trouble.detail.starts_with(step) {
+        trouble.detail.clone()
+    } else {
+        format!("{step}: {}", trouble.detail)
+    }
+}
+
+/// The words for a target with which not even one transaction works.
+fn refuse_rehearsal(plan: &Plan, address: SocketAddr, trouble: &Trouble) -> Refusal {
+    let what = format!("try one transaction with {address}: {}", words(trouble));
+    let refusal = Refusal::failed(what);
+    let echo = matches!(plan.work, Work::Exchange { echo: true, .. });
+    if let Some(cure) = trouble.hint.or_else(|| hint::client_certificate(plan, trouble)) {
+        return refusal.hint(cure);
+    }
+    match (trouble.cause, trouble.step.name()) {
+        ("refused", _) => refusal.hint("nobody listens there; is the service running?"),
+        ("tls", "handshake") => {
+            refusal.hint("is it TLS that is spoken there, and does it accept these versions, suites and groups?")
+        }
+        ("alpn", _) => refusal.hint("--http 1.1 is what every server of pages speaks"),
+        ("not-tls", _) => refusal.hint("this port serves HTTP without TLS; the port for https is another one"),
+        ("alert", "handshake") => refusal.hint(
+            "the target refused what was offered: look at --tls, --suites, --groups, --sni, --alpn, or whether it \
+             wants --client-certificate",
+        ),
+        ("deadline" | "left" | "truncated" | "wrong-bytes", "exchange") if echo => refusal.hint(
+            "the target must send back what it gets. --reply any takes other bytes, --handshake-only exchanges \
+             none, and https://… asks for a page",
+        ),
+        _ => refusal,
+    }
+}
