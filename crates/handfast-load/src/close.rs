@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use handfast_tls::session::Session;
 
-use crate::context::{Phase, ThreadContext};
+use crate::context::ThreadContext;
 use crate::plan::Close;
 use crate::trouble::{Step, Trouble};
 use crate::wire::{Ended, Got, Wire};
@@ -20,8 +20,7 @@ pub(crate) async fn close(context: &Rc<ThreadContext>, mut wire: Wire) {
     };
     match outcome {
         Ok(()) => wire.stream.finish(),
-        Err(trouble) if context.phase() != Phase::WarmUp => context.recorder.borrow_mut().trouble(trouble),
-        Err(_) => {}
+        Err(trouble) => context.record().incident(trouble),
     }
 }
 

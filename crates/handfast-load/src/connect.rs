@@ -11,8 +11,7 @@ use handfast_net::engine::{self, Woken};
 use handfast_tls::buffer::Buffer;
 use handfast_tls::session::Session;
 
-use crate::context::{Caller, Phase, ThreadContext};
-use crate::sample::Series;
+use crate::context::{Caller, ThreadContext};
 use crate::trouble::{Step, Trouble};
 use crate::wire::{Got, Wire};
 
@@ -34,26 +33,14 @@ pub(crate) async fn connect(
     caller: Caller,
     early: &[u8],
 ) -> Result<Connected, Trouble> {
-    let counted = bench.phase() != Phase::WarmUp;
-    {
-        let tally = &mut bench.recorder.borrow_mut().tally;
-        tally.connections += u64::from(counted);
-        tally.warm_up += u64::from(!counted);
-    }
+    bench.record().connection();
     // Made before the clock starts: the hello is our own work, and no part of the target's latency.
     let internal = |failure| Trouble::session(Step::Handshake, &failure);
     let mut session = bench.session(caller).map_err(internal)?;
     let mut hello = Buffer::default();
     session.start(&mut hello).map_err(internal)?;
-    if caller.resume && counted && !session.offered_ticket() {
-        bench.recorder.borrow_mut().tally.without_ticket += 1;
-    }
-    if counted {
-        bench.of_member(caller, |sample| {
-            sample.connections += 1;
-            sample.hello_bytes += hello.len() as u64;
-        });
-    }
+    let without_ticket = caller.resume && !session.offered_ticket();
+    bench.record().hello(caller.member, hello.len(), without_ticket);
     let early = if early.is_empty() { 0 } else { session.early_data(early, &mut hello) };
 
     let began = Moment::now();
@@ -75,15 +62,11 @@ pub(crate) async fn connect(
     stream.no_delay();
     let mut wire = Wire::new(stream, session, &hello.filled()[sent..]);
     drop(hello);
-    if counted {
-        bench.recorder.borrow_mut().time(Series::Connect, began, connected);
-    }
+    bench.record().connected(began, connected);
     let mut secured = handshake(bench, &mut wire, deadline).await?;
     let done = Moment::now();
     let accepted = if early > 0 { wire.session.early_data_accepted() } else { None };
-    if counted {
-        count(bench, caller, &wire, (connected, done), accepted);
-    }
+    bench.record().handshake(caller.member, &wire.session.agreed(), accepted, (connected, done));
     secured.1.shrink_to_fit();
     let early = if accepted == Some(true) { early } else { 0 };
     Ok(Connected { wire, flight: secured.0, early, unasked: secured.1 })
@@ -120,20 +103,4 @@ async fn handshake(
             }
         }
     }
-}
-
-/// Counts a handshake from when the connection stood to when it was done.
-fn count(
-    bench: &ThreadContext,
-    caller: Caller,
-    wire: &Wire,
-    (connected, done): (Moment, Moment),
-    early: Option<bool>,
-) {
-    let sampler = &mut *bench.recorder.borrow_mut();
-    let agreed = wire.session.agreed();
-    sampler.time(Series::Handshake, connected, done);
-    let kind = if agreed.resumed == Some(true) { Series::HandshakeResumed } else { Series::HandshakeFull };
-    sampler.time(kind, connected, done);
-    sampler.handshake(caller.member, &agreed, early, done.since(connected));
 }

@@ -1,7 +1,7 @@
 //! What one generator thread owns and all its transactions use: the plan, the TLS client with its tickets, buffers,
 //! measurements. Never shared with another thread.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
@@ -18,7 +18,6 @@ use crate::pattern::Pattern;
 use crate::plan::{Plan, Tls};
 use crate::recorder::Recorder;
 use crate::requests::PreparedRequest;
-use crate::sample::MemberSample;
 use crate::turns::Turns;
 
 /// Bytes taken from a socket at once: four full records and their overhead.
@@ -27,9 +26,7 @@ pub(crate) const READ: usize = 65_536;
 /// How far the run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Nothing counts yet.
-    WarmUp,
-    /// Connections that are to stand are opened; when the run begins is not known.
+    /// Rehearsal and warm-up, then the opening of connections that are to stand; when the run begins is not known.
     Preparing,
     /// Transactions begin.
     Measured,
@@ -71,7 +68,7 @@ pub(crate) struct ThreadContext {
     target: RefCell<Address>,
     sources: Vec<IpAddr>,
     next_source: Cell<usize>,
-    pub(crate) recorder: RefCell<Recorder>,
+    recorder: RefCell<Recorder>,
     pub(crate) scratch: RefCell<Scratch>,
     pub(crate) random: RefCell<Random>,
     pub(crate) pattern: Pattern,
@@ -84,8 +81,6 @@ pub(crate) struct ThreadContext {
     live: Cell<u32>,
     /// Whether the target has given a ticket in TLS 1.3.
     gives_tickets: Cell<bool>,
-    /// How long the rehearsal's exchange took.
-    exchange_took: Cell<Duration>,
     /// Who wants to know when one of them ends.
     watchers: RefCell<Vec<TaskHandle>>,
 }
@@ -113,10 +108,9 @@ impl ThreadContext {
             start: Cell::new(Moment::NEVER),
             end: Cell::new(Moment::NEVER),
             leased: Cell::new(Moment::NEVER),
-            phase: Cell::new(Phase::WarmUp),
+            phase: Cell::new(Phase::Preparing),
             live: Cell::new(0),
             gives_tickets: Cell::new(false),
-            exchange_took: Cell::new(Duration::ZERO),
             watchers: RefCell::default(),
         })
     }
@@ -157,11 +151,9 @@ impl ThreadContext {
         side.client.connect_as(name, caller.resume)
     }
 
-    /// Counts something of a member of the mix; nothing is counted without one.
-    pub(crate) fn of_member(&self, caller: Caller, count: impl FnOnce(&mut MemberSample)) {
-        if let Some(sample) = self.recorder.borrow_mut().member(caller.member) {
-            count(sample);
-        }
+    /// Where everything that happens is recorded. Not to be held over an `await`, nor while anything else is called.
+    pub(crate) fn record(&self) -> RefMut<'_, Recorder> {
+        self.recorder.borrow_mut()
     }
 
     /// When a step that begins now has to be done.
@@ -171,11 +163,6 @@ impl ThreadContext {
 
     pub(crate) fn phase(&self) -> Phase {
         self.phase.get()
-    }
-
-    /// Connections are opened from here on, and counted.
-    pub(crate) fn prepare(&self) {
-        self.phase.set(Phase::Preparing);
     }
 
     /// Whether transactions may begin.
@@ -191,22 +178,12 @@ impl ThreadContext {
         }
     }
 
-    /// How long the rehearsal's exchange took.
-    pub(crate) fn exchange_took(&self) -> Duration {
-        self.exchange_took.get()
-    }
-
-    /// An exchange took so long before the run.
-    pub(crate) fn note_exchange(&self, took: Duration) {
-        self.exchange_took.set(took);
-    }
-
     /// The run is to be measured from `start` to `end`.
     pub(crate) fn begin(&self, start: Moment, end: Moment) {
         self.start.set(start);
         self.end.set(end);
         self.phase.set(Phase::Measured);
-        self.recorder.borrow_mut().begin(start, end);
+        self.record().begin(start, end);
     }
 
     /// Nothing new begins from here on.
@@ -238,7 +215,7 @@ impl ThreadContext {
     pub(crate) fn end_now(&self) {
         let now = Moment::now().max(self.start.get());
         self.end.set(self.end.get().min(now));
-        self.recorder.borrow_mut().end_at(self.end.get());
+        self.record().end_at(self.end.get());
     }
 
     /// Nothing new begins after this moment, unless it is moved on before.

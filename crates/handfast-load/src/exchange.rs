@@ -11,9 +11,10 @@ use handfast_tls::buffer::{Buffer, Scratch};
 use handfast_tls::session::Session;
 
 use crate::connect::Connected;
-use crate::context::{Phase, READ, ThreadContext};
+use crate::context::{READ, ThreadContext};
 use crate::pattern::Pattern;
 use crate::plan::Work;
+use crate::recorder::Times;
 use crate::trouble::{Step, Trouble};
 use crate::wire::{Got, Wire};
 
@@ -39,14 +40,6 @@ impl Sizes {
             _ => None,
         }
     }
-}
-
-/// When an exchange happened.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Times {
-    pub(crate) began: Moment,
-    pub(crate) first_byte: Moment,
-    pub(crate) done: Moment,
 }
 
 /// What connecting left over for the first exchange; empty for later ones.
@@ -147,11 +140,7 @@ pub(crate) async fn exchange(
         wire.wait(deadline, Step::Exchange).await?;
     }
     let done = Moment::now();
-    if context.phase() != Phase::WarmUp {
-        let tally = &mut context.recorder.borrow_mut().tally;
-        tally.sent += sizes.send;
-        tally.received += exchange.received;
-    }
+    context.record().bytes(sizes.send, exchange.received);
     Ok(Times { began, first_byte: exchange.first_byte.unwrap_or(done), done })
 }
 

@@ -16,13 +16,11 @@ use std::rc::Rc;
 use handfast_net::clock::Moment;
 
 use crate::close::close;
-use crate::context::{Caller, Phase, ThreadContext};
-use crate::exchange::Times;
+use crate::context::{Caller, ThreadContext};
 use crate::opener::Permit;
-use crate::plan::{Model, Work};
+use crate::plan::Work;
 use crate::pool::{Ending, Pool, Waiter};
-use crate::sample::Series;
-use crate::transaction::{count_exchange, fail_as, succeed};
+use crate::recorder::Times;
 use crate::trouble::{Step, Trouble};
 use connection::{Answer, Connection, Finished, Lost, Target};
 
@@ -55,7 +53,7 @@ pub(crate) async fn transaction(
     let begun = Moment::now();
     let number = context.plan.exchanges.unwrap_or(1);
     let done = several(context, caller, number, || context.next_request(), stands).await?;
-    succeed(context, caller, intended, begun, done);
+    context.record().succeeded(caller.member, intended, begun, done);
     Ok(())
 }
 
@@ -106,33 +104,18 @@ async fn several(
 
 /// Counts an answer, which is good if its status is none of an error; when it was there.
 fn judge(context: &ThreadContext, finished: &Finished) -> Result<Moment, Lost> {
-    let counted = context.phase() != Phase::WarmUp;
     let Answer { status, first_byte, done } = match finished.outcome.clone() {
         Ok(answer) => answer,
         Err(lost) => {
-            if counted
-                && let (Lost::Failed(_), Some(sample)) =
-                    (&lost, context.recorder.borrow_mut().request(finished.which))
-            {
-                sample.failed += 1;
+            if matches!(lost, Lost::Failed(_)) {
+                context.record().no_answer(finished.which);
             }
             return Err(lost);
         }
     };
     let error = status.is_client_error() || status.is_server_error();
-    if counted {
-        let class = usize::from(status.as_u16() / 100).clamp(1, 5) - 1;
-        let recorder = &mut *context.recorder.borrow_mut();
-        recorder.tally.http_status[class] += 1;
-        if let Some(sample) = recorder.request(finished.which) {
-            sample.status[class] += 1;
-            sample.failed += u64::from(error);
-            sample.done += u64::from(!error);
-            if !error {
-                sample.exchange.record(done.since(finished.began));
-            }
-        }
-    }
+    let times = Times { began: finished.began, first_byte, done };
+    context.record().answer(finished.which, status.as_u16(), error, times);
     if error {
         let asked = match context.plan.requests() {
             [_] => String::new(),
@@ -143,7 +126,6 @@ fn judge(context: &ThreadContext, finished: &Finished) -> Result<Moment, Lost> {
         let detail = format!("the target answered {status}{asked}");
         return Err(Lost::Failed(Trouble::new(Step::Exchange, HTTP_STATUS, detail)));
     }
-    count_exchange(context, Times { began: finished.began, first_byte, done });
     Ok(done)
 }
 
@@ -170,12 +152,9 @@ async fn kept_connection(
     let mut connection = connection.map_err(Ending::Unused)?;
     connection.finish_handshake().map_err(Ending::Unused)?;
     permit.stands();
-    context.recorder.borrow_mut().tally.open += 1;
+    context.record().opened();
     let outcome = serve(context, caller, &mut connection, pool, waiter, permit).await;
-    {
-        let tally = &mut context.recorder.borrow_mut().tally;
-        tally.open = tally.open.saturating_sub(1);
-    }
+    context.record().closed();
     outcome?;
     if let Some(wire) = connection.into_wire() {
         close(context, wire).await;
@@ -201,11 +180,11 @@ async fn serve(
                 pool.offer(waiter);
                 break;
             };
-            context.recorder.borrow_mut().tally.started += 1;
+            context.record().begun();
             connection.begin(intended, context.next_request());
         }
         while let Some(finished) = connection.next_finished() {
-            context.recorder.borrow_mut().tally.ended += 1;
+            context.record().over();
             match settle(context, caller, &finished) {
                 Ok(()) => permit.proved(),
                 Err(Lost::Failed(trouble)) if trouble.cause == HTTP_STATUS => permit.proved(),
@@ -242,12 +221,14 @@ fn settle(context: &ThreadContext, caller: Caller, finished: &Finished) -> Resul
     if matches!(outcome, Err(Lost::NotSeen(_))) {
         return outcome.map(|_| ());
     }
-    if context.plan.model != Model::Closed {
-        context.recorder.borrow_mut().time(Series::Lag, finished.intended, finished.began);
-    }
+    context.record().lag(finished.intended, finished.began);
     match &outcome {
-        Ok(done) => succeed(context, caller, finished.intended, finished.began, *done),
-        Err(Lost::NotSeen(trouble) | Lost::Failed(trouble)) => fail_as(context, caller, trouble.clone()),
+        Ok(done) => {
+            context.record().succeeded(caller.member, finished.intended, finished.began, *done);
+        }
+        Err(Lost::NotSeen(trouble) | Lost::Failed(trouble)) => {
+            context.record().failed(caller.member, trouble.clone(), Moment::now());
+        }
     }
     outcome.map(|_| ())
 }

@@ -15,7 +15,6 @@ use handfast_net::engine::{self, TaskHandle};
 use crate::context::{Caller, ThreadContext};
 use crate::opener::{Opener, Permit};
 use crate::plan::{Model, Plan, Work};
-use crate::transaction::fail_as;
 use crate::trouble::Trouble;
 
 /// Free connections that a thread keeps for what comes next, so that an arrival does not wait for a handshake.
@@ -192,7 +191,7 @@ impl Pool {
     /// Gives back what a connection has not begun, late as it is.
     pub(crate) fn give_back(&self, context: &ThreadContext, intended: Moment) {
         if context.is_over() {
-            context.recorder.borrow_mut().tally.unserved += 1;
+            context.record().never_begun(1);
             return;
         }
         self.due.borrow_mut().push_front(intended);
@@ -216,15 +215,17 @@ impl Pool {
         let idle_may_end = !by_error && !self.closed && context.has_begun();
         let shed = ending.is_some() && permit.ended(idle_may_end);
         drop(permit);
-        context.recorder.borrow_mut().tally.shed += u64::from(shed);
+        if shed {
+            context.record().shed();
+        }
         match ending {
-            Some(Ending::Failed(trouble)) => fail_as(context, caller, trouble),
+            Some(Ending::Failed(trouble)) => context.record().failed(caller.member, trouble, Moment::now()),
             Some(Ending::Unused(trouble)) if shed || by_error => self.unused(context, caller, shed, &trouble),
             _ => {}
         }
         if self.closed && context.is_over() {
             let left = self.due.borrow_mut().drain(..).count() as u64;
-            context.recorder.borrow_mut().tally.unserved += left;
+            context.record().never_begun(left);
         } else if context.has_begun() {
             self.want();
         } else if !self.closed && shed {
@@ -244,9 +245,9 @@ impl Pool {
             _ => 0,
         };
         if failed == 0 {
-            context.recorder.borrow_mut().trouble(trouble.clone());
+            context.record().incident(trouble.clone());
         }
-        (0..failed).for_each(|_| fail_as(context, caller, trouble.clone()));
+        (0..failed).for_each(|_| context.record().failed(caller.member, trouble.clone(), Moment::now()));
     }
 }
 

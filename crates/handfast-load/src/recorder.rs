@@ -1,4 +1,12 @@
 //! What one thread measures: counts and histograms of the present second, handed over when it is over.
+//!
+//! In: everything that happens ([`events`]), from whoever does it, whether or not the run has begun. Out: an [`Interval`] for
+//! each second. This is the only place that fills one.
+//!
+//! Nobody asks whether something counts. Until [`Recorder::record`] everything is gathered as always, and is then thrown
+//! away: rehearsal and warm-up leave the number of their connections and nothing else.
+
+mod events;
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{SyncSender, TrySendError};
@@ -6,31 +14,33 @@ use std::time::Duration;
 
 use handfast_net::clock::Moment;
 use handfast_stats::Histogram;
-use handfast_tls::session::Agreed;
 
 use crate::machine;
-use crate::sample::{EXAMPLES, Failures, Interval, MemberSample, RequestSample, Series, Tally, ThreadUse};
-use crate::trouble::Trouble;
+use crate::plan::{Model, Plan};
+use crate::sample::{Failures, Interval, MemberSample, RequestSample, Series, Tally, ThreadUse};
 
 /// One second.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What a handshake agreed on.
+/// What a handshake agreed on: version, suite, group.
 type Agreement = (Option<&'static str>, Option<&'static str>, Option<&'static str>);
+
+/// When an exchange happened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    pub(crate) began: Moment,
+    pub(crate) first_byte: Moment,
+    pub(crate) done: Moment,
+}
 
 /// A thread's measurements.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    /// Counts of the present second; the gauge `open` goes on.
-    pub(crate) tally: Tally,
-    series: [Histogram; Series::ALL.len()],
-    failures: Vec<Failures>,
-    /// By the member of the mix, which is 0 without a mix.
-    agreed: Vec<((usize, Agreement), u64)>,
-    /// One for each member of the mix; none without a mix.
-    members: Vec<MemberSample>,
-    /// One for each request, when there are several.
-    requests: Vec<RequestSample>,
+    present: Second,
+    /// Whether transactions have an intended start: then it is told how late they began, and what they took from then on.
+    scheduled: bool,
+    /// How long the last exchange took.
+    last_exchange: Duration,
     second: u32,
     /// End of the present second; before the start it is that of the first one.
     boundary: Moment,
@@ -40,6 +50,66 @@ pub(crate) struct Recorder {
     seconds: SyncSender<Interval>,
     /// Seconds that the receiver had no room for yet.
     waiting: VecDeque<Interval>,
+}
+
+/// What was gathered since the last second was handed over.
+#[derive(Debug)]
+struct Second {
+    /// Its gauge `open` goes on in the next one.
+    tally: Tally,
+    series: [Histogram; Series::ALL.len()],
+    failures: Vec<Failures>,
+    /// By the member of the mix, which is 0 without a mix.
+    agreed: Vec<((usize, Agreement), u64)>,
+    /// One for each member of the mix; none without a mix.
+    members: Vec<MemberSample>,
+    /// One for each request, when there are several.
+    requests: Vec<RequestSample>,
+}
+
+impl Second {
+    fn new(members: usize, requests: usize) -> Self {
+        let mut second = Self {
+            tally: Tally::default(),
+            series: std::array::from_fn(|_| Histogram::new()),
+            failures: Vec::new(),
+            agreed: Vec::new(),
+            members: Vec::new(),
+            requests: Vec::new(),
+        };
+        second.members.resize_with(members, MemberSample::default);
+        second.requests.resize_with(requests, RequestSample::default);
+        second
+    }
+
+    /// Takes everything out, and leaves an empty one for the same members and requests.
+    fn take(&mut self) -> Self {
+        let mut next = Self::new(self.members.len(), self.requests.len());
+        next.tally.open = self.tally.open;
+        std::mem::replace(self, next)
+    }
+
+    fn into_interval(mut self, second: u32) -> Interval {
+        let mut interval = Interval { second, ..Interval::default() };
+        for ((member, (version, suite, group)), count) in self.agreed {
+            let words: Vec<&str> = [version, suite, group].into_iter().flatten().collect();
+            let words = words.join(" ");
+            if let Some(sample) = self.members.get_mut(member) {
+                sample.agreed.insert(words.clone(), count);
+            }
+            *interval.agreed.entry(words).or_default() += count;
+        }
+        for (series, histogram) in Series::ALL.into_iter().zip(self.series) {
+            if !histogram.is_empty() {
+                interval.series.insert(series, histogram);
+            }
+        }
+        interval.tally = self.tally;
+        interval.failures = self.failures;
+        interval.members = self.members;
+        interval.requests = self.requests;
+        interval
+    }
 }
 
 /// Where the thread's CPU clocks stood.
@@ -58,15 +128,14 @@ impl Usage {
 }
 
 impl Recorder {
-    /// A recorder that waits for [`Recorder::begin`].
-    pub(crate) fn new(seconds: SyncSender<Interval>) -> Self {
+    /// Gathers what happens while this plan is rehearsed, until [`Recorder::record`].
+    pub(crate) fn new(plan: &Plan, seconds: SyncSender<Interval>) -> Self {
+        // A request that is alone is what the whole run measures.
+        let requests = Some(plan.requests().len()).filter(|several| *several > 1).unwrap_or(0);
         Self {
-            tally: Tally::default(),
-            series: std::array::from_fn(|_| Histogram::new()),
-            failures: Vec::new(),
-            agreed: Vec::new(),
-            members: Vec::new(),
-            requests: Vec::new(),
+            present: Second::new(plan.mix.len(), requests),
+            scheduled: plan.model != Model::Closed,
+            last_exchange: Duration::ZERO,
             second: 0,
             boundary: Moment::NEVER,
             end: Moment::NEVER,
@@ -76,31 +145,20 @@ impl Recorder {
         }
     }
 
-    /// Also measures each of so many members of a mix, and each of so many requests.
-    #[must_use]
-    pub(crate) fn with(mut self, members: usize, requests: usize) -> Self {
-        self.members.resize_with(members, MemberSample::default);
-        self.requests.resize_with(requests, RequestSample::default);
-        self
+    /// What happens from here on counts, the connections that are opened before the start with it; what happened before
+    /// was warm-up.
+    pub(crate) fn record(&mut self) {
+        let warm_up = self.present.take().tally;
+        self.present.tally.warm_up = warm_up.connections;
     }
 
-    /// Of one member of the mix; `None` without a mix.
-    pub(crate) fn member(&mut self, member: usize) -> Option<&mut MemberSample> {
-        self.members.get_mut(member)
-    }
-
-    /// Of one request; `None` when there is only one.
-    pub(crate) fn request(&mut self, request: usize) -> Option<&mut RequestSample> {
-        self.requests.get_mut(request)
-    }
-
-    /// Measures a run from `start` to `end`.
+    /// The measured part is from `start` to `end`. What was recorded before belongs to its first second.
     pub(crate) fn begin(&mut self, start: Moment, end: Moment) {
         self.boundary = start + SECOND;
         self.end = end;
     }
 
-    /// The measured part begins: what was spent before does not count as the first second's.
+    /// The measured part begins: what the thread has spent before does not count as the first second's.
     pub(crate) fn started(&mut self) {
         self.usage = Usage::now(Moment::now());
     }
@@ -115,61 +173,9 @@ impl Recorder {
         self.boundary
     }
 
-    /// Counts a duration that ended at `ended`.
-    pub(crate) fn time(&mut self, series: Series, began: Moment, ended: Moment) {
-        if ended >= self.boundary {
-            self.roll(ended);
-        }
-        self.series[series as usize].record(ended.since(began));
-    }
-
-    /// Counts a transaction that ended well at `ended`.
-    pub(crate) fn transaction(&mut self, ended: Moment) {
-        if ended >= self.boundary {
-            self.roll(ended);
-        }
-        self.tally.transactions += 1;
-        if ended > self.end {
-            self.tally.tail += 1;
-        }
-    }
-
-    /// Counts what a handshake of `member` agreed on, which took so long.
-    pub(crate) fn handshake(&mut self, member: usize, agreed: &Agreed, early: Option<bool>, took: Duration) {
-        let resumed = agreed.resumed == Some(true);
-        self.tally.resumed += u64::from(resumed);
-        self.tally.full += u64::from(!resumed);
-        if let Some(sample) = self.members.get_mut(member) {
-            sample.resumed += u64::from(resumed);
-            sample.full += u64::from(!resumed);
-            sample.handshake.record(took);
-        }
-        self.tally.hello_retry += u64::from(agreed.hello_retry);
-        self.tally.early_accepted += u64::from(early == Some(true));
-        self.tally.early_refused += u64::from(early == Some(false));
-        let agreement = (member, (agreed.version, agreed.suite, agreed.group));
-        match self.agreed.iter_mut().find(|(known, _)| *known == agreement) {
-            Some((_, count)) => *count += 1,
-            None => self.agreed.push((agreement, 1)),
-        }
-    }
-
-    /// Counts a failure. Whether the transaction failed with it is the caller's to say.
-    pub(crate) fn trouble(&mut self, trouble: Trouble) {
-        let same = |known: &&mut Failures| known.step == trouble.step.name() && known.cause == trouble.cause;
-        if let Some(known) = self.failures.iter_mut().find(same) {
-            known.count += 1;
-            if known.examples.len() < EXAMPLES {
-                known.examples.push(trouble.detail);
-            }
-            return;
-        }
-        self.failures.push(Failures {
-            step: trouble.step.name().into(),
-            cause: trouble.cause.into(),
-            count: 1,
-            examples: vec![trouble.detail],
-        });
+    /// How long the last exchange took; nothing, if there was none.
+    pub(crate) fn last_exchange(&self) -> Duration {
+        self.last_exchange
     }
 
     /// Hands over every second that is over at `now`.
@@ -182,30 +188,7 @@ impl Recorder {
 
     /// Hands over the present second, over or not.
     pub(crate) fn hand_over(&mut self) {
-        let open = self.tally.open;
-        let mut interval = Interval { second: self.second, ..Interval::default() };
-        interval.tally = std::mem::take(&mut self.tally);
-        self.tally.open = open;
-        for series in Series::ALL {
-            let histogram = std::mem::take(&mut self.series[series as usize]);
-            if !histogram.is_empty() {
-                interval.series.insert(series, histogram);
-            }
-        }
-        interval.failures = std::mem::take(&mut self.failures);
-        let (members, requests) = (self.members.len(), self.requests.len());
-        for ((member, (version, suite, group)), count) in self.agreed.drain(..) {
-            let words: Vec<&str> = [version, suite, group].into_iter().flatten().collect();
-            let words = words.join(" ");
-            if let Some(sample) = self.members.get_mut(member) {
-                sample.agreed.insert(words.clone(), count);
-            }
-            *interval.agreed.entry(words).or_default() += count;
-        }
-        interval.members = std::mem::take(&mut self.members);
-        interval.requests = std::mem::take(&mut self.requests);
-        self.members.resize_with(members, MemberSample::default);
-        self.requests.resize_with(requests, RequestSample::default);
+        let mut interval = self.present.take().into_interval(self.second);
         interval.threads.push(self.used());
         self.second += 1;
         self.waiting.push_back(interval);
@@ -243,67 +226,4 @@ impl Recorder {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::mpsc::sync_channel;
-
-    use super::*;
-    use crate::trouble::Step;
-
-    fn recorder(end: Moment, seconds: SyncSender<Interval>) -> Recorder {
-        let mut recorder = Recorder::new(seconds);
-        recorder.begin(at(0), end);
-        recorder
-    }
-
-    fn at(millis: u64) -> Moment {
-        Moment::from_nanos(millis * 1_000_000)
-    }
-
-    #[test]
-    fn a_sample_belongs_to_the_second_in_which_it_ended() {
-        let (sender, receiver) = sync_channel(8);
-        let mut recorder = recorder(at(2_500), sender);
-        recorder.time(Series::Total, at(100), at(900));
-        recorder.transaction(at(900));
-        recorder.time(Series::Total, at(900), at(2_100));
-        recorder.transaction(at(2_100));
-        recorder.transaction(at(2_600));
-        recorder.hand_over();
-        let seconds: Vec<Interval> = receiver.try_iter().collect();
-        let counts: Vec<_> = seconds
-            .iter()
-            .map(|second| (second.second, second.tally.transactions, second.tally.tail))
-            .collect();
-        assert_eq!(counts, [(0, 1, 0), (1, 0, 0), (2, 2, 1)]);
-        assert!(!seconds[1].series.contains_key(&Series::Total));
-        assert_eq!(seconds[2].series[&Series::Total].count(), 1);
-    }
-
-    #[test]
-    fn a_receiver_without_room_loses_nothing() {
-        let (sender, receiver) = sync_channel(1);
-        let mut recorder = recorder(at(9_000), sender);
-        for second in 0..5 {
-            recorder.transaction(at(second * 1000 + 1));
-        }
-        recorder.hand_over();
-        let mut seen = Vec::new();
-        while seen.len() < 5 {
-            seen.extend(receiver.try_iter().map(|second| second.second));
-            recorder.hand_over_waiting();
-        }
-        assert_eq!(seen, [0, 1, 2, 3, 4]);
-    }
-
-    #[test]
-    fn failures_of_one_kind_are_counted_and_the_first_few_kept() {
-        let (sender, receiver) = sync_channel(1);
-        let mut recorder = recorder(at(9_000), sender);
-        for number in 0..10 {
-            recorder.trouble(Trouble::new(Step::Connect, "refused", format!("number {number}")));
-        }
-        recorder.hand_over();
-        let failures = receiver.recv().expect("a second").failures;
-        assert_eq!((failures.len(), failures[0].count, failures[0].examples.len()), (1, 10, EXAMPLES));
-    }
-}
+mod tests;

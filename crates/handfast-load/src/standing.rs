@@ -12,10 +12,8 @@ use crate::connect::connect;
 use crate::context::{Caller, READ, ThreadContext};
 use crate::exchange::{Opening, Sizes, early, exchange};
 use crate::opener::Permit;
-use crate::plan::{Model, Work};
+use crate::plan::Work;
 use crate::pool::{Ending, Pool, Waiter};
-use crate::sample::Series;
-use crate::transaction::{count_exchange, fail_as, succeed};
 use crate::trouble::{Step, Trouble};
 use crate::wire::{Got, Wire};
 
@@ -27,15 +25,14 @@ struct Standing<'a>(&'a ThreadContext);
 
 impl<'a> Standing<'a> {
     fn new(context: &'a ThreadContext) -> Self {
-        context.recorder.borrow_mut().tally.open += 1;
+        context.record().opened();
         Self(context)
     }
 }
 
 impl Drop for Standing<'_> {
     fn drop(&mut self) {
-        let tally = &mut self.0.recorder.borrow_mut().tally;
-        tally.open = tally.open.saturating_sub(1);
+        self.0.record().closed();
     }
 }
 
@@ -79,16 +76,14 @@ async fn kept_connection(
     let mut number = 0;
     while let Some(intended) = next_arrival(context, pool, waiter, &mut wire).await.map_err(Ending::Unused)? {
         let begun = Moment::now();
-        if context.plan.model != Model::Closed {
-            context.recorder.borrow_mut().time(Series::Lag, intended, begun);
-        }
-        context.recorder.borrow_mut().tally.started += 1;
+        context.record().lag(intended, begun);
+        context.record().begun();
         let done = exchange(context, &mut wire, sizes, std::mem::take(&mut opening), number).await;
-        context.recorder.borrow_mut().tally.ended += 1;
+        context.record().over();
         let times = done.map_err(Ending::Failed)?;
         permit.proved();
-        count_exchange(context, times);
-        succeed(context, caller, intended, begun, times.done);
+        context.record().exchange(times);
+        context.record().succeeded(caller.member, intended, begun, times.done);
         number += 1;
     }
     if number == 0 && !context.is_over() {
@@ -129,18 +124,17 @@ pub(crate) async fn bulk(context: Rc<ThreadContext>, mut permit: Permit) {
     let caller = context.draw();
     match bulk_connection(&context, caller, &mut permit, send, receive).await {
         // How long it took is how long the run was: nothing to be timed.
-        Ok(()) => {
-            context.recorder.borrow_mut().transaction(Moment::now());
-            context.of_member(caller, |sample| sample.transactions += 1);
-        }
+        Ok(()) => context.record().finished(caller.member, Moment::now()),
         Err(trouble) => fail_first(&context, caller, &permit, trouble),
     }
 }
 
 /// Counts a connection that failed, and whether the target shed it.
 fn fail_first(context: &ThreadContext, caller: Caller, permit: &Permit, trouble: Trouble) {
-    context.recorder.borrow_mut().tally.shed += u64::from(permit.ended(false));
-    fail_as(context, caller, trouble);
+    if permit.ended(false) {
+        context.record().shed();
+    }
+    context.record().failed(caller.member, trouble, Moment::now());
 }
 
 async fn bulk_connection(
@@ -210,13 +204,13 @@ fn bulk_turn(
             *sent += bytes.len() as u64;
         }
         wire.write(&mut scratch.records, Step::Exchange)?;
-        context.recorder.borrow_mut().tally.sent += *sent - before;
+        context.record().bytes(*sent - before, 0);
         moved = wire.is_flushed();
     }
     let mut count = 0;
     let got = wire.read(scratch, Step::Exchange, false, &mut |bytes| count += bytes.len() as u64)?;
     *received |= count > 0;
-    context.recorder.borrow_mut().tally.received += count;
+    context.record().bytes(0, count);
     if got == Got::End {
         return Err(wire.ended_early(Step::Exchange, "the target ended before the run did"));
     }
@@ -261,7 +255,7 @@ async fn idle_connection(
     let stood = match Sizes::of(&context.plan.work) {
         Some(sizes) => {
             let times = exchange(context, &mut wire, sizes, opening, 0).await?;
-            count_exchange(context, times);
+            context.record().exchange(times);
             permit.stands();
             Moment::now()
         }
@@ -274,7 +268,7 @@ async fn idle_connection(
         }
     };
     permit.proved();
-    succeed(context, caller, began, began, stood);
+    context.record().succeeded(caller.member, began, began, stood);
     while !context.is_over() {
         wire.flush(Step::Exchange)?;
         match wire.look(context, Step::Exchange)? {

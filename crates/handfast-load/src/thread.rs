@@ -24,7 +24,7 @@ use crate::recorder::Recorder;
 use crate::sample::Interval;
 use crate::schedule::Schedule;
 use crate::standing;
-use crate::transaction::{attempt, fail, transaction};
+use crate::transaction::{attempt, transaction};
 use crate::trouble::{Step, Trouble};
 
 /// What the generator tells a thread.
@@ -89,9 +89,7 @@ pub(crate) fn run(
     };
     let answers = answers.clone();
     let start = move || {
-        let several = parts.plan.requests().len();
-        let recorder =
-            Recorder::new(seconds).with(parts.plan.mix.len(), if several > 1 { several } else { 0 });
+        let recorder = Recorder::new(&parts.plan, seconds);
         let context = ThreadContext::new(parts, recorder);
         engine::spawn(Priority::Flow, take_orders(assignment, context, orders, answers));
     };
@@ -114,7 +112,8 @@ async fn take_orders(
                 Order::Rehearse(target) => {
                     context.aim_at(target);
                     let outcome = rehearse(&context).await;
-                    let _ = answers.send(Answer::Rehearsed(outcome.map(|()| context.exchange_took())));
+                    let _ =
+                        answers.send(Answer::Rehearsed(outcome.map(|()| context.record().last_exchange())));
                 }
                 Order::WarmUp(target) => {
                     context.aim_at(target);
@@ -128,7 +127,7 @@ async fn take_orders(
                 }
                 Order::Lease(until) => context.lease(until),
                 // Before the run has begun there is nothing to be measured.
-                Order::Stop if matches!(context.phase(), Phase::WarmUp | Phase::Preparing) => engine::stop(),
+                Order::Stop if context.phase() == Phase::Preparing => engine::stop(),
                 Order::Stop => {
                     context.end_now();
                     engine::wake_all();
@@ -214,7 +213,7 @@ fn prepare(
     took: Duration,
     answers: SyncSender<Answer>,
 ) -> Option<Rc<Pool>> {
-    context.prepare();
+    context.record().record();
     let (plan, connections) = (&assignment.plan, assignment.connections());
     let part = assignment.part();
     let Some((_, parts)) =
@@ -317,12 +316,12 @@ async fn oversee(context: Rc<ThreadContext>, answers: SyncSender<Answer>) {
     }
     let late_ns = i64::try_from(Moment::now().since(context.start()).as_nanos()).unwrap_or(i64::MAX);
     let _ = answers.try_send(Answer::Started { late_ns });
-    context.recorder.borrow_mut().started();
+    context.record().started();
     // Everybody else waits for the same moment by a coarser timer.
     engine::wake_all();
     loop {
         let now = Moment::now();
-        context.recorder.borrow_mut().roll(now);
+        context.record().roll(now);
         if now >= context.end() && context.phase() == Phase::Measured {
             context.finish();
             engine::wake_all();
@@ -330,15 +329,15 @@ async fn oversee(context: Rc<ThreadContext>, answers: SyncSender<Answer>) {
         if context.phase() == Phase::Ending && context.live() == 0 {
             break;
         }
-        let boundary = context.recorder.borrow().boundary();
+        let boundary = context.record().boundary();
         let next = if context.phase() == Phase::Measured { boundary.min(context.end()) } else { boundary };
         engine::wait(next).await;
     }
-    context.recorder.borrow_mut().hand_over();
+    context.record().hand_over();
     // Bounded by the receiver: it takes what comes or goes away.
-    while !context.recorder.borrow().is_drained() {
+    while !context.record().is_drained() {
         engine::sleep(Duration::from_millis(20)).await;
-        context.recorder.borrow_mut().hand_over_waiting();
+        context.record().hand_over_waiting();
     }
     engine::stop();
 }
@@ -376,7 +375,7 @@ async fn dispatch(context: Rc<ThreadContext>, mut schedule: Schedule, most: u32)
     context.watch();
     let alarm = match Alarm::new() {
         Ok(alarm) => alarm,
-        Err(error) => return fail(&context, no_alarm(&error)),
+        Err(error) => return context.record().failed_by_us(no_alarm(&error), Moment::now()),
     };
     let in_flight = Rc::new(Cell::new(0));
     let mut due = VecDeque::new();
@@ -386,8 +385,9 @@ async fn dispatch(context: Rc<ThreadContext>, mut schedule: Schedule, most: u32)
         while let Some(start) = next.map(|start| context.start() + start).filter(|start| *start <= now) {
             due.push_back(start);
             next = schedule.next();
-            context.recorder.borrow_mut().tally.queued +=
-                u64::from(in_flight.get() + due.len() as u32 > most);
+            if in_flight.get() + due.len() as u32 > most {
+                context.record().queued();
+            }
         }
         while in_flight.get() < most
             && let Some(intended) = due.pop_front()
@@ -401,7 +401,7 @@ async fn dispatch(context: Rc<ThreadContext>, mut schedule: Schedule, most: u32)
         engine::wait(context.end()).await;
     }
     let left = due.len() as u64 + never_looked_at(&context, next, schedule);
-    context.recorder.borrow_mut().tally.unserved += left;
+    context.record().never_begun(left);
 }
 
 async fn one(context: Rc<ThreadContext>, in_flight: Rc<Cell<u32>>, intended: Moment) {
@@ -417,19 +417,18 @@ async fn hand_out(context: Rc<ThreadContext>, mut schedule: Schedule, pool: Rc<P
     let _live = context.enter();
     let alarm = match Alarm::new() {
         Ok(alarm) => alarm,
-        Err(error) => return fail(&context, no_alarm(&error)),
+        Err(error) => return context.record().failed_by_us(no_alarm(&error), Moment::now()),
     };
     let mut next = schedule.next();
     while !context.is_over() {
         let now = Moment::now();
         while let Some(start) = next.map(|start| context.start() + start).filter(|start| *start <= now) {
             next = schedule.next();
-            let tally = &mut context.recorder.borrow_mut().tally;
             match pool.put(start) {
                 Arrived::Served => {}
-                Arrived::Opening => tally.held += 1,
-                Arrived::Full => tally.queued += 1,
-                Arrived::Lost => tally.unserved += 1,
+                Arrived::Opening => context.record().held(),
+                Arrived::Full => context.record().queued(),
+                Arrived::Lost => context.record().never_begun(1),
             }
         }
         if let Some(start) = next {
@@ -438,7 +437,7 @@ async fn hand_out(context: Rc<ThreadContext>, mut schedule: Schedule, pool: Rc<P
         engine::wait(context.end()).await;
     }
     let left = pool.waiting() as u64 + never_looked_at(&context, next, schedule);
-    context.recorder.borrow_mut().tally.unserved += left;
+    context.record().never_begun(left);
 }
 
 /// Arrivals that were due before the end, and whose turn the thread slept or worked through.

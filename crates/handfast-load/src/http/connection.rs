@@ -24,7 +24,7 @@ use hyper::{Response, StatusCode};
 
 use super::pipe::{Io, Pipe};
 use crate::connect::connect;
-use crate::context::{Caller, Phase, ThreadContext};
+use crate::context::{Caller, ThreadContext};
 use crate::plan::HttpVersion;
 use crate::trouble::{Step, Trouble};
 use crate::wire::Wire;
@@ -330,12 +330,7 @@ impl Connection {
     /// Hands over what passed since the last time.
     fn count(&self) {
         let (sent, received) = self.pipe.borrow_mut().take_counts();
-        if self.bench.phase() == Phase::WarmUp {
-            return;
-        }
-        let tally = &mut self.bench.recorder.borrow_mut().tally;
-        tally.sent += sent;
-        tally.received += received;
+        self.bench.record().bytes(sent, received);
     }
 
     /// Why a request got no answer.

@@ -20,8 +20,8 @@ use handfast_wire::{Peek, peek};
 use super::*;
 use crate::generator::{Generator, Share};
 use crate::outcome::Refusal;
-use crate::plan::{self, HttpVersion, Plan};
-use crate::sample::Interval;
+use crate::plan::{self, HttpVersion, Model, Plan};
+use crate::sample::{Interval, Series};
 
 /// One connection of the server.
 struct Tls {
