@@ -81,8 +81,8 @@ pub(crate) struct ThreadContext {
     live: Cell<u32>,
     /// Whether the target has given a ticket in TLS 1.3.
     gives_tickets: Cell<bool>,
-    /// Who wants to know when one of them ends.
-    watchers: RefCell<Vec<TaskHandle>>,
+    /// Who wants to know when the last of them has ended.
+    overseer: Cell<Option<TaskHandle>>,
 }
 
 impl ThreadContext {
@@ -111,7 +111,7 @@ impl ThreadContext {
             phase: Cell::new(Phase::Preparing),
             live: Cell::new(0),
             gives_tickets: Cell::new(false),
-            watchers: RefCell::default(),
+            overseer: Cell::new(None),
         })
     }
 
@@ -168,6 +168,13 @@ impl ThreadContext {
     /// Whether transactions may begin.
     pub(crate) fn has_begun(&self) -> bool {
         Moment::now() >= self.start.get()
+    }
+
+    /// Waits for the start of the run; those who are to hit it have an alarm besides.
+    pub(crate) async fn wait_for_start(&self) {
+        while !self.is_over() && !self.has_begun() {
+            engine::wait(self.start()).await;
+        }
     }
 
     /// Waits, but not beyond the end of the run.
@@ -250,9 +257,9 @@ impl ThreadContext {
         ActiveGuard(Rc::clone(self))
     }
 
-    /// Wakes the present task whenever a transaction ends.
+    /// Wakes the present task when nothing is at work any more after the end.
     pub(crate) fn watch(&self) {
-        self.watchers.borrow_mut().push(engine::current());
+        self.overseer.set(Some(engine::current()));
     }
 }
 
@@ -285,9 +292,14 @@ pub(crate) struct ActiveGuard(Rc<ThreadContext>);
 
 impl Drop for ActiveGuard {
     fn drop(&mut self) {
-        self.0.live.set(self.0.live.get().saturating_sub(1));
-        for watcher in self.0.watchers.borrow().iter() {
-            watcher.wake();
+        let context = &self.0;
+        context.live.set(context.live.get().saturating_sub(1));
+        // Before the end nobody waits for it: transactions come and go by the thousand.
+        if context.live.get() == 0
+            && context.phase.get() == Phase::Ending
+            && let Some(overseer) = context.overseer.get()
+        {
+            overseer.wake();
         }
     }
 }

@@ -12,24 +12,23 @@ use std::time::Duration;
 use handfast_net::clock::Moment;
 use handfast_net::engine::{self, TaskHandle};
 
+use crate::arrival_queue::ArrivalQueue;
 use crate::context::{Caller, ThreadContext};
+use crate::dispatcher::{Arrived, Service};
 use crate::opener::{Opener, Permit};
 use crate::plan::{Model, Plan, Work};
 use crate::trouble::Trouble;
 
 /// Free connections that a thread keeps for what comes next, so that an arrival does not wait for a handshake.
 const AHEAD: u32 = 2;
-/// Most arrivals that wait. More would only be memory: the run is lost at that point, and says so.
-const DUE: usize = 1 << 20;
 
 /// A thread's kept connections.
 #[derive(Debug)]
 pub(crate) struct Pool {
     pub(crate) opener: Rc<Opener>,
-    closed: bool,
+    arrivals: ArrivalQueue,
     /// Most connections.
     most: u32,
-    due: RefCell<VecDeque<Moment>>,
     free: RefCell<VecDeque<Rc<Waiter>>>,
     /// Connections that are free.
     spare: Cell<u32>,
@@ -71,40 +70,30 @@ pub(crate) enum Ending {
     Counted,
 }
 
-/// What became of an arrival at first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Arrived {
-    /// A free connection has it.
-    Served,
-    /// It waits for a connection that is being opened.
-    Opening,
-    /// It waits, and there may be no more connections.
-    Full,
-    /// Too many wait already: it is lost.
-    Lost,
-}
-
 impl Pool {
     /// For `most` connections of a thread that has one of `parts` parts of the arrivals; `took` is how long an exchange
     /// takes, as far as is known.
-    pub(crate) fn new(plan: &Plan, most: u32, parts: u64, took: Duration) -> Rc<Self> {
+    pub(crate) fn new(
+        arrivals: ArrivalQueue,
+        plan: &Plan,
+        most: u32,
+        parts: u64,
+        took: Duration,
+    ) -> Rc<Self> {
         Rc::new(Self {
             opener: Opener::new(first(plan, most, parts, took), true),
-            closed: plan.model == Model::Closed,
+            arrivals,
             most,
-            due: RefCell::default(),
             free: RefCell::default(),
             spare: Cell::new(0),
             called: Cell::new(0),
         })
     }
 
-    /// An arrival is due.
-    pub(crate) fn put(&self, intended: Moment) -> Arrived {
-        if self.due.borrow().len() >= DUE {
-            return Arrived::Lost;
+    fn put(&self, intended: Moment) -> Arrived {
+        if !self.arrivals.put(intended) {
+            return Arrived::Dropped;
         }
-        self.due.borrow_mut().push_back(intended);
         let called = self.call();
         self.want();
         match called {
@@ -146,28 +135,20 @@ impl Pool {
 
     /// Wants as many connections as arrivals wait for, and a few more.
     fn want(&self) {
-        if self.closed {
+        if self.arrivals.is_closed_model() {
             return;
         }
-        let needed = u32::try_from(self.due.borrow().len()).unwrap_or(u32::MAX).saturating_add(AHEAD);
+        let needed = u32::try_from(self.arrivals.waiting()).unwrap_or(u32::MAX).saturating_add(AHEAD);
         let there = self.opener.standing() + self.opener.opening();
         let coming = self.spare.get() + self.called.get() + self.opener.opening();
         self.opener.want(there.saturating_add(needed.saturating_sub(coming)).min(self.most));
     }
 
-    /// Arrivals that wait.
-    pub(crate) fn waiting(&self) -> usize {
-        self.due.borrow().len()
-    }
-
     /// When the connection's next exchange was meant to begin, if there is one now.
     pub(crate) fn next(&self, context: &ThreadContext, waiter: &Waiter) -> Option<Moment> {
-        if context.is_over() {
-            return None;
-        }
+        let next = self.arrivals.take(context)?;
         self.change(waiter, State::Busy);
-        let waiting = self.due.borrow_mut().pop_front();
-        waiting.or_else(|| (self.closed && context.has_begun()).then(Moment::now))
+        Some(next)
     }
 
     /// Says that the waiter's connection is free.
@@ -194,7 +175,7 @@ impl Pool {
             context.record().never_begun(1);
             return;
         }
-        self.due.borrow_mut().push_front(intended);
+        self.arrivals.give_back(intended);
         self.call();
     }
 
@@ -212,7 +193,7 @@ impl Pool {
             Some(Ending::Failed(_) | Ending::Counted) => true,
         };
         // Of an open model's connections some are idle for as long as it lasts, and every target has a limit for that.
-        let idle_may_end = !by_error && !self.closed && context.has_begun();
+        let idle_may_end = !by_error && !self.arrivals.is_closed_model() && context.has_begun();
         let shed = ending.is_some() && permit.ended(idle_may_end);
         drop(permit);
         if shed {
@@ -223,12 +204,11 @@ impl Pool {
             Some(Ending::Unused(trouble)) if shed || by_error => self.unused(context, caller, shed, &trouble),
             _ => {}
         }
-        if self.closed && context.is_over() {
-            let left = self.due.borrow_mut().drain(..).count() as u64;
-            context.record().never_begun(left);
+        if self.arrivals.is_closed_model() && context.is_over() {
+            context.record().never_begun(self.arrivals.drain());
         } else if context.has_begun() {
             self.want();
-        } else if !self.closed && shed {
+        } else if !self.arrivals.is_closed_model() && shed {
             // The target does not want them, and nothing needs them yet: no more ahead of need.
             self.opener.want(self.opener.standing() + self.opener.opening());
         }
@@ -239,15 +219,26 @@ impl Pool {
     /// to them the target could not be reached.
     fn unused(&self, context: &ThreadContext, caller: Caller, shed: bool, trouble: &Trouble) {
         let nobody = self.opener.standing() + self.opener.opening() == 0;
-        let failed = match (self.closed, context.has_begun()) {
+        let failed = match (self.arrivals.is_closed_model(), context.has_begun()) {
             (true, true) => 1,
-            (false, true) if shed && nobody => self.due.borrow_mut().drain(..).count(),
+            (false, true) if shed && nobody => self.arrivals.drain(),
             _ => 0,
         };
         if failed == 0 {
             context.record().incident(trouble.clone());
         }
         (0..failed).for_each(|_| context.record().failed(caller.member, trouble.clone(), Moment::now()));
+    }
+}
+
+impl Service for Pool {
+    /// A free connection has it, or it waits for one that becomes free or is opened.
+    fn arrive(self: &Rc<Self>, _: &Rc<ThreadContext>, intended: Moment) -> Arrived {
+        self.put(intended)
+    }
+
+    fn give_up(&self) -> u64 {
+        self.arrivals.drain()
     }
 }
 

@@ -36,13 +36,6 @@ impl Drop for Standing<'_> {
     }
 }
 
-/// Waits for the start of the run: standing connections are made before it.
-pub(crate) async fn wait_for_the_start(context: &ThreadContext) {
-    while !context.is_over() && Moment::now() < context.start() {
-        engine::wait(context.start()).await;
-    }
-}
-
 /// A kept connection: one exchange after the other until the run is over or the target ends it between exchanges, as
 /// servers do after so many requests.
 pub(crate) async fn kept(context: Rc<ThreadContext>, pool: Rc<Pool>, mut permit: Permit) {
@@ -149,7 +142,7 @@ async fn bulk_connection(
     let standing = Standing::new(context);
     permit.stands();
     opening.send_flight(context, &mut wire, Step::Handshake)?;
-    wait_for_the_start(context).await;
+    context.wait_for_start().await;
     let mut sent = 0;
     let mut received = false;
     while !context.is_over() {

@@ -2,8 +2,6 @@
 //!
 //! In: orders by a mailbox. Out: answers to them, and a second's measurements after each second.
 
-use std::cell::Cell;
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -14,18 +12,19 @@ use handfast_net::clock::Moment;
 use handfast_net::engine::{self, Alarm, Letterbox, Priority};
 use handfast_tls::client::{Client, ClientSettings};
 
+use crate::arrival_queue::ArrivalQueue;
 use crate::assignment::Assignment;
-use crate::context::{Caller, Parts, Phase, ThreadContext};
-use crate::http;
-use crate::opener::{Opener, Permit, pause};
+use crate::context::{Parts, Phase, ThreadContext};
+use crate::dispatcher::dispatch;
+use crate::opener::Opener;
 use crate::plan::{Model, Plan, Work};
-use crate::pool::{Arrived, Pool};
+use crate::pool::Pool;
 use crate::recorder::Recorder;
 use crate::sample::Interval;
 use crate::schedule::Schedule;
-use crate::standing;
-use crate::transaction::{attempt, transaction};
-use crate::trouble::{Step, Trouble};
+use crate::slots::{self, Slots};
+use crate::trouble::Trouble;
+use crate::{http, standing, warm_up};
 
 /// What the generator tells a thread.
 #[derive(Debug)]
@@ -111,13 +110,13 @@ async fn take_orders(
             match order {
                 Order::Rehearse(target) => {
                     context.aim_at(target);
-                    let outcome = rehearse(&context).await;
+                    let outcome = warm_up::rehearse(&context).await;
                     let _ =
                         answers.send(Answer::Rehearsed(outcome.map(|()| context.record().last_exchange())));
                 }
                 Order::WarmUp(target) => {
                     context.aim_at(target);
-                    let wanted = fill_pools(&assignment, &context).await;
+                    let wanted = warm_up::fill_pools(&assignment, &context).await;
                     let tickets = context.clients.iter().map(|side| side.client.tickets()).sum();
                     let _ = answers.send(Answer::Warm { tickets, wanted });
                 }
@@ -136,74 +135,6 @@ async fn take_orders(
         }
     }
     engine::stop();
-}
-
-/// One transaction of each member of the mix, and with each request, as far as there is time for it; at least one.
-async fn rehearse(context: &Rc<ThreadContext>) -> Result<(), Trouble> {
-    let until = context.deadline();
-    let members = context.clients.len();
-    for number in 0..members.max(context.requests.len()) {
-        if number > 0 && Moment::now() >= until {
-            break;
-        }
-        rehearse_as(context, number % members, number % context.requests.len().max(1)).await?;
-    }
-    Ok(())
-}
-
-async fn rehearse_as(context: &Rc<ThreadContext>, member: usize, request: usize) -> Result<(), Trouble> {
-    let caller = Caller { member, resume: false };
-    let outcome = match context.plan.work {
-        Work::Http { .. } => http::rehearse(context, caller, request).await,
-        Work::Bulk { .. } | Work::Idle { .. } => standing::rehearse(context, caller).await,
-        _ => attempt(context, caller, Moment::now(), &mut || {}).await,
-    };
-    outcome.map_err(|trouble| match context.plan.mix.get(member) {
-        Some(member) => Trouble { detail: format!("as `{}`: {}", member.name, trouble.detail), ..trouble },
-        None => trouble,
-    })
-}
-
-/// A ticket for each handshake that may be resuming at once, and a few more. In an open model that is what a quarter of
-/// a second brings: by then the first ones have given new tickets. `part` is the member's share of all connections.
-fn tickets_wanted(assignment: &Assignment, part: f64, share: f64) -> usize {
-    const MOST: f64 = 1024.0;
-    const AHEAD: f64 = 0.25;
-    let connections = f64::from(assignment.connections());
-    if share == 0.0 || connections == 0.0 {
-        return 0;
-    }
-    let parts = assignment.part().map_or(1.0, |(_, parts)| parts as f64);
-    let at_once = match assignment.plan.model {
-        Model::Closed => connections,
-        Model::Open { rate, .. } => connections.min(rate / parts * AHEAD),
-        Model::Ramp { from, to, .. } => connections.min(from.max(to) / parts * AHEAD),
-    };
-    (at_once * part * share + 8.0).ceil().min(MOST) as usize
-}
-
-/// Fills the pool of each member that resumes; how many tickets were wanted in all.
-async fn fill_pools(assignment: &Assignment, context: &Rc<ThreadContext>) -> usize {
-    let all: f64 = assignment.plan.clients().map(|(share, _)| share).sum();
-    let mut sum = 0;
-    for (member, (share, tls)) in assignment.plan.clients().enumerate() {
-        let wanted = tickets_wanted(assignment, share / all, tls.resume);
-        sum += wanted;
-        fill_pool(context, member, wanted).await;
-    }
-    sum
-}
-
-/// Full handshakes until there are enough tickets; a target that gives none is not asked for ever.
-async fn fill_pool(context: &Rc<ThreadContext>, member: usize, wanted: usize) {
-    let client = &context.clients[member].client;
-    let mut in_vain = 0;
-    while client.tickets() < wanted && in_vain < 3 {
-        let before = client.tickets();
-        if rehearse_as(context, member, 0).await.is_err() || client.tickets() <= before {
-            in_vain += 1;
-        }
-    }
 }
 
 /// Opens the connections that stand when the run begins, and says so when they do.
@@ -233,7 +164,7 @@ fn prepare(
         engine::spawn(Priority::Flow, tell_when_ready(opener, plan.clone(), answers));
         return None;
     }
-    let pool = Pool::new(plan, connections, parts, took);
+    let pool = Pool::new(ArrivalQueue::new(plan), plan, connections, parts, took);
     let (of_pool, of_context) = (Rc::clone(&pool), Rc::clone(context));
     let http = matches!(plan.work, Work::Http { .. });
     let kept = move |permit| -> Pin<Box<dyn Future<Output = ()>>> {
@@ -271,37 +202,27 @@ fn begin(
     engine::spawn(Priority::Flow, oversee(Rc::clone(context), answers));
     let Some((part, parts)) = assignment.part() else { return };
     let schedule = Schedule::new(&plan.model, plan.duration, part, parts, plan.seed);
-    let of_context = Rc::clone(context);
     match (&plan.work, schedule, pool) {
         (Work::Bulk { .. }, ..) => {}
+        // In the closed model kept connections have had what they need since they were opened.
         (_, schedule, Some(pool)) => {
             if let Some(schedule) = schedule {
-                engine::spawn(Priority::Flow, hand_out(Rc::clone(context), schedule, pool));
+                engine::spawn(Priority::Flow, dispatch(Rc::clone(context), schedule, pool));
             }
         }
         (Work::Idle { .. }, ..) => {
+            let of_context = Rc::clone(context);
             let idle = move |permit| standing::idle(Rc::clone(&of_context), permit);
-            engine::spawn(Priority::Flow, open_in_the_run(Rc::clone(context), connections, idle));
+            engine::spawn(Priority::Flow, slots::open_in_the_run(Rc::clone(context), connections, idle));
         }
         (_, Some(schedule), None) => {
-            engine::spawn(Priority::Flow, dispatch(Rc::clone(context), schedule, connections));
+            let slots = Slots::new(ArrivalQueue::new(plan), connections);
+            engine::spawn(Priority::Flow, dispatch(Rc::clone(context), schedule, slots));
         }
         (_, None, None) => {
-            let slot = move |permit| one_after_the_other(Rc::clone(&of_context), permit);
-            engine::spawn(Priority::Flow, open_in_the_run(Rc::clone(context), connections, slot));
+            engine::spawn(Priority::Flow, slots::run_closed(Rc::clone(context), connections));
         }
     }
-}
-
-/// Opens so many connections, each once, from the start of the run on.
-async fn open_in_the_run<F: Future<Output = ()> + 'static>(
-    context: Rc<ThreadContext>,
-    connections: u32,
-    connection: impl Fn(Permit) -> F,
-) {
-    let _live = context.enter();
-    standing::wait_for_the_start(&context).await;
-    Opener::new(connections, false).run(context, connection).await;
 }
 
 /// Ends seconds when they are over, and the thread when everything is.
@@ -309,10 +230,10 @@ async fn oversee(context: Rc<ThreadContext>, answers: SyncSender<Answer>) {
     context.watch();
     if let Ok(alarm) = Alarm::new() {
         alarm.set(context.start());
-        standing::wait_for_the_start(&context).await;
+        context.wait_for_start().await;
     } else {
         // Out of descriptors: the engine's own timer is a few milliseconds less exact.
-        standing::wait_for_the_start(&context).await;
+        context.wait_for_start().await;
     }
     let late_ns = i64::try_from(Moment::now().since(context.start()).as_nanos()).unwrap_or(i64::MAX);
     let _ = answers.try_send(Answer::Started { late_ns });
@@ -340,112 +261,4 @@ async fn oversee(context: Rc<ThreadContext>, answers: SyncSender<Answer>) {
         context.record().hand_over_waiting();
     }
     engine::stop();
-}
-
-/// The closed model: the next transaction begins when the last one has ended. A target that fails each one is asked
-/// less and less often.
-async fn one_after_the_other(context: Rc<ThreadContext>, permit: Permit) {
-    let _live = context.enter();
-    let (mut first, mut failures) = (Some(permit), 0);
-    while !context.is_over() {
-        let mut stands = || {
-            if let Some(permit) = &mut first {
-                permit.stands();
-            }
-        };
-        let good = transaction(&context, Moment::now(), &mut stands).await.is_ok();
-        if let Some(mut permit) = first.take() {
-            if good {
-                permit.proved();
-            } else {
-                permit.ended(false);
-            }
-        }
-        failures = if good { 0 } else { failures + 1 };
-        if failures > 0 {
-            context.pause(pause(failures)).await;
-        }
-    }
-}
-
-/// The open model: transactions begin when they are due, each on a connection of its own; those for which there is no
-/// room wait, and count from when they were due.
-async fn dispatch(context: Rc<ThreadContext>, mut schedule: Schedule, most: u32) {
-    let _live = context.enter();
-    context.watch();
-    let alarm = match Alarm::new() {
-        Ok(alarm) => alarm,
-        Err(error) => return context.record().failed_by_us(no_alarm(&error), Moment::now()),
-    };
-    let in_flight = Rc::new(Cell::new(0));
-    let mut due = VecDeque::new();
-    let mut next = schedule.next();
-    while !context.is_over() {
-        let now = Moment::now();
-        while let Some(start) = next.map(|start| context.start() + start).filter(|start| *start <= now) {
-            due.push_back(start);
-            next = schedule.next();
-            if in_flight.get() + due.len() as u32 > most {
-                context.record().queued();
-            }
-        }
-        while in_flight.get() < most
-            && let Some(intended) = due.pop_front()
-        {
-            in_flight.set(in_flight.get() + 1);
-            engine::spawn(Priority::Flow, one(Rc::clone(&context), Rc::clone(&in_flight), intended));
-        }
-        if let Some(start) = next {
-            alarm.set(context.start() + start);
-        }
-        engine::wait(context.end()).await;
-    }
-    let left = due.len() as u64 + never_looked_at(&context, next, schedule);
-    context.record().never_begun(left);
-}
-
-async fn one(context: Rc<ThreadContext>, in_flight: Rc<Cell<u32>>, intended: Moment) {
-    let live = context.enter();
-    // How it went has been counted.
-    let _ = transaction(&context, intended, &mut || {}).await;
-    in_flight.set(in_flight.get() - 1);
-    drop(live);
-}
-
-/// The open model over kept connections: arrivals go to whoever is free.
-async fn hand_out(context: Rc<ThreadContext>, mut schedule: Schedule, pool: Rc<Pool>) {
-    let _live = context.enter();
-    let alarm = match Alarm::new() {
-        Ok(alarm) => alarm,
-        Err(error) => return context.record().failed_by_us(no_alarm(&error), Moment::now()),
-    };
-    let mut next = schedule.next();
-    while !context.is_over() {
-        let now = Moment::now();
-        while let Some(start) = next.map(|start| context.start() + start).filter(|start| *start <= now) {
-            next = schedule.next();
-            match pool.put(start) {
-                Arrived::Served => {}
-                Arrived::Opening => context.record().held(),
-                Arrived::Full => context.record().queued(),
-                Arrived::Lost => context.record().never_begun(1),
-            }
-        }
-        if let Some(start) = next {
-            alarm.set(context.start() + start);
-        }
-        engine::wait(context.end()).await;
-    }
-    let left = pool.waiting() as u64 + never_looked_at(&context, next, schedule);
-    context.record().never_begun(left);
-}
-
-/// Arrivals that were due before the end, and whose turn the thread slept or worked through.
-fn never_looked_at(context: &ThreadContext, next: Option<Duration>, mut schedule: Schedule) -> u64 {
-    let due = next.into_iter().chain(std::iter::from_fn(move || schedule.next()));
-    due.take_while(|start| context.start() + *start < context.end()).count() as u64
-}
-
-fn no_alarm(error: &std::io::Error) -> Trouble {
-    Trouble::new(Step::Connect, "out-of-files", format!("make the timer of the schedule: {error}"))
 }

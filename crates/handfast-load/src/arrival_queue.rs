@@ -1,0 +1,76 @@
+//! What a thread's transactions are begun with: the moment at which each of them was meant to begin.
+//!
+//! In: arrivals that are due, in an open model. Out: the next one, for whoever is ready to begin it; in a closed model there
+//! is always one, and it is due now.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
+use handfast_net::clock::Moment;
+
+use crate::context::ThreadContext;
+use crate::plan::{Model, Plan};
+
+/// Most arrivals that wait, 8 MiB of them. More would only be memory: the run is lost at that point, and says so.
+const MOST: usize = 1 << 20;
+
+/// Arrivals that are due, and that nobody has begun yet.
+#[derive(Debug)]
+pub(crate) struct ArrivalQueue {
+    closed: bool,
+    waiting: RefCell<VecDeque<Moment>>,
+    most: usize,
+}
+
+impl ArrivalQueue {
+    /// None yet.
+    pub(crate) fn new(plan: &Plan) -> Self {
+        Self::at_most(plan, MOST)
+    }
+
+    /// The same, of which no more than `most` wait.
+    pub(crate) fn at_most(plan: &Plan, most: usize) -> Self {
+        Self { closed: plan.model == Model::Closed, waiting: RefCell::default(), most }
+    }
+
+    /// Whether the next transaction begins when the last one has ended.
+    pub(crate) fn is_closed_model(&self) -> bool {
+        self.closed
+    }
+
+    /// How many wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.borrow().len()
+    }
+
+    /// One is due; `false` if too many wait already, and it is lost.
+    #[must_use]
+    pub(crate) fn put(&self, intended: Moment) -> bool {
+        let waiting = &mut *self.waiting.borrow_mut();
+        let room = waiting.len() < self.most;
+        if room {
+            waiting.push_back(intended);
+        }
+        room
+    }
+
+    /// When what the caller begins now was meant to begin; `None` if nothing is to begin now.
+    pub(crate) fn take(&self, context: &ThreadContext) -> Option<Moment> {
+        if context.is_over() {
+            return None;
+        }
+        let waiting = self.waiting.borrow_mut().pop_front();
+        waiting.or_else(|| (self.closed && context.has_begun()).then(Moment::now))
+    }
+
+    /// Gives back what was taken and has not begun after all: it is the next one. It had its place before the bound was
+    /// looked at, so it has one now.
+    pub(crate) fn give_back(&self, intended: Moment) {
+        self.waiting.borrow_mut().push_front(intended);
+    }
+
+    /// Takes out all that wait: so many will never begin.
+    pub(crate) fn drain(&self) -> u64 {
+        std::mem::take(&mut *self.waiting.borrow_mut()).len() as u64
+    }
+}

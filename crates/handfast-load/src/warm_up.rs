@@ -1,0 +1,82 @@
+//! Before the run: whether one transaction of each kind works at all, and tickets for handshakes that are to be resumed.
+//!
+//! In: an address, a thread's assignment. Out: how it went; tickets in the clients' pools.
+
+use std::rc::Rc;
+
+use handfast_net::clock::Moment;
+
+use crate::assignment::Assignment;
+use crate::context::{Caller, ThreadContext};
+use crate::plan::{Model, Work};
+use crate::transaction::attempt;
+use crate::trouble::Trouble;
+use crate::{http, standing};
+
+/// One transaction of each member of the mix, and with each request, as far as there is time for it; at least one.
+pub(crate) async fn rehearse(context: &Rc<ThreadContext>) -> Result<(), Trouble> {
+    let until = context.deadline();
+    let members = context.clients.len();
+    for number in 0..members.max(context.requests.len()) {
+        if number > 0 && Moment::now() >= until {
+            break;
+        }
+        rehearse_as(context, number % members, number % context.requests.len().max(1)).await?;
+    }
+    Ok(())
+}
+
+async fn rehearse_as(context: &Rc<ThreadContext>, member: usize, request: usize) -> Result<(), Trouble> {
+    let caller = Caller { member, resume: false };
+    let outcome = match context.plan.work {
+        Work::Http { .. } => http::rehearse(context, caller, request).await,
+        Work::Bulk { .. } | Work::Idle { .. } => standing::rehearse(context, caller).await,
+        _ => attempt(context, caller, Moment::now(), &mut || {}).await,
+    };
+    outcome.map_err(|trouble| match context.plan.mix.get(member) {
+        Some(member) => Trouble { detail: format!("as `{}`: {}", member.name, trouble.detail), ..trouble },
+        None => trouble,
+    })
+}
+
+/// A ticket for each handshake that may be resuming at once, and a few more. In an open model that is what a quarter of
+/// a second brings: by then the first ones have given new tickets. `part` is the member's share of all connections.
+fn tickets_wanted(assignment: &Assignment, part: f64, share: f64) -> usize {
+    const MOST: f64 = 1024.0;
+    const AHEAD: f64 = 0.25;
+    let connections = f64::from(assignment.connections());
+    if share == 0.0 || connections == 0.0 {
+        return 0;
+    }
+    let parts = assignment.part().map_or(1.0, |(_, parts)| parts as f64);
+    let at_once = match assignment.plan.model {
+        Model::Closed => connections,
+        Model::Open { rate, .. } => connections.min(rate / parts * AHEAD),
+        Model::Ramp { from, to, .. } => connections.min(from.max(to) / parts * AHEAD),
+    };
+    (at_once * part * share + 8.0).ceil().min(MOST) as usize
+}
+
+/// Fills the pool of each member that resumes; how many tickets were wanted in all.
+pub(crate) async fn fill_pools(assignment: &Assignment, context: &Rc<ThreadContext>) -> usize {
+    let all: f64 = assignment.plan.clients().map(|(share, _)| share).sum();
+    let mut sum = 0;
+    for (member, (share, tls)) in assignment.plan.clients().enumerate() {
+        let wanted = tickets_wanted(assignment, share / all, tls.resume);
+        sum += wanted;
+        fill_pool(context, member, wanted).await;
+    }
+    sum
+}
+
+/// Full handshakes until there are enough tickets; a target that gives none is not asked for ever.
+async fn fill_pool(context: &Rc<ThreadContext>, member: usize, wanted: usize) {
+    let client = &context.clients[member].client;
+    let mut in_vain = 0;
+    while client.tickets() < wanted && in_vain < 3 {
+        let before = client.tickets();
+        if rehearse_as(context, member, 0).await.is_err() || client.tickets() <= before {
+            in_vain += 1;
+        }
+    }
+}
