@@ -65,6 +65,8 @@ mod control;
 mod check;
 
 #[cfg(test)]
+mod path_tests;
+#[cfg(test)]
 mod testing;
 
 pub use check::check;

@@ -37,6 +37,14 @@ impl Folder {
         self.write(name, &format!("{}{}", certificate.pem(), key.serialize_pem()));
     }
 
+    /// The same with a key whose signatures are all of one length.
+    pub(crate) fn ed25519_certificate(&self, name: &str) {
+        let key = KeyPair::generate_for(&rcgen::PKCS_ED25519).expect("the library makes keys");
+        let params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a good name");
+        let certificate = params.self_signed(&key).expect("the library signs");
+        self.write(name, &format!("{}{}", certificate.pem(), key.serialize_pem()));
+    }
+
     /// A configuration of services, each with its addresses; `more` comes before them.
     pub(crate) fn configure(&self, more: &str, services: &[(&str, &[&str])]) -> ConfigSource {
         let service = |(name, listen): &(&str, &[&str])| {

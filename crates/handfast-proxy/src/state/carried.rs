@@ -27,6 +27,14 @@ pub(crate) struct CarriedOver {
     pub(crate) threads: usize,
 }
 
+#[cfg(test)]
+impl CarriedOver {
+    /// Nothing yet, for a process with so many threads.
+    pub(crate) fn with_threads(threads: usize) -> Self {
+        Self { rings: KeyRings::default(), throwaway: None, built_in: None, threads }
+    }
+}
+
 /// The same, lent to the thread that reads files.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedCarriedOver(Arc<Mutex<CarriedOver>>);

@@ -84,7 +84,7 @@ const TABLE: [Arrows; 10] = [
             "toml",
             "tracing",
         ],
-        in_tests: &["proptest", "rcgen", "tempfile"],
+        in_tests: &["handfast-stats", "proptest", "rcgen", "tempfile"],
         never: "proxy is a product: it names no other product, and TLS only through handfast-tls",
     },
     Arrows {

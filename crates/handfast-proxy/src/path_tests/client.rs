@@ -1,0 +1,184 @@
+//! A client with a plan, which speaks real TLS as far as its plan goes.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use handfast_leg::memory::Link;
+use handfast_stats::random::Random;
+use handfast_tls::buffer::Buffer;
+use handfast_tls::client::ClientSession;
+use handfast_tls::session::Session;
+
+use super::backend::TAG;
+use super::peers::{End, Wire, byte};
+
+/// How far it goes before it ends as it means to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Something that is not TLS.
+    NotTls,
+    /// Some bytes of its hello.
+    PartOfTheHello,
+    /// Its hello, and nothing that comes after.
+    Hello,
+    /// The whole handshake, and what it has to say.
+    Data,
+}
+
+pub(super) struct Client {
+    pub(super) wire: Wire,
+    session: ClientSession,
+    pub(super) reach: Reach,
+    pub(super) end: End,
+    /// It waits for the backend's end before it ends itself.
+    polite: bool,
+    /// Bytes that it means to say.
+    pub(super) means: usize,
+    pub(super) said: bool,
+    pub(super) ended: bool,
+    /// It has said close_notify and everything before it.
+    pub(super) closed: bool,
+    pub(super) heard: usize,
+    /// The proxy has said close_notify.
+    pub(super) saw_close_notify: bool,
+    /// The proxy has sent an alert.
+    pub(super) alert: Option<Box<str>>,
+    incoming: Vec<u8>,
+    over: bool,
+}
+
+impl Client {
+    pub(super) fn new(link: Rc<RefCell<Link>>, mut session: ClientSession, mut random: Random) -> Self {
+        let reaches = [
+            Reach::NotTls,
+            Reach::PartOfTheHello,
+            Reach::Hello,
+            Reach::Data,
+            Reach::Data,
+            Reach::Data,
+            Reach::Data,
+        ];
+        let ends =
+            [End::InOrder, End::InOrder, End::InOrder, End::InOrder, End::Fin, End::Reset, End::Silent];
+        let reach = *random.pick(&reaches).expect("there are some");
+        let end = *random.pick(&ends).expect("there are some");
+        let mut hello = Buffer::default();
+        session.start(&mut hello).expect("a client can begin");
+        let mut wire = Wire::new(link, random);
+        match reach {
+            Reach::NotTls => wire.outgoing.extend(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"),
+            Reach::PartOfTheHello => {
+                let part = (wire.random.next() as usize) % hello.len();
+                wire.outgoing.extend(&hello.filled()[..part]);
+            }
+            Reach::Hello | Reach::Data => wire.outgoing.extend(hello.filled()),
+        }
+        let means = [0, 7, 4_000, 80_000][(wire.random.next() % 4) as usize];
+        let polite = wire.random.next().is_multiple_of(3);
+        Self {
+            wire,
+            session,
+            reach,
+            end,
+            polite,
+            means,
+            said: false,
+            ended: false,
+            closed: false,
+            heard: 0,
+            saw_close_notify: false,
+            alert: None,
+            incoming: Vec::new(),
+            over: false,
+        }
+    }
+
+    /// Does the next thing of its plan. `hurry`: politeness and silence have an end.
+    pub(super) fn act(&mut self, hurry: bool) {
+        if self.ended || self.wire.go() {
+            return;
+        }
+        if self.wire.is_closed() || self.over {
+            self.ended = true;
+            return self.wire.fin();
+        }
+        if self.reach == Reach::Data {
+            if !self.session.is_established() {
+                return;
+            }
+            if !std::mem::replace(&mut self.said, true) {
+                return self.say();
+            }
+            if self.polite && !self.saw_close_notify && !hurry {
+                return;
+            }
+        }
+        self.end();
+    }
+
+    /// Something that is another when it has done anything.
+    pub(super) fn progress(&self) -> (usize, usize, bool, bool) {
+        (self.heard, self.wire.outgoing.len(), self.said, self.ended)
+    }
+
+    fn say(&mut self) {
+        let bytes: Vec<u8> = (0..self.means).map(|index| byte(!TAG, index)).collect();
+        let mut records = Buffer::default();
+        if !bytes.is_empty() {
+            self.session.encrypt(&bytes, &mut records).expect("it is established");
+        }
+        if self.end == End::InOrder && !self.polite {
+            // Together with the last data, sometimes.
+            self.close(&mut records);
+        }
+        self.wire.outgoing.extend(records.filled());
+    }
+
+    fn close(&mut self, records: &mut Buffer) {
+        if !std::mem::replace(&mut self.closed, true) {
+            self.session.close(records);
+        }
+    }
+
+    fn end(&mut self) {
+        match self.end {
+            End::InOrder if self.reach == Reach::Data && !self.closed => {
+                let mut records = Buffer::default();
+                self.close(&mut records);
+                return self.wire.outgoing.extend(records.filled());
+            }
+            End::InOrder | End::Fin => self.wire.fin(),
+            End::Reset => self.wire.reset(),
+            // The proxy has to end it.
+            End::Silent => return,
+        }
+        self.ended = true;
+    }
+
+    /// Reads some of what came.
+    pub(super) fn listen(&mut self, all: bool) {
+        let came = self.wire.come(all);
+        if came.is_empty() || self.over || self.reach == Reach::NotTls {
+            return;
+        }
+        self.incoming.extend(came);
+        let mut bytes = std::mem::take(&mut self.incoming);
+        let (mut plaintext, mut replies) = (Buffer::default(), Buffer::default());
+        let received = self.session.receive(&mut bytes, &mut plaintext, &mut replies);
+        self.incoming = self.session.kept().to_vec();
+        for found in plaintext.filled() {
+            assert!(!self.saw_close_notify, "data behind close_notify");
+            assert_eq!(*found, byte(TAG, self.heard), "byte {} to the client", self.heard);
+            self.heard += 1;
+        }
+        self.saw_close_notify |= received.closed;
+        // Who goes no further than its hello has nothing more to say either.
+        if self.reach == Reach::Data && !self.closed && !self.ended {
+            self.wire.outgoing.extend(replies.filled());
+        }
+        if let Some(failure) = received.failure {
+            self.over = true;
+            self.alert = Some(failure.detail);
+        }
+    }
+}

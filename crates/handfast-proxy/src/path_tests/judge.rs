@@ -1,0 +1,105 @@
+//! What must hold, whatever happened: invariants 3 to 6 of ARCHITECTURE.md, as properties.
+
+use std::time::Duration;
+
+use super::backend::{Backend, Dial};
+use super::client::{Client, Reach};
+use super::peers::End;
+use crate::cause::Cause;
+use crate::reason::{Side, Step};
+
+/// What came of a schedule, and of whom.
+pub(super) struct Outcome<'a> {
+    pub(super) client: &'a Client,
+    pub(super) backend: &'a Backend,
+    pub(super) step: Step,
+    pub(super) side: Side,
+    pub(super) cause: Cause,
+    /// From accept to the end of the task.
+    pub(super) took: Duration,
+    /// The deadline from accept to relay.
+    pub(super) handshake: Duration,
+    /// Whether a connection to the backend came about.
+    pub(super) stands: bool,
+}
+
+impl Outcome<'_> {
+    pub(super) fn judge(&self) {
+        self.an_abort_stays_an_abort();
+        self.who_is_blamed_did_it();
+        self.the_deadline_is_one();
+        self.an_end_in_order_is_whole();
+    }
+
+    /// Invariant 6. Whoever saw a clean end has all that the other one said, and that one meant it to end.
+    fn an_abort_stays_an_abort(&self) {
+        let Self { client, backend, .. } = self;
+        assert!(backend.heard <= client.means, "more than the client said");
+        assert!(client.heard <= backend.means, "more than the backend said");
+        if self.stands && backend.wire.saw_fin() {
+            assert!(client.closed, "the backend saw an end that the client never said");
+            assert_eq!(backend.heard, client.means, "the backend saw an end before the last byte");
+        }
+        if client.saw_close_notify {
+            assert!(backend.ended && backend.end != End::Reset, "close_notify for a backend's abort");
+            assert_eq!(client.heard, backend.means, "close_notify before the last byte");
+        }
+    }
+
+    /// The side that is named misbehaved, or the end is one in order.
+    fn who_is_blamed_did_it(&self) {
+        let Self { client, backend, cause, .. } = self;
+        let client_is_good = client.reach == Reach::Data && client.end == End::InOrder;
+        let backend_is_good = matches!(backend.dial, Dial::Stands { .. }) && backend.end == End::InOrder;
+        assert_ne!(self.side, Side::Local, "{cause}");
+        if matches!(cause, Cause::Finished | Cause::BackendEnded) {
+            return;
+        }
+        match self.side {
+            Side::Client => assert!(!client_is_good, "the client is blamed for {cause}, and was good"),
+            Side::Backend => assert!(!backend_is_good, "the backend is blamed for {cause}, and was good"),
+            Side::Operator => {
+                let limit = matches!(cause, Cause::Idle | Cause::HalfClosedIdle | Cause::Lifetime);
+                assert!(limit, "the operator is blamed for {cause}");
+                assert!(
+                    client.end == End::Silent || backend.end == End::Silent,
+                    "nobody was silent: {cause}"
+                );
+            }
+            Side::Local => {}
+        }
+    }
+
+    /// Invariant 4: from accept to relay there is one deadline, and nothing extends it; what follows is the last word.
+    fn the_deadline_is_one(&self) {
+        if self.step < Step::Relay {
+            let most = self.handshake + Duration::from_secs(1);
+            assert!(self.took <= most, "{:?} for what may take {:?}", self.took, self.handshake);
+        }
+        if self.cause == Cause::HandshakeDeadline {
+            assert!(self.took >= self.handshake, "it was over before its time");
+        }
+    }
+
+    /// `finished` is what it says, and two good peers get nothing else.
+    fn an_end_in_order_is_whole(&self) {
+        let Self { client, backend, .. } = self;
+        let both_are_good = client.reach == Reach::Data
+            && client.end == End::InOrder
+            && matches!(backend.dial, Dial::Stands { .. })
+            && backend.end == End::InOrder;
+        if both_are_good && self.cause != Cause::BackendEnded {
+            assert_eq!(self.cause, Cause::Finished, "two good peers");
+        }
+        if self.cause == Cause::Finished {
+            assert_eq!((backend.heard, client.heard), (client.means, backend.means), "finished is whole");
+            assert!(client.saw_close_notify && client.closed && backend.wire.saw_fin());
+        }
+        if self.cause == Cause::NotTls && client.end != End::Reset {
+            assert!(
+                !client.wire.saw_reset(),
+                "the answer to plain HTTP is not taken from its reader's hands"
+            );
+        }
+    }
+}

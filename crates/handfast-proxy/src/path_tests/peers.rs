@@ -1,0 +1,87 @@
+//! What both peers share: how bytes come and go in pieces, and what was seen of the end.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use handfast_leg::memory::{Closed, Link};
+use handfast_stats::random::Random;
+
+/// How a peer ends its direction, once it has said what it had to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// In order: close_notify where there is TLS, then FIN.
+    InOrder,
+    /// FIN alone, which is no end where there is TLS.
+    Fin,
+    Reset,
+    /// It never says another word, and closes only when it is told of an end.
+    Silent,
+}
+
+/// Byte number `index` of a stream: whoever hears another one has lost or doubled some.
+pub(super) fn byte(tag: u8, index: usize) -> u8 {
+    (index as u8).wrapping_mul(31) ^ (index >> 8) as u8 ^ tag
+}
+
+/// A peer's end of a link.
+pub(super) struct Wire {
+    pub(super) link: Rc<RefCell<Link>>,
+    /// Given to the network bit by bit.
+    pub(super) outgoing: VecDeque<u8>,
+    pub(super) random: Random,
+}
+
+impl Wire {
+    pub(super) fn new(link: Rc<RefCell<Link>>, random: Random) -> Self {
+        Self { link, outgoing: VecDeque::new(), random }
+    }
+
+    /// Lets some of what is to be said go; whether anything was left to go.
+    pub(super) fn go(&mut self) -> bool {
+        let some = self.some(self.outgoing.len());
+        self.link.borrow_mut().to_leg.extend(self.outgoing.drain(..some));
+        some > 0
+    }
+
+    /// What has come, or a part of it.
+    pub(super) fn come(&mut self, all: bool) -> Vec<u8> {
+        let there = self.link.borrow().to_peer.len();
+        let some = if all { there } else { self.some(there) };
+        self.link.borrow_mut().to_peer.drain(..some).collect()
+    }
+
+    /// Whether the proxy's socket can be read, can be written, has an end or a reset: what the engine would tell of it.
+    pub(super) fn readiness(&self) -> [bool; 4] {
+        let link = self.link.borrow();
+        [!link.to_leg.is_empty(), link.to_peer.len() < link.room, link.peer_ended, link.peer_reset]
+    }
+
+    fn some(&mut self, most: usize) -> usize {
+        if most == 0 { 0 } else { 1 + (self.random.next() as usize) % most }
+    }
+
+    pub(super) fn fin(&self) {
+        self.link.borrow_mut().peer_ended = true;
+    }
+
+    pub(super) fn reset(&self) {
+        self.link.borrow_mut().peer_reset = true;
+    }
+
+    /// The proxy's FIN has come, behind everything else.
+    pub(super) fn saw_fin(&self) -> bool {
+        let link = self.link.borrow();
+        link.to_peer.is_empty() && (link.leg_ended || link.leg_closed == Some(Closed::InOrder))
+    }
+
+    /// The proxy has reset the connection.
+    pub(super) fn saw_reset(&self) -> bool {
+        self.link.borrow().leg_closed == Some(Closed::Reset)
+    }
+
+    /// Its socket is closed.
+    pub(super) fn is_closed(&self) -> bool {
+        self.link.borrow().leg_closed.is_some()
+    }
+}

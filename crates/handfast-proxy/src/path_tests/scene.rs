@@ -1,0 +1,248 @@
+//! One service with its thread, and the schedules that are played on it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, SystemTime};
+
+use handfast_leg::memory::Link;
+use handfast_leg::{Leg, Side as LegSide};
+use handfast_net::clock::Moment;
+use handfast_stats::random::Random;
+use handfast_tls::client::{Client as TlsClient, ClientSettings, Verification};
+
+use super::backend::Backend;
+use super::client::Client;
+use super::judge::Outcome;
+use super::world::{self, Simulated, World, world};
+use crate::access_log;
+use crate::cause::Cause;
+use crate::close::Account;
+use crate::config::model::AccessLog;
+use crate::connection::{self, Connection};
+use crate::metrics::Registry;
+use crate::permits::{Pool, Share};
+use crate::reason::{Side, Step};
+use crate::state::{self, CarriedOver};
+use crate::testing::Folder;
+use crate::thread::Thread;
+use crate::thread_state::{Addresses, ThreadState};
+
+/// No schedule has so many events.
+const EVENTS: usize = 20_000;
+/// Looks in a row without a change after which nobody is going to do anything by himself.
+const QUIET: u32 = 8;
+
+/// How a connection ended, in the words of the metrics.
+type Reason = (&'static str, &'static str, &'static str);
+
+pub(super) struct Scene {
+    thread: Rc<Thread>,
+    registry: Arc<Registry>,
+    /// Every end that has been seen.
+    seen: RefCell<BTreeSet<Reason>>,
+    _folder: Folder,
+}
+
+impl Scene {
+    pub(super) fn new() -> Self {
+        let folder = Folder::new();
+        folder.ed25519_certificate("web.pem");
+        let source = folder.configure("[admin]\nlisten = \"off\"\n", &[("web", &["127.0.0.1:2"])]);
+        let (config, _) = source.read(false).expect("it is right");
+        let mut carried = CarriedOver::with_threads(1);
+        let built = state::build(config, 1, None, &mut carried, SystemTime::now());
+        let shared = Arc::new(built.state.expect("it can serve"));
+        let registry = Registry::new();
+        let metrics = registry.thread("worker-0");
+        let state =
+            ThreadState::new(shared, None, &metrics, &Addresses::default(), 0).expect("TLS is set up");
+        let log = access_log::start(&AccessLog::Off).expect("nothing to open").for_thread();
+        // One permit: a connection that does not give it back is the last one.
+        let share = Share::new(&Pool::new(1, 1));
+        let thread = Thread::new(metrics, log, share, Rc::new(state));
+        Self { thread, registry, seen: RefCell::default(), _folder: folder }
+    }
+
+    /// Plays one schedule, and says its seed if it fails.
+    pub(super) fn play(&self, version: &str, seed: u64, loud: bool) {
+        let verdict = catch_unwind(AssertUnwindSafe(|| self.live(version, seed, loud)));
+        if let Err(panic) = verdict {
+            say(&format!("the schedule that failed: HANDFAST_SEED={seed}, TLS {version}"));
+            resume_unwind(panic);
+        }
+    }
+
+    fn live(&self, version: &str, seed: u64, loud: bool) {
+        let mut random = Random::stream(seed, 0);
+        let room = 1 + (random.next() as usize) % 100_000;
+        let link = || Rc::new(RefCell::new(Link { room, ..Link::default() }));
+        let (to_client, to_backend) = (link(), link());
+        let capricious = Rc::new(Cell::new(true));
+        let mut client = Client::new(Rc::clone(&to_client), session(version), Random::stream(seed, 1));
+        let mut backend = Backend::new(Rc::clone(&to_backend), Random::stream(seed, 2));
+        if loud {
+            say(&format!(
+                "client: {:?} {:?}; backend: {:?} {:?}",
+                client.reach, client.end, backend.dial, backend.end
+            ));
+        }
+        let began = Moment::now();
+        world::begin(World {
+            now: began,
+            deadline: began,
+            dial: backend.dial,
+            backend: to_backend,
+            capricious: Rc::clone(&capricious),
+            yields: false,
+            seed,
+            stands: false,
+        });
+        let before = self.ends();
+        let socket = world::socket(&to_client, &capricious, seed, 4);
+        let mut task = pin!(connection::serve::<Simulated>(self.accept(began, socket)));
+        let mut context = Context::from_waker(Waker::noop());
+        let (mut looked, mut idle) = (Default::default(), 0);
+        let (mut moved, mut quiet) = (Default::default(), 0);
+        for event in 0.. {
+            assert!(event < EVENTS, "it never ended");
+            let settles = event > EVENTS / 2;
+            capricious.set(!settles);
+            match random.next() % 8 {
+                0 | 1 => client.act(settles),
+                2 | 3 => backend.act(settles),
+                4 => client.listen(settles),
+                5 => backend.listen(settles),
+                6 => {
+                    let now = (client.progress(), backend.progress());
+                    quiet = if settles && now == moved { quiet + 1 } else { 0 };
+                    moved = now;
+                    pass_time(&mut random, quiet > QUIET);
+                }
+                _ => {
+                    // As the engine does: woken by what has changed, or by the deadline; and now and then for nothing.
+                    let now = (client.wire.readiness(), backend.wire.readiness(), settles);
+                    let is_due =
+                        world(|world| world.now >= world.deadline || std::mem::take(&mut world.yields));
+                    let for_nothing = !settles && idle < 20 && random.next().is_multiple_of(4);
+                    if now == looked && !is_due && !for_nothing {
+                        continue;
+                    }
+                    idle = if now == looked { idle + 1 } else { 0 };
+                    if task.as_mut().poll(&mut context) == Poll::Ready(()) {
+                        break;
+                    }
+                    looked = (client.wire.readiness(), backend.wire.readiness(), settles);
+                }
+            }
+        }
+        client.listen(true);
+        backend.listen(true);
+        self.judge(&client, &backend, &before, began, loud);
+    }
+
+    fn accept(&self, now: Moment, socket: handfast_leg::memory::Memory) -> Connection<Simulated> {
+        let service = Rc::clone(&self.thread.state().services[0]);
+        let permit = self.thread.share.take().expect("the connection before has given its permit back");
+        Connection {
+            account: Account::open(&self.thread, &service, None, (permit, None, None)),
+            accepted: now,
+            deadline: now.deadline(service.limits.handshake),
+            client: Some(Leg::plain(LegSide::Client, socket)),
+            backend: None,
+        }
+    }
+
+    fn ends(&self) -> Vec<(Reason, u64)> {
+        let snapshot = self.registry.snapshot();
+        let service = &snapshot.services[0];
+        assert_eq!(service.accepted, service.closed, "each is counted once");
+        service.ends.iter().map(|end| ((end.step, end.side, end.cause), end.count)).collect()
+    }
+
+    fn judge(&self, client: &Client, backend: &Backend, before: &[(Reason, u64)], began: Moment, loud: bool) {
+        assert_eq!(self.thread.connections(), 0, "invariant 3: it ended in the books too");
+        let after = self.ends();
+        let count = |counts: &[(Reason, u64)], reason: Reason| {
+            counts.iter().find(|(known, _)| *known == reason).map_or(0, |(_, count)| *count)
+        };
+        let mut new = after.iter().filter(|(reason, number)| count(before, *reason) < *number);
+        let (reason, _) = new.next().expect("invariant 3: an end is counted");
+        assert!(new.next().is_none(), "and one only");
+        let (step, side, cause) = *reason;
+        if loud {
+            say(&format!("{step}/{side}/{cause}; alert: {:?}", client.alert));
+            say(&format!("client: {:?} of {}, {:?}", client.progress(), client.means, client.wire.link));
+            say(&format!("backend: {:?} of {}, {:?}", backend.progress(), backend.means, backend.wire.link));
+        }
+        self.seen.borrow_mut().insert(*reason);
+        let handshake = self.thread.state().services[0].limits.handshake;
+        let outcome = Outcome {
+            client,
+            backend,
+            step: Step::named(step).expect("a step"),
+            side: Side::named(side).expect("a side"),
+            cause: Cause::named(cause).expect("a cause"),
+            took: world(|world| world.now).since(began),
+            handshake,
+            stands: world(|world| world.stands),
+        };
+        outcome.judge();
+    }
+
+    /// The schedules are worth something only if they reach every step and most ends.
+    pub(super) fn has_seen_everything(&self) {
+        let seen = self.seen.borrow();
+        for expected in [
+            ("hello", "client", "closed-early"),
+            ("hello", "client", "reset"),
+            ("hello", "client", "handshake-deadline"),
+            ("hello", "client", "not-tls"),
+            ("handshake", "client", "closed-early"),
+            ("handshake", "client", "reset"),
+            ("handshake", "client", "handshake-deadline"),
+            ("connect", "backend", "refused"),
+            ("connect", "backend", "network-unreachable"),
+            ("connect", "backend", "connect-deadline"),
+            ("relay", "client", "finished"),
+            ("relay", "backend", "finished"),
+            ("relay", "client", "truncated"),
+            ("relay", "client", "reset"),
+            ("relay", "backend", "reset"),
+            ("relay", "backend", "backend-ended"),
+        ] {
+            assert!(seen.contains(&expected), "no schedule ended as {expected:?}: {seen:?}");
+        }
+    }
+}
+
+/// A client's session without tickets of an earlier one.
+fn session(version: &str) -> handfast_tls::client::ClientSession {
+    let settings = ClientSettings {
+        versions: vec![version.to_owned()],
+        groups: vec!["X25519".to_owned()],
+        server_name: Some("localhost".to_owned()),
+        verification: Verification::Off,
+        ..ClientSettings::default()
+    };
+    let client = TlsClient::new(&settings, "localhost").expect("these settings work");
+    client.connect(false).expect("a session")
+}
+
+/// Some milliseconds; as far as the connection waits, when nobody else does anything any more.
+fn pass_time(random: &mut Random, far: bool) {
+    world(|world| {
+        let some = Duration::from_micros(random.next() % 3_000);
+        world.now = if far { world.now.max(world.deadline) } else { world.now + some };
+    });
+}
+
+/// For whoever replays a schedule.
+#[expect(clippy::print_stderr, reason = "a schedule that fails says its seed")]
+fn say(line: &str) {
+    eprintln!("{line}");
+}

@@ -1,0 +1,153 @@
+//! The world of a simulated connection: a clock that stands still until it is moved, and dials that do what was planned.
+
+use std::cell::{Cell, RefCell};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use handfast_leg::memory::{Link, Memory};
+use handfast_net::clock::Moment;
+use handfast_net::engine::Woken;
+use handfast_net::fault::{Cause, Fault, Operation};
+use handfast_stats::random::Random;
+
+use super::backend::Dial;
+use crate::config::model::Address;
+use crate::runtime::{Dialling, Runtime};
+
+/// What the functions of [`Simulated`] look at; set up anew for each schedule.
+pub(super) struct World {
+    pub(super) now: Moment,
+    /// Until when the connection waits at most.
+    pub(super) deadline: Moment,
+    /// What becomes of an attempt to dial.
+    pub(super) dial: Dial,
+    pub(super) backend: Rc<RefCell<Link>>,
+    pub(super) capricious: Rc<Cell<bool>>,
+    /// The connection has given way to others, and wants to go on.
+    pub(super) yields: bool,
+    /// For the backend's socket.
+    pub(super) seed: u64,
+    /// The backend has been dialled and the connection stands.
+    pub(super) stands: bool,
+}
+
+thread_local! {
+    static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
+}
+
+/// Looks at the world of this thread, or changes it.
+pub(super) fn world<T>(action: impl FnOnce(&mut World) -> T) -> T {
+    WORLD.with_borrow_mut(|world| action(world.as_mut().expect("a schedule is being played")))
+}
+
+/// Begins a new one.
+pub(super) fn begin(world: World) {
+    WORLD.set(Some(world));
+}
+
+/// A socket whose whims come from a stream of a seed.
+pub(super) fn socket(
+    link: &Rc<RefCell<Link>>,
+    capricious: &Rc<Cell<bool>>,
+    seed: u64,
+    stream: u64,
+) -> Memory {
+    let mut random = Random::stream(seed, stream);
+    Memory::new(Rc::clone(link), Box::new(move || random.next()), Rc::clone(capricious))
+}
+
+/// The runtime of simulated connections.
+#[derive(Debug)]
+pub(super) struct Simulated;
+
+impl Runtime for Simulated {
+    type Socket = Memory;
+    type Dialling = Dialled;
+
+    fn now() -> Moment {
+        world(|world| world.now)
+    }
+
+    fn wait(deadline: Moment) -> impl Future<Output = Woken> {
+        // No wait without a deadline: invariant 4.
+        assert_ne!(deadline, Moment::NEVER, "it waits without a deadline");
+        Wait { deadline, waiting: false }
+    }
+
+    fn yield_now() -> impl Future<Output = ()> {
+        async move {
+            world(|world| world.yields = true);
+            Wait { deadline: Self::now() + Duration::from_secs(1), waiting: false }.await;
+        }
+    }
+
+    fn carries_bytes() {}
+
+    fn dial(_: &Address, _: bool) -> Result<Dialled, Fault> {
+        world(|world| match world.dial {
+            Dial::RefusedAtOnce => Err(Fault::own(Operation::Connect, Cause::NetworkUnreachable)),
+            dial => Ok(Dialled { dial, begun: world.now }),
+        })
+    }
+}
+
+/// Waits as the engine does: woken at any time, and past the deadline for certain.
+struct Wait {
+    deadline: Moment,
+    waiting: bool,
+}
+
+impl Future for Wait {
+    type Output = Woken;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Woken> {
+        world(|world| {
+            world.deadline = self.deadline;
+            if world.now >= self.deadline {
+                return Poll::Ready(Woken::Deadline);
+            }
+            if std::mem::replace(&mut self.waiting, true) { Poll::Ready(Woken::Event) } else { Poll::Pending }
+        })
+    }
+}
+
+/// An attempt to dial.
+#[derive(Debug)]
+pub(super) struct Dialled {
+    dial: Dial,
+    begun: Moment,
+}
+
+impl Dialling for Dialled {
+    type Socket = Memory;
+
+    fn advance(&mut self, first: &[u8]) -> Result<Option<usize>, Fault> {
+        world(|world| {
+            let passed = world.now.since(self.begun);
+            match self.dial {
+                Dial::Stands { after } if passed >= after => {
+                    world.stands = true;
+                    // The kernel takes some of it.
+                    let mut link = world.backend.borrow_mut();
+                    let taken = (first.len() * usize::from(world.seed.is_multiple_of(3)) / 2).min(link.room);
+                    link.to_peer.extend(&first[..taken]);
+                    Ok(Some(taken))
+                }
+                Dial::Refused { after } if passed >= after => {
+                    Err(Fault::own(Operation::Connect, Cause::Refused))
+                }
+                _ => Ok(None),
+            }
+        })
+    }
+
+    fn give_up(self) -> Fault {
+        Fault::own(Operation::Connect, Cause::ConnectDeadline)
+    }
+
+    fn into_socket(self) -> Memory {
+        world(|world| socket(&world.backend, &world.capricious, world.seed, 3))
+    }
+}
