@@ -1,84 +1,30 @@
-//! One HTTP connection: hyper's client, polled by hand inside one task of our engine.
+//! One HTTP connection: a client of `handfast-http`, and the requests that are under way on it.
 //!
-//! In: requests to begin. Out: how each of them went, timed by itself. The engine runs no foreign wakers, so hyper gets
-//! one that sets a flag: everything is polled again until the flag stays down, and then the engine waits for a socket.
+//! In: requests to begin. Out: how each of them went, timed by itself. All of them belong to the connection's task, and are
+//! polled with it.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::error::Error;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use handfast_http::client::{Reply, Unready, is_unseen, sentence};
+use handfast_http::{Client, Version};
 use handfast_net::clock::Moment;
 use handfast_net::engine;
 use handfast_tls::session::Session;
 use http_body_util::Full;
+use hyper::StatusCode;
 use hyper::body::{Body, Incoming};
-use hyper::client::conn::{http1, http2};
-use hyper::rt::Executor;
-use hyper::{Response, StatusCode};
 
-use super::pipe::{Io, Pipe};
+use super::pipe::Pipe;
 use crate::connect::connect;
 use crate::context::{Caller, ThreadContext};
 use crate::plan::HttpVersion;
 use crate::trouble::{Step, Trouble};
 use crate::wire::Wire;
-
-/// Rounds of polling before the other connections of the thread have their turn.
-const ROUNDS: u32 = 16;
-
-type Task = Pin<Box<dyn Future<Output = ()>>>;
-type Reply = Pin<Box<dyn Future<Output = hyper::Result<Response<Incoming>>>>>;
-
-/// What hyper's wakers do.
-#[derive(Debug, Default)]
-struct Flag(AtomicBool);
-
-impl Wake for Flag {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-/// The tasks that hyper wants run: they belong to the connection, and are polled with it.
-#[derive(Clone, Default)]
-struct Tasks(Rc<RefCell<Vec<Task>>>);
-
-impl<F: Future<Output = ()> + 'static> Executor<F> for Tasks {
-    fn execute(&self, future: F) {
-        self.0.borrow_mut().push(Box::pin(future));
-    }
-}
-
-impl Tasks {
-    fn poll(&self, context: &mut Context<'_>) {
-        // Taken out meanwhile: a task may start another one.
-        let mut tasks = std::mem::take(&mut *self.0.borrow_mut());
-        tasks.retain_mut(|task| task.as_mut().poll(context).is_pending());
-        self.0.borrow_mut().append(&mut tasks);
-    }
-}
-
-/// Ends the tasks when it is dropped: they hold clones of the list that they are in, and so would never be.
-#[derive(Default)]
-struct Owner(Tasks);
-
-impl Drop for Owner {
-    fn drop(&mut self) {
-        let tasks = std::mem::take(&mut *self.0.0.borrow_mut());
-        drop(tasks);
-    }
-}
-
-enum Sender {
-    Http1(http1::SendRequest<Full<Bytes>>),
-    Http2(http2::SendRequest<Full<Bytes>>),
-}
 
 /// An answer, read to its end.
 #[derive(Clone, Copy, Debug)]
@@ -126,11 +72,7 @@ struct InFlight {
 pub(super) struct Connection {
     bench: Rc<ThreadContext>,
     pipe: Rc<RefCell<Pipe>>,
-    sender: Sender,
-    /// hyper's own work on the connection; empty when it has ended.
-    tasks: Owner,
-    flag: Arc<Flag>,
-    waker: Waker,
+    client: Client<Full<Bytes>>,
     streams: usize,
     in_flight: Vec<InFlight>,
     finished: VecDeque<Finished>,
@@ -155,30 +97,22 @@ impl Connection {
         let connected = connect(bench, caller, &[]).await?;
         check_protocol(&connected.wire, target.version)?;
         let pipe = Rc::new(RefCell::new(Pipe::new(bench, connected)));
-        let (flag, tasks) = (Arc::<Flag>::default(), Owner::default());
-        let waker = Waker::from(Arc::clone(&flag));
-        let io = Io(Rc::clone(&pipe));
-        let sender = match target.version {
-            HttpVersion::Http11 => {
-                let (sender, connection) = soon(&pipe, bench, &flag, http1::handshake(io)).await?;
-                tasks.0.execute(async { drop(connection.await) });
-                Sender::Http1(sender)
-            }
-            HttpVersion::Http2 => {
-                let shaking = http2::handshake(tasks.0.clone(), io);
-                let (sender, connection) = soon(&pipe, bench, &flag, shaking).await?;
-                tasks.0.execute(async { drop(connection.await) });
-                Sender::Http2(sender)
-            }
+        let (version, streams) = match target.version {
+            HttpVersion::Http11 => (Version::Http1, 1),
+            HttpVersion::Http2 => (Version::Http2, target.streams.max(1) as usize),
         };
-        let streams = if target.version == HttpVersion::Http2 { target.streams.max(1) as usize } else { 1 };
+        let client = Client::open(Rc::clone(&pipe), version, streams, bench.deadline()).await;
+        let client = client.map_err(|unready| match unready {
+            Unready::Deadline => Trouble::deadline(Step::Exchange),
+            Unready::Http(error) => {
+                let ended = pipe.borrow().trouble("the target ended before the first request");
+                ended.unwrap_or_else(|| Trouble::new(Step::Exchange, "http", sentence(&error)))
+            }
+        })?;
         Ok(Self {
             bench: Rc::clone(bench),
             pipe,
-            sender,
-            tasks,
-            flag,
-            waker,
+            client,
             streams,
             in_flight: Vec::new(),
             finished: VecDeque::new(),
@@ -188,21 +122,12 @@ impl Connection {
 
     /// Whether a request can begin now.
     pub(super) fn has_room(&self) -> bool {
-        self.in_flight.len() < self.streams
-            && !self.given_up
-            && match &self.sender {
-                Sender::Http1(sender) => sender.is_ready(),
-                Sender::Http2(sender) => sender.is_ready(),
-            }
+        self.in_flight.len() < self.streams && !self.given_up && self.client.is_ready()
     }
 
     /// Whether no request can begin any more.
     pub(super) fn is_closed(&self) -> bool {
-        match &self.sender {
-            _ if self.given_up => true,
-            Sender::Http1(sender) => sender.is_closed(),
-            Sender::Http2(sender) => sender.is_closed(),
-        }
+        self.given_up || self.client.is_closed()
     }
 
     /// Whether nothing is under way.
@@ -217,10 +142,7 @@ impl Connection {
         }
         let ask = self.bench.requests[which].clone();
         let (began, deadline) = (Moment::now(), self.bench.deadline());
-        let reply: Reply = match &mut self.sender {
-            Sender::Http1(sender) => Box::pin(sender.send_request(ask)),
-            Sender::Http2(sender) => Box::pin(sender.send_request(ask)),
-        };
+        let reply = self.client.send(ask);
         self.in_flight.push(InFlight { intended, began, which, deadline, stage: Stage::Asked(reply) });
     }
 
@@ -235,31 +157,23 @@ impl Connection {
     /// The caller begins requests while there is room before it comes here again.
     pub(super) async fn turn(&mut self, limit: Moment) {
         let (room, closed) = (self.has_room(), self.is_closed());
-        let mut rounds = 0;
         loop {
-            self.flag.0.store(false, Ordering::Relaxed);
-            self.poll();
+            let waker = self.client.begin_round();
+            self.poll(&mut Context::from_waker(&waker));
             self.expire();
             if !self.finished.is_empty() || self.has_room() != room || self.is_closed() != closed {
                 return;
             }
-            if !self.flag.0.load(Ordering::Relaxed) {
+            if !self.client.another_round().await {
                 break;
-            }
-            rounds += 1;
-            if rounds == ROUNDS {
-                engine::yield_now().await;
-                rounds = 0;
             }
         }
         let deadline = self.in_flight.iter().map(|request| request.deadline).min();
         engine::wait(deadline.map_or(limit, |deadline| deadline.min(limit))).await;
     }
 
-    fn poll(&mut self) {
-        let waker = self.waker.clone();
-        let context = &mut Context::from_waker(&waker);
-        self.tasks.0.poll(context);
+    fn poll(&mut self, context: &mut Context<'_>) {
+        self.client.poll_tasks(context);
         let mut index = 0;
         while index < self.in_flight.len() {
             match self.poll_request(index, context) {
@@ -271,7 +185,7 @@ impl Connection {
             }
         }
         // What the answers have set going.
-        self.tasks.0.poll(context);
+        self.client.poll_tasks(context);
         self.count();
     }
 
@@ -304,9 +218,9 @@ impl Connection {
     }
 
     fn first_byte(&self) -> Moment {
-        match self.sender {
-            Sender::Http1(_) => self.pipe.borrow().heard.unwrap_or_else(Moment::now),
-            Sender::Http2(_) => Moment::now(),
+        match self.client.version() {
+            Version::Http1 => self.pipe.borrow().heard.unwrap_or_else(Moment::now),
+            Version::Http2 => Moment::now(),
         }
     }
 
@@ -324,7 +238,7 @@ impl Connection {
             finished.push_back(Finished { intended, began, which, outcome });
             false
         });
-        self.given_up |= self.in_flight.len() < before && matches!(self.sender, Sender::Http1(_));
+        self.given_up |= self.in_flight.len() < before && self.client.version() == Version::Http1;
     }
 
     /// Hands over what passed since the last time.
@@ -337,11 +251,7 @@ impl Connection {
     fn lost(&self, error: &hyper::Error) -> Lost {
         let ended = self.pipe.borrow().trouble("the target ended before it answered");
         let trouble = ended.unwrap_or_else(|| Trouble::new(Step::Exchange, "http", sentence(error)));
-        if error.is_canceled() || error.is_closed() || is_unseen(error) {
-            Lost::NotSeen(trouble)
-        } else {
-            Lost::Failed(trouble)
-        }
+        if is_unseen(error) { Lost::NotSeen(trouble) } else { Lost::Failed(trouble) }
     }
 
     /// Why a body has no end: whatever else, the answer is not whole.
@@ -369,55 +279,11 @@ impl Connection {
     /// Gives the wire back, to be closed as the plan says; `None` when it broke.
     pub(super) fn into_wire(self) -> Option<Wire> {
         self.finish_handshake().ok()?;
-        let Self { pipe, sender, tasks, in_flight, .. } = self;
-        drop((in_flight, sender, tasks));
+        let Self { pipe, client, in_flight, .. } = self;
+        // All others that hold the pipe are hyper's.
+        drop((in_flight, client));
         Rc::try_unwrap(pipe).ok().map(|pipe| pipe.into_inner().wire)
     }
-}
-
-/// Polls hyper's own preparations to their end, which takes at most a write.
-async fn soon<T>(
-    pipe: &Rc<RefCell<Pipe>>,
-    bench: &ThreadContext,
-    flag: &Arc<Flag>,
-    preparing: impl Future<Output = hyper::Result<T>>,
-) -> Result<T, Trouble> {
-    let mut preparing = std::pin::pin!(preparing);
-    let waker = Waker::from(Arc::clone(flag));
-    let deadline = bench.deadline();
-    loop {
-        flag.0.store(false, Ordering::Relaxed);
-        if let Poll::Ready(outcome) = preparing.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return outcome.map_err(|error| {
-                let ended = pipe.borrow().trouble("the target ended before the first request");
-                ended.unwrap_or_else(|| Trouble::new(Step::Exchange, "http", sentence(&error)))
-            });
-        }
-        if !flag.0.load(Ordering::Relaxed) && engine::wait(deadline).await == engine::Woken::Deadline {
-            return Err(Trouble::deadline(Step::Exchange));
-        }
-    }
-}
-
-/// Whether the target said that it has not processed the request: it may be sent again (RFC 9113 §8.7).
-fn is_unseen(error: &hyper::Error) -> bool {
-    let Some(error) = error.source().and_then(|source| source.downcast_ref::<h2::Error>()) else {
-        return false;
-    };
-    let refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
-    let going = error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR);
-    error.is_remote() && (refused || going)
-}
-
-/// An error and what is behind it.
-fn sentence(error: &hyper::Error) -> String {
-    let mut sentence = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        sentence = format!("{sentence}: {error}");
-        source = error.source();
-    }
-    sentence
 }
 
 /// **Source**: RFC 9113 §3.3: HTTP/2 over TLS is agreed on by ALPN.

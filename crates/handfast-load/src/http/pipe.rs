@@ -3,16 +3,14 @@
 //! In: hyper's calls. Out: bytes, or "not yet"; nobody is woken by that, as the engine polls the whole connection whenever
 //! one of its sockets became ready. What went wrong is kept here in our own words, because hyper passes on less.
 
-use std::cell::RefCell;
 use std::io;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use handfast_http::Room;
 use handfast_net::clock::Moment;
 use handfast_tls::buffer::Buffer;
 use handfast_tls::session::Session;
-use hyper::rt::{Read, ReadBufCursor, Write};
 
 use crate::connect::Connected;
 use crate::context::ThreadContext;
@@ -108,64 +106,50 @@ impl Pipe {
     }
 }
 
-/// hyper's end of a [`Pipe`].
-#[derive(Debug)]
-pub(super) struct Io(pub(super) Rc<RefCell<Pipe>>);
-
-impl Read for Io {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        mut cursor: ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
-        let pipe = &mut *self.0.borrow_mut();
-        if pipe.inbox.is_empty() {
-            match pipe.fill() {
+impl handfast_http::Pipe for Pipe {
+    fn poll_read(&mut self, _: &mut Context<'_>, room: &mut Room<'_>) -> Poll<io::Result<()>> {
+        if self.inbox.is_empty() {
+            match self.fill() {
                 Ok(Got::Something) => {}
                 Ok(Got::Nothing) => return Poll::Pending,
                 // An end without close_notify may be anybody's (RFC 9846 §6.1): no answer ends with it.
-                Ok(Got::End) if pipe.wire.ended() == Ended::Truncated => {
+                Ok(Got::End) if self.wire.ended() == Ended::Truncated => {
                     return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
                 }
                 Ok(Got::End) => return Poll::Ready(Ok(())),
-                Err(trouble) => return Poll::Ready(Err(pipe.fail(trouble))),
+                Err(trouble) => return Poll::Ready(Err(self.fail(trouble))),
             }
         }
-        let size = cursor.remaining().min(pipe.inbox.len());
-        cursor.put_slice(&pipe.inbox.filled()[..size]);
-        pipe.inbox.take(size);
-        if pipe.inbox.is_empty() {
+        let size = room.put(self.inbox.filled());
+        self.inbox.take(size);
+        if self.inbox.is_empty() {
             // A connection that waits keeps no buffer.
-            pipe.inbox = Buffer::default();
+            self.inbox = Buffer::default();
         }
         Poll::Ready(Ok(()))
     }
-}
 
-impl Write for Io {
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(&mut self, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         if bytes.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        let pipe = &mut *self.0.borrow_mut();
-        match pipe.send(bytes) {
+        match self.send(bytes) {
             Ok(0) => Poll::Pending,
             Ok(sent) => Poll::Ready(Ok(sent)),
-            Err(trouble) => Poll::Ready(Err(pipe.fail(trouble))),
+            Err(trouble) => Poll::Ready(Err(self.fail(trouble))),
         }
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let pipe = &mut *self.0.borrow_mut();
-        match pipe.wire.flush(Step::Exchange) {
-            Ok(()) if pipe.wire.is_flushed() => Poll::Ready(Ok(())),
+    fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.wire.flush(Step::Exchange) {
+            Ok(()) if self.wire.is_flushed() => Poll::Ready(Ok(())),
             Ok(()) => Poll::Pending,
-            Err(trouble) => Poll::Ready(Err(pipe.fail(trouble))),
+            Err(trouble) => Poll::Ready(Err(self.fail(trouble))),
         }
     }
 
     /// How a connection ends is the plan's to say, not hyper's.
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_flush(context)
     }
 }

@@ -19,7 +19,7 @@ struct Arrows {
 }
 
 /// The table. To add an arrow is a decision: say in the commit what it saves and what it costs.
-const TABLE: [Arrows; 10] = [
+const TABLE: [Arrows; 11] = [
     Arrows {
         name: "handfast-wire",
         ours: &[],
@@ -66,6 +66,13 @@ const TABLE: [Arrows; 10] = [
         never: "leg is one side of a connection: it waits for nothing and reads no clock, so that memory can take a socket's place",
     },
     Arrows {
+        name: "handfast-http",
+        ours: &["handfast-net"],
+        theirs: &["h2", "hyper"],
+        in_tests: &["bytes", "http-body-util"],
+        never: "http is hyper on the engine over plaintext: no TLS, no other runtime, no word of what a request is for",
+    },
+    Arrows {
         name: "handfast-proxy",
         ours: &["handfast-leg", "handfast-net", "handfast-text", "handfast-tls", "handfast-wire"],
         theirs: &[
@@ -103,14 +110,20 @@ const TABLE: [Arrows; 10] = [
     },
     Arrows {
         name: "handfast-load",
-        ours: &["handfast-net", "handfast-report", "handfast-stats", "handfast-text", "handfast-tls"],
+        ours: &[
+            "handfast-http",
+            "handfast-net",
+            "handfast-report",
+            "handfast-stats",
+            "handfast-text",
+            "handfast-tls",
+        ],
         theirs: &[
             "async-nats",
             "aws-lc-rs",
             "bytes",
             "data-encoding",
             "futures-util",
-            "h2",
             "http-body-util",
             "hyper",
             "rcgen",

@@ -1,0 +1,188 @@
+//! The client's side: requests on one connection.
+//!
+//! In: a pipe that stands, and requests. Out: their answers. Which request goes on which connection, when it is given up
+//! and what its answer means is the caller's.
+
+use std::cell::RefCell;
+use std::error::Error as _;
+use std::fmt;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Waker};
+
+use handfast_net::clock::Moment;
+use hyper::body::{Body, Incoming};
+use hyper::client::conn::{http1, http2};
+use hyper::rt::Executor;
+use hyper::{Request, Response};
+
+use crate::Version;
+use crate::driver::Driver;
+use crate::pipe::{Pipe, Shared};
+use crate::timer::EngineTimer;
+
+/// Tasks that hyper has for a connection whatever is under way on it …
+const OWN_TASKS: usize = 4;
+/// … and for each request: one that waits for the answer, and one that sends the body. As many again for those that were given
+/// up and have not been polled since.
+const TASKS_EACH: usize = 4;
+
+/// An answer on its way.
+pub type Reply = Pin<Box<dyn Future<Output = hyper::Result<Response<Incoming>>>>>;
+
+/// Why a connection could not be made ready for requests.
+#[derive(Debug)]
+pub enum Unready {
+    /// It took longer than it may.
+    Deadline,
+    /// hyper says why.
+    Http(hyper::Error),
+}
+
+impl fmt::Display for Unready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Deadline => f.write_str("make an HTTP connection ready: the deadline passed"),
+            Self::Http(error) => write!(f, "make an HTTP connection ready: {}", sentence(error)),
+        }
+    }
+}
+
+impl std::error::Error for Unready {}
+
+enum Sender<B> {
+    Http1(http1::SendRequest<B>),
+    Http2(http2::SendRequest<B>),
+}
+
+/// A connection for requests, of the task that polls it; another one may go on with it. Dropping it ends hyper's work on it,
+/// and the pipe is its other owner's.
+pub struct Client<B> {
+    sender: Sender<B>,
+    driver: Driver,
+}
+
+impl<B> fmt::Debug for Client<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("driver", &self.driver).finish_non_exhaustive()
+    }
+}
+
+impl<B> Client<B>
+where
+    B: Body + Unpin + 'static,
+    B::Data: Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    /// Makes a pipe ready for requests, of which up to `streams` are under way at once (with HTTP/1.1 one, whatever it says). It
+    /// takes a write at most: HTTP/2 says its settings, and does not wait for the other side's.
+    ///
+    /// **Errors**: the pipe broke, or takes nothing until `deadline`.
+    pub async fn open<P: Pipe + 'static>(
+        pipe: Rc<RefCell<P>>,
+        version: Version,
+        streams: usize,
+        deadline: Moment,
+    ) -> Result<Self, Unready> {
+        let pipe = Shared(pipe);
+        let mut driver = Driver::new(streams.max(1).saturating_mul(TASKS_EACH).saturating_add(OWN_TASKS));
+        let tasks = driver.executor();
+        let sender = match version {
+            Version::Http1 => {
+                let shaken = driver.drive(http1::handshake(pipe), deadline).await.ok_or(Unready::Deadline)?;
+                let (sender, connection) = shaken.map_err(Unready::Http)?;
+                tasks.execute(async { drop(connection.await) });
+                Sender::Http1(sender)
+            }
+            Version::Http2 => {
+                let shaking = http2::Builder::new(tasks.clone()).timer(EngineTimer).handshake(pipe);
+                let shaken = driver.drive(shaking, deadline).await.ok_or(Unready::Deadline)?;
+                let (sender, connection) = shaken.map_err(Unready::Http)?;
+                tasks.execute(async { drop(connection.await) });
+                Sender::Http2(sender)
+            }
+        };
+        Ok(Self { sender, driver })
+    }
+
+    /// What it speaks.
+    pub fn version(&self) -> Version {
+        match self.sender {
+            Sender::Http1(_) => Version::Http1,
+            Sender::Http2(_) => Version::Http2,
+        }
+    }
+
+    /// Whether a request can be sent now. With HTTP/1.1 that is when the answer before was read to its end.
+    pub fn is_ready(&self) -> bool {
+        match &self.sender {
+            Sender::Http1(sender) => sender.is_ready(),
+            Sender::Http2(sender) => sender.is_ready(),
+        }
+    }
+
+    /// Whether none can be sent any more.
+    pub fn is_closed(&self) -> bool {
+        match &self.sender {
+            Sender::Http1(sender) => sender.is_closed(),
+            Sender::Http2(sender) => sender.is_closed(),
+        }
+    }
+
+    /// Sends a request with the next round of polling. Dropping the reply gives the request up: HTTP/2 resets its stream,
+    /// HTTP/1.1 has only the connection to end.
+    pub fn send(&mut self, request: Request<B>) -> Reply {
+        match &mut self.sender {
+            Sender::Http1(sender) => Box::pin(sender.send_request(request)),
+            Sender::Http2(sender) => Box::pin(sender.send_request(request)),
+        }
+    }
+
+    /// Drives the connection until `future` is done, which may be a reply, its body, or several of them; `None` when that is not
+    /// before `deadline`.
+    pub async fn drive<F: Future>(&mut self, future: F, deadline: Moment) -> Option<F::Output> {
+        self.driver.drive(future, deadline).await
+    }
+
+    /// As [`Driver::begin_round`], for a caller that polls replies by itself.
+    pub fn begin_round(&mut self) -> Waker {
+        self.driver.begin_round()
+    }
+
+    /// As [`Driver::poll_tasks`].
+    pub fn poll_tasks(&self, context: &mut Context<'_>) {
+        self.driver.poll_tasks(context);
+    }
+
+    /// As [`Driver::another_round`].
+    pub async fn another_round(&mut self) -> bool {
+        self.driver.another_round().await
+    }
+}
+
+/// Whether the other side has not looked at the request that ended so, which may be sent again on another connection whatever
+/// it asks for.
+///
+/// **Source**: RFC 9113 §8.7; with HTTP/1.1, that it was never written.
+pub fn is_unseen(error: &hyper::Error) -> bool {
+    if error.is_canceled() || error.is_closed() {
+        return true;
+    }
+    let Some(error) = error.source().and_then(|source| source.downcast_ref::<h2::Error>()) else {
+        return false;
+    };
+    let refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+    let going = error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR);
+    error.is_remote() && (refused || going)
+}
+
+/// An error and what is behind it, in one line.
+pub fn sentence(error: &hyper::Error) -> String {
+    let mut sentence = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        sentence = format!("{sentence}: {error}");
+        source = error.source();
+    }
+    sentence
+}

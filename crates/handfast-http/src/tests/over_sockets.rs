@@ -1,0 +1,190 @@
+//! The same over the engine's own sockets, on loopback.
+
+use std::net::SocketAddr;
+
+use handfast_net::address::Address;
+use handfast_net::dial::Dialling;
+use handfast_net::listen::{Sharing, listen};
+use handfast_net::stream::{Patience, Read, Stream};
+
+use super::*;
+use crate::serve;
+
+/// A server on a port of its own, which serves each connection in a task of its own; what became of them, in the order of their
+/// ends.
+fn server(version: Version) -> (SocketAddr, Rc<RefCell<Vec<hyper::Result<Ended>>>>) {
+    let patience = Patience { unacknowledged: Duration::ZERO, keepalive: Duration::ZERO };
+    let any = Address::Ip("127.0.0.1:0".parse().expect("an address"));
+    let (local, mut sockets) = listen(&any, 0, 1, patience, Sharing::Alone).expect("a port");
+    let Address::Ip(address) = local else { panic!("an address of TCP") };
+    let mut listener = sockets.remove(0).open();
+    let ends: Rc<RefCell<Vec<_>>> = Rc::default();
+    let said = Rc::clone(&ends);
+    spawn(Priority::Flow, async move {
+        loop {
+            while let Some((stream, _)) = listener.try_accept().expect("it accepts") {
+                let said = Rc::clone(&said);
+                spawn(Priority::Flow, async move {
+                    let pipe = Rc::new(RefCell::new(stream));
+                    let stop = std::future::pending();
+                    let ended = serve(pipe, service_fn(echo), &settings(version), stop, soon()).await;
+                    said.borrow_mut().push(ended);
+                });
+            }
+            listener.ready(Moment::NEVER).await.expect("it is watched");
+        }
+    });
+    (address, ends)
+}
+
+async fn dial(address: SocketAddr) -> Rc<RefCell<Stream>> {
+    let mut dialling = Dialling::start(&Address::Ip(address)).expect("a socket");
+    while dialling.advance(b"").expect("it listens").is_none() {
+        engine::wait(soon()).await;
+    }
+    Rc::new(RefCell::new(dialling.into_stream()))
+}
+
+async fn ends(ends: &RefCell<Vec<hyper::Result<Ended>>>, count: usize) {
+    let limit = soon();
+    while ends.borrow().len() < count {
+        assert!(engine::now() < limit, "the server goes on and on");
+        engine::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[test]
+fn kept_connections_are_kept_and_end_in_order() {
+    on_engine(|| async {
+        let (address, ended) = server(Version::Http1);
+        let stream = dial(address).await;
+        let mut client = Client::open(Rc::clone(&stream), Version::Http1, 1, soon()).await.expect("ready");
+        for number in 0..100_usize {
+            let body = vec![b'b'; number * 1000];
+            let (_, answer) = ask(&mut client, "/kept", body.clone()).await;
+            assert_eq!(answer, [b"/kept ", &body[..]].concat());
+        }
+        drop(client);
+        assert_eq!(ended.borrow().len(), 0, "one connection had them all");
+        // Ours ends in order, and so it does for the server.
+        Rc::into_inner(stream).expect("hyper has let it go").into_inner().finish();
+        ends(&ended, 1).await;
+        assert_eq!(*ended.borrow()[0].as_ref().expect("nothing broke"), Ended::Orderly);
+    });
+}
+
+/// The end of the answer is one in order: nobody has to wonder whether it is whole.
+#[test]
+fn a_server_that_was_asked_to_close_ends_in_order() {
+    on_engine(|| async {
+        let (address, ended) = server(Version::Http1);
+        let stream = dial(address).await;
+        let mut client = Client::open(Rc::clone(&stream), Version::Http1, 1, soon()).await.expect("ready");
+        let mut request = post(Version::Http1, "/once", vec![b'o'; 100_000]);
+        request.headers_mut().insert("connection", "close".parse().expect("a value"));
+        let reply = client.send(request);
+        let answer =
+            async { reply.await.expect("an answer").into_body().collect().await.expect("all of it") };
+        let answer = client.drive(answer, soon()).await.expect("in time");
+        assert_eq!(answer.to_bytes().len(), 100_006);
+        ends(&ended, 1).await;
+        assert_eq!(*ended.borrow()[0].as_ref().expect("nothing broke"), Ended::Orderly);
+        drop(client);
+        let mut stream = Rc::into_inner(stream).expect("hyper has let it go").into_inner();
+        let end = loop {
+            match stream.try_read(&mut [0; 10]).expect("no reset") {
+                Read::Blocked => engine::wait(soon()).await,
+                other => break other,
+            };
+        };
+        assert_eq!(end, Read::End);
+        // A reset behind the end would be told as an error that waits in the socket.
+        engine::sleep(Duration::from_millis(20)).await;
+        assert_eq!(stream.check(), Ok(()));
+    });
+}
+
+#[test]
+fn a_hundred_streams_over_one_socket() {
+    on_engine(|| async {
+        let (address, _ended) = server(Version::Http2);
+        let stream = dial(address).await;
+        let mut client = Client::open(stream, Version::Http2, 100, soon()).await.expect("ready");
+        for round in 0..3 {
+            let mut replies: Vec<Pin<Box<dyn Future<Output = Bytes>>>> = Vec::new();
+            for number in 0..100 {
+                let body = vec![b'q'; 10_000];
+                let reply = client.send(post(Version::Http2, &format!("/{round}/{number}"), body));
+                replies.push(Box::pin(async {
+                    let body = reply.await.expect("an answer").into_body();
+                    body.collect().await.expect("a whole answer").to_bytes()
+                }));
+            }
+            let answers = client.drive(all(replies), soon()).await.expect("in time");
+            for (number, answer) in answers.iter().enumerate() {
+                assert_eq!(answer, &[format!("/{round}/{number} ").as_bytes(), &[b'q'; 10_000]].concat());
+            }
+        }
+    });
+}
+
+#[test]
+fn a_client_that_resets_is_noticed() {
+    on_engine(|| async {
+        for version in VERSIONS {
+            let (address, ended) = server(version);
+            let stream = dial(address).await;
+            let mut client = Client::open(Rc::clone(&stream), version, 1, soon()).await.expect("ready");
+            // A request with a body that never comes to its end, and the socket dropped, which resets it.
+            let (_, answer) = ask(&mut client, "/first", Vec::new()).await;
+            assert_eq!(answer, "/first ");
+            let reply = client.send(post(version, "/never", vec![0; 4 << 20]));
+            let _ = client.drive(std::future::poll_fn(|_| std::task::Poll::Ready(())), soon()).await;
+            drop((reply, client, stream));
+            ends(&ended, 1).await;
+            assert!(ended.borrow()[0].is_err(), "{:?}", ended.borrow()[0]);
+        }
+    });
+}
+
+/// A connection that nobody uses at the moment.
+type Kept = (Rc<RefCell<Stream>>, Client<Full<Bytes>>);
+
+/// As with a backend's connection that is kept for whoever needs it next.
+#[test]
+fn a_connection_goes_on_in_another_task() {
+    on_engine(|| async {
+        for version in VERSIONS {
+            let (address, ended) = server(version);
+            let kept: Rc<RefCell<Option<Kept>>> = Rc::default();
+            let done = Rc::new(Gate::default());
+            for number in 0..20 {
+                let (kept, finished) = (Rc::clone(&kept), Rc::clone(&done));
+                spawn(Priority::Flow, async move {
+                    let known = kept.borrow_mut().take();
+                    let (stream, mut client) = match known {
+                        None => {
+                            let stream = dial(address).await;
+                            let client = Client::open(Rc::clone(&stream), version, 1, soon()).await;
+                            (stream, client.expect("ready"))
+                        }
+                        Some(known) => known,
+                    };
+                    stream.borrow().adopt();
+                    let path = format!("/{number}");
+                    let (_, answer) = ask(&mut client, &path, vec![b'p'; 50_000]).await;
+                    assert_eq!(answer, [path.as_bytes(), b" ", &[b'p'; 50_000]].concat());
+                    stream.borrow().release();
+                    *kept.borrow_mut() = Some((stream, client));
+                    finished.pass(1).await;
+                });
+                let limit = soon();
+                while done.there.get() <= number {
+                    assert!(engine::now() < limit, "nobody woke the task that has it now");
+                    engine::sleep(Duration::from_millis(1)).await;
+                }
+            }
+            assert_eq!(ended.borrow().len(), 0, "one connection had them all");
+        }
+    });
+}
