@@ -8,10 +8,8 @@ use super::support::*;
 
 #[test]
 fn the_next_backend_serves_when_the_first_refuses() {
-    let stage = Stage::with(Backend::echo(), |_, folder| Config::to(folder, Backend::refusing()));
-    let folder = folder::Folder::new();
-    let config = Config::to(&folder, Backend::refusing()).backend(stage.backend.address);
-    let proxy = Proxy::start(config);
+    let (folder, backend) = (folder::Folder::new(), Backend::echo());
+    let proxy = Proxy::start(Config::to(&folder, Backend::refusing()).backend(backend.address));
     let trust = Trust::version(Version::Tls13).config();
     for _ in 0..10 {
         let mut client = Client::connect(proxy.address(), &trust);
@@ -20,7 +18,8 @@ fn the_next_backend_serves_when_the_first_refuses() {
     }
     let record = proxy.record("one that was refused first", |record| record.number("backends_failed") == 1);
     assert!(record.reason().ends_with("/finished"), "{record:?}");
-    assert_eq!(record.text("backend"), stage.backend.address.to_string(), "{record:?}");
+    assert_eq!(record.text("backend"), backend.address.to_string(), "{record:?}");
+    assert_eq!(backend.accepted(), 10, "every one of them");
 }
 
 #[test]

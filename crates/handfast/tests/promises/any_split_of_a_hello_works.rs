@@ -92,18 +92,11 @@ fn in_records_of_one_byte_each_arriving_alone() {
     stage.serves_and_is_quiet();
 }
 
-#[test]
-fn more_bytes_than_the_limit_are_refused_and_named() {
+/// A proxy that takes hellos of 2 KiB at most, and what it says to more.
+fn is_refused_as_too_large(hello: &[u8]) {
     let stage = Stage::with(Backend::echo(), |config, _| config.text("service.limits", "hello", "2KiB"));
-    let hello = Hello::new(&Trust::version(Version::Tls13).config());
-    // Each byte of the message costs a record's header here, which counts.
-    let framed = hello.in_records_of(1);
-    assert!(hello.record.len() < 2048 - 5 && framed.len() > 1000);
     let mut stream = dial(stage.proxy.address()).expect("the proxy listens");
-    // A hello that says it is long, and goes on.
-    let mut long = vec![0x16, 3, 1, 0x40, 0, 1, 0, 0x3f, 0xfc, 3, 3];
-    long.resize(5 + 0x4000, 0);
-    let _ = stream.write_all(&long);
+    let _ = stream.write_all(hello);
     let record = stage.proxy.record_of("hello/client/hello-too-large");
     let mut alert = [0; 7];
     stream.read_exact(&mut alert).expect("an alert says so");
@@ -112,4 +105,26 @@ fn more_bytes_than_the_limit_are_refused_and_named() {
     assert_eq!(stage.backend.accepted(), 0, "the backend hears nothing of it");
     drop(stream);
     stage.serves_and_is_quiet();
+}
+
+#[test]
+fn a_hello_that_announces_more_than_the_limit_is_refused_and_named() {
+    // It says it is long, and goes on.
+    let mut long = vec![0x16, 3, 1, 0x40, 0, 1, 0, 0x3f, 0xfc, 3, 3];
+    long.resize(5 + 0x4000, 0);
+    is_refused_as_too_large(&long);
+}
+
+#[test]
+fn headers_of_records_count_towards_the_limit() {
+    let config = Trust::version(Version::Tls13).post_quantum().config();
+    // Within the limit as one record, and far above it with a header before each byte.
+    let hello = Hello::new(&config);
+    assert!(hello.record.len() < 2_048, "{}", hello.record.len());
+    let framed = hello.in_records_of(1);
+    assert!(framed.len() > 3 * 2_048, "{}", framed.len());
+    is_refused_as_too_large(&framed);
+    let stage = Stage::with(Backend::echo(), |config, _| config.text("service.limits", "hello", "2KiB"));
+    let record = hello.record.clone();
+    served_after(&stage, hello, &[&record], Duration::ZERO);
 }

@@ -22,15 +22,15 @@ fn nought_for_help_and_version() {
 
 #[test]
 fn two_for_wrong_use() {
-    for arguments in [
-        &["proxxy"][..],
-        &["proxy", "--unheard-of"],
-        &["proxy", "-c"],
-        &["check", "-c", "/nonexistent/handfast.toml"],
+    for (arguments, said) in [
+        (&["proxxy"][..], "'proxxy'"),
+        (&["proxy", "--unheard-of"], "'--unheard-of'"),
+        (&["proxy", "-c"], "a value is required for '--config"),
+        (&["check", "-c", "/nonexistent/handfast.toml"], "/nonexistent/handfast.toml: "),
     ] {
         let ran = tools::handfast(arguments);
         assert_eq!(ran.code, Some(2), "{arguments:?}: {ran:?}");
-        assert!(!ran.talk.is_empty(), "{arguments:?}: {ran:?}");
+        assert!(ran.talk.contains(said), "{arguments:?}, expected {said}: {ran:?}");
     }
 }
 
@@ -40,7 +40,7 @@ fn two_for_a_wrong_configuration() {
     let file = folder.write("handfast.toml", "[[service]]\nname = \"web\"\n").display().to_string();
     let ran = tools::handfast(&["proxy", "-c", &file]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.talk.contains("handfast.toml"), "{ran:?}");
+    assert!(ran.talk.contains("handfast.toml:1:1") && ran.talk.contains("`listen`"), "{ran:?}");
 }
 
 #[test]

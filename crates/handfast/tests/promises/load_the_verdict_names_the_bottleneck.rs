@@ -94,7 +94,8 @@ fn a_target_that_resets_every_other_one() {
     let evidence = ended.evidence();
     assert!(evidence.contains("exchange reset"), "{evidence}");
     let (failed, all) = (ended.count("/totals/failed"), ended.count("/totals/connections"));
-    assert!(failed > 0 && failed.abs_diff(all / 2) <= all / 2, "{failed} of {all}\n{}", ended.all());
+    // Every other request has its answer, and each connection has one; what was under way at the end has none.
+    assert!(failed > 0 && failed.abs_diff(all - failed) <= 4, "{failed} of {all}\n{}", ended.all());
     // What the server answered and what it reset is what was counted.
     let resets = (0..server.requests()).filter(|number| number % 2 == 1).count() as u64;
     assert_eq!(failed, resets, "{}", ended.all());

@@ -17,63 +17,77 @@ fn folder_with(name: &str, text: impl AsRef<[u8]>) -> (Folder, Proxy) {
     (folder, proxy)
 }
 
-/// What the proxy says about a file.
+/// What the proxy says about a file, behind its name: the path itself has words that could be taken for a reason.
 fn said_about(proxy: &Proxy, file: &str) -> String {
-    let line = proxy.talk.containing(file);
-    line.to_lowercase()
+    let line = proxy.talk.containing(&format!("{file}: "));
+    line.split_once(&format!("{file}: ")).map(|(_, said)| said.to_owned()).expect("the line has it")
 }
 
 #[test]
 fn a_file_that_is_no_certificate() {
     let (_folder, proxy) = folder_with("README", "certificates of this machine\n");
-    said_about(&proxy, "README");
+    assert_eq!(said_about(&proxy, "README"), "not used: it holds no PEM section");
 }
 
 #[test]
 fn a_key_without_its_certificate() {
     let stranger = authority().identity(&["other.example"], KeyKind::Ecdsa);
     let (_folder, proxy) = folder_with("lonely.key", &stranger.key_pem);
-    assert!(said_about(&proxy, "lonely.key").contains("certificate"), "{:?}", proxy.talk.so_far());
+    assert_eq!(said_about(&proxy, "lonely.key"), "not used: a key without its certificate");
 }
 
 #[test]
 fn a_certificate_without_its_key() {
     let stranger = authority().identity(&["other.example"], KeyKind::Ecdsa);
     let (_folder, proxy) = folder_with("keyless.pem", &stranger.certificate_pem);
-    assert!(said_about(&proxy, "keyless.pem").contains("key"), "{:?}", proxy.talk.so_far());
+    let said = said_about(&proxy, "keyless.pem");
+    assert!(said.starts_with("not used: ") && said.ends_with(" has no key in this folder"), "{said}");
 }
 
 #[test]
 fn a_certificate_out_of_its_time() {
-    for (name, from, to, word) in
-        [("old.pem", 2000, 2001, "expired"), ("new.pem", 2090, 2099, "valid only from")]
-    {
+    for (name, from, to, word) in [
+        ("old.pem", 2000, 2001, " expired "),
+        ("new.pem", 2090, 2099, " is valid only from 2090-01-01 00:00:00 UTC"),
+    ] {
         let identity = authority().identity_between(&["other.example"], KeyKind::Ecdsa, from, to);
         let (_folder, proxy) = folder_with(name, identity.combined());
         let said = said_about(&proxy, name);
-        assert!(said.contains(word), "{said}");
+        assert!(said.contains(word) && said.contains(": clients refuse it"), "{said}");
     }
+}
+
+/// What a verb says to a configuration with one certificate file.
+fn said_by(verb: &str, name: &str, text: impl AsRef<[u8]>, mode: u32) -> tools::Ran {
+    let folder = Folder::new();
+    let path = folder.write(name, text);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("it is ours");
+    let config = Config::empty().service("web", "127.0.0.1:1").certificate(&path);
+    let file = folder.write("handfast.toml", config.to_string());
+    tools::handfast(&[verb, "-c", &file.display().to_string()])
 }
 
 #[test]
 fn a_key_that_others_can_read() {
-    let folder = Folder::new();
-    let path = folder.write("web.pem", localhost().combined());
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).expect("it is ours");
-    let config = Config::empty().service("web", "127.0.0.1:1").certificate(&path);
-    let file = folder.write("handfast.toml", config.to_string());
-    let ran = tools::handfast(&["check", "-c", &file.display().to_string()]);
-    assert!(ran.all().contains("web.pem") && ran.all().contains("hint:"), "{ran:?}");
+    for (mode, who) in [
+        (0o640, "its group (mode 0640), expected 0600"),
+        (0o644, "everybody on this machine (mode 0644), expected 0600"),
+    ] {
+        let ran = said_by("check", "web.pem", localhost().combined(), mode);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert!(ran.talk.contains(&format!("web.pem: the key is open to {who} (")), "{ran:?}");
+        assert!(ran.talk.contains("hint: chmod 600 "), "{ran:?}");
+    }
+    let ran = said_by("check", "web.pem", localhost().combined(), 0o600);
+    assert_eq!((ran.code, ran.talk.as_str()), (Some(0), ""), "{ran:?}");
 }
 
 #[test]
 fn a_key_that_does_not_fit() {
-    let folder = Folder::new();
     let other = authority().identity(&["localhost"], KeyKind::Ecdsa);
-    let path = folder.write("mixed.pem", format!("{}{}", localhost().certificate_pem, other.key_pem));
-    let config = Config::empty().service("web", "127.0.0.1:1").certificate(&path);
-    let file = folder.write("handfast.toml", config.to_string());
-    let ran = tools::handfast(&["proxy", "-c", &file.display().to_string()]);
+    let mixed = format!("{}{}", localhost().certificate_pem, other.key_pem);
+    let ran = said_by("proxy", "mixed.pem", mixed, 0o600);
     assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.talk.contains("mixed.pem") && ran.talk.contains("key"), "{ran:?}");
+    assert!(ran.talk.contains("mixed.pem: key does not fit the certificate of "), "{ran:?}");
+    assert!(ran.talk.contains("their public keys differ"), "{ran:?}");
 }
