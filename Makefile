@@ -1,8 +1,9 @@
-# Three commands. All install what is missing (and say what) on a Debian, the Rust toolchain included.
+# Four commands. All install what is missing (and say what) on a Debian, the Rust toolchain included.
 #
 #   make run    build the release program and start the proxy on its embedded defaults
 #   make test   formatting, lints and every test; the last line is the count
 #   make bench  beside its peers, on two quiet cores: 25 minutes. WORK=ecdsa for one work, WORK=counts for counts alone
+#   make mutants  which faults no test would notice, planted one by one: CRATE=handfast-wire, ARGS="--file …/store.rs"
 #
 # CARGO_TARGET_DIR is honoured. Variables: CARGO (which cargo).
 
@@ -11,7 +12,7 @@ CARGO ?= cargo
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 
-.PHONY: help run test bench
+.PHONY: help run test bench mutants
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -26,6 +27,11 @@ test:
 	@scripts/install-missing build test
 	@scripts/install-toolchain
 	@scripts/test
+
+mutants:
+	@scripts/install-missing build
+	@scripts/install-toolchain
+	@scripts/mutants "$(or $(CRATE),handfast-wire)" $(ARGS)
 
 bench:
 	@scripts/install-missing build bench

@@ -166,6 +166,34 @@ mod tests {
     }
 
     #[test]
+    fn an_ssl_2_hello_is_undecided_until_its_version() {
+        for hello in [&[0x80, 0x2e, 1, 0, 2][..], &[0x80, 0x2e, 1, 3, 1]] {
+            for end in 1..hello.len() {
+                assert_eq!(sort(&hello[..end]), Sorted::Undecided, "{hello:?} at {end}");
+            }
+            assert_eq!(verdict(hello), Foreign::Sslv2Hello);
+        }
+        assert_eq!(verdict(&[0x80, 0x2e, 1, 0, 3]), Foreign::Other);
+    }
+
+    #[test]
+    fn each_has_a_word_for_logs_and_words_for_people() {
+        let all = [
+            (Foreign::Http, "http", "an HTTP request"),
+            (Foreign::PostgresSslRequest, "postgres-ssl-request", "a PostgreSQL SSLRequest"),
+            (Foreign::ProxyProtocol, "proxy-protocol", "a PROXY header"),
+            (Foreign::Smtp, "smtp", "an SMTP greeting"),
+            (Foreign::Ssh, "ssh", "an SSH greeting"),
+            (Foreign::Sslv2Hello, "sslv2-hello", "an SSL 2.0 hello"),
+            (Foreign::Text, "text", "plain text"),
+            (Foreign::Other, "other", "an unknown protocol"),
+        ];
+        for (foreign, name, words) in all {
+            assert_eq!((foreign.name(), foreign.to_string().as_str()), (name, words));
+        }
+    }
+
+    #[test]
     fn every_record_type_is_tls() {
         for content_type in 20..=24 {
             assert_eq!(sort(&[content_type]), Sorted::Undecided);

@@ -102,6 +102,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn types_have_the_rfcs_words() {
+        let names = [19, 20, 21, 22, 23, 24, 25].map(|number| ContentType(number).name());
+        let [alert, handshake] = [Some("alert"), Some("handshake")];
+        let [change, data, heartbeat] =
+            [Some("change_cipher_spec"), Some("application_data"), Some("heartbeat")];
+        assert_eq!(names, [None, change, alert, handshake, data, heartbeat, None]);
+    }
+
+    #[test]
     fn a_header_is_five_bytes() {
         let bytes = [22, 3, 1, 0x01, 0x02, 99];
         let header = RecordHeader { content_type: ContentType::HANDSHAKE, version: 0x0301, length: 258 };

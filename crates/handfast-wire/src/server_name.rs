@@ -159,6 +159,26 @@ mod tests {
             assert_eq!(host_name(given.as_bytes()), Err(problem), "{given:?}");
         }
         assert_eq!(host_name(&[b'a', 0xff]), Err(NameProblem::Character { byte: 0xff }));
+        assert!(NameProblem::Address.is_address() && !NameProblem::LastLabelNumeric.is_address());
+    }
+
+    #[test]
+    fn each_problem_has_its_words() {
+        let words = [
+            (NameProblem::Empty, "is empty"),
+            (NameProblem::TooLong { length: 254 }, "of 254 characters, limit 253"),
+            (NameProblem::Address, "is an IP address, expected a host name"),
+            (NameProblem::LabelEmpty, "has an empty label"),
+            (NameProblem::LabelTooLong { length: 64 }, "has a label of 64 characters, limit 63"),
+            (
+                NameProblem::Character { byte: b'*' },
+                "has byte 0x2a, expected letters, digits, '-', '_' and '.'",
+            ),
+            (NameProblem::LastLabelNumeric, "has only digits after its last dot"),
+        ];
+        for (problem, words) in words {
+            assert_eq!(problem.to_string(), format!("server name {words}"));
+        }
     }
 
     #[test]

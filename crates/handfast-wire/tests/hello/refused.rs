@@ -52,6 +52,10 @@ fn too_many_records() {
     let padded = Build::default().with(21, vec![0; RECORD_COUNT_LIMIT]);
     let wire = crate::build::records(&message(&padded.body()), &[1]);
     assert_eq!(peek(&wire, 1_000_000), Peek::Invalid(Invalid::TooManyRecords));
+    // Said at once: no byte after the last record that may be could help.
+    let last = &wire[..RECORD_COUNT_LIMIT * 6];
+    assert_eq!(peek(last, 1_000_000), Peek::Invalid(Invalid::TooManyRecords));
+    assert_eq!(peek(&last[..last.len() - 1], 1_000_000), Peek::Incomplete);
     // The same in records of two bytes is within the limit.
     let wire = crate::build::records(&message(&padded.body()), &[2]);
     assert!(matches!(peek(&wire, 1_000_000), Peek::Complete(_)));
@@ -152,6 +156,8 @@ fn a_bad_name_is_a_fact_and_no_refusal() {
 fn what_old_clients_do_is_no_fault() {
     let old = Build { legacy_version: 0x0301, extensions: None, ..Build::default() };
     assert!(complete(&old.wire()).offers_version(0x0301));
+    let oldest = Build { legacy_version: 0x0300, ..Build::default() };
+    assert_eq!(complete(&oldest.wire()).legacy_version, 0x0300, "SSL 3.0 is the policy's to refuse");
     let future = Build { legacy_version: 0x0399, compression_methods: vec![1, 0], ..Build::default() };
     assert!(!complete(&future.wire()).offers_version(0x0304), "TLS 1.3 is offered by the list alone");
     let listed = Build::default().with(43, vector8(&[3, 4]));
@@ -167,7 +173,10 @@ fn too_large_is_said_as_soon_as_it_is_announced() {
     assert_eq!(peek(&[22, 3, 1, 0, 4, 1, 0, 0x20, 0], 4_096), Peek::TooLarge { announced: 8_206 });
     let beyond = u8::try_from((MESSAGE_LIMIT + 1) >> 16).expect("the limit is two bytes of ones");
     let wire = [22, 3, 1, 0, 4, 1, beyond, 0, 0];
-    assert!(matches!(peek(&wire, usize::MAX), Peek::TooLarge { announced } if announced > MESSAGE_LIMIT));
+    // Four bytes of message header, 0x10000 of body, and two record headers: the one that came and one more at least.
+    assert_eq!(peek(&wire, usize::MAX), Peek::TooLarge { announced: 4 + MESSAGE_LIMIT + 1 + 2 * 5 });
+    let longest = [22, 3, 1, 0, 4, 1, 0, 0xff, 0xff];
+    assert_eq!(peek(&longest, usize::MAX), Peek::Incomplete, "the longest message there may be");
 }
 
 #[test]
