@@ -119,7 +119,7 @@ impl CertificateStore {
         };
         let mut candidates = places.into_iter().flatten().map(|place| &self.certificates[*place as usize]);
         let Some(best) = candidates.clone().next() else { return Selection::UnknownName };
-        match candidates.find(|candidate| can_verify(candidate, schemes)) {
+        match candidates.find(|candidate| can_verify(candidate.kind(), schemes)) {
             Some(candidate) => Selection::Chosen(candidate),
             None => Selection::NoCommonSignature(best),
         }
@@ -198,11 +198,11 @@ fn cost(kind: &str) -> u8 {
     }
 }
 
-/// Whether a client that offers `schemes` can verify what this certificate's key signs. rustls has already taken out
+/// Whether a client that offers `schemes` can verify what a key of this kind signs. rustls has already taken out
 /// the schemes that do not go with any suite in common (TLS 1.2 ties the two together; RFC 5246 §7.4.2).
-fn can_verify(certificate: &Certificate, schemes: &[SignatureScheme]) -> bool {
+fn can_verify(kind: &str, schemes: &[SignatureScheme]) -> bool {
     use SignatureScheme as S;
-    let wanted: &[S] = match certificate.kind() {
+    let wanted: &[S] = match kind {
         "ECDSA-P256" => &[S::ECDSA_NISTP256_SHA256],
         "ECDSA-P384" => &[S::ECDSA_NISTP384_SHA384],
         "ECDSA-P521" => &[S::ECDSA_NISTP521_SHA512],
