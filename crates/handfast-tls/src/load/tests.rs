@@ -182,6 +182,39 @@ fn broken_files_are_named_with_what_is_broken() {
 }
 
 /// All the cuts of a combined file: never a certificate without an error unless the pair is whole.
+/// Root may read everything, so that some failures do not come by themselves where tests run.
+#[test]
+fn every_failure_to_read_has_its_words_and_its_cure() {
+    use std::io::{Error, ErrorKind};
+    let refused = |kind| Failure::Refused(Error::from(kind));
+    let table = [
+        (Failure::Missing, Reason::Missing, "is not there", None),
+        (
+            refused(ErrorKind::PermissionDenied),
+            Reason::Unreadable,
+            "cannot be read: permission denied",
+            Some("let the user this program runs as read it"),
+        ),
+        (refused(ErrorKind::TimedOut), Reason::Unreadable, "cannot be read: timed out", None),
+        (Failure::NotAFile("a FIFO"), Reason::NotAFile, "is a FIFO, expected a file", None),
+        (
+            Failure::NotAFile("a folder"),
+            Reason::NotAFile,
+            "is a folder, expected a file",
+            Some("name it as a folder of certificates"),
+        ),
+        (Failure::TooLarge(1 << 30), Reason::TooLarge, "has 1073741824 bytes, expected at most", None),
+        (Failure::Changing, Reason::Changing, "changed each time while it was read", None),
+    ];
+    for (failure, reason, words, hint) in table {
+        let finding = failed(Path::new("a.pem"), &failure);
+        assert_eq!((finding.severity, finding.reason), (Severity::Error, reason));
+        assert!(finding.message.starts_with(words), "{finding}");
+        assert_eq!(finding.hint.is_some(), hint.is_some(), "{finding}");
+        assert!(finding.hint.unwrap_or_default().starts_with(hint.unwrap_or_default()));
+    }
+}
+
 #[test]
 fn no_part_of_a_pair_is_taken_for_the_whole() {
     let folder = Folder::new();

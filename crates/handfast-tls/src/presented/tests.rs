@@ -166,6 +166,18 @@ fn many_cas_of_one_name_cost_little() {
 }
 
 #[test]
+fn a_bad_signature_is_blamed_on_the_key_only_when_that_is_too_small() {
+    let root = Maker::authority("root").algorithm(&rcgen::PKCS_RSA_SHA256).self_signed();
+    let own = Maker::new(&["a.example.org"]).signed_by(&root);
+    let trusted = trusting(&[root.certificate.der()]);
+    check(&trusted, &[own.certificate.der()]).unwrap();
+    let mut bytes = own.certificate.der().to_vec();
+    // The signature is what a certificate ends with.
+    *bytes.last_mut().unwrap() ^= 1;
+    assert_eq!(check(&trusted, &[&bytes.into()]), Err(Refusal::BadSignature));
+}
+
+#[test]
 fn signatures_by_a_ca_that_helps_are_counted() {
     // Five CAs, each good, and five of one name below them, each good too; none of these signed the client.
     let algorithm = &rcgen::PKCS_ECDSA_P521_SHA512;

@@ -299,3 +299,18 @@ fn an_expired_one_does_not_replace_what_works() {
     assert_eq!(served.after_reload("a.example"), der(&old));
     assert_eq!(served.troubles(), []);
 }
+
+#[test]
+fn a_file_that_is_something_else_now_is_broken_and_not_removed() {
+    let folder = Folder::new();
+    let www = Maker::new(&["www.example.org"]).self_signed();
+    folder.put("www.pem", www.both());
+    folder.put("other.pem", Maker::new(&["other.example.org"]).self_signed().both());
+    let mut served = Served::folder(&folder);
+    folder.put("www.pem", "notes about certificates\n");
+    assert_eq!(served.after_reload("www.example.org"), Some(www.certificate.der().to_vec()), "kept");
+    assert_eq!(served.troubles(), [(Trouble::Broken, "www.pem".to_owned(), true)]);
+    fs::remove_file(folder.at("www.pem")).unwrap();
+    served.reload();
+    assert_eq!(served.troubles(), [(Trouble::Removed, "www.pem".to_owned(), true)]);
+}
