@@ -16,6 +16,7 @@ use handfast_net::fault::{Cause as SocketCause, Fault};
 use crate::cause::Cause;
 use crate::config::model::{Address, Balance};
 use crate::metrics::BackendMetrics;
+use crate::reason::Side;
 use crate::standing::{Patience, Standing, State, Trial};
 
 /// One address that can be dialled.
@@ -72,7 +73,10 @@ impl Attempt {
     pub(crate) fn failed(self, fault: &Fault, patience: Patience) {
         self.endpoint.metrics.failed(fault.cause.into());
         if !is_ours(fault.cause) {
-            self.endpoint.standing.failed(fault, self.trial, patience);
+            let standing = &self.endpoint.standing;
+            if let Some(marked) = standing.failed(fault, self.trial, patience) {
+                standing.say_down(fault, &Cause::from(fault.cause).sentence(Side::Backend), marked);
+            }
         }
     }
 }

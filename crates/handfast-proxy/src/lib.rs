@@ -26,6 +26,7 @@ mod permits;
 mod standing;
 mod backends;
 mod builtin;
+mod cell;
 mod thread;
 mod thread_state;
 mod worker;

@@ -20,8 +20,6 @@ use std::time::{Duration, SystemTime};
 use handfast_net::clock::Moment;
 use handfast_net::fault::{Cause, Fault};
 
-use crate::reason::Side;
-
 /// Nothing is wrong with it.
 const UP: u64 = 0;
 /// With this bit: on trial, and the rest makes the trial unlike every other one. Without it: when the pause ends, in
@@ -41,7 +39,7 @@ pub(crate) enum State {
 
 /// When a backend that is not up was, and will be tried.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Trouble {
+pub(crate) struct Outage {
     /// When it was marked down.
     pub(crate) since: SystemTime,
     /// How long until one connection may try it; `None`: one does now.
@@ -73,6 +71,14 @@ pub(crate) struct Trial(u64);
 pub(crate) struct Patience {
     pub(crate) failures: u32,
     pub(crate) pause: Duration,
+}
+
+/// An attempt has marked its backend down.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct MarkedDown {
+    /// In a row, over all threads.
+    failures: u32,
+    pause: Duration,
 }
 
 impl Standing {
@@ -133,29 +139,38 @@ impl Standing {
     ///
     /// Attempts that were under way when it was marked down change nothing more: neither does the pause grow with each
     /// of them, nor do they end a trial.
-    pub(crate) fn failed(&self, fault: &Fault, trial: Option<Trial>, patience: Patience) {
+    #[must_use = "somebody must say so: Standing::say_down"]
+    pub(crate) fn failed(
+        &self,
+        fault: &Fault,
+        trial: Option<Trial>,
+        patience: Patience,
+    ) -> Option<MarkedDown> {
         let failures = self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         self.cause.store(code(fault.cause), Ordering::Relaxed);
         let until = (Moment::now() + patience.pause).nanos().clamp(1, TRIAL - 1);
         if trial.is_some_and(|trial| self.replace(trial.0, until)) {
-            return;
+            return None;
         }
-        if failures >= patience.failures && self.replace(UP, until) {
+        let is_ours = failures >= patience.failures && self.replace(UP, until);
+        is_ours.then(|| {
             let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             let since = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
             self.down_since.store(since, Ordering::Relaxed);
-            self.say_down(fault, failures, patience.pause);
-        }
+            MarkedDown { failures, pause: patience.pause }
+        })
     }
 
-    fn say_down(&self, fault: &Fault, failures: u32, pause: Duration) {
+    /// Says that this attempt marked it down; `meaning`: what the fault's cause means, in words.
+    pub(crate) fn say_down(&self, fault: &Fault, meaning: &str, marked: MarkedDown) {
+        let MarkedDown { failures, pause } = marked;
         let Self { service, name, .. } = self;
         let evidence = fault.evidence.as_ref().map(|evidence| format!(" ({evidence})")).unwrap_or_default();
-        let (cause, words) = (fault.cause, crate::cause::Cause::from(fault.cause).sentence(Side::Backend));
+        let cause = fault.cause;
         let counted =
             if failures == 1 { "1 failure".into() } else { format!("{failures} failures in a row") };
         tracing::warn!(
-            "service {service}: backend {name} is marked down for {pause:?} after {counted}: {cause}: {words}{evidence}"
+            "service {service}: backend {name} is marked down for {pause:?} after {counted}: {cause}: {meaning}{evidence}"
         );
     }
 
@@ -170,13 +185,13 @@ impl Standing {
     }
 
     /// What is wrong with it; `None` while it is up.
-    pub(crate) fn trouble(&self) -> Option<Trouble> {
+    pub(crate) fn outage(&self) -> Option<Outage> {
         let pause_left = match self.state() {
             State::Up => return None,
             State::Down(until) => Some(until.since(Moment::now())),
             State::OnTrial => None,
         };
-        Some(Trouble { since: self.down_since(), pause_left })
+        Some(Outage { since: self.down_since(), pause_left })
     }
 
     fn down_since(&self) -> SystemTime {

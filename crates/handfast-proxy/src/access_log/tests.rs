@@ -9,7 +9,7 @@ use std::fs;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use handfast_net::fault::Cause as SocketCause;
 use proptest::prelude::*;
@@ -19,8 +19,8 @@ use serde_json::Value;
 use super::writer::start_on;
 use super::*;
 use crate::cause::Cause;
-use crate::reason::{Side, Step};
-use crate::record::StepTimes;
+use crate::reason::{CloseReason, Side, Step};
+use crate::record::{Record, StepTimes};
 use handfast_tls::session::Agreed;
 
 /// Long enough for a busy machine; nothing waits for it when all is well.

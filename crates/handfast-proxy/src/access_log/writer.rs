@@ -3,90 +3,28 @@
 //! In: blocks of whole lines through a bounded queue. Out: bytes on standard output or in a file; totals of what was written
 //! and what was lost.
 
-#![expect(
-    clippy::disallowed_types,
-    reason = "held when a worker starts and when totals are read, never to write a line"
-)]
-
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::{ThreadLog, line};
+use super::blocks::{Block, Message, Totals};
+use super::line;
+use super::thread_log::ThreadLog;
 use crate::config::model;
-use crate::metrics::Cell;
 
 /// Blocks that may wait for the writer; with [`super::BLOCK_BYTES`] this bounds the memory of a stuck log to 4 MiB.
 const QUEUE_BLOCKS: usize = 256;
 
 /// How often at most the writer looks whether its file was deleted.
 const DELETED_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Whole lines on their way to the writer.
-#[derive(Debug, Default)]
-pub(super) struct Block {
-    pub(super) bytes: Vec<u8>,
-    pub(super) lines: u64,
-}
-
-/// What the writer is told.
-#[derive(Debug)]
-pub(super) enum Message {
-    /// Write these lines.
-    Block(Block),
-    /// Look at the flags.
-    Wake,
-}
-
-/// What one worker counts of its lines; written by that worker alone.
-#[derive(Debug, Default)]
-pub(super) struct ThreadTotals {
-    pub(super) handed_over: Cell,
-    pub(super) lost: Cell,
-}
-
-/// How many lines were written and lost, over all workers.
-#[derive(Debug, Default)]
-pub struct Totals {
-    written: Cell,
-    failed: Cell,
-    threads: Mutex<Vec<Arc<ThreadTotals>>>,
-}
-
-impl Totals {
-    /// Lines that the sink took.
-    pub fn written(&self) -> u64 {
-        self.written.value()
-    }
-
-    /// Lines that were lost: for which the queue had no place, or which the sink refused.
-    pub fn dropped(&self) -> u64 {
-        self.failed.value() + self.sum(|thread| thread.lost.value())
-    }
-
-    /// Lines that were handed over and are neither written nor lost yet.
-    pub fn waiting(&self) -> u64 {
-        let done = self.written.value() + self.failed.value();
-        self.sum(|thread| thread.handed_over.value()).saturating_sub(done)
-    }
-
-    fn overflowed(&self) -> u64 {
-        self.sum(|thread| thread.lost.value())
-    }
-
-    fn sum(&self, value: impl Fn(&ThreadTotals) -> u64) -> u64 {
-        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        threads.iter().map(|thread| value(thread)).sum()
-    }
-}
 
 #[derive(Debug, Default)]
 struct Flags {
@@ -150,9 +88,7 @@ fn off() -> AccessLogHandle {
 impl AccessLogHandle {
     /// A worker's own end of the log.
     pub fn for_thread(&self) -> ThreadLog {
-        let totals = Arc::new(ThreadTotals::default());
-        self.totals.threads.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&totals));
-        ThreadLog { queue: self.queue.clone(), totals, block: Block::default(), oldest: None }
+        ThreadLog::new(self.queue.clone(), self.totals.for_thread())
     }
 
     /// Where lines are counted.

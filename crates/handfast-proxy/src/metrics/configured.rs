@@ -8,8 +8,8 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
-use super::snapshot::{BackendSnapshot, BackendState, ServiceSnapshot, optional_time};
-use crate::standing::{Standing, State};
+use super::times::optional_time;
+use crate::standing::Standing;
 
 /// What is served now.
 #[derive(Clone, Debug, Default)]
@@ -49,34 +49,4 @@ pub struct NameSnapshot {
     /// Since when none was.
     #[serde(serialize_with = "optional_time")]
     pub failing_since: Option<SystemTime>,
-}
-
-/// Adds what is configured of one service to its numbers.
-pub(super) fn add(to: &mut ServiceSnapshot, service: &ConfiguredService) {
-    to.connections_limit = service.connections_limit;
-    to.address_limit = service.address_limit;
-    for (name, standing) in &service.backends {
-        let place = to.backends.iter().position(|known| known.name == *name).unwrap_or_else(|| {
-            to.backends.push(BackendSnapshot { name: name.clone(), ..BackendSnapshot::default() });
-            to.backends.len() - 1
-        });
-        add_standing(&mut to.backends[place], standing.as_deref());
-    }
-}
-
-fn add_standing(to: &mut BackendSnapshot, standing: Option<&Standing>) {
-    let Some(standing) = standing else {
-        to.state = BackendState::NoAddress;
-        return;
-    };
-    to.failures_in_a_row = standing.failures();
-    to.last_failure = standing.cause().map(|cause| cause.name());
-    let trouble = standing.trouble();
-    to.down_since = trouble.map(|trouble| trouble.since);
-    to.pause_left_seconds = trouble.and_then(|trouble| trouble.pause_left).map(|left| left.as_secs_f64());
-    to.state = match (trouble, standing.state()) {
-        (None, _) => BackendState::Up,
-        (Some(_), State::OnTrial) => BackendState::OnTrial,
-        (Some(_), _) => BackendState::Down,
-    };
 }

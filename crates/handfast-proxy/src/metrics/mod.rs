@@ -16,19 +16,22 @@
 
 #![expect(clippy::disallowed_types, reason = "held to make or collect blocks of cells, never to count")]
 
-mod cell;
+mod histogram;
 mod table;
+mod handshakes;
 mod thread;
 mod service;
 mod configured;
 mod snapshot;
+mod sum;
+mod times;
 mod machine;
 mod openmetrics;
 
-pub(crate) use cell::Cell;
-pub use cell::Distribution;
 pub use configured::NameSnapshot;
 pub(crate) use configured::{Configured, ConfiguredService};
+pub use handshakes::PHASES;
+pub use histogram::Distribution;
 pub(crate) use openmetrics::source_ports;
 pub use openmetrics::{CONTENT_TYPE, openmetrics};
 pub use service::{BackendMetrics, Limit, ServiceMetrics};
@@ -36,7 +39,7 @@ pub use snapshot::{
     AcceptErrors, BackendSnapshot, BackendState, CertificateSnapshot, End, FileProblemSnapshot,
     HandshakeSnapshot, ProcessSnapshot, ReloadSnapshot, ServiceSnapshot, Snapshot, ThreadSnapshot,
 };
-pub use thread::{PHASES, ThreadMetrics};
+pub use thread::ThreadMetrics;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -147,7 +150,7 @@ impl Registry {
                 inner.access_log.clone(),
             )
         };
-        let mut snapshot = Snapshot::of(&threads, &configured);
+        let mut snapshot = sum::sum(&threads, &configured);
         snapshot.reload = reload;
         snapshot.certificates = certificates;
         snapshot.file_problems = file_problems;

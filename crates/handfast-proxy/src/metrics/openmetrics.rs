@@ -14,10 +14,10 @@ use prometheus_client::encoding::{
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::cell::Distribution;
 use super::configured::NameSnapshot;
+use super::handshakes::PHASES;
+use super::histogram::Distribution;
 use super::snapshot::{BackendSnapshot, HandshakeSnapshot, ServiceSnapshot, Snapshot, ThreadSnapshot};
-use super::thread::PHASES;
 
 /// Content type of the text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use handfast_net::fault::Cause as SocketCause;
 
-use super::cell::{Cell, Histogram};
+use super::handshakes::{Handshakes, handshake_key};
+use super::histogram::Histogram;
 use super::table::Table;
-use super::thread::{Handshakes, handshake_key};
 use crate::cause::Cause;
+use crate::cell::Cell;
 use crate::reason::{CloseReason, Side, Step};
 use crate::record::{Record, StepTimes};
 use handfast_tls::session::Agreed;

@@ -42,8 +42,8 @@ impl<K: Copy + PartialEq, V: Default, const N: usize> Table<K, V, N> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cell::Cell;
     use super::*;
+    use crate::cell::Cell;
 
     #[test]
     fn a_full_table_counts_the_rest_together() {

@@ -7,12 +7,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::cell::{Cell, Histogram};
+use super::handshakes::Handshakes;
+use super::histogram::Histogram;
 use super::service::ServiceMetrics;
 use super::table::Table;
 use crate::cause::Cause;
-use crate::record::StepTimes;
-use handfast_tls::session::Agreed;
+use crate::cell::Cell;
 
 /// One worker's cells; written by that thread alone, read by any.
 ///
@@ -96,41 +96,5 @@ impl ThreadMetrics {
     /// A connection's task panicked; the connection was lost, the thread goes on.
     pub fn panicked(&self) {
         self.panics.add(1);
-    }
-}
-
-/// What a handshake is counted under: version, group, signature, and whether a session was resumed.
-pub(super) type HandshakeKey = (&'static str, &'static str, &'static str, bool);
-
-/// The parts of a handshake's time, in the order of [`HandshakeTimes::phases`].
-pub const PHASES: [&str; 4] = ["hello_wait", "crypto", "client_wait", "queue"];
-
-/// Handshake times by what was agreed on.
-pub(super) type Handshakes = Table<HandshakeKey, HandshakeTimes, 64>;
-
-/// Where the time of handshakes went.
-#[derive(Debug, Default)]
-pub(super) struct HandshakeTimes {
-    /// Accept to the end of the handshake.
-    pub(super) total: Histogram,
-    /// By phase, as in [`PHASES`]; they add up to the total.
-    pub(super) phases: [Histogram; 4],
-}
-
-/// The words of a handshake that was completed.
-pub(super) fn handshake_key(facts: &Agreed) -> HandshakeKey {
-    let word = |known: Option<&'static str>| known.unwrap_or("none");
-    (word(facts.version), word(facts.group), word(facts.signature), facts.resumed == Some(true))
-}
-
-impl HandshakeTimes {
-    pub(super) fn record(&self, times: &StepTimes) {
-        self.total.record(times.hello + times.handshake);
-        // What is left of the handshake is neither computing nor waiting for the client: our thread was busy elsewhere.
-        let queue = times.handshake.saturating_sub(times.handshake_crypto + times.handshake_wait);
-        let parts = [times.hello, times.handshake_crypto, times.handshake_wait, queue];
-        for (histogram, part) in self.phases.iter().zip(parts) {
-            histogram.record(part);
-        }
     }
 }

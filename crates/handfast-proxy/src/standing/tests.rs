@@ -14,7 +14,7 @@ fn fault(cause: Cause) -> Fault {
 
 fn down(patience: Patience) -> Arc<Standing> {
     let standing = Standings::new("web").of("10.0.0.7:80");
-    (0..3).for_each(|_| standing.failed(&fault(Cause::Refused), None, patience));
+    (0..3).for_each(|_| drop(standing.failed(&fault(Cause::Refused), None, patience)));
     standing
 }
 
@@ -25,20 +25,23 @@ fn failures_of_all_threads_count_together() {
     let other = standings.of("10.0.0.8:80");
     for (number, thread) in threads.iter().enumerate() {
         assert_eq!(thread.state(), State::Up, "after {number} failures");
-        thread.failed(&fault(Cause::Refused), None, PATIENCE);
+        let marked = thread.failed(&fault(Cause::Refused), None, PATIENCE);
+        assert_eq!(marked.is_some(), number == 2, "who marks it down says so, and nobody else");
     }
+    assert_eq!(other.failed(&fault(Cause::Refused), None, PATIENCE), None, "it is another backend");
+    assert_eq!(threads[0].failed(&fault(Cause::Refused), None, PATIENCE), None, "it is down already");
     assert!(threads.iter().all(|thread| matches!(thread.state(), State::Down(_))));
-    assert_eq!((threads[0].cause(), threads[0].failures()), (Some(Cause::Refused), 3));
+    assert_eq!((threads[0].cause(), threads[0].failures()), (Some(Cause::Refused), 4));
     assert_eq!(other.state(), State::Up);
     threads[1].connected();
-    assert!(threads.iter().all(|thread| thread.state() == State::Up && thread.trouble().is_none()));
+    assert!(threads.iter().all(|thread| thread.state() == State::Up && thread.outage().is_none()));
 }
 
 #[test]
 fn a_success_in_between_begins_anew() {
     let standing = Standings::new("web").of("10.0.0.7:80");
     for _ in 0..10 {
-        (0..2).for_each(|_| standing.failed(&fault(Cause::Refused), None, PATIENCE));
+        (0..2).for_each(|_| drop(standing.failed(&fault(Cause::Refused), None, PATIENCE)));
         standing.connected();
     }
     assert_eq!(standing.state(), State::Up);
@@ -61,7 +64,7 @@ fn of_many_threads_one_has_the_trial() {
 fn a_trial_has_an_outcome_or_is_given_back() {
     let standing = down(NO_PAUSE);
     let trial = standing.try_out().expect("it is down");
-    standing.failed(&fault(Cause::ConnectDeadline), Some(trial), PATIENCE);
+    let _ = standing.failed(&fault(Cause::ConnectDeadline), Some(trial), PATIENCE);
     assert!(matches!(standing.state(), State::Down(until) if until > Moment::now()), "{standing:?}");
     assert_eq!(standing.cause(), Some(Cause::ConnectDeadline));
     standing.give_back(trial);
@@ -80,14 +83,14 @@ fn a_trial_has_an_outcome_or_is_given_back() {
 fn attempts_of_before_change_nothing_more() {
     let standing = down(NO_PAUSE);
     let until = standing.state();
-    standing.failed(&fault(Cause::Refused), None, PATIENCE);
+    let _ = standing.failed(&fault(Cause::Refused), None, PATIENCE);
     assert_eq!(standing.state(), until, "the pause does not grow");
     let trial = standing.try_out().expect("it is down");
-    standing.failed(&fault(Cause::Refused), None, PATIENCE);
+    let _ = standing.failed(&fault(Cause::Refused), None, PATIENCE);
     assert_eq!(standing.state(), State::OnTrial, "the trial is somebody else's");
     // Another connection that had begun earlier succeeded; the trial then fails as any attempt does.
     standing.connected();
-    standing.failed(&fault(Cause::Refused), Some(trial), PATIENCE);
+    let _ = standing.failed(&fault(Cause::Refused), Some(trial), PATIENCE);
     assert_eq!((standing.state(), standing.failures()), (State::Up, 1));
 }
 
@@ -115,6 +118,6 @@ fn what_nobody_uses_is_forgotten() {
 
 fn down_at(standings: &Standings, name: &str) -> Arc<Standing> {
     let standing = standings.of(name);
-    (0..3).for_each(|_| standing.failed(&fault(Cause::Refused), None, PATIENCE));
+    (0..3).for_each(|_| drop(standing.failed(&fault(Cause::Refused), None, PATIENCE)));
     standing
 }

@@ -1,13 +1,10 @@
 //! What an operator should know first: everything that is not as it should be, in sentences.
 
 use super::html::Html;
-use super::trouble;
+use super::trouble::{self, NEARLY_FULL};
 use super::words::{Urgency, counted, expiry, share_of};
 use crate::admin::status::Status;
 use crate::metrics::source_ports;
-
-/// Share of the source ports or files in use from which it is worth a word, in share_of.
-pub(super) const NEARLY_FULL: u64 = 80;
 
 /// A box with all of it; a calm line when there is nothing.
 pub(super) fn attention(html: &mut Html, status: &Status) {

@@ -7,7 +7,6 @@ use std::time::SystemTime;
 
 use handfast_text::calendar::Utc;
 
-use super::attention::NEARLY_FULL;
 use super::words::{Urgency, count, counted, long, sentence, share_of};
 use crate::admin::rates::{Attempts, RecentService};
 use crate::admin::status::Status;
@@ -15,6 +14,8 @@ use crate::cause::Cause;
 use crate::metrics::{BackendSnapshot, BackendState, End, NameSnapshot, ServiceSnapshot};
 use crate::reason::Side;
 
+/// Share of the source ports or files in use from which it is worth a word, in percent.
+pub(super) const NEARLY_FULL: u64 = 80;
 /// From so many percent of a service's connections on, what fails is urgent; below, it is worth a look.
 const URGENT: u64 = 10;
 /// TLS clients of a service that must have failed, with none that got through, to be worth a word: on a public address

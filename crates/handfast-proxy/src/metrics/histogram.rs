@@ -1,33 +1,10 @@
-//! The smallest pieces of a measurement: a counter and a histogram that one thread writes and others read.
+//! Durations counted in buckets that one thread writes and others read.
 //!
-//! In: single events on a worker's path. Out: numbers that the admin thread may read at any time. There is exactly one
-//! writer for each cell, so adding is a plain load and store: no lock, no locked instruction, no foreign cache line. A
-//! reader sees a value that was true a moment ago. Next: `table.rs` (cells by label), `histogram` below.
+//! In: single durations on a worker's path. Out: a [`Distribution`], added up over threads when somebody looks.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A number written by one thread and read by any.
-#[derive(Debug, Default)]
-pub(crate) struct Cell(AtomicU64);
-
-impl Cell {
-    /// Adds to it; only its owner may.
-    pub(crate) fn add(&self, amount: u64) {
-        // Not fetch_add: with one writer nothing can come between, and this compiles to a plain add in memory.
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
-    }
-
-    /// Replaces it; only its owner may.
-    pub(crate) fn set(&self, value: u64) {
-        self.0.store(value, Ordering::Relaxed);
-    }
-
-    /// What it was a moment ago.
-    pub(crate) fn value(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
+use crate::cell::Cell;
 
 /// Number of bounded buckets: 1 µs · 2^(k/2) for k = 0 … 53, the last one 94.9 s.
 const BOUNDED: usize = 54;
@@ -59,7 +36,7 @@ pub(crate) struct Histogram {
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self { counts: [const { Cell(AtomicU64::new(0)) }; BUCKETS], nanoseconds: Cell::default() }
+        Self { counts: [const { Cell::new() }; BUCKETS], nanoseconds: Cell::default() }
     }
 }
 

@@ -1,0 +1,176 @@
+//! Adding up: the cells of all threads, and what the control thread knows, become one [`Snapshot`].
+//!
+//! In: blocks of cells, which their threads go on writing. Out: plain values.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+
+use super::configured::{Configured, ConfiguredService};
+use super::handshakes::{HandshakeKey, HandshakeTimes};
+use super::histogram::Distribution;
+use super::service::{BackendMetrics, Limit, ServiceMetrics};
+use super::snapshot::{
+    AcceptErrors, BackendSnapshot, BackendState, End, HandshakeSnapshot, ProcessSnapshot, ReloadSnapshot,
+    ServiceSnapshot, Snapshot, ThreadSnapshot,
+};
+use super::thread::ThreadMetrics;
+use crate::standing::{Standing, State};
+
+/// Adds up the cells of all threads, and what is configured; the rest is left empty.
+pub(super) fn sum(threads: &[Arc<ThreadMetrics>], configured: &Configured) -> Snapshot {
+    let mut services: BTreeMap<String, ServiceSnapshot> = BTreeMap::new();
+    let mut handshakes: BTreeMap<HandshakeKey, HandshakeSnapshot> = BTreeMap::new();
+    for thread in threads {
+        let blocks = thread.services.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for (name, block) in blocks {
+            add_service(services.entry(name).or_default(), &block);
+        }
+        for (key, times) in thread.handshakes.entries() {
+            let key = key.unwrap_or(("other", "other", "other", false));
+            add_handshakes(handshakes.entry(key).or_default(), times);
+        }
+    }
+    for service in &configured.services {
+        add_configured(services.entry(service.name.clone()).or_default(), service);
+    }
+    Snapshot {
+        services: services.into_iter().map(|(name, service)| named(name, service)).collect(),
+        handshakes: most_frequent_first(handshakes),
+        connections_limit: configured.connections_limit,
+        names: configured.names.clone(),
+        threads: threads.iter().map(|thread| thread_snapshot(thread)).collect(),
+        reload: ReloadSnapshot::default(),
+        certificates: Vec::new(),
+        file_problems: Vec::new(),
+        access_log_written: 0,
+        access_log_dropped: 0,
+        process: ProcessSnapshot::default(),
+    }
+}
+
+fn named(name: String, mut service: ServiceSnapshot) -> ServiceSnapshot {
+    service.name = name;
+    service.ends.sort_by(|a, b| {
+        b.count.cmp(&a.count).then((a.step, a.side, a.cause).cmp(&(b.step, b.side, b.cause)))
+    });
+    service.backends.sort_by(|a, b| a.name.cmp(&b.name));
+    service
+}
+
+fn most_frequent_first(handshakes: BTreeMap<HandshakeKey, HandshakeSnapshot>) -> Vec<HandshakeSnapshot> {
+    let mut list: Vec<_> = handshakes
+        .into_iter()
+        .map(|((version, group, signature, resumed), seen)| HandshakeSnapshot {
+            version,
+            group,
+            signature,
+            resumed,
+            ..seen
+        })
+        .collect();
+    // Stable: equally frequent ones stay in the order of their words.
+    list.sort_by_key(|seen| std::cmp::Reverse(seen.total.count()));
+    list
+}
+
+fn add_service(sum: &mut ServiceSnapshot, block: &ServiceMetrics) {
+    // Ends before beginnings: what comes meanwhile then shows as one connection more, never as one too few.
+    sum.closed += block.closed.value();
+    sum.accepted += block.accepted.value();
+    for (key, cell) in block.ends.entries() {
+        let (step, side, cause) =
+            key.map_or(("other", "other", "other"), |(step, side, cause)| (step.name(), side.name(), cause));
+        let count = cell.value();
+        match sum.ends.iter_mut().find(|end| (end.step, end.side, end.cause) == (step, side, cause)) {
+            Some(end) => end.count += count,
+            None => sum.ends.push(End { step, side, cause, count }),
+        }
+    }
+    for limit in Limit::ALL {
+        *sum.refused.entry(limit.name()).or_default() += block.refused[limit as usize].value();
+    }
+    for limit in Limit::WAITED_FOR {
+        *sum.waiting.entry(limit.name()).or_default() += block.waiting[limit as usize].value();
+    }
+    sum.bytes_to_backend += block.bytes_to_backend.value();
+    sum.bytes_to_client += block.bytes_to_client.value();
+    sum.handshakes_full += block.handshakes_full.value();
+    sum.handshakes_resumed += block.handshakes_resumed.value();
+    sum.hello_retries += block.hello_retries.value();
+    sum.tickets_offered += block.tickets_offered.value();
+    block.duration.add_to(&mut sum.duration);
+    let backends = block.backends.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    for (name, backend) in backends {
+        let place = sum.backends.iter().position(|known| known.name == name).unwrap_or_else(|| {
+            sum.backends.push(BackendSnapshot { name, ..BackendSnapshot::default() });
+            sum.backends.len() - 1
+        });
+        add_backend(&mut sum.backends[place], &backend);
+    }
+}
+
+fn add_backend(sum: &mut BackendSnapshot, block: &BackendMetrics) {
+    sum.source_ports |= block.source_ports;
+    sum.disconnected += block.disconnected.value();
+    sum.connected += block.connected.value();
+    for (cause, cell) in block.failures.entries() {
+        *sum.failures.entry(cause.unwrap_or("other")).or_default() += cell.value();
+    }
+    block.connect.add_to(&mut sum.connect);
+}
+
+fn add_handshakes(sum: &mut HandshakeSnapshot, times: &HandshakeTimes) {
+    times.total.add_to(&mut sum.total);
+    for (sum, histogram) in sum.phases.iter_mut().zip(&times.phases) {
+        histogram.add_to(sum);
+    }
+}
+
+fn thread_snapshot(thread: &ThreadMetrics) -> ThreadSnapshot {
+    let mut loop_lag = Distribution::default();
+    thread.loop_lag.add_to(&mut loop_lag);
+    let mut accept_errors = AcceptErrors::new();
+    for (cause, cell) in thread.accept_errors.entries() {
+        *accept_errors.entry(cause.unwrap_or("other")).or_default() += cell.value();
+    }
+    ThreadSnapshot {
+        name: thread.name().to_owned(),
+        turns: thread.turns.value(),
+        spurious_turns: thread.spurious_turns.value(),
+        loop_lag,
+        tasks: thread.tasks.value(),
+        panics: thread.panics.value(),
+        accept_errors,
+        backing_off: thread.backing_off.value() != 0,
+    }
+}
+
+/// Adds what is configured of one service to its numbers.
+fn add_configured(to: &mut ServiceSnapshot, service: &ConfiguredService) {
+    to.connections_limit = service.connections_limit;
+    to.address_limit = service.address_limit;
+    for (name, standing) in &service.backends {
+        let place = to.backends.iter().position(|known| known.name == *name).unwrap_or_else(|| {
+            to.backends.push(BackendSnapshot { name: name.clone(), ..BackendSnapshot::default() });
+            to.backends.len() - 1
+        });
+        add_standing(&mut to.backends[place], standing.as_deref());
+    }
+}
+
+fn add_standing(to: &mut BackendSnapshot, standing: Option<&Standing>) {
+    let Some(standing) = standing else {
+        to.state = BackendState::NoAddress;
+        return;
+    };
+    to.failures_in_a_row = standing.failures();
+    to.last_failure = standing.cause().map(|cause| cause.name());
+    let outage = standing.outage();
+    to.down_since = outage.map(|outage| outage.since);
+    to.pause_left_seconds = outage.and_then(|outage| outage.pause_left).map(|left| left.as_secs_f64());
+    to.state = match (outage, standing.state()) {
+        (None, _) => BackendState::Up,
+        (Some(_), State::OnTrial) => BackendState::OnTrial,
+        (Some(_), _) => BackendState::Down,
+    };
+}
