@@ -176,7 +176,7 @@ impl Control for Shared {
         match *self.phase.borrow() {
             Phase::Draining => {
                 if self.has_admin.replace(false) {
-                    tracing::info!("admin: handed over to the process that comes after this one");
+                    tracing::info!("admin: handed over to the process that replaces this one");
                 }
                 Ok(())
             }

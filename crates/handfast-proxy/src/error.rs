@@ -111,7 +111,7 @@ impl Error {
                 "raise the limit (ulimit -n, LimitNOFILE= in a unit file) or set max-connections to {possible} or less"
             )),
             Self::AdminInUse { .. } => Some(
-                "what listens there is no Handfast that serves (`ss -ltnp` names it); choose another address with \
+                "what listens there is not a serving Handfast (`ss -ltnp` names it); choose another address with \
                  [admin] listen, or \"off\""
                     .into(),
             ),
@@ -129,7 +129,7 @@ fn listen_hint(address: &Address, error: &io::Error) -> Option<&'static str> {
             Some("ports below 1024 need CAP_NET_BIND_SERVICE; start as root and set process.user")
         }
         (io::ErrorKind::AddrNotAvailable, _) => Some("no interface of this machine has that address"),
-        (io::ErrorKind::NotFound, Address::Unix(_)) => Some("make the socket's folder"),
+        (io::ErrorKind::NotFound, Address::Unix(_)) => Some("create the socket's folder"),
         (io::ErrorKind::PermissionDenied, Address::Unix(_)) => {
             Some("whoever starts the program must be allowed to write to the socket's folder")
         }
@@ -155,8 +155,8 @@ impl fmt::Display for Error {
             Self::HandOver { file, source } => {
                 write!(f, "hand {} over to the user: {source}", file.display())?;
             }
-            Self::AsUser(None) => f.write_str("look at files as the user: it panicked")?,
-            Self::AsUser(Some(error)) => write!(f, "look at files as the user: {error}")?,
+            Self::AsUser(None) => f.write_str("check files as the user: it panicked")?,
+            Self::AsUser(Some(error)) => write!(f, "check files as the user: {error}")?,
             Self::TooFewFiles { allowed, reserved } => write!(
                 f,
                 "this process may have {}, it needs {reserved} and two for each connection",
@@ -219,7 +219,7 @@ mod tests {
         let high = listen("127.0.0.1:8443", io::ErrorKind::PermissionDenied);
         assert!(!high.contains("hint"), "{high}");
         let folder = listen("unix:/none/web.sock", io::ErrorKind::NotFound);
-        assert!(folder.ends_with("\n  hint: make the socket's folder"), "{folder}");
+        assert!(folder.ends_with("\n  hint: create the socket's folder"), "{folder}");
     }
 
     #[test]

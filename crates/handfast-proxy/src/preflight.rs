@@ -106,7 +106,7 @@ fn made_before_the_user_is_changed(config: &Config, found: &mut Found) {
         if let Some(file) = service.tls.tickets.key_file.as_deref().filter(|file| !file.exists())
             && let Err(error) = writable(folder_of(file))
         {
-            found.errors.push(cannot("make the ticket-key file", file, &error));
+            found.errors.push(cannot("create the ticket-key file", file, &error));
         }
         for source in &service.tls.certificates {
             if let CertificateSource::Throwaway { ca_file } = source
@@ -137,8 +137,8 @@ fn access_log(config: &Config, is_handed_over: bool, found: &mut Found) {
     match (opened, folder) {
         (Err(error), _) => found.errors.push(cannot("open the access log", path, &error)),
         (Ok(()), Err(error)) => found.warnings.push(format!(
-            "{}: its folder: {error}; the log is written, and can be opened anew after a rotation only if somebody else \
-             makes the file",
+            "{}: its folder: {error}; the log is written, but can be reopened after a rotation only if something else \
+             creates the file",
             path.display()
         )),
         (Ok(()), Ok(())) => {}
@@ -162,7 +162,7 @@ fn writable(folder: &Path) -> io::Result<()> {
 fn cannot(act: &str, file: &Path, error: &io::Error) -> String {
     let folder = folder_of(file).display();
     let hint = match error.kind() {
-        io::ErrorKind::NotFound => format!("\n  hint: make its folder: mkdir -p {folder}"),
+        io::ErrorKind::NotFound => format!("\n  hint: create its folder: mkdir -p {folder}"),
         io::ErrorKind::PermissionDenied => {
             format!("\n  hint: give the folder to the user that serves: see ls -ld {folder}")
         }

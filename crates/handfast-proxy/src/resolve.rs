@@ -169,7 +169,7 @@ impl Names {
                 };
                 let services = progress.services.join(", ");
                 tracing::warn!(
-                    "resolve {} (service {services}): {problem}{kept}; asking again in {again:?}",
+                    "resolve {} (service {services}): {problem}{kept}; retrying in {again:?}",
                     name.0
                 );
                 progress.failed += 1;

@@ -127,7 +127,7 @@ impl Serving {
         // Not before: they speak of what is served now.
         say_warnings(&found.warnings);
         for key in found.at_a_restart_only {
-            tracing::warn!("{key} has changed, which takes effect at a restart only");
+            tracing::warn!("{key} has changed, which takes effect only at a restart");
         }
         program.names.follow(&state.config);
         program.tell();
@@ -164,7 +164,7 @@ impl Serving {
             None if delay.is_zero() || shared.successor().is_some() => Err(by_signal),
             None => {
                 shared.leaves();
-                tracing::info!("stopping: not ready, and new connections are served for {delay:?} yet");
+                tracing::info!("stopping: not ready, and new connections are still served for {delay:?}");
                 Ok(Leaving { until: Instant::now() + delay, signalled: by_signal })
             }
         }

@@ -441,7 +441,7 @@ pub fn certificate_kind(path: &Path) -> Result<&'static str, Finding> {
     Err(match contents.not_pem {
         Some(instead) => {
             let (what, hint) = instead.words(path);
-            Finding { hint: hint.map(Into::into), ..Finding::error(Reason::NotPem, path, what) }
+            Finding { hint, ..Finding::error(Reason::NotPem, path, what) }
         }
         None => Finding::error(Reason::NoCertificate, path, "holds no certificate, expected one in PEM"),
     })

@@ -43,10 +43,10 @@ pub(crate) enum Verb {
     /// With a configuration file (-c), with flags for one service, or with neither: then it listens on 127.0.0.1:8443
     /// and [::1]:8443 with a throwaway certificate and a built-in backend, to try things with.
     ///
-    /// Signals: HUP reads configuration and certificates again, USR1 opens the access log anew, TERM or INT drains and
+    /// Signals: HUP reads configuration and certificates again, USR1 reopens the access log, TERM or INT drains and
     /// stops, a second one stops at once.
     Proxy(ProxyWords),
-    /// Say everything that is wrong with a configuration, and what it would do
+    /// Check a configuration: everything that is wrong with it, and what it would do
     Check(CheckWords),
     /// Put load on a TLS server, and say what the figures are worth
     ///
@@ -84,7 +84,7 @@ pub(crate) struct ProxyWords {
 pub(crate) struct CheckWords {
     #[command(flatten)]
     pub(crate) from: From,
-    /// Say in sentences what will listen, with which certificate for which names, and where it goes
+    /// Explain in sentences what it listens on, which certificate serves which names, and where connections go
     #[arg(long)]
     pub(crate) explain: bool,
 }

@@ -68,7 +68,7 @@ impl fmt::Display for NotReady {
             Self::NamesUnanswered(names) => {
                 write!(f, "no answer yet about the backends' names {}", names.join(", "))
             }
-            Self::Leaving => f.write_str("stopping: new connections are served for a while yet"),
+            Self::Leaving => f.write_str("stopping: new connections are still served for a while"),
             Self::Draining { connections } => {
                 write!(f, "draining: {} left", counted(*connections, "connection"))
             }

@@ -41,7 +41,7 @@ GET  /ready        200, or 503 with the reason
 GET  /live         200
 POST /reload       read the configuration again: 200, or 409 with the problems
 POST /drain        stop accepting and let connections end: 202
-POST /hand-over    give this address to the process that comes after this one: 202, or 409 unless this one is stopping
+POST /hand-over    give this address to the process that replaces this one: 202, or 409 unless this one is stopping
 ";
 
 /// How the client came in.

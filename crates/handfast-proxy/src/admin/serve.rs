@@ -131,7 +131,7 @@ pub async fn serve(listener: AdminListener, control: Rc<dyn Control>) -> io::Res
                 Err(error) => {
                     if said.is_none_or(|said| said.elapsed() > SAID_AGAIN) {
                         said = Some(Instant::now());
-                        tracing::warn!("admin: accept: {error}; asking again until it works");
+                        tracing::warn!("admin: accept: {error}; retrying until it works");
                     }
                     sleep(ACCEPT_PAUSE).await;
                 }

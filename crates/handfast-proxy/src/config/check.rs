@@ -126,7 +126,7 @@ pub(crate) fn own_backend(section: &Table<'_>, listen: &[Written<Address>], back
             (own, backend) => own == backend,
         });
         if let Some(own) = own {
-            let fault = Fault::new("this backend is the service itself: connections would go round for ever");
+            let fault = Fault::new("this backend is the service itself: connections would loop forever");
             section.reading().error(&backend.span, fault.see(own.span.clone(), "it listens here"));
         }
     }

@@ -87,7 +87,7 @@ fn service(service: &Service, facts: &[CertificateFact]) -> String {
         UnknownName::First => "answers an unknown name with the first certificate".to_owned(),
         UnknownName::Refuse => "refuses an unknown name".to_owned(),
     });
-    lines.push(format!("speaks TLS by {}", policy(&service.tls.policy)));
+    lines.push(format!("speaks TLS with {}", policy(&service.tls.policy)));
     lines.push(protocols(&service.tls.alpn));
     lines.push(clients(&service.tls.client_certificates));
     lines.push(tickets(&service.tls.tickets));
@@ -95,7 +95,7 @@ fn service(service: &Service, facts: &[CertificateFact]) -> String {
     lines.extend(service.names.iter().map(rule));
     lines.extend(connections(service));
     if service.missing_close_notify == MissingCloseNotify::End {
-        lines.push("takes a client's end without close_notify for an end in order".to_owned());
+        lines.push("accepts a client's end without close_notify as an end in order".to_owned());
     }
     lines.extend(limits(&service.limits));
     lines.join("\n  ") + "\n"
@@ -128,7 +128,7 @@ fn certificate(source: &CertificateSource) -> String {
         }
         CertificateSource::Folder(path) => format!("every file in the folder {}", path.display()),
         CertificateSource::Throwaway { ca_file } => {
-            format!("its own making, for localhost; clients trust it by {}", ca_file.display())
+            format!("a throwaway certificate for localhost; clients trust it with {}", ca_file.display())
         }
     }
 }
@@ -209,10 +209,10 @@ fn rule(rule: &NameRule) -> String {
         rule.backends.as_ref().map(|backends| format!("goes to {}", list(backends.iter().map(target)))),
     );
     parts.extend(rule.client_certificates.as_ref().map(clients));
-    parts.extend(rule.policy.as_ref().map(|rule| format!("speaks TLS by {}", policy(rule))));
+    parts.extend(rule.policy.as_ref().map(|rule| format!("speaks TLS with {}", policy(rule))));
     parts.extend(rule.alpn.as_deref().map(protocols));
     if parts.is_empty() {
-        parts.push("does the same, whatever later rules say".to_owned());
+        parts.push("does the same as the service, whatever later rules say".to_owned());
     }
     format!("for {} it {}", list(rule.names.iter().cloned()), parts.join("; it "))
 }

@@ -39,7 +39,7 @@ const PROGRAMS: [Program; 6] = [
         has: is_stunnel,
         hint: "write a [[service]] for each section: `accept` is `listen = \"*:443\"`, `connect` is `backend`, `cert` is \
                `certificate`, `key` is `key`, `CAfile` with `verify` is `client-certificates`, `sslVersion` is `versions`; texts \
-               stand in quotes. `client = yes` has no counterpart: Handfast takes TLS and dials in plain text",
+               stand in quotes. `client = yes` has no counterpart: Handfast accepts TLS and connects in plain text",
     },
     Program {
         name: "hitch",

@@ -37,7 +37,7 @@ pub(crate) static FILE: Section = Section {
 pub(crate) static PROCESS: Section = Section {
     name: "process",
     header: "[process]",
-    doc: "What concerns the process as a whole.",
+    doc: "Settings of the whole process.",
     keys: &[
         &THREADS,
         &USER,
@@ -66,7 +66,7 @@ pub(crate) static USER: Key<Text> = Key {
     kind: Text { form: "text, such as `\"handfast\"`" },
     default: Default::Absent("stays the user who started it"),
     doc: "User to become once the listeners are bound. Needs to be started as root.",
-    why: "which user is right is the machine's matter",
+    why: "which user is right depends on the machine",
     example: "\"handfast\"",
     elsewhere: &["setuid", "uid"],
 };
@@ -107,7 +107,7 @@ pub(crate) static DRAIN: Key<Span> = Key {
     name: "drain",
     kind: Span { range: Duration::ZERO..=DAY, zero: None },
     default: Default::Value("\"30s\""),
-    doc: "How long a stop waits for connections to end by themselves. After that the rest is cut, and it is said how many.",
+    doc: "How long a stop waits for connections to end by themselves. After that the rest is cut, and the log says how many.",
     why: "long enough for requests, and well below the 90 s after which systemd kills",
     example: "\"5m\"",
     elsewhere: &["shutdown-timeout", "hard-stop-after", "graceful-timeout"],
@@ -117,8 +117,8 @@ pub(crate) static WATCH_INTERVAL: Key<Span> = Key {
     name: "watch-interval",
     kind: Span { range: TENTH..=DAY, zero: None },
     default: Default::Value("\"10s\""),
-    doc: "How often certificates, keys and ticket keys are looked at for changes, beside the kernel's notifications.",
-    why: "network file systems send no notifications; looking costs one system call for each file",
+    doc: "How often certificates, keys and ticket keys are checked for changes, in addition to the kernel's notifications.",
+    why: "network file systems send no notifications; a check costs one system call for each file",
     example: "\"1m\"",
     elsewhere: &["reload-interval", "refresh"],
 };
@@ -128,8 +128,8 @@ pub(crate) static KEEP_REMOVED: Key<Span> = Key {
     kind: Span { range: Duration::ZERO..=WEEK, zero: None },
     default: Default::Value("\"10m\""),
     doc: "How long a certificate is served on whose file was removed from its folder, unless others cover its names with the \
-          same kind of key. After that it is no longer served, and that is said. A file that is there and cannot be used, \
-          and one that the configuration itself names, has no such limit: its old version is served until it is mended.",
+          same kind of key. After that it is no longer served, and the log says so. A file that is there and cannot be used, \
+          and one that the configuration itself names, has no such limit: its old version is served until it is fixed.",
     why: "many tools renew by removing first and writing then, and in between the name would get another name's \
           certificate; ten minutes are longer than they take",
     example: "\"1h\"",
@@ -170,7 +170,7 @@ pub(crate) static ADMIN_LISTEN: Key<AdminAddress> = Key {
     name: "listen",
     kind: AdminAddress,
     default: Default::Value("\"127.0.0.1:9901\""),
-    doc: "Where it listens. It asks nobody who they are, so any other address than a loopback one or a unix socket is \
+    doc: "Where it listens. It has no authentication, so any other address than a loopback one or a unix socket is \
           warned about.",
     why: "only this machine can reach it there, and the port is seldom in use",
     example: "\"unix:/run/handfast/admin.sock\"",
@@ -181,7 +181,7 @@ pub(crate) static ADMIN_HOSTS: Key<List<NamePattern>> = Key {
     name: "hosts",
     kind: List { item: NamePattern, bare: true, least: 1, unique: true },
     default: Default::Absent("IP addresses and `localhost` only"),
-    doc: "Names under which it may be asked over TCP: what stands in a request's `Host`, without the port. Requests by IP \
+    doc: "Names under which it may be asked over TCP: the `Host` of a request, without the port. Requests by IP \
           address or as `localhost` are always answered, others with 403.",
     why: "a web page can make its own name point to this machine (DNS rebinding); then a browser asks under that name",
     example: "[\"metrics.example.org\"]",
@@ -194,7 +194,7 @@ pub(crate) static ADMIN_HOSTS: Key<List<NamePattern>> = Key {
 pub(crate) static LIMITS: Section = Section {
     name: "limits",
     header: "[limits]",
-    doc: "Limits in time and size for all services; a service can have its own in `[service.limits]`, key by key.",
+    doc: "Time and size limits for all services; a service can have its own in `[service.limits]`, key by key.",
     keys: LIMIT_KEYS,
     sections: &[],
 };
@@ -227,7 +227,7 @@ pub(crate) static HANDSHAKE: Key<Span> = Key {
     name: "handshake",
     kind: Span { range: TENTH..=HOUR, zero: None },
     default: Default::Value("\"10s\""),
-    doc: "From accepting a connection to relaying its first byte: hello, handshake and dialling the backend together. \
+    doc: "From accepting a connection to relaying its first byte: hello, handshake and connecting to the backend together. \
           Nothing a client sends extends it.",
     why: "ten times what a bad mobile link needs; until then a client costs memory and has proved nothing",
     example: "\"15s\"",
@@ -250,7 +250,7 @@ pub(crate) static CONNECT: Key<Span> = Key {
     name: "connect",
     kind: Span { range: TENTH..=HOUR, zero: None },
     default: Default::Value("\"5s\""),
-    doc: "For dialling one backend. When it is over, the next backend is tried, as long as `handshake` allows.",
+    doc: "For connecting to one backend. When it is over, the next backend is tried, as long as `handshake` allows.",
     why: "two lost packets are survived (they are sent again after 1 s and 3 s), and a second backend still has its turn",
     example: "\"2s\"",
     elsewhere: &["connect-timeout", "backend-connect-timeout", "timeout-connect"],
@@ -297,7 +297,7 @@ pub(crate) static LIFETIME: Key<Span> = Key {
     kind: Span { range: seconds(1)..=MONTH, zero: Some("none") },
     default: Default::Value("\"none\""),
     doc: "Age at which a connection is ended, busy or not.",
-    why: "ending a connection that works is a decision that somebody has to make",
+    why: "ending a connection that works is the operator's decision",
     example: "\"12h\"",
     elsewhere: &["max-age", "max-lifetime", "max-conn-lifetime"],
 };
@@ -308,7 +308,7 @@ pub(crate) static UNACKNOWLEDGED: Key<Span> = Key {
     default: Default::Value("\"30s\""),
     doc: "When a peer acknowledges nothing of what was sent to it for so long, the connection is ended (TCP_USER_TIMEOUT), \
           on both sides.",
-    why: "the kernel alone takes 15 minutes to notice that a path has gone black; 30 s survive a reboot of a switch",
+    why: "the kernel alone takes 15 minutes to notice that a path is dead; 30 s are longer than a switch takes to reboot",
     example: "\"1m\"",
     elsewhere: &["tcp-user-timeout", "user-timeout", "tcp-ut"],
 };
@@ -317,7 +317,7 @@ pub(crate) static KEEPALIVE: Key<Span> = Key {
     name: "keepalive",
     kind: Span { range: seconds(1)..=seconds(32_767), zero: Some("none") },
     default: Default::Value("\"60s\""),
-    doc: "Silence after which TCP asks whether the peer is still there, on both sides. Whole seconds; the largest value is \
+    doc: "Idle time after which TCP probes whether the peer still answers, on both sides. Whole seconds; the largest value is \
           the kernel's.",
     why: "notices peers that vanished in silence, and keeps the state of firewalls and address translators, which forget \
           after a few minutes",
@@ -396,7 +396,7 @@ pub(crate) static KEY_FILE: Key<FilePath> = Key {
     doc: "File that keeps the ticket keys over restarts, and shares them among machines. It is created when it is not \
           there, readable by its owner only, replaced as a whole, and watched. Who can read it can read resumed TLS 1.2 \
           sessions that were recorded.",
-    why: "a secret is only written to a disk when somebody asked for it",
+    why: "a secret is written to disk only on request",
     example: "\"tickets.key\"",
     elsewhere: &["keys", "ticket-key", "ticket-keys", "tls-ticket-keys", "session-ticket-key", "file"],
 };

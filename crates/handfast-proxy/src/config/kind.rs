@@ -21,7 +21,7 @@ pub(crate) use address::{AdminAddress, Backend, ListenAddress, NamePattern, Prot
 pub(crate) use path::{Certificates, FilePath, LogTarget};
 
 /// A type of values.
-pub(crate) trait Kind: Sync {
+pub(crate) trait ValueKind: Sync {
     /// What it is read into.
     type Value;
 
@@ -53,7 +53,7 @@ pub(crate) fn values<T>(written: Vec<Written<T>>) -> Vec<T> {
 
 /// The text of an item, run through `parse`; another type of value is refused with a hint made of what is there.
 fn text<T>(
-    kind: &impl Kind,
+    kind: &impl ValueKind,
     item: &Item<'_>,
     reading: &Reading<'_>,
     parse: impl FnOnce(&str) -> Result<T, Fault>,
@@ -65,7 +65,7 @@ fn text<T>(
     result.map_err(|fault| reading.error(&item.span, fault)).ok()
 }
 
-fn wrong_type(kind: &impl Kind, item: &Item<'_>) -> Fault {
+fn wrong_type(kind: &impl ValueKind, item: &Item<'_>) -> Fault {
     Fault::new(format!("expected a {}, found {}", kind.form(), item.kind_name()))
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct Text {
     pub(crate) form: &'static str,
 }
 
-impl Kind for Text {
+impl ValueKind for Text {
     type Value = String;
 
     fn form(&self) -> String {
@@ -92,7 +92,7 @@ impl Kind for Text {
 /// A service's name: it becomes a label of metrics and a field of logs.
 pub(crate) struct ServiceName;
 
-impl Kind for ServiceName {
+impl ValueKind for ServiceName {
     type Value = String;
 
     fn form(&self) -> String {
@@ -118,7 +118,7 @@ impl Kind for ServiceName {
 /// One of a few words.
 pub(crate) struct Choice<T: 'static>(pub(crate) &'static [(&'static str, T)]);
 
-impl<T: Copy + Sync> Kind for Choice<T> {
+impl<T: Copy + Sync> ValueKind for Choice<T> {
     type Value = T;
 
     fn form(&self) -> String {
@@ -144,7 +144,7 @@ impl<T: Copy + Sync> Kind for Choice<T> {
 /// A whole number in a range.
 pub(crate) struct Count(pub(crate) RangeInclusive<u32>);
 
-impl Kind for Count {
+impl ValueKind for Count {
     type Value = u32;
 
     fn form(&self) -> String {
@@ -199,7 +199,7 @@ impl Span {
     }
 }
 
-impl Kind for Span {
+impl ValueKind for Span {
     type Value = Duration;
 
     fn form(&self) -> String {
@@ -225,7 +225,7 @@ impl Kind for Span {
 /// A size in bytes, in a range.
 pub(crate) struct Size(pub(crate) RangeInclusive<u64>);
 
-impl Kind for Size {
+impl ValueKind for Size {
     type Value = u64;
 
     fn form(&self) -> String {
@@ -252,7 +252,7 @@ impl Kind for Size {
 /// Mode bits of a file.
 pub(crate) struct Mode;
 
-impl Kind for Mode {
+impl ValueKind for Mode {
     type Value = u32;
 
     fn form(&self) -> String {
@@ -286,7 +286,7 @@ pub(crate) struct List<K> {
     pub(crate) unique: bool,
 }
 
-impl<K: Kind<Value: PartialEq>> Kind for List<K> {
+impl<K: ValueKind<Value: PartialEq>> ValueKind for List<K> {
     type Value = Vec<Written<K::Value>>;
 
     fn form(&self) -> String {

@@ -15,7 +15,7 @@ pub use super::files::Places;
 /// A whole configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// What concerns the process as a whole.
+    /// Settings of the whole process.
     pub process: Process,
     /// The access log.
     pub access_log: AccessLog,
@@ -255,7 +255,7 @@ pub struct Limits {
     pub handshake: Duration,
     /// Bytes of ClientHello, headers of its records included.
     pub hello_bytes: usize,
-    /// For dialling one backend.
+    /// For connecting to one backend.
     pub connect: Duration,
     /// Without a byte in either direction; zero: no limit.
     pub idle: Duration,

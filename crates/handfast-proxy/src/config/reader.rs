@@ -15,7 +15,7 @@ use toml::de::{DeTable, DeValue};
 use super::files::Named;
 use super::foreign;
 use super::keys;
-use super::kind::Kind;
+use super::kind::ValueKind;
 use super::model::CertificateSource;
 use super::problem::{Fault, Place, Problem, Severity};
 use super::schema::{Default, Entry, Key, Section};
@@ -252,7 +252,7 @@ impl<'t> Table<'t> {
     }
 
     /// The value of a key that must be written.
-    pub(crate) fn required<K: Kind>(&self, key: &Key<K>) -> Option<K::Value> {
+    pub(crate) fn required<K: ValueKind>(&self, key: &Key<K>) -> Option<K::Value> {
         if self.entry(key.name).is_none() && !self.is_misspelt(key) {
             let what = format!("{} has no `{}`", self.section.header, key.name);
             let hint = format!("add a line such as `{} = {}`", key.name, key.example);
@@ -262,7 +262,7 @@ impl<'t> Table<'t> {
     }
 
     /// The value of a key, if it is written and right.
-    pub(crate) fn optional<K: Kind>(&self, key: &Key<K>) -> Option<K::Value> {
+    pub(crate) fn optional<K: ValueKind>(&self, key: &Key<K>) -> Option<K::Value> {
         let value = self.entry(key.name)?;
         key.kind.read(&Item::new(value), self.reading)
     }
@@ -273,12 +273,12 @@ impl<'t> Table<'t> {
     }
 
     /// The value of a key, or else `otherwise`, or else its default.
-    pub(crate) fn or<K: Kind>(&self, key: &Key<K>, otherwise: Option<K::Value>) -> K::Value {
+    pub(crate) fn or<K: ValueKind>(&self, key: &Key<K>, otherwise: Option<K::Value>) -> K::Value {
         self.optional(key).or(otherwise).unwrap_or_else(|| default_of(key))
     }
 
     /// The value of a key, or its default.
-    pub(crate) fn or_default<K: Kind>(&self, key: &Key<K>) -> K::Value {
+    pub(crate) fn or_default<K: ValueKind>(&self, key: &Key<K>) -> K::Value {
         self.or(key, None)
     }
 
@@ -367,7 +367,7 @@ fn section_hint(section: &Section) -> String {
 }
 
 /// The value that holds when a key is not written.
-pub(crate) fn default_of<K: Kind>(key: &Key<K>) -> K::Value {
+pub(crate) fn default_of<K: ValueKind>(key: &Key<K>) -> K::Value {
     let Default::Value(text) = key.default else {
         unreachable!("`{}` has no default value; a test asks for every default", key.name)
     };

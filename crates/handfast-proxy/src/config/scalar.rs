@@ -102,7 +102,7 @@ pub(crate) fn target(text: &str, folder: &Path) -> Result<Target, Fault> {
 
 /// An address that can be dialled.
 fn dialled(text: &str, address: SocketAddr) -> Result<Target, Fault> {
-    let fault = Fault::new(format!("`{text}` cannot be dialled"));
+    let fault = Fault::new(format!("`{text}` cannot be connected to"));
     match address.ip() {
         ip if ip.is_unspecified() => {
             let port = address.port();
@@ -253,7 +253,7 @@ pub(crate) fn name_pattern(text: &str) -> Result<String, Fault> {
     let name = text.to_lowercase();
     let fixed = name.strip_prefix("*.").unwrap_or(&name);
     if fixed.contains('*') {
-        return Err(wrong.hint("`*` stands for the whole first part, and nowhere else"));
+        return Err(wrong.hint("`*` matches the whole first part, and is allowed nowhere else"));
     }
     match labels(fixed) {
         Ok(()) => Ok(name),

@@ -2,7 +2,7 @@
 //!
 //! The descriptions themselves are in `keys.rs`, the types of values in `kind.rs`.
 
-use super::kind::Kind;
+use super::kind::ValueKind;
 
 /// What holds when a key is not written.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +54,7 @@ pub(crate) trait Entry: Sync {
     fn allowed(&self) -> String;
 }
 
-impl<K: Kind> Entry for Key<K> {
+impl<K: ValueKind> Entry for Key<K> {
     fn name(&self) -> &'static str {
         self.name
     }

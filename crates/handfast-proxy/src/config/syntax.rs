@@ -161,7 +161,7 @@ fn fault(message: &str, span: &Range<usize>, reading: &Reading<'_>) -> Fault {
     }
     if message.starts_with("string values must be quoted") {
         let fault = Fault::new(format!("`{}` is not a value", shortened(found)));
-        return fault.hint("texts stand in quotes, and each key has a line of its own");
+        return fault.hint("texts are quoted, and each key has a line of its own");
     }
     if message.starts_with("missing comma") {
         return Fault::new("a comma is missing").hint("separate what is in a list by `,`");

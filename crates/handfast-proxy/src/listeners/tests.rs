@@ -1,7 +1,8 @@
 //! Sockets from a configuration: what is kept, what is new, whose they are.
 
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::*;
 use crate::config::parse;
@@ -32,7 +33,8 @@ fn port(listeners: &Listeners) -> u16 {
 }
 
 fn connects(port: u16) -> bool {
-    TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok()
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    TcpStream::connect_timeout(&address, Duration::from_secs(10)).is_ok()
 }
 
 fn unix(folder: &tempfile::TempDir, name: &str) -> (PathBuf, String) {
@@ -85,7 +87,7 @@ fn every_socket_is_there_with_its_listener_and_how_it_was_made() {
     assert_eq!((of("127.0.0.1:0"), of(&socket)), (2, 2), "by the address as it is written");
     assert!(seen.iter().all(|(_, origin, options, _)| *origin == Origin::Bound && options.mode == 0o660));
     let mut ports = seen.iter().filter_map(|(.., socket)| {
-        std::net::SocketAddr::try_from(rustix::net::getsockname(socket).expect("a socket")).ok()
+        SocketAddr::try_from(rustix::net::getsockname(socket).expect("a socket")).ok()
     });
     assert!(ports.by_ref().all(|address| address.port() == port(&listeners)));
 }

@@ -113,12 +113,7 @@ fn connections(to: &mut Families<'_>, services: &[ServiceSnapshot]) -> fmt::Resu
     let by_service = |value: fn(&ServiceSnapshot) -> u64| {
         services.iter().map(move |service| ([("service", service.name.as_str())], value(service)))
     };
-    to.gauge(
-        "handfast_connections",
-        None,
-        "Connections that stand now",
-        by_service(ServiceSnapshot::connections),
-    )?;
+    to.gauge("handfast_connections", None, "Open connections", by_service(ServiceSnapshot::connections))?;
     to.counter(
         "handfast_connections_accepted",
         None,
@@ -128,7 +123,7 @@ fn connections(to: &mut Families<'_>, services: &[ServiceSnapshot]) -> fmt::Resu
     to.counter(
         "handfast_connections_closed",
         None,
-        "Connections ended: at which step of their life, by whose doing, and why (cause finished: in order)",
+        "Connections ended: at which step, which side ended it, and why (cause finished: in order)",
         services.iter().flat_map(|service| {
             service.ends.iter().map(move |end| {
                 let labels = [
@@ -144,7 +139,7 @@ fn connections(to: &mut Families<'_>, services: &[ServiceSnapshot]) -> fmt::Resu
     to.counter(
         "handfast_connections_refused",
         None,
-        "Times a limit on connections was reached: of the process or a service (clients then wait), of one address (each client then is turned away)",
+        "Times a limit on connections was reached: of the process or a service (clients then wait), of one address (each further connection is reset)",
         services.iter().flat_map(|service| {
             service
                 .refused
@@ -160,7 +155,7 @@ fn connections(to: &mut Families<'_>, services: &[ServiceSnapshot]) -> fmt::Resu
     to.counter(
         "handfast_relayed",
         Some(Unit::Bytes),
-        "Plaintext bytes carried",
+        "Plaintext bytes relayed",
         services.iter().flat_map(|service| {
             [("to_backend", service.bytes_to_backend), ("to_client", service.bytes_to_client)].map(
                 |(direction, bytes)| ([("service", service.name.as_str()), ("direction", direction)], bytes),
@@ -239,8 +234,8 @@ fn handshakes(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     )?;
     to.seconds(
         "handfast_handshake_phase",
-        "Where a handshake's time went: hello_wait (the client's hello), crypto (our computing), client_wait (the \
-         client's last flight), queue (our thread was busy with others)",
+        "Where a handshake's time went: hello_wait (the client's hello), crypto (cryptography), client_wait (the \
+         client's last flight), queue (the thread was busy with others)",
         snapshot.handshakes.iter().flat_map(|seen| {
             PHASES.iter().zip(&seen.phases).map(move |(phase, times)| {
                 let [version, group, signature, kind] = labels(seen);
@@ -267,7 +262,7 @@ fn backends(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     to.gauge(
         "handfast_backend_connections",
         None,
-        "Connections to it that stand now",
+        "Open connections to it",
         each().map(|(labels, backend)| (labels, backend.connections())),
     )?;
     to.counter(
@@ -286,7 +281,7 @@ fn backends(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     to.gauge(
         "handfast_source_ports_in_use",
         None,
-        "Source ports that connections to this backend hold now, those in TIME_WAIT not counted",
+        "Source ports that connections to this backend use now, those in TIME_WAIT not counted",
         source_ports(snapshot).iter().map(|(name, ports)| ([("backend", *name)], *ports)),
     )?;
     to.gauge(
@@ -298,7 +293,7 @@ fn backends(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     to.gauge(
         "handfast_machine_time_wait_sockets",
         None,
-        "TCP sockets in TIME_WAIT on the whole machine, each of which may hold a source port",
+        "TCP sockets in TIME_WAIT on the whole machine, each of which may occupy a source port",
         snapshot.process.time_wait.map(|count| (NONE, count)),
     )
 }
@@ -311,7 +306,7 @@ fn names(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     to.counter(
         "handfast_name_lookups",
         None,
-        "Questions for the address of a backend's name: answered with one, or failed",
+        "DNS lookups of a backend's name: answered with an address, or failed",
         snapshot.names.iter().flat_map(|name| {
             [("answered", name.answered), ("failed", name.failed)]
                 .map(|(outcome, count)| ([("name", name.name.as_str()), ("outcome", outcome)], count))
@@ -320,13 +315,13 @@ fn names(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     to.gauge(
         "handfast_name_resolved",
         None,
-        "1: the last question for the address of a backend's name was answered; 0: it failed, and the addresses of before stay in use",
+        "1: the last DNS lookup of a backend's name was answered; 0: it failed, and the previous addresses stay in use",
         by_name(|name| u64::from(name.problem.is_none() && !name.addresses.is_empty())),
     )?;
     to.gauge(
         "handfast_name_addresses",
         None,
-        "Addresses that a backend's name stands for now; 0: none was ever found, and nobody can be connected to it",
+        "Addresses that a backend's name resolves to now; 0: none was ever found, and no connection to it is possible",
         by_name(|name| name.addresses.len() as u64),
     )
 }
@@ -428,7 +423,7 @@ fn operation(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     to.gauge(
         "handfast_certificate_file_problems",
         None,
-        "Certificate files that are not used as they are: broken (the old version is served, until they are mended), removed (the certificate is served for process.keep-removed-certificates)",
+        "Certificate files that are not used as they are: broken (the old version is served, until they are fixed), removed (the certificate is served for process.keep-removed-certificates)",
         snapshot.file_problems.iter().flat_map(|problems| {
             [("broken", problems.broken), ("removed", problems.removed)]
                 .map(|(kind, count)| ([("service", problems.service.as_str()), ("kind", kind)], count))

@@ -46,13 +46,13 @@ fn missing_folders_are_named() {
     let folder = tempfile::tempdir().expect("a folder");
     for (listen, more, act) in [
         ("127.0.0.1:0", "[access-log]\nto = \"none/access.log\"\n", "open the access log"),
-        ("127.0.0.1:0", "[tickets]\nkey-file = \"none/tickets.key\"\n", "make the ticket-key file"),
+        ("127.0.0.1:0", "[tickets]\nkey-file = \"none/tickets.key\"\n", "create the ticket-key file"),
         ("unix:none/web.sock", "", "listen on unix:"),
     ] {
         let found = errors(folder.path(), listen, more);
         let problem = only(&found);
         assert!(problem.starts_with(act) && problem.contains("none/"), "{problem}");
-        assert!(problem.contains("hint: make "), "{problem}");
+        assert!(problem.contains("hint: create "), "{problem}");
     }
 }
 

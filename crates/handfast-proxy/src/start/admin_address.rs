@@ -113,7 +113,7 @@ async fn wait_for(address: Address, threads: usize, shared: Rc<Shared>) {
             Err(error) if said == Some(error.kind()) => {}
             Err(error) => {
                 said = Some(error.kind());
-                tracing::error!("{}; asking again until it works", failed(&address, error));
+                tracing::error!("{}; retrying until it works", failed(&address, error));
             }
         }
         let asked = address.clone();

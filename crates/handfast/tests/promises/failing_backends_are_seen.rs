@@ -110,7 +110,7 @@ fn a_name_that_never_resolves_is_seen() {
     shows(
         &proxy,
         &[
-            "Clients of web reach nobody. Its only backend is not up.",
+            "Clients of web reach no backend. Its only backend is not up.",
             "The name nobody.invalid:8080 of backends of web has no address since ",
             "13 of 13 connections (100 %) of web reached no backend",
             "the backend's name could not be resolved (connect / operator / name-not-resolved)",
@@ -142,7 +142,7 @@ fn clients_that_wait_for_a_limit_are_seen() {
     wait_until("both to be counted", || ((count() - 2.0).abs() < 0.5).then_some(()));
     shows(
         &stage.proxy,
-        &["2 clients wait for web: 3 of 3 connections stand. Raise max-connections of the service"],
+        &["2 clients wait for web: 3 of 3 connections are open. Raise max-connections of the service"],
     );
     clients.iter_mut().for_each(|client| client.echo(b"undisturbed"));
     clients.clear();

@@ -10,9 +10,9 @@ use crate::metrics::{End, HandshakeSnapshot};
 /// Words and classes of the phases, in the order of [`crate::metrics::PHASES`].
 const PHASE_WORDS: [(&str, &str); 4] = [
     ("hello", "waiting for the client's hello"),
-    ("crypto", "our computing"),
+    ("crypto", "cryptography"),
     ("client", "waiting for the client's last flight"),
-    ("queue", "our thread was busy with others"),
+    ("queue", "waiting for the thread, which was busy with others"),
 ];
 
 /// What listens, where it goes, and how much passes.

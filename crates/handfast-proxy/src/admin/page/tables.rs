@@ -102,7 +102,7 @@ pub(super) fn names(html: &mut Html, status: &Status) {
     if status.measured.names.is_empty() {
         return;
     }
-    html.section("Names of backends", "Asked for in the background; no connection waits for an answer.");
+    html.section("Names of backends", "Resolved in the background; no connection waits for an answer.");
     html.table(&["Name", "Service", "State", "Addresses in use", "#Answered", "#Failed"]);
     for name in &status.measured.names {
         html.raw("<tr>").cell(&name.name).cell(&name.services.join("\n"));
@@ -111,7 +111,7 @@ pub(super) fn names(html: &mut Html, status: &Status) {
             (None, true) => html.element("td class=soon", "no answer yet"),
             (Some(problem), none) => {
                 let class = if none { "td class=bad" } else { "td class=soon" };
-                html.element(class, &format!("the last question failed: {problem}"))
+                html.element(class, &format!("the last DNS lookup failed: {problem}"))
             }
         };
         html.cell(&name.addresses.join("\n"));

@@ -46,7 +46,7 @@ pub(super) fn points(status: &Status, points: &mut Points) {
         points.push((
             Urgency::Soon,
             format!(
-                "{} of the {} connections that the process may serve stand: raise process.max-connections or LimitNOFILE.",
+                "{} of the {} connections that the process may serve are open: raise process.max-connections or LimitNOFILE.",
                 count(all),
                 count(limit)
             ),
@@ -69,7 +69,7 @@ fn backends(service: &ServiceSnapshot, now: SystemTime, points: &mut Points) {
     if configured > 0 && urgency == Urgency::Bad {
         let all = if configured == 1 { "Its only backend is" } else { "None of its backends is" };
         let not = if configured == 1 { "not " } else { "" };
-        points.push((Urgency::Bad, format!("Clients of {} reach nobody. {all} {not}up.", service.name)));
+        points.push((Urgency::Bad, format!("Clients of {} reach no backend. {all} {not}up.", service.name)));
     }
     for backend in &service.backends {
         if matches!(backend.state, BackendState::Down | BackendState::OnTrial) {
@@ -169,7 +169,7 @@ fn others(service: &ServiceSnapshot, recent: &RecentService, over: &str, points:
         points.push((
             Urgency::Soon,
             format!(
-                "None of {} of {name} got through its handshake {over}: {why}.",
+                "None of {} of {name} completed its handshake {over}: {why}.",
                 counted(failed, "TLS client")
             ),
         ));
@@ -199,7 +199,7 @@ fn limits(service: &ServiceSnapshot, status: &Status, points: &mut Points) {
         points.push((
             Urgency::Bad,
             format!(
-                "{} for {name}: {} of {} connections stand. Raise {key}, or find out why they do not end.",
+                "{} for {name}: {} of {} connections are open. Raise {key}, or find out why they do not end.",
                 counted_waiting(*waiting),
                 count(now),
                 count(most)
@@ -244,7 +244,7 @@ fn unresolved(name: &NameSnapshot, problem: &str, status: &Status) -> (Urgency, 
         format!(" since {} ({} ago)", clock(since), long(now.duration_since(since).unwrap_or_default()))
     });
     let host = name.name.rsplit_once(':').map_or(&*name.name, |(host, _)| host);
-    let failed = counted(name.failed, "question");
+    let failed = counted(name.failed, "DNS lookup");
     if name.addresses.is_empty() {
         let of_name = |service: &&ServiceSnapshot| name.services.contains(&service.name);
         let served = status.measured.services.iter().filter(of_name).all(has_backend);

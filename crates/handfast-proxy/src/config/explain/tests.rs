@@ -52,7 +52,7 @@ Service web
     → www.example.org and *.example.org (ECDSA-P256, good for 61 more days, /certificates/w.pem)
     → old.example.org (RSA-2048, EXPIRED 3 days ago, /a.pem)
   refuses an unknown name
-  speaks TLS by policy 2026-11, but only the versions 1.3
+  speaks TLS with policy 2026-11, but only the versions 1.3
   agrees on the application protocols h2 and http/1.1, in this order
   lets in clients without a certificate, and those with one signed by /ca.pem
   issues 1 ticket a handshake, good for 12h, by keys that change every 6h and are kept in /tickets.key
@@ -88,5 +88,5 @@ fn limits_are_only_named_where_they_differ() {
     let config = Config::embedded("/tmp/ca.pem".into());
     let text = explain(&config, &[]);
     assert!(!text.contains("limits of its own"), "{text}");
-    assert!(text.contains("speaks TLS by policy 2026-11 (the default)"), "{text}");
+    assert!(text.contains("speaks TLS with policy 2026-11 (the default)"), "{text}");
 }

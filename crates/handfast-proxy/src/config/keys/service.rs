@@ -10,7 +10,7 @@ use crate::config::schema::{Default, Key, Section};
 pub(crate) static SERVICE: Section = Section {
     name: "service",
     header: "[[service]]",
-    doc: "One service: where it listens, with what it serves TLS, and where it goes. There is at least one.",
+    doc: "One service: where it listens, how it serves TLS, and where its connections go. There is at least one.",
     keys: &[
         &NAME,
         &LISTEN,
@@ -57,7 +57,7 @@ pub(crate) static LISTEN_MODE: Key<Mode> = Key {
     kind: Mode,
     default: Default::Value("\"0660\""),
     doc: "Mode of the unix sockets it listens on. Who may write may connect.",
-    why: "the owner and the group, and nobody else by accident",
+    why: "the owner and the group, and no other user by accident",
     example: "\"0666\"",
     elsewhere: &["mode", "socket-mode"],
 };
@@ -86,7 +86,7 @@ pub(crate) static BALANCE: Key<Choice<Balance>> = Key {
     name: "balance",
     kind: Choice(&[("round-robin", Balance::RoundRobin), ("least-connections", Balance::LeastConnections)]),
     default: Default::Value("\"round-robin\""),
-    doc: "How one of several backends is picked: one after the other, or the one with the fewest connections of ours.",
+    doc: "How one of several backends is picked: one after the other, or the one with the fewest connections from this proxy.",
     why: "even and predictable; `least-connections` is better when connections differ much in length",
     example: "\"least-connections\"",
     elsewhere: &["load-balancing", "lb", "failover", "policy-balance", "algorithm"],
@@ -97,7 +97,7 @@ pub(crate) static CERTIFICATE: Key<Certificates> = Key {
     kind: Certificates,
     default: Default::Required,
     doc: "Its certificates: PEM files that hold the chain and its key, pairs of files, and folders, each file of which is \
-          looked at. The name a client asks for decides; for one name there may be an RSA and an ECDSA certificate. A path \
+          checked. The name a client asks for decides; for one name there may be an RSA and an ECDSA certificate. A path \
           that ends in `/` is a folder in any case. Changed files are taken up without a reload.",
     why: "",
     example: "\"web.pem\"",
@@ -218,10 +218,10 @@ pub(crate) static MISSING_CLOSE_NOTIFY: Key<Choice<MissingCloseNotify>> = Key {
     kind: Choice(&[("abort", MissingCloseNotify::Abort), ("end", MissingCloseNotify::End)]),
     default: Default::Value("\"abort\""),
     doc: "What a client's FIN without close_notify is. `abort`: the backend is reset, and an answer that is still to come is \
-          lost. `end`: it is passed on as an end in order, and the answer is delivered; but then anybody on the way can cut \
+          lost. `end`: it is passed on as an end in order, and the answer is delivered; but then anyone on the network path can cut \
           a client's upload short, and the backend takes the part for the whole, unless its protocol says by itself where \
           a message ends. A FIN in the middle of a TLS record is an abort in both cases.",
-    why: "only close_notify proves that nobody cut the stream (RFC 9846 §6.1), and a proxy does not know the protocol",
+    why: "only close_notify proves that the stream was not cut (RFC 9846 §6.1), and a proxy does not know the protocol",
     example: "\"end\"",
     elsewhere: &[
         "close-notify",
@@ -292,7 +292,7 @@ pub(crate) static RULE_NAMES: Key<List<NamePattern>> = Key {
     name: "names",
     kind: List { item: NamePattern, bare: true, least: 1, unique: true },
     default: Default::Required,
-    doc: "Server names. A wildcard stands for exactly one part: `*.example.org` has `a.example.org`, but neither \
+    doc: "Server names. A wildcard matches exactly one part: `*.example.org` has `a.example.org`, but neither \
           `example.org` nor `a.b.example.org`.",
     why: "",
     example: "[\"a.example.org\", \"*.b.example.org\"]",

@@ -5,7 +5,7 @@
 
 use toml::de::DeValue;
 
-use super::{Kind, text, wrong_type};
+use super::{ValueKind, text, wrong_type};
 use crate::config::model::{Address, Target};
 use crate::config::reader::{Item, Reading};
 use crate::config::scalar;
@@ -13,7 +13,7 @@ use crate::config::scalar;
 /// An address to listen on.
 pub(crate) struct ListenAddress;
 
-impl Kind for ListenAddress {
+impl ValueKind for ListenAddress {
     type Value = Address;
 
     fn form(&self) -> String {
@@ -29,7 +29,7 @@ impl Kind for ListenAddress {
     }
 }
 
-fn listen(kind: &impl Kind, item: &Item<'_>, reading: &Reading<'_>) -> Option<Address> {
+fn listen(kind: &impl ValueKind, item: &Item<'_>, reading: &Reading<'_>) -> Option<Address> {
     if let DeValue::Integer(port) = item.value {
         reading.error(&item.span, wrong_type(kind, item).hint(format!("write `\"*:{port}\"`")));
         return None;
@@ -40,7 +40,7 @@ fn listen(kind: &impl Kind, item: &Item<'_>, reading: &Reading<'_>) -> Option<Ad
 /// An address to listen on, or `off`.
 pub(crate) struct AdminAddress;
 
-impl Kind for AdminAddress {
+impl ValueKind for AdminAddress {
     type Value = Option<Address>;
 
     fn form(&self) -> String {
@@ -62,7 +62,7 @@ impl Kind for AdminAddress {
 /// A backend.
 pub(crate) struct Backend;
 
-impl Kind for Backend {
+impl ValueKind for Backend {
     type Value = Target;
 
     fn form(&self) -> String {
@@ -81,7 +81,7 @@ impl Kind for Backend {
 /// A server name or wildcard.
 pub(crate) struct NamePattern;
 
-impl Kind for NamePattern {
+impl ValueKind for NamePattern {
     type Value = String;
 
     fn form(&self) -> String {
@@ -100,7 +100,7 @@ impl Kind for NamePattern {
 /// An application protocol.
 pub(crate) struct Protocol;
 
-impl Kind for Protocol {
+impl ValueKind for Protocol {
     type Value = String;
 
     fn form(&self) -> String {

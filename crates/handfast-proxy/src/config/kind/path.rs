@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use handfast_text::suggest::did_you_mean;
 use toml::de::DeValue;
 
-use super::{Kind, Written, no_twins, text};
+use super::{ValueKind, Written, no_twins, text};
 use crate::config::keys;
 use crate::config::model::{AccessLog, CertificateSource};
 use crate::config::problem::Fault;
@@ -17,7 +17,7 @@ use crate::config::reader::{Item, Reading, Table, shortened};
 /// The path of a file.
 pub(crate) struct FilePath;
 
-impl Kind for FilePath {
+impl ValueKind for FilePath {
     type Value = PathBuf;
 
     fn form(&self) -> String {
@@ -50,7 +50,7 @@ fn path(text: &str, reading: &Reading<'_>) -> Result<(PathBuf, bool), Fault> {
 /// Where the access log goes.
 pub(crate) struct LogTarget;
 
-impl Kind for LogTarget {
+impl ValueKind for LogTarget {
     type Value = AccessLog;
 
     fn form(&self) -> String {
@@ -88,7 +88,7 @@ impl Kind for LogTarget {
 /// Certificates: files, folders, and pairs of files.
 pub(crate) struct Certificates;
 
-impl Kind for Certificates {
+impl ValueKind for Certificates {
     type Value = Vec<Written<CertificateSource>>;
 
     fn form(&self) -> String {

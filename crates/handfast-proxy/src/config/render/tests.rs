@@ -32,7 +32,7 @@ handshake = 10
   = allowed: `127.0.0.1:8443`, `[::1]:8443`, `*:8443` or `unix:/run/x.sock`
   = hint: names are not listened on; write ["127.0.0.1:8443", "[::1]:8443"]
 
-error: this backend is the service itself: connections would go round for ever
+error: this backend is the service itself: connections would loop forever
  --> handfast.toml:4:11
   |
 3 | listen = ["127.0.0.1:8443", "localhost:8443"]

@@ -154,8 +154,8 @@ fn server_names_are_names_or_wildcards() {
         ("[::1]", "clients send no server name for addresses (RFC 6066, section 3)"),
         ("https://example.org", "a name alone, without scheme, port or path"),
         ("example.org:443", "a name alone, without scheme, port or path"),
-        ("a.*.example.org", "`*` stands for the whole first part, and nowhere else"),
-        ("w*.example.org", "`*` stands for the whole first part, and nowhere else"),
+        ("a.*.example.org", "`*` matches the whole first part, and is allowed nowhere else"),
+        ("w*.example.org", "`*` matches the whole first part, and is allowed nowhere else"),
         ("example.org.", "a name has no empty parts: one dot between two parts, none at the ends"),
         ("", "a name has no empty parts: one dot between two parts, none at the ends"),
         (

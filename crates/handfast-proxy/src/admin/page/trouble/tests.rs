@@ -108,7 +108,7 @@ fn a_backend_that_is_down_is_said_with_cause_and_time() {
     says(&status, Urgency::Soon, &down);
     set_down(&mut status, 0);
     says(&status, Urgency::Bad, &down);
-    says(&status, Urgency::Bad, &["Clients of web reach nobody. None of its backends is up."]);
+    says(&status, Urgency::Bad, &["Clients of web reach no backend. None of its backends is up."]);
     status.measured.services[0].backends.pop();
     says(&status, Urgency::Bad, &["Its only backend is not up."]);
 }
@@ -128,7 +128,7 @@ fn a_name_without_an_address_is_said() {
         failing_since: Some(now - Duration::from_secs(20)),
         ..NameSnapshot::default()
     }];
-    says(&status, Urgency::Bad, &["Clients of web reach nobody"]);
+    says(&status, Urgency::Bad, &["Clients of web reach no backend"]);
     let words = [
         "nobody.invalid:80 of backends of web",
         "(20 s ago): there is no such name",
@@ -160,7 +160,7 @@ fn failing_connections_are_said_by_their_share() {
     says(&status, Urgency::Soon, &["2 of 989 connections (0.20 %)", "out of source ports"]);
     let recent = status.recent.services.entry("web".into()).or_default();
     recent.ends = vec![end("handshake", "client", "alert", 7), end("handshake", "client", "tls", 1)];
-    says(&status, Urgency::Soon, &["None of 8 TLS clients of web got through its handshake", "mostly"]);
+    says(&status, Urgency::Soon, &["None of 8 TLS clients of web completed its handshake", "mostly"]);
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn limits_that_hold_clients_up_are_said() {
     says(
         &status,
         Urgency::Bad,
-        &["2 clients wait for web: 4 of 4 connections stand", "max-connections of the service"],
+        &["2 clients wait for web: 4 of 4 connections are open", "max-connections of the service"],
     );
     status.measured.connections_limit = 5;
     says(&status, Urgency::Soon, &["4 of the 5 connections that the process may serve"]);

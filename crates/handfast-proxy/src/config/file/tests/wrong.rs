@@ -225,7 +225,7 @@ const ONE_WRONG: &[(&str, &str)] = &[
     ),
     (
         "[[service.rule]]\nnames = \"a\"\nbackend = \"127.0.0.1:8443\"",
-        "error 8 \"127.0.0.1:8443\" this backend is the service itself: connections would go round for ever | -",
+        "error 8 \"127.0.0.1:8443\" this backend is the service itself: connections would loop forever | -",
     ),
 ];
 
@@ -308,7 +308,7 @@ fn one_changed_line_is_reported_with_its_place_and_cure() {
         (
             "\"10.0.0.9:80\"",
             "\"127.0.0.1:8443\"",
-            "error 4 \"127.0.0.1:8443\" this backend is the service itself: connections would go round for ever | -",
+            "error 4 \"127.0.0.1:8443\" this backend is the service itself: connections would loop forever | -",
         ),
         ("\"10.0.0.9:80\"", "[\"a:1\", \"A:1\"]", "error 4 \"A:1\" written twice in this list | -"),
         ("\"10.0.0.9:80\"", "[]", "error 4 [] the list is empty | -"),
