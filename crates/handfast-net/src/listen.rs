@@ -243,8 +243,8 @@ pub struct ListeningSocket {
 impl ListeningSocket {
     /// A hold of the descriptor, for whoever keeps account of what this process listens on.
     ///
-    /// The socket listens for as long as anybody has one. So this one is to be given up *before* the thread is told to accept
-    /// no more: a socket that listens and that nobody accepts from loses the clients that the kernel lets in.
+    /// The socket listens for as long as anybody has one, and a socket that nobody accepts from loses the clients that the
+    /// kernel lets in. So whoever only keeps account makes it a [`Weak`](std::sync::Weak) one.
     pub fn descriptor(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.socket)
     }

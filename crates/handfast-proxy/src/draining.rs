@@ -32,13 +32,11 @@ impl Draining {
     ///
     /// A drain that was asked for over the admin listener is the same stop: the first signal after it (a service manager
     /// sends one when its pre-stop hook has asked for the drain) changes nothing.
-    pub(crate) fn begin(mut program: Program, by_signal: bool) -> Self {
+    pub(crate) fn begin(program: Program, by_signal: bool) -> Self {
         let drain = program.state.config.process.drain;
         program.shared.drains();
         tracing::info!("stopping: no new connections; open connections have {drain:?} to end");
         let successor = program.shared.successor();
-        // Each worker closes its own sockets when their queues are empty; nobody may keep them open behind its back.
-        program.listeners.release();
         program.workers.tell(|| Order::Drain(successor));
         Self { program, deadline: Instant::now() + drain, signalled: by_signal }
     }

@@ -10,10 +10,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use handfast_net::listen::{self, ListeningSocket, Origin, Sharing};
 use handfast_net::stream::Patience;
@@ -43,9 +43,11 @@ pub(crate) struct Listening {
     address: Address,
     origin: Origin,
     options: Options,
-    /// One for each worker on TCP, with a queue each; handles of the same socket otherwise. Empty once the workers alone
-    /// have them.
-    descriptors: Vec<Arc<OwnedFd>>,
+    /// One for each worker on TCP, with a queue each; handles of the same socket otherwise.
+    ///
+    /// Weak: each is open for as long as its worker accepts from it. A socket that listens on while nobody accepts (its
+    /// service is gone, the program drains, its task has panicked) would take clients that nobody ever serves.
+    descriptors: Vec<Weak<OwnedFd>>,
     /// The file of a unix socket: another process may have put its own in its place since.
     file: Option<FileId>,
 }
@@ -62,9 +64,7 @@ pub(crate) struct Options {
 /// What a file is, whatever its name: device and inode.
 type FileId = (u64, u64);
 
-/// Which addresses are taken already, without the sockets: what a plan is made from, on whatever thread.
-///
-/// It must not keep sockets open: whoever reads files aside may hang while the program stops.
+/// Which addresses are taken already: what a plan is made from, on whatever thread.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Taken {
     bound: HashMap<ListenerId, Address>,
@@ -142,9 +142,6 @@ impl Listeners {
 
     /// Makes a plan true; the sockets for each worker, which accept from now on.
     ///
-    /// What is gone is given up here, before the workers hear of it: the last hold of its sockets is then theirs, and
-    /// closing them is what ends them.
-    ///
     /// **Errors**: listen(2). Nothing has changed then.
     pub(crate) fn adopt(&mut self, mut plan: Plan) -> Result<Vec<Share>, Error> {
         for (id, socket) in plan.shares.iter().flatten() {
@@ -175,22 +172,16 @@ impl Listeners {
         service.listen.iter().filter_map(bound).map(|listening| listening.address.to_string()).collect()
     }
 
-    /// Every socket with the listener that it belongs to, what it was made with and by whom: what another process needs to
-    /// serve in this one's place.
+    /// Every socket that is still accepted from, with the listener that it belongs to, who made it and with what: all that
+    /// another process needs to serve in this one's place. It stays open for as long as the descriptor is held.
     #[cfg_attr(not(test), expect(dead_code, reason = "for handing sockets to the process that follows"))]
     pub(crate) fn descriptors(
         &self,
-    ) -> impl Iterator<Item = (&ListenerId, Origin, Options, BorrowedFd<'_>)> + '_ {
+    ) -> impl Iterator<Item = (&ListenerId, Origin, Options, Arc<OwnedFd>)> + '_ {
         self.listening.iter().flat_map(|(id, listening)| {
-            let descriptors = listening.descriptors.iter();
-            descriptors.map(move |socket| (id, listening.origin, listening.options, socket.as_fd()))
+            let open = listening.descriptors.iter().filter_map(Weak::upgrade);
+            open.map(move |socket| (id, listening.origin, listening.options, socket))
         })
-    }
-
-    /// Gives up every socket, so that the workers alone have them and each is closed when its worker is done with it. To be
-    /// called before workers are told to accept no more; the files of unix sockets stay until [`Self::close`].
-    pub(crate) fn release(&mut self) {
-        self.listening.values_mut().for_each(|listening| listening.descriptors.clear());
     }
 
     /// Removes the files of unix sockets.
@@ -231,7 +222,7 @@ fn bind(
         Address::Unix(path) => file_id(path),
         Address::Ip(_) => None,
     };
-    let descriptors = sockets.iter().map(ListeningSocket::descriptor).collect();
+    let descriptors = sockets.iter().map(|socket| Arc::downgrade(&socket.descriptor())).collect();
     Ok((Listening { address: bound, origin: Origin::Bound, options, descriptors, file }, sockets))
 }
 

@@ -33,7 +33,7 @@ pub(crate) enum Scope {
 
 /// What a reload starts from.
 ///
-/// It holds no socket, because it may be kept for as long as a file hangs; the state's memory it may well keep.
+/// It may be kept for as long as a file hangs, whatever becomes of the program meanwhile; so it holds no socket.
 #[derive(Clone, Debug)]
 pub(crate) struct Present {
     pub(crate) source: ConfigSource,

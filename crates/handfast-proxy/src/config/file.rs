@@ -387,15 +387,5 @@ fn rules(
     rules.into_iter().collect()
 }
 
-/// The written policy of a section: its name, and the lists that override it.
-pub(crate) fn written_policy(base: String, section: &Table<'_>) -> Policy {
-    Policy {
-        base,
-        versions: section.optional(&keys::VERSIONS).map(values),
-        suites: section.optional(&keys::SUITES).map(values),
-        groups: section.optional(&keys::GROUPS).map(values),
-    }
-}
-
 #[cfg(test)]
 mod tests;

@@ -8,8 +8,8 @@ use std::ops::Range;
 use handfast_text::suggest::{did_you_mean, one_of};
 use handfast_tls::policy::{self, Field, PolicyProblem};
 
-use super::file::written_policy;
 use super::keys;
+use super::kind::values;
 use super::model::Policy;
 use super::problem::Fault;
 use super::reader::{Item, Table, default_of, shortened};
@@ -117,4 +117,14 @@ pub(crate) fn list() -> Vec<(&'static str, &'static str, [String; 3])> {
 pub(crate) fn is_default(policy: &Policy) -> bool {
     let Policy { base, versions, suites, groups } = policy;
     *base == default_of(&keys::POLICY) && versions.is_none() && suites.is_none() && groups.is_none()
+}
+
+/// The written policy of a section: its name, and the lists that override it.
+fn written_policy(base: String, section: &Table<'_>) -> Policy {
+    Policy {
+        base,
+        versions: section.optional(&keys::VERSIONS).map(values),
+        suites: section.optional(&keys::SUITES).map(values),
+        groups: section.optional(&keys::GROUPS).map(values),
+    }
 }

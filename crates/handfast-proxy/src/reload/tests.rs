@@ -7,7 +7,7 @@ use tokio::sync::oneshot::{self, error::TryRecvError};
 
 use super::*;
 use crate::admin::ReloadRefusal;
-use crate::listeners::Listeners;
+use crate::listeners::{Listeners, Share};
 use crate::state::{CarriedOver, KeyRings};
 use crate::testing::Folder;
 
@@ -17,6 +17,8 @@ const ADMIN_OFF: &str = "[admin]\nlisten = \"off\"\n";
 struct Served {
     folder: Folder,
     listeners: Listeners,
+    /// What its workers would have.
+    _sockets: Vec<Share>,
     present: Present,
 }
 
@@ -32,10 +34,11 @@ impl Served {
         let state = Arc::new(built.state.expect("it can be served"));
         let mut listeners = Listeners::nothing(false);
         let plan = listeners.taken().plan(&state.config, 2).expect("loopback has a free port");
-        listeners.adopt(plan).expect("it can listen");
+        let sockets = listeners.adopt(plan).expect("it can listen");
         let taken = listeners.taken();
         let carried = SharedCarriedOver::new(carried);
-        Self { folder, listeners, present: Present { source, carried, state, taken, workers: 2 } }
+        let present = Present { source, carried, state, taken, workers: 2 };
+        Self { folder, listeners, _sockets: sockets, present }
     }
 
     fn reload(&self, scope: Scope) -> Result<Reloaded, Refused> {
