@@ -1,6 +1,9 @@
 //! What one generator thread owns and all its transactions use: the plan, the TLS client with its tickets, buffers,
 //! measurements. Never shared with another thread.
 
+#[cfg(test)]
+pub(crate) mod testing;
+
 use std::cell::{Cell, RefCell, RefMut};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;

@@ -1,12 +1,9 @@
 //! Step 2, exchange: so many bytes there, so many back, on a connection that stands.
 //!
 //! In: a [`Wire`], and what connecting has left to send. Out: when the first and the last byte of the answer came. It
-//! reads while it still writes, so that a target which answers early never stops us both.
-
-use std::rc::Rc;
+//! reads while it still writes, so that a target which answers early never stops us both. Nothing waits in here.
 
 use handfast_net::clock::Moment;
-use handfast_net::engine;
 use handfast_tls::buffer::{Buffer, Scratch};
 use handfast_tls::session::Session;
 
@@ -20,8 +17,6 @@ use crate::wire::{Got, Wire};
 
 /// Greatest plaintext of a record (RFC 9846 §5.1).
 const FRAGMENT: u64 = 16_384;
-/// Rounds of a large exchange before the others of the thread have their turn.
-const ROUNDS: u32 = 16;
 
 /// What is exchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,67 +84,67 @@ pub(crate) fn early(pattern: &Pattern, sizes: Option<Sizes>) -> &[u8] {
     )
 }
 
-struct Exchange<'a> {
-    context: &'a ThreadContext,
+/// One exchange.
+#[derive(Debug)]
+pub(crate) struct Exchange {
     sizes: Sizes,
+    /// The rest of the handshake, to go in front of the first bytes.
+    flight: Buffer,
     position: u64,
     sent: u64,
     received: u64,
+    began: Moment,
+    deadline: Moment,
     first_byte: Option<Moment>,
     wrong: Option<Trouble>,
 }
 
-/// Exchange number `number` of a connection.
-pub(crate) async fn exchange(
-    context: &Rc<ThreadContext>,
-    wire: &mut Wire,
-    sizes: Sizes,
-    opening: Opening,
-    number: u64,
-) -> Result<Times, Trouble> {
-    let deadline = context.deadline();
-    let began = Moment::now();
-    let mut exchange = Exchange {
-        context,
-        sizes,
-        position: position(number),
-        sent: opening.early,
-        received: 0,
-        first_byte: None,
-        wrong: None,
-    };
-    if !opening.unasked.is_empty() {
-        exchange.take(&opening.unasked);
-    }
-    if !opening.flight.is_empty() {
-        context.scratch.borrow_mut().records.extend(opening.flight.filled());
-    }
-    drop(opening);
-    loop {
-        let mut rounds = 0;
-        while exchange.turn(wire)? {
-            rounds += 1;
-            if rounds == ROUNDS {
-                engine::yield_now().await;
-                rounds = 0;
-            }
+impl Exchange {
+    /// Number `number` of a connection begins.
+    pub(crate) fn begin(context: &ThreadContext, sizes: Sizes, opening: Opening, number: u64) -> Self {
+        let began = Moment::now();
+        let mut exchange = Self {
+            sizes,
+            flight: opening.flight,
+            position: position(number),
+            sent: opening.early,
+            received: 0,
+            began,
+            deadline: began.deadline(context.plan.timeout),
+            first_byte: None,
+            wrong: None,
+        };
+        if !opening.unasked.is_empty() {
+            exchange.take(context, &opening.unasked);
         }
-        if exchange.is_done(wire) {
-            break;
-        }
-        wire.wait(deadline, Step::Exchange).await?;
+        exchange
     }
-    let done = Moment::now();
-    context.record().bytes(sizes.send, exchange.received);
-    Ok(Times { began, first_byte: exchange.first_byte.unwrap_or(done), done })
-}
 
-impl Exchange<'_> {
+    /// When it began.
+    pub(crate) fn began(&self) -> Moment {
+        self.began
+    }
+
+    /// When it has to be done.
+    pub(crate) fn deadline(&self) -> Moment {
+        self.deadline
+    }
+
+    /// Counts it, now that it is done; when that was.
+    pub(crate) fn finish(self, context: &ThreadContext) -> Moment {
+        let done = Moment::now();
+        let first_byte = self.first_byte.unwrap_or(done);
+        let mut recorder = context.record();
+        recorder.bytes(self.sizes.send, self.received);
+        recorder.exchange(Times { began: self.began, first_byte, done });
+        done
+    }
+
     /// Writes and reads once; whether it is worth doing again at once.
-    fn turn(&mut self, wire: &mut Wire) -> Result<bool, Trouble> {
-        let scratch = &mut *self.context.scratch.borrow_mut();
-        let wrote = self.write(wire, scratch)?;
-        let got = wire.read(scratch, Step::Exchange, false, &mut |bytes| self.take(bytes))?;
+    pub(crate) fn turn(&mut self, context: &ThreadContext, wire: &mut Wire) -> Result<bool, Trouble> {
+        let scratch = &mut *context.scratch.borrow_mut();
+        let wrote = self.write(context, wire, scratch)?;
+        let got = wire.read(scratch, Step::Exchange, false, &mut |bytes| self.take(context, bytes))?;
         if let Some(wrong) = self.wrong.take() {
             return Err(wrong);
         }
@@ -161,21 +156,30 @@ impl Exchange<'_> {
         Ok(!self.is_done(wire) && (got == Got::Something || wrote))
     }
 
-    fn is_done(&self, wire: &Wire) -> bool {
+    /// Whether everything was sent and received.
+    pub(crate) fn is_done(&self, wire: &Wire) -> bool {
         self.sent >= self.sizes.send && self.received >= self.sizes.receive && wire.is_flushed()
     }
 
     /// Encrypts up to a thread's buffer full and hands it to the kernel; whether there is room for more.
-    fn write(&mut self, wire: &mut Wire, scratch: &mut Scratch) -> Result<bool, Trouble> {
+    fn write(
+        &mut self,
+        context: &ThreadContext,
+        wire: &mut Wire,
+        scratch: &mut Scratch,
+    ) -> Result<bool, Trouble> {
         if !wire.is_flushed() {
             wire.flush(Step::Exchange)?;
         }
         if !wire.is_flushed() {
             return Ok(false);
         }
+        if !self.flight.is_empty() {
+            scratch.records.extend(std::mem::take(&mut self.flight).filled());
+        }
         while self.sent < self.sizes.send && scratch.records.len() < READ {
             let most = FRAGMENT.min(self.sizes.send - self.sent);
-            let bytes = self.context.pattern.at(self.position + self.sent, most);
+            let bytes = context.pattern.at(self.position + self.sent, most);
             let encrypted = wire.session.encrypt(bytes, &mut scratch.records);
             encrypted.map_err(|failure| Trouble::session(Step::Exchange, &failure))?;
             self.sent += bytes.len() as u64;
@@ -184,9 +188,9 @@ impl Exchange<'_> {
         Ok(wire.is_flushed() && self.sent < self.sizes.send)
     }
 
-    fn take(&mut self, bytes: &[u8]) {
+    fn take(&mut self, context: &ThreadContext, bytes: &[u8]) {
         self.first_byte.get_or_insert_with(Moment::now);
-        if self.sizes.echo && !self.context.pattern.matches(self.position + self.received, bytes) {
+        if self.sizes.echo && !context.pattern.matches(self.position + self.received, bytes) {
             let detail = format!("the echo differs from what was sent, after {} bytes", self.received);
             self.wrong.get_or_insert_with(|| Trouble::new(Step::Exchange, "wrong-bytes", detail));
         }

@@ -131,7 +131,8 @@ impl Opener {
         }
     }
 
-    fn permit(self: &Rc<Self>) -> Permit {
+    /// One more that is being opened.
+    pub(crate) fn permit(self: &Rc<Self>) -> Permit {
         self.begun.set(self.begun.get() + 1);
         self.opening.set(self.opening.get() + 1);
         Permit { opener: Rc::clone(self), stood: None, proved: false }

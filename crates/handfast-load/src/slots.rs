@@ -12,7 +12,7 @@ use crate::arrival_queue::ArrivalQueue;
 use crate::context::ThreadContext;
 use crate::dispatcher::{Arrived, Service};
 use crate::opener::{Opener, Permit, pause};
-use crate::transaction::transaction;
+use crate::work::transaction;
 
 /// A thread's transactions of an open model, each on a connection of its own. Those for which there is no room wait, and
 /// count from when they were due.

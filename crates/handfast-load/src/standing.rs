@@ -1,19 +1,21 @@
-//! Connections that stand for the whole run: kept ones with one exchange after the other, bulk, and idle ones.
+//! Connections that stand for the whole run and have no transactions to begin and end: bulk, and idle ones.
+//!
+//! In: a permit to open one. Out: bytes, or the fact that it stood.
 
 use std::rc::Rc;
 
 use handfast_net::clock::Moment;
-use handfast_net::engine::{self, Woken};
+use handfast_net::engine;
 use handfast_tls::session::Session;
 
-use crate::acceptance::{self, SILENCE};
 use crate::close::close;
 use crate::connect::connect;
+use crate::connection::Connection;
 use crate::context::{Caller, READ, ThreadContext};
-use crate::exchange::{Opening, Sizes, early, exchange};
+use crate::exchange::{Opening, Sizes};
 use crate::opener::Permit;
 use crate::plan::Work;
-use crate::pool::{Ending, Pool, Waiter};
+use crate::raw::RawConnection;
 use crate::trouble::{Step, Trouble};
 use crate::wire::{Got, Wire};
 
@@ -21,10 +23,11 @@ use crate::wire::{Got, Wire};
 const ROUNDS: u32 = 16;
 
 /// Counts a connection among those that stand while it lives.
-struct Standing<'a>(&'a ThreadContext);
+pub(crate) struct Standing<'a>(&'a ThreadContext);
 
 impl<'a> Standing<'a> {
-    fn new(context: &'a ThreadContext) -> Self {
+    /// One more.
+    pub(crate) fn new(context: &'a ThreadContext) -> Self {
         context.record().opened();
         Self(context)
     }
@@ -34,80 +37,6 @@ impl Drop for Standing<'_> {
     fn drop(&mut self) {
         self.0.record().closed();
     }
-}
-
-/// A kept connection: one exchange after the other until the run is over or the target ends it between exchanges, as
-/// servers do after so many requests.
-pub(crate) async fn kept(context: Rc<ThreadContext>, pool: Rc<Pool>, mut permit: Permit) {
-    let _live = context.enter();
-    let Some(sizes) = Sizes::of(&context.plan.work) else { return };
-    let waiter = Waiter::new();
-    let caller = context.draw();
-    let ending = kept_connection(&context, caller, &pool, &waiter, &mut permit, sizes).await;
-    pool.leave(&waiter);
-    pool.ended(&context, permit, caller, ending.err());
-}
-
-async fn kept_connection(
-    context: &Rc<ThreadContext>,
-    caller: Caller,
-    pool: &Pool,
-    waiter: &Rc<Waiter>,
-    permit: &mut Permit,
-    sizes: Sizes,
-) -> Result<(), Ending> {
-    let connected = connect(context, caller, early(&context.pattern, Some(sizes))).await;
-    let (mut wire, mut opening) = Opening::of(connected.map_err(Ending::Unused)?);
-    let standing = Standing::new(context);
-    permit.stands();
-    // Now, and not with the first request: that may be long in coming, and the target waits for our Finished.
-    opening.send_flight(context, &mut wire, Step::Handshake).map_err(Ending::Unused)?;
-    if sizes.receive == 0 {
-        let limit = Moment::now() + SILENCE;
-        acceptance::wait(context, &mut wire, limit).await.map_err(Ending::Unused)?;
-    }
-    let mut number = 0;
-    while let Some(intended) = next_arrival(context, pool, waiter, &mut wire).await.map_err(Ending::Unused)? {
-        let begun = Moment::now();
-        context.record().lag(intended, begun);
-        context.record().begun();
-        let done = exchange(context, &mut wire, sizes, std::mem::take(&mut opening), number).await;
-        context.record().over();
-        let times = done.map_err(Ending::Failed)?;
-        permit.proved();
-        context.record().exchange(times);
-        context.record().succeeded(caller.member, intended, begun, times.done);
-        number += 1;
-    }
-    if number == 0 && !context.is_over() {
-        return Err(Ending::Unused(
-            wire.ended_early(Step::Exchange, "the target ended before the first exchange"),
-        ));
-    }
-    drop(standing);
-    close(context, wire).await;
-    Ok(())
-}
-
-/// When the next exchange was meant to begin; `None` when there is none any more or the target has ended.
-async fn next_arrival(
-    context: &ThreadContext,
-    pool: &Pool,
-    waiter: &Rc<Waiter>,
-    wire: &mut Wire,
-) -> Result<Option<Moment>, Trouble> {
-    while !context.is_over() {
-        // First: what the target has ended takes no arrival with it.
-        if wire.look(context, Step::Exchange)? == Got::End {
-            return Ok(None);
-        }
-        if let Some(intended) = pool.next(context, waiter) {
-            return Ok(Some(intended));
-        }
-        pool.offer(waiter);
-        engine::wait(context.end()).await;
-    }
-    Ok(None)
 }
 
 /// A bulk connection: bytes without a pause until the run is over.
@@ -212,24 +141,19 @@ fn bulk_turn(
 
 /// One handshake and the end of it, for works that stand.
 pub(crate) async fn rehearse(context: &Rc<ThreadContext>, caller: Caller) -> Result<(), Trouble> {
-    let connected = connect(context, caller, &[]).await?;
-    let (mut wire, mut opening) = Opening::of(connected);
-    match (&context.plan.work, Sizes::of(&context.plan.work)) {
-        (Work::Idle { .. }, Some(sizes)) => {
-            exchange(context, &mut wire, sizes, opening, 0).await?;
-        }
-        _ => {
-            opening.send_flight(context, &mut wire, Step::Handshake)?;
-            acceptance::wait(context, &mut wire, Moment::now() + SILENCE).await?;
-        }
+    let mut connection = RawConnection::open(context, caller).await?;
+    if Sizes::of(&context.plan.work).is_some() {
+        connection.exchange().await?;
+    } else {
+        connection.settle().await?;
     }
-    close(context, wire).await;
+    connection.close().await;
     Ok(())
 }
 
 /// An idle connection: a handshake, perhaps an exchange, then nothing until the run is over.
 pub(crate) async fn idle(context: Rc<ThreadContext>, mut permit: Permit) {
-    let _live = context.enter();
+    let _active = context.enter();
     let caller = context.draw();
     if let Err(trouble) = idle_connection(&context, caller, &mut permit, Moment::now()).await {
         fail_first(&context, caller, &permit, trouble);
@@ -242,39 +166,26 @@ async fn idle_connection(
     permit: &mut Permit,
     began: Moment,
 ) -> Result<(), Trouble> {
-    let connected = connect(context, caller, &[]).await?;
-    let (mut wire, mut opening) = Opening::of(connected);
+    let mut connection = RawConnection::open(context, caller).await?;
     let standing = Standing::new(context);
-    let stood = match Sizes::of(&context.plan.work) {
-        Some(sizes) => {
-            let times = exchange(context, &mut wire, sizes, opening, 0).await?;
-            context.record().exchange(times);
-            permit.stands();
-            Moment::now()
-        }
-        None => {
-            let stood = Moment::now();
-            opening.send_flight(context, &mut wire, Step::Handshake)?;
-            permit.stands();
-            acceptance::wait(context, &mut wire, Moment::now() + SILENCE).await?;
-            stood
-        }
+    let stood = if Sizes::of(&context.plan.work).is_some() {
+        connection.exchange().await?;
+        permit.stands();
+        Moment::now()
+    } else {
+        let stood = Moment::now();
+        permit.stands();
+        connection.settle().await?;
+        stood
     };
     permit.proved();
     context.record().succeeded(caller.member, began, began, stood);
     while !context.is_over() {
-        wire.flush(Step::Exchange)?;
-        match wire.look(context, Step::Exchange)? {
-            Got::Something => {}
-            Got::Nothing => {
-                if engine::wait(context.end()).await == Woken::Deadline {
-                    break;
-                }
-            }
-            Got::End => return Err(wire.ended_early(Step::Exchange, "the target ended an idle connection")),
+        if connection.idle(context.end()).await? {
+            break;
         }
     }
     drop(standing);
-    close(context, wire).await;
+    connection.close().await;
     Ok(())
 }

@@ -3,7 +3,6 @@
 //! In: orders by a mailbox. Out: answers to them, and a second's measurements after each second.
 
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
@@ -24,7 +23,7 @@ use crate::sample::Interval;
 use crate::schedule::Schedule;
 use crate::slots::{self, Slots};
 use crate::trouble::Trouble;
-use crate::{http, standing, warm_up};
+use crate::{standing, warm_up, work};
 
 /// What the generator tells a thread.
 #[derive(Debug)]
@@ -165,17 +164,7 @@ fn prepare(
         return None;
     }
     let pool = Pool::new(ArrivalQueue::new(plan), plan, connections, parts, took);
-    let (of_pool, of_context) = (Rc::clone(&pool), Rc::clone(context));
-    let http = matches!(plan.work, Work::Http { .. });
-    let kept = move |permit| -> Pin<Box<dyn Future<Output = ()>>> {
-        let (context, pool) = (Rc::clone(&of_context), Rc::clone(&of_pool));
-        if http {
-            Box::pin(http::kept(context, pool, permit))
-        } else {
-            Box::pin(standing::kept(context, pool, permit))
-        }
-    };
-    engine::spawn(Priority::Flow, Rc::clone(&pool.opener).run(Rc::clone(context), kept));
+    work::keep(context, &pool);
     engine::spawn(Priority::Flow, tell_when_ready(Rc::clone(&pool.opener), plan.clone(), answers));
     Some(pool)
 }

@@ -1,21 +1,17 @@
-//! One transaction: connect, shake hands, exchange, close; timed, counted, and told when it failed.
+//! One transaction on a connection of its own: connect, shake hands, exchange, close; timed, counted, and told when it failed.
 
 use std::rc::Rc;
 
 use handfast_net::clock::Moment;
 
-use crate::acceptance;
-use crate::close::close;
-use crate::connect::connect;
+use crate::connection::{Connection, Lost};
 use crate::context::{Caller, ThreadContext};
-use crate::exchange::{Opening, Sizes, early, exchange};
-use crate::http;
-use crate::plan::Work;
-use crate::trouble::Trouble;
+use crate::trouble::{Step, Trouble};
 
-/// Does one transaction on a connection of its own; it was meant to begin at `intended`. `stands` is called when the
-/// handshake is over.
-pub(crate) async fn transaction(
+/// Does one transaction, which was meant to begin at `intended`. `stands` is called when the handshake is over.
+///
+/// **Errors**: it failed, which has been counted.
+pub(crate) async fn transaction<C: Connection>(
     context: &Rc<ThreadContext>,
     intended: Moment,
     stands: &mut dyn FnMut(),
@@ -23,41 +19,58 @@ pub(crate) async fn transaction(
     let begun = Moment::now();
     let caller = context.draw();
     context.record().begun();
-    let outcome = match context.plan.work {
-        Work::Http { .. } => http::transaction(context, caller, intended, stands).await,
-        _ => attempt(context, caller, intended, stands).await,
-    };
-    context.record().over();
-    context.record().lag(intended, begun);
-    outcome.map_err(|trouble| context.record().failed(caller.member, trouble, Moment::now()))
+    let number = C::exchanges(&context.plan);
+    let which = || context.next_request();
+    let outcome = attempt::<C>(context, caller, intended, (number, &which), stands).await;
+    let mut recorder = context.record();
+    recorder.over();
+    recorder.lag(intended, begun);
+    outcome.map_err(|trouble| recorder.failed(caller.member, trouble, Moment::now()))
 }
 
-/// The whole of it, for raw TLS; what went wrong is the caller's to count.
-pub(crate) async fn attempt(
+/// The whole of it, with so many exchanges, of the requests that `which` says; what went wrong is the caller's to count.
+pub(crate) async fn attempt<C: Connection>(
     context: &Rc<ThreadContext>,
     caller: Caller,
     intended: Moment,
+    (number, which): (u32, &dyn Fn() -> usize),
     stands: &mut dyn FnMut(),
 ) -> Result<(), Trouble> {
     let begun = Moment::now();
-    let sizes = Sizes::of(&context.plan.work);
-    let connected = connect(context, caller, early(&context.pattern, sizes)).await?;
+    let mut connection = C::open(context, caller).await?;
     stands();
+    let mut left = number;
     let mut done = Moment::now();
-    let (mut wire, mut opening) = Opening::of(connected);
-    if let Some(sizes) = sizes {
-        for number in 0..context.plan.exchanges.unwrap_or(1) {
-            let times =
-                exchange(context, &mut wire, sizes, std::mem::take(&mut opening), number.into()).await?;
-            context.record().exchange(times);
-            done = times.done;
+    // Until when the connection must take the next exchange; looked at only while none is under way.
+    let mut ready_by = None;
+    loop {
+        while let Some(finished) = connection.next_finished() {
+            done = finished.outcome.map_err(Lost::into_trouble)?;
+            ready_by = None;
         }
+        while left > 0 && connection.has_room() {
+            connection.begin(Moment::now(), which());
+            left -= 1;
+        }
+        let mut limit = Moment::NEVER;
+        if connection.is_idle() {
+            if left == 0 {
+                break;
+            }
+            if connection.is_closed() {
+                let detail =
+                    format!("the target closed the connection with {left} of {number} requests to go");
+                return Err(Trouble::new(Step::Exchange, "closed-early", detail));
+            }
+            limit = *ready_by.get_or_insert_with(|| context.deadline());
+            if Moment::now() >= limit {
+                return Err(Trouble::deadline(Step::Exchange));
+            }
+        }
+        connection.turn(limit).await;
     }
-    // An answer says that the handshake was accepted. Without one the target's word is waited for, and is in no latency.
-    if sizes.is_none_or(|sizes| sizes.receive == 0) {
-        acceptance::confirm(context, &mut wire, &mut opening).await?;
-    }
+    connection.confirm().await?;
     context.record().succeeded(caller.member, intended, begun, done);
-    close(context, wire).await;
+    connection.close().await;
     Ok(())
 }

@@ -8,10 +8,9 @@ use handfast_net::clock::Moment;
 
 use crate::assignment::Assignment;
 use crate::context::{Caller, ThreadContext};
-use crate::plan::{Model, Work};
-use crate::transaction::attempt;
+use crate::plan::Model;
 use crate::trouble::Trouble;
-use crate::{http, standing};
+use crate::work;
 
 /// One transaction of each member of the mix, and with each request, as far as there is time for it; at least one.
 pub(crate) async fn rehearse(context: &Rc<ThreadContext>) -> Result<(), Trouble> {
@@ -28,11 +27,7 @@ pub(crate) async fn rehearse(context: &Rc<ThreadContext>) -> Result<(), Trouble>
 
 async fn rehearse_as(context: &Rc<ThreadContext>, member: usize, request: usize) -> Result<(), Trouble> {
     let caller = Caller { member, resume: false };
-    let outcome = match context.plan.work {
-        Work::Http { .. } => http::rehearse(context, caller, request).await,
-        Work::Bulk { .. } | Work::Idle { .. } => standing::rehearse(context, caller).await,
-        _ => attempt(context, caller, Moment::now(), &mut || {}).await,
-    };
+    let outcome = work::rehearse(context, caller, request).await;
     outcome.map_err(|trouble| match context.plan.mix.get(member) {
         Some(member) => Trouble { detail: format!("as `{}`: {}", member.name, trouble.detail), ..trouble },
         None => trouble,

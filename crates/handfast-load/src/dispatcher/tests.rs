@@ -1,50 +1,22 @@
 //! What is due is handed out, in its order; what does not fit waits, within bounds; what never begins is counted.
 
 use std::cell::{Cell, RefCell};
-use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 use super::*;
 use crate::arrival_queue::ArrivalQueue;
-use crate::context::Parts;
-use crate::plan::{Arrivals as Spacing, Model, Plan};
+use crate::context::testing::{on_engine, tally, thread};
+use crate::plan::{Arrivals, Model, Plan};
 use crate::pool::Pool;
-use crate::recorder::Recorder;
-use crate::sample::{Interval, Tally};
+use crate::sample::Tally;
 use crate::slots::Slots;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Ten arrivals a second for ten seconds, at fixed distances.
 fn plan() -> Plan {
-    let model = Model::Open { rate: 10.0, arrivals: Spacing::Fixed };
+    let model = Model::Open { rate: 10.0, arrivals: Arrivals::Fixed };
     Plan { model, duration: Duration::from_secs(10), ..Plan::default() }
-}
-
-/// A thread that has nobody to connect to, and what it measures; its run is from `start` to `end`.
-fn thread(plan: &Plan, start: Moment, end: Moment) -> (Rc<ThreadContext>, Receiver<Interval>) {
-    let (sender, seconds) = sync_channel(64);
-    let recorder = Recorder::new(plan, sender);
-    let parts = Parts {
-        plan: plan.clone(),
-        clients: Vec::new(),
-        requests: Vec::new(),
-        target: ([127, 0, 0, 1], 1).into(),
-        sources: Vec::new(),
-        stream: 0,
-        turn: 0,
-    };
-    let context = ThreadContext::new(parts, recorder);
-    context.record().record();
-    context.begin(start, end);
-    (context, seconds)
-}
-
-fn tally(context: &ThreadContext, seconds: &Receiver<Interval>) -> Tally {
-    context.record().hand_over();
-    let mut all = Tally::default();
-    seconds.try_iter().for_each(|second| all.add(&second.tally));
-    all
 }
 
 fn schedule(plan: &Plan) -> Schedule {
@@ -181,22 +153,14 @@ impl Service for Watch {
 #[test]
 fn the_loop_runs_until_the_end_and_accounts_for_every_arrival() {
     let plan = Plan { duration: Duration::from_millis(300), ..plan() };
-    let plan = Plan { model: Model::Open { rate: 1000.0, arrivals: Spacing::Fixed }, ..plan };
-    let (said, counted) = sync_channel(1);
-    let thread = std::thread::Builder::new().name("dispatcher".into()).spawn(move || {
-        let task = async move {
-            let start = Moment::now();
-            let (context, seconds) = thread(&plan, start, start + plan.duration);
-            let watch = Rc::new(Watch::default());
-            dispatch(Rc::clone(&context), schedule(&plan), Rc::clone(&watch)).await;
-            let (handed_out, early) = (watch.handed_out.get(), watch.early.get());
-            said.send((handed_out, early, tally(&context, &seconds), context.live())).expect("heard");
-            engine::stop();
-        };
-        engine::run((), || engine::spawn(engine::Priority::Flow, task)).expect("an engine");
+    let plan = Plan { model: Model::Open { rate: 1000.0, arrivals: Arrivals::Fixed }, ..plan };
+    let (handed_out, early, tally, live) = on_engine(|| async move {
+        let start = Moment::now();
+        let (context, seconds) = thread(&plan, start, start + plan.duration);
+        let watch = Rc::new(Watch::default());
+        dispatch(Rc::clone(&context), schedule(&plan), Rc::clone(&watch)).await;
+        (watch.handed_out.get(), watch.early.get(), tally(&context, &seconds), context.live())
     });
-    thread.expect("a thread").join().expect("it did not panic");
-    let (handed_out, early, tally, live) = counted.recv().expect("it ended");
     // A busy machine may see the last ones only when the run is over.
     assert_eq!(handed_out + tally.unserved, 300, "{tally:?}");
     assert!(handed_out > 0 && early == 0);

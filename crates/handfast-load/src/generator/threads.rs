@@ -282,7 +282,7 @@ fn refuse_rehearsal(plan: &Plan, address: SocketAddr, trouble: &Trouble) -> Refu
             "the target refused what was offered: look at --tls, --suites, --groups, --sni, --alpn, or whether it \
              wants --client-certificate",
         ),
-        ("deadline" | "left" | "truncated" | "wrong-bytes", "exchange") if echo => refusal.hint(
+        ("deadline" | "closed-early" | "truncated" | "wrong-bytes", "exchange") if echo => refusal.hint(
             "the target must send back what it gets. --reply any takes other bytes, --handshake-only exchanges \
              none, and https://… asks for a page",
         ),

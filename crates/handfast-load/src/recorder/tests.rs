@@ -44,7 +44,7 @@ fn everything() -> Plan {
 fn happen(recorder: &mut Recorder, begin: u64) {
     let times = Times { began: at(begin + 3), first_byte: at(begin + 5), done: at(begin + 9) };
     let agreed = Agreed { version: Some("TLSv1.3"), hello_retry: true, ..Agreed::default() };
-    let trouble = || Trouble::new(Step::Exchange, "left", "it left");
+    let trouble = || Trouble::new(Step::Exchange, "closed-early", "it left");
     recorder.queued();
     recorder.held();
     recorder.never_begun(1);

@@ -1,0 +1,95 @@
+//! What a transaction needs of a connection, whether it carries raw bytes or HTTP.
+//!
+//! In: exchanges to begin. Out: how each of them went. [`crate::raw`] and [`crate::http`] are the two kinds; the loops over
+//! them are written once, in [`crate::transaction`] for connections of their own and in [`crate::kept`] for those that stand.
+
+use std::rc::Rc;
+
+use handfast_net::clock::Moment;
+
+use crate::context::{Caller, ThreadContext};
+use crate::plan::Plan;
+use crate::trouble::Trouble;
+
+/// A connection that has its handshake behind it.
+///
+/// Whoever drives it begins exchanges while there is room, takes those that are over, and lets it have its turn. Bytes and
+/// exchanges are recorded in here; what they mean for a transaction is the driver's to say.
+pub(crate) trait Connection: Sized + 'static {
+    /// Exchanges of one transaction, where it has a connection of its own.
+    fn exchanges(plan: &Plan) -> u32;
+
+    /// Connects and shakes hands. The rest of the handshake may wait for the first exchange to ride with.
+    async fn open(context: &Rc<ThreadContext>, caller: Caller) -> Result<Self, Trouble>;
+
+    /// Sends the rest of the handshake without waiting for an exchange: that may be long in coming, and the target waits
+    /// for our Finished. Where no answer will ever show it, waits a moment for the target's word about the handshake.
+    async fn settle(&mut self) -> Result<(), Trouble>;
+
+    /// Looks what happened while nothing was under way; `true` if an exchange can begin. What the target has ended takes no
+    /// arrival with it.
+    ///
+    /// **Errors**: it broke, or something came that nobody had asked for.
+    fn look(&mut self) -> Result<bool, Trouble>;
+
+    /// Whether an exchange can begin now, as far as is known.
+    fn has_room(&self) -> bool;
+
+    /// Begins an exchange that was meant to begin at `intended`; `which` is its place among the plan's requests.
+    fn begin(&mut self, intended: Moment, which: usize);
+
+    /// An exchange that is over.
+    fn next_finished(&mut self) -> Option<Finished>;
+
+    /// Whether no exchange is under way, and none is over and not yet taken.
+    fn is_idle(&self) -> bool;
+
+    /// Whether no exchange can begin any more.
+    fn is_closed(&self) -> bool;
+
+    /// Goes on with everything until an exchange is over, one can begin, or nothing moves; then waits, until `limit` at the
+    /// latest, unless an exchange's own deadline comes first.
+    async fn turn(&mut self, limit: Moment);
+
+    /// After the last exchange: makes sure that the target took the handshake, if no answer has shown that.
+    async fn confirm(&mut self) -> Result<(), Trouble>;
+
+    /// The error for a target that ended it before the first exchange.
+    fn ended_unused(&self) -> Trouble;
+
+    /// Ends it as the plan says. One that broke is dropped.
+    async fn close(self);
+}
+
+/// An exchange that is over.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    /// When it was meant to begin.
+    pub(crate) intended: Moment,
+    pub(crate) began: Moment,
+    /// When the last byte of the answer was there.
+    pub(crate) outcome: Result<Moment, Lost>,
+}
+
+/// Why an exchange did not end well.
+#[derive(Debug)]
+pub(crate) enum Lost {
+    /// The target ended the connection before it looked at the request, which may be sent on another one.
+    NotSeen(Trouble),
+    /// The answer says that the request failed: the connection is as good as before.
+    Answered(Trouble),
+    /// It failed.
+    Failed(Trouble),
+}
+
+impl Lost {
+    /// What went wrong.
+    pub(crate) fn into_trouble(self) -> Trouble {
+        match self {
+            Self::NotSeen(trouble) | Self::Answered(trouble) | Self::Failed(trouble) => trouble,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

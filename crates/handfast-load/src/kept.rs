@@ -1,0 +1,140 @@
+//! Kept connections: one exchange after the other, or as many at once as the plan says, until the run is over or the target
+//! ends the connection between exchanges, as servers do after so many.
+//!
+//! In: arrivals, from the [`Pool`]. Out: transactions, each an exchange; and to the pool how the connection ended.
+
+use std::rc::Rc;
+
+use handfast_net::clock::Moment;
+
+use crate::connection::{Connection, Finished, Lost};
+use crate::context::{Caller, ThreadContext};
+use crate::opener::Permit;
+use crate::pool::{Ending, Pool, Waiter};
+use crate::standing::Standing;
+use crate::trouble::Trouble;
+
+/// A connection, from the first byte to the last.
+pub(crate) async fn kept<C: Connection>(context: Rc<ThreadContext>, pool: Rc<Pool>, permit: Permit) {
+    let _active = context.enter();
+    let mut driver = Driver {
+        caller: context.draw(),
+        waiter: Waiter::new(),
+        permit,
+        not_seen: Vec::new(),
+        failed: false,
+        context: Rc::clone(&context),
+        pool,
+    };
+    let ending = driver.connect_and_serve::<C>().await;
+    let Driver { caller, waiter, permit, pool, .. } = driver;
+    pool.leave(&waiter);
+    pool.ended(&context, permit, caller, ending.err());
+}
+
+/// What drives one kept connection.
+struct Driver {
+    context: Rc<ThreadContext>,
+    pool: Rc<Pool>,
+    caller: Caller,
+    waiter: Rc<Waiter>,
+    permit: Permit,
+    /// When those were meant to begin that a closing connection never looked at: they begin again on another one, late as
+    /// they are.
+    not_seen: Vec<Moment>,
+    /// Whether an exchange failed, which has been counted.
+    failed: bool,
+}
+
+impl Driver {
+    async fn connect_and_serve<C: Connection>(&mut self) -> Result<(), Ending> {
+        let mut connection = C::open(&self.context, self.caller).await.map_err(Ending::Unused)?;
+        let context = Rc::clone(&self.context);
+        let standing = Standing::new(&context);
+        self.permit.stands();
+        connection.settle().await.map_err(Ending::Unused)?;
+        let outcome = self.serve(&mut connection).await;
+        drop(standing);
+        self.give_back();
+        outcome?;
+        connection.close().await;
+        Ok(())
+    }
+
+    /// **Errors**: the target ended it without a single answer, or it broke between exchanges.
+    async fn serve<C: Connection>(&mut self, connection: &mut C) -> Result<(), Ending> {
+        let mut unseen = None;
+        loop {
+            while let Some(finished) = connection.next_finished() {
+                self.context.record().over();
+                unseen = self.settle(finished).or(unseen);
+            }
+            self.begin(connection)?;
+            if connection.is_idle() && (self.context.is_over() || connection.is_closed()) {
+                break;
+            }
+            let limit = if self.context.is_over() { Moment::NEVER } else { self.context.end() };
+            connection.turn(limit).await;
+        }
+        if self.permit.is_proved() {
+            return Ok(());
+        }
+        if self.failed {
+            return Err(Ending::Counted);
+        }
+        if self.context.is_over() {
+            return Ok(());
+        }
+        let Some(trouble) = unseen else { return Err(Ending::Unused(connection.ended_unused())) };
+        // Counted as failed and not begun again: else a target that closes every connection would seem to be without fault.
+        self.not_seen.pop();
+        Err(Ending::Failed(trouble))
+    }
+
+    /// Begins what is due, as far as there is room; says so if there is room for more.
+    fn begin<C: Connection>(&mut self, connection: &mut C) -> Result<(), Ending> {
+        while !self.context.is_over() && connection.look().map_err(Ending::Unused)? {
+            let Some(intended) = self.pool.next(&self.context, &self.waiter) else {
+                self.pool.offer(&self.waiter);
+                break;
+            };
+            self.context.record().begun();
+            connection.begin(intended, self.context.next_request());
+        }
+        Ok(())
+    }
+
+    /// Counts an exchange that is over, but for one that the target never looked at: why it did not.
+    fn settle(&mut self, finished: Finished) -> Option<Trouble> {
+        let Finished { intended, began, outcome } = finished;
+        let lost = match outcome {
+            Ok(done) => {
+                self.permit.proved();
+                let mut recorder = self.context.record();
+                recorder.lag(intended, began);
+                recorder.succeeded(self.caller.member, intended, began, done);
+                return None;
+            }
+            Err(Lost::NotSeen(trouble)) => {
+                self.not_seen.push(intended);
+                return Some(trouble);
+            }
+            Err(lost) => lost,
+        };
+        match lost {
+            // It carried an answer: it was not shed.
+            Lost::Answered(_) => self.permit.proved(),
+            _ => self.failed = true,
+        }
+        let mut recorder = self.context.record();
+        recorder.lag(intended, began);
+        recorder.failed(self.caller.member, lost.into_trouble(), Moment::now());
+        None
+    }
+
+    fn give_back(&mut self) {
+        for intended in std::mem::take(&mut self.not_seen).into_iter().rev() {
+            self.pool.give_back(&self.context, intended);
+        }
+    }
+}

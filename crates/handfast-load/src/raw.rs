@@ -1,0 +1,202 @@
+//! Raw TLS: so many bytes there, so many back, one exchange after the other.
+//!
+//! In: the plan's sizes. Out: a [`Connection`]; without sizes a handshake, and nothing after it.
+
+use std::rc::Rc;
+
+use handfast_net::clock::Moment;
+use handfast_net::engine;
+
+use crate::acceptance::{self, SILENCE};
+use crate::close::close;
+use crate::connect::connect;
+use crate::connection::{Connection, Finished, Lost};
+use crate::context::{Caller, ThreadContext};
+use crate::exchange::{Exchange, Opening, Sizes, early};
+use crate::plan::Plan;
+use crate::trouble::{Step, Trouble};
+use crate::wire::{Got, Wire};
+
+/// Rounds of a large exchange before the others of the thread have their turn.
+const ROUNDS: u32 = 16;
+
+/// A connection that carries bytes.
+#[derive(Debug)]
+pub(crate) struct RawConnection {
+    context: Rc<ThreadContext>,
+    wire: Wire,
+    sizes: Option<Sizes>,
+    /// What goes with the first exchange.
+    opening: Opening,
+    /// Exchanges that were begun.
+    begun: u64,
+    under_way: Option<UnderWay>,
+    finished: Option<Finished>,
+    /// Whether the target has ended it, or it broke.
+    state: State,
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    intended: Moment,
+    exchange: Exchange,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Open,
+    /// The target has ended it between exchanges.
+    Ended,
+    /// An exchange failed on it.
+    Broken,
+}
+
+impl RawConnection {
+    /// One exchange, from its beginning to its end; when its last byte was there.
+    pub(crate) async fn exchange(&mut self) -> Result<Moment, Trouble> {
+        self.begin(Moment::now(), 0);
+        loop {
+            if let Some(finished) = self.next_finished() {
+                return finished.outcome.map_err(Lost::into_trouble);
+            }
+            self.turn(Moment::NEVER).await;
+        }
+    }
+
+    /// Waits on an idle connection until `limit`, or something happens; `true` at the limit.
+    ///
+    /// **Errors**: the target ended it, broke it off, or sent what nobody had asked for.
+    pub(crate) async fn idle(&mut self, limit: Moment) -> Result<bool, Trouble> {
+        self.wire.flush(Step::Exchange)?;
+        match self.wire.look(&self.context, Step::Exchange)? {
+            Got::Something => Ok(false),
+            Got::Nothing => Ok(engine::wait(limit).await == engine::Woken::Deadline),
+            Got::End => Err(self.wire.ended_early(Step::Exchange, "the target ended an idle connection")),
+        }
+    }
+
+    /// Whether an answer shows that the target took the handshake.
+    fn has_answers(&self) -> bool {
+        self.sizes.is_some_and(|sizes| sizes.receive > 0)
+    }
+
+    /// Goes on with what is under way until it is over or has to wait; gives back whether it is over.
+    async fn go_on(&mut self, limit: Moment) -> Result<bool, Trouble> {
+        let Some(UnderWay { exchange, .. }) = &mut self.under_way else {
+            engine::wait(limit).await;
+            return Ok(false);
+        };
+        let mut rounds = 0;
+        while exchange.turn(&self.context, &mut self.wire)? {
+            rounds += 1;
+            if rounds == ROUNDS {
+                engine::yield_now().await;
+                rounds = 0;
+            }
+        }
+        if exchange.is_done(&self.wire) {
+            return Ok(true);
+        }
+        let deadline = exchange.deadline();
+        if engine::wait(deadline.min(limit)).await == engine::Woken::Deadline && deadline <= engine::now() {
+            return Err(Trouble::deadline(Step::Exchange));
+        }
+        Ok(false)
+    }
+}
+
+impl Connection for RawConnection {
+    fn exchanges(plan: &Plan) -> u32 {
+        Sizes::of(&plan.work).map_or(0, |_| plan.exchanges.unwrap_or(1))
+    }
+
+    async fn open(context: &Rc<ThreadContext>, caller: Caller) -> Result<Self, Trouble> {
+        let sizes = Sizes::of(&context.plan.work);
+        let connected = connect(context, caller, early(&context.pattern, sizes)).await?;
+        let (wire, opening) = Opening::of(connected);
+        Ok(Self {
+            context: Rc::clone(context),
+            wire,
+            sizes,
+            opening,
+            begun: 0,
+            under_way: None,
+            finished: None,
+            state: State::Open,
+        })
+    }
+
+    async fn settle(&mut self) -> Result<(), Trouble> {
+        self.opening.send_flight(&self.context, &mut self.wire, Step::Handshake)?;
+        if !self.has_answers() {
+            acceptance::wait(&self.context, &mut self.wire, Moment::now() + SILENCE).await?;
+        }
+        Ok(())
+    }
+
+    fn look(&mut self) -> Result<bool, Trouble> {
+        if self.has_room() && self.wire.look(&self.context, Step::Exchange)? == Got::End {
+            self.state = State::Ended;
+        }
+        Ok(self.has_room())
+    }
+
+    fn has_room(&self) -> bool {
+        self.is_idle() && self.sizes.is_some() && !self.is_closed()
+    }
+
+    fn begin(&mut self, intended: Moment, _: usize) {
+        let Some(sizes) = self.sizes else { return };
+        let opening = std::mem::take(&mut self.opening);
+        let exchange = Exchange::begin(&self.context, sizes, opening, self.begun);
+        self.begun += 1;
+        self.under_way = Some(UnderWay { intended, exchange });
+    }
+
+    fn next_finished(&mut self) -> Option<Finished> {
+        self.finished.take()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.under_way.is_none() && self.finished.is_none()
+    }
+
+    fn is_closed(&self) -> bool {
+        self.state != State::Open
+    }
+
+    async fn turn(&mut self, limit: Moment) {
+        let over = match self.go_on(limit).await {
+            Ok(false) => return,
+            Ok(true) => Ok(()),
+            Err(trouble) => Err(trouble),
+        };
+        let Some(UnderWay { intended, exchange }) = self.under_way.take() else { return };
+        let began = exchange.began();
+        let outcome = match over {
+            Ok(()) => Ok(exchange.finish(&self.context)),
+            Err(trouble) => {
+                self.state = State::Broken;
+                Err(Lost::Failed(trouble))
+            }
+        };
+        self.finished = Some(Finished { intended, began, outcome });
+    }
+
+    async fn confirm(&mut self) -> Result<(), Trouble> {
+        if self.has_answers() {
+            return Ok(());
+        }
+        acceptance::confirm(&self.context, &mut self.wire, &mut self.opening).await
+    }
+
+    fn ended_unused(&self) -> Trouble {
+        self.wire.ended_early(Step::Exchange, "the target ended before the first exchange")
+    }
+
+    async fn close(self) {
+        if self.state != State::Broken {
+            close(&self.context, self.wire).await;
+        }
+    }
+}
