@@ -10,24 +10,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+pub use handfast_report::job::Accounted;
 use handfast_report::model::ServerUse;
-use serde::{Deserialize, Serialize};
 
 use crate::machine::{schedstat, text};
 use crate::outcome::Refusal;
 
 /// Nanoseconds of one tick of /proc/PID/stat: USER_HZ is 100 on every architecture that rustls runs on.
 const TICK: u64 = 10_000_000;
-
-/// Whose CPU time is counted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Accounted {
-    /// A process, its threads and its descendants.
-    Pid(u32),
-    /// A control group's directory, of version 1 (`cpuacct.usage`) or 2 (`cpu.stat`).
-    Cgroup(PathBuf),
-}
 
 /// Reads the figures before and after a run.
 #[derive(Debug)]

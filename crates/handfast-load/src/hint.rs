@@ -2,6 +2,7 @@
 //!
 //! In: what was asked for, and how it failed. Out: which option would help. Pure.
 
+use crate::cause::Cause;
 use crate::plan::Plan;
 use crate::trouble::Trouble;
 
@@ -16,7 +17,7 @@ pub(crate) fn client_certificate(plan: &Plan, trouble: &Trouble) -> Option<&'sta
         "some servers answer so when they want a client certificate: --client-certificate FILE shows one";
     let shown = plan.tls.client_certificate.is_some();
     let says = |word: &str| trouble.detail.contains(word);
-    if trouble.cause == "alert" {
+    if trouble.cause == Cause::Alert {
         const ABOUT_OURS: [&str; 6] = [
             "certificate_required",
             "bad_certificate",
@@ -32,7 +33,7 @@ pub(crate) fn client_certificate(plan: &Plan, trouble: &Trouble) -> Option<&'sta
     }
     let refused =
         ["answered 400", "answered 403", "answered 495", "answered 496"].iter().any(|word| says(word));
-    (trouble.cause == "http-status" && refused && !shown).then_some(PERHAPS)
+    (trouble.cause == Cause::HttpStatus && refused && !shown).then_some(PERHAPS)
 }
 
 #[cfg(test)]
@@ -49,13 +50,13 @@ mod tests {
             client_certificate(&plan, &trouble).unwrap_or_default()
         };
         let required = "alert certificate_required (116)";
-        assert!(hint("alert", required, false).contains("--client-certificate FILE shows one"));
-        assert!(hint("alert", required, true).contains("does not take the certificate"));
-        assert!(hint("alert", "alert unknown_ca (48)", true).contains("does not take the certificate"));
-        assert_eq!(hint("alert", "alert unknown_ca (48)", false), "");
+        assert!(hint(Cause::Alert, required, false).contains("--client-certificate FILE shows one"));
+        assert!(hint(Cause::Alert, required, true).contains("does not take the certificate"));
+        assert!(hint(Cause::Alert, "alert unknown_ca (48)", true).contains("does not take the certificate"));
+        assert_eq!(hint(Cause::Alert, "alert unknown_ca (48)", false), "");
         let page = "the target answered 400 Bad Request";
-        assert!(hint("http-status", page, false).contains("--client-certificate FILE"));
-        assert_eq!(hint("http-status", page, true), "");
-        assert_eq!(hint("http-status", "the target answered 404 Not Found", false), "");
+        assert!(hint(Cause::HttpStatus, page, false).contains("--client-certificate FILE"));
+        assert_eq!(hint(Cause::HttpStatus, page, true), "");
+        assert_eq!(hint(Cause::HttpStatus, "the target answered 404 Not Found", false), "");
     }
 }

@@ -25,17 +25,14 @@ use crate::plan::{Model, Work};
 use crate::pool::{Ending, Pool, Seat};
 use crate::sample::Series;
 use crate::transaction::{count_exchange, fail_as, succeed};
-use crate::trouble::{Step, Trouble};
+use crate::trouble::{Cause, Step, Trouble};
 pub(crate) use asks::{Ask, asks};
 use connection::{Answer, Connection, Finished, Lost, Target};
-
-/// The cause's word of an answer that says that the request failed.
-const HTTP_STATUS: &str = "http-status";
 
 fn target(work: &Work) -> Result<Target, Trouble> {
     match work {
         Work::Http { version, streams, .. } => Ok(Target { version: *version, streams: *streams }),
-        _ => Err(Trouble::new(Step::Exchange, "internal", "a plan without HTTP was done as HTTP")),
+        _ => Err(Trouble::new(Step::Exchange, Cause::Internal, "a plan without HTTP was done as HTTP")),
     }
 }
 
@@ -89,7 +86,7 @@ async fn several(
             if connection.is_closed() {
                 let detail =
                     format!("the target closed the connection with {left} of {number} requests to go");
-                return Err(Trouble::new(Step::Exchange, "left", detail));
+                return Err(Trouble::new(Step::Exchange, Cause::ClosedEarly, detail));
             }
             if Moment::now() >= ready_by {
                 return Err(Trouble::deadline(Step::Exchange));
@@ -140,7 +137,7 @@ fn judge(bench: &Bench, finished: &Finished) -> Result<Moment, Lost> {
             }
         };
         let detail = format!("the target answered {status}{asked}");
-        return Err(Lost::Failed(Trouble::new(Step::Exchange, HTTP_STATUS, detail)));
+        return Err(Lost::Failed(Trouble::new(Step::Exchange, Cause::HttpStatus, detail)));
     }
     count_exchange(bench, Times { began: finished.began, first_byte, done });
     Ok(done)
@@ -207,7 +204,7 @@ async fn serve(
             bench.sampler.borrow_mut().tally.ended += 1;
             match settle(bench, caller, &finished) {
                 Ok(()) => place.proved(),
-                Err(Lost::Failed(trouble)) if trouble.cause == HTTP_STATUS => place.proved(),
+                Err(Lost::Failed(trouble)) if trouble.cause == Cause::HttpStatus => place.proved(),
                 Err(Lost::Failed(_)) => failed = true,
                 Err(Lost::NotSeen(trouble)) => {
                     unseen = Some(trouble);

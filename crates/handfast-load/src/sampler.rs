@@ -156,7 +156,7 @@ impl Sampler {
 
     /// Counts a failure. Whether the transaction failed with it is the caller's to say.
     pub(crate) fn trouble(&mut self, trouble: Trouble) {
-        let same = |known: &&mut Failures| known.step == trouble.step.name() && known.cause == trouble.cause;
+        let same = |known: &&mut Failures| known.step == trouble.step && known.cause == trouble.cause;
         if let Some(known) = self.failures.iter_mut().find(same) {
             known.count += 1;
             if known.examples.len() < EXAMPLES {
@@ -165,8 +165,8 @@ impl Sampler {
             return;
         }
         self.failures.push(Failures {
-            step: trouble.step.name().into(),
-            cause: trouble.cause.into(),
+            step: trouble.step,
+            cause: trouble.cause,
             count: 1,
             examples: vec![trouble.detail],
         });
@@ -247,7 +247,7 @@ mod tests {
     use std::sync::mpsc::sync_channel;
 
     use super::*;
-    use crate::trouble::Step;
+    use crate::trouble::{Cause, Step};
 
     fn sampler(end: Moment, seconds: SyncSender<Interval>) -> Sampler {
         let mut sampler = Sampler::new(seconds);
@@ -300,7 +300,7 @@ mod tests {
         let (sender, receiver) = sync_channel(1);
         let mut sampler = sampler(at(9_000), sender);
         for number in 0..10 {
-            sampler.trouble(Trouble::new(Step::Connect, "refused", format!("number {number}")));
+            sampler.trouble(Trouble::new(Step::Connect, Cause::Refused, format!("number {number}")));
         }
         sampler.hand_over();
         let failures = receiver.recv().expect("a second").failures;

@@ -16,7 +16,7 @@ use crate::plan::{Model, Work};
 use crate::pool::{Ending, Pool, Seat};
 use crate::sample::Series;
 use crate::transaction::{count_exchange, fail_as, succeed};
-use crate::trouble::{Step, Trouble};
+use crate::trouble::{Cause, Step, Trouble};
 use crate::wire::{Got, Wire};
 
 /// Rounds of bulk before the others of the thread have their turn: 1 MiB.
@@ -175,7 +175,11 @@ async fn bulk_connection(
     }
     drop(standing);
     if receive && !received {
-        return Err(Trouble::new(Step::Exchange, "deadline", "the target sent nothing during the whole run"));
+        return Err(Trouble::new(
+            Step::Exchange,
+            Cause::Deadline,
+            "the target sent nothing during the whole run",
+        ));
     }
     finish_bulk(bench, wire).await;
     Ok(())

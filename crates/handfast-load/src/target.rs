@@ -188,7 +188,7 @@ fn requests(plan: &Plan, wrong: &mut Vec<String>) {
         wrong.push(format!("--url: {} requests; expected 1 to {MOST_REQUESTS}", requests.len()));
     }
     for request in requests {
-        let what = request.mistakes().into_iter();
+        let what = crate::plan::request::mistakes(request).into_iter();
         wrong.extend(what.map(|what| format!("the request {}: {what}", request.name())));
     }
 }

@@ -23,7 +23,7 @@ use crate::sampler::Sampler;
 use crate::schedule::Schedule;
 use crate::standing;
 use crate::transaction::{attempt, fail, transaction};
-use crate::trouble::{Step, Trouble};
+use crate::trouble::{Cause, Step, Trouble};
 use crate::{generator::Share, http, http::Ask};
 
 /// What the generator tells a thread.
@@ -495,7 +495,7 @@ fn never_looked_at(bench: &Bench, next: Option<Duration>, mut schedule: Schedule
 }
 
 fn no_alarm(error: &std::io::Error) -> Trouble {
-    Trouble::new(Step::Connect, "out-of-files", format!("make the timer of the schedule: {error}"))
+    Trouble::new(Step::Connect, Cause::OutOfFiles, format!("make the timer of the schedule: {error}"))
 }
 
 #[cfg(test)]

@@ -1,9 +1,14 @@
-//! Results as data with a versioned schema; then as text, JSON, CSV, OpenMetrics, HdrHistogram log or HTML.
+//! What was asked for and what was found, as data with a versioned schema; then as text, JSON, CSV, OpenMetrics,
+//! HdrHistogram log or HTML.
 //!
 //! In: a [`Report`]. Out: strings. Nothing here measures, decides or opens a file.
 //!
 //! | what | file |
 //! |---|---|
+//! | what a run is to do | [`plan`] |
+//! | everything that was asked for, to be replayed | [`job`] |
+//! | whether a latency or a rate kept its limit | [`limits`] |
+//! | which steps are timed | [`series`] |
 //! | the data, and the schema's version | [`model`] |
 //! | for a person at a terminal, verdict first | [`text`] |
 //! | for a person in a browser: one file, no script, no network | [`html`] |
@@ -15,6 +20,7 @@
 //! | is B faster than A, or is it noise | [`compare`] |
 //! | what a CPU can do for TLS | [`speed`] |
 //! | numbers with units that fit | [`units`] |
+//! | sentences about numbers, words that were nearly right | [`phrases`] |
 //! | the sentences that text and HTML share | `words` |
 #![forbid(unsafe_code)]
 
@@ -22,10 +28,15 @@ pub mod compare;
 pub mod csv;
 pub mod hlog;
 pub mod html;
+pub mod job;
 pub mod json;
+pub mod limits;
 pub mod live;
 pub mod model;
 pub mod openmetrics;
+pub mod phrases;
+pub mod plan;
+pub mod series;
 pub mod speed;
 pub mod text;
 pub mod units;

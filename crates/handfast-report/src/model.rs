@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 use handfast_stats::Histogram;
 use serde::{Deserialize, Serialize};
 
+use crate::job::Job;
+use crate::plan::Plan;
+
 /// Name and version of the schema. The number goes up when a reader of the old one would be misled.
 pub const SCHEMA: &str = "handfast-load/1";
 
@@ -55,6 +58,13 @@ pub struct Report {
     pub search: Option<Search>,
     /// What a reader should know, in sentences: verification off, tickets that ran out, ports nearly used up.
     pub notes: Vec<String>,
+}
+
+impl Report {
+    /// What was to be done; `None` where the report does not say it.
+    pub fn plan(&self) -> Option<&Plan> {
+        self.manifest.job.as_ref().map(|job| &job.plan)
+    }
 }
 
 /// What the numbers are worth.
@@ -109,8 +119,9 @@ pub struct Manifest {
     pub started: String,
     /// The command line, as it was typed.
     pub command: Vec<String>,
-    /// Every option resolved, as `--replay` reads it.
-    pub job: serde_json::Value,
+    /// Every option resolved, as `--replay` reads it; `None`: not recorded, or by a program that has others.
+    #[serde(with = "crate::job::kept")]
+    pub job: Option<Job>,
     /// Seed of everything random; each step of a search adds its number to it.
     pub seed: u64,
     /// Greatest difference between the workers' true starts.

@@ -16,9 +16,9 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use handfast_load::fleet::{self, Crew};
-use handfast_load::job::Job;
+use handfast_load::job;
 use handfast_load::outcome::Refusal;
-use handfast_load::plan::request;
+use handfast_report::plan::request;
 use handfast_report::{Report, Style, to_text};
 use tokio::runtime::Runtime;
 use tracing::Level;
@@ -106,7 +106,7 @@ fn asked(words: &LoadWords) -> Result<Wanted, Refusal> {
                 );
             }
             let (crew, on_lost) = crew(&words.machines, &mut mistakes);
-            let mut job = Job::read(path)?;
+            let mut job = job::read(path)?;
             fill_in(&mut job.plan, &words.work.header, &mut mistakes);
             Wanted { job, crew, on_lost }
         }

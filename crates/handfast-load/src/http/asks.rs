@@ -97,7 +97,7 @@ mod tests {
     }
 
     fn header(text: &str) -> Header {
-        Header::parse(text).unwrap()
+        plan::request::header(text).unwrap()
     }
 
     #[test]

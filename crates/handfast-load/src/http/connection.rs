@@ -26,7 +26,7 @@ use super::pipe::{Io, Pipe};
 use crate::bench::{Bench, Caller, Phase};
 use crate::connect::connect;
 use crate::plan::HttpVersion;
-use crate::trouble::{Step, Trouble};
+use crate::trouble::{Cause, Step, Trouble};
 use crate::wire::Wire;
 
 /// Rounds of polling before the other connections of the thread have their turn.
@@ -337,7 +337,7 @@ impl Connection {
     /// Why a request got no answer.
     fn lost(&self, error: &hyper::Error) -> Lost {
         let ended = self.pipe.borrow().trouble("the target ended before it answered");
-        let trouble = ended.unwrap_or_else(|| Trouble::new(Step::Exchange, "http", sentence(error)));
+        let trouble = ended.unwrap_or_else(|| Trouble::new(Step::Exchange, Cause::Http, sentence(error)));
         if error.is_canceled() || error.is_closed() || is_unseen(error) {
             Lost::NotSeen(trouble)
         } else {
@@ -350,16 +350,16 @@ impl Connection {
         let pipe = self.pipe.borrow();
         let ended = pipe.trouble("the target ended within a body");
         match ended {
-            Some(trouble) if !matches!(trouble.cause, "left" | "truncated") => trouble,
-            Some(trouble) => Trouble { cause: "truncated", ..trouble },
-            None => Trouble::new(Step::Exchange, "truncated", sentence(error)),
+            Some(trouble) if !trouble.is_end() => trouble,
+            Some(trouble) => Trouble { cause: Cause::Truncated, ..trouble },
+            None => Trouble::new(Step::Exchange, Cause::Truncated, sentence(error)),
         }
     }
 
     /// Why it is of no use any more.
     pub(super) fn ended(&self, what: &str) -> Trouble {
         let trouble = self.pipe.borrow().trouble(what);
-        trouble.unwrap_or_else(|| Trouble::new(Step::Exchange, "left", what))
+        trouble.unwrap_or_else(|| Trouble::new(Step::Exchange, Cause::ClosedEarly, what))
     }
 
     /// Lets the target have the rest of the handshake, for a connection that may have to wait for its first request.
@@ -391,7 +391,7 @@ async fn soon<T>(
         if let Poll::Ready(outcome) = preparing.as_mut().poll(&mut Context::from_waker(&waker)) {
             return outcome.map_err(|error| {
                 let ended = pipe.borrow().trouble("the target ended before the first request");
-                ended.unwrap_or_else(|| Trouble::new(Step::Exchange, "http", sentence(&error)))
+                ended.unwrap_or_else(|| Trouble::new(Step::Exchange, Cause::Http, sentence(&error)))
             });
         }
         if !flag.0.load(Ordering::Relaxed) && engine::wait(deadline).await == engine::Woken::Deadline {
@@ -426,13 +426,15 @@ fn check_protocol(wire: &Wire, version: HttpVersion) -> Result<(), Trouble> {
     let agreed = wire.session.agreed().alpn;
     match (version, agreed.as_deref()) {
         (HttpVersion::Http2, Some("h2")) | (HttpVersion::Http11, Some("http/1.1") | None) => Ok(()),
-        (HttpVersion::Http2, None) => {
-            Err(Trouble::new(Step::Handshake, "alpn", "the target did not agree to HTTP/2: no ALPN answer"))
-        }
+        (HttpVersion::Http2, None) => Err(Trouble::new(
+            Step::Handshake,
+            Cause::Alpn,
+            "the target did not agree to HTTP/2: no ALPN answer",
+        )),
         (_, other) => {
             let detail =
                 format!("the target chose the protocol {:?}, which was not wanted", other.unwrap_or(""));
-            Err(Trouble::new(Step::Handshake, "alpn", detail))
+            Err(Trouble::new(Step::Handshake, Cause::Alpn, detail))
         }
     }
 }

@@ -6,6 +6,7 @@
 use handfast_report::units::{count, nanos, share};
 
 use super::{View, example};
+use crate::cause::{Cause, Step};
 use crate::plan::Model;
 use crate::sample::{Failures, Series};
 use crate::words::things;
@@ -21,15 +22,17 @@ pub(super) fn evidence(view: &View<'_>) -> Option<String> {
     if shed == 0 {
         return None;
     }
-    let may_be = |failures: &&Failures| match failures.step.as_str() {
-        "connect" | "handshake" => true,
-        "exchange" => ["left", "truncated", "reset", "alert"].contains(&failures.cause.as_str()),
-        _ => false,
+    let may_be = |failures: &&Failures| match (failures.step, failures.cause) {
+        (Step::Connect | Step::Handshake, _) => true,
+        (Step::Exchange, cause) => {
+            matches!(cause, Cause::ClosedEarly | Cause::Truncated | Cause::Reset | Cause::Alert)
+        }
+        (Step::Close, _) => false,
     };
     let main = view.totals.failures.iter().filter(may_be).max_by_key(|failures| failures.count);
     let how = main.map_or_else(String::new, |main| {
         let times = things(main.count, "time");
-        format!(" ({} {}: {times}{})", main.step, main.cause, example(main))
+        format!(" ({} {}: {times}{})", main.step.name(), main.cause.name(), example(main))
     });
     Some(format!(
         "the target shed {}: refused, reset or ended before they had carried anything{how}. Pauses of up to a second \

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use handfast_stats::Histogram;
 
 use super::*;
+use crate::cause::{Cause, Step};
 use crate::outcome::{EarlyEnd, Facts, WorkerEnd, WorkerOutcome};
 use crate::plan::Plan;
 use crate::sample::{Interval, Tally, ThreadUse};
@@ -23,7 +24,7 @@ struct Made {
     service: Duration,
     address: &'static str,
     kernel: BTreeMap<String, i64>,
-    failures: Vec<(&'static str, &'static str, u64)>,
+    failures: Vec<(Step, Cause, u64)>,
     queued: u64,
     machine: f64,
 }
@@ -96,10 +97,10 @@ impl Made {
         for (step, cause, count) in &self.failures {
             last.tally.failed += count;
             last.failures.push(Failures {
-                step: (*step).into(),
-                cause: (*cause).into(),
+                step: *step,
+                cause: *cause,
                 count: *count,
-                examples: vec![format!("an example of {cause}")],
+                examples: vec![format!("an example of {}", cause.name())],
             });
         }
         made_of(self.plan, seconds, self.address, self.kernel)
@@ -285,17 +286,16 @@ fn a_lost_bus_is_not_valid() {
 }
 
 /// So many closes that ended so, of 10,000, and no transaction that failed.
-fn badly_closed(close: Close, cause: &str, count: u64) -> Verdict {
+fn badly_closed(close: Close, cause: Cause, count: u64) -> Verdict {
     let mut outcome = Made { plan: Plan { close, ..Plan::default() }, ..closed() }.outcome();
-    let failures =
-        Failures { step: "close".into(), cause: cause.into(), count, examples: vec!["slow".into()] };
+    let failures = Failures { step: Step::Close, cause, count, examples: vec!["slow".into()] };
     outcome.totals.failures.push(failures);
     judge(&outcome, None)
 }
 
 #[test]
 fn a_target_that_never_ends_is_told() {
-    let verdict = badly_closed(Close::Server, "deadline", 10_000);
+    let verdict = badly_closed(Close::Server, Cause::Deadline, 10_000);
     assert_eq!(verdict.word, VerdictWord::Errors, "{verdict:?}");
     assert!(
         verdict.evidence[0].starts_with(
@@ -305,22 +305,22 @@ fn a_target_that_never_ends_is_told() {
     );
     assert!(verdict.evidence[0].contains("with --close notify we end them"), "{verdict:?}");
     assert_eq!(verdict.evidence.len(), 1, "said once: {verdict:?}");
-    assert_eq!(badly_closed(Close::Notify, "deadline", 5_000).word, VerdictWord::Errors);
-    let some = badly_closed(Close::Server, "deadline", 100);
+    assert_eq!(badly_closed(Close::Notify, Cause::Deadline, 5_000).word, VerdictWord::Errors);
+    let some = badly_closed(Close::Server, Cause::Deadline, 100);
     assert_says(&some, VerdictWord::Valid, "1.0 % of the connections could not be closed");
-    let few = badly_closed(Close::Server, "deadline", 99);
+    let few = badly_closed(Close::Server, Cause::Deadline, 99);
     assert!(!few.evidence.iter().any(|line| line.contains("could not be closed")), "{few:?}");
 }
 
 #[test]
 fn a_reset_after_our_own_end_is_told_and_harms_nothing() {
-    let verdict = badly_closed(Close::Notify, "reset", 10_000);
+    let verdict = badly_closed(Close::Notify, Cause::Reset, 10_000);
     assert_says(
         &verdict,
         VerdictWord::Valid,
         "100 % of the connections could not be closed as --close notify says",
     );
-    assert_eq!(badly_closed(Close::Server, "reset", 10_000).word, VerdictWord::Errors);
+    assert_eq!(badly_closed(Close::Server, Cause::Reset, 10_000).word, VerdictWord::Errors);
 }
 
 #[test]
@@ -416,14 +416,14 @@ fn open_like(made: &Made) -> Made {
 #[test]
 fn failures_from_one_per_cent_on_are_errors() {
     let with = |failures| Made { failures, ..closed() }.judged();
-    let verdict = with(vec![("handshake", "alert", 90), ("connect", "refused", 20)]);
+    let verdict = with(vec![(Step::Handshake, Cause::Alert, 90), (Step::Connect, Cause::Refused, 20)]);
     assert_says(&verdict, VerdictWord::Errors, "1.1 % of the transactions failed (110 of 10,110)");
     assert!(
         verdict.evidence[1].starts_with("handshake alert: 90 times, for instance: an example"),
         "{verdict:?}"
     );
     assert_says(
-        &with(vec![("handshake", "alert", 90)]),
+        &with(vec![(Step::Handshake, Cause::Alert, 90)]),
         VerdictWord::Valid,
         "90 transactions failed (0.89 %)",
     );
@@ -431,7 +431,8 @@ fn failures_from_one_per_cent_on_are_errors() {
 
 #[test]
 fn nothing_at_all_is_an_error() {
-    let verdict = Made { per_second: 0, failures: vec![("connect", "refused", 7)], ..closed() }.judged();
+    let verdict =
+        Made { per_second: 0, failures: vec![(Step::Connect, Cause::Refused, 7)], ..closed() }.judged();
     assert_says(&verdict, VerdictWord::Errors, "no transaction ended well; 7 failed");
     let empty = made_of(Plan::default(), Vec::new(), "", BTreeMap::new());
     assert_eq!(judge(&empty, None).word, VerdictWord::Errors);
@@ -450,22 +451,22 @@ fn idle_connections_need_not_end() {
 fn ports_that_ran_out_come_before_everything() {
     let ports = Ports { sentence: "28,232 source ports".into(), ..Ports::default() };
     let outcome = |failures| Made { failures, ..closed() }.outcome();
-    let verdict = judge(&outcome(vec![("connect", "out-of-ports", 3)]), Some(&ports));
+    let verdict = judge(&outcome(vec![(Step::Connect, Cause::OutOfPorts, 3)]), Some(&ports));
     assert_says(
         &verdict,
         VerdictWord::PortLimited,
         "3 connections could not be made for want of a source port",
     );
     assert_says(&verdict, VerdictWord::PortLimited, "28,232 source ports");
-    let many = judge(&outcome(vec![("connect", "out-of-ports", 5_000)]), Some(&ports));
+    let many = judge(&outcome(vec![(Step::Connect, Cause::OutOfPorts, 5_000)]), Some(&ports));
     assert_says(&many, VerdictWord::PortLimited, "% of the transactions failed");
-    let beside = outcome(vec![("connect", "out-of-ports", 3), ("handshake", "reset", 900)]);
+    let beside = outcome(vec![(Step::Connect, Cause::OutOfPorts, 3), (Step::Handshake, Cause::Reset, 900)]);
     assert_eq!(judge(&beside, Some(&ports)).word, VerdictWord::Errors, "a few beside many others");
 }
 
 #[test]
 fn descriptors_that_ran_out_are_the_generators() {
-    let verdict = Made { failures: vec![("connect", "out-of-files", 50)], ..closed() }.judged();
+    let verdict = Made { failures: vec![(Step::Connect, Cause::OutOfFiles, 50)], ..closed() }.judged();
     assert_says(&verdict, VerdictWord::GeneratorLimited, "file descriptors (ulimit -n)");
 }
 
@@ -540,7 +541,7 @@ fn waiting_for_handshakes_is_no_stalled_machine() {
 
 #[test]
 fn shed_connections_are_named_whatever_the_word() {
-    let mut outcome = Made { failures: vec![("connect", "refused", 7)], ..open() }.outcome();
+    let mut outcome = Made { failures: vec![(Step::Connect, Cause::Refused, 7)], ..open() }.outcome();
     outcome.totals.tally.shed = 7;
     let verdict = judge(&outcome, None);
     assert_eq!(verdict.word, VerdictWord::Valid, "{verdict:?}");

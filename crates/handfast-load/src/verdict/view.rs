@@ -7,10 +7,10 @@ use std::ops::Range;
 
 use handfast_stats::Histogram;
 
+use crate::cause::Step;
 use crate::outcome::{Outcome, WorkerOutcome};
 use crate::plan::{Model, Plan, Work};
 use crate::sample::{Failures, Interval, Series, ThreadUse};
-use crate::trouble::Step;
 
 /// Runs longer than this leave the first and the last second out of means: connections are made in the one, and
 /// fewer begin in the other.
@@ -257,7 +257,7 @@ impl<'o> View<'o> {
 
     /// Connections that could not be closed as the plan says, as a share of those that stood, and what failed most.
     pub(crate) fn badly_closed(&self) -> Option<(f64, &'o Failures)> {
-        let failures = || self.totals.failures.iter().filter(|failures| failures.step == Step::Close.name());
+        let failures = || self.totals.failures.iter().filter(|failures| failures.step == Step::Close);
         let failed: u64 = failures().map(|failures| failures.count).sum();
         let stood = self.totals.tally.full + self.totals.tally.resumed;
         let share = (failed as f64 / stood.max(1) as f64).min(1.0);

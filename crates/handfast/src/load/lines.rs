@@ -42,6 +42,7 @@ pub(crate) fn line(progress: &Progress) -> String {
 #[cfg(test)]
 mod tests {
     use handfast_load::Plan;
+    use handfast_load::cause::{Cause, Step};
     use handfast_load::plan::Work;
     use handfast_load::sample::{Failures, Interval, Series};
     use handfast_stats::Histogram;
@@ -68,8 +69,7 @@ mod tests {
         let mut total = Histogram::new();
         total.record_nanos(1_200_000);
         interval.series.insert(Series::Total, total);
-        let reset =
-            Failures { step: "connect".into(), cause: "refused".into(), count: 2, examples: Vec::new() };
+        let reset = Failures { step: Step::Connect, cause: Cause::Refused, count: 2, examples: Vec::new() };
         interval.failures.push(reset);
         progress.part = "step 2 at 500/s".into();
         progress.add(&interval);

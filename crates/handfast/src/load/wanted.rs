@@ -2,6 +2,7 @@
 //!
 //! In: [`LoadWords`]. Out: a [`Wanted`], or every mistake at once, each with its option and what was expected.
 
+use std::fmt::Display;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -49,8 +50,8 @@ pub(crate) struct Mistakes(Vec<String>);
 
 impl Mistakes {
     /// Notes what is wrong with an option.
-    pub(crate) fn note(&mut self, option: &str, what: impl AsRef<str>) {
-        self.0.push(format!("{option}: {}", what.as_ref()));
+    pub(crate) fn note(&mut self, option: &str, what: impl Display) {
+        self.0.push(format!("{option}: {what}"));
     }
 
     /// Notes what is wrong with several options together.
@@ -59,11 +60,11 @@ impl Mistakes {
     }
 
     /// Reads a value if it was given.
-    fn read<T>(
+    fn read<T, E: Display>(
         &mut self,
         option: &str,
         text: Option<&String>,
-        read: impl FnOnce(&str) -> Result<T, String>,
+        read: impl FnOnce(&str) -> Result<T, E>,
     ) -> Option<T> {
         match read(text?) {
             Ok(value) => Some(value),
@@ -72,6 +73,14 @@ impl Mistakes {
                 None
             }
         }
+    }
+
+    /// What could be read; each mistake is noted.
+    fn read_all<T, E: Display>(&mut self, option: &str, read: Result<Vec<T>, Vec<E>>) -> Vec<T> {
+        read.unwrap_or_else(|wrong| {
+            wrong.iter().for_each(|what| self.note(option, what));
+            Vec::new()
+        })
     }
 
     /// Notes each option that was given although it means nothing here.

@@ -91,7 +91,7 @@ const TABLE: [Arrows; 9] = [
     Arrows {
         name: "handfast-report",
         ours: &["handfast-stats"],
-        theirs: &["serde", "serde_json"],
+        theirs: &["serde", "serde_json", "strsim"],
         in_tests: &["hdrhistogram"],
         never: "report is results to text: it measures nothing and opens nothing",
     },
@@ -111,7 +111,6 @@ const TABLE: [Arrows; 9] = [
             "rustix",
             "serde",
             "serde_json",
-            "strsim",
             "tokio",
             "tracing",
         ],

@@ -1,6 +1,7 @@
 //! Pictures as text.
 
 use handfast_load::Plan;
+use handfast_load::cause::{Cause, Step};
 use handfast_load::sample::{Failures, Interval, Series, ThreadUse};
 
 use super::*;
@@ -72,8 +73,9 @@ fn what_goes_wrong_is_in_it() {
     let mut interval = second(3, 100);
     interval.tally.resumed = 60;
     interval.tally.queued = 12;
-    for (step, cause, count) in [("connect", "refused", 5), ("handshake", "deadline", 1200)] {
-        let failures = Failures { step: step.into(), cause: cause.into(), count, examples: Vec::new() };
+    for (step, cause, count) in [(Step::Connect, Cause::Refused, 5), (Step::Handshake, Cause::Deadline, 1200)]
+    {
+        let failures = Failures { step, cause, count, examples: Vec::new() };
         interval.failures.push(failures);
     }
     progress.add(&interval);
