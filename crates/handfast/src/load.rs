@@ -15,7 +15,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-use handfast_load::fleet::{self, Crew};
+use handfast_load::fleet::{self, Workers};
 use handfast_load::job;
 use handfast_load::outcome::Refusal;
 use handfast_report::plan::request;
@@ -30,7 +30,7 @@ use broadcast::{Broadcast, Closing};
 use display::Display;
 use outputs::Outputs;
 use run::{Ended, Task};
-use wanted::{Mistakes, Wanted, crew, fill_in, wanted};
+use wanted::{Mistakes, Wanted, workers, fill_in, wanted};
 
 mod broadcast;
 mod display;
@@ -105,10 +105,10 @@ fn asked(words: &LoadWords) -> Result<Wanted, Refusal> {
                     "is in the report already, expected only outputs and where to run with --replay",
                 );
             }
-            let (crew, on_lost) = crew(&words.machines, &mut mistakes);
+            let (workers, on_lost) = workers(&words.machines, &mut mistakes);
             let mut job = job::read(path)?;
             fill_in(&mut job.plan, &words.work.header, &mut mistakes);
-            Wanted { job, crew, on_lost }
+            Wanted { job, workers, on_lost }
         }
         None => wanted(words, random_seed(), &mut mistakes),
     };
@@ -158,8 +158,8 @@ fn tell(report: &Report, asked: Option<u8>, kept: Kept, quiet: bool) -> ExitCode
 /// `handfast load doctor --workers URL`.
 fn doctor(words: &LoadWords) -> ExitCode {
     let mut mistakes = Mistakes::default();
-    let (crew, _) = crew(&words.machines, &mut mistakes);
-    let Crew::Nats { bus, .. } = crew else {
+    let (workers, _) = workers(&words.machines, &mut mistakes);
+    let Workers::Nats { bus, .. } = workers else {
         mistakes.note("doctor", "looks at the bus of workers, expected --workers URL with it");
         return refused(&mistakes.refusal());
     };
@@ -182,12 +182,12 @@ fn doctor(words: &LoadWords) -> ExitCode {
 /// `handfast load --kubernetes-job`.
 fn kubernetes_job(words: &LoadWords) -> ExitCode {
     let mut mistakes = Mistakes::default();
-    let (crew, _) = crew(&words.machines, &mut mistakes);
-    match crew {
-        Crew::Nats { machines, .. } if mistakes.is_empty() => {
+    let (workers, _) = workers(&words.machines, &mut mistakes);
+    match workers {
+        Workers::Nats { machines, .. } if mistakes.is_empty() => {
             print(&kubernetes::job(&words.machines, machines), true)
         }
-        Crew::Local if words.machines.workers.is_none() && words.machines.machines.is_none() => {
+        Workers::Local if words.machines.workers.is_none() && words.machines.machines.is_none() => {
             mistakes.note(
                 "--kubernetes-job",
                 "its workers wait at a NATS server, expected --workers URL with it",

@@ -21,11 +21,9 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::BusAddress;
 use super::bus::Bus;
 use super::bus::nats::{Nats, Wish, place};
-use super::protocol::{Subjects, fresh_id};
+use super::protocol::{CHECK, Subjects, fresh_id};
 use crate::outcome::Refusal;
 
-/// No fleet has this name: nobody needs to be allowed to use its subjects.
-pub(super) const CHECK: &str = "permission-check";
 /// Bound of finding and greeting a server.
 const GREETING: Duration = Duration::from_secs(5);
 /// The longest greeting that is read. **Units**: bytes. A NATS server's has about 400.

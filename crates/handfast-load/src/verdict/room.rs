@@ -78,10 +78,10 @@ pub(super) fn ran_through(second: &Interval) -> bool {
 /// Threads that did not run at all: a stopped process, a suspended machine. To every clock that is a pause of the target.
 fn stood_still(view: &View<'_>) -> Option<Vec<String>> {
     let mut evidence = Vec::new();
-    for crew in view.crews() {
+    for worker in view.worker_threads() {
         // A thread that is busy with one turn for so long is late too, and did not stand still.
         let pause = |second: &&Interval| {
-            let threads = crew.threads(second).iter();
+            let threads = worker.threads(second).iter();
             threads.map(|used| (used.wall_ns.saturating_sub(SECOND)).min(idle(used))).max().unwrap_or(0)
         };
         let Some(second) = view.measured.iter().max_by_key(pause) else { continue };
@@ -89,7 +89,7 @@ fn stood_still(view: &View<'_>) -> Option<Vec<String>> {
             evidence.push(format!(
                 "{} stood still in second {}, for {} or more: its process was stopped, or its machine was, and that pause \
                  is in the figures",
-                crew.name,
+                worker.name,
                 second.second,
                 nanos(pause(&second))
             ));

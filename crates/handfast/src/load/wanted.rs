@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use handfast_load::Plan;
 use handfast_load::account::Accounted;
-use handfast_load::fleet::{BusAddress, Crew, OnLost};
+use handfast_load::fleet::{BusAddress, Workers, OnLost};
 use handfast_load::job::Job;
 use handfast_load::limits::{Bound, Direction};
 use handfast_load::outcome::Refusal;
@@ -39,7 +39,7 @@ pub(crate) struct Wanted {
     /// What travels, and what a report keeps for `--replay`.
     pub(crate) job: Job,
     /// Who makes the load.
-    pub(crate) crew: Crew,
+    pub(crate) workers: Workers,
     /// What becomes of a run when a worker is lost.
     pub(crate) on_lost: OnLost,
 }
@@ -139,10 +139,10 @@ pub(crate) fn wanted(words: &LoadWords, seed: u64, mistakes: &mut Mistakes) -> W
         sources,
         seed: sizes.seed.unwrap_or(seed),
     };
-    let (crew, on_lost) = crew(&words.machines, mistakes);
+    let (workers, on_lost) = workers(&words.machines, mistakes);
     let account = account(&words.machines, mistakes);
     let limits = limits(&words.limits, mistakes);
-    Wanted { job: Job { plan, limits, search, account }, crew, on_lost }
+    Wanted { job: Job { plan, limits, search, account }, workers, on_lost }
 }
 
 /// How much of everything.
@@ -491,7 +491,7 @@ fn close(words: &CloseWords, mistakes: &mut Mistakes) -> (Close, Vec<IpAddr>) {
 }
 
 /// Who makes the load, as far as `--replay` and `doctor` have it too.
-pub(crate) fn crew(words: &MachineWords, mistakes: &mut Mistakes) -> (Crew, OnLost) {
+pub(crate) fn workers(words: &MachineWords, mistakes: &mut Mistakes) -> (Workers, OnLost) {
     let on_lost = match words.on_worker_lost.as_deref() {
         None | Some("fail") => OnLost::Fail,
         Some("continue") => OnLost::Continue,
@@ -511,10 +511,10 @@ pub(crate) fn crew(words: &MachineWords, mistakes: &mut Mistakes) -> (Crew, OnLo
             ("--on-worker-lost", words.on_worker_lost.is_some()),
         ];
         mistakes.forbid("is about workers on other machines, expected --workers with it", &about_workers);
-        return (Crew::Local, on_lost);
+        return (Workers::Local, on_lost);
     };
     let machines = machines.and_then(|number| u32::try_from(number).ok()).unwrap_or(1);
-    (Crew::Nats { bus: bus(url, &words.bus), machines }, on_lost)
+    (Workers::Nats { bus: bus(url, &words.bus), machines }, on_lost)
 }
 
 /// The bus that was named.
