@@ -43,7 +43,7 @@ pub mod units;
 mod words;
 
 pub use html::to_html;
-pub use json::{from_json, to_json};
+pub use json::{ReportError, from_json, to_json};
 pub use model::Report;
 pub use text::{Style, to_text};
 

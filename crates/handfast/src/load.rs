@@ -28,9 +28,9 @@ use crate::verbs::{color, print, wants_color};
 use crate::words::load::LoadWords;
 use broadcast::{Broadcast, Closing};
 use display::Display;
-use outputs::Outputs;
+use outputs::{OutputError, Outputs};
 use run::{Ended, Task};
-use wanted::{Mistakes, Wanted, workers, fill_in, wanted};
+use wanted::{Mistakes, Wanted, fill_in, wanted, workers};
 
 mod broadcast;
 mod display;
@@ -65,11 +65,11 @@ pub(crate) fn load(words: &LoadWords) -> ExitCode {
     // Before anything is run: a report that cannot be kept is not worth making.
     let outputs = match Outputs::prepare(&words.output) {
         Ok(outputs) => outputs,
-        Err(what) => return refused(&Refusal::failed(what)),
+        Err(error) => return refused(&Refusal::failed(error.to_string())),
     };
     let (broadcast, closing) = match Broadcast::prepare(&words.output) {
         Ok(prepared) => prepared,
-        Err(what) => return refused(&Refusal::failed(what)),
+        Err(error) => return refused(&Refusal::failed(error.to_string())),
     };
     let talk = talk::start(color(), Level::WARN, talk::Stamp::Absent);
     let taken = outputs.take_standard_output() || broadcast::takes_standard_output(&words.output);
@@ -117,7 +117,7 @@ fn asked(words: &LoadWords) -> Result<Wanted, Refusal> {
     }
     let metrics = words.output.metrics.as_deref().map(broadcast::address);
     if let Some(Err(what)) = metrics {
-        mistakes.add(what);
+        mistakes.add(what.to_string());
     }
     if mistakes.is_empty() { Ok(found) } else { Err(mistakes.refusal()) }
 }
@@ -128,7 +128,7 @@ struct Kept {
     /// Whether something else than the text goes to standard output.
     taken: bool,
     /// Whether the live figures were all written.
-    closed: Result<(), String>,
+    closed: Result<(), OutputError>,
 }
 
 /// Report, files, exit code. What could not be written is the last thing said, and a failure; else the report's last line is.
@@ -149,8 +149,8 @@ fn tell(report: &Report, asked: Option<u8>, kept: Kept, quiet: bool) -> ExitCode
             print(&to_text(report, Style { color: wants_color(io::stdout().is_terminal()) }), true);
         }
     }
-    if let Err(what) = outputs.write(report).and(closed) {
-        return refused(&Refusal::failed(what));
+    if let Err(error) = outputs.write(report).and(closed) {
+        return refused(&Refusal::failed(error.to_string()));
     }
     ExitCode::from(code)
 }
@@ -160,7 +160,7 @@ fn doctor(words: &LoadWords) -> ExitCode {
     let mut mistakes = Mistakes::default();
     let (workers, _) = workers(&words.machines, &mut mistakes);
     let Workers::Nats { bus, .. } = workers else {
-        mistakes.note("doctor", "looks at the bus of workers, expected --workers URL with it");
+        mistakes.note("doctor", "checks the bus of workers, expected --workers URL with it");
         return refused(&mistakes.refusal());
     };
     if !mistakes.is_empty() {

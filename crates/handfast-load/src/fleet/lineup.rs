@@ -17,7 +17,7 @@ use super::protocol::{Caller, Order, Subjects, fresh_id};
 use super::run;
 use super::share::{Load, TrueLoad};
 use super::worker::{Worker, default_name, own_identity};
-use super::{BusAddress, Workers, OnLost, safety};
+use super::{BusAddress, OnLost, Workers, safety};
 use crate::outcome::{Outcome, Refusal};
 use crate::plan::Plan;
 use crate::sample::Interval;

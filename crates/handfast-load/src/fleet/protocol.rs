@@ -52,9 +52,8 @@ impl Identity {
     ///
     /// **Errors**: a system without `/proc`.
     pub(super) fn own() -> Result<Self, Refusal> {
-        static PROGRAM: OnceLock<Result<String, String>> = OnceLock::new();
-        let program = PROGRAM.get_or_init(|| hash("/proc/self/exe").map_err(|error| error.to_string()));
-        match program {
+        static PROGRAM: OnceLock<std::io::Result<String>> = OnceLock::new();
+        match PROGRAM.get_or_init(|| hash("/proc/self/exe")) {
             Ok(program) => Ok(Self {
                 protocol: PROTOCOL,
                 version: env!("CARGO_PKG_VERSION").into(),

@@ -3,7 +3,9 @@
 //!
 //! In: a [`BusAddress`]. Out: a bus that may be used, or why not and what to do about it.
 
+use std::fmt;
 use std::fs;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -142,27 +144,49 @@ async fn inspect(address: &BusAddress) -> Result<Inspection, Refusal> {
     let far = !addresses.iter().all(|address| address.ip().to_canonical().is_loopback());
     let greeting = timeout_at(deadline, greeting(&addresses)).await;
     let greeting = greeting.map_err(|_| failed("it did not greet in time".into()))?.map_err(|what| {
-        failed(what).hint("see whether nats-server runs there, and listens on this address and port")
+        failed(what.to_string())
+            .hint("check whether nats-server runs there, and listens on this address and port")
     })?;
     let exposed = far || !greeting.is_here_alone();
     judge(&place, &greeting, far)?;
     Ok(Inspection { server, user, exposed, greeting, place })
 }
 
-async fn greeting(addresses: &[SocketAddr]) -> Result<Greeting, String> {
-    let mut last = "its name has no address".to_owned();
-    for address in addresses {
+/// Why a server did not greet us.
+#[derive(Debug)]
+enum NoGreeting {
+    /// Its name has no address.
+    NoAddress,
+    /// It cannot be reached, or broke off.
+    Io(SocketAddr, io::Error),
+    /// What it says is not what a NATS server says.
+    NotNats(SocketAddr),
+}
+
+impl fmt::Display for NoGreeting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoAddress => f.write_str("its name has no address"),
+            Self::Io(address, error) => write!(f, "{address}: {error}"),
+            Self::NotNats(address) => write!(f, "{address} does not greet as a NATS server"),
+        }
+    }
+}
+
+async fn greeting(addresses: &[SocketAddr]) -> Result<Greeting, NoGreeting> {
+    let mut last = NoGreeting::NoAddress;
+    for &address in addresses {
         let stream = match TcpStream::connect(address).await {
             Ok(stream) => stream,
             Err(error) => {
-                last = format!("{address}: {error}");
+                last = NoGreeting::Io(address, error);
                 continue;
             }
         };
         let mut line = String::new();
         let mut reader = BufReader::new(stream.take(LONGEST_GREETING));
-        reader.read_line(&mut line).await.map_err(|error| format!("{address}: {error}"))?;
-        let not_nats = || format!("{address} does not greet as a NATS server");
+        reader.read_line(&mut line).await.map_err(|error| NoGreeting::Io(address, error))?;
+        let not_nats = || NoGreeting::NotNats(address);
         let info = line.strip_prefix("INFO ").ok_or_else(not_nats)?;
         return serde_json::from_str(info).map_err(|_| not_nats());
     }

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::protocol::{Event, Order};
 use super::share::TrueLoad;
-use super::{Workers, LEASE, Lineup, OnLost, PATIENCE};
+use super::{LEASE, Lineup, OnLost, PATIENCE, Workers};
 use crate::outcome::{EarlyEnd, Outcome, Refusal};
 use crate::plan::Plan;
 use crate::sample::{Interval, Series};

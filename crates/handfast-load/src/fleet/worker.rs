@@ -228,13 +228,17 @@ impl Worker {
                 return;
             }
             Order::Stop { run } => {
-                if let Some(assignment) = self.assignment.as_ref().filter(|assignment| assignment.run == run) {
+                if let Some(assignment) = self.assignment.as_ref().filter(|assignment| assignment.run == run)
+                {
                     assignment.thread.stop();
                 }
                 return;
             }
             Order::Received { run } => {
-                self.assignment = self.assignment.take().filter(|assignment| assignment.run != run || assignment.end.is_none());
+                self.assignment = self
+                    .assignment
+                    .take()
+                    .filter(|assignment| assignment.run != run || assignment.end.is_none());
                 return;
             }
             Order::Dismiss { by } => return self.dismiss(&by),
@@ -293,7 +297,9 @@ impl Worker {
                 None => Answer::No(Refusal::failed(format!("worker {} was started anew", self.name))),
             };
         }
-        if let Some(assignment) = self.assignment.as_ref().filter(|assignment| assignment.begun && assignment.end.is_none()) {
+        if let Some(assignment) =
+            self.assignment.as_ref().filter(|assignment| assignment.begun && assignment.end.is_none())
+        {
             let what = format!("worker {} has not ended run {} yet", self.name, assignment.run);
             return Answer::No(Refusal::failed(what));
         }
@@ -327,7 +333,9 @@ impl Worker {
         let Some(held) = self.held.as_mut().filter(|held| held.by.id == by) else { return };
         // By its own end, and not from now on: a renewal that waited while we stood still holds us for nobody.
         held.until = held.until.max(until.min(Moment::now() + LEASE));
-        if let Some(assignment) = self.assignment.as_ref().filter(|assignment| assignment.by == by && assignment.run == run) {
+        if let Some(assignment) =
+            self.assignment.as_ref().filter(|assignment| assignment.by == by && assignment.run == run)
+        {
             assignment.thread.lease.renew(until);
         }
     }

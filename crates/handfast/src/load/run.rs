@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use handfast_load::Plan;
 use handfast_load::account::Accountant;
 use handfast_load::assemble::{self, Circumstances};
-use handfast_load::fleet::{Workers, Lineup};
+use handfast_load::fleet::{Lineup, Workers};
 use handfast_load::outcome::{Outcome, Refusal};
 use handfast_load::sample::Interval;
 use handfast_load::search::{Found, Search, SearchSpec, says_nothing};
