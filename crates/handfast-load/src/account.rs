@@ -127,7 +127,7 @@ impl Tree {
             Refusal::wrong_use(format!(
                 "count the CPU time of process {root}: there is no such process on this machine"
             ))
-            .hint("the server must run here; `pgrep -o NAME` tells the number of its first process")
+            .hint("the server must run here; `pgrep -o NAME` prints the number of its first process")
         })?;
         let name =
             text(&format!("/proc/{root}/comm")).map_or_else(String::new, |name| name.trim().to_owned());
@@ -218,7 +218,7 @@ impl Group {
                  be read there",
                 path.display()
             ))
-            .hint("give its directory, as /sys/fs/cgroup/system.slice/NAME.service; /proc/PID/cgroup tells it")),
+            .hint("give its directory, as /sys/fs/cgroup/system.slice/NAME.service; /proc/PID/cgroup has it")),
         }
     }
 

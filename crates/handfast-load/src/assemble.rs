@@ -109,7 +109,7 @@ fn limit(bound: &Bound, report: &Report) -> Limit {
         let seconds = things(report.stalled.len() as u64, "second");
         limit.held = false;
         limit.found =
-            format!("{}, but the target stood still for {seconds}, which a closed model hides", limit.found);
+            format!("{}, but the target stalled for {seconds}, which a closed model hides", limit.found);
     }
     limit
 }

@@ -258,7 +258,7 @@ impl Crew {
         if wanted > 0 && tickets == 0 {
             notes.push("the target gave no tickets: nothing can be resumed".into());
         } else if tickets < wanted {
-            notes.push(format!("the ticket pool began with {tickets} tickets, {wanted} were wanted"));
+            notes.push(format!("the ticket pool started with {tickets} tickets, {wanted} were wanted"));
         }
         Ok(())
     }
@@ -282,7 +282,7 @@ impl Crew {
         }
         if stood < asked {
             notes.push(format!(
-                "{} of {} stood when the run began: the target took no more of them, or not so fast",
+                "{} of {} were open when the run started: the target accepted no more of them, or not as fast",
                 count(stood.into()),
                 things(asked.into(), "connection")
             ));
@@ -345,14 +345,14 @@ fn refuse_rehearsal(plan: &Plan, address: SocketAddr, trouble: &Trouble) -> Refu
         return refusal.hint(cure);
     }
     match (trouble.cause, trouble.step) {
-        (Cause::Refused, _) => refusal.hint("nobody listens there; is the service running?"),
+        (Cause::Refused, _) => refusal.hint("nothing listens there; is the service running?"),
         (Cause::Tls, Step::Handshake) => {
             refusal.hint("is it TLS that is spoken there, and does it accept these versions, suites and groups?")
         }
         (Cause::Alpn, _) => refusal.hint("--http 1.1 is what every server of pages speaks"),
         (Cause::NotTls, _) => refusal.hint("this port serves HTTP without TLS; the port for https is another one"),
         (Cause::Alert, Step::Handshake) => refusal.hint(
-            "the target refused what was offered: look at --tls, --suites, --groups, --sni, --alpn, or whether it \
+            "the target refused what was offered: check --tls, --suites, --groups, --sni, --alpn, or whether it \
              wants --client-certificate",
         ),
         (Cause::Deadline | Cause::ClosedEarly | Cause::Truncated | Cause::WrongBytes, Step::Exchange) if echo => refusal.hint(

@@ -11,8 +11,7 @@ use crate::trouble::Trouble;
 /// or nginx's own 495 and 496, and by 403.
 pub(crate) fn client_certificate(plan: &Plan, trouble: &Trouble) -> Option<&'static str> {
     const SHOW: &str = "the target wants a client certificate: --client-certificate FILE shows one, and --client-key FILE has its key";
-    const OTHER: &str = "the target does not take the certificate that --client-certificate shows: see which authorities it \
-                         accepts, and whether the certificate is of one of them, valid, and for clients";
+    const OTHER: &str = "the target does not accept the certificate that --client-certificate shows: check which authorities it accepts, and whether the certificate is of one of them, valid, and for clients";
     const PERHAPS: &str =
         "some servers answer so when they want a client certificate: --client-certificate FILE shows one";
     let shown = plan.tls.client_certificate.is_some();
@@ -51,8 +50,10 @@ mod tests {
         };
         let required = "alert certificate_required (116)";
         assert!(hint(Cause::Alert, required, false).contains("--client-certificate FILE shows one"));
-        assert!(hint(Cause::Alert, required, true).contains("does not take the certificate"));
-        assert!(hint(Cause::Alert, "alert unknown_ca (48)", true).contains("does not take the certificate"));
+        assert!(hint(Cause::Alert, required, true).contains("does not accept the certificate"));
+        assert!(
+            hint(Cause::Alert, "alert unknown_ca (48)", true).contains("does not accept the certificate")
+        );
         assert_eq!(hint(Cause::Alert, "alert unknown_ca (48)", false), "");
         let page = "the target answered 400 Bad Request";
         assert!(hint(Cause::HttpStatus, page, false).contains("--client-certificate FILE"));

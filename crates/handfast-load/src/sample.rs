@@ -16,11 +16,11 @@ pub struct Tally {
     pub connections: u64,
     /// Connections begun to fill the ticket pool.
     pub warm_up: u64,
-    /// Transactions that ended well.
+    /// Transactions that succeeded.
     pub transactions: u64,
     /// Transactions that failed.
     pub failed: u64,
-    /// Exchanges that ended well.
+    /// Exchanges that succeeded.
     pub exchanges: u64,
     /// Of the transactions, those that ended after the measured part.
     pub tail: u64,
@@ -112,7 +112,7 @@ pub const EXAMPLES: usize = 3;
 pub struct MemberSample {
     /// Connections begun, without warm-up.
     pub connections: u64,
-    /// Transactions that ended well.
+    /// Transactions that succeeded.
     pub transactions: u64,
     /// Transactions that failed.
     pub failed: u64,

@@ -187,7 +187,7 @@ impl Search {
             ),
         };
         let known = match self.low {
-            Some(low) => format!("beyond {} it is not known whether {bound} holds", per_second(low)),
+            Some(low) => format!("above {} it is not known whether {bound} holds", per_second(low)),
             None => format!("it is not known which rate holds {bound}"),
         };
         let why = format!("{known}: at {} {who} in {MOST_LIMITED} steps (hint: {cure})", per_second(rate));
@@ -217,8 +217,7 @@ impl Search {
         });
         if undecided {
             notes.push(
-                "repeats of the search at the same rate did not agree, and most of them decided: longer steps make the \
-                 answer firmer"
+                "repeats of the search at the same rate did not agree, and most of them decided: longer steps make the answer more certain"
                     .to_owned(),
             );
         }

@@ -268,7 +268,7 @@ impl<'a> Run<'a> {
     fn measure(&mut self, keys: &Keys) -> Result<(), Refusal> {
         let mut timed = Vec::new();
         for row in rows() {
-            self.say(&format!("making ready to {}", row.words()));
+            self.say(&format!("preparing to {}", row.words()));
             timed.push((row, Timed::new(row.subject(keys)?)?));
         }
         self.machine = MachineCpu::new();

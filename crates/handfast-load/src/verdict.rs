@@ -140,7 +140,7 @@ fn caused<'o>(view: &View<'o>, causes: &[Cause]) -> Option<(u64, &'o Failures)> 
 fn out_of_ports(view: &View<'_>, ports: Option<&Ports>) -> Option<Finding> {
     let (failed, _) = caused(view, &[Cause::OutOfPorts])?;
     let mut evidence =
-        vec![format!("{} could not be made for want of a source port", things(failed, "connection"))];
+        vec![format!("{} could not be opened because no source port was free", things(failed, "connection"))];
     evidence.extend(ports.map(|ports| ports.sentence.clone()));
     Some(Finding { word: VerdictWord::PortLimited, evidence })
 }
@@ -173,7 +173,7 @@ fn errors(view: &View<'_>) -> Option<Finding> {
     if nothing && (tally.failed > 0 || view.lost.is_empty()) {
         evidence.push(match tally.failed {
             0 => nothing_ended(view),
-            failed => format!("no transaction ended well; {} failed", count(failed)),
+            failed => format!("no transaction succeeded; {} failed", count(failed)),
         });
     } else if view.failed_share() >= ERRORS {
         evidence.push(format!(
@@ -205,10 +205,10 @@ fn nothing_ended(view: &View<'_>) -> String {
     let length = format!("{:.1} s", view.length);
     match (view.offered_rate(), view.totals.tally.unserved) {
         (None, _) => {
-            format!("no transaction ended within {length}, and none failed (hint: a longer --duration)")
+            format!("no transaction finished within {length}, and none failed (hint: a longer --duration)")
         }
         (Some(_), unserved @ 1..) => {
-            format!("of {} that were due within {length} none began", things(unserved, "transaction"))
+            format!("none of the {} due within {length} started", things(unserved, "transaction"))
         }
         (Some(offered), 0) => format!(
             "no transaction was due within {length}: {} makes {:.2} of them on average (hint: a longer --duration, or a \
@@ -281,7 +281,7 @@ fn shortage(view: &View<'_>) -> Option<String> {
         return None;
     }
     let what = format!(
-        "{} were offered and {} were taken ({}{})",
+        "{} were offered and {} were handled ({}{})",
         rate(offered),
         rate(view.rate()),
         share(view.rate() / offered.max(f64::MIN_POSITIVE)),
@@ -335,16 +335,15 @@ fn waited(view: &View<'_>) -> Option<String> {
     (part >= QUEUED).then(|| {
         let never = match tally.unserved {
             0 => String::new(),
-            unserved => format!(", and {} never began", count(unserved)),
+            unserved => format!(", and {} never started", count(unserved)),
         };
         if tally.queued == 0 {
             let (unserved, of) = (count(tally.unserved), things(arrivals, "arrival"));
-            return format!("{unserved} of {of} never began: no connection was free for them in time");
+            return format!("{unserved} of {of} never started: no connection was free for them in time");
         }
         let were = if view.plan.connections == 1 { "was" } else { "were" };
         format!(
-            "{} of {} arrivals ({}) waited because {} {were} in use{never}: a quicker target frees them sooner, and more \
-             of them (--connections) help if the target can take more at once",
+            "{} of {} arrivals ({}) waited because {} {were} in use{never}: a faster target frees them sooner, and more of them (--connections) help if the target can handle more at the same time",
             count(tally.queued),
             count(arrivals),
             share(part),

@@ -41,7 +41,7 @@ pub struct Report {
     pub errors: Vec<ErrorRow>,
     /// One row for each second of the run.
     pub timeline: Vec<Second>,
-    /// Seconds in which the target stood still: next to nothing ended, or a pause took a good part, though the generator ran.
+    /// Seconds in which the target stalled: next to nothing finished, or a pause took a good part, though the generator ran.
     #[serde(default)]
     pub stalled: Vec<u32>,
     /// Those who made the load.
@@ -142,11 +142,11 @@ pub struct Totals {
     pub offered_rate: Option<f64>,
     /// Exchanges a second.
     pub exchange_rate: f64,
-    /// Connections begun, warm-up included: what a server's own count must agree with.
+    /// Connections started, warm-up included: what a server's own count must agree with.
     pub connections: u64,
     /// Of those, made to fill the ticket pool before the measured part.
     pub warm_up_connections: u64,
-    /// Transactions that ended well.
+    /// Transactions that succeeded.
     pub transactions: u64,
     /// Transactions that failed.
     pub failed: u64,
@@ -160,7 +160,7 @@ pub struct Totals {
     pub sent_bytes: u64,
     /// Application bytes received.
     pub received_bytes: u64,
-    /// Connections that stood at the end of the run.
+    /// Open connections at the end of the run.
     pub open: u64,
     /// Arrivals that had to wait because `--connections` were in flight.
     pub queued: u64,
@@ -203,9 +203,9 @@ pub struct Member {
     pub offered: String,
     /// Share of its handshakes that were to be resumed.
     pub wanted_resumed: f64,
-    /// Connections begun, warm-up excluded.
+    /// Connections started, warm-up excluded.
     pub connections: u64,
-    /// Transactions that ended well.
+    /// Transactions that succeeded.
     pub transactions: u64,
     /// Transactions that failed.
     pub failed: u64,
@@ -293,7 +293,7 @@ pub struct Second {
     pub failed: u64,
     /// Application bytes, both ways.
     pub bytes: u64,
-    /// Connections that stood at its end.
+    /// Open connections at its end.
     pub open: u64,
     /// CPU used by generator threads over the wall time of all of them, 0 to 1. This and the next three are 0 where they
     /// would mean nothing: after the measured part, and in seconds that were shorter than half of one.
@@ -327,7 +327,7 @@ pub struct Worker {
     pub clock_error_ns: u64,
     /// Difference of its true start from the agreed one.
     pub start_error_ns: i64,
-    /// Transactions that ended well.
+    /// Transactions that succeeded.
     pub transactions: u64,
     /// Mean CPU use of its generator threads in the measured part, 0 to 1.
     pub cpu: f64,

@@ -20,7 +20,7 @@ pub(crate) fn meaning(report: &Report) -> &'static str {
     let totals = &report.totals;
     match report.verdict.word {
         VerdictWord::Valid if totals.offered_rate.is_none() && !report.stalled.is_empty() => {
-            "The figures are the target's, but it stood still for a while, and the percentiles of a closed model hide that."
+            "The figures are the target's, but it stalled for a while, and the percentiles of a closed model hide that."
         }
         VerdictWord::Valid => "The figures are the target's, and hold.",
         VerdictWord::GeneratorLimited => {
@@ -32,17 +32,17 @@ pub(crate) fn meaning(report: &Report) -> &'static str {
         VerdictWord::TargetLimited
             if totals.offered_rate.is_some_and(|offered| totals.rate >= offered * TAKEN) =>
         {
-            "All that was offered was taken, but some of it had to wait for a free connection, and that wait is in the \
-             latencies: the limit is the target's, or what we allowed at once."
+            "Everything offered was handled, but some of it had to wait for a free connection, and that wait is in the latencies: the limit is the target's, or that of --connections."
         }
         VerdictWord::TargetLimited => {
-            "Less was taken than was offered, and the generator had room: the rate is the limit of the target, or of what we \
-             allowed at once."
+            "Less was handled than was offered, and the generator had spare capacity: the rate is the limit of the target, or of --connections."
         }
         VerdictWord::Errors if totals.transactions == 0 && totals.failed == 0 => {
-            "Nothing was measured: no transaction ended, well or badly."
+            "Nothing was measured: no transaction succeeded or failed."
         }
-        VerdictWord::Errors => "Too many transactions failed: the latencies are those of the lucky ones.",
+        VerdictWord::Errors => {
+            "Too many transactions failed: the latencies are only those of the ones that succeeded."
+        }
     }
 }
 
@@ -84,7 +84,7 @@ fn decided(report: &Report) -> u64 {
 pub(crate) fn failed(report: &Report) -> String {
     let (failed, all) = (report.totals.failed, decided(report));
     match failed {
-        0 if all == 0 => "nothing ended, and nothing failed".to_owned(),
+        0 if all == 0 => "nothing finished, and nothing failed".to_owned(),
         0 => format!("0 of {} failed", count(all)),
         _ => format!("{} of {} failed ({})", count(failed), count(all), share(failed as f64 / all as f64)),
     }
@@ -139,19 +139,19 @@ fn model(report: &Report, plan: &Plan) -> String {
     match plan.model {
         Model::Closed => {
             let each = match (RunKind::of(report), plan.exchanges) {
-                (RunKind::Transactions, Some(_)) => "each begins again when it has ended",
-                (RunKind::Transactions, None) => "each begins its next exchange when the last one has ended",
+                (RunKind::Transactions, Some(_)) => "each starts again when it has ended",
+                (RunKind::Transactions, None) => "each starts its next exchange when the last one has ended",
                 (RunKind::Bulk | RunKind::Idle, _) => "each stays open to the end",
             };
             format!("closed: {connections} connections, {each}, for {seconds}")
         }
         Model::Open { rate, arrivals } => {
             let (rate, spaced) = (per_second(rate), spaced(arrivals));
-            format!("open: {rate} begin a second, {spaced}, for {seconds}{most}")
+            format!("open: {rate} start each second, {spaced}, for {seconds}{most}")
         }
         Model::Ramp { from, to, arrivals } => {
             let (from, to, spaced) = (per_second(from), per_second(to), spaced(arrivals));
-            format!("ramp: from {from} to {to} begin a second, {spaced}, in {seconds}{most}")
+            format!("ramp: from {from} to {to} start each second, {spaced}, in {seconds}{most}")
         }
     }
 }
@@ -162,7 +162,7 @@ fn agreed(report: &Report) -> String {
         report.mix.agreed.iter().map(|(what, count)| (what, *count)).collect();
     agreed.sort_by_key(|(what, count)| (std::cmp::Reverse(*count), *what));
     match agreed.as_slice() {
-        [] => "no handshake ended well".into(),
+        [] => "no handshake succeeded".into(),
         [(only, _)] => format!("{only} in every handshake"),
         several => {
             let each = several.iter().map(|(what, times)| format!("{what} ({})", count(*times)));
@@ -233,9 +233,7 @@ pub(crate) fn health(report: &Report) -> Vec<String> {
     };
     lines.extend(figures(|s| s.generator_cpu).map(|t| format!("generator threads used their CPU: {t}")));
     lines.extend(figures(|s| s.busiest_thread).map(|t| format!("the busiest of them: {t}")));
-    lines.extend(
-        figures(|s| s.generator_starved).map(|t| format!("wanted a CPU and had none: {t} of the time")),
-    );
+    lines.extend(figures(|s| s.generator_starved).map(|t| format!("waited for a CPU: {t} of the time")));
     lines.extend(figures(|s| s.machine_cpu).map(|t| format!("the whole machine: {t}")));
     if report.totals.queued > 0 {
         let queued = count(report.totals.queued);
@@ -244,8 +242,10 @@ pub(crate) fn health(report: &Report) -> Vec<String> {
         ));
     }
     if report.workers.len() > 1 {
-        lines
-            .push(format!("the workers began within {} of each other", nanos(report.manifest.start_skew_ns)));
+        lines.push(format!(
+            "the workers started within {} of each other",
+            nanos(report.manifest.start_skew_ns)
+        ));
     }
     for worker in &report.workers {
         if let Some(lost) = &worker.lost {
@@ -318,7 +318,7 @@ mod tests {
         assert!(of("offered").contains("groups X25519"), "{}", of("offered"));
         assert!(of("certificate").contains("not verified"), "{}", of("certificate"));
         assert!(of("close").contains("we end first"), "{}", of("close"));
-        assert!(of("model").starts_with("open: 5,000 begin a second"), "{}", of("model"));
+        assert!(of("model").starts_with("open: 5,000 start each second"), "{}", of("model"));
         assert!(of("resumption").contains("50 %"), "{}", of("resumption"));
     }
 
@@ -328,7 +328,7 @@ mod tests {
         assert!(done.iter().any(|(word, text)| *word == "target" && text == "not recorded"));
         assert_eq!(
             headline(&Report::default()),
-            ["0 transactions a second", "nothing ended, and nothing failed"]
+            ["0 transactions a second", "nothing finished, and nothing failed"]
         );
     }
 
@@ -341,16 +341,18 @@ mod tests {
             meaning(report).to_owned()
         };
         let target = VerdictWord::TargetLimited;
-        assert!(with(target, 250.0, Some(300.0), &mut report).starts_with("Less was taken than was offered"));
+        assert!(
+            with(target, 250.0, Some(300.0), &mut report).starts_with("Less was handled than was offered")
+        );
         let waited = with(target, 315.0, Some(300.0), &mut report);
-        assert!(waited.starts_with("All that was offered was taken, but some of it had to wait"), "{waited}");
+        assert!(waited.starts_with("Everything offered was handled, but some of it had to wait"), "{waited}");
         assert_eq!(
             with(VerdictWord::Valid, 9.0, None, &mut report),
             "The figures are the target's, and hold."
         );
         report.stalled = vec![4, 5];
         let stood_still = with(VerdictWord::Valid, 9.0, None, &mut report);
-        assert!(stood_still.contains("stood still") && !stood_still.contains("and hold"), "{stood_still}");
+        assert!(stood_still.contains("stalled") && !stood_still.contains("and hold"), "{stood_still}");
         assert!(
             with(VerdictWord::Valid, 9.0, Some(9.0), &mut report).ends_with("and hold."),
             "an open one shows it"

@@ -76,7 +76,7 @@ pub(crate) fn load(words: &LoadWords) -> ExitCode {
     let text_to_terminal = io::stdout().is_terminal() && !taken;
     let display = Display::new(talk.voice(), words.output.quiet, color(), text_to_terminal);
     // The report has it; a run that is refused or ended at once has not.
-    tracing::info!(seed = asked.job.plan.seed, "--seed makes the same choices again");
+    tracing::info!(seed = asked.job.plan.seed, "repeat with this --seed for the same choices");
     let ended = run::run(Task { wanted: asked, command: command(std::env::args()), broadcast }, display);
     talk.finish();
     // The lines come before the report where both go to a terminal.
@@ -88,7 +88,7 @@ pub(crate) fn load(words: &LoadWords) -> ExitCode {
         }
         Ended::Refused(refusal) => refused(&refusal),
         Ended::AtOnce(code) => {
-            talk::err("handfast load: ended at once, without a report");
+            talk::err("handfast load: ended immediately, without a report");
             ExitCode::from(code)
         }
     }

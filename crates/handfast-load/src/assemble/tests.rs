@@ -333,7 +333,7 @@ fn ports_that_were_nearly_used_up_are_noted() {
 fn a_closed_loop_with_a_latency_limit_is_explained() {
     let mut outcome = outcome();
     outcome.plan.model = Model::Closed;
-    assert_noted(&outcome, &["in the closed model nothing begins while the target stalls"]);
+    assert_noted(&outcome, &["in the closed model nothing starts while the target stalls"]);
     assert_eq!(report(&outcome, circumstances()).totals.offered_rate, None);
 }
 

@@ -39,7 +39,7 @@ impl Link {
     /// Sends an order and waits for the answer.
     async fn ask_bytes(&self, worker: &str, order: Bytes) -> Result<Answer, Fault> {
         let answer = self.bus.request(&self.subjects.orders(worker), order, ANSWER).await?;
-        decode(&answer).ok_or_else(|| Fault::Gone("the answer makes no sense".into()))
+        decode(&answer).ok_or_else(|| Fault::Gone("the answer cannot be understood".into()))
     }
 
     /// [`Link::ask_bytes`], of several workers at once. Answers stand in the order of the questions.
@@ -86,7 +86,7 @@ impl Link {
             let answer = self.ask_bytes(worker, order.clone()).await?;
             let received = Moment::now();
             let Answer::Clock(theirs) = answer else {
-                return Err(Fault::Gone("the answer makes no sense".into()));
+                return Err(Fault::Gone("the answer cannot be understood".into()));
             };
             let clock = Clock::of(sent, Moment::from_nanos(theirs), received);
             best = Some(best.map_or(clock, |best| if clock.error_ns < best.error_ns { clock } else { best }));

@@ -50,7 +50,7 @@ impl Orders<'_> {
         let what = format!("order worker {} on {}: {fault}", member.name, self.link.bus.place());
         match fault {
             Fault::TooLarge { .. } => Refusal::failed(what).hint("raise `max_payload` on the server"),
-            _ => Refusal::failed(what).hint("see whether it still runs, and what it says"),
+            _ => Refusal::failed(what).hint("check whether it still runs, and its log"),
         }
     }
 }
@@ -60,6 +60,6 @@ fn refused(answer: Answer, name: &str) -> Result<(), Refusal> {
     match answer {
         Answer::Yes => Ok(()),
         Answer::No(refusal) => Err(refusal),
-        Answer::Clock(_) => Err(Refusal::failed(format!("worker {name}: the answer makes no sense"))),
+        Answer::Clock(_) => Err(Refusal::failed(format!("worker {name}: the answer cannot be understood"))),
     }
 }

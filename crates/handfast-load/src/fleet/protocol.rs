@@ -243,7 +243,7 @@ pub(super) fn encode<T: Serialize>(value: &T) -> Bytes {
 /// From bytes on the bus; `None` for what is not ours or not of our version.
 pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     serde_json::from_slice(bytes)
-        .map_err(|error| tracing::debug!(%error, "a message that makes no sense"))
+        .map_err(|error| tracing::debug!(%error, "a message that cannot be understood"))
         .ok()
 }
 

@@ -39,7 +39,7 @@ const SET_UP: &str =
     "`handfast worker setup --host NAME DIR` writes a configuration with TLS, users and narrow permissions";
 
 /// The cure for a server that others can reach though only this machine needs it.
-const LISTEN_HERE: &str = "`nats-server -a 127.0.0.1` listens for this machine alone; for others, `handfast worker setup --host \
+const LISTEN_HERE: &str = "`nats-server -a 127.0.0.1` listens for this machine only; for others, `handfast worker setup --host \
                            NAME DIR` writes a configuration with TLS, users and narrow permissions";
 
 /// What a server says of itself before anything else (`INFO` of the NATS client protocol). `host` is what it listens on, or
@@ -197,9 +197,9 @@ async fn greeting(addresses: &[SocketAddr]) -> Result<Greeting, NoGreeting> {
 fn judge(place: &str, greeting: &Greeting, far: bool) -> Result<(), Refusal> {
     let lacks = match (greeting.tls_required, greeting.auth_required) {
         (true, true) => return Ok(()),
-        (true, false) => "does not ask who we are",
+        (true, false) => "does not authenticate users",
         (false, true) => "does not encrypt",
-        (false, false) => "neither encrypts nor asks who we are",
+        (false, false) => "neither encrypts nor authenticates users",
     };
     let (listens, cure) = match (far, greeting.is_here_alone()) {
         (true, _) => (String::new(), SET_UP),
@@ -221,7 +221,7 @@ impl Inspection {
     fn openness(&self) -> Option<String> {
         (!self.greeting.auth_required).then(|| {
             format!(
-                "the bus {} does not ask who we are: any program here could have its workers make load; {SET_UP}",
+                "the bus {} does not authenticate users: any program here could have its workers make load; {SET_UP}",
                 self.place
             )
         })
@@ -233,7 +233,7 @@ impl Inspection {
         (self.exposed && is_older(version, SOUND)).then(|| {
             format!(
                 "nats-server {version} has known ways around users and permissions (CVE-2023-47090, \
-                 CVE-2025-30215), mended in 2.10.27: let nobody reach it whom you do not trust"
+                 CVE-2025-30215), fixed in 2.10.27: make it reachable only for those whom you trust"
             )
         })
     }
@@ -265,7 +265,7 @@ fn without_user(server: &ServerAddr) -> ServerAddr {
 fn user(address: &BusAddress, server: &ServerAddr) -> Result<Option<(String, String)>, Refusal> {
     let in_url = server.username().map(|user| (unescape(user), unescape(server.password().unwrap_or(""))));
     match (&address.credentials, in_url) {
-        (Some(_), Some(_)) => Err(Refusal::wrong_use("user and password stand in the URL and in a file")),
+        (Some(_), Some(_)) => Err(Refusal::wrong_use("user and password are both in the URL and in a file")),
         (Some(file), None) => credentials(file).map(Some),
         (None, in_url) => Ok(in_url),
     }
@@ -388,10 +388,10 @@ pub(super) mod tests {
         let open = Greeting { host: "127.0.0.1".into(), ..Greeting::default() };
         assert_eq!(judge("here", &open, false), Ok(()));
         let refusal = judge("there", &open, true).unwrap_err();
-        assert!(refusal.what.contains("neither encrypts nor asks"), "{refusal}");
+        assert!(refusal.what.contains("neither encrypts nor authenticates"), "{refusal}");
         assert!(refusal.hint.as_ref().is_some_and(|hint| hint.contains("handfast worker setup")));
         let half = Greeting { tls_required: true, ..open.clone() };
-        assert!(judge("there", &half, true).unwrap_err().what.contains("does not ask who we are"));
+        assert!(judge("there", &half, true).unwrap_err().what.contains("does not authenticate users"));
         let half = Greeting { auth_required: true, ..open };
         assert!(judge("there", &half, true).unwrap_err().what.contains("does not encrypt"));
         assert_eq!(judge("there", &Greeting { tls_required: true, ..half }, true), Ok(()));

@@ -135,7 +135,7 @@ impl Worker {
 
     fn gone(&self) -> Refusal {
         Refusal::failed(format!("serve on the bus {}: it is gone and did not come back", self.bus.place()))
-            .hint("see whether the server runs, and start the worker again")
+            .hint("check whether the server runs, and start the worker again")
     }
 
     /// Every half second: a sign of life, the final word again, and whether there still is a bus.
@@ -179,11 +179,11 @@ impl Worker {
             Some(News::Second(interval)) => (Event::Second(interval), false),
             Some(News::End(end, cut)) => {
                 if let Some(cut) = &cut {
-                    tracing::warn!(cut, "the load has ended before its time");
+                    tracing::warn!(cut, "the load ended early");
                 }
                 return self.insist(&Event::End { end, cut }).await;
             }
-            None => last("its load ended without a word (a defect)".into()),
+            None => last("its load ended without a result (a bug)".into()),
         };
         let word = encode(&event);
         let limit = self.bus.limit();
@@ -294,7 +294,7 @@ impl Worker {
         if self.hold(&by).is_none() {
             return match self.busy_for(&by) {
                 Some(other) => self.busy(&other),
-                None => Answer::No(Refusal::failed(format!("worker {} was started anew", self.name))),
+                None => Answer::No(Refusal::failed(format!("worker {} was restarted", self.name))),
             };
         }
         if let Some(assignment) =
@@ -323,10 +323,10 @@ impl Worker {
             return no("it has no part in this run any more");
         };
         if Moment::now() > start {
-            return no("the order to begin came after the beginning");
+            return no("the order to start came after the start");
         }
         assignment.begun = true;
-        if assignment.thread.start(start) { Answer::Yes } else { no("it has begun before") }
+        if assignment.thread.start(start) { Answer::Yes } else { no("it has started already") }
     }
 
     fn renew(&mut self, by: &str, run: &str, until: Moment) {

@@ -163,7 +163,7 @@ fn run(arguments: &[&str]) -> Result<String, Refusal> {
             let refusal = Refusal::failed(format!("compare with openssl: start openssl: {error}"));
             match error.kind() {
                 ErrorKind::NotFound => {
-                    refusal.hint("install it (Debian: apt-get install openssl), or leave --compare away")
+                    refusal.hint("install it (Debian: apt-get install openssl), or leave out --compare")
                 }
                 _ => refusal,
             }
@@ -183,9 +183,9 @@ fn finish(mut child: Child, patience: Duration) -> Result<String, &'static str> 
         let _ = said.send(read.is_some_and(|read| read.is_ok()).then_some(text));
     });
     let text = match reader.map(|_| hear.recv_timeout(patience)) {
-        Ok(Ok(text)) => text.ok_or("said something that is no text"),
+        Ok(Ok(text)) => text.ok_or("printed something that is not text"),
         Ok(Err(RecvTimeoutError::Timeout)) => Err("took too long, and was ended"),
-        Ok(Err(RecvTimeoutError::Disconnected)) | Err(_) => Err("could not be listened to"),
+        Ok(Err(RecvTimeoutError::Disconnected)) | Err(_) => Err("its output could not be read"),
     };
     if text.is_err() {
         // Already gone, then.

@@ -35,8 +35,7 @@ pub(super) fn evidence(view: &View<'_>) -> Option<String> {
         format!(" ({} {}: {times}{})", main.step.name(), main.cause.name(), example(main))
     });
     Some(format!(
-        "the target shed {}: refused, reset or ended before they had carried anything{how}. Pauses of up to a second \
-         were made before it was asked again",
+        "the target shed {}: refused, reset or closed before they had carried any data{how}. The generator paused, up to a second, before it tried again",
         things(shed, "connection")
     ))
 }
@@ -47,8 +46,9 @@ pub(super) fn missing(view: &View<'_>) -> Option<String> {
     let most = view.seconds.iter().map(|second| second.tally.open).max()?;
     let few = most > 0 && (most as f64) < wanted as f64 * (1.0 - MISSING);
     let closed = view.plan.model == Model::Closed && view.plan.keeps_connections();
-    (closed && few && view.totals.tally.shed > 0)
-        .then(|| format!("of {} never more than {} stood at once", things(wanted, "connection"), count(most)))
+    (closed && few && view.totals.tally.shed > 0).then(|| {
+        format!("of {} at most {} were open at the same time", things(wanted, "connection"), count(most))
+    })
 }
 
 /// Share of the arrivals that waited for a connection to be opened.
@@ -70,8 +70,7 @@ pub(super) fn openings(view: &View<'_>) -> Option<String> {
             format!(" (handshake p50 {})", nanos(samples.quantile_nanos(0.5)))
         });
         format!(
-            "{} of the arrivals waited for a new connection{took}, which is in their latencies: more were needed at \
-             once than stood",
+            "{} of the arrivals waited for a new connection{took}, which is in their latencies: more were needed at the same time than were open",
             share(held(view))
         )
     })

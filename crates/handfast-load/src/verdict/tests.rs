@@ -141,7 +141,7 @@ fn a_quiet_run_is_valid_and_says_why() {
 #[test]
 fn a_closed_loop_that_waits_for_a_cpu_measures_the_machine() {
     let verdict = Made { busy: 0.3, starved: 0.4, ..closed() }.judged();
-    assert_says(&verdict, VerdictWord::GeneratorLimited, "was held up");
+    assert_says(&verdict, VerdictWord::GeneratorLimited, "had to wait for a CPU");
     assert_eq!(Made { busy: 0.3, starved: 0.1, ..closed() }.judged().word, VerdictWord::Valid);
 }
 
@@ -159,7 +159,7 @@ fn starvation_is_named_and_so_is_who_took_the_cpu() {
     assert_says(
         &shared,
         VerdictWord::GeneratorLimited,
-        "for 39 % of the time it wanted a CPU and had none: the target",
+        "for 39 % of the time it waited for a CPU: the target",
     );
     let alone = Made { busy: 0.6, starved: 0.39, ..closed() }.judged();
     assert_says(&alone, VerdictWord::GeneratorLimited, "something else on its machine");
@@ -170,7 +170,7 @@ fn lateness_of_a_busy_thread_is_the_generators() {
     let late = Duration::from_millis(41);
     let verdict = Made { busy: 0.95, lag: late, ..open() }.judged();
     assert_says(&verdict, VerdictWord::GeneratorLimited, "schedule lag p99 41");
-    assert_says(&verdict, VerdictWord::GeneratorLimited, "had hardly a pause (busy 95 %");
+    assert_says(&verdict, VerdictWord::GeneratorLimited, "was almost never idle (busy 95 %");
     assert_eq!(Made { busy: 0.95, ..open() }.judged().word, VerdictWord::Valid, "busy and in time is good");
     let slow_service =
         Made { busy: 0.95, lag: Duration::from_millis(9), service: Duration::from_millis(100), ..open() };
@@ -183,7 +183,7 @@ fn one_saturated_second_of_many_is_found() {
     let mut seconds: Vec<Interval> = (0..10).map(|second| made.second(second)).collect();
     seconds[5] = Made { busy: 0.99, lag: Duration::from_millis(30), ..open() }.second(5);
     let verdict = judge(&made_of(made.plan, seconds, "192.0.2.1", BTreeMap::new()), None);
-    assert_says(&verdict, VerdictWord::GeneratorLimited, "in 1 second of the 8 seconds looked at (the first");
+    assert_says(&verdict, VerdictWord::GeneratorLimited, "in 1 second of the 8 seconds examined (the first");
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn lateness_of_an_idle_generator_is_told_or_judged_by_its_size() {
     let told = Made { lag: Duration::from_millis(3), ..open() }.judged();
     assert_says(&told, VerdictWord::Valid, "the lag is noticeable");
     let judged = Made { lag: Duration::from_millis(30), ..open() }.judged();
-    assert_says(&judged, VerdictWord::GeneratorLimited, "the machine or its hypervisor held them up");
+    assert_says(&judged, VerdictWord::GeneratorLimited, "the machine or its hypervisor delayed them");
     let waiting = Made { lag: Duration::from_millis(30), queued: 5_000, ..open() }.judged();
     assert_says(
         &waiting,
@@ -204,13 +204,13 @@ fn lateness_of_an_idle_generator_is_told_or_judged_by_its_size() {
 fn a_target_that_takes_less_than_is_offered_is_its_limit() {
     let kernel = BTreeMap::from([("ListenOverflows".to_owned(), 295), ("TCPSynRetrans".to_owned(), 300)]);
     let verdict = Made { per_second: 800, kernel, ..open() }.judged();
-    assert_says(&verdict, VerdictWord::TargetLimited, "1,000/s were offered and 800/s were taken (80 %)");
+    assert_says(&verdict, VerdictWord::TargetLimited, "1,000/s were offered and 800/s were handled (80 %)");
     assert_says(
         &verdict,
         VerdictWord::TargetLimited,
         "295 connections found a listener's queue full (ListenOverflows)",
     );
-    assert_says(&verdict, VerdictWord::TargetLimited, "the generator had room");
+    assert_says(&verdict, VerdictWord::TargetLimited, "the generator had spare capacity");
     let blamed = Made { per_second: 800, busy: 0.99, lag: Duration::from_millis(50), ..open() }.judged();
     assert_eq!(
         blamed.word,
@@ -330,9 +330,9 @@ fn our_own_bound_comes_before_the_targets() {
     assert_eq!(verdict.word, VerdictWord::TargetLimited);
     assert!(
         verdict.evidence[0]
-            .starts_with("4,000 of 8,000 arrivals (50 %) waited because 1 connection was in use: a quicker")
+            .starts_with("4,000 of 8,000 arrivals (50 %) waited because 1 connection was in use: a faster")
             && verdict.evidence[0]
-                .contains("more of them (--connections) help if the target can take more at once"),
+                .contains("more of them (--connections) help if the target can handle more at the same time"),
         "{verdict:?}"
     );
     assert!(verdict.evidence[1].contains("were offered"), "{verdict:?}");
@@ -370,7 +370,7 @@ fn sentences_have_the_figures_of_the_headline() {
     assert_says(
         &slow_start(800),
         VerdictWord::TargetLimited,
-        "1,000/s were offered and 740/s were taken (74 %; without the first and the last second, and with what was still \
+        "1,000/s were offered and 740/s were handled (74 %; without the first and the last second, and with what was still \
          under way: 80 %)",
     );
 }
@@ -433,7 +433,7 @@ fn failures_from_one_per_cent_on_are_errors() {
 fn nothing_at_all_is_an_error() {
     let verdict =
         Made { per_second: 0, failures: vec![(Step::Connect, Cause::Refused, 7)], ..closed() }.judged();
-    assert_says(&verdict, VerdictWord::Errors, "no transaction ended well; 7 failed");
+    assert_says(&verdict, VerdictWord::Errors, "no transaction succeeded; 7 failed");
     let empty = made_of(Plan::default(), Vec::new(), "", BTreeMap::new());
     assert_eq!(judge(&empty, None).word, VerdictWord::Errors);
 }
@@ -455,7 +455,7 @@ fn ports_that_ran_out_come_before_everything() {
     assert_says(
         &verdict,
         VerdictWord::PortLimited,
-        "3 connections could not be made for want of a source port",
+        "3 connections could not be opened because no source port was free",
     );
     assert_says(&verdict, VerdictWord::PortLimited, "28,232 source ports");
     let many = judge(&outcome(vec![(Step::Connect, Cause::OutOfPorts, 5_000)]), Some(&ports));
@@ -560,7 +560,7 @@ fn a_closed_model_with_connections_missing_is_not_valid() {
     };
     let verdict = run(90, 3);
     assert_eq!(verdict.word, VerdictWord::Errors, "{verdict:?}");
-    assert!(said(&verdict, "of 100 connections never more than 90 stood"), "{verdict:?}");
+    assert!(said(&verdict, "of 100 connections at most 90 were open"), "{verdict:?}");
     assert_eq!(run(100, 3).word, VerdictWord::Valid, "one that was replaced is not missing");
     assert_eq!(run(90, 0).word, VerdictWord::Valid, "nobody was refused");
 }

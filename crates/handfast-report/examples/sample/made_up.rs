@@ -118,7 +118,7 @@ fn make() -> Report {
             destinations: 1,
             capacity: 112_928,
             lasting_rate: Some(1_882.1),
-            sentence: "28,232 ports × 4 source addresses ÷ 60 s in TIME_WAIT = 1,882 connections a second that can last"
+            sentence: "28,232 ports × 4 source addresses ÷ 60 s in TIME_WAIT = 1,882 connections a second sustained"
                 .into(),
         }),
         limits: vec![

@@ -77,7 +77,7 @@ pub(super) fn warnings(a: &[Report], b: &[Report]) -> Vec<String> {
         for (place, report) in reports.iter().enumerate().filter(|(_, report)| !report.stalled.is_empty()) {
             let seconds = report.stalled.len();
             let seconds = format!("{seconds} second{}", if seconds == 1 { "" } else { "s" });
-            warnings.push(format!("in run {} of {side} the target stood still for {seconds}", place + 1));
+            warnings.push(format!("in run {} of {side} the target stalled for {seconds}", place + 1));
         }
     }
     warnings.extend(one_after_the_other(a, b));

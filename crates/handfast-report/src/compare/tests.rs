@@ -164,7 +164,7 @@ fn a_target_that_stood_still_is_told() {
     let mut stalled = made_up::report();
     stalled.stalled = vec![7];
     let warnings = differences::warnings(&one(made_up::report()), &one(stalled));
-    assert_eq!(warnings, ["in run 1 of B the target stood still for 1 second"]);
+    assert_eq!(warnings, ["in run 1 of B the target stalled for 1 second"]);
 }
 
 #[test]

@@ -90,8 +90,8 @@ impl Rated {
         match kind {
             RunKind::Transactions => Self {
                 title: "Transactions a second",
-                name: "ended well",
-                reading: "Those that ended well.",
+                name: "succeeded",
+                reading: "Those that succeeded.",
                 of: |column| column.per_second(column.transactions),
                 show: plain_rate,
             },
@@ -103,8 +103,8 @@ impl Rated {
                 show: bytes_a_second,
             },
             RunKind::Idle => Self {
-                title: "Connections that stood",
-                name: "stood",
+                title: "Open connections",
+                name: "open",
                 reading: "At the end of each second. In the last one they are closed.",
                 of: |column| column.open as f64,
                 show: plain_rate,
@@ -226,7 +226,7 @@ pub(super) fn generator(columns: &[Column]) -> Option<String> {
     let plot = Plot {
         id: "generator",
         title: "The load generator itself",
-        reading: "CPU that its threads used, and time in which they wanted a CPU and had none. Where these lines are high, the \
+        reading: "CPU that its threads used, and time in which they waited for a CPU. Where these lines are high, the \
                   latencies above are partly its own."
             .into(),
         description: format!(

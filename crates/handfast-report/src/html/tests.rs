@@ -117,10 +117,7 @@ fn bulk_and_idle_are_drawn_as_what_they_are() {
     assert!(bulk.contains("Bytes a second") && bulk.contains("<span>sent, "), "no bytes");
     let idle = of(Work::Idle { send: 0, receive: 0 });
     balanced(&idle);
-    assert!(
-        idle.contains("Connections that stood") && idle.contains("stood at the end</span>"),
-        "no connections"
-    );
+    assert!(idle.contains("Open connections") && idle.contains("open at the end</span>"), "no connections");
     assert!([bulk, idle].iter().all(|html| !html.contains("Transactions a second")));
 }
 

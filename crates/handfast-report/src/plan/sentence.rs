@@ -29,7 +29,7 @@ fn steps(plan: &Plan) -> String {
     match (&plan.work, plan.exchanges) {
         (Work::Handshake, _) => format!("{begin}, close"),
         (Work::Bulk { .. } | Work::Idle { .. }, _) => format!("{begin}, {work}, close"),
-        (_, None) => format!("on standing connections, again and again: {work}"),
+        (_, None) => format!("on connections that stay open, repeatedly: {work}"),
         (_, Some(1)) => format!("{begin}, {work}, close"),
         (_, Some(times)) => format!("{begin}, {} of: {work}; close", things(times.into(), "time")),
     }
@@ -46,14 +46,14 @@ fn work(work: &Work) -> String {
             (true, false) => "send without a pause until the end".to_owned(),
             (false, _) => "receive without a pause until the end".to_owned(),
         },
-        Work::Idle { send: 0, .. } => "stand idle until the end".to_owned(),
+        Work::Idle { send: 0, .. } => "stay idle until the end".to_owned(),
         Work::Idle { send, receive } => {
-            format!("send {}, receive {}, stand idle until the end", size(*send), size(*receive))
+            format!("send {}, receive {}, stay idle until the end", size(*send), size(*receive))
         }
         Work::Http { version, requests, streams, .. } => {
             let version = version.name();
             let several =
-                if *streams > 1 { format!(", {streams} at once on a connection") } else { String::new() };
+                if *streams > 1 { format!(", {streams} in parallel on a connection") } else { String::new() };
             let asked = match requests.as_slice() {
                 [] => "nothing".to_owned(),
                 [one] => format!("{}{}", one.name(), beyond(one)),
@@ -136,7 +136,7 @@ mod tests {
         );
         assert!(
             said(http(8), None, ramp)
-                .contains("on standing connections, again and again: HTTP/2 GET /x, 8 at once")
+                .contains("on connections that stay open, repeatedly: HTTP/2 GET /x, 8 in parallel")
         );
         let some = Work::Exchange { send: 1, receive: 0, echo: false };
         assert!(
@@ -146,7 +146,7 @@ mod tests {
             said(Work::Bulk { send: true, receive: true }, Some(1), Model::Closed)
                 .contains("send and receive")
         );
-        assert!(said(Work::Idle { send: 0, receive: 0 }, Some(1), Model::Closed).contains("stand idle"));
+        assert!(said(Work::Idle { send: 0, receive: 0 }, Some(1), Model::Closed).contains("stay idle"));
     }
 
     #[test]

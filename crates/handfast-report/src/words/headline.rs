@@ -69,7 +69,7 @@ impl Stood {
     /// `1,000 of 1,000 connections stood at the end, none was lost`.
     fn sentence(self) -> String {
         let stood = format!(
-            "{} of {} connections stood at the end of the measured part",
+            "{} of {} connections were open at the end of the measured part",
             count(self.at_end),
             count(self.wanted)
         );
@@ -187,8 +187,8 @@ pub(crate) fn tiles(report: &Report) -> Vec<(String, String)> {
         })),
         RunKind::Idle => {
             let stood = Stood::of(report);
-            tiles.push((count(stood.at_end), format!("of {} stood at the end", count(stood.wanted))));
-            tiles.push((count(stood.lost), "of those that stood were lost".into()));
+            tiles.push((count(stood.at_end), format!("of {} open at the end", count(stood.wanted))));
+            tiles.push((count(stood.lost), "of those opened were lost".into()));
         }
     }
     if let Some(series) = main_series(report) {
@@ -216,7 +216,7 @@ pub(crate) fn counts(report: &Report) -> Vec<(&'static str, String)> {
             pairs.push(("transactions", format!("{}, {}", rate(totals.rate), failed(report))))
         }
         RunKind::Bulk => pairs.push(("failed", connections_failed(report).replace(" failed", ""))),
-        RunKind::Idle => pairs.push(("stood", Stood::of(report).sentence())),
+        RunKind::Idle => pairs.push(("open", Stood::of(report).sentence())),
     }
     if let Some(offered) = totals.offered_rate {
         pairs.push(("offered", rate(offered)));
@@ -231,9 +231,9 @@ pub(crate) fn counts(report: &Report) -> Vec<(&'static str, String)> {
         0 => String::new(),
         some => format!(", {} of them before the measured part", count(some)),
     };
-    pairs.push(("connections", format!("{} begun{warm_up}", count(totals.connections))));
+    pairs.push(("connections", format!("{} started{warm_up}", count(totals.connections))));
     if totals.open > 0 {
-        pairs.push(("", format!("{} stood at the end", count(totals.open))));
+        pairs.push(("", format!("{} open at the end", count(totals.open))));
     }
     // Bulk always ends after the measured part, and has no rate of transactions that it could be missing in.
     if totals.tail > 0 && RunKind::of(report) == RunKind::Transactions {
@@ -300,16 +300,16 @@ mod tests {
     fn idle_is_told_in_connections_that_stood() {
         let idle = || Work::Idle { send: 0, receive: 0 };
         let said = |well, failed| headline(&with(idle(), 1_000, well, failed))[0].clone();
-        let all = "1,000 of 1,000 connections stood at the end of the measured part, none was lost";
+        let all = "1,000 of 1,000 connections were open at the end of the measured part, none was lost";
         assert_eq!(said(1_000, 0), all);
         // Six that stood were lost, three failed before, and one had no time.
         let report = with(idle(), 1_000, 997, 9);
         assert_eq!(Stood::of(&report), Stood { wanted: 1_000, at_end: 991, lost: 6, refused: 3 });
         assert!(said(997, 9).ends_with(": 6 were lost, 3 could not be opened"), "{}", said(997, 9));
         assert!(said(0, 0).ends_with(
-            "0 of 1,000 connections stood at the end of the measured part: 1,000 were not tried in time"
+            "0 of 1,000 connections were open at the end of the measured part: 1,000 were not tried in time"
         ));
-        assert_eq!(tiles(&report)[0], ("991".into(), "of 1,000 stood at the end".into()));
+        assert_eq!(tiles(&report)[0], ("991".into(), "of 1,000 open at the end".into()));
         assert!(tiles(&report).contains(&("3".into(), "could not be opened".into())));
         assert!(headline(&report)[1].starts_with("to open one: handshake p50 "), "{:?}", headline(&report));
     }

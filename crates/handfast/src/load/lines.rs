@@ -12,7 +12,7 @@ pub(crate) fn line(progress: &Progress) -> String {
     if progress.tail {
         let errors = count(progress.failures_last);
         return format!(
-            "{part}second {}: after the end, the last ones end, {errors} errors",
+            "{part}second {}: after the end, waiting for the last ones, {errors} errors",
             progress.seconds
         );
     }
@@ -78,7 +78,10 @@ mod tests {
         assert_eq!(line(&progress), expected);
         let mean = progress.mean_rate();
         progress.add(&Interval { second: 10, ..Interval::default() });
-        assert_eq!(line(&progress), "step 2 at 500/s, second 11: after the end, the last ones end, 0 errors");
+        assert_eq!(
+            line(&progress),
+            "step 2 at 500/s, second 11: after the end, waiting for the last ones, 0 errors"
+        );
         assert_eq!((progress.mean_rate(), progress.rate()), (mean, 4210.0), "the tail is in no rate");
     }
 }

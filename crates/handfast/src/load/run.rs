@@ -80,7 +80,7 @@ async fn attend(task: Task, display: Display) -> Ended {
                     return Ended::AtOnce(code);
                 }
                 asked = Some(code);
-                voice.say("handfast: ending early, with a report of what was done; once more ends at once");
+                voice.say("handfast: ending early, with a report of what was done; once more ends immediately");
             }
         }
     }
@@ -103,7 +103,7 @@ async fn conduct(
     }
     let lineup = tokio::select! {
         gathered = Lineup::gather(&workers) => gathered?,
-        _ = stop.wait_for(|stop| *stop) => return Err(Refusal::failed("gather workers: ended before the run began")),
+        _ = stop.wait_for(|stop| *stop) => return Err(Refusal::failed("gather workers: interrupted before the run started")),
     };
     let mut session = Session { task, lineup, display, stop };
     let made = match session.task.wanted.job.search.clone() {
@@ -339,7 +339,7 @@ mod tests {
     fn a_search_that_the_generator_ended_is_not_valid() {
         let mut report = Report::default();
         report.totals.offered_rate = Some(100.0);
-        report.verdict.evidence.push("the generator had room".into());
+        report.verdict.evidence.push("the generator had spare capacity".into());
         let search = Verdict { word: VerdictWord::GeneratorLimited, evidence: vec!["not known".into()] };
         let verdict = instead(search, &report);
         assert_eq!(verdict.word, VerdictWord::GeneratorLimited);

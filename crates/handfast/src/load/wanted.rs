@@ -216,13 +216,13 @@ fn work(words: &WorkWords, aim: &Aim, mistakes: &mut Mistakes) -> Work {
     let send_bytes = send.unwrap_or(4096);
     let receive_bytes = receive.unwrap_or(send_bytes);
     if words.handshake_only {
-        let why = "does not go with --handshake-only, which carries no data";
+        let why = "does not go with --handshake-only, which transfers no data";
         mistakes.forbid(why, &[bytes.as_slice(), &count].concat());
         return Work::Handshake;
     }
     if let Some(way) = &words.bulk {
         mistakes.forbid(
-            "does not go with --bulk, which carries bytes until the end",
+            "does not go with --bulk, which transfers bytes until the end",
             &[bytes.as_slice(), &count].concat(),
         );
         let (send, receive) = match way.as_str() {

@@ -163,7 +163,7 @@ async fn a_server_without_users_allows_everything_and_that_is_seen() {
     let Some(server) = Server::start(&[]).await else { skipped!("no nats-server") };
     assert_eq!(allowed_at(&server.address("worker")).await, ["publish to", "listen to"]);
     let found = doctor(&server.address("worker")).await.unwrap().join("\n");
-    assert!(found.contains("does not ask who we are: any program here"), "{found}");
+    assert!(found.contains("does not authenticate users: any program here"), "{found}");
     assert!(found.contains("may publish to and listen to subjects that are not the fleet's"), "{found}");
 }
 

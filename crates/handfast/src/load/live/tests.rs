@@ -46,7 +46,7 @@ fn a_picture_says_how_it_goes() {
         "             p50  1.20 ms p90  3.40 ms p99  3.40 ms max  3.40 ms  last second",
         "errors                 0",
         "handshakes         7,000 full, 0 resumed",
-        "generator    cpu 52 % 45 %  lag p99 20.0 us  without a cpu 1.0 %",
+        "generator    cpu 52 % 45 %  lag p99 20.0 us  waiting for cpu 1.0 %",
     ];
     assert_eq!(rows, expected);
 }

@@ -226,7 +226,7 @@ fn a_request_has_method_headers_and_body() {
     assert_eq!(wrong.lines().count(), 3, "{wrong}");
     assert!(wrong.contains("expected GET") && wrong.contains("counted from the body"), "{wrong}");
     let wrong = refused(&["a:1", "-X", "PUT", "-H", "A: b", "--body", "x", "--url", "/"]);
-    assert_eq!(wrong.lines().filter(|line| line.contains("is for pages")).count(), 4, "{wrong}");
+    assert_eq!(wrong.lines().filter(|line| line.contains("is for HTTP")).count(), 4, "{wrong}");
     assert!(refused(&["https://a/", "-H", "@/no/such/file"]).contains("read /no/such/file"));
 }
 
