@@ -359,7 +359,7 @@ pub struct Ports {
     pub sources: u64,
     /// Destination addresses.
     pub destinations: u64,
-    /// Product: connections that can stand or rest in TIME_WAIT at once.
+    /// Product: connections that can be open or rest in TIME_WAIT at the same time.
     pub capacity: u64,
     /// Connections a second that can be kept up when each rests 60 s in TIME_WAIT; `None`: they do not rest here.
     pub lasting_rate: Option<f64>,
