@@ -22,13 +22,13 @@ const TICK: u64 = 10_000_000;
 /// Reads the figures before and after a run.
 #[derive(Debug)]
 pub struct Accountant {
-    source: Source,
+    source: Counted,
     /// CPU nanoseconds at [`Accountant::begin`].
     before: u64,
 }
 
 #[derive(Debug)]
-enum Source {
+enum Counted {
     Tree(Tree),
     Group(Group),
 }
@@ -39,8 +39,8 @@ impl Accountant {
     /// **Errors**: no such process, or no such control group: whoever gave it is at fault.
     pub fn new(which: &Accounted) -> Result<Self, Refusal> {
         let source = match which {
-            Accounted::Pid(pid) => Source::Tree(Tree::find(*pid)?),
-            Accounted::Cgroup(path) => Source::Group(Group::find(path)?),
+            Accounted::Pid(pid) => Counted::Tree(Tree::find(*pid)?),
+            Accounted::Cgroup(path) => Counted::Group(Group::find(path)?),
         };
         let mut accountant = Self { source, before: 0 };
         accountant.begin();
@@ -51,8 +51,8 @@ impl Accountant {
     /// group takes two files.
     pub fn begin(&mut self) {
         self.before = match &mut self.source {
-            Source::Tree(tree) => tree.look().unwrap_or(0),
-            Source::Group(group) => group.usage().unwrap_or(0),
+            Counted::Tree(tree) => tree.look().unwrap_or(0),
+            Counted::Group(group) => group.usage().unwrap_or(0),
         };
     }
 
@@ -61,8 +61,8 @@ impl Accountant {
     /// **Errors**: it ended meanwhile; its figures are gone with it. **Cost**: as [`Accountant::begin`].
     pub fn end(&mut self, transactions: u64) -> Result<ServerUse, Refusal> {
         let (who, now, resident_bytes) = match &mut self.source {
-            Source::Tree(tree) => (tree.who(), tree.look(), tree.resident()),
-            Source::Group(group) => (group.who(), group.usage(), group.resident()),
+            Counted::Tree(tree) => (tree.who(), tree.look(), tree.resident()),
+            Counted::Group(group) => (group.who(), group.usage(), group.resident()),
         };
         let now = now.ok_or_else(|| {
             Refusal::failed(format!(

@@ -137,7 +137,7 @@ fn judge(bench: &Bench, finished: &Finished) -> Result<Moment, Lost> {
             }
         };
         let detail = format!("the target answered {status}{asked}");
-        return Err(Lost::Failed(Trouble::new(Step::Exchange, Cause::HttpStatus, detail)));
+        return Err(Lost::Failed(Trouble::status(status.as_u16(), detail)));
     }
     count_exchange(bench, Times { began: finished.began, first_byte, done });
     Ok(done)

@@ -14,11 +14,28 @@ pub(crate) struct Trouble {
     pub(crate) detail: String,
     /// What to do about it, where whoever failed knows.
     pub(crate) hint: Option<&'static str>,
+    /// What the target itself said, where it said something.
+    pub(crate) said: Option<Said>,
+}
+
+/// What a target says when it refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// A TLS alert, by its number (RFC 9846 §6).
+    Alert(u8),
+    /// An HTTP status.
+    Status(u16),
 }
 
 impl Trouble {
     pub(crate) fn new(step: Step, cause: Cause, detail: impl Into<String>) -> Self {
-        Self { step, cause, detail: detail.into(), hint: None }
+        Self { step, cause, detail: detail.into(), hint: None, said: None }
+    }
+
+    /// An answer that says that the request failed.
+    pub(crate) fn status(status: u16, detail: impl Into<String>) -> Self {
+        let said = Some(Said::Status(status));
+        Self { said, ..Self::new(Step::Exchange, Cause::HttpStatus, detail) }
     }
 
     /// A socket's fault.
@@ -34,7 +51,8 @@ impl Trouble {
             FailureKind::PeerCertificate => Cause::Certificate,
             FailureKind::Ourselves => Cause::Internal,
         };
-        Self { hint: failure.hint, ..Self::new(step, cause, failure.to_string()) }
+        let said = failure.alert.map(Said::Alert);
+        Self { hint: failure.hint, said, ..Self::new(step, cause, failure.to_string()) }
     }
 
     /// The plan's timeout passed.
