@@ -232,6 +232,24 @@ mod tests {
     }
 
     #[test]
+    fn a_job_of_another_build_leaves_the_report_readable() {
+        let report = Report {
+            schema: crate::model::SCHEMA.into(),
+            manifest: Manifest { job: Some(job()), ..Manifest::default() },
+            ..Report::default()
+        };
+        let mut value = serde_json::to_value(&report).unwrap();
+        let fields = value["manifest"]["job"]["plan"].as_object().unwrap().keys().cloned();
+        assert!(fields.collect::<Vec<_>>().is_sorted(), "in the order of the alphabet, as ever");
+        assert!(crate::from_json(&value.to_string()).unwrap() == report);
+        value["manifest"]["job"]["plan"]["later"] = 1.into();
+        let read = crate::from_json(&value.to_string()).unwrap();
+        assert_eq!(read.manifest.job, None);
+        value["manifest"]["job"] = Value::Null;
+        assert_eq!(crate::from_json(&value.to_string()).unwrap().manifest.job, None);
+    }
+
+    #[test]
     fn what_is_no_job_is_told_apart() {
         let wrong = |text: &str| Job::parse(text).unwrap_err().to_string();
         assert!(wrong("{").starts_with("not JSON"), "{}", wrong("{"));
