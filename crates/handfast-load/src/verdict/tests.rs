@@ -540,6 +540,28 @@ fn waiting_for_handshakes_is_no_stalled_machine() {
 }
 
 #[test]
+fn how_connections_were_shed_is_told_by_what_sheds_them() {
+    let said = |step, cause, is_told: bool| {
+        // Another failure is more frequent, and sheds nothing.
+        let failures = vec![(step, cause, 7), (Step::Exchange, Cause::HttpStatus, 9)];
+        let mut outcome = Made { failures, ..open() }.outcome();
+        outcome.totals.tally.shed = 7;
+        let verdict = judge(&outcome, None);
+        let shed = verdict.evidence.iter().find(|line| line.starts_with("the target shed 7")).unwrap();
+        let words = format!("({} {}: 7 times", step.name(), cause.name());
+        assert_eq!(shed.contains(&words), is_told, "{shed}");
+        assert!(!shed.contains("http-status"), "{shed}");
+    };
+    said(Step::Connect, Cause::Refused, true);
+    said(Step::Handshake, Cause::Deadline, true);
+    for cause in [Cause::ClosedEarly, Cause::Truncated, Cause::Reset, Cause::Alert] {
+        said(Step::Exchange, cause, true);
+    }
+    said(Step::Exchange, Cause::WrongBytes, false);
+    said(Step::Close, Cause::Reset, false);
+}
+
+#[test]
 fn shed_connections_are_named_whatever_the_word() {
     let mut outcome = Made { failures: vec![(Step::Connect, Cause::Refused, 7)], ..open() }.outcome();
     outcome.totals.tally.shed = 7;
