@@ -23,7 +23,7 @@ use handfast_tls::session::Session;
 use crate::close::end_our_side;
 use crate::context::ThreadContext;
 use crate::exchange::Opening;
-use crate::trouble::{Step, Trouble};
+use crate::trouble::{Cause, Step, Trouble};
 use crate::wire::{Ended, Got, Wire};
 
 /// How long a target that gives no tickets may say nothing before a connection that nobody ends counts as accepted.
@@ -54,7 +54,7 @@ pub(crate) async fn confirm(
         return Ok(());
     }
     let detail = "the target did not say in time whether it accepted the handshake";
-    Err(Trouble::new(Step::Handshake, "deadline", detail))
+    Err(Trouble::new(Step::Handshake, Cause::Deadline, detail))
 }
 
 /// Waits until `limit` for the target's word; `false` when there was none.

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+pub use handfast_report::job::Accounted;
 use handfast_report::model::ServerUse;
-use serde::{Deserialize, Serialize};
 
 use crate::machine::{schedstat, text};
 use crate::outcome::Refusal;
@@ -19,26 +19,16 @@ use crate::outcome::Refusal;
 /// Nanoseconds of one tick of /proc/PID/stat: USER_HZ is 100 on every architecture that rustls runs on.
 const TICK: u64 = 10_000_000;
 
-/// Whose CPU time is counted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Accounted {
-    /// A process, its threads and its descendants.
-    Pid(u32),
-    /// A control group's directory, of version 1 (`cpuacct.usage`) or 2 (`cpu.stat`).
-    Cgroup(PathBuf),
-}
-
 /// Reads the figures before and after a run.
 #[derive(Debug)]
 pub struct Accountant {
-    source: Source,
+    source: Counted,
     /// CPU nanoseconds at [`Accountant::begin`].
     before: u64,
 }
 
 #[derive(Debug)]
-enum Source {
+enum Counted {
     Tree(Tree),
     Group(Group),
 }
@@ -49,8 +39,8 @@ impl Accountant {
     /// **Errors**: no such process, or no such control group: whoever gave it is at fault.
     pub fn new(which: &Accounted) -> Result<Self, Refusal> {
         let source = match which {
-            Accounted::Pid(pid) => Source::Tree(Tree::find(*pid)?),
-            Accounted::Cgroup(path) => Source::Group(Group::find(path)?),
+            Accounted::Pid(pid) => Counted::Tree(Tree::find(*pid)?),
+            Accounted::Cgroup(path) => Counted::Group(Group::find(path)?),
         };
         let mut accountant = Self { source, before: 0 };
         accountant.begin();
@@ -61,8 +51,8 @@ impl Accountant {
     /// group takes two files.
     pub fn begin(&mut self) {
         self.before = match &mut self.source {
-            Source::Tree(tree) => tree.look().unwrap_or(0),
-            Source::Group(group) => group.usage().unwrap_or(0),
+            Counted::Tree(tree) => tree.look().unwrap_or(0),
+            Counted::Group(group) => group.usage().unwrap_or(0),
         };
     }
 
@@ -71,8 +61,8 @@ impl Accountant {
     /// **Errors**: it ended meanwhile; its figures are gone with it. **Cost**: as [`Accountant::begin`].
     pub fn end(&mut self, transactions: u64) -> Result<ServerUse, Refusal> {
         let (who, now, resident_bytes) = match &mut self.source {
-            Source::Tree(tree) => (tree.who(), tree.look(), tree.resident()),
-            Source::Group(group) => (group.who(), group.usage(), group.resident()),
+            Counted::Tree(tree) => (tree.who(), tree.look(), tree.resident()),
+            Counted::Group(group) => (group.who(), group.usage(), group.resident()),
         };
         let now = now.ok_or_else(|| {
             Refusal::failed(format!(
@@ -137,7 +127,7 @@ impl Tree {
             Refusal::wrong_use(format!(
                 "count the CPU time of process {root}: there is no such process on this machine"
             ))
-            .hint("the server must run here; `pgrep -o NAME` tells the number of its first process")
+            .hint("the server must run here; `pgrep -o NAME` prints the number of its first process")
         })?;
         let name =
             text(&format!("/proc/{root}/comm")).map_or_else(String::new, |name| name.trim().to_owned());
@@ -228,7 +218,7 @@ impl Group {
                  be read there",
                 path.display()
             ))
-            .hint("give its directory, as /sys/fs/cgroup/system.slice/NAME.service; /proc/PID/cgroup tells it")),
+            .hint("give its directory, as /sys/fs/cgroup/system.slice/NAME.service; /proc/PID/cgroup has it")),
         }
     }
 

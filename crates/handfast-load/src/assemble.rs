@@ -11,8 +11,6 @@ use handfast_report::model::{
 use handfast_stats::Histogram;
 use handfast_text::calendar::Utc;
 
-use crate::job::Job;
-use crate::limits::Bound;
 use crate::machine;
 use crate::outcome::{Outcome, WorkerOutcome};
 use crate::plan::Verify;
@@ -20,14 +18,15 @@ use crate::ports;
 use crate::sample::{Interval, Series, ThreadUse};
 use crate::verdict::{self, Busy, View, addresses};
 use crate::words::things;
+use handfast_report::job::Job;
+use handfast_report::limits::Bound;
 
 mod live;
 mod notes;
 mod parts;
-mod work;
 
+pub use handfast_report::plan::sentence as work_sentence;
 pub use live::Live;
-pub use work::sentence as work_sentence;
 
 /// Shortest second of which shares of CPU time are told, in nanoseconds.
 const GAUGED: u64 = 500_000_000;
@@ -67,7 +66,7 @@ pub fn report(outcome: &Outcome, circumstances: Circumstances) -> Report {
     let mut report = Report {
         schema: SCHEMA.to_owned(),
         verdict,
-        work: work::sentence(&outcome.plan),
+        work: work_sentence(&outcome.plan),
         totals: totals(&view, outcome),
         mix: mix(outcome),
         members: parts::members(outcome),
@@ -89,7 +88,7 @@ pub fn report(outcome: &Outcome, circumstances: Circumstances) -> Report {
             libraries: circumstances.libraries,
             started: Utc::of(outcome.started).to_seconds().to_string(),
             command: circumstances.command,
-            job: circumstances.job.to_value(),
+            job: Some(circumstances.job.clone().without_secrets()),
             // Steps of a search have seeds of their own, which come from this one.
             seed: if is_search { circumstances.job.plan.seed } else { outcome.plan.seed },
             start_skew_ns: start_skew(outcome),
@@ -110,7 +109,7 @@ fn limit(bound: &Bound, report: &Report) -> Limit {
         let seconds = things(report.stalled.len() as u64, "second");
         limit.held = false;
         limit.found =
-            format!("{}, but the target stood still for {seconds}, which a closed model hides", limit.found);
+            format!("{}, but the target stalled for {seconds}, which a closed model hides", limit.found);
     }
     limit
 }
@@ -213,8 +212,8 @@ fn percentiles(samples: &Histogram, wanted: &[(&str, f64)]) -> BTreeMap<String, 
 
 fn errors(totals: &Interval) -> Vec<ErrorRow> {
     let row = |failures: &crate::sample::Failures| ErrorRow {
-        step: failures.step.clone(),
-        cause: failures.cause.clone(),
+        step: failures.step.name().to_owned(),
+        cause: failures.cause.name().to_owned(),
         count: failures.count,
         examples: failures.examples.clone(),
     };

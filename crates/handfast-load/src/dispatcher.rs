@@ -11,7 +11,7 @@ use handfast_net::engine::{self, Alarm};
 
 use crate::context::ThreadContext;
 use crate::schedule::Schedule;
-use crate::trouble::{Step, Trouble};
+use crate::trouble::{Cause, Step, Trouble};
 
 /// What became of an arrival at first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub(crate) async fn dispatch(context: Rc<ThreadContext>, schedule: Schedule, ser
 }
 
 fn no_alarm(error: &std::io::Error) -> Trouble {
-    Trouble::new(Step::Connect, "out-of-files", format!("make the timer of the schedule: {error}"))
+    Trouble::new(Step::Connect, Cause::OutOfFiles, format!("make the timer of the schedule: {error}"))
 }
 
 /// The loop's state: what is due next, and who begins it.

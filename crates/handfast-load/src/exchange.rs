@@ -12,7 +12,7 @@ use crate::context::{READ, ThreadContext};
 use crate::pattern::Pattern;
 use crate::plan::Work;
 use crate::recorder::Times;
-use crate::trouble::{Step, Trouble};
+use crate::trouble::{Cause, Step, Trouble};
 use crate::wire::{Got, Wire};
 
 /// Greatest plaintext of a record (RFC 9846 §5.1).
@@ -192,12 +192,12 @@ impl Exchange {
         self.first_byte.get_or_insert_with(Moment::now);
         if self.sizes.echo && !context.pattern.matches(self.position + self.received, bytes) {
             let detail = format!("the echo differs from what was sent, after {} bytes", self.received);
-            self.wrong.get_or_insert_with(|| Trouble::new(Step::Exchange, "wrong-bytes", detail));
+            self.wrong.get_or_insert_with(|| Trouble::new(Step::Exchange, Cause::WrongBytes, detail));
         }
         self.received += bytes.len() as u64;
         if self.received > self.sizes.receive {
             let detail = format!("{} bytes came, {} were expected", self.received, self.sizes.receive);
-            self.wrong.get_or_insert_with(|| Trouble::new(Step::Exchange, "wrong-bytes", detail));
+            self.wrong.get_or_insert_with(|| Trouble::new(Step::Exchange, Cause::WrongBytes, detail));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! One run on many machines: a coordinator tells workers what to do and when, and merges what they measured.
 //!
-//! In: a [`Plan`](crate::Plan) and a [`Crew`]. Out: an [`Outcome`](crate::outcome::Outcome). One machine is a crew of one: the same
+//! In: a [`Plan`](crate::Plan) and [`Workers`]. Out: an [`Outcome`](crate::outcome::Outcome). One machine is a fleet of one: the same
 //! messages then travel inside the process, so there is one path and not two.
 //!
 //! | question | file |
@@ -9,8 +9,9 @@
 //! | what may be joined | `safety.rs` |
 //! | what is said | `protocol.rs` |
 //! | what a worker does | `worker.rs`, `share.rs` |
-//! | who takes part | `muster.rs` |
-//! | what the coordinator does in a run | `run.rs`, `roll.rs` |
+//! | who takes part | `lineup.rs`, `gather.rs` |
+//! | what the coordinator says and asks | `orders.rs`, `link.rs` |
+//! | what the coordinator does in a run | `run.rs` |
 //! | how seconds become one | `merge.rs` |
 //! | a server's configuration | `setup.rs` |
 //!
@@ -23,9 +24,11 @@ use std::time::Duration;
 
 mod bus;
 mod merge;
-mod muster;
+mod gather;
+mod lineup;
+mod link;
+mod orders;
 mod protocol;
-mod roll;
 mod run;
 mod safety;
 mod setup;
@@ -34,7 +37,7 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-pub use muster::Muster;
+pub use lineup::Lineup;
 pub use safety::doctor;
 pub use setup::{PORT, setup};
 pub use worker::serve_worker;
@@ -54,7 +57,7 @@ const ANSWER: Duration = Duration::from_secs(3);
 
 /// Who makes the load.
 #[derive(Clone, Debug)]
-pub enum Crew {
+pub enum Workers {
     /// This process alone.
     Local,
     /// Workers that wait on a bus.

@@ -3,36 +3,27 @@
 //! In: what was asked for, and how it failed. Out: which option would help. Pure.
 
 use crate::plan::Plan;
-use crate::trouble::Trouble;
+use crate::trouble::{Said, Trouble};
 
 /// The cure for a target that wants to know who we are. It says so by an alert: TLS 1.3 has one of its own
 /// (certificate_required, RFC 9846 §6.2), TLS 1.2 has handshake_failure among others; or after the handshake, by HTTP's 400
 /// or nginx's own 495 and 496, and by 403.
 pub(crate) fn client_certificate(plan: &Plan, trouble: &Trouble) -> Option<&'static str> {
     const SHOW: &str = "the target wants a client certificate: --client-certificate FILE shows one, and --client-key FILE has its key";
-    const OTHER: &str = "the target does not take the certificate that --client-certificate shows: see which authorities it \
-                         accepts, and whether the certificate is of one of them, valid, and for clients";
+    const OTHER: &str = "the target does not accept the certificate that --client-certificate shows: check which authorities it accepts, and whether the certificate is of one of them, valid, and for clients";
     const PERHAPS: &str =
         "some servers answer so when they want a client certificate: --client-certificate FILE shows one";
+    /// certificate_required (RFC 9846 §6.2).
+    const REQUIRED: u8 = 116;
+    /// bad_certificate, unsupported_certificate, certificate_revoked, certificate_expired, unknown_ca, certificate_required.
+    const ABOUT_OURS: [u8; 6] = [42, 43, 44, 45, 48, REQUIRED];
     let shown = plan.tls.client_certificate.is_some();
-    let says = |word: &str| trouble.detail.contains(word);
-    if trouble.cause == "alert" {
-        const ABOUT_OURS: [&str; 6] = [
-            "certificate_required",
-            "bad_certificate",
-            "unsupported_certificate",
-            "certificate_revoked",
-            "certificate_expired",
-            "unknown_ca",
-        ];
-        return match shown {
-            true => ABOUT_OURS.iter().any(|word| says(word)).then_some(OTHER),
-            false => says("certificate_required").then_some(SHOW),
-        };
+    match (trouble.said?, shown) {
+        (Said::Alert(alert), true) => ABOUT_OURS.contains(&alert).then_some(OTHER),
+        (Said::Alert(alert), false) => (alert == REQUIRED).then_some(SHOW),
+        (Said::Status(status), false) => [400, 403, 495, 496].contains(&status).then_some(PERHAPS),
+        (Said::Status(_), true) => None,
     }
-    let refused =
-        ["answered 400", "answered 403", "answered 495", "answered 496"].iter().any(|word| says(word));
-    (trouble.cause == "http-status" && refused && !shown).then_some(PERHAPS)
 }
 
 #[cfg(test)]
@@ -42,20 +33,20 @@ mod tests {
 
     #[test]
     fn a_target_that_wants_a_client_certificate_is_told_by_its_option() {
-        let hint = |cause, detail: &str, shown: bool| {
+        let hint = |said, shown: bool| {
             let mut plan = Plan::default();
             plan.tls.client_certificate = shown.then(|| ("me.pem".into(), "me.key".into()));
-            let trouble = Trouble::new(Step::Exchange, cause, detail);
+            let trouble = Trouble { said: Some(said), ..Trouble::deadline(Step::Exchange) };
             client_certificate(&plan, &trouble).unwrap_or_default()
         };
-        let required = "alert certificate_required (116)";
-        assert!(hint("alert", required, false).contains("--client-certificate FILE shows one"));
-        assert!(hint("alert", required, true).contains("does not take the certificate"));
-        assert!(hint("alert", "alert unknown_ca (48)", true).contains("does not take the certificate"));
-        assert_eq!(hint("alert", "alert unknown_ca (48)", false), "");
-        let page = "the target answered 400 Bad Request";
-        assert!(hint("http-status", page, false).contains("--client-certificate FILE"));
-        assert_eq!(hint("http-status", page, true), "");
-        assert_eq!(hint("http-status", "the target answered 404 Not Found", false), "");
+        assert!(hint(Said::Alert(116), false).contains("--client-certificate FILE shows one"));
+        assert!(hint(Said::Alert(116), true).contains("does not accept the certificate"));
+        assert!(hint(Said::Alert(48), true).contains("does not accept the certificate"));
+        assert_eq!(hint(Said::Alert(48), false), "");
+        assert_eq!(hint(Said::Alert(40), true), "", "handshake_failure is about anything");
+        assert!(hint(Said::Status(400), false).contains("--client-certificate FILE"));
+        assert_eq!(hint(Said::Status(400), true), "");
+        assert_eq!(hint(Said::Status(404), false), "");
+        assert_eq!(client_certificate(&Plan::default(), &Trouble::deadline(Step::Exchange)), None);
     }
 }

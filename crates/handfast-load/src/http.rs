@@ -20,7 +20,7 @@ use crate::connection::{Connection, Finished, Lost};
 use crate::context::{Caller, ThreadContext};
 use crate::plan::{Plan, Work};
 use crate::recorder::Times;
-use crate::trouble::{Step, Trouble};
+use crate::trouble::{Cause, Step, Trouble};
 use connection::{Answer, Target};
 
 /// A connection that carries requests.
@@ -32,7 +32,7 @@ pub(crate) struct HttpConnection {
 fn target(work: &Work) -> Result<Target, Trouble> {
     match work {
         Work::Http { version, streams, .. } => Ok(Target { version: *version, streams: *streams }),
-        _ => Err(Trouble::new(Step::Exchange, "internal", "a plan without HTTP was done as HTTP")),
+        _ => Err(Trouble::new(Step::Exchange, Cause::Internal, "a plan without HTTP was done as HTTP")),
     }
 }
 
@@ -117,7 +117,7 @@ fn judge(context: &ThreadContext, began: Moment, which: usize, answer: Answer) -
         several => several.get(which).map(|one| format!(" to {}", one.name())).unwrap_or_default(),
     };
     let detail = format!("the target answered {status}{requested}");
-    Err(Lost::Answered(Trouble::new(Step::Exchange, "http-status", detail)))
+    Err(Lost::Answered(Trouble::status(status.as_u16(), detail)))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | what is to be done | [`plan`] |
 //! | what was measured in one second | [`sample`] |
+//! | at which step something failed, and why | [`cause`] |
 //! | whether there are ports and descriptors for it | [`ports`] |
 //! | what one machine does of it | [`generator`] |
 //! | how many machines do it together | [`fleet`] |
@@ -23,6 +24,7 @@
 
 pub mod account;
 pub mod assemble;
+pub mod cause;
 pub mod fleet;
 pub mod generator;
 mod hint;

@@ -275,7 +275,7 @@ fn virtualisation(processors: &str) -> Option<String> {
     let named = [kind, product].into_iter().flatten().collect::<Vec<_>>().join(", ");
     match (flagged, named.is_empty()) {
         (_, false) => Some(named),
-        (true, true) => Some("yes, of a kind that is not told".to_owned()),
+        (true, true) => Some("yes, of an unknown kind".to_owned()),
         (false, true) => None,
     }
 }

@@ -71,7 +71,7 @@ fn calculate(
     let rest = Rest::of(plan, near, capacity, settings);
     let lasting_rate = rest.length().map(|length| capacity as f64 / length.as_secs_f64());
     let product = format!(
-        "{} × {} × {} = {} to this target at once",
+        "{} × {} × {} = {} to this target at the same time",
         things(range, "source port"),
         things(sources, "source address"),
         things(destinations, "target address"),
@@ -157,11 +157,11 @@ impl Rest {
         let close = plan.close.name();
         match self {
             Self::Long => format!(
-                "we end first (--close {close}), so each port rests 60 s in TIME_WAIT: {rate} can last"
+                "we end first (--close {close}), so each port rests 60 s in TIME_WAIT: sustainable rate {rate}"
             ),
             Self::Reused(delay) => format!(
                 "we end first (--close {close}), so each port rests 60 s in TIME_WAIT, but tcp_tw_reuse lets it be \
-                 taken again after {}: {rate} can last",
+                 taken again after {}: sustainable rate {rate}",
                 duration(delay.as_nanos() as f64)
             ),
             Self::Forgotten(buckets) => format!(
@@ -169,9 +169,9 @@ impl Rest {
                  forgets the others: the ports do not run out",
                 things(buckets, "pair")
             ),
-            Self::Reset => "a reset leaves no TIME_WAIT: a port is free at once".to_owned(),
+            Self::Reset => "a reset leaves no TIME_WAIT: a port is free immediately".to_owned(),
             Self::Theirs => {
-                "the target ends first, so TIME_WAIT rests there: a port is free here at once".to_owned()
+                "the target ends first, so TIME_WAIT rests there: a port is free here immediately".to_owned()
             }
         }
     }

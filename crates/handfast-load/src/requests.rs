@@ -101,7 +101,7 @@ mod tests {
     }
 
     fn header(text: &str) -> Header {
-        Header::parse(text).unwrap()
+        plan::request::header(text).unwrap()
     }
 
     #[test]

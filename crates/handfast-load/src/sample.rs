@@ -2,62 +2,11 @@
 
 use std::collections::BTreeMap;
 
+pub use handfast_report::series::Series;
 use handfast_stats::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// The steps that are timed, in the order of the path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Series {
-    /// From dialling to an established connection.
-    Connect,
-    /// From the ClientHello to the end of the handshake as the client sees it.
-    Handshake,
-    /// The same, of full handshakes only.
-    HandshakeFull,
-    /// The same, of resumed handshakes only.
-    HandshakeResumed,
-    /// From the first byte of a request to the first byte of its answer.
-    FirstByte,
-    /// From the first byte of a request to the last of its answer.
-    Exchange,
-    /// From the intended start of a transaction to the last byte of its last answer.
-    Total,
-    /// The same from the true start. In a stalled run it is large too, for those that were in flight.
-    Service,
-    /// From the intended to the true start: the generator's own delay, and waiting for a free connection.
-    Lag,
-}
-
-impl Series {
-    /// Every series, in the order of the path.
-    pub const ALL: [Self; 9] = [
-        Self::Connect,
-        Self::Handshake,
-        Self::HandshakeFull,
-        Self::HandshakeResumed,
-        Self::FirstByte,
-        Self::Exchange,
-        Self::Total,
-        Self::Service,
-        Self::Lag,
-    ];
-
-    /// The word in reports and on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Connect => "connect",
-            Self::Handshake => "handshake",
-            Self::HandshakeFull => "handshake-full",
-            Self::HandshakeResumed => "handshake-resumed",
-            Self::FirstByte => "first-byte",
-            Self::Exchange => "exchange",
-            Self::Total => "total",
-            Self::Service => "service",
-            Self::Lag => "lag",
-        }
-    }
-}
+use crate::cause::{Cause, Step};
 
 /// What was counted. Every field adds up, but the gauges, which add up over threads and not over time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,11 +16,11 @@ pub struct Tally {
     pub connections: u64,
     /// Connections begun to fill the ticket pool.
     pub warm_up: u64,
-    /// Transactions that ended well.
+    /// Transactions that succeeded.
     pub transactions: u64,
     /// Transactions that failed.
     pub failed: u64,
-    /// Exchanges that ended well.
+    /// Exchanges that succeeded.
     pub exchanges: u64,
     /// Of the transactions, those that ended after the measured part.
     pub tail: u64,
@@ -144,10 +93,10 @@ impl Tally {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failures {
-    /// `connect`, `handshake`, `exchange`, `close`.
-    pub step: String,
-    /// The cause's word ([`handfast_net::fault::Cause`], or one of ours: `deadline`, `wrong-bytes`, `http-status`).
-    pub cause: String,
+    /// At which step.
+    pub step: Step,
+    /// Why.
+    pub cause: Cause,
     /// How many.
     pub count: u64,
     /// The first few in full, at most [`EXAMPLES`].
@@ -163,7 +112,7 @@ pub const EXAMPLES: usize = 3;
 pub struct MemberSample {
     /// Connections begun, without warm-up.
     pub connections: u64,
-    /// Transactions that ended well.
+    /// Transactions that succeeded.
     pub transactions: u64,
     /// Transactions that failed.
     pub failed: u64,

@@ -8,12 +8,10 @@
 //! that happens too often is not known: the search goes on below it, and no higher. When the answer is that rate's
 //! neighbour, it is no answer about the target, and the verdict says so.
 
-use handfast_report::model::{self, Report, SearchStep, Verdict, VerdictWord};
+pub use handfast_report::job::SearchSpec;
+use handfast_report::model::{self, SearchStep, Verdict, VerdictWord};
 use handfast_report::units::rate as per_second;
-use serde::{Deserialize, Serialize};
 
-use crate::limits::{Bound, Direction};
-use crate::plan::{Arrivals, Model, Plan};
 use crate::words::things;
 
 /// Most rates that are tried: 2^40 times the first one, and more halvings than any precision takes.
@@ -24,60 +22,6 @@ const LOWEST: f64 = 1.0 / 1024.0;
 const FINEST: f64 = 0.001;
 /// Steps at one rate that the generator or its ports may limit before the rate counts as one that cannot be known here.
 const MOST_LIMITED: u32 = 3;
-
-/// What is searched for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SearchSpec {
-    /// The bound that must hold: a latency's.
-    pub bound: Bound,
-    /// First rate that is offered, transactions a second.
-    pub from: f64,
-    /// Share by which the highest rate that held and the lowest that did not may differ at the end.
-    pub precision: f64,
-    /// How often a rate is tried; more than half decide. An even number is as good as the odd one below it.
-    pub repeats: u32,
-}
-
-impl SearchSpec {
-    /// The search for `total.p99=50ms`, from 100 a second on, to 5 %, best of three.
-    ///
-    /// **Errors**: a bound that cannot be read, or is no latency's; whoever wrote it is at fault.
-    pub fn new(bound: &str) -> Result<Self, String> {
-        let bound = Bound::parse(bound, Direction::Max)?;
-        if !bound.is_latency() {
-            return Err(format!(
-                "limit `{}`: a search needs a latency, for instance `total.p99=50ms`",
-                bound.written()
-            ));
-        }
-        Ok(Self { bound, from: 100.0, precision: 0.05, repeats: 3 })
-    }
-
-    /// The plan of step `number`, counted from 1: the rate is offered, with the arrivals of `plan` when it has some, and
-    /// with a seed of its own (the plan's plus the number), since repeats with the same arrivals would be no repeats.
-    pub fn plan_at(plan: &Plan, rate: f64, number: u32) -> Plan {
-        let arrivals = match plan.model {
-            Model::Open { arrivals, .. } | Model::Ramp { arrivals, .. } => arrivals,
-            Model::Closed => Arrivals::Poisson,
-        };
-        let seed = plan.seed.wrapping_add(u64::from(number));
-        Plan { model: Model::Open { rate, arrivals }, seed, ..plan.clone() }
-    }
-
-    /// What a step's report says: the bound holds, and all that was offered was taken.
-    pub fn step(&self, offered_rate: f64, report: &Report) -> SearchStep {
-        let limit = self.bound.judge(report);
-        let verdict = report.verdict.word;
-        SearchStep {
-            offered_rate,
-            rate: report.totals.rate,
-            found: limit.found,
-            held: limit.held && verdict == VerdictWord::Valid,
-            verdict,
-        }
-    }
-}
 
 /// A search that is under way.
 #[derive(Debug)]
@@ -243,7 +187,7 @@ impl Search {
             ),
         };
         let known = match self.low {
-            Some(low) => format!("beyond {} it is not known whether {bound} holds", per_second(low)),
+            Some(low) => format!("above {} it is not known whether {bound} holds", per_second(low)),
             None => format!("it is not known which rate holds {bound}"),
         };
         let why = format!("{known}: at {} {who} in {MOST_LIMITED} steps (hint: {cure})", per_second(rate));
@@ -273,8 +217,7 @@ impl Search {
         });
         if undecided {
             notes.push(
-                "repeats of the search at the same rate did not agree, and most of them decided: longer steps make the \
-                 answer firmer"
+                "repeats of the search at the same rate did not agree, and most of them decided: longer steps make the answer more certain"
                     .to_owned(),
             );
         }

@@ -98,25 +98,24 @@ pub fn run(wanted: &Wanted, progress: &mut dyn FnMut(Progress<'_>)) -> Result<Sp
     Ok(run.report)
 }
 
-/// A certificate's file and the kind of its key.
-type File = (String, &'static str);
+/// A certificate's file and what its key signs with.
+type File = (String, Signature);
 
 /// Reads all of them before anything is measured.
 fn certificates(paths: &[PathBuf]) -> Result<Vec<File>, Refusal> {
     let mut wrong = Vec::new();
     let mut files = Vec::new();
     for path in paths {
-        match certificate_kind(path) {
-            Ok(kind) if Signature::named(kind).is_some() => files.push((path.display().to_string(), kind)),
-            Ok(kind) => {
+        let file = path.display();
+        match certificate_kind(path).map(|kind| (kind, Signature::of(kind))) {
+            Ok((_, Some(signature))) => files.push((file.to_string(), signature)),
+            Ok((kind, None)) => {
                 let known = Signature::ALL.map(Signature::name).join(", ");
-                wrong.push(format!(
-                    "speed: certificate {}: its key is {kind}, expected one of {known}",
-                    path.display()
-                ));
+                let kind = kind.name();
+                wrong.push(format!("speed: certificate {file}: its key is {kind}, expected one of {known}"));
             }
             Err(finding) => {
-                let hint = finding.hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+                let hint = finding.hint.as_ref().map_or(String::new(), |hint| format!("\nhint: {hint}"));
                 wrong.push(format!("speed: certificate {finding}{hint}"));
             }
         }
@@ -269,7 +268,7 @@ impl<'a> Run<'a> {
     fn measure(&mut self, keys: &Keys) -> Result<(), Refusal> {
         let mut timed = Vec::new();
         for row in rows() {
-            self.say(&format!("making ready to {}", row.words()));
+            self.say(&format!("preparing to {}", row.words()));
             timed.push((row, Timed::new(row.subject(keys)?)?));
         }
         self.machine = MachineCpu::new();

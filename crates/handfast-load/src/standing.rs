@@ -16,7 +16,7 @@ use crate::exchange::{Opening, Sizes};
 use crate::opener::Permit;
 use crate::plan::Work;
 use crate::raw::RawConnection;
-use crate::trouble::{Step, Trouble};
+use crate::trouble::{Cause, Step, Trouble};
 use crate::wire::{Got, Wire};
 
 /// Rounds of bulk before the others of the thread have their turn: 1 MiB.
@@ -91,7 +91,11 @@ async fn bulk_connection(
     }
     drop(standing);
     if receive && !received {
-        return Err(Trouble::new(Step::Exchange, "deadline", "the target sent nothing during the whole run"));
+        return Err(Trouble::new(
+            Step::Exchange,
+            Cause::Deadline,
+            "the target sent nothing during the whole run",
+        ));
     }
     finish_bulk(context, wire).await;
     Ok(())

@@ -29,7 +29,7 @@ pub(crate) fn resolve(plan: &Plan, patience: Duration) -> Result<Vec<SocketAddr>
         Ok(Err(error)) => return Err(Refusal::failed(format!("resolve {name}: {error}"))),
         Err(_) => {
             return Err(Refusal::failed(format!("resolve {name}: no answer within {patience:?}"))
-                .hint("look at /etc/resolv.conf, or give an address instead of a name"));
+                .hint("check /etc/resolv.conf, or give an address instead of a name"));
         }
     };
     let mut seen = Vec::new();
@@ -124,7 +124,7 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
         wrong.push("--connections is 0; expected at least 1".into());
     }
     if plan.duration.is_zero() {
-        wrong.push("--duration is 0; expected at least a moment".into());
+        wrong.push("--duration is 0; expected more than 0".into());
     }
     if plan.exchanges == Some(0) {
         wrong.push("--exchanges is 0; expected at least 1, or --handshake-only".into());
@@ -147,7 +147,9 @@ pub(crate) fn check(plan: &Plan) -> Result<(), Refusal> {
     }
     let standing = matches!(plan.work, Work::Bulk { .. } | Work::Idle { .. });
     if standing && plan.model != Model::Closed {
-        wrong.push("bulk and idle connections stand for the whole run: there is no --rate for them".into());
+        wrong.push(
+            "bulk and idle connections stay open for the whole run: there is no --rate for them".into(),
+        );
     }
     if wrong.is_empty() { Ok(()) } else { Err(Refusal::wrong_use(wrong.join("\n"))) }
 }
@@ -188,7 +190,7 @@ fn requests(plan: &Plan, wrong: &mut Vec<String>) {
         wrong.push(format!("--url: {} requests; expected 1 to {MOST_REQUESTS}", requests.len()));
     }
     for request in requests {
-        let what = request.mistakes().into_iter();
+        let what = crate::plan::request::mistakes(request).into_iter();
         wrong.extend(what.map(|what| format!("the request {}: {what}", request.name())));
     }
 }

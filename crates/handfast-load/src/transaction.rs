@@ -6,7 +6,7 @@ use handfast_net::clock::Moment;
 
 use crate::connection::{Connection, Lost};
 use crate::context::{Caller, ThreadContext};
-use crate::trouble::{Step, Trouble};
+use crate::trouble::{Cause, Step, Trouble};
 
 /// Does one transaction, which was meant to begin at `intended`. `stands` is called when the handshake is over.
 ///
@@ -60,7 +60,7 @@ pub(crate) async fn attempt<C: Connection>(
             if connection.is_closed() {
                 let detail =
                     format!("the target closed the connection with {left} of {number} requests to go");
-                return Err(Trouble::new(Step::Exchange, "closed-early", detail));
+                return Err(Trouble::new(Step::Exchange, Cause::ClosedEarly, detail));
             }
             limit = *ready_by.get_or_insert_with(|| context.deadline());
             if Moment::now() >= limit {

@@ -3,72 +3,70 @@
 use handfast_net::fault::Fault;
 use handfast_tls::session::{Failure, FailureKind};
 
-/// Where in a transaction something happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    Connect,
-    Handshake,
-    Exchange,
-    Close,
-}
-
-impl Step {
-    /// The word in reports.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Connect => "connect",
-            Self::Handshake => "handshake",
-            Self::Exchange => "exchange",
-            Self::Close => "close",
-        }
-    }
-}
+pub(crate) use crate::cause::{Cause, Step};
 
 /// One failed transaction.
 #[derive(Clone, Debug)]
 pub(crate) struct Trouble {
     pub(crate) step: Step,
-    /// The cause's word.
-    pub(crate) cause: &'static str,
+    pub(crate) cause: Cause,
     /// The sentence.
     pub(crate) detail: String,
     /// What to do about it, where whoever failed knows.
     pub(crate) hint: Option<&'static str>,
+    /// What the target itself said, where it said something.
+    pub(crate) said: Option<Said>,
+}
+
+/// What a target says when it refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// A TLS alert, by its number (RFC 9846 §6).
+    Alert(u8),
+    /// An HTTP status.
+    Status(u16),
 }
 
 impl Trouble {
-    pub(crate) fn new(step: Step, cause: &'static str, detail: impl Into<String>) -> Self {
-        Self { step, cause, detail: detail.into(), hint: None }
+    pub(crate) fn new(step: Step, cause: Cause, detail: impl Into<String>) -> Self {
+        Self { step, cause, detail: detail.into(), hint: None, said: None }
+    }
+
+    /// An answer that says that the request failed.
+    pub(crate) fn status(status: u16, detail: impl Into<String>) -> Self {
+        let said = Some(Said::Status(status));
+        Self { said, ..Self::new(Step::Exchange, Cause::HttpStatus, detail) }
     }
 
     /// A socket's fault.
     pub(crate) fn socket(step: Step, fault: &Fault) -> Self {
-        Self::new(step, fault.cause.name(), fault.to_string())
+        Self::new(step, fault.cause.into(), fault.to_string())
     }
 
     /// A session's failure.
     pub(crate) fn session(step: Step, failure: &Failure) -> Self {
         let cause = match failure.kind {
-            FailureKind::Alert => "alert",
-            FailureKind::Peer => "tls",
-            FailureKind::PeerCertificate => "certificate",
-            FailureKind::Ourselves => "internal",
+            FailureKind::Alert => Cause::Alert,
+            FailureKind::Peer => Cause::Tls,
+            FailureKind::PeerCertificate => Cause::Certificate,
+            FailureKind::Ourselves => Cause::Internal,
         };
-        Self { hint: failure.hint, ..Self::new(step, cause, failure.to_string()) }
+        let said = failure.alert.map(Said::Alert);
+        Self { hint: failure.hint, said, ..Self::new(step, cause, failure.to_string()) }
     }
 
     /// The plan's timeout passed.
     pub(crate) fn deadline(step: Step) -> Self {
-        Self::new(step, "deadline", "the timeout passed")
+        Self::new(step, Cause::Deadline, "the timeout passed")
     }
 
     /// Whether the target just ended, which between exchanges it may.
     pub(crate) fn is_end(&self) -> bool {
-        matches!(self.cause, "closed-early" | "truncated")
+        matches!(self.cause, Cause::ClosedEarly | Cause::Truncated)
     }
 
     /// The target ended where it should have gone on.
     pub(crate) fn ended(step: Step, orderly: bool, detail: impl Into<String>) -> Self {
-        Self::new(step, if orderly { "closed-early" } else { "truncated" }, detail)
+        Self::new(step, if orderly { Cause::ClosedEarly } else { Cause::Truncated }, detail)
     }
 }

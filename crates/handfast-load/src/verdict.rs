@@ -18,6 +18,7 @@
 use handfast_report::model::{Ports, Verdict, VerdictWord};
 use handfast_report::units::{count, nanos, rate, share};
 
+use crate::cause::Cause;
 use crate::outcome::Outcome;
 use crate::plan::{Arrivals, Close, Model, Work};
 use crate::sample::{Failures, Series};
@@ -33,8 +34,6 @@ pub(crate) use view::{Busy, Lost, View, addresses};
 
 /// Share of failed transactions from which latencies mean nothing.
 const ERRORS: f64 = 0.01;
-/// The cause's word of a step that took longer than `--timeout`.
-const DEADLINE: &str = "deadline";
 /// Share of the offered rate that must be reached.
 const REACHED: f64 = 0.97;
 /// Difference of two shares that would puzzle a reader.
@@ -128,8 +127,8 @@ fn lost(view: &View<'_>) -> Option<Finding> {
 }
 
 /// Failures of one cause: how many, and whether they are what is to be said of this run.
-fn caused<'o>(view: &View<'o>, causes: &[&str]) -> Option<(u64, &'o Failures)> {
-    let mine = |failures: &&Failures| causes.contains(&failures.cause.as_str());
+fn caused<'o>(view: &View<'o>, causes: &[Cause]) -> Option<(u64, &'o Failures)> {
+    let mine = |failures: &&Failures| causes.contains(&failures.cause);
     let failures = &view.totals.failures;
     let found: u64 = failures.iter().filter(mine).map(|failures| failures.count).sum();
     let all: u64 = failures.iter().map(|failures| failures.count).sum();
@@ -139,20 +138,20 @@ fn caused<'o>(view: &View<'o>, causes: &[&str]) -> Option<(u64, &'o Failures)> {
 }
 
 fn out_of_ports(view: &View<'_>, ports: Option<&Ports>) -> Option<Finding> {
-    let (failed, _) = caused(view, &["out-of-ports"])?;
+    let (failed, _) = caused(view, &[Cause::OutOfPorts])?;
     let mut evidence =
-        vec![format!("{} could not be made for want of a source port", things(failed, "connection"))];
+        vec![format!("{} could not be opened because no source port was free", things(failed, "connection"))];
     evidence.extend(ports.map(|ports| ports.sentence.clone()));
     Some(Finding { word: VerdictWord::PortLimited, evidence })
 }
 
 /// The generator's process or machine had no more to give.
 fn exhausted(view: &View<'_>) -> Option<Finding> {
-    let (failed, greatest) = caused(view, &["out-of-files", "out-of-memory"])?;
+    let (failed, greatest) = caused(view, &[Cause::OutOfFiles, Cause::OutOfMemory])?;
     let what = format!(
         "{} failed because the generator ran out of {}{}",
         things(failed, "connection"),
-        if greatest.cause == "out-of-files" { "file descriptors (ulimit -n)" } else { "memory" },
+        if greatest.cause == Cause::OutOfFiles { "file descriptors (ulimit -n)" } else { "memory" },
         example(greatest)
     );
     Some(Finding { word: VerdictWord::GeneratorLimited, evidence: vec![what] })
@@ -174,7 +173,7 @@ fn errors(view: &View<'_>) -> Option<Finding> {
     if nothing && (tally.failed > 0 || view.lost.is_empty()) {
         evidence.push(match tally.failed {
             0 => nothing_ended(view),
-            failed => format!("no transaction ended well; {} failed", count(failed)),
+            failed => format!("no transaction succeeded; {} failed", count(failed)),
         });
     } else if view.failed_share() >= ERRORS {
         evidence.push(format!(
@@ -189,7 +188,7 @@ fn errors(view: &View<'_>) -> Option<Finding> {
         kinds.sort_by_key(|failures| std::cmp::Reverse(failures.count));
         let kind = |failures: &&Failures| {
             let times = things(failures.count, "time");
-            format!("{} {}: {times}{}", failures.step, failures.cause, example(failures))
+            format!("{} {}: {times}{}", failures.step.name(), failures.cause.name(), example(failures))
         };
         evidence.extend(kinds.iter().take(3).map(kind));
         evidence.extend(stall::when_errors_came(view));
@@ -206,10 +205,10 @@ fn nothing_ended(view: &View<'_>) -> String {
     let length = format!("{:.1} s", view.length);
     match (view.offered_rate(), view.totals.tally.unserved) {
         (None, _) => {
-            format!("no transaction ended within {length}, and none failed (hint: a longer --duration)")
+            format!("no transaction finished within {length}, and none failed (hint: a longer --duration)")
         }
         (Some(_), unserved @ 1..) => {
-            format!("of {} that were due within {length} none began", things(unserved, "transaction"))
+            format!("none of the {} due within {length} started", things(unserved, "transaction"))
         }
         (Some(offered), 0) => format!(
             "no transaction was due within {length}: {} makes {:.2} of them on average (hint: a longer --duration, or a \
@@ -224,7 +223,7 @@ fn nothing_ended(view: &View<'_>) -> String {
 /// resets after our own end does no harm: the answer was there, and nothing waited.
 fn is_never_closed(view: &View<'_>) -> bool {
     view.badly_closed().is_some_and(|(part, greatest)| {
-        let harms = view.plan.close == Close::Server || greatest.cause == DEADLINE;
+        let harms = view.plan.close == Close::Server || greatest.cause == Cause::Deadline;
         part >= NEVER_CLOSED && harms
     })
 }
@@ -232,7 +231,7 @@ fn is_never_closed(view: &View<'_>) -> bool {
 /// Connections that could not be closed as the plan says, and the cure.
 fn closing(view: &View<'_>) -> Option<String> {
     let (part, greatest) = view.badly_closed().filter(|(part, _)| *part >= BADLY_CLOSED)?;
-    let hint = match (view.plan.close, greatest.cause == DEADLINE) {
+    let hint = match (view.plan.close, greatest.cause == Cause::Deadline) {
         (Close::Server, true) => {
             " (hint: this target does not end connections by itself: with --close notify we end them)"
         }
@@ -247,7 +246,7 @@ fn closing(view: &View<'_>) -> Option<String> {
         share(part),
         view.plan.close.name(),
         things(greatest.count, "time"),
-        greatest.cause,
+        greatest.cause.name(),
         example(greatest)
     ))
 }
@@ -282,7 +281,7 @@ fn shortage(view: &View<'_>) -> Option<String> {
         return None;
     }
     let what = format!(
-        "{} were offered and {} were taken ({}{})",
+        "{} were offered and {} were handled ({}{})",
         rate(offered),
         rate(view.rate()),
         share(view.rate() / offered.max(f64::MIN_POSITIVE)),
@@ -336,16 +335,15 @@ fn waited(view: &View<'_>) -> Option<String> {
     (part >= QUEUED).then(|| {
         let never = match tally.unserved {
             0 => String::new(),
-            unserved => format!(", and {} never began", count(unserved)),
+            unserved => format!(", and {} never started", count(unserved)),
         };
         if tally.queued == 0 {
             let (unserved, of) = (count(tally.unserved), things(arrivals, "arrival"));
-            return format!("{unserved} of {of} never began: no connection was free for them in time");
+            return format!("{unserved} of {of} never started: no connection was free for them in time");
         }
         let were = if view.plan.connections == 1 { "was" } else { "were" };
         format!(
-            "{} of {} arrivals ({}) waited because {} {were} in use{never}: a quicker target frees them sooner, and more \
-             of them (--connections) help if the target can take more at once",
+            "{} of {} arrivals ({}) waited because {} {were} in use{never}: a faster target frees them sooner, and more of them (--connections) help if the target can handle more at the same time",
             count(tally.queued),
             count(arrivals),
             share(part),

@@ -12,7 +12,7 @@ use handfast_tls::client::ClientSession;
 use handfast_tls::session::Session;
 
 use crate::context::{READ, ThreadContext};
-use crate::trouble::{Step, Trouble};
+use crate::trouble::{Cause, Step, Trouble};
 
 /// What reading gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +116,7 @@ impl Wire {
         // What is beyond is of another connection.
         let received = &mut received[..kept + count];
         if step == Step::Handshake && kept == 0 && received.starts_with(b"HTTP/") {
-            return Err(Trouble::new(step, "not-tls", "the target answered in plain HTTP"));
+            return Err(Trouble::new(step, Cause::NotTls, "the target answered in plain HTTP"));
         }
         let outcome = self.session.receive(received, plaintext, records);
         if !plaintext.is_empty() {
@@ -215,7 +215,7 @@ impl Wire {
         loop {
             match self.read(&mut scratch, step, true, &mut |_| {}) {
                 Ok(Got::Something) => {}
-                Err(trouble) if trouble.cause == "alert" => return trouble,
+                Err(trouble) if trouble.cause == Cause::Alert => return trouble,
                 Ok(Got::Nothing | Got::End) | Err(_) => return Trouble::socket(step, fault),
             }
         }
@@ -233,7 +233,7 @@ impl Wire {
         let got = self.read(scratch, step, false, &mut |bytes| unasked += bytes.len())?;
         if unasked > 0 {
             let detail = format!("{unasked} bytes came that nobody had asked for");
-            return Err(Trouble::new(step, "wrong-bytes", detail));
+            return Err(Trouble::new(step, Cause::WrongBytes, detail));
         }
         Ok(got)
     }

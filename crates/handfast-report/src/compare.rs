@@ -19,7 +19,7 @@ use handfast_stats::{Comparison, Histogram};
 
 use crate::model::{Report, Second, VerdictWord};
 use crate::units::{bytes, counted, duration, plain, rate};
-use crate::words::{Kind, main_series};
+use crate::words::{RunKind, main_series};
 
 /// Most runs that are named as unfit.
 const MOST_NAMED: usize = 3;
@@ -154,9 +154,9 @@ fn figures(a: &[Report], b: &[Report], seed: u64) -> Vec<Figure> {
     };
     let every = |is: fn(&Report) -> bool| a.iter().chain(b).all(is);
     // Bulk and idle connections end with the run: so many of them a second mean nothing.
-    if every(|report| Kind::of(report) == Kind::Bulk) {
+    if every(|report| RunKind::of(report) == RunKind::Bulk) {
         by_rate("bytes", Unit::BytesPerSecond, |second| second.bytes as f64);
-    } else if !every(|report| Kind::of(report) == Kind::Idle) {
+    } else if !every(|report| RunKind::of(report) == RunKind::Idle) {
         by_rate("rate", Unit::PerSecond, |second| second.transactions as f64);
     }
     let same = |report: &Report| [0, report.totals.transactions].contains(&report.totals.exchanges);

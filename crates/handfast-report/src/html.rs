@@ -25,7 +25,7 @@ pub fn to_html(report: &Report) -> String {
     section(&mut html, "What was done", &card(&tables::pairs(&words::done(report))));
     if !report.notes.is_empty() {
         let notes: String = report.notes.iter().map(|note| format!("<li>{}</li>", prose(note))).collect();
-        section(&mut html, "Good to know", &card(&format!("<ul class=\"notes\">{notes}</ul>")));
+        section(&mut html, "Notes", &card(&format!("<ul class=\"notes\">{notes}</ul>")));
     }
     latency(report, &mut html);
     over_time(report, &mut html);
@@ -135,7 +135,7 @@ fn tiles(report: &Report, html: &mut String) {
 
 fn latency(report: &Report, html: &mut String) {
     let content = match report.series.is_empty() {
-        true => card("<p class=\"soft\">Nothing was timed: no step ended well.</p>"),
+        true => card("<p class=\"soft\">Nothing was timed: no step succeeded.</p>"),
         false => card(&tables::latencies(report)) + &curves::percentiles(report).unwrap_or_default(),
     };
     section(html, "Latency by step", &content);
@@ -160,7 +160,7 @@ fn results(report: &Report, html: &mut String) {
     if let Some(search) = &report.search {
         section(html, "Search for the highest rate", &card(&tables::search(search)));
     }
-    section(html, "Handshakes that happened", &card(&tables::mix(report)));
+    section(html, "Handshakes", &card(&tables::mix(report)));
     if !report.members.is_empty() {
         section(html, "Kinds of client", &card(&tables::members(report)));
     }

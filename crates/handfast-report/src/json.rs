@@ -2,6 +2,8 @@
 //!
 //! In: a report, or text that may be one. Out: text, or a report, or what is wrong and what to do about it.
 
+use std::fmt;
+
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -18,43 +20,80 @@ pub fn to_json(report: &Report) -> String {
 /// Reads what [`to_json`] wrote.
 ///
 /// **Errors**: not JSON, not a report, one of another schema or version, or one that was changed.
-pub fn from_json(text: &str) -> Result<Report, String> {
+pub fn from_json(text: &str) -> Result<Report, ReportError> {
+    let text = text.trim_start_matches('\u{feff}');
+    let found = schema_of(text).map_err(ReportError::NotJson)?;
+    match found.as_deref() {
+        Some(SCHEMA) => serde_json::from_str(text).map_err(ReportError::Broken),
+        Some(other) => Err(ReportError::OtherSchema(other.chars().take(60).collect())),
+        None => Err(ReportError::NoSchema),
+    }
+}
+
+/// What a text calls itself; `None`: it is JSON, and names no schema.
+///
+/// **Errors**: it is not JSON.
+pub(crate) fn schema_of(text: &str) -> Result<Option<String>, serde_json::Error> {
     /// Only the part that says what the rest is.
     #[derive(Deserialize)]
     struct Head {
         schema: Option<String>,
     }
-    let broken = |error: serde_json::Error| format!("read report: not JSON: {error}");
-    let text = text.trim_start_matches('\u{feff}');
-    let Ok(head) = serde_json::from_str::<Head>(text) else {
-        serde_json::from_str::<IgnoredAny>(text).map_err(broken)?;
-        return Err(not_a_report());
-    };
-    let Some(schema) = head.schema else { return Err(not_a_report()) };
-    if schema != SCHEMA {
-        return Err(another(&schema));
+    match serde_json::from_str::<Head>(text) {
+        Ok(head) => Ok(head.schema),
+        // A list, a number, or a schema that is none.
+        Err(_) => serde_json::from_str::<IgnoredAny>(text).map(|_| None),
     }
-    serde_json::from_str(text).map_err(|error| format!("read report: it says {SCHEMA}, but {error}"))
 }
 
-fn not_a_report() -> String {
-    format!(
-        "read report: this is JSON, but no handfast load report (no \"schema\": \"{SCHEMA}\")\n\
-         hint: give the file that `handfast load --json FILE` wrote"
-    )
+/// Why a text is no report that can be read.
+#[derive(Debug)]
+pub enum ReportError {
+    /// It is not JSON.
+    NotJson(serde_json::Error),
+    /// It is JSON, and names no schema.
+    NoSchema,
+    /// It is of another schema or version.
+    OtherSchema(String),
+    /// It says that it is a report, and is not as one should be.
+    Broken(serde_json::Error),
 }
 
-fn another(schema: &str) -> String {
-    let name = SCHEMA.split('/').next().unwrap_or(SCHEMA);
-    let said = crate::units::plain(&schema.chars().take(60).collect::<String>());
-    let hint = match schema.split_once('/') {
-        Some((theirs, version)) if theirs == name && version.parse::<u64>().is_ok() => {
-            "read it with the program that wrote it, or repeat the run with this one"
+impl ReportError {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        const FILE: &str = "give the file that `handfast load --json FILE` wrote";
+        let name = SCHEMA.split('/').next().unwrap_or(SCHEMA);
+        match self {
+            Self::NoSchema => Some(FILE),
+            Self::OtherSchema(schema) => match schema.split_once('/') {
+                Some((theirs, version)) if theirs == name && version.parse::<u64>().is_ok() => {
+                    Some("read it with the program that wrote it, or repeat the run with this one")
+                }
+                _ => Some(FILE),
+            },
+            Self::NotJson(_) | Self::Broken(_) => None,
         }
-        _ => "give the file that `handfast load --json FILE` wrote",
-    };
-    format!("read report: it is {said}; this program reads {SCHEMA}\nhint: {hint}")
+    }
 }
+
+impl fmt::Display for ReportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("read report: ")?;
+        match self {
+            Self::NotJson(error) => write!(f, "not JSON: {error}"),
+            Self::NoSchema => {
+                write!(f, "this is JSON, but no handfast load report (no \"schema\": \"{SCHEMA}\")")
+            }
+            Self::OtherSchema(schema) => {
+                write!(f, "it is {}; this program reads {SCHEMA}", crate::units::plain(schema))
+            }
+            Self::Broken(error) => write!(f, "it says {SCHEMA}, but {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ReportError {}
 
 #[cfg(test)]
 mod tests {
@@ -77,29 +116,33 @@ mod tests {
     fn another_version_is_named_with_a_hint() {
         let text = to_json(&made_up::report()).replace(SCHEMA, "handfast-load/2");
         let error = from_json(&text).unwrap_err();
-        assert!(
-            error.starts_with(
-                "read report: it is handfast-load/2; this program reads handfast-load/1\nhint: "
-            ),
-            "{error}"
+        assert_eq!(
+            error.to_string(),
+            "read report: it is handfast-load/2; this program reads handfast-load/1"
         );
-        assert!(from_json("{\"schema\":\"x\\u001b\"}").unwrap_err().contains("it is x\\u{1b}; this"));
+        assert!(error.hint().unwrap().starts_with("read it with the program that wrote it"));
+        assert!(
+            from_json("{\"schema\":\"x\\u001b\"}").unwrap_err().to_string().contains("it is x\\u{1b}; this")
+        );
     }
 
     #[test]
     fn what_is_no_report_is_said_to_be_none() {
         for text in ["", "{", "not json"] {
-            assert!(from_json(text).unwrap_err().starts_with("read report: not JSON: "), "{text:?}");
+            assert!(
+                from_json(text).unwrap_err().to_string().starts_with("read report: not JSON: "),
+                "{text:?}"
+            );
         }
         for text in ["[]", "3", "{}", "{\"schema\":4}", "{\"a\":[1,2]}"] {
-            assert!(from_json(text).unwrap_err().contains("no handfast load report"), "{text:?}");
+            assert!(from_json(text).unwrap_err().to_string().contains("no handfast load report"), "{text:?}");
         }
     }
 
     #[test]
     fn a_changed_histogram_is_an_error_with_its_line() {
         let text = to_json(&made_up::report()).replacen("\"histogram\": \"HIST", "\"histogram\": \"HISU", 1);
-        let error = from_json(&text).unwrap_err();
+        let error = from_json(&text).unwrap_err().to_string();
         assert!(error.contains("read histogram") && error.contains("line"), "{error}");
     }
 

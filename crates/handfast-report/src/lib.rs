@@ -1,9 +1,14 @@
-//! Results as data with a versioned schema; then as text, JSON, CSV, OpenMetrics, HdrHistogram log or HTML.
+//! What was asked for and what was found, as data with a versioned schema; then as text, JSON, CSV, OpenMetrics,
+//! HdrHistogram log or HTML.
 //!
 //! In: a [`Report`]. Out: strings. Nothing here measures, decides or opens a file.
 //!
 //! | what | file |
 //! |---|---|
+//! | what a run is to do | [`plan`] |
+//! | everything that was asked for, to be replayed | [`job`] |
+//! | whether a latency or a rate kept its limit | [`limits`] |
+//! | which steps are timed | [`series`] |
 //! | the data, and the schema's version | [`model`] |
 //! | for a person at a terminal, verdict first | [`text`] |
 //! | for a person in a browser: one file, no script, no network | [`html`] |
@@ -22,17 +27,21 @@ pub mod compare;
 pub mod csv;
 pub mod hlog;
 pub mod html;
+pub mod job;
 pub mod json;
+pub mod limits;
 pub mod live;
 pub mod model;
 pub mod openmetrics;
+pub mod plan;
+pub mod series;
 pub mod speed;
 pub mod text;
 mod words;
 
 pub use handfast_text::units;
 pub use html::to_html;
-pub use json::{from_json, to_json};
+pub use json::{ReportError, from_json, to_json};
 pub use model::Report;
 pub use text::{Style, to_text};
 

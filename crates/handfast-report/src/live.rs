@@ -55,7 +55,7 @@ pub struct Second {
     pub failed: u64,
     /// Transactions under way at its end.
     pub in_flight: u64,
-    /// Connections that stood at its end, of those that are kept.
+    /// Open connections at its end, of those that are kept.
     pub open: u64,
     /// Transactions that were due in it and had to wait because `--connections` were in use.
     pub queued: u64,

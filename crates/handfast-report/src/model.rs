@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 use handfast_stats::Histogram;
 use serde::{Deserialize, Serialize};
 
+use crate::job::Job;
+use crate::plan::Plan;
+
 /// Name and version of the schema. The number goes up when a reader of the old one would be misled.
 pub const SCHEMA: &str = "handfast-load/1";
 
@@ -38,7 +41,7 @@ pub struct Report {
     pub errors: Vec<ErrorRow>,
     /// One row for each second of the run.
     pub timeline: Vec<Second>,
-    /// Seconds in which the target stood still: next to nothing ended, or a pause took a good part, though the generator ran.
+    /// Seconds in which the target stalled: next to nothing finished, or a pause took a good part, though the generator ran.
     #[serde(default)]
     pub stalled: Vec<u32>,
     /// Those who made the load.
@@ -55,6 +58,13 @@ pub struct Report {
     pub search: Option<Search>,
     /// What a reader should know, in sentences: verification off, tickets that ran out, ports nearly used up.
     pub notes: Vec<String>,
+}
+
+impl Report {
+    /// What was to be done; `None` where the report does not say it.
+    pub fn plan(&self) -> Option<&Plan> {
+        self.manifest.job.as_ref().map(|job| &job.plan)
+    }
 }
 
 /// What the numbers are worth.
@@ -109,8 +119,9 @@ pub struct Manifest {
     pub started: String,
     /// The command line, as it was typed.
     pub command: Vec<String>,
-    /// Every option resolved, as `--replay` reads it.
-    pub job: serde_json::Value,
+    /// Every option resolved, as `--replay` reads it; `None`: not recorded, or by a program that has others.
+    #[serde(with = "crate::job::kept")]
+    pub job: Option<Job>,
     /// Seed of everything random; each step of a search adds its number to it.
     pub seed: u64,
     /// Greatest difference between the workers' true starts.
@@ -131,11 +142,11 @@ pub struct Totals {
     pub offered_rate: Option<f64>,
     /// Exchanges a second.
     pub exchange_rate: f64,
-    /// Connections begun, warm-up included: what a server's own count must agree with.
+    /// Connections started, warm-up included: what a server's own count must agree with.
     pub connections: u64,
     /// Of those, made to fill the ticket pool before the measured part.
     pub warm_up_connections: u64,
-    /// Transactions that ended well.
+    /// Transactions that succeeded.
     pub transactions: u64,
     /// Transactions that failed.
     pub failed: u64,
@@ -149,7 +160,7 @@ pub struct Totals {
     pub sent_bytes: u64,
     /// Application bytes received.
     pub received_bytes: u64,
-    /// Connections that stood at the end of the run.
+    /// Open connections at the end of the run.
     pub open: u64,
     /// Arrivals that had to wait because `--connections` were in flight.
     pub queued: u64,
@@ -192,9 +203,9 @@ pub struct Member {
     pub offered: String,
     /// Share of its handshakes that were to be resumed.
     pub wanted_resumed: f64,
-    /// Connections begun, warm-up excluded.
+    /// Connections started, warm-up excluded.
     pub connections: u64,
-    /// Transactions that ended well.
+    /// Transactions that succeeded.
     pub transactions: u64,
     /// Transactions that failed.
     pub failed: u64,
@@ -282,7 +293,7 @@ pub struct Second {
     pub failed: u64,
     /// Application bytes, both ways.
     pub bytes: u64,
-    /// Connections that stood at its end.
+    /// Open connections at its end.
     pub open: u64,
     /// CPU used by generator threads over the wall time of all of them, 0 to 1. This and the next three are 0 where they
     /// would mean nothing: after the measured part, and in seconds that were shorter than half of one.
@@ -316,7 +327,7 @@ pub struct Worker {
     pub clock_error_ns: u64,
     /// Difference of its true start from the agreed one.
     pub start_error_ns: i64,
-    /// Transactions that ended well.
+    /// Transactions that succeeded.
     pub transactions: u64,
     /// Mean CPU use of its generator threads in the measured part, 0 to 1.
     pub cpu: f64,
@@ -348,7 +359,7 @@ pub struct Ports {
     pub sources: u64,
     /// Destination addresses.
     pub destinations: u64,
-    /// Product: connections that can stand or rest in TIME_WAIT at once.
+    /// Product: connections that can be open or rest in TIME_WAIT at the same time.
     pub capacity: u64,
     /// Connections a second that can be kept up when each rests 60 s in TIME_WAIT; `None`: they do not rest here.
     pub lasting_rate: Option<f64>,

@@ -104,8 +104,8 @@ fn counts(report: &Report, text: &mut Exposition) {
     let ended: [(Labels<'_>, u64); 2] =
         [(&[("result", "ok")], totals.transactions), (&[("result", "failed")], totals.failed)];
     text.counter("transactions", "", "Transactions by how they ended.", &ended);
-    text.counter("exchanges", "", "Exchanges that ended well.", &[(&[], totals.exchanges)]);
-    text.counter("connections", "", "Connections begun, warm-up included.", &[(&[], totals.connections)]);
+    text.counter("exchanges", "", "Exchanges that succeeded.", &[(&[], totals.exchanges)]);
+    text.counter("connections", "", "Connections started, warm-up included.", &[(&[], totals.connections)]);
     text.counter("sent_bytes", "bytes", "Application bytes sent.", &[(&[], totals.sent_bytes)]);
     text.counter("received_bytes", "bytes", "Application bytes received.", &[(&[], totals.received_bytes)]);
     let kinds: [(Labels<'_>, u64); 2] =
@@ -134,8 +134,8 @@ fn counts(report: &Report, text: &mut Exposition) {
 fn rates(report: &Report, text: &mut Exposition) {
     let totals = &report.totals;
     text.gauge("duration_seconds", "seconds", "Length of the measured part.", totals.duration_seconds);
-    text.gauge("transaction_rate", "", "Transactions a second that ended well.", totals.rate);
-    text.gauge("exchange_rate", "", "Exchanges a second that ended well.", totals.exchange_rate);
+    text.gauge("transaction_rate", "", "Transactions a second that succeeded.", totals.rate);
+    text.gauge("exchange_rate", "", "Exchanges a second that succeeded.", totals.exchange_rate);
     if let Some(offered) = totals.offered_rate {
         text.gauge("offered_rate", "", "Transactions a second that were asked for.", offered);
     }

@@ -8,6 +8,8 @@ mod text;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 pub use text::to_text;
@@ -282,16 +284,40 @@ pub fn to_json(report: &SpeedReport) -> String {
 /// Reads what [`to_json`] wrote.
 ///
 /// **Errors**: not JSON, or not of this schema.
-pub fn from_json(text: &str) -> Result<SpeedReport, String> {
-    let value: serde_json::Value =
-        serde_json::from_str(text).map_err(|error| format!("read speed report: not JSON: {error}"))?;
-    match value.get("schema").and_then(serde_json::Value::as_str) {
-        Some(SCHEMA) => serde_json::from_value(value)
-            .map_err(|error| format!("read speed report: it says {SCHEMA}, but {error}")),
-        Some(other) => {
-            let other = crate::units::plain(&other.chars().take(60).collect::<String>());
-            Err(format!("read speed report: its schema is {other:?}, expected {SCHEMA}"))
-        }
-        None => Err(format!("read speed report: it names no schema, expected {SCHEMA}")),
+pub fn from_json(text: &str) -> Result<SpeedReport, SpeedReportError> {
+    let found = crate::json::schema_of(text).map_err(SpeedReportError::NotJson)?;
+    match found.as_deref() {
+        Some(SCHEMA) => serde_json::from_str(text).map_err(SpeedReportError::Broken),
+        Some(other) => Err(SpeedReportError::OtherSchema(other.chars().take(60).collect())),
+        None => Err(SpeedReportError::NoSchema),
     }
 }
+
+/// Why a text is no report of `handfast speed` that can be read.
+#[derive(Debug)]
+pub enum SpeedReportError {
+    /// It is not JSON.
+    NotJson(serde_json::Error),
+    /// It names no schema.
+    NoSchema,
+    /// It is of another schema or version.
+    OtherSchema(String),
+    /// It says that it is one, and is not as one should be.
+    Broken(serde_json::Error),
+}
+
+impl fmt::Display for SpeedReportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("read speed report: ")?;
+        match self {
+            Self::NotJson(error) => write!(f, "not JSON: {error}"),
+            Self::NoSchema => write!(f, "it names no schema, expected {SCHEMA}"),
+            Self::OtherSchema(other) => {
+                write!(f, "its schema is {:?}, expected {SCHEMA}", crate::units::plain(other))
+            }
+            Self::Broken(error) => write!(f, "it says {SCHEMA}, but {error}"),
+        }
+    }
+}
+
+impl std::error::Error for SpeedReportError {}

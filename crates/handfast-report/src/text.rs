@@ -41,7 +41,7 @@ pub fn to_text(report: &Report, style: Style) -> String {
     generator(report, &mut page);
     server(report, &mut page);
     if !report.notes.is_empty() {
-        page.section("Good to know");
+        page.section("Notes");
         page.bullets(&report.notes);
     }
     repeat(report, &mut page);

@@ -2,15 +2,14 @@
 //!
 //! In: a report. Out: what the verdict means, the headline, and what was done, as pairs of a word and a sentence.
 
-use serde_json::Value;
-
 use crate::model::{ErrorRow, Report, Second, Series, VerdictWord};
+use crate::plan::{self, Arrivals, Model, Plan, Target};
 use crate::units::{count, counted, duration, nanos, rate, share};
 
 mod headline;
 mod parts;
 
-pub(crate) use headline::{Kind, counts, headline, in_a_line, missed, tiles};
+pub(crate) use headline::{RunKind, counts, headline, in_a_line, missed, tiles};
 pub(crate) use parts::{MEMBER_COLUMNS, REQUEST_COLUMNS, member, member_offers, request};
 
 /// Share of the offered rate from which on it was taken: the verdict's own measure.
@@ -21,7 +20,7 @@ pub(crate) fn meaning(report: &Report) -> &'static str {
     let totals = &report.totals;
     match report.verdict.word {
         VerdictWord::Valid if totals.offered_rate.is_none() && !report.stalled.is_empty() => {
-            "The figures are the target's, but it stood still for a while, and the percentiles of a closed model hide that."
+            "The figures are the target's, but it stalled for a while, and the percentiles of a closed model hide that."
         }
         VerdictWord::Valid => "The figures are the target's, and hold.",
         VerdictWord::GeneratorLimited => {
@@ -33,17 +32,17 @@ pub(crate) fn meaning(report: &Report) -> &'static str {
         VerdictWord::TargetLimited
             if totals.offered_rate.is_some_and(|offered| totals.rate >= offered * TAKEN) =>
         {
-            "All that was offered was taken, but some of it had to wait for a free connection, and that wait is in the \
-             latencies: the limit is the target's, or what we allowed at once."
+            "Everything offered was handled, but some of it had to wait for a free connection, and that wait is in the latencies: the limit is the target's, or that of --connections."
         }
         VerdictWord::TargetLimited => {
-            "Less was taken than was offered, and the generator had room: the rate is the limit of the target, or of what we \
-             allowed at once."
+            "Less was handled than was offered, and the generator had spare capacity: the rate is the limit of the target, or of --connections."
         }
         VerdictWord::Errors if totals.transactions == 0 && totals.failed == 0 => {
-            "Nothing was measured: no transaction ended, well or badly."
+            "Nothing was measured: no transaction succeeded or failed."
         }
-        VerdictWord::Errors => "Too many transactions failed: the latencies are those of the lucky ones.",
+        VerdictWord::Errors => {
+            "Too many transactions failed: the latencies are only those of the ones that succeeded."
+        }
     }
 }
 
@@ -52,9 +51,9 @@ pub(crate) fn main_series(report: &Report) -> Option<&Series> {
     let counted: u64 = report.timeline.iter().map(|second| second.main.count()).sum();
     let named = |name: &&str| report.series.iter().find(|series| series.name == **name);
     // Of connections that stand, the seconds hold their handshakes, as many as there are totals.
-    let candidates: &[&str] = match Kind::of(report) {
-        Kind::Transactions => &["total", "exchange", "handshake"],
-        Kind::Bulk | Kind::Idle => &["handshake"],
+    let candidates: &[&str] = match RunKind::of(report) {
+        RunKind::Transactions => &["total", "exchange", "handshake"],
+        RunKind::Bulk | RunKind::Idle => &["handshake"],
     };
     let exact = candidates.iter().filter_map(named).find(|series| series.count == counted);
     exact.or_else(|| candidates.iter().find_map(named)).or(report.series.first())
@@ -85,7 +84,7 @@ fn decided(report: &Report) -> u64 {
 pub(crate) fn failed(report: &Report) -> String {
     let (failed, all) = (report.totals.failed, decided(report));
     match failed {
-        0 if all == 0 => "nothing ended, and nothing failed".to_owned(),
+        0 if all == 0 => "nothing finished, and nothing failed".to_owned(),
         0 => format!("0 of {} failed", count(all)),
         _ => format!("{} of {} failed ({})", count(failed), count(all), share(failed as f64 / all as f64)),
     }
@@ -102,75 +101,59 @@ pub(crate) fn per_second(value: f64) -> String {
 
 /// What was done: pairs of a word and a sentence, in the order in which one asks.
 pub(crate) fn done(report: &Report) -> Vec<(&'static str, String)> {
-    let plan = plan(report);
-    let model = model(report, plan);
-    let work = if model.is_some() { transaction(&report.work) } else { &report.work };
-    let mut facts = vec![("target", target(report, plan)), ("work", work.to_owned())];
-    facts.extend(model.map(|model| ("model", model)));
+    let plan = report.plan();
+    // The model has a row of its own.
+    let work = plan.map_or_else(|| report.work.clone(), plan::transaction);
+    let mut facts = vec![("target", target(report, plan)), ("work", work)];
+    facts.extend(plan.map(|plan| ("model", model(report, plan))));
     facts.push(("TLS", agreed(report)));
     let said = Some(report.mix.offered.clone()).filter(|said| !said.is_empty());
-    facts.extend(said.or_else(|| offered(plan)).map(|offered| ("offered", offered)));
+    facts.extend(said.or_else(|| plan.map(|plan| plan.tls.sentence())).map(|offered| ("offered", offered)));
     if !report.mix.verification.is_empty() {
         facts.push(("certificate", report.mix.verification.clone()));
     }
     facts.push(("resumption", resumption(report, plan)));
-    facts.extend(close(plan).map(|close| ("close", close.to_owned())));
+    facts.extend(plan.map(|plan| ("close", plan.close.sentence().to_owned())));
     facts.push(("load from", machines(report)));
     facts
 }
 
-/// The work's sentence without the model, which has a row of its own.
-fn transaction(work: &str) -> &str {
-    match work.rsplit_once("; ") {
-        Some((work, model)) if model.starts_with("closed loop") || model.starts_with("open model") => work,
-        _ => work,
-    }
-}
-
-/// The plan within the job: the job itself, or a part of it.
-fn plan(report: &Report) -> &Value {
-    report.manifest.job.get("plan").unwrap_or(&report.manifest.job)
-}
-
-fn target(report: &Report, plan: &Value) -> String {
-    let (host, port) = (plan["target"]["host"].as_str(), plan["target"]["port"].as_u64());
+fn target(report: &Report, plan: Option<&Plan>) -> String {
     let addresses = report.manifest.addresses.join(", ");
-    match (host, port) {
-        (Some(host), Some(port)) if addresses.is_empty() => format!("{host} port {port}"),
-        (Some(host), Some(port)) => format!("{host} port {port}, dialled as {addresses}"),
-        _ if addresses.is_empty() => "not recorded".into(),
-        _ => addresses,
+    match plan.map(|plan| &plan.target) {
+        Some(Target { host, port }) if addresses.is_empty() => format!("{host} port {port}"),
+        Some(Target { host, port }) => format!("{host} port {port}, dialled as {addresses}"),
+        None if addresses.is_empty() => "not recorded".into(),
+        None => addresses,
     }
 }
 
-fn model(report: &Report, plan: &Value) -> Option<String> {
-    let connections = plan["connections"].as_u64().map(count);
+fn model(report: &Report, plan: &Plan) -> String {
+    let connections = count(plan.connections.into());
     let seconds = duration(report.totals.duration_seconds * 1e9);
-    let spaced = |arrivals: &Value| match arrivals.as_str() {
-        Some("poisson") => "independently (Poisson)",
-        _ => "at even distances",
+    let spaced = |arrivals: Arrivals| match arrivals {
+        Arrivals::Poisson => "independently (Poisson)",
+        Arrivals::Fixed => "at even distances",
     };
-    let model = &plan["model"];
-    let most = connections.clone().map_or(String::new(), |n| format!(", at most {n} in flight"));
-    if model.as_str() == Some("closed") {
-        let connections = connections?;
-        let each = match (Kind::of(report), plan["exchanges"].is_null()) {
-            (Kind::Transactions, false) => "each begins again when it has ended",
-            (Kind::Transactions, true) => "each begins its next exchange when the last one has ended",
-            _ => "each stands to the end",
-        };
-        return Some(format!("closed: {connections} connections, {each}, for {seconds}"));
+    let most = format!(", at most {connections} in flight");
+    match plan.model {
+        Model::Closed => {
+            let each = match (RunKind::of(report), plan.exchanges) {
+                (RunKind::Transactions, Some(_)) => "each starts again when it has ended",
+                (RunKind::Transactions, None) => "each starts its next exchange when the last one has ended",
+                (RunKind::Bulk | RunKind::Idle, _) => "each stays open to the end",
+            };
+            format!("closed: {connections} connections, {each}, for {seconds}")
+        }
+        Model::Open { rate, arrivals } => {
+            let (rate, spaced) = (per_second(rate), spaced(arrivals));
+            format!("open: {rate} start each second, {spaced}, for {seconds}{most}")
+        }
+        Model::Ramp { from, to, arrivals } => {
+            let (from, to, spaced) = (per_second(from), per_second(to), spaced(arrivals));
+            format!("ramp: from {from} to {to} start each second, {spaced}, in {seconds}{most}")
+        }
     }
-    if let Some(open) = model.get("open") {
-        let (rate, spaced) = (per_second(open["rate"].as_f64()?), spaced(&open["arrivals"]));
-        return Some(format!("open: {rate} begin a second, {spaced}, for {seconds}{most}"));
-    }
-    let ramp = model.get("ramp")?;
-    let (from, to) = (per_second(ramp["from"].as_f64()?), per_second(ramp["to"].as_f64()?));
-    Some(format!(
-        "ramp: from {from} to {to} begin a second, {}, in {seconds}{most}",
-        spaced(&ramp["arrivals"])
-    ))
 }
 
 /// What was agreed, the most frequent first.
@@ -179,7 +162,7 @@ fn agreed(report: &Report) -> String {
         report.mix.agreed.iter().map(|(what, count)| (what, *count)).collect();
     agreed.sort_by_key(|(what, count)| (std::cmp::Reverse(*count), *what));
     match agreed.as_slice() {
-        [] => "no handshake ended well".into(),
+        [] => "no handshake succeeded".into(),
         [(only, _)] => format!("{only} in every handshake"),
         several => {
             let each = several.iter().map(|(what, times)| format!("{what} ({})", count(*times)));
@@ -188,45 +171,15 @@ fn agreed(report: &Report) -> String {
     }
 }
 
-/// What was offered, when the job says it: groups always, since they decide what a handshake costs.
-fn offered(plan: &Value) -> Option<String> {
-    let tls = plan.get("tls")?;
-    let list = |name: &str| {
-        let items = tls[name].as_array().map(Vec::as_slice).unwrap_or_default();
-        Some(items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "))
-            .filter(|list| !list.is_empty())
-    };
-    let mut parts = Vec::new();
-    parts.extend(list("versions").map(|list| format!("TLS {list}")));
-    parts.extend(list("groups").map(|list| format!("groups {list}")));
-    parts.push(format!("suites {}", list("suites").unwrap_or_else(|| "as the library has them".into())));
-    parts.extend(list("alpn").map(|list| format!("ALPN {list}")));
-    parts.push(tls["server_name"].as_str().map_or("no SNI".into(), |name| format!("SNI {name}")));
-    if tls.get("client_certificate").is_some_and(|certificate| !certificate.is_null()) {
-        parts.push("a client certificate".into());
-    }
-    Some(parts.join("; "))
-}
-
-fn resumption(report: &Report, plan: &Value) -> String {
+fn resumption(report: &Report, plan: Option<&Plan>) -> String {
     let mut text = match report.mix.wanted_resumed {
         0.0 => "not offered: every handshake was meant to be full".to_owned(),
         wanted => format!("wanted in {} of the handshakes", share(wanted)),
     };
-    if plan["tls"]["early_data"].as_bool() == Some(true) {
+    if plan.is_some_and(|plan| plan.tls.early_data) {
         text.push_str(", with the request as 0-RTT data");
     }
     text
-}
-
-fn close(plan: &Value) -> Option<&'static str> {
-    match plan["close"].as_str()? {
-        "notify" => Some("we end first, with close_notify and FIN, and wait for the target's end"),
-        "fin" => Some("we end first, with FIN and no close_notify, and wait for the target's end"),
-        "reset" => Some("we end first, with a reset"),
-        "server" => Some("the target ends first"),
-        _ => None,
-    }
 }
 
 fn machines(report: &Report) -> String {
@@ -280,9 +233,7 @@ pub(crate) fn health(report: &Report) -> Vec<String> {
     };
     lines.extend(figures(|s| s.generator_cpu).map(|t| format!("generator threads used their CPU: {t}")));
     lines.extend(figures(|s| s.busiest_thread).map(|t| format!("the busiest of them: {t}")));
-    lines.extend(
-        figures(|s| s.generator_starved).map(|t| format!("wanted a CPU and had none: {t} of the time")),
-    );
+    lines.extend(figures(|s| s.generator_starved).map(|t| format!("waited for a CPU: {t} of the time")));
     lines.extend(figures(|s| s.machine_cpu).map(|t| format!("the whole machine: {t}")));
     if report.totals.queued > 0 {
         let queued = count(report.totals.queued);
@@ -291,8 +242,10 @@ pub(crate) fn health(report: &Report) -> Vec<String> {
         ));
     }
     if report.workers.len() > 1 {
-        lines
-            .push(format!("the workers began within {} of each other", nanos(report.manifest.start_skew_ns)));
+        lines.push(format!(
+            "the workers started within {} of each other",
+            nanos(report.manifest.start_skew_ns)
+        ));
     }
     for worker in &report.workers {
         if let Some(lost) = &worker.lost {
@@ -333,7 +286,7 @@ pub(crate) fn again(report: &Report) -> String {
     let mut words = command.clone();
     // A replayed report has its seed. The steps of a search have others, made of the job's.
     if !has("--seed") && !has("--replay") {
-        let seed = plan(report)["seed"].as_u64().unwrap_or(report.manifest.seed);
+        let seed = report.plan().map_or(report.manifest.seed, |plan| plan.seed);
         words.extend(["--seed".to_owned(), seed.to_string()]);
     }
     shell(&words)
@@ -365,7 +318,7 @@ mod tests {
         assert!(of("offered").contains("groups X25519"), "{}", of("offered"));
         assert!(of("certificate").contains("not verified"), "{}", of("certificate"));
         assert!(of("close").contains("we end first"), "{}", of("close"));
-        assert!(of("model").starts_with("open: 5,000 begin a second"), "{}", of("model"));
+        assert!(of("model").starts_with("open: 5,000 start each second"), "{}", of("model"));
         assert!(of("resumption").contains("50 %"), "{}", of("resumption"));
     }
 
@@ -375,7 +328,7 @@ mod tests {
         assert!(done.iter().any(|(word, text)| *word == "target" && text == "not recorded"));
         assert_eq!(
             headline(&Report::default()),
-            ["0 transactions a second", "nothing ended, and nothing failed"]
+            ["0 transactions a second", "nothing finished, and nothing failed"]
         );
     }
 
@@ -388,16 +341,18 @@ mod tests {
             meaning(report).to_owned()
         };
         let target = VerdictWord::TargetLimited;
-        assert!(with(target, 250.0, Some(300.0), &mut report).starts_with("Less was taken than was offered"));
+        assert!(
+            with(target, 250.0, Some(300.0), &mut report).starts_with("Less was handled than was offered")
+        );
         let waited = with(target, 315.0, Some(300.0), &mut report);
-        assert!(waited.starts_with("All that was offered was taken, but some of it had to wait"), "{waited}");
+        assert!(waited.starts_with("Everything offered was handled, but some of it had to wait"), "{waited}");
         assert_eq!(
             with(VerdictWord::Valid, 9.0, None, &mut report),
             "The figures are the target's, and hold."
         );
         report.stalled = vec![4, 5];
         let stood_still = with(VerdictWord::Valid, 9.0, None, &mut report);
-        assert!(stood_still.contains("stood still") && !stood_still.contains("and hold"), "{stood_still}");
+        assert!(stood_still.contains("stalled") && !stood_still.contains("and hold"), "{stood_still}");
         assert!(
             with(VerdictWord::Valid, 9.0, Some(9.0), &mut report).ends_with("and hold."),
             "an open one shows it"
@@ -414,9 +369,15 @@ mod tests {
     fn work_and_model_do_not_say_the_same() {
         let mut report = made_up::report();
         let said = |report: &Report| done(report).into_iter().find(|(word, _)| *word == "work").unwrap().1;
-        report.work = "connect, 3 times of: send 1 byte; close; open model, 5/s offered, 10 s".into();
-        assert_eq!(said(&report), "connect, 3 times of: send 1 byte; close");
-        report.manifest.job = Value::Null;
+        report.work = "somebody else's sentence".into();
+        let plan = &mut report.manifest.job.as_mut().unwrap().plan;
+        plan.exchanges = Some(3);
+        plan.work = plan::Work::Exchange { send: 1, receive: 0, echo: false };
+        assert_eq!(
+            said(&report),
+            "connect, TLS handshake (resumed where wanted), 3 times of: send 1 byte, receive 0 bytes; close"
+        );
+        report.manifest.job = None;
         assert_eq!(said(&report), report.work);
     }
 

@@ -12,7 +12,8 @@ use rustls_pki_types::CertificateDer;
 
 use crate::finding::{Finding, Reason};
 use crate::key::Key;
-use crate::parsed::{Kind, Parsed, date};
+use crate::key_kind::KeyKind;
+use crate::parsed::{Parsed, date};
 use crate::sections::Contents;
 
 /// Fewest bits of an RSA key: what aws-lc signs with and what clients accept (CA/Browser Forum baseline requirements, section 6.1.5).
@@ -24,7 +25,7 @@ const RSA_BITS: usize = 2048;
 #[derive(Debug)]
 pub struct Certificate {
     certified: Arc<CertifiedKey>,
-    kind: &'static str,
+    kind: KeyKind,
     dns_names: Box<[Box<str>]>,
     ip_names: Box<[IpAddr]>,
     not_before: i64,
@@ -60,9 +61,14 @@ impl Certificate {
         &self.certified.cert
     }
 
-    /// Kind of key: `RSA-2048`, `ECDSA-P256`, `Ed25519`, ….
-    pub fn kind(&self) -> &'static str {
+    /// Kind of key.
+    pub fn key_kind(&self) -> KeyKind {
         self.kind
+    }
+
+    /// Its name: `RSA-2048`, `ECDSA-P256`, `Ed25519`, ….
+    pub fn kind(&self) -> &'static str {
+        self.kind.name()
     }
 
     /// DNS names from the subject alternative names, in lower case, wildcards as `*.example.org`.
@@ -167,13 +173,13 @@ fn no_key_fits(first: &Parsed, keys: &[Key], chain_file: &Path, key_file: Option
 /// Says why a certificate's key cannot be used at all, and returns whether that is so.
 pub(crate) fn refuse_unusable(leaf: &Parsed, file: &Path, findings: &mut Vec<Finding>) -> bool {
     let finding = match leaf.kind {
-        Kind::Rsa(bits) if bits < RSA_BITS => {
+        KeyKind::Rsa(bits) if bits < RSA_BITS => {
             let message = format!(
                 "the certificate's RSA key has {bits} bits, expected at least {RSA_BITS}: clients refuse it"
             );
             Finding::error(Reason::WeakKey, file, message)
         }
-        Kind::Unusable(what) => Finding::error(
+        KeyKind::Unusable(what) => Finding::error(
             Reason::BadKey,
             file,
             format!("the certificate's key is {what}, which cannot be used"),
@@ -213,7 +219,7 @@ pub(crate) fn assemble(
     let certified =
         CertifiedKey::new(chain.iter().map(|parsed| parsed.der.clone()).collect(), key.signing.clone());
     Certificate {
-        kind: leaf.kind.name(),
+        kind: leaf.kind,
         dns_names: leaf.dns_names.clone().into(),
         ip_names: leaf.ip_names.clone().into(),
         not_before: leaf.not_before,

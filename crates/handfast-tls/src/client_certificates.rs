@@ -19,8 +19,9 @@ use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 use rustls_pki_types::{CertificateDer, UnixTime};
 
 use crate::finding::{Finding, Reason, Severity};
+use crate::key_kind::KeyKind;
 use crate::load::{failed, unix_seconds, watch};
-use crate::parsed::{Kind, Parsed, date};
+use crate::parsed::{Parsed, date};
 use crate::presented::{Authorities, Peer, RSA_BITS, Refusal, Standing, standing};
 use crate::read::{self, FileStamp};
 use crate::sections::Contents;
@@ -104,8 +105,8 @@ fn certificates_in(bytes: &[u8], file: &Path, findings: &mut Vec<Finding>) -> Ve
 fn good_for(parsed: &Parsed) -> Standing {
     match parsed.kind {
         // No signature by such a key is accepted, nor one by a key of a kind that is not known here.
-        Kind::Rsa(bits) if bits < RSA_BITS => Standing::Leaf,
-        Kind::Unusable(_) => Standing::Leaf,
+        KeyKind::Rsa(bits) if bits < RSA_BITS => Standing::Leaf,
+        KeyKind::Unusable(_) => Standing::Leaf,
         _ => standing(&parsed.der).unwrap_or(Standing::Leaf),
     }
 }
@@ -156,10 +157,10 @@ fn say_doubts(certificates: &[Parsed], file: &Path, now: i64, findings: &mut Vec
 /// Why a certificate of the file is good for nothing.
 fn unusable(parsed: &Parsed) -> String {
     match parsed.kind {
-        Kind::Rsa(bits) if bits < RSA_BITS => {
+        KeyKind::Rsa(bits) if bits < RSA_BITS => {
             format!("has an RSA key of {bits} bits, expected {RSA_BITS} or more")
         }
-        Kind::Unusable(kind) => format!("has a key that cannot be used here, {kind}"),
+        KeyKind::Unusable(kind) => format!("has a key that cannot be used here, {kind}"),
         _ => "is no CA certificate".to_owned(),
     }
 }

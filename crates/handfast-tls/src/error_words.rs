@@ -19,7 +19,10 @@ pub(crate) enum Peer {
 /// Translates an error of a session.
 pub(crate) fn failure(peer: Peer, error: &Error) -> Failure {
     let (kind, detail) = match error {
-        Error::AlertReceived(alert) => (FailureKind::Alert, alert_words(*alert)),
+        Error::AlertReceived(alert) => {
+            let failure = Failure::new(FailureKind::Alert, alert_words(*alert));
+            return Failure { alert: Some(u8::from(*alert)), ..failure };
+        }
         Error::NoCertificatesPresented => {
             let who = if peer == Peer::Client { "client" } else { "server" };
             (FailureKind::PeerCertificate, format!("the {who} sent no certificate, one is required"))
@@ -157,5 +160,6 @@ mod tests {
     fn alerts_have_their_registered_names() {
         let failure = failure(Peer::Client, &Error::AlertReceived(AlertDescription::UnknownCA));
         assert_eq!((failure.kind, &*failure.detail), (FailureKind::Alert, "alert unknown_ca (48)"));
+        assert_eq!(failure.alert, Some(48));
     }
 }

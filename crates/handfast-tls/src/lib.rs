@@ -22,6 +22,7 @@
 pub mod finding;
 pub mod policy;
 pub mod certificate;
+pub mod key_kind;
 pub mod load;
 pub mod store;
 pub mod ticket;

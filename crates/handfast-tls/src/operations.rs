@@ -19,6 +19,7 @@ use rustls::sign::{Signer, SigningKey};
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer, SignatureVerificationAlgorithm};
 
 use crate::finding::{Finding, Reason};
+use crate::key_kind::KeyKind;
 use crate::load::failed;
 use crate::policy::{self, DEFAULT};
 use crate::read;
@@ -66,9 +67,22 @@ impl Signature {
         }
     }
 
-    /// The one with that name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|signature| signature.name() == name)
+    /// That of a kind of key; `None`: it is not measured.
+    pub const fn of(kind: KeyKind) -> Option<Self> {
+        Some(match kind {
+            KeyKind::Rsa(2048) => Self::Rsa2048,
+            KeyKind::Rsa(3072) => Self::Rsa3072,
+            KeyKind::Rsa(4096) => Self::Rsa4096,
+            KeyKind::EcdsaP256 => Self::EcdsaP256,
+            KeyKind::EcdsaP384 => Self::EcdsaP384,
+            KeyKind::Ed25519 => Self::Ed25519,
+            KeyKind::Rsa(_)
+            | KeyKind::EcdsaP521
+            | KeyKind::MlDsa44
+            | KeyKind::MlDsa65
+            | KeyKind::MlDsa87
+            | KeyKind::Unusable(_) => return None,
+        })
     }
 
     const fn scheme(self) -> SignatureScheme {
@@ -423,28 +437,27 @@ impl Operation for Hash {
     }
 }
 
-/// Kind of the key in the first certificate of a PEM file, as [`Signature::name`] has it if it is one of those. The private
-/// key is not needed.
+/// Kind of the key in the first certificate of a PEM file; the private key is not needed.
 ///
 /// **Errors**: why the file cannot be used; that is for the operator to fix.
-pub fn certificate_kind(path: &Path) -> Result<&'static str, Finding> {
+pub fn certificate_kind(path: &Path) -> Result<KeyKind, Box<Finding>> {
     // The cures of findings speak of a configuration's files.
-    let plain = |finding: Finding| Finding { hint: None, ..finding };
+    let plain = |finding: Finding| Box::new(Finding { hint: None, ..finding });
     let content = read::whole(path).map_err(|failure| plain(failed(path, &failure)))?;
     let mut contents = Contents::of(&content.bytes, path);
     if let Some(first) = contents.certificates.first() {
-        return Ok(first.kind.name());
+        return Ok(first.kind);
     }
     if !contents.findings.is_empty() {
         return Err(plain(contents.findings.swap_remove(0)));
     }
-    Err(match contents.not_pem {
+    Err(Box::new(match contents.not_pem {
         Some(instead) => {
             let (what, hint) = instead.words(path);
             Finding { hint, ..Finding::error(Reason::NotPem, path, what) }
         }
         None => Finding::error(Reason::NoCertificate, path, "holds no certificate, expected one in PEM"),
-    })
+    }))
 }
 
 fn exchange(error: rustls::Error) -> Failure {

@@ -14,12 +14,14 @@ use x509_parser::nom;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::public_key::PublicKey;
 
+use crate::key_kind::KeyKind;
+
 /// One certificate of a file.
 #[derive(Debug)]
 pub(crate) struct Parsed {
     pub(crate) der: CertificateDer<'static>,
     /// Kind of the public key.
-    pub(crate) kind: Kind,
+    pub(crate) kind: KeyKind,
     /// SubjectPublicKeyInfo in DER: what a key must equal.
     pub(crate) public_key: Box<[u8]>,
     /// Names in DER, to be compared byte by byte (RFC 5280 §7.1 allows more, CAs do not use it).
@@ -36,33 +38,6 @@ pub(crate) struct Parsed {
     pub(crate) unusable_names: Vec<Box<str>>,
     /// The common name, when it looks like a host name.
     pub(crate) common_name: Option<Box<str>>,
-}
-
-/// Kind of a key, in the words of the access log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// RSA, with its bits.
-    Rsa(usize),
-    /// One that TLS here can use.
-    Other(&'static str),
-    /// One that it cannot.
-    Unusable(&'static str),
-}
-
-impl Kind {
-    /// Its name.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            // Sizes that CAs issue; the remaining ones are correct and rare.
-            Self::Rsa(1024) => "RSA-1024",
-            Self::Rsa(2048) => "RSA-2048",
-            Self::Rsa(3072) => "RSA-3072",
-            Self::Rsa(4096) => "RSA-4096",
-            Self::Rsa(8192) => "RSA-8192",
-            Self::Rsa(_) => "RSA",
-            Self::Other(name) | Self::Unusable(name) => name,
-        }
-    }
 }
 
 /// Why bytes are no certificate.
@@ -171,36 +146,36 @@ fn is_usable(name: &str) -> bool {
     name.len() <= 253 && !host.is_empty() && host.split('.').all(label_is_usable)
 }
 
-fn kind(x509: &X509Certificate<'_>) -> Kind {
+fn kind(x509: &X509Certificate<'_>) -> KeyKind {
     let key = x509.public_key();
     let algorithm = &key.algorithm.algorithm;
     let is = |oid: &[u64]| Oid::from(oid).is_ok_and(|oid| oid == *algorithm);
     if is(&[1, 2, 840, 113_549, 1, 1, 1]) {
         return match key.parsed() {
-            Ok(PublicKey::RSA(rsa)) => Kind::Rsa(bits(rsa.modulus)),
-            _ => Kind::Unusable("RSA with a broken modulus"),
+            Ok(PublicKey::RSA(rsa)) => KeyKind::Rsa(bits(rsa.modulus)),
+            _ => KeyKind::Unusable("RSA with a broken modulus"),
         };
     }
     if is(&[1, 2, 840, 10045, 2, 1]) {
         let curve = key.algorithm.parameters.as_ref().and_then(|parameters| parameters.as_oid().ok());
         let curve = curve.map(|curve| curve.to_id_string());
         return match curve.as_deref() {
-            Some("1.2.840.10045.3.1.7") => Kind::Other("ECDSA-P256"),
-            Some("1.3.132.0.34") => Kind::Other("ECDSA-P384"),
-            Some("1.3.132.0.35") => Kind::Other("ECDSA-P521"),
-            Some(_) => Kind::Unusable("ECDSA on a curve other than P-256, P-384, P-521"),
-            None => Kind::Unusable("ECDSA with a curve that is not named"),
+            Some("1.2.840.10045.3.1.7") => KeyKind::EcdsaP256,
+            Some("1.3.132.0.34") => KeyKind::EcdsaP384,
+            Some("1.3.132.0.35") => KeyKind::EcdsaP521,
+            Some(_) => KeyKind::Unusable("ECDSA on a curve other than P-256, P-384, P-521"),
+            None => KeyKind::Unusable("ECDSA with a curve that is not named"),
         };
     }
     match algorithm.to_id_string().as_str() {
-        "1.3.101.112" => Kind::Other("Ed25519"),
-        "1.3.101.113" => Kind::Unusable("Ed448"),
-        "2.16.840.1.101.3.4.3.17" => Kind::Other("ML-DSA-44"),
-        "2.16.840.1.101.3.4.3.18" => Kind::Other("ML-DSA-65"),
-        "2.16.840.1.101.3.4.3.19" => Kind::Other("ML-DSA-87"),
-        "1.2.840.113549.1.1.10" => Kind::Unusable("RSA marked for PSS only (id-RSASSA-PSS)"),
-        "1.2.840.10040.4.1" => Kind::Unusable("DSA"),
-        _ => Kind::Unusable("of a kind that is not known here"),
+        "1.3.101.112" => KeyKind::Ed25519,
+        "1.3.101.113" => KeyKind::Unusable("Ed448"),
+        "2.16.840.1.101.3.4.3.17" => KeyKind::MlDsa44,
+        "2.16.840.1.101.3.4.3.18" => KeyKind::MlDsa65,
+        "2.16.840.1.101.3.4.3.19" => KeyKind::MlDsa87,
+        "1.2.840.113549.1.1.10" => KeyKind::Unusable("RSA marked for PSS only (id-RSASSA-PSS)"),
+        "1.2.840.10040.4.1" => KeyKind::Unusable("DSA"),
+        _ => KeyKind::Unusable("of a kind that is not known here"),
     }
 }
 

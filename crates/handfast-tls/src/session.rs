@@ -103,6 +103,8 @@ pub struct Failure {
     pub detail: Box<str>,
     /// What to do about it, where that is known.
     pub hint: Option<&'static str>,
+    /// The number of the alert that the peer sent (RFC 9846 §6), if that is what happened.
+    pub alert: Option<u8>,
 }
 
 /// The ways a session fails, by which side's fault.
@@ -121,7 +123,7 @@ pub enum FailureKind {
 impl Failure {
     /// A failure with its sentence.
     pub fn new(kind: FailureKind, detail: impl Into<Box<str>>) -> Self {
-        Self { kind, detail: detail.into(), hint: None }
+        Self { kind, detail: detail.into(), hint: None, alert: None }
     }
 }
 

@@ -19,6 +19,7 @@ use rustls::sign::CertifiedKey;
 
 use crate::certificate::Certificate;
 use crate::finding::{Finding, Reason};
+use crate::key_kind::KeyKind;
 use crate::parsed::date;
 
 /// Certificates by name.
@@ -119,7 +120,7 @@ impl CertificateStore {
         };
         let mut candidates = places.into_iter().flatten().map(|place| &self.certificates[*place as usize]);
         let Some(best) = candidates.clone().next() else { return Selection::UnknownName };
-        match candidates.find(|candidate| can_verify(candidate.kind(), schemes)) {
+        match candidates.find(|candidate| can_verify(candidate, schemes)) {
             Some(candidate) => Selection::Chosen(candidate),
             None => Selection::NoCommonSignature(best),
         }
@@ -156,7 +157,7 @@ fn best_first(mut places: Vec<u32>, certificates: &[Arc<Certificate>], now: i64)
     places.sort_by_key(|place| {
         let certificate = &certificates[*place as usize];
         let is_late = !certificate.is_valid_at(now);
-        (is_late, cost(certificate.kind()), std::cmp::Reverse(certificate.not_after()), *place)
+        (is_late, certificate.key_kind().cost(), std::cmp::Reverse(certificate.not_after()), *place)
     });
     places.into()
 }
@@ -178,48 +179,10 @@ fn default_places(
     best_first(same_name.map_or_else(|| vec![0], |places| places.to_vec()), certificates, now)
 }
 
-/// The order of preference: what a signature costs this side, with P-256 before Ed25519 because every client can verify
-/// it. Measured with aws-lc on an x86-64 server, in multiples of P-256: Ed25519 0.4, P-384 6, P-521 11, RSA-2048 20,
-/// RSA-3072 60, RSA-4096 90. ML-DSA is cheap to make but 2.4 KB and more on the wire, so it is for those who can verify
-/// nothing else.
-fn cost(kind: &str) -> u8 {
-    match kind {
-        "ECDSA-P256" => 0,
-        "Ed25519" => 1,
-        "ECDSA-P384" => 2,
-        "ECDSA-P521" => 3,
-        "RSA-2048" => 4,
-        "RSA-3072" => 5,
-        "RSA-4096" => 6,
-        "ML-DSA-44" => 8,
-        "ML-DSA-65" => 9,
-        "ML-DSA-87" => 10,
-        _ => 7,
-    }
-}
-
-/// Whether a client that offers `schemes` can verify what a key of this kind signs. rustls has already taken out
+/// Whether a client that offers `schemes` can verify what this certificate's key signs. rustls has already taken out
 /// the schemes that do not go with any suite in common (TLS 1.2 ties the two together; RFC 5246 §7.4.2).
-fn can_verify(kind: &str, schemes: &[SignatureScheme]) -> bool {
-    use SignatureScheme as S;
-    let wanted: &[S] = match kind {
-        "ECDSA-P256" => &[S::ECDSA_NISTP256_SHA256],
-        "ECDSA-P384" => &[S::ECDSA_NISTP384_SHA384],
-        "ECDSA-P521" => &[S::ECDSA_NISTP521_SHA512],
-        "Ed25519" => &[S::ED25519],
-        "ML-DSA-44" => &[S::ML_DSA_44],
-        "ML-DSA-65" => &[S::ML_DSA_65],
-        "ML-DSA-87" => &[S::ML_DSA_87],
-        _ => &[
-            S::RSA_PSS_SHA256,
-            S::RSA_PSS_SHA384,
-            S::RSA_PSS_SHA512,
-            S::RSA_PKCS1_SHA256,
-            S::RSA_PKCS1_SHA384,
-            S::RSA_PKCS1_SHA512,
-        ],
-    };
-    wanted.iter().any(|scheme| schemes.contains(scheme))
+fn can_verify(certificate: &Certificate, schemes: &[SignatureScheme]) -> bool {
+    certificate.key_kind().schemes().iter().any(|scheme| schemes.contains(scheme))
 }
 
 /// The next moment at which a certificate that has company under a name changes between valid and not.
@@ -251,9 +214,9 @@ fn never_chosen(
                 None => exact.get(name),
             };
             let places = places.into_iter().flat_map(|places| places.iter());
-            first_of_kind(places, certificates, certificate.kind()).filter(|first| *first != place)
+            first_of_kind(places, certificates, certificate.key_kind()).filter(|first| *first != place)
         };
-        let is_default = first_of_kind(default.iter(), certificates, certificate.kind()) == Some(place);
+        let is_default = first_of_kind(default.iter(), certificates, certificate.key_kind()) == Some(place);
         let names = certificate.dns_names();
         if is_default || !names.iter().all(|name| ahead(name).is_some()) {
             continue;
@@ -274,9 +237,10 @@ fn never_chosen(
 fn first_of_kind<'a>(
     mut places: impl Iterator<Item = &'a u32>,
     certificates: &[Arc<Certificate>],
-    kind: &str,
+    kind: KeyKind,
 ) -> Option<u32> {
-    places.find(|place| certificates[**place as usize].kind() == kind).copied()
+    // Not equality: RSA keys of unusual sizes are chosen alike.
+    places.find(|place| certificates[**place as usize].key_kind().cost() == kind.cost()).copied()
 }
 
 /// What the resolver chose last on this thread.

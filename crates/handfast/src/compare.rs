@@ -1,12 +1,13 @@
 //! `handfast compare`: two groups of JSON reports in, whether they differ by more than chance out.
 
+use std::fmt;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::process::ExitCode;
 
 use handfast_load::outcome::Refusal;
 use handfast_report::compare::{compare as as_text, compare_json};
-use handfast_report::{Report, from_json};
+use handfast_report::{Report, ReportError, from_json};
 
 use crate::load::outputs::Output;
 use crate::load::refused;
@@ -27,13 +28,14 @@ pub(crate) fn compare(words: &CompareWords) -> ExitCode {
         (Ok(a), Ok(b)) => (a, b),
         (a, b) => {
             // What is wrong with both sides is told at once.
-            let wrong: Vec<String> = [a.err(), b.err()].into_iter().flatten().collect();
+            let wrong = [a.err(), b.err()].into_iter().flatten().flatten();
+            let wrong: Vec<String> = wrong.map(|error| error.to_string()).collect();
             return refused(&Refusal::wrong_use(wrong.join("\n")));
         }
     };
     let output = match words.json.as_deref().map(Output::prepare).transpose() {
         Ok(output) => output,
-        Err(what) => return refused(&Refusal::failed(format!("--json: {what}"))),
+        Err(error) => return refused(&Refusal::failed(error.of("--json").to_string())),
     };
     let names = (words.a.as_str(), words.b.as_str());
     let text = as_text(&a, &b, names, SEED);
@@ -45,39 +47,75 @@ pub(crate) fn compare(words: &CompareWords) -> ExitCode {
         false => print(&text, true),
     };
     match output.map(|output| output.write(&compare_json(&a, &b, names, SEED))) {
-        Some(Err(what)) => refused(&Refusal::failed(what)),
+        Some(Err(error)) => refused(&Refusal::failed(error.to_string())),
         _ => shown,
     }
 }
 
 /// Every report of a side.
 ///
-/// **Errors**: all files that cannot be read, a line for each.
-fn reports(side: &str, paths: &str) -> Result<Vec<Report>, String> {
+/// **Errors**: all files that cannot be read.
+fn reports(side: &'static str, paths: &str) -> Result<Vec<Report>, Vec<SideError>> {
     let paths: Vec<&str> = paths.split(',').collect();
     if paths.len() > RUNS {
-        return Err(format!("compare {side}: {} runs, expected at most {RUNS}", paths.len()));
+        return Err(vec![SideError::TooMany { side, runs: paths.len() }]);
     }
     let (mut found, mut wrong) = (Vec::new(), Vec::new());
     for path in paths {
         match report(path) {
             Ok(report) => found.push(report),
-            Err(what) => wrong.push(format!("compare {side}: {path}: {what}")),
+            Err(error) => wrong.push(SideError::File { side, path: path.to_owned(), error }),
         }
     }
-    if wrong.is_empty() { Ok(found) } else { Err(wrong.join("\n")) }
+    if wrong.is_empty() { Ok(found) } else { Err(wrong) }
 }
 
 /// **Cost**: the whole file in memory, at most [`LARGEST`].
-fn report(path: &str) -> Result<Report, String> {
-    let file = File::open(path).map_err(|error| format!("read report: {error}"))?;
+fn report(path: &str) -> Result<Report, FileError> {
+    let file = File::open(path).map_err(FileError::Io)?;
     let mut text = String::new();
-    let read =
-        file.take(LARGEST + 1).read_to_string(&mut text).map_err(|error| format!("read report: {error}"))?;
+    let read = file.take(LARGEST + 1).read_to_string(&mut text).map_err(FileError::Io)?;
     if read as u64 > LARGEST {
-        return Err("larger than 1 GiB, which no report is".to_owned());
+        return Err(FileError::TooLarge);
     }
-    from_json(&text)
+    from_json(&text).map_err(FileError::Report)
+}
+
+/// What is wrong with one side.
+#[derive(Debug)]
+enum SideError {
+    TooMany { side: &'static str, runs: usize },
+    File { side: &'static str, path: String, error: FileError },
+}
+
+/// Why a file is no report.
+#[derive(Debug)]
+enum FileError {
+    Io(io::Error),
+    TooLarge,
+    Report(ReportError),
+}
+
+impl fmt::Display for SideError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooMany { side, runs } => write!(f, "compare {side}: {runs} runs, expected at most {RUNS}"),
+            Self::File { side, path, error } => write!(f, "compare {side}: {path}: {error}"),
+        }
+    }
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => write!(f, "read report: {error}"),
+            Self::TooLarge => f.write_str("read report: larger than 1 GiB, which no report is"),
+            Self::Report(error) => match error.hint() {
+                Some(hint) => write!(f, "{error}\nhint: {hint}"),
+                None => error.fmt(f),
+            },
+        }
+    }
 }
 
 #[cfg(test)]
@@ -92,10 +130,10 @@ mod tests {
         file.write_all(b"no report").expect("written");
         let here = file.path().display();
         let wrong = reports("A", &format!("/none.json,{here},")).expect_err("none of them is a report");
-        let lines: Vec<&str> = wrong.lines().collect();
-        assert!(lines[0].starts_with("compare A: /none.json: read report: No such file"), "{wrong}");
-        assert!(lines[1].contains(&format!("{here}: read report: not JSON")), "{wrong}");
-        assert!(lines[2].starts_with("compare A: : read report: No such file"), "{wrong}");
-        assert_eq!(lines.len(), 3, "{wrong}");
+        let lines: Vec<String> = wrong.iter().map(ToString::to_string).collect();
+        assert!(lines[0].starts_with("compare A: /none.json: read report: No such file"), "{lines:?}");
+        assert!(lines[1].contains(&format!("{here}: read report: not JSON")), "{lines:?}");
+        assert!(lines[2].starts_with("compare A: : read report: No such file"), "{lines:?}");
+        assert_eq!(lines.len(), 3, "{lines:?}");
     }
 }

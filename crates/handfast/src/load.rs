@@ -15,10 +15,10 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-use handfast_load::fleet::{self, Crew};
-use handfast_load::job::Job;
+use handfast_load::fleet::{self, Workers};
+use handfast_load::job;
 use handfast_load::outcome::Refusal;
-use handfast_load::plan::request;
+use handfast_report::plan::request;
 use handfast_report::{Report, Style, to_text};
 use tokio::runtime::Runtime;
 use tracing::Level;
@@ -28,9 +28,9 @@ use crate::verbs::{color, print, wants_color};
 use crate::words::load::LoadWords;
 use broadcast::{Broadcast, Closing};
 use display::Display;
-use outputs::Outputs;
+use outputs::{OutputError, Outputs};
 use run::{Ended, Task};
-use wanted::{Mistakes, Wanted, crew, fill_in, wanted};
+use wanted::{Mistakes, Wanted, fill_in, wanted, workers};
 
 mod broadcast;
 mod display;
@@ -65,18 +65,18 @@ pub(crate) fn load(words: &LoadWords) -> ExitCode {
     // Before anything is run: a report that cannot be kept is not worth making.
     let outputs = match Outputs::prepare(&words.output) {
         Ok(outputs) => outputs,
-        Err(what) => return refused(&Refusal::failed(what)),
+        Err(error) => return refused(&Refusal::failed(error.to_string())),
     };
     let (broadcast, closing) = match Broadcast::prepare(&words.output) {
         Ok(prepared) => prepared,
-        Err(what) => return refused(&Refusal::failed(what)),
+        Err(error) => return refused(&Refusal::failed(error.to_string())),
     };
     let talk = talk::start(color(), Level::WARN, talk::Stamp::Absent);
     let taken = outputs.take_standard_output() || broadcast::takes_standard_output(&words.output);
     let text_to_terminal = io::stdout().is_terminal() && !taken;
     let display = Display::new(talk.voice(), words.output.quiet, color(), text_to_terminal);
     // The report has it; a run that is refused or ended at once has not.
-    tracing::info!(seed = asked.job.plan.seed, "--seed makes the same choices again");
+    tracing::info!(seed = asked.job.plan.seed, "repeat with this --seed for the same choices");
     let ended = run::run(Task { wanted: asked, command: command(std::env::args()), broadcast }, display);
     talk.finish();
     // The lines come before the report where both go to a terminal.
@@ -88,7 +88,7 @@ pub(crate) fn load(words: &LoadWords) -> ExitCode {
         }
         Ended::Refused(refusal) => refused(&refusal),
         Ended::AtOnce(code) => {
-            talk::err("handfast load: ended at once, without a report");
+            talk::err("handfast load: ended immediately, without a report");
             ExitCode::from(code)
         }
     }
@@ -105,10 +105,10 @@ fn asked(words: &LoadWords) -> Result<Wanted, Refusal> {
                     "is in the report already, expected only outputs and where to run with --replay",
                 );
             }
-            let (crew, on_lost) = crew(&words.machines, &mut mistakes);
-            let mut job = Job::read(path)?;
+            let (workers, on_lost) = workers(&words.machines, &mut mistakes);
+            let mut job = job::read(path)?;
             fill_in(&mut job.plan, &words.work.header, &mut mistakes);
-            Wanted { job, crew, on_lost }
+            Wanted { job, workers, on_lost }
         }
         None => wanted(words, random_seed(), &mut mistakes),
     };
@@ -117,7 +117,7 @@ fn asked(words: &LoadWords) -> Result<Wanted, Refusal> {
     }
     let metrics = words.output.metrics.as_deref().map(broadcast::address);
     if let Some(Err(what)) = metrics {
-        mistakes.add(what);
+        mistakes.add(what.to_string());
     }
     if mistakes.is_empty() { Ok(found) } else { Err(mistakes.refusal()) }
 }
@@ -128,7 +128,7 @@ struct Kept {
     /// Whether something else than the text goes to standard output.
     taken: bool,
     /// Whether the live figures were all written.
-    closed: Result<(), String>,
+    closed: Result<(), OutputError>,
 }
 
 /// Report, files, exit code. What could not be written is the last thing said, and a failure; else the report's last line is.
@@ -149,8 +149,8 @@ fn tell(report: &Report, asked: Option<u8>, kept: Kept, quiet: bool) -> ExitCode
             print(&to_text(report, Style { color: wants_color(io::stdout().is_terminal()) }), true);
         }
     }
-    if let Err(what) = outputs.write(report).and(closed) {
-        return refused(&Refusal::failed(what));
+    if let Err(error) = outputs.write(report).and(closed) {
+        return refused(&Refusal::failed(error.to_string()));
     }
     ExitCode::from(code)
 }
@@ -158,9 +158,9 @@ fn tell(report: &Report, asked: Option<u8>, kept: Kept, quiet: bool) -> ExitCode
 /// `handfast load doctor --workers URL`.
 fn doctor(words: &LoadWords) -> ExitCode {
     let mut mistakes = Mistakes::default();
-    let (crew, _) = crew(&words.machines, &mut mistakes);
-    let Crew::Nats { bus, .. } = crew else {
-        mistakes.note("doctor", "looks at the bus of workers, expected --workers URL with it");
+    let (workers, _) = workers(&words.machines, &mut mistakes);
+    let Workers::Nats { bus, .. } = workers else {
+        mistakes.note("doctor", "checks the bus of workers, expected --workers URL with it");
         return refused(&mistakes.refusal());
     };
     if !mistakes.is_empty() {
@@ -182,12 +182,12 @@ fn doctor(words: &LoadWords) -> ExitCode {
 /// `handfast load --kubernetes-job`.
 fn kubernetes_job(words: &LoadWords) -> ExitCode {
     let mut mistakes = Mistakes::default();
-    let (crew, _) = crew(&words.machines, &mut mistakes);
-    match crew {
-        Crew::Nats { machines, .. } if mistakes.is_empty() => {
+    let (workers, _) = workers(&words.machines, &mut mistakes);
+    match workers {
+        Workers::Nats { machines, .. } if mistakes.is_empty() => {
             print(&kubernetes::job(&words.machines, machines), true)
         }
-        Crew::Local if words.machines.workers.is_none() && words.machines.machines.is_none() => {
+        Workers::Local if words.machines.workers.is_none() && words.machines.machines.is_none() => {
             mistakes.note(
                 "--kubernetes-job",
                 "its workers wait at a NATS server, expected --workers URL with it",

@@ -54,7 +54,7 @@ fn tell(report: &SpeedReport, output: Option<Output>, json: Option<&Path>) -> Ex
         print(&to_text(report, Style { color: wants_color(io::stdout().is_terminal()) }), true);
     }
     match output.map(|output| output.write(&to_json(report))) {
-        Some(Err(what)) => refused(&Refusal::failed(what)),
+        Some(Err(what)) => refused(&Refusal::failed(what.to_string())),
         _ => ExitCode::SUCCESS,
     }
 }

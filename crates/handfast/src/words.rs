@@ -50,8 +50,8 @@ pub(crate) enum Verb {
     Check(CheckWords),
     /// Put load on a TLS server, and say what the figures are worth
     ///
-    /// The standard transaction: connect, handshake, send 4 KiB, receive 4 KiB back, close. For 10 seconds, from 32
-    /// connections at once, unless options say otherwise. The report begins with a verdict.
+    /// The standard transaction: connect, handshake, send 4 KiB, receive 4 KiB back, close. For 10 seconds, with 32
+    /// connections open at the same time, unless options say otherwise. The report begins with a verdict.
     #[command(after_help = load::AFTER_HELP)]
     Load(Box<load::LoadWords>),
     /// Make load for a `handfast load --workers` on another machine

@@ -43,7 +43,7 @@ fn serve(address: &BusAddress, name: Option<String>) -> Result<(), Refusal> {
         tokio::pin!(serving);
         tokio::select! {
             ended = &mut serving => return ended,
-            _ = signals.next() => tracing::info!("ending; once more ends at once"),
+            _ = signals.next() => tracing::info!("ending; once more ends immediately"),
         }
         ask.send_replace(true);
         tokio::select! {

@@ -5,7 +5,6 @@
 use handfast_report::live::{Begin, Failure, Part, SCHEMA, Second, Series as Row};
 use handfast_stats::Histogram;
 
-use super::work;
 use crate::plan::{Model, Plan, Work};
 use crate::sample::Interval;
 
@@ -31,7 +30,7 @@ impl Live {
         Begin {
             schema: SCHEMA.to_owned(),
             part: part.to_owned(),
-            work: work::sentence(&self.plan),
+            work: super::work_sentence(&self.plan),
             duration_seconds: self.plan.duration.as_secs_f64(),
             members: self.plan.mix.iter().map(|member| member.name.clone()).collect(),
         }
@@ -45,8 +44,8 @@ impl Live {
         let stand = matches!(self.plan.work, Work::Bulk { .. } | Work::Idle { .. });
         let series = interval.series.iter();
         let errors = interval.failures.iter().map(|failures| Failure {
-            step: failures.step.clone(),
-            cause: failures.cause.clone(),
+            step: failures.step.name().to_owned(),
+            cause: failures.cause.name().to_owned(),
             count: failures.count,
         });
         Second {

@@ -71,7 +71,7 @@ fn workers(outcome: &Outcome, view: &View<'_>, notes: &mut Vec<String>) {
 fn limits(outcome: &Outcome, job: &Job) -> Option<String> {
     let closed = matches!(outcome.plan.model, Model::Closed);
     (closed && job.limits.iter().any(crate::limits::Bound::is_latency)).then(|| {
-        "in the closed model nothing begins while the target stalls, so percentiles show a stall once for each \
+        "in the closed model nothing starts while the target stalls, so percentiles show a stall once for each \
          connection; with --rate they show it to every transaction that was due"
             .to_owned()
     })
@@ -102,7 +102,7 @@ fn tls(outcome: &Outcome, notes: &mut Vec<String>) {
             "to see that the target answers as expected"
         };
         notes.push(format!(
-            "before the start, {made} went to the target {why}: in its count, and in no latency"
+            "before the start, {made} went to the target {why}: the target counts them, and no latency includes them"
         ));
     }
     if tally.hello_retry > 0 {
@@ -157,7 +157,7 @@ fn work(outcome: &Outcome, notes: &mut Vec<String>) {
         ));
     }
     if tally.unserved > 0 {
-        notes.push(format!("{} that were due never began", things(tally.unserved, "transaction")));
+        notes.push(format!("{} that were due never started", things(tally.unserved, "transaction")));
     }
 }
 

@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 
 use handfast_report::model::{Member, Request};
-use handfast_report::units::bytes;
 
 use super::row;
 use crate::outcome::Outcome;
@@ -50,11 +49,8 @@ pub(super) fn requests(outcome: &Outcome) -> Vec<Request> {
         Request {
             method: request.method.clone(),
             path: request.path.clone(),
-            headers: request.headers.iter().map(header).collect(),
-            body: request.body.as_ref().map(|body| match body {
-                Body::Text(text) => text.clone(),
-                Body::File(path) => format!("@{}", path.display()),
-            }),
+            headers: request.headers.iter().map(Header::shown).collect(),
+            body: request.body.as_ref().map(Body::shown),
             share: f64::from(request.weight) / all,
             done: sample.done,
             failed: sample.failed,
@@ -69,23 +65,4 @@ pub(super) fn requests(outcome: &Outcome) -> Vec<Request> {
 pub(super) fn by_class(status: [u64; 5]) -> BTreeMap<String, u64> {
     let classes = ["1xx", "2xx", "3xx", "4xx", "5xx"].into_iter().zip(status);
     classes.filter(|(_, count)| *count > 0).map(|(class, count)| (class.to_owned(), count)).collect()
-}
-
-fn header(header: &Header) -> String {
-    let value = if header.is_secret() { "***" } else { header.value.as_deref().unwrap_or_default() };
-    format!("{}: {value}", header.name)
-}
-
-/// What a request has beyond method and path, in words: ` with content-type, authorization and a body of 12 bytes`.
-pub(super) fn beyond(request: &plan::Request) -> String {
-    let mut parts: Vec<String> = request.headers.iter().map(|header| header.name.clone()).collect();
-    parts.extend(request.body.as_ref().map(|body| match body {
-        Body::Text(text) => format!("a body of {}", bytes(text.len() as u64)),
-        Body::File(path) => format!("the body in {}", path.display()),
-    }));
-    match parts.as_slice() {
-        [] => String::new(),
-        [only] => format!(" with {only}"),
-        [most @ .., last] => format!(" with {} and {last}", most.join(", ")),
-    }
 }

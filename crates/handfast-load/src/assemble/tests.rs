@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use handfast_report::model::VerdictWord;
 
 use super::*;
+use crate::cause::{Cause, Step};
 use crate::limits::{Bound, Direction};
 use crate::outcome::{EarlyEnd, Facts, WorkerEnd};
 use crate::plan::{Arrivals, Model, Plan, Tls};
@@ -38,8 +39,8 @@ fn second(second: u32) -> Interval {
         ..Tally::default()
     };
     let failures = vec![
-        Failures { step: "handshake".into(), cause: "alert".into(), count: 1, examples: vec!["bad".into()] },
-        Failures { step: "close".into(), cause: "reset".into(), count: 3, examples: Vec::new() },
+        Failures { step: Step::Handshake, cause: Cause::Alert, count: 1, examples: vec!["bad".into()] },
+        Failures { step: Step::Close, cause: Cause::Reset, count: 3, examples: Vec::new() },
     ];
     let used = |busy| ThreadUse { busy_ns: busy, starved_ns: 100_000_000, wall_ns: 1_000_000_000 };
     Interval {
@@ -332,7 +333,7 @@ fn ports_that_were_nearly_used_up_are_noted() {
 fn a_closed_loop_with_a_latency_limit_is_explained() {
     let mut outcome = outcome();
     outcome.plan.model = Model::Closed;
-    assert_noted(&outcome, &["in the closed model nothing begins while the target stalls"]);
+    assert_noted(&outcome, &["in the closed model nothing starts while the target stalls"]);
     assert_eq!(report(&outcome, circumstances()).totals.offered_rate, None);
 }
 

@@ -13,7 +13,7 @@ use crate::plan::{Arrivals, Model};
 use crate::pool::Pool;
 use crate::sample::Interval;
 use crate::transaction::transaction;
-use crate::trouble::Step;
+use crate::trouble::{Cause, Step};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -50,7 +50,7 @@ struct Scripted {
 }
 
 fn trouble(what: &str) -> Trouble {
-    Trouble::new(Step::Exchange, "closed-early", what)
+    Trouble::new(Step::Exchange, Cause::ClosedEarly, what)
 }
 
 /// The next deed, if it is one of these.
@@ -79,7 +79,7 @@ impl Connection for Scripted {
     fn look(&mut self) -> Result<bool, Trouble> {
         match next(&[Deed::End, Deed::Unasked, Deed::Over]) {
             Some(Deed::End) => self.closed = true,
-            Some(Deed::Unasked) => return Err(Trouble::new(Step::Exchange, "wrong-bytes", "unasked")),
+            Some(Deed::Unasked) => return Err(Trouble::new(Step::Exchange, Cause::WrongBytes, "unasked")),
             Some(_) => self.context.end_now(),
             None => {}
         }

@@ -164,7 +164,7 @@ pub(super) fn sums_agree(sum: &Interval, totals: &Interval) -> bool {
     fn failures(interval: &Interval) -> BTreeMap<(&str, &str), u64> {
         let mut counts = BTreeMap::new();
         for failures in interval.failures.iter().filter(|failures| failures.count > 0) {
-            *counts.entry((failures.step.as_str(), failures.cause.as_str())).or_default() += failures.count;
+            *counts.entry((failures.step.name(), failures.cause.name())).or_default() += failures.count;
         }
         counts
     }
@@ -201,6 +201,7 @@ fn same(one: &Histogram, other: &Histogram) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cause::{Cause, Step};
     use crate::sample::{Failures, ThreadUse};
 
     fn interval(second: u32, transactions: u64, busy: &[u64]) -> Interval {
@@ -291,8 +292,8 @@ mod tests {
         let mut sum = interval(3, 7, &[1]);
         sum.series.entry(Series::Total).or_default().record_nanos(1_000_000);
         sum.failures.push(Failures {
-            step: "connect".into(),
-            cause: "refused".into(),
+            step: Step::Connect,
+            cause: Cause::Refused,
             count: 2,
             examples: vec!["a".into()],
         });

@@ -30,6 +30,9 @@ use crate::sample::Interval;
 /// two versions can tell each other.
 pub(super) const PROTOCOL: u32 = 1;
 
+/// No fleet has this name: nobody needs to be allowed to use its subjects, so a user who may is allowed too much.
+pub(super) const CHECK: &str = "permission-check";
+
 /// In place of a run's name, in answers to a call.
 pub(super) const HELLO: &str = "hello";
 
@@ -49,9 +52,8 @@ impl Identity {
     ///
     /// **Errors**: a system without `/proc`.
     pub(super) fn own() -> Result<Self, Refusal> {
-        static PROGRAM: OnceLock<Result<String, String>> = OnceLock::new();
-        let program = PROGRAM.get_or_init(|| hash("/proc/self/exe").map_err(|error| error.to_string()));
-        match program {
+        static PROGRAM: OnceLock<std::io::Result<String>> = OnceLock::new();
+        match PROGRAM.get_or_init(|| hash("/proc/self/exe")) {
             Ok(program) => Ok(Self {
                 protocol: PROTOCOL,
                 version: env!("CARGO_PKG_VERSION").into(),
@@ -241,7 +243,7 @@ pub(super) fn encode<T: Serialize>(value: &T) -> Bytes {
 /// From bytes on the bus; `None` for what is not ours or not of our version.
 pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     serde_json::from_slice(bytes)
-        .map_err(|error| tracing::debug!(%error, "a message that makes no sense"))
+        .map_err(|error| tracing::debug!(%error, "a message that cannot be understood"))
         .ok()
 }
 
@@ -256,7 +258,7 @@ impl Subjects {
     ///
     /// **Errors**: a name that is not one token of letters, digits, `-` and `_`, or is ours.
     pub(super) fn new(fleet: &str) -> Result<Self, Refusal> {
-        let ours = fleet == super::safety::CHECK;
+        let ours = fleet == CHECK;
         if ours || fleet.len() > 64 || token(fleet) != fleet || fleet.is_empty() {
             let what = format!("fleet {fleet:?}: expected up to 64 letters, digits, `-` and `_`");
             return Err(Refusal::wrong_use(what));

@@ -9,11 +9,11 @@ use handfast_net::clock::Moment;
 use tokio::sync::watch;
 use tokio::time::{Interval as Ticks, MissedTickBehavior, interval};
 
-use super::bus::{Fault, Feed, Message};
+use super::bus::{Feed, Message};
+use super::link::Link;
 use super::merge::{Merge, Standing, sums_agree};
-use super::muster::{Member, refused};
+use super::orders::{Member, Orders};
 use super::protocol::{Event, Order, Subjects, decode, fresh_id};
-use super::roll::Link;
 use super::worker::asked;
 use super::{LEASE, OnLost, PATIENCE, RENEWAL};
 use crate::generator::Share;
@@ -31,56 +31,16 @@ const OVERDUE: Duration = Duration::from_secs(3);
 /// What a worker may need beyond the plan's own bounds: threads, totals, the bus.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Orders to all workers at once.
-pub(super) struct Orders<'a> {
-    pub(super) link: &'a Link,
-}
-
-impl Orders<'_> {
-    /// Gives each its order, and waits until all have taken it.
-    ///
-    /// **Errors**: the first that did not.
-    pub(super) async fn all(
-        &self,
-        members: &[Member],
-        order: impl Fn(u32, &Member) -> Order,
-    ) -> Result<(), Refusal> {
-        let numbered = (0u32..).zip(members);
-        let questions = numbered.map(|(index, member)| (member.id.clone(), order(index, member))).collect();
-        for (answer, member) in self.link.ask_all(questions).await.into_iter().zip(members) {
-            refused(answer.map_err(|fault| self.fault(member, &fault))?, &member.name)?;
-        }
-        Ok(())
-    }
-
-    /// Measures every clock.
-    pub(super) async fn clocks(&self, members: &mut [Member]) -> Result<(), Refusal> {
-        let ids = members.iter().map(|member| member.id.clone()).collect();
-        for (clock, member) in self.link.clocks(ids).await.into_iter().zip(members) {
-            member.clock = clock.map_err(|fault| self.fault(member, &fault))?;
-        }
-        Ok(())
-    }
-
-    fn fault(&self, member: &Member, fault: &Fault) -> Refusal {
-        let what = format!("order worker {} on {}: {fault}", member.name, self.link.bus.place());
-        match fault {
-            Fault::TooLarge { .. } => Refusal::failed(what).hint("raise `max_payload` on the server"),
-            _ => Refusal::failed(what).hint("see whether it still runs, and what it says"),
-        }
-    }
-}
-
 /// What is known of one worker in this run.
 #[derive(Debug)]
-struct Party {
+struct WorkerState {
     facts: Option<Facts>,
     heard: Moment,
     end: Option<WorkerEnd>,
     lost: Option<String>,
 }
 
-impl Party {
+impl WorkerState {
     fn is_over(&self) -> bool {
         self.end.is_some() || self.lost.is_some()
     }
@@ -95,7 +55,7 @@ pub(super) struct Run<'a> {
     on_lost: OnLost,
     lead: Duration,
     name: String,
-    parties: Vec<Party>,
+    states: Vec<WorkerState>,
     merge: Merge,
     looks: Ticks,
     looked: Moment,
@@ -118,14 +78,14 @@ impl<'a> Run<'a> {
         lead: Duration,
     ) -> Result<Self, Refusal> {
         let now = Moment::now();
-        let party = || Party { facts: None, heard: now, end: None, lost: None };
-        let parties: Vec<Party> = members.iter().map(|_| party()).collect();
+        let state = || WorkerState { facts: None, heard: now, end: None, lost: None };
+        let states: Vec<WorkerState> = members.iter().map(|_| state()).collect();
         let longest = plan.duration + longest_tail(plan);
         let longest = u32::try_from(longest.as_secs()).unwrap_or(u32::MAX);
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Self {
-            merge: Merge::new(parties.len(), longest),
+            merge: Merge::new(states.len(), longest),
             link,
             feed,
             members,
@@ -133,7 +93,7 @@ impl<'a> Run<'a> {
             on_lost,
             lead,
             name: fresh_id()?,
-            parties,
+            states,
             looks,
             looked: now,
             leased: now,
@@ -159,7 +119,7 @@ impl<'a> Run<'a> {
             self.link.bus.flush().await;
             return Err(refusal);
         }
-        while self.start.is_some() && !self.parties.iter().all(Party::is_over) {
+        while self.start.is_some() && !self.states.iter().all(WorkerState::is_over) {
             self.turn(stop).await;
             let overdue = self.overdue();
             self.merge.advance(overdue, each_second);
@@ -186,13 +146,13 @@ impl<'a> Run<'a> {
         };
         Orders { link: self.link }.all(self.members, order).await?;
         self.heard_all();
-        while self.parties.iter().any(|party| party.facts.is_none()) {
+        while self.states.iter().any(|state| state.facts.is_none()) {
             self.turn(stop).await;
             if let Some(refusal) = self.refusal.take() {
                 return Err(refusal);
             }
-            let lost = self.members.iter().zip(&self.parties).find_map(|(member, party)| {
-                party.lost.as_ref().map(|why| format!("prepare worker {}: {why}", member.name))
+            let lost = self.members.iter().zip(&self.states).find_map(|(member, state)| {
+                state.lost.as_ref().map(|why| format!("prepare worker {}: {why}", member.name))
             });
             if let Some(what) = lost {
                 return Err(Refusal::failed(what));
@@ -226,8 +186,8 @@ impl<'a> Run<'a> {
     fn heard_all(&mut self) {
         let now = Moment::now();
         self.looked = now;
-        for party in &mut self.parties {
-            party.heard = now;
+        for state in &mut self.states {
+            state.heard = now;
         }
     }
 
@@ -254,10 +214,10 @@ impl<'a> Run<'a> {
             }
             return;
         }
-        self.parties[index].heard = Moment::now();
+        self.states[index].heard = Moment::now();
         match event {
             Event::Hello(_) | Event::Beat => {}
-            Event::Prepared(facts) => self.parties[index].facts = Some(facts),
+            Event::Prepared(facts) => self.states[index].facts = Some(facts),
             Event::Refused(refusal) => self.refusal = Some(refusal),
             Event::Second(interval) => {
                 if let Err(refusal) = self.merge.take(index, *interval) {
@@ -272,14 +232,14 @@ impl<'a> Run<'a> {
     async fn hear_end(&mut self, index: usize, end: WorkerEnd, cut: Option<String>) {
         let received = Order::Received { run: self.name.clone() };
         self.link.order(&self.members[index].id, &received).await;
-        let party = &mut self.parties[index];
-        if party.end.is_some() {
+        let state = &mut self.states[index];
+        if state.end.is_some() {
             return;
         }
-        party.end = Some(end);
+        state.end = Some(end);
         match cut {
             Some(why) => self.lose(index, why).await,
-            None if party.lost.is_none() => self.merge.close(index, Standing::Ended),
+            None if state.lost.is_none() => self.merge.close(index, Standing::Ended),
             None => {}
         }
     }
@@ -290,20 +250,20 @@ impl<'a> Run<'a> {
         let since = now.since(self.looked);
         self.looked = now;
         if since > STOOD_STILL {
-            for party in &mut self.parties {
-                party.heard = party.heard + since;
+            for state in &mut self.states {
+                state.heard = state.heard + since;
             }
         }
         if now.since(self.leased) >= RENEWAL {
             self.leased = now;
             self.renew(now).await;
         }
-        for index in 0..self.parties.len() {
-            let party = &self.parties[index];
-            if party.is_over() {
+        for index in 0..self.states.len() {
+            let state = &self.states[index];
+            if state.is_over() {
                 continue;
             }
-            if now.since(party.heard) > PATIENCE {
+            if now.since(state.heard) > PATIENCE {
                 let why = self.why_silent();
                 self.lose(index, why).await;
             } else if now > self.deadline {
@@ -323,8 +283,8 @@ impl<'a> Run<'a> {
     }
 
     async fn renew(&self, now: Moment) {
-        for (member, party) in self.members.iter().zip(&self.parties) {
-            if party.lost.is_none() {
+        for (member, state) in self.members.iter().zip(&self.states) {
+            if state.lost.is_none() {
                 let until_ns = member.clock.theirs(now + LEASE);
                 let (by, run) = (self.link.me.id.clone(), self.name.clone());
                 self.link.order(&member.id, &Order::Lease { by, run, until_ns }).await;
@@ -350,7 +310,7 @@ impl<'a> Run<'a> {
     }
 
     async fn lose(&mut self, index: usize, why: String) {
-        if self.parties[index].lost.is_some() {
+        if self.states[index].lost.is_some() {
             return;
         }
         let member = &self.members[index];
@@ -358,16 +318,16 @@ impl<'a> Run<'a> {
         let name = member.name.clone();
         // Should it still live, it is not to go on.
         self.link.order(&member.id, &Order::Stop { run: self.name.clone() }).await;
-        self.parties[index].lost = Some(why);
+        self.states[index].lost = Some(why);
         self.merge.close(index, Standing::Lost);
-        let none_left = self.parties.iter().all(|party| party.lost.is_some());
+        let none_left = self.states.iter().all(|state| state.lost.is_some());
         if self.on_lost == OnLost::Fail || none_left {
             self.end_early(EarlyEnd::WorkerLost(name)).await;
         }
     }
 
     async fn lose_all(&mut self, why: &str) {
-        for index in 0..self.parties.len() {
+        for index in 0..self.states.len() {
             self.lose(index, why.to_owned()).await;
         }
     }
@@ -382,17 +342,17 @@ impl<'a> Run<'a> {
         let (seconds, parts) = self.merge.finish();
         let mut totals = Interval::default();
         let mut workers = Vec::with_capacity(parts.len());
-        for ((member, party), part) in self.members.iter().zip(self.parties).zip(parts) {
-            let last = party.end.as_ref().map_or(&part.sum, |end| &end.totals);
+        for ((member, state), part) in self.members.iter().zip(self.states).zip(parts) {
+            let last = state.end.as_ref().map_or(&part.sum, |end| &end.totals);
             totals.merge_parallel(last);
             workers.push(WorkerOutcome {
                 name: member.name.clone(),
-                facts: party.facts.unwrap_or_default(),
+                facts: state.facts.unwrap_or_default(),
                 clock_offset_ns: member.clock.offset_ns,
                 clock_error_ns: member.clock.error_ns,
-                sums_agree: party.end.as_ref().is_some_and(|end| sums_agree(&part.sum, &end.totals)),
-                end: party.end,
-                lost: party.lost,
+                sums_agree: state.end.as_ref().is_some_and(|end| sums_agree(&part.sum, &end.totals)),
+                end: state.end,
+                lost: state.lost,
                 missing: part.missing,
             });
         }

@@ -3,7 +3,9 @@
 //!
 //! In: a [`BusAddress`]. Out: a bus that may be used, or why not and what to do about it.
 
+use std::fmt;
 use std::fs;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -21,11 +23,9 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::BusAddress;
 use super::bus::Bus;
 use super::bus::nats::{Nats, Wish, place};
-use super::protocol::{Subjects, fresh_id};
+use super::protocol::{CHECK, Subjects, fresh_id};
 use crate::outcome::Refusal;
 
-/// No fleet has this name: nobody needs to be allowed to use its subjects.
-pub(super) const CHECK: &str = "permission-check";
 /// Bound of finding and greeting a server.
 const GREETING: Duration = Duration::from_secs(5);
 /// The longest greeting that is read. **Units**: bytes. A NATS server's has about 400.
@@ -39,7 +39,7 @@ const SET_UP: &str =
     "`handfast worker setup --host NAME DIR` writes a configuration with TLS, users and narrow permissions";
 
 /// The cure for a server that others can reach though only this machine needs it.
-const LISTEN_HERE: &str = "`nats-server -a 127.0.0.1` listens for this machine alone; for others, `handfast worker setup --host \
+const LISTEN_HERE: &str = "`nats-server -a 127.0.0.1` listens for this machine only; for others, `handfast worker setup --host \
                            NAME DIR` writes a configuration with TLS, users and narrow permissions";
 
 /// What a server says of itself before anything else (`INFO` of the NATS client protocol). `host` is what it listens on, or
@@ -144,27 +144,49 @@ async fn inspect(address: &BusAddress) -> Result<Inspection, Refusal> {
     let far = !addresses.iter().all(|address| address.ip().to_canonical().is_loopback());
     let greeting = timeout_at(deadline, greeting(&addresses)).await;
     let greeting = greeting.map_err(|_| failed("it did not greet in time".into()))?.map_err(|what| {
-        failed(what).hint("see whether nats-server runs there, and listens on this address and port")
+        failed(what.to_string())
+            .hint("check whether nats-server runs there, and listens on this address and port")
     })?;
     let exposed = far || !greeting.is_here_alone();
     judge(&place, &greeting, far)?;
     Ok(Inspection { server, user, exposed, greeting, place })
 }
 
-async fn greeting(addresses: &[SocketAddr]) -> Result<Greeting, String> {
-    let mut last = "its name has no address".to_owned();
-    for address in addresses {
+/// Why a server did not greet us.
+#[derive(Debug)]
+enum NoGreeting {
+    /// Its name has no address.
+    NoAddress,
+    /// It cannot be reached, or broke off.
+    Io(SocketAddr, io::Error),
+    /// What it says is not what a NATS server says.
+    NotNats(SocketAddr),
+}
+
+impl fmt::Display for NoGreeting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoAddress => f.write_str("its name has no address"),
+            Self::Io(address, error) => write!(f, "{address}: {error}"),
+            Self::NotNats(address) => write!(f, "{address} does not greet as a NATS server"),
+        }
+    }
+}
+
+async fn greeting(addresses: &[SocketAddr]) -> Result<Greeting, NoGreeting> {
+    let mut last = NoGreeting::NoAddress;
+    for &address in addresses {
         let stream = match TcpStream::connect(address).await {
             Ok(stream) => stream,
             Err(error) => {
-                last = format!("{address}: {error}");
+                last = NoGreeting::Io(address, error);
                 continue;
             }
         };
         let mut line = String::new();
         let mut reader = BufReader::new(stream.take(LONGEST_GREETING));
-        reader.read_line(&mut line).await.map_err(|error| format!("{address}: {error}"))?;
-        let not_nats = || format!("{address} does not greet as a NATS server");
+        reader.read_line(&mut line).await.map_err(|error| NoGreeting::Io(address, error))?;
+        let not_nats = || NoGreeting::NotNats(address);
         let info = line.strip_prefix("INFO ").ok_or_else(not_nats)?;
         return serde_json::from_str(info).map_err(|_| not_nats());
     }
@@ -175,9 +197,9 @@ async fn greeting(addresses: &[SocketAddr]) -> Result<Greeting, String> {
 fn judge(place: &str, greeting: &Greeting, far: bool) -> Result<(), Refusal> {
     let lacks = match (greeting.tls_required, greeting.auth_required) {
         (true, true) => return Ok(()),
-        (true, false) => "does not ask who we are",
+        (true, false) => "does not authenticate users",
         (false, true) => "does not encrypt",
-        (false, false) => "neither encrypts nor asks who we are",
+        (false, false) => "neither encrypts nor authenticates users",
     };
     let (listens, cure) = match (far, greeting.is_here_alone()) {
         (true, _) => (String::new(), SET_UP),
@@ -199,7 +221,7 @@ impl Inspection {
     fn openness(&self) -> Option<String> {
         (!self.greeting.auth_required).then(|| {
             format!(
-                "the bus {} does not ask who we are: any program here could have its workers make load; {SET_UP}",
+                "the bus {} does not authenticate users: any program here could have its workers make load; {SET_UP}",
                 self.place
             )
         })
@@ -211,7 +233,7 @@ impl Inspection {
         (self.exposed && is_older(version, SOUND)).then(|| {
             format!(
                 "nats-server {version} has known ways around users and permissions (CVE-2023-47090, \
-                 CVE-2025-30215), mended in 2.10.27: let nobody reach it whom you do not trust"
+                 CVE-2025-30215), fixed in 2.10.27: make it reachable only for those whom you trust"
             )
         })
     }
@@ -243,7 +265,7 @@ fn without_user(server: &ServerAddr) -> ServerAddr {
 fn user(address: &BusAddress, server: &ServerAddr) -> Result<Option<(String, String)>, Refusal> {
     let in_url = server.username().map(|user| (unescape(user), unescape(server.password().unwrap_or(""))));
     match (&address.credentials, in_url) {
-        (Some(_), Some(_)) => Err(Refusal::wrong_use("user and password stand in the URL and in a file")),
+        (Some(_), Some(_)) => Err(Refusal::wrong_use("user and password are both in the URL and in a file")),
         (Some(file), None) => credentials(file).map(Some),
         (None, in_url) => Ok(in_url),
     }
@@ -366,10 +388,10 @@ pub(super) mod tests {
         let open = Greeting { host: "127.0.0.1".into(), ..Greeting::default() };
         assert_eq!(judge("here", &open, false), Ok(()));
         let refusal = judge("there", &open, true).unwrap_err();
-        assert!(refusal.what.contains("neither encrypts nor asks"), "{refusal}");
+        assert!(refusal.what.contains("neither encrypts nor authenticates"), "{refusal}");
         assert!(refusal.hint.as_ref().is_some_and(|hint| hint.contains("handfast worker setup")));
         let half = Greeting { tls_required: true, ..open.clone() };
-        assert!(judge("there", &half, true).unwrap_err().what.contains("does not ask who we are"));
+        assert!(judge("there", &half, true).unwrap_err().what.contains("does not authenticate users"));
         let half = Greeting { auth_required: true, ..open };
         assert!(judge("there", &half, true).unwrap_err().what.contains("does not encrypt"));
         assert_eq!(judge("there", &Greeting { tls_required: true, ..half }, true), Ok(()));

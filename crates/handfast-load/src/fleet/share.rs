@@ -198,7 +198,7 @@ impl Inside {
             match started.recv_timeout(LOOK) {
                 Ok(start) => break start,
                 Err(RecvTimeoutError::Disconnected) => {
-                    return News::Dropped("nobody wants it any more".into());
+                    return News::Dropped("it was cancelled".into());
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::protocol::{Event, Order};
 use super::share::TrueLoad;
-use super::{Crew, LEASE, Muster, OnLost, PATIENCE};
+use super::{LEASE, Lineup, OnLost, PATIENCE, Workers};
 use crate::outcome::{EarlyEnd, Outcome, Refusal};
 use crate::plan::Plan;
 use crate::sample::{Interval, Series};
@@ -62,7 +62,7 @@ on_both!(
     a_silent_coordinator_stops_the_load,
     a_busy_worker_is_refused_by_name,
     an_interrupted_run_has_an_outcome,
-    a_muster_runs_many_plans,
+    a_lineup_runs_many_plans,
     a_refusal_comes_in_the_workers_own_words,
     totals_that_are_no_sums_are_seen,
     too_few_workers_are_named,
@@ -81,10 +81,10 @@ fn plan() -> Plan {
 }
 
 /// Runs a plan and remembers which seconds were shown.
-async fn run(muster: &mut Muster, on_lost: OnLost) -> (Result<Outcome, Refusal>, Vec<u32>) {
+async fn run(lineup: &mut Lineup, on_lost: OnLost) -> (Result<Outcome, Refusal>, Vec<u32>) {
     let (_asker, mut stop) = watch::channel(false);
     let mut shown = Vec::new();
-    let outcome = muster.run(&plan(), on_lost, &mut |second| shown.push(second.second), &mut stop).await;
+    let outcome = lineup.run(&plan(), on_lost, &mut |second| shown.push(second.second), &mut stop).await;
     (outcome, shown)
 }
 
@@ -101,9 +101,9 @@ async fn three_workers_are_one_process_fed_the_same_samples(mut place: Place) {
     for name in ["c", "a", "b"] {
         place.worker(name, Script::of(4)).await;
     }
-    let mut muster = place.gather(3).await.unwrap();
-    assert_eq!(muster.workers(), ["a", "b", "c"]);
-    let (outcome, shown) = run(&mut muster, OnLost::Fail).await;
+    let mut lineup = place.gather(3).await.unwrap();
+    assert_eq!(lineup.workers(), ["a", "b", "c"]);
+    let (outcome, shown) = run(&mut lineup, OnLost::Fail).await;
     let outcome = outcome.unwrap();
     assert_eq!((outcome.early_end.as_ref(), shown), (None, vec![0, 1, 2, 3]));
 
@@ -134,7 +134,7 @@ async fn three_workers_are_one_process_fed_the_same_samples(mut place: Place) {
         assert!(worker.clock_offset_ns.unsigned_abs() <= worker.clock_error_ns, "one clock: {worker:?}");
         assert!(worker.clock_error_ns < 50_000_000, "{worker:?}");
     }
-    muster.dismiss().await;
+    lineup.dismiss().await;
 }
 
 async fn a_lost_worker_fails_the_run(mut place: Place) {
@@ -143,10 +143,10 @@ async fn a_lost_worker_fails_the_run(mut place: Place) {
     let [first, second] = scripts;
     place.worker("a", first).await;
     place.worker("b", second).await;
-    let mut muster = place.gather(2).await.unwrap();
+    let mut lineup = place.gather(2).await.unwrap();
     let begun = Instant::now();
     let lost_at = Duration::from_secs(3);
-    let (outcome, ()) = tokio::join!(run(&mut muster, OnLost::Fail), async {
+    let (outcome, ()) = tokio::join!(run(&mut lineup, OnLost::Fail), async {
         tokio::time::sleep(lost_at).await;
         place.vanish("a");
     });
@@ -163,9 +163,9 @@ async fn a_lost_worker_fails_the_run(mut place: Place) {
 async fn a_lost_worker_may_be_done_without(mut place: Place) {
     place.worker("a", Script::of(8).slow()).await;
     place.worker("b", Script::of(8).slow()).await;
-    let mut muster = place.gather(2).await.unwrap();
+    let mut lineup = place.gather(2).await.unwrap();
     let begun = Instant::now();
-    let (outcome, ()) = tokio::join!(run(&mut muster, OnLost::Continue), async {
+    let (outcome, ()) = tokio::join!(run(&mut lineup, OnLost::Continue), async {
         tokio::time::sleep(Duration::from_millis(3500)).await;
         place.vanish("b");
     });
@@ -207,13 +207,13 @@ async fn a_silent_coordinator_stops_the_load(mut place: Place) {
     let script = Script::of(60).slow();
     let loading = script.loading();
     place.worker("a", script).await;
-    let mut muster = place.gather(1).await.unwrap();
+    let mut lineup = place.gather(1).await.unwrap();
     let until = async {
         within(Duration::from_secs(10), "the load begins", || loading.load(Ordering::SeqCst)).await;
         tokio::time::sleep(Duration::from_millis(1500)).await;
     };
     tokio::select! {
-        outcome = run(&mut muster, OnLost::Fail) => panic!("ended by itself: {outcome:?}"),
+        outcome = run(&mut lineup, OnLost::Fail) => panic!("ended by itself: {outcome:?}"),
         () = until => {}
     }
     let silent = Instant::now();
@@ -240,7 +240,7 @@ async fn a_busy_worker_is_refused_by_name(mut place: Place) {
 
 async fn an_interrupted_run_has_an_outcome(mut place: Place) {
     place.worker("a", Script::of(60).slow()).await;
-    let mut muster = place.gather(1).await.unwrap();
+    let mut lineup = place.gather(1).await.unwrap();
     let (asker, mut stop) = watch::channel(false);
     let mut shown = 0;
     let begun = Instant::now();
@@ -248,7 +248,7 @@ async fn an_interrupted_run_has_an_outcome(mut place: Place) {
         shown += 1;
         asker.send_replace(shown == 2);
     };
-    let outcome = muster.run(&plan(), OnLost::Fail, &mut each, &mut stop).await.unwrap();
+    let outcome = lineup.run(&plan(), OnLost::Fail, &mut each, &mut stop).await.unwrap();
     assert_eq!(outcome.early_end, Some(EarlyEnd::Interrupted));
     assert!(begun.elapsed() < Duration::from_secs(8));
     let worker = &outcome.workers[0];
@@ -256,12 +256,12 @@ async fn an_interrupted_run_has_an_outcome(mut place: Place) {
     assert!(outcome.seconds.len() >= 2 && outcome.seconds.len() < 10);
 }
 
-async fn a_muster_runs_many_plans(mut place: Place) {
+async fn a_lineup_runs_many_plans(mut place: Place) {
     place.worker("a", Script::of(2)).await;
     place.worker("b", Script::of(2)).await;
-    let mut muster = place.gather(2).await.unwrap();
+    let mut lineup = place.gather(2).await.unwrap();
     for round in 0..3 {
-        let (outcome, shown) = run(&mut muster, OnLost::Fail).await;
+        let (outcome, shown) = run(&mut lineup, OnLost::Fail).await;
         let outcome = outcome.unwrap();
         assert_eq!(shown, [0, 1], "run {round}");
         assert_eq!(
@@ -276,18 +276,18 @@ async fn a_muster_runs_many_plans(mut place: Place) {
 async fn a_refusal_comes_in_the_workers_own_words(mut place: Place) {
     place.worker("a", Script::of(1)).await;
     place.worker("b", Script::of(1).refusing("open 9 files: the limit is 8")).await;
-    let mut muster = place.gather(2).await.unwrap();
-    let (outcome, _) = run(&mut muster, OnLost::Fail).await;
+    let mut lineup = place.gather(2).await.unwrap();
+    let (outcome, _) = run(&mut lineup, OnLost::Fail).await;
     assert_eq!(outcome.unwrap_err().what, "open 9 files: the limit is 8");
-    let (outcome, _) = run(&mut muster, OnLost::Fail).await;
+    let (outcome, _) = run(&mut lineup, OnLost::Fail).await;
     assert!(outcome.unwrap_err().what.contains("the limit is 8"), "and the next run asks again");
 }
 
 async fn totals_that_are_no_sums_are_seen(mut place: Place) {
     place.worker("honest", Script::of(2)).await;
     place.worker("wrong", Script::of(2).lying()).await;
-    let mut muster = place.gather(2).await.unwrap();
-    let outcome = run(&mut muster, OnLost::Fail).await.0.unwrap();
+    let mut lineup = place.gather(2).await.unwrap();
+    let outcome = run(&mut lineup, OnLost::Fail).await.0.unwrap();
     let agree: Vec<bool> = outcome.workers.iter().map(|worker| worker.sums_agree).collect();
     assert_eq!(agree, [true, false]);
 }
@@ -303,8 +303,8 @@ async fn too_few_workers_are_named(mut place: Place) {
 
 async fn a_worker_that_is_stopped_says_so(mut place: Place) {
     place.worker("a", Script::of(60).slow()).await;
-    let mut muster = place.gather(1).await.unwrap();
-    let (outcome, took) = tokio::join!(run(&mut muster, OnLost::Fail), async {
+    let mut lineup = place.gather(1).await.unwrap();
+    let (outcome, took) = tokio::join!(run(&mut lineup, OnLost::Fail), async {
         tokio::time::sleep(Duration::from_secs(2)).await;
         place.stop("a");
         Instant::now()
@@ -319,7 +319,7 @@ async fn the_true_load_takes_the_same_path(mut place: Place) {
     for name in ["a", "b"] {
         place.worker_of(name, Arc::new(TrueLoad), |_| {}).await;
     }
-    let mut muster = place.gather(2).await.unwrap();
+    let mut lineup = place.gather(2).await.unwrap();
     let plan = Plan {
         target: crate::plan::Target { host: "127.0.0.1".into(), port: target.port },
         work: crate::plan::Work::Handshake,
@@ -330,7 +330,7 @@ async fn the_true_load_takes_the_same_path(mut place: Place) {
     let (_asker, mut stop) = watch::channel(false);
     let mut shown = 0;
     let mut each = |second: &Interval| shown += second.tally.transactions;
-    let outcome = muster.run(&plan, OnLost::Fail, &mut each, &mut stop).await.unwrap();
+    let outcome = lineup.run(&plan, OnLost::Fail, &mut each, &mut stop).await.unwrap();
     assert_eq!(outcome.early_end, None);
     let tally = &outcome.totals.tally;
     assert!(tally.transactions > 10 && tally.failed == 0, "{tally:?} {:?}", outcome.totals.failures);
@@ -347,32 +347,32 @@ async fn the_true_load_takes_the_same_path(mut place: Place) {
 async fn what_the_true_load_refuses_is_told() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let plan = Plan { target: crate::plan::Target { host: "127.0.0.1".into(), port: free.port() }, ..plan() };
-    let mut muster = Muster::gather(&Crew::Local).await.unwrap();
+    let mut lineup = Lineup::gather(&Workers::Local).await.unwrap();
     let (_asker, mut stop) = watch::channel(false);
-    let refusal = muster.run(&plan, OnLost::Fail, &mut |_| {}, &mut stop).await.unwrap_err();
+    let refusal = lineup.run(&plan, OnLost::Fail, &mut |_| {}, &mut stop).await.unwrap_err();
     assert!(refusal.what.contains(&free.port().to_string()) && refusal.what.contains("refused"), "{refusal}");
 }
 
 #[tokio::test]
 async fn one_machine_is_a_crew_of_one() {
-    let mut muster = Muster::here(Arc::new(Script::of(3))).await.unwrap();
-    assert_eq!(muster.workers(), ["this machine"]);
-    let (outcome, shown) = run(&mut muster, OnLost::Fail).await;
+    let mut lineup = Lineup::here(Arc::new(Script::of(3))).await.unwrap();
+    assert_eq!(lineup.workers(), ["this machine"]);
+    let (outcome, shown) = run(&mut lineup, OnLost::Fail).await;
     assert_eq!(shown, [0, 1, 2]);
     assert!(outcome.unwrap().workers[0].sums_agree);
-    muster.dismiss().await;
+    lineup.dismiss().await;
 }
 
 #[tokio::test]
-async fn a_dropped_muster_stops_its_own_load() {
+async fn a_dropped_lineup_stops_its_own_load() {
     let script = Script::of(60).slow();
     let loading: Arc<AtomicBool> = script.loading();
-    let mut muster = Muster::here(Arc::new(script)).await.unwrap();
+    let mut lineup = Lineup::here(Arc::new(script)).await.unwrap();
     tokio::select! {
-        _ = run(&mut muster, OnLost::Fail) => panic!("ended by itself"),
+        _ = run(&mut lineup, OnLost::Fail) => panic!("ended by itself"),
         () = within(Duration::from_secs(10), "the load begins", || loading.load(Ordering::SeqCst)) => {}
     }
-    drop(muster);
+    drop(lineup);
     within(Duration::from_secs(1), "the load ends", || !loading.load(Ordering::SeqCst)).await;
 }
 
@@ -380,14 +380,14 @@ async fn a_dropped_muster_stops_its_own_load() {
 async fn messages_of_other_runs_are_not_counted() {
     let mut place = Place::local();
     let id = place.worker("a", Script::of(3).slow()).await;
-    let mut muster = place.gather(1).await.unwrap();
+    let mut lineup = place.gather(1).await.unwrap();
     let bus = place.bus("stranger").await;
     let (subjects, coordinator) = (place.subjects(), place.last_coordinator());
     let second = Interval {
         tally: crate::sample::Tally { transactions: 5000, ..Default::default() },
         ..Interval::default()
     };
-    let (outcome, ()) = tokio::join!(run(&mut muster, OnLost::Fail), async {
+    let (outcome, ()) = tokio::join!(run(&mut lineup, OnLost::Fail), async {
         for _ in 0..20 {
             let subject = subjects.events(&coordinator, "anotherrun", &id);
             let event = super::protocol::encode(&Event::Second(Box::new(second.clone())));

@@ -74,7 +74,7 @@ struct Held {
 }
 
 /// A run that a worker has part in.
-struct Duty {
+struct Assignment {
     run: String,
     by: String,
     thread: ShareThread,
@@ -93,7 +93,7 @@ pub(super) struct Worker {
     identity: Identity,
     load: Arc<dyn Load>,
     held: Option<Held>,
-    duty: Option<Duty>,
+    assignment: Option<Assignment>,
     away_since: Option<Moment>,
 }
 
@@ -107,7 +107,7 @@ impl Worker {
         identity: Identity,
         load: Arc<dyn Load>,
     ) -> Self {
-        Self { bus, subjects, id, name, identity, load, held: None, duty: None, away_since: None }
+        Self { bus, subjects, id, name, identity, load, held: None, assignment: None, away_since: None }
     }
 
     /// [`serve_worker`].
@@ -123,7 +123,7 @@ impl Worker {
                     Some(message) => self.hear(&message).await,
                     None => return Err(self.gone()),
                 },
-                news = news_of(&mut self.duty) => self.tell(news).await,
+                news = news_of(&mut self.assignment) => self.tell(news).await,
                 _ = beats.tick() => self.beat().await?,
                 () = asked(&mut stop) => {
                     self.leave().await;
@@ -135,7 +135,7 @@ impl Worker {
 
     fn gone(&self) -> Refusal {
         Refusal::failed(format!("serve on the bus {}: it is gone and did not come back", self.bus.place()))
-            .hint("see whether the server runs, and start the worker again")
+            .hint("check whether the server runs, and start the worker again")
     }
 
     /// Every half second: a sign of life, the final word again, and whether there still is a bus.
@@ -145,13 +145,13 @@ impl Worker {
         if self.away_since.is_some_and(|since| now.since(since) > GIVING_UP) {
             return Err(self.gone());
         }
-        let Some(duty) = &self.duty else { return Ok(()) };
-        match &duty.end {
+        let Some(assignment) = &self.assignment else { return Ok(()) };
+        match &assignment.end {
             None => self.say(&Event::Beat).await,
             Some((word, until)) if now < *until => self.say_bytes(word.clone()).await,
             Some(_) => {
-                tracing::warn!(run = duty.run, "nobody took this run's result");
-                self.duty = None;
+                tracing::warn!(run = assignment.run, "nobody took this run's result");
+                self.assignment = None;
             }
         }
         Ok(())
@@ -162,10 +162,10 @@ impl Worker {
     }
 
     async fn say_bytes(&self, word: Bytes) {
-        let Some(duty) = &self.duty else { return };
-        let subject = self.subjects.events(&duty.by, &duty.run, &self.id);
+        let Some(assignment) = &self.assignment else { return };
+        let subject = self.subjects.events(&assignment.by, &assignment.run, &self.id);
         if let Err(fault) = self.bus.publish(&subject, word).await {
-            tracing::warn!(%fault, run = duty.run, "a message to the coordinator did not go");
+            tracing::warn!(%fault, run = assignment.run, "a message to the coordinator did not go");
         }
     }
 
@@ -179,11 +179,11 @@ impl Worker {
             Some(News::Second(interval)) => (Event::Second(interval), false),
             Some(News::End(end, cut)) => {
                 if let Some(cut) = &cut {
-                    tracing::warn!(cut, "the load has ended before its time");
+                    tracing::warn!(cut, "the load ended early");
                 }
                 return self.insist(&Event::End { end, cut }).await;
             }
-            None => last("its load ended without a word (a defect)".into()),
+            None => last("its load ended without a result (a bug)".into()),
         };
         let word = encode(&event);
         let limit = self.bus.limit();
@@ -191,20 +191,20 @@ impl Worker {
             // The limit was looked at before the run; this is a server that has changed.
             let why = format!("its seconds have {} bytes, and the bus takes at most {limit}", word.len());
             self.say(&Event::Gone { why }).await;
-            self.duty = None;
+            self.assignment = None;
             return;
         }
         self.say_bytes(word).await;
         if over {
-            self.duty = None;
+            self.assignment = None;
         }
     }
 
     /// Says the final word, and remembers it until it is received.
     async fn insist(&mut self, event: &Event) {
         let word = encode(event);
-        if let Some(duty) = &mut self.duty {
-            duty.end = Some((word.clone(), Moment::now() + INSISTING));
+        if let Some(assignment) = &mut self.assignment {
+            assignment.end = Some((word.clone(), Moment::now() + INSISTING));
         }
         self.say_bytes(word).await;
     }
@@ -228,13 +228,17 @@ impl Worker {
                 return;
             }
             Order::Stop { run } => {
-                if let Some(duty) = self.duty.as_ref().filter(|duty| duty.run == run) {
-                    duty.thread.stop();
+                if let Some(assignment) = self.assignment.as_ref().filter(|assignment| assignment.run == run)
+                {
+                    assignment.thread.stop();
                 }
                 return;
             }
             Order::Received { run } => {
-                self.duty = self.duty.take().filter(|duty| duty.run != run || duty.end.is_none());
+                self.assignment = self
+                    .assignment
+                    .take()
+                    .filter(|assignment| assignment.run != run || assignment.end.is_none());
                 return;
             }
             Order::Dismiss { by } => return self.dismiss(&by),
@@ -258,7 +262,7 @@ impl Worker {
     /// Whom we work for, if it is not `asker`.
     fn busy_for(&self, asker: &str) -> Option<String> {
         let held = self.held.as_ref().filter(|held| held.by.id != asker)?;
-        let loading = self.duty.as_ref().is_some_and(|duty| duty.end.is_none());
+        let loading = self.assignment.as_ref().is_some_and(|assignment| assignment.end.is_none());
         (loading || Moment::now() < held.until).then(|| held.by.name.clone())
     }
 
@@ -290,18 +294,20 @@ impl Worker {
         if self.hold(&by).is_none() {
             return match self.busy_for(&by) {
                 Some(other) => self.busy(&other),
-                None => Answer::No(Refusal::failed(format!("worker {} was started anew", self.name))),
+                None => Answer::No(Refusal::failed(format!("worker {} was restarted", self.name))),
             };
         }
-        if let Some(duty) = self.duty.as_ref().filter(|duty| duty.begun && duty.end.is_none()) {
-            let what = format!("worker {} has not ended run {} yet", self.name, duty.run);
+        if let Some(assignment) =
+            self.assignment.as_ref().filter(|assignment| assignment.begun && assignment.end.is_none())
+        {
+            let what = format!("worker {} has not ended run {} yet", self.name, assignment.run);
             return Answer::No(Refusal::failed(what));
         }
         // One that has not begun is dropped: its coordinator has given it up.
         tracing::info!(run, share = share.index, of = share.of, "preparing");
         match ShareThread::begin(Arc::clone(&self.load), plan, share, Lease::new(until)) {
             Ok(thread) => {
-                self.duty = Some(Duty { run, by, thread, begun: false, end: None });
+                self.assignment = Some(Assignment { run, by, thread, begun: false, end: None });
                 Answer::Yes
             }
             Err(error) => Answer::No(Refusal::failed(format!(
@@ -313,22 +319,24 @@ impl Worker {
 
     fn go(&mut self, run: &str, start: Moment) -> Answer {
         let no = |what: &str| Answer::No(Refusal::failed(format!("worker {}: {what}", self.name)));
-        let Some(duty) = self.duty.as_mut().filter(|duty| duty.run == run) else {
+        let Some(assignment) = self.assignment.as_mut().filter(|assignment| assignment.run == run) else {
             return no("it has no part in this run any more");
         };
         if Moment::now() > start {
-            return no("the order to begin came after the beginning");
+            return no("the order to start came after the start");
         }
-        duty.begun = true;
-        if duty.thread.start(start) { Answer::Yes } else { no("it has begun before") }
+        assignment.begun = true;
+        if assignment.thread.start(start) { Answer::Yes } else { no("it has started already") }
     }
 
     fn renew(&mut self, by: &str, run: &str, until: Moment) {
         let Some(held) = self.held.as_mut().filter(|held| held.by.id == by) else { return };
         // By its own end, and not from now on: a renewal that waited while we stood still holds us for nobody.
         held.until = held.until.max(until.min(Moment::now() + LEASE));
-        if let Some(duty) = self.duty.as_ref().filter(|duty| duty.by == by && duty.run == run) {
-            duty.thread.lease.renew(until);
+        if let Some(assignment) =
+            self.assignment.as_ref().filter(|assignment| assignment.by == by && assignment.run == run)
+        {
+            assignment.thread.lease.renew(until);
         }
     }
 
@@ -336,18 +344,18 @@ impl Worker {
         if self.held.as_ref().is_some_and(|held| held.by.id == by) {
             tracing::info!("dismissed");
             self.held = None;
-            self.duty = None;
+            self.assignment = None;
         }
     }
 
     /// Ends on somebody's order on this machine: the load first, then the coordinator is told.
     async fn leave(&mut self) {
-        if self.duty.is_some() {
+        if self.assignment.is_some() {
             self.say(&Event::Gone { why: "it was stopped on its own machine".into() }).await;
         }
-        if let Some(duty) = &mut self.duty {
-            duty.thread.stop();
-            let ended = async { while duty.thread.news.recv().await.is_some() {} };
+        if let Some(assignment) = &mut self.assignment {
+            assignment.thread.stop();
+            let ended = async { while assignment.thread.news.recv().await.is_some() {} };
             if tokio::time::timeout(LEAVING, ended).await.is_err() {
                 tracing::warn!("what was in flight has not ended in time");
             }
@@ -365,9 +373,9 @@ async fn next_of(calls: &mut Feed, orders: &mut Feed) -> Option<Message> {
 }
 
 /// The next news of a load; for ever without one, or after its end.
-async fn news_of(duty: &mut Option<Duty>) -> Option<News> {
-    match duty {
-        Some(duty) if duty.end.is_none() => duty.thread.news.recv().await,
+async fn news_of(assignment: &mut Option<Assignment>) -> Option<News> {
+    match assignment {
+        Some(assignment) if assignment.end.is_none() => assignment.thread.news.recv().await,
         _ => std::future::pending().await,
     }
 }

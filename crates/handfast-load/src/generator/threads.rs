@@ -20,7 +20,7 @@ use crate::plan::{Plan, Work};
 use crate::requests::PreparedRequest;
 use crate::sample::Interval;
 use crate::thread::{self, Answer, Order};
-use crate::trouble::Trouble;
+use crate::trouble::{Cause, Step, Trouble};
 use crate::words::things;
 
 /// Seconds that a thread may be ahead of their merging.
@@ -271,18 +271,18 @@ fn refuse_rehearsal(plan: &Plan, address: SocketAddr, trouble: &Trouble) -> Refu
     if let Some(cure) = trouble.hint.or_else(|| hint::client_certificate(plan, trouble)) {
         return refusal.hint(cure);
     }
-    match (trouble.cause, trouble.step.name()) {
-        ("refused", _) => refusal.hint("nobody listens there; is the service running?"),
-        ("tls", "handshake") => {
+    match (trouble.cause, trouble.step) {
+        (Cause::Refused, _) => refusal.hint("nobody listens there; is the service running?"),
+        (Cause::Tls, Step::Handshake) => {
             refusal.hint("is it TLS that is spoken there, and does it accept these versions, suites and groups?")
         }
-        ("alpn", _) => refusal.hint("--http 1.1 is what every server of pages speaks"),
-        ("not-tls", _) => refusal.hint("this port serves HTTP without TLS; the port for https is another one"),
-        ("alert", "handshake") => refusal.hint(
-            "the target refused what was offered: look at --tls, --suites, --groups, --sni, --alpn, or whether it \
+        (Cause::Alpn, _) => refusal.hint("--http 1.1 is what every server of pages speaks"),
+        (Cause::NotTls, _) => refusal.hint("this port serves HTTP without TLS; the port for https is another one"),
+        (Cause::Alert, Step::Handshake) => refusal.hint(
+            "the target refused what was offered: check --tls, --suites, --groups, --sni, --alpn, or whether it \
              wants --client-certificate",
         ),
-        ("deadline" | "closed-early" | "truncated" | "wrong-bytes", "exchange") if echo => refusal.hint(
+        (Cause::Deadline | Cause::ClosedEarly | Cause::Truncated | Cause::WrongBytes, Step::Exchange) if echo => refusal.hint(
             "the target must send back what it gets. --reply any takes other bytes, --handshake-only exchanges \
              none, and https://… asks for a page",
         ),

@@ -23,7 +23,7 @@ use super::pipe::Pipe;
 use crate::connect::connect;
 use crate::context::{Caller, ThreadContext};
 use crate::plan::HttpVersion;
-use crate::trouble::{Step, Trouble};
+use crate::trouble::{Cause, Step, Trouble};
 use crate::wire::Wire;
 
 /// An answer, read to its end.
@@ -106,7 +106,7 @@ impl Connection {
             Unready::Deadline => Trouble::deadline(Step::Exchange),
             Unready::Http(error) => {
                 let ended = pipe.borrow().trouble("the target ended before the first request");
-                ended.unwrap_or_else(|| Trouble::new(Step::Exchange, "http", sentence(&error)))
+                ended.unwrap_or_else(|| Trouble::new(Step::Exchange, Cause::Http, sentence(&error)))
             }
         })?;
         Ok(Self {
@@ -250,7 +250,7 @@ impl Connection {
     /// Why a request got no answer.
     fn lost(&self, error: &hyper::Error) -> Lost {
         let ended = self.pipe.borrow().trouble("the target ended before it answered");
-        let trouble = ended.unwrap_or_else(|| Trouble::new(Step::Exchange, "http", sentence(error)));
+        let trouble = ended.unwrap_or_else(|| Trouble::new(Step::Exchange, Cause::Http, sentence(error)));
         if is_unseen(error) { Lost::NotSeen(trouble) } else { Lost::Failed(trouble) }
     }
 
@@ -259,16 +259,16 @@ impl Connection {
         let pipe = self.pipe.borrow();
         let ended = pipe.trouble("the target ended within a body");
         match ended {
-            Some(trouble) if !matches!(trouble.cause, "closed-early" | "truncated") => trouble,
-            Some(trouble) => Trouble { cause: "truncated", ..trouble },
-            None => Trouble::new(Step::Exchange, "truncated", sentence(error)),
+            Some(trouble) if !trouble.is_end() => trouble,
+            Some(trouble) => Trouble { cause: Cause::Truncated, ..trouble },
+            None => Trouble::new(Step::Exchange, Cause::Truncated, sentence(error)),
         }
     }
 
     /// Why it is of no use any more.
     pub(super) fn ended(&self, what: &str) -> Trouble {
         let trouble = self.pipe.borrow().trouble(what);
-        trouble.unwrap_or_else(|| Trouble::new(Step::Exchange, "closed-early", what))
+        trouble.unwrap_or_else(|| Trouble::new(Step::Exchange, Cause::ClosedEarly, what))
     }
 
     /// Lets the target have the rest of the handshake, for a connection that may have to wait for its first request.
@@ -291,13 +291,15 @@ fn check_protocol(wire: &Wire, version: HttpVersion) -> Result<(), Trouble> {
     let agreed = wire.session.agreed().alpn;
     match (version, agreed.as_deref()) {
         (HttpVersion::Http2, Some("h2")) | (HttpVersion::Http11, Some("http/1.1") | None) => Ok(()),
-        (HttpVersion::Http2, None) => {
-            Err(Trouble::new(Step::Handshake, "alpn", "the target did not agree to HTTP/2: no ALPN answer"))
-        }
+        (HttpVersion::Http2, None) => Err(Trouble::new(
+            Step::Handshake,
+            Cause::Alpn,
+            "the target did not agree to HTTP/2: no ALPN answer",
+        )),
         (_, other) => {
             let detail =
                 format!("the target chose the protocol {:?}, which was not wanted", other.unwrap_or(""));
-            Err(Trouble::new(Step::Handshake, "alpn", detail))
+            Err(Trouble::new(Step::Handshake, Cause::Alpn, detail))
         }
     }
 }

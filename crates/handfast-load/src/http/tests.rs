@@ -234,7 +234,7 @@ fn run(plan: &Plan) -> Result<Interval, Refusal> {
 }
 
 fn causes(totals: &Interval) -> Vec<(&str, &str)> {
-    totals.failures.iter().map(|failures| (failures.step.as_str(), failures.cause.as_str())).collect()
+    totals.failures.iter().map(|failures| (failures.step.name(), failures.cause.name())).collect()
 }
 
 fn hello_http1(mut tls: Tls) -> Option<()> {

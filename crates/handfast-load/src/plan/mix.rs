@@ -3,37 +3,13 @@
 //! In: `share=30 tls=1.2 resume=0`, as it is typed or stands in a file. Out: [`Member`]s, resolved against what all of
 //! them have in common; or what is wrong and what was expected.
 
-use serde::{Deserialize, Serialize};
-
-use super::Tls;
-use crate::words::did_you_mean;
+use super::error::{FileError, PlanError};
+use super::{WeightedName, weight};
 
 /// Most members of a mix: each has histograms of its own for each second.
 pub const MOST_MEMBERS: usize = 32;
 /// Most names of one member: they travel with the plan.
 pub const MOST_NAMES: usize = 10_000;
-
-/// One kind of client.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Member {
-    /// What it is called in the report.
-    pub name: String,
-    /// Its share of the connections, against those of the others.
-    pub share: f64,
-    /// What it offers and wants.
-    pub tls: Tls,
-}
-
-/// A name of SNI, of several that are used in turn.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct WeightedName {
-    /// The name.
-    pub name: String,
-    /// How often, against the weights of the others.
-    pub weight: u32,
-}
 
 /// A member as it is written: words with values, not yet read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,84 +30,76 @@ impl MemberWords {
     /// Reads `name=phones share=30 tls=1.3 resume=70%`.
     ///
     /// **Errors**: what is wrong with it.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, PlanError> {
         let mut member = Self::default();
         for word in text.split_ascii_whitespace() {
             let (key, value) = word
                 .split_once('=')
-                .ok_or_else(|| format!("`{word}` has no value, expected words such as share=30 tls=1.2"))?;
-            if value.is_empty() {
-                return Err(format!("`{word}` has no value after the ="));
-            }
-            let again = || format!("`{key}` is there twice");
+                .filter(|(_, value)| !value.is_empty())
+                .ok_or_else(|| PlanError::NoValue(word.to_owned()))?;
             match key {
                 "name" if member.name.is_empty() => member.name = value.to_owned(),
                 "share" if member.share.is_empty() => member.share = value.to_owned(),
-                "name" | "share" => return Err(again()),
-                key if member.words.iter().any(|(known, _)| known == key) => return Err(again()),
-                key if KEYS.contains(&key) => member.words.push((key.to_owned(), value.to_owned())),
-                key => {
-                    let all = [&["name", "share"], KEYS.as_slice()].concat();
-                    return Err(format!("`{key}` is not known: {}", did_you_mean(key, &all)));
+                "name" | "share" => return Err(PlanError::Twice(key.to_owned())),
+                key if member.words.iter().any(|(known, _)| known == key) => {
+                    return Err(PlanError::Twice(key.to_owned()));
                 }
+                key if KEYS.contains(&key) => member.words.push((key.to_owned(), value.to_owned())),
+                key => return Err(PlanError::UnknownKey(key.to_owned())),
             }
         }
-        if member.share.is_empty() {
-            return Err("there is no share in it, expected one such as share=30".into());
-        }
-        Ok(member)
+        if member.share.is_empty() { Err(PlanError::NoShare) } else { Ok(member) }
     }
 
     /// Reads a file of members, a line for each; empty lines and lines that begin with `#` mean nothing.
     ///
     /// **Errors**: each line that is wrong, with its number.
-    pub fn parse_file(text: &str) -> Result<Vec<Self>, Vec<String>> {
-        lines(text, "there is no member in it, expected lines such as `share=30 tls=1.2`", Self::parse)
+    pub fn parse_file(text: &str) -> Result<Vec<Self>, Vec<FileError>> {
+        let none = PlanError::NothingInFile { entry: "member", expected: "such as `share=30 tls=1.2`" };
+        lines(text, none, Self::parse)
     }
 }
 
-impl WeightedName {
-    /// Reads a file of names, `NAME` or `WEIGHT NAME` on each line; empty lines and lines that begin with `#` mean nothing.
-    ///
-    /// **Errors**: each line that is wrong, with its number.
-    pub fn parse_file(text: &str) -> Result<Vec<Self>, Vec<String>> {
-        let names =
-            lines(text, "there is no name in it, expected lines of `NAME` or `WEIGHT NAME`", Self::parse)?;
-        let mut wrong = Vec::new();
-        if names.len() > MOST_NAMES {
-            wrong.push(format!("{} names, expected at most {MOST_NAMES}", names.len()));
-        }
-        let mut sorted: Vec<&str> = names.iter().map(|name| name.name.as_str()).collect();
-        sorted.sort_unstable();
-        wrong.extend(
-            sorted.windows(2).find(|two| two[0] == two[1]).map(|two| format!("`{}` is there twice", two[0])),
-        );
-        if wrong.is_empty() { Ok(names) } else { Err(wrong) }
+/// Reads a file of names, `NAME` or `WEIGHT NAME` on each line; empty lines and lines that begin with `#` mean nothing.
+///
+/// **Errors**: each line that is wrong, with its number.
+pub fn names(text: &str) -> Result<Vec<WeightedName>, Vec<FileError>> {
+    let none = PlanError::NothingInFile { entry: "name", expected: "of `NAME` or `WEIGHT NAME`" };
+    let names = lines(text, none, name)?;
+    let mut wrong: Vec<FileError> = Vec::new();
+    if names.len() > MOST_NAMES {
+        wrong.push(PlanError::TooManyNames(names.len()).into());
     }
+    let mut sorted: Vec<&str> = names.iter().map(|name| name.name.as_str()).collect();
+    sorted.sort_unstable();
+    let twice = sorted.windows(2).find(|two| two[0] == two[1]);
+    wrong.extend(twice.map(|two| PlanError::Twice(two[0].to_owned()).into()));
+    if wrong.is_empty() { Ok(names) } else { Err(wrong) }
+}
 
-    fn parse(line: &str) -> Result<Self, String> {
-        let mut words = line.split_ascii_whitespace();
-        let (first, second, third) = (words.next().unwrap_or_default(), words.next(), words.next());
-        let (weight, name) = match (second, third) {
-            (None, _) => (1, first),
-            (Some(name), None) => {
-                let weight = first.parse().ok().filter(|weight| (1..=1_000_000).contains(weight));
-                (weight.ok_or_else(|| format!("`{first}` is no weight, expected 1 to 1000000"))?, name)
-            }
-            (Some(_), Some(more)) => {
-                return Err(format!("`{more}` is too much, expected `NAME` or `WEIGHT NAME`"));
-            }
-        };
-        // RFC 6066 §3: names only.
-        if !handfast_tls::throwaway::is_host(name) || name.parse::<std::net::IpAddr>().is_ok() {
-            return Err(format!("`{name}` is no name, expected one such as www.example.org"));
+fn name(line: &str) -> Result<WeightedName, PlanError> {
+    let mut words = line.split_ascii_whitespace();
+    let (first, second, third) = (words.next().unwrap_or_default(), words.next(), words.next());
+    let (weight, name) = match (second, third) {
+        (None, _) => (1, first),
+        (Some(name), None) => (weight(first)?, name),
+        (Some(_), Some(more)) => {
+            return Err(PlanError::TooMuch { word: more.to_owned(), expected: "`NAME` or `WEIGHT NAME`" });
         }
-        Ok(Self { name: name.to_owned(), weight })
+    };
+    // RFC 6066 §3: names only.
+    if !handfast_tls::throwaway::is_host(name) || name.parse::<std::net::IpAddr>().is_ok() {
+        return Err(PlanError::ServerName(name.to_owned()));
     }
+    Ok(WeightedName { name: name.to_owned(), weight })
 }
 
 /// Each line that says something, read; or all that are wrong.
-fn lines<T>(text: &str, none: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, Vec<String>> {
+fn lines<T>(
+    text: &str,
+    none: PlanError,
+    read: impl Fn(&str) -> Result<T, PlanError>,
+) -> Result<Vec<T>, Vec<FileError>> {
     let (mut all, mut wrong) = (Vec::new(), Vec::new());
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.trim_ascii();
@@ -140,11 +108,11 @@ fn lines<T>(text: &str, none: &str, read: impl Fn(&str) -> Result<T, String>) ->
         }
         match read(line) {
             Ok(one) => all.push(one),
-            Err(what) => wrong.push(format!("line {number}: {what}")),
+            Err(mistake) => wrong.push(FileError { line: Some(number), mistake }),
         }
     }
     if all.is_empty() && wrong.is_empty() {
-        wrong.push(none.to_owned());
+        wrong.push(none.into());
     }
     if wrong.is_empty() { Ok(all) } else { Err(wrong) }
 }
@@ -152,51 +120,22 @@ fn lines<T>(text: &str, none: &str, read: impl Fn(&str) -> Result<T, String>) ->
 /// The shares of members, as they are written: weights, or percents of the whole, which then must be the whole.
 ///
 /// **Errors**: what is wrong with them.
-pub fn shares(written: &[&str]) -> Result<Vec<f64>, String> {
+pub fn shares(written: &[&str]) -> Result<Vec<f64>, PlanError> {
     let percents = written.iter().filter(|share| share.ends_with('%')).count();
     if percents > 0 && percents < written.len() {
-        return Err("some shares have a % and some have none, expected the same of all".into());
+        return Err(PlanError::MixedShares);
     }
     let read = |share: &&str| {
         let number = share.strip_suffix('%').unwrap_or(share).parse::<f64>().ok();
-        number
-            .filter(|number| number.is_finite() && *number > 0.0 && *number <= 1e6)
-            .ok_or_else(|| format!("`{share}` is no share, expected a number above 0 such as 30 or 30%"))
+        let number = number.filter(|number| number.is_finite() && *number > 0.0 && *number <= 1e6);
+        number.ok_or_else(|| PlanError::Share((*share).to_owned()))
     };
-    let shares = written.iter().map(read).collect::<Result<Vec<f64>, String>>()?;
+    let shares = written.iter().map(read).collect::<Result<Vec<f64>, PlanError>>()?;
     let sum: f64 = shares.iter().sum();
     if percents > 0 && (sum - 100.0).abs() > 0.01 {
-        return Err(format!("the shares make {sum} % together, expected 100 %"));
+        return Err(PlanError::SharesDoNotAddUp(sum));
     }
     Ok(shares)
-}
-
-impl Tls {
-    /// What is offered, in a line: `TLS 1.3, 1.2; groups X25519, secp256r1; suites as the library has them; SNI a.example`.
-    pub fn sentence(&self) -> String {
-        let mut parts = vec![
-            format!("TLS {}", self.versions.join(", ")),
-            format!("groups {}", self.groups.join(", ")),
-            match self.suites.is_empty() {
-                true => "suites as the library has them".to_owned(),
-                false => format!("suites {}", self.suites.join(", ")),
-            },
-        ];
-        if !self.alpn.is_empty() {
-            parts.push(format!("ALPN {}", self.alpn.join(", ")));
-        }
-        parts.push(match (&self.server_name, self.server_names.as_slice()) {
-            (_, [_, ..]) => {
-                format!("SNI {} in turn", crate::words::things(self.server_names.len() as u64, "name"))
-            }
-            (Some(name), _) => format!("SNI {name}"),
-            (None, _) => "no SNI".to_owned(),
-        });
-        if self.client_certificate.is_some() {
-            parts.push("a client certificate".into());
-        }
-        parts.join("; ")
-    }
 }
 
 #[cfg(test)]
@@ -211,7 +150,7 @@ mod tests {
             member.words,
             [("tls".to_owned(), "1.2".to_owned()), ("resume".to_owned(), "0".to_owned())]
         );
-        let wrong = |text| MemberWords::parse(text).unwrap_err();
+        let wrong = |text| MemberWords::parse(text).unwrap_err().to_string();
         assert!(wrong("tls=1.2").contains("no share"));
         assert!(wrong("share=1 tls").contains("has no value"));
         assert!(wrong("share=1 tls=").contains("has no value"));
@@ -223,29 +162,29 @@ mod tests {
             wrong("share=1 group=X25519")
         );
         let wrong = MemberWords::parse_file("share=1\n\n# no\nnothing\n").unwrap_err();
-        assert!(wrong[0].starts_with("line 4: `nothing`"), "{wrong:?}");
-        assert!(MemberWords::parse_file("\n").unwrap_err()[0].contains("no member"));
+        assert!(wrong[0].to_string().starts_with("line 4: `nothing`"), "{wrong:?}");
+        assert!(MemberWords::parse_file("\n").unwrap_err()[0].to_string().contains("no member"));
     }
 
     #[test]
     fn shares_are_weights_or_make_a_hundred_percent() {
         assert_eq!(shares(&["3", "1"]), Ok(vec![3.0, 1.0]));
         assert_eq!(shares(&["62.5%", "37.5%"]), Ok(vec![62.5, 37.5]));
-        assert!(shares(&["60%", "30%"]).unwrap_err().contains("90 % together"));
-        assert!(shares(&["60%", "40"]).unwrap_err().contains("some have none"));
+        assert!(shares(&["60%", "30%"]).unwrap_err().to_string().contains("add up to 90 %"));
+        assert!(shares(&["60%", "40"]).unwrap_err().to_string().contains("some have none"));
         for wrong in ["0", "-1", "x", "inf", "NaN"] {
-            assert!(shares(&[wrong]).unwrap_err().contains("no share"), "{wrong}");
+            assert!(shares(&[wrong]).unwrap_err().to_string().contains("invalid share"), "{wrong}");
         }
     }
 
     #[test]
     fn names_have_weights_and_are_names() {
-        let names = WeightedName::parse_file("a.example\n# b\n\n 9 b.example \n").unwrap();
+        let names = super::names("a.example\n# b\n\n 9 b.example \n").unwrap();
         let read: Vec<(u32, &str)> = names.iter().map(|name| (name.weight, name.name.as_str())).collect();
         assert_eq!(read, [(1, "a.example"), (9, "b.example")]);
-        let wrong = WeightedName::parse_file("10.0.0.1\n0 a.example\n1 2 3\n").unwrap_err();
+        let wrong = super::names("10.0.0.1\n0 a.example\n1 2 3\n").unwrap_err();
         assert_eq!(wrong.len(), 3, "{wrong:?}");
-        assert!(WeightedName::parse_file("a\na\n").unwrap_err()[0].contains("`a` is there twice"));
-        assert!(WeightedName::parse_file("").unwrap_err()[0].contains("no name"));
+        assert!(super::names("a\na\n").unwrap_err()[0].to_string().contains("`a` is given twice"));
+        assert!(super::names("").unwrap_err()[0].to_string().contains("no name"));
     }
 }

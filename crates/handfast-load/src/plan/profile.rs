@@ -4,6 +4,8 @@
 //! segments it goes and what it costs the server. Not imitated are the order and number of extensions, GREASE, padding and
 //! ECH: a server that knows clients by their fingerprint sees rustls.
 
+use super::error::PlanError;
+
 /// What a profile offers.
 #[derive(Clone, Copy, Debug)]
 pub struct Profile {
@@ -58,9 +60,6 @@ pub const ALL: [Profile; 4] = [
 /// The profile of this name.
 ///
 /// **Errors**: there is none; with those that there are.
-pub fn named(name: &str) -> Result<&'static Profile, String> {
-    ALL.iter().find(|profile| profile.name == name).ok_or_else(|| {
-        let names: Vec<&str> = ALL.iter().map(|profile| profile.name).collect();
-        format!("`{name}` is no profile, expected one of {}", names.join(", "))
-    })
+pub fn named(name: &str) -> Result<&'static Profile, PlanError> {
+    ALL.iter().find(|profile| profile.name == name).ok_or_else(|| PlanError::Profile(name.to_owned()))
 }

@@ -198,7 +198,7 @@ impl Recorder {
 
     /// Something went wrong that failed no transaction.
     pub(crate) fn incident(&mut self, trouble: Trouble) {
-        let same = |known: &&mut Failures| known.step == trouble.step.name() && known.cause == trouble.cause;
+        let same = |known: &&mut Failures| known.step == trouble.step && known.cause == trouble.cause;
         if let Some(known) = self.present.failures.iter_mut().find(same) {
             known.count += 1;
             if known.examples.len() < EXAMPLES {
@@ -207,8 +207,8 @@ impl Recorder {
             return;
         }
         self.present.failures.push(Failures {
-            step: trouble.step.name().into(),
-            cause: trouble.cause.into(),
+            step: trouble.step,
+            cause: trouble.cause,
             count: 1,
             examples: vec![trouble.detail],
         });

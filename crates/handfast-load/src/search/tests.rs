@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use handfast_report::model::{Series, Totals, Verdict};
+use handfast_report::model::{Report, Series, Totals, Verdict};
+use handfast_report::plan::{Arrivals, Model, Plan};
 use handfast_stats::Histogram;
 
 use super::*;
@@ -205,7 +206,7 @@ fn a_step_holds_when_the_bound_does_and_the_run_is_valid() {
 
 #[test]
 fn a_search_needs_a_latency() {
-    assert!(SearchSpec::new("errors=1%").unwrap_err().contains("needs a latency"));
+    assert!(SearchSpec::new("errors=1%").unwrap_err().to_string().contains("needs a latency"));
     assert!(SearchSpec::new("total.p99").is_err());
 }
 

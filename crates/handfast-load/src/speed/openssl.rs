@@ -21,12 +21,12 @@ const LONGEST: u64 = 1 << 20;
 struct Row {
     word: &'static str,
     name: &'static str,
-    kind: Kind,
+    kind: Measured,
 }
 
 /// What a run measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum Measured {
     /// Signatures and verifications.
     Signature,
     /// Secrets from a key share that is there already: our agreement.
@@ -37,28 +37,28 @@ enum Kind {
     Hash(u32),
 }
 
-const fn row(word: &'static str, name: &'static str, kind: Kind) -> Row {
+const fn row(word: &'static str, name: &'static str, kind: Measured) -> Row {
     Row { word, name, kind }
 }
 
 const ROWS: [Row; STEPS] = [
-    row("rsa2048", "RSA-2048", Kind::Signature),
-    row("rsa3072", "RSA-3072", Kind::Signature),
-    row("rsa4096", "RSA-4096", Kind::Signature),
-    row("ecdsap256", "ECDSA-P256", Kind::Signature),
-    row("ecdsap384", "ECDSA-P384", Kind::Signature),
-    row("ed25519", "Ed25519", Kind::Signature),
-    row("ecdhx25519", "X25519", Kind::Agreement),
-    row("ecdhp256", "P-256", Kind::Agreement),
-    row("ecdhp384", "P-384", Kind::Agreement),
-    row("aes-128-gcm", "AES-128-GCM", Kind::Cipher(16_384)),
-    row("aes-128-gcm", "AES-128-GCM", Kind::Cipher(1_024)),
-    row("aes-256-gcm", "AES-256-GCM", Kind::Cipher(16_384)),
-    row("aes-256-gcm", "AES-256-GCM", Kind::Cipher(1_024)),
-    row("chacha20-poly1305", "ChaCha20-Poly1305", Kind::Cipher(16_384)),
-    row("chacha20-poly1305", "ChaCha20-Poly1305", Kind::Cipher(1_024)),
-    row("sha256", "SHA-256", Kind::Hash(16_384)),
-    row("sha256", "SHA-256", Kind::Hash(1_024)),
+    row("rsa2048", "RSA-2048", Measured::Signature),
+    row("rsa3072", "RSA-3072", Measured::Signature),
+    row("rsa4096", "RSA-4096", Measured::Signature),
+    row("ecdsap256", "ECDSA-P256", Measured::Signature),
+    row("ecdsap384", "ECDSA-P384", Measured::Signature),
+    row("ed25519", "Ed25519", Measured::Signature),
+    row("ecdhx25519", "X25519", Measured::Agreement),
+    row("ecdhp256", "P-256", Measured::Agreement),
+    row("ecdhp384", "P-384", Measured::Agreement),
+    row("aes-128-gcm", "AES-128-GCM", Measured::Cipher(16_384)),
+    row("aes-128-gcm", "AES-128-GCM", Measured::Cipher(1_024)),
+    row("aes-256-gcm", "AES-256-GCM", Measured::Cipher(16_384)),
+    row("aes-256-gcm", "AES-256-GCM", Measured::Cipher(1_024)),
+    row("chacha20-poly1305", "ChaCha20-Poly1305", Measured::Cipher(16_384)),
+    row("chacha20-poly1305", "ChaCha20-Poly1305", Measured::Cipher(1_024)),
+    row("sha256", "SHA-256", Measured::Hash(16_384)),
+    row("sha256", "SHA-256", Measured::Hash(1_024)),
 ];
 /// Runs of the program.
 pub(super) const STEPS: usize = 17;
@@ -113,18 +113,18 @@ pub(super) fn compare(ours: &[Operation], say: &mut dyn FnMut(&str)) -> Result<V
 fn arguments(row: &Row) -> Vec<String> {
     let mut arguments: Vec<String> = ["speed", "-seconds", "1", "-mr"].map(str::to_owned).to_vec();
     match row.kind {
-        Kind::Signature | Kind::Agreement => {}
-        Kind::Cipher(bytes) => {
+        Measured::Signature | Measured::Agreement => {}
+        Measured::Cipher(bytes) => {
             arguments.extend(["-bytes".into(), bytes.to_string(), "-aead".into(), "-evp".into()])
         }
-        Kind::Hash(bytes) => arguments.extend(["-bytes".into(), bytes.to_string(), "-evp".into()]),
+        Measured::Hash(bytes) => arguments.extend(["-bytes".into(), bytes.to_string(), "-evp".into()]),
     }
     arguments.push(row.word.into());
     arguments
 }
 
 /// What a run's last line says: operations a second, of one or two kinds.
-fn figures(output: &str, kind: Kind) -> Option<Vec<(What, Option<u32>, f64)>> {
+fn figures(output: &str, kind: Measured) -> Option<Vec<(What, Option<u32>, f64)>> {
     let line = output.lines().rev().find(|line| line.starts_with("+F"))?;
     let fields: Vec<&str> = line.trim().split(':').collect();
     let number = |place: usize| {
@@ -135,17 +135,19 @@ fn figures(output: &str, kind: Kind) -> Option<Vec<(What, Option<u32>, f64)>> {
     };
     match (kind, *fields.first()?) {
         // +F2:place:bits:signatures:verifications (RSA), +F4 (ECDSA) likewise; +F6 has a name in front of its figures.
-        (Kind::Signature, "+F2" | "+F4") => {
+        (Measured::Signature, "+F2" | "+F4") => {
             Some(vec![(What::Sign, None, number(3)?), (What::Verify, None, number(4)?)])
         }
-        (Kind::Signature, "+F6") => {
+        (Measured::Signature, "+F6") => {
             Some(vec![(What::Sign, None, number(4)?), (What::Verify, None, number(5)?)])
         }
         // +F5:place:bits:operations:seconds
-        (Kind::Agreement, "+F5") => Some(vec![(What::Agree, None, number(3)?)]),
+        (Measured::Agreement, "+F5") => Some(vec![(What::Agree, None, number(3)?)]),
         // +F:place:name:bytes a second
-        (Kind::Cipher(bytes), "+F") => Some(vec![(What::Seal, Some(bytes), number(3)? / f64::from(bytes))]),
-        (Kind::Hash(bytes), "+F") => Some(vec![(What::Hash, Some(bytes), number(3)? / f64::from(bytes))]),
+        (Measured::Cipher(bytes), "+F") => {
+            Some(vec![(What::Seal, Some(bytes), number(3)? / f64::from(bytes))])
+        }
+        (Measured::Hash(bytes), "+F") => Some(vec![(What::Hash, Some(bytes), number(3)? / f64::from(bytes))]),
         _ => None,
     }
 }
@@ -163,7 +165,7 @@ fn run(arguments: &[&str]) -> Result<String, Refusal> {
             let refusal = Refusal::failed(format!("compare with openssl: start openssl: {error}"));
             match error.kind() {
                 ErrorKind::NotFound => {
-                    refusal.hint("install it (Debian: apt-get install openssl), or leave --compare away")
+                    refusal.hint("install it (Debian: apt-get install openssl), or leave out --compare")
                 }
                 _ => refusal,
             }
@@ -183,9 +185,9 @@ fn finish(mut child: Child, patience: Duration) -> Result<String, &'static str> 
         let _ = said.send(read.is_some_and(|read| read.is_ok()).then_some(text));
     });
     let text = match reader.map(|_| hear.recv_timeout(patience)) {
-        Ok(Ok(text)) => text.ok_or("said something that is no text"),
+        Ok(Ok(text)) => text.ok_or("printed something that is not text"),
         Ok(Err(RecvTimeoutError::Timeout)) => Err("took too long, and was ended"),
-        Ok(Err(RecvTimeoutError::Disconnected)) | Err(_) => Err("could not be listened to"),
+        Ok(Err(RecvTimeoutError::Disconnected)) | Err(_) => Err("its output could not be read"),
     };
     if text.is_err() {
         // Already gone, then.
@@ -214,21 +216,21 @@ mod tests {
     fn figures_are_read() {
         let rates =
             |output, kind| figures(output, kind).map(|all| all.iter().map(|one| one.2).collect::<Vec<_>>());
-        assert_eq!(rates(RSA, Kind::Signature), Some(vec![2356.338028, 40570.27027]));
-        assert_eq!(rates(ECDSA, Kind::Signature), Some(vec![27268.75, 9800.0]));
-        assert_eq!(rates(ED25519, Kind::Signature), Some(vec![11527.956989, 4634.042553]));
-        assert_eq!(rates(ECDH, Kind::Agreement), Some(vec![17618.888889]));
-        assert_eq!(rates(GCM, Kind::Cipher(16_384)), Some(vec![3075835783.53 / 16_384.0]));
+        assert_eq!(rates(RSA, Measured::Signature), Some(vec![2356.338028, 40570.27027]));
+        assert_eq!(rates(ECDSA, Measured::Signature), Some(vec![27268.75, 9800.0]));
+        assert_eq!(rates(ED25519, Measured::Signature), Some(vec![11527.956989, 4634.042553]));
+        assert_eq!(rates(ECDH, Measured::Agreement), Some(vec![17618.888889]));
+        assert_eq!(rates(GCM, Measured::Cipher(16_384)), Some(vec![3075835783.53 / 16_384.0]));
     }
 
     #[test]
     fn what_is_not_understood_is_no_figure() {
-        assert_eq!(figures("", Kind::Signature), None);
-        assert_eq!(figures(RSA, Kind::Agreement), None, "the wrong run");
-        assert_eq!(figures("+F2:2:2048:nan:1.0", Kind::Signature), None);
-        assert_eq!(figures("+F2:2:2048:0.0:1.0", Kind::Signature), None);
-        assert_eq!(figures("+F2:2:2048", Kind::Signature), None);
-        assert_eq!(figures("+F5:22:253:inf:0.0", Kind::Agreement), None);
+        assert_eq!(figures("", Measured::Signature), None);
+        assert_eq!(figures(RSA, Measured::Agreement), None, "the wrong run");
+        assert_eq!(figures("+F2:2:2048:nan:1.0", Measured::Signature), None);
+        assert_eq!(figures("+F2:2:2048:0.0:1.0", Measured::Signature), None);
+        assert_eq!(figures("+F2:2:2048", Measured::Signature), None);
+        assert_eq!(figures("+F5:22:253:inf:0.0", Measured::Agreement), None);
     }
 
     #[test]
@@ -240,10 +242,10 @@ mod tests {
         let ours: Vec<_> = crate::speed::rows().into_iter().filter_map(act).collect();
         for row in &ROWS {
             let wanted = match row.kind {
-                Kind::Signature => (What::Sign, row.name, None),
-                Kind::Agreement => (What::Agree, row.name, None),
-                Kind::Cipher(bytes) => (What::Seal, row.name, Some(bytes)),
-                Kind::Hash(bytes) => (What::Hash, row.name, Some(bytes)),
+                Measured::Signature => (What::Sign, row.name, None),
+                Measured::Agreement => (What::Agree, row.name, None),
+                Measured::Cipher(bytes) => (What::Seal, row.name, Some(bytes)),
+                Measured::Hash(bytes) => (What::Hash, row.name, Some(bytes)),
             };
             assert!(ours.contains(&wanted), "{wanted:?}");
         }

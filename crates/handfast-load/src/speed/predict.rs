@@ -42,8 +42,8 @@ pub(super) fn handshakes(report: &SpeedReport, files: &[File]) -> Vec<Prediction
             wanted.insert(0, best);
         }
     }
-    for (file, kind) in files {
-        let signature = Signature::named(kind);
+    for (file, signature) in files {
+        let signature = Some(*signature);
         wanted.extend(FOR_FILES.map(|group| (signature, group, Some(file.as_str()))));
     }
     let predict = |(signature, group, file): (Option<Signature>, Group, Option<&str>)| {
@@ -214,7 +214,10 @@ mod tests {
 
     #[test]
     fn certificates_are_predicted_for() {
-        let all = handshakes(&report(), &[("a.pem".into(), "Ed25519"), ("b.pem".into(), "RSA-2048")]);
+        let all = handshakes(
+            &report(),
+            &[("a.pem".into(), Signature::Ed25519), ("b.pem".into(), Signature::Rsa2048)],
+        );
         let of: Vec<_> =
             all.iter().filter_map(|one| Some((one.file.as_deref()?, one.ns, one.basis, one.best))).collect();
         assert_eq!(

@@ -57,14 +57,15 @@ pub(super) fn generator(view: &View<'_>) -> Option<Finding> {
 /// That there was room, for the evidence of a verdict that rests on it.
 pub(super) fn had_room(view: &View<'_>) -> Option<String> {
     let busiest = view.busiest()?;
-    Some(format!("the generator had room: its busiest thread was {}", use_of(busiest)))
+    Some(format!("the generator had spare capacity: its busiest thread was {}", use_of(busiest)))
 }
 
 /// Lag that is too small to condemn a run, and too great to keep silent about.
 pub(super) fn late_all_the_same(view: &View<'_>, lag: &Histogram) -> Option<String> {
     let service = view.merged(Series::Service);
     (lag.quantile_nanos(0.99) > too_late(&service, LATE, LATE_SHARE)).then(|| {
-        "the lag is noticeable beside the latencies, which contain it: `service` is without it".to_owned()
+        "the lag is noticeable compared with the latencies, which include it: `service` excludes it"
+            .to_owned()
     })
 }
 
@@ -78,18 +79,17 @@ pub(super) fn ran_through(second: &Interval) -> bool {
 /// Threads that did not run at all: a stopped process, a suspended machine. To every clock that is a pause of the target.
 fn stood_still(view: &View<'_>) -> Option<Vec<String>> {
     let mut evidence = Vec::new();
-    for crew in view.crews() {
+    for worker in view.worker_threads() {
         // A thread that is busy with one turn for so long is late too, and did not stand still.
         let pause = |second: &&Interval| {
-            let threads = crew.threads(second).iter();
+            let threads = worker.threads(second).iter();
             threads.map(|used| (used.wall_ns.saturating_sub(SECOND)).min(idle(used))).max().unwrap_or(0)
         };
         let Some(second) = view.measured.iter().max_by_key(pause) else { continue };
         if pause(&second) >= STOOD_STILL {
             evidence.push(format!(
-                "{} stood still in second {}, for {} or more: its process was stopped, or its machine was, and that pause \
-                 is in the figures",
-                crew.name,
+                "{} was paused in second {}, for {} or more: its process was stopped, or its machine was, and that pause is in the figures",
+                worker.name,
                 second.second,
                 nanos(pause(&second))
             ));
@@ -112,7 +112,7 @@ fn held_up(view: &View<'_>) -> Option<Vec<String>> {
             use_of(starved)
         ),
         false => format!(
-            "a generator thread was held up ({}), and its waiting is in the latencies",
+            "a generator thread had to wait for a CPU ({}), and that wait is in the latencies",
             use_of(starved)
         ),
     }];
@@ -150,7 +150,7 @@ fn late(view: &View<'_>) -> Option<String> {
     let p99 = lag.quantile_nanos(0.99);
     (p99 > too_late(&service, LATE, LATE_SHARE)).then(|| {
         format!(
-            "transactions began late: schedule lag p99 {} (p50 of the service itself: {})",
+            "transactions started late: schedule lag p99 {} (p50 of the service itself: {})",
             nanos(p99),
             nanos(service.quantile_nanos(0.5))
         )
@@ -167,13 +167,13 @@ fn lateness(view: &View<'_>) -> Option<Vec<String>> {
     let service = view.merged(Series::Service);
     let why = match (always, full_seconds) {
         (Some(busiest), _) => {
-            format!("the busiest generator thread had hardly a pause ({})", use_of(busiest))
+            format!("the busiest generator thread was almost never idle ({})", use_of(busiest))
         }
         (None, 1..) => {
             let seconds = things(full_seconds as u64, "second");
             let of = things(view.seconds.len() as u64, "second");
             let without = if view.is_trimmed() { " (the first and the last are left out)" } else { "" };
-            format!("a generator thread had hardly a pause in {seconds} of the {of} looked at{without}")
+            format!("a generator thread was almost never idle in {seconds} of the {of} examined{without}")
         }
         // Idle, and late: the machine or its hypervisor held it up. Unless it waited for a free connection.
         (None, 0)
@@ -181,7 +181,7 @@ fn lateness(view: &View<'_>) -> Option<Vec<String>> {
                 && !shed::explains_lag(view)
                 && p99 > too_late(&service, VERY_LATE, VERY_LATE_SHARE) =>
         {
-            "its threads had time enough: the machine or its hypervisor held them up".to_owned()
+            "its threads were mostly idle: the machine or its hypervisor delayed them".to_owned()
         }
         (None, 0) => return None,
     };
@@ -196,7 +196,7 @@ fn no_room_to_blame(view: &View<'_>) -> Option<Vec<String>> {
     let busiest = view.busiest().filter(|busiest| busiest.pressure() >= BUSY)?;
     let blame = target(view)?;
     let mut evidence = vec![format!(
-        "the busiest generator thread had hardly a pause ({}), so what follows may be its own limit",
+        "the busiest generator thread was almost never idle ({}), so what follows may be its own limit",
         use_of(busiest)
     )];
     evidence.extend(wanted_a_cpu(view, busiest));
@@ -220,18 +220,18 @@ fn is_saturated(second: &Interval) -> bool {
     pressed && second.series.get(&Series::Lag).is_some_and(late)
 }
 
-/// `busy 61 % of the time, ready and without a CPU 38 %`.
+/// `busy 61 % of the time, waiting for a CPU 38 %`.
 fn use_of(busy: Busy) -> String {
-    format!("busy {} of the time, ready and without a CPU {}", share(busy.busy), share(busy.starved))
+    format!("busy {} of the time, waiting for a CPU {}", share(busy.busy), share(busy.starved))
 }
 
 fn wanted_a_cpu(view: &View<'_>, busy: Busy) -> Option<String> {
     (busy.starved >= STARVED).then(|| {
         let who = if view.is_local() {
-            "the target runs on this machine, and the two took the CPU from each other"
+            "the target runs on this machine, and the two compete for its CPUs"
         } else {
             "something else on its machine used the CPU"
         };
-        format!("for {} of the time it wanted a CPU and had none: {who}", share(busy.starved))
+        format!("for {} of the time it waited for a CPU: {who}", share(busy.starved))
     })
 }

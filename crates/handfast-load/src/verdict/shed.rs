@@ -6,6 +6,7 @@
 use handfast_report::units::{count, nanos, share};
 
 use super::{View, example};
+use crate::cause::{Cause, Step};
 use crate::plan::Model;
 use crate::sample::{Failures, Series};
 use crate::words::things;
@@ -21,19 +22,20 @@ pub(super) fn evidence(view: &View<'_>) -> Option<String> {
     if shed == 0 {
         return None;
     }
-    let may_be = |failures: &&Failures| match failures.step.as_str() {
-        "connect" | "handshake" => true,
-        "exchange" => ["closed-early", "truncated", "reset", "alert"].contains(&failures.cause.as_str()),
-        _ => false,
+    let may_be = |failures: &&Failures| match (failures.step, failures.cause) {
+        (Step::Connect | Step::Handshake, _) => true,
+        (Step::Exchange, cause) => {
+            matches!(cause, Cause::ClosedEarly | Cause::Truncated | Cause::Reset | Cause::Alert)
+        }
+        (Step::Close, _) => false,
     };
     let main = view.totals.failures.iter().filter(may_be).max_by_key(|failures| failures.count);
     let how = main.map_or_else(String::new, |main| {
         let times = things(main.count, "time");
-        format!(" ({} {}: {times}{})", main.step, main.cause, example(main))
+        format!(" ({} {}: {times}{})", main.step.name(), main.cause.name(), example(main))
     });
     Some(format!(
-        "the target shed {}: refused, reset or ended before they had carried anything{how}. Pauses of up to a second \
-         were made before it was asked again",
+        "the target shed {}: refused, reset or closed before they had carried any data{how}. The generator paused, up to a second, before it tried again",
         things(shed, "connection")
     ))
 }
@@ -44,8 +46,9 @@ pub(super) fn missing(view: &View<'_>) -> Option<String> {
     let most = view.seconds.iter().map(|second| second.tally.open).max()?;
     let few = most > 0 && (most as f64) < wanted as f64 * (1.0 - MISSING);
     let closed = view.plan.model == Model::Closed && view.plan.keeps_connections();
-    (closed && few && view.totals.tally.shed > 0)
-        .then(|| format!("of {} never more than {} stood at once", things(wanted, "connection"), count(most)))
+    (closed && few && view.totals.tally.shed > 0).then(|| {
+        format!("of {} at most {} were open at the same time", things(wanted, "connection"), count(most))
+    })
 }
 
 /// Share of the arrivals that waited for a connection to be opened.
@@ -67,8 +70,7 @@ pub(super) fn openings(view: &View<'_>) -> Option<String> {
             format!(" (handshake p50 {})", nanos(samples.quantile_nanos(0.5)))
         });
         format!(
-            "{} of the arrivals waited for a new connection{took}, which is in their latencies: more were needed at \
-             once than stood",
+            "{} of the arrivals waited for a new connection{took}, which is in their latencies: more were needed at the same time than were open",
             share(held(view))
         )
     })

@@ -94,23 +94,23 @@ pub(super) fn sentence(view: &View<'_>) -> Option<String> {
         whole.iter().filter(|s| still.contains(&s.second)).map(|s| ended(view, s)).collect();
     let usual = count(usual(view, &whole));
     let what = match (&view.plan.work, counts.as_slice()) {
-        (Work::Bulk { .. }, _) => "hardly a byte moved".to_owned(),
+        (Work::Bulk { .. }, _) => "almost no bytes were transferred".to_owned(),
         (_, all) if all.iter().all(|count| *count == 0) => {
-            format!("nothing ended, where about {usual} a second are usual")
+            format!("nothing finished, where about {usual} a second are usual")
         }
-        (_, all) => format!("only {} ended, where about {usual} a second are usual", in_words(all)),
+        (_, all) => format!("only {} finished, where about {usual} a second are usual", in_words(all)),
     };
     let shown = match view.plan.model {
         Model::Closed => {
-            "a closed model begins nothing meanwhile, so its percentiles hide it: use --rate to see what clients would"
+            "a closed model starts nothing in the meantime, so its percentiles hide it: use --rate to see what clients would"
         }
         Model::Open { .. } | Model::Ramp { .. } => {
-            "what was due meanwhile has waited, and is in the latencies"
+            "what was due in the meantime has waited, and is in the latencies"
         }
     };
     let seconds = if still.len() == 1 { "second" } else { "seconds" };
     Some(format!(
-        "in {seconds} {} {what}: the target, or the way to it, stood still; {shown}",
+        "in {seconds} {} {what}: the target, or the network path to it, stalled; {shown}",
         in_words(&still)
     ))
 }
@@ -147,6 +147,6 @@ pub(super) fn when_errors_came(view: &View<'_>) -> Option<String> {
     let parts = [(before, "before it"), (after, "after it")];
     let well = parts.iter().filter(|(number, _)| *number > 0);
     let well: Vec<String> =
-        well.map(|(number, when)| format!("{} ended well {when}", count(*number))).collect();
+        well.map(|(number, when)| format!("{} succeeded {when}", count(*number))).collect();
     Some(if well.is_empty() { came } else { format!("{came}; {}", well.join(", ")) })
 }

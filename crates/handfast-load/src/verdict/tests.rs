@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 use handfast_stats::Histogram;
 
 use super::*;
+use crate::cause::{Cause, Step};
 use crate::outcome::{EarlyEnd, Facts, WorkerEnd, WorkerOutcome};
 use crate::plan::Plan;
 use crate::sample::{Interval, Tally, ThreadUse};
@@ -23,7 +24,7 @@ struct Made {
     service: Duration,
     address: &'static str,
     kernel: BTreeMap<String, i64>,
-    failures: Vec<(&'static str, &'static str, u64)>,
+    failures: Vec<(Step, Cause, u64)>,
     queued: u64,
     machine: f64,
 }
@@ -96,10 +97,10 @@ impl Made {
         for (step, cause, count) in &self.failures {
             last.tally.failed += count;
             last.failures.push(Failures {
-                step: (*step).into(),
-                cause: (*cause).into(),
+                step: *step,
+                cause: *cause,
                 count: *count,
-                examples: vec![format!("an example of {cause}")],
+                examples: vec![format!("an example of {}", cause.name())],
             });
         }
         made_of(self.plan, seconds, self.address, self.kernel)
@@ -140,7 +141,7 @@ fn a_quiet_run_is_valid_and_says_why() {
 #[test]
 fn a_closed_loop_that_waits_for_a_cpu_measures_the_machine() {
     let verdict = Made { busy: 0.3, starved: 0.4, ..closed() }.judged();
-    assert_says(&verdict, VerdictWord::GeneratorLimited, "was held up");
+    assert_says(&verdict, VerdictWord::GeneratorLimited, "had to wait for a CPU");
     assert_eq!(Made { busy: 0.3, starved: 0.1, ..closed() }.judged().word, VerdictWord::Valid);
 }
 
@@ -158,7 +159,7 @@ fn starvation_is_named_and_so_is_who_took_the_cpu() {
     assert_says(
         &shared,
         VerdictWord::GeneratorLimited,
-        "for 39 % of the time it wanted a CPU and had none: the target",
+        "for 39 % of the time it waited for a CPU: the target",
     );
     let alone = Made { busy: 0.6, starved: 0.39, ..closed() }.judged();
     assert_says(&alone, VerdictWord::GeneratorLimited, "something else on its machine");
@@ -169,7 +170,7 @@ fn lateness_of_a_busy_thread_is_the_generators() {
     let late = Duration::from_millis(41);
     let verdict = Made { busy: 0.95, lag: late, ..open() }.judged();
     assert_says(&verdict, VerdictWord::GeneratorLimited, "schedule lag p99 41");
-    assert_says(&verdict, VerdictWord::GeneratorLimited, "had hardly a pause (busy 95 %");
+    assert_says(&verdict, VerdictWord::GeneratorLimited, "was almost never idle (busy 95 %");
     assert_eq!(Made { busy: 0.95, ..open() }.judged().word, VerdictWord::Valid, "busy and in time is good");
     let slow_service =
         Made { busy: 0.95, lag: Duration::from_millis(9), service: Duration::from_millis(100), ..open() };
@@ -182,7 +183,7 @@ fn one_saturated_second_of_many_is_found() {
     let mut seconds: Vec<Interval> = (0..10).map(|second| made.second(second)).collect();
     seconds[5] = Made { busy: 0.99, lag: Duration::from_millis(30), ..open() }.second(5);
     let verdict = judge(&made_of(made.plan, seconds, "192.0.2.1", BTreeMap::new()), None);
-    assert_says(&verdict, VerdictWord::GeneratorLimited, "in 1 second of the 8 seconds looked at (the first");
+    assert_says(&verdict, VerdictWord::GeneratorLimited, "in 1 second of the 8 seconds examined (the first");
 }
 
 #[test]
@@ -190,7 +191,7 @@ fn lateness_of_an_idle_generator_is_told_or_judged_by_its_size() {
     let told = Made { lag: Duration::from_millis(3), ..open() }.judged();
     assert_says(&told, VerdictWord::Valid, "the lag is noticeable");
     let judged = Made { lag: Duration::from_millis(30), ..open() }.judged();
-    assert_says(&judged, VerdictWord::GeneratorLimited, "the machine or its hypervisor held them up");
+    assert_says(&judged, VerdictWord::GeneratorLimited, "the machine or its hypervisor delayed them");
     let waiting = Made { lag: Duration::from_millis(30), queued: 5_000, ..open() }.judged();
     assert_says(
         &waiting,
@@ -203,13 +204,13 @@ fn lateness_of_an_idle_generator_is_told_or_judged_by_its_size() {
 fn a_target_that_takes_less_than_is_offered_is_its_limit() {
     let kernel = BTreeMap::from([("ListenOverflows".to_owned(), 295), ("TCPSynRetrans".to_owned(), 300)]);
     let verdict = Made { per_second: 800, kernel, ..open() }.judged();
-    assert_says(&verdict, VerdictWord::TargetLimited, "1,000/s were offered and 800/s were taken (80 %)");
+    assert_says(&verdict, VerdictWord::TargetLimited, "1,000/s were offered and 800/s were handled (80 %)");
     assert_says(
         &verdict,
         VerdictWord::TargetLimited,
         "295 connections found a listener's queue full (ListenOverflows)",
     );
-    assert_says(&verdict, VerdictWord::TargetLimited, "the generator had room");
+    assert_says(&verdict, VerdictWord::TargetLimited, "the generator had spare capacity");
     let blamed = Made { per_second: 800, busy: 0.99, lag: Duration::from_millis(50), ..open() }.judged();
     assert_eq!(
         blamed.word,
@@ -285,17 +286,16 @@ fn a_lost_bus_is_not_valid() {
 }
 
 /// So many closes that ended so, of 10,000, and no transaction that failed.
-fn badly_closed(close: Close, cause: &str, count: u64) -> Verdict {
+fn badly_closed(close: Close, cause: Cause, count: u64) -> Verdict {
     let mut outcome = Made { plan: Plan { close, ..Plan::default() }, ..closed() }.outcome();
-    let failures =
-        Failures { step: "close".into(), cause: cause.into(), count, examples: vec!["slow".into()] };
+    let failures = Failures { step: Step::Close, cause, count, examples: vec!["slow".into()] };
     outcome.totals.failures.push(failures);
     judge(&outcome, None)
 }
 
 #[test]
 fn a_target_that_never_ends_is_told() {
-    let verdict = badly_closed(Close::Server, "deadline", 10_000);
+    let verdict = badly_closed(Close::Server, Cause::Deadline, 10_000);
     assert_eq!(verdict.word, VerdictWord::Errors, "{verdict:?}");
     assert!(
         verdict.evidence[0].starts_with(
@@ -305,22 +305,22 @@ fn a_target_that_never_ends_is_told() {
     );
     assert!(verdict.evidence[0].contains("with --close notify we end them"), "{verdict:?}");
     assert_eq!(verdict.evidence.len(), 1, "said once: {verdict:?}");
-    assert_eq!(badly_closed(Close::Notify, "deadline", 5_000).word, VerdictWord::Errors);
-    let some = badly_closed(Close::Server, "deadline", 100);
+    assert_eq!(badly_closed(Close::Notify, Cause::Deadline, 5_000).word, VerdictWord::Errors);
+    let some = badly_closed(Close::Server, Cause::Deadline, 100);
     assert_says(&some, VerdictWord::Valid, "1.0 % of the connections could not be closed");
-    let few = badly_closed(Close::Server, "deadline", 99);
+    let few = badly_closed(Close::Server, Cause::Deadline, 99);
     assert!(!few.evidence.iter().any(|line| line.contains("could not be closed")), "{few:?}");
 }
 
 #[test]
 fn a_reset_after_our_own_end_is_told_and_harms_nothing() {
-    let verdict = badly_closed(Close::Notify, "reset", 10_000);
+    let verdict = badly_closed(Close::Notify, Cause::Reset, 10_000);
     assert_says(
         &verdict,
         VerdictWord::Valid,
         "100 % of the connections could not be closed as --close notify says",
     );
-    assert_eq!(badly_closed(Close::Server, "reset", 10_000).word, VerdictWord::Errors);
+    assert_eq!(badly_closed(Close::Server, Cause::Reset, 10_000).word, VerdictWord::Errors);
 }
 
 #[test]
@@ -330,9 +330,9 @@ fn our_own_bound_comes_before_the_targets() {
     assert_eq!(verdict.word, VerdictWord::TargetLimited);
     assert!(
         verdict.evidence[0]
-            .starts_with("4,000 of 8,000 arrivals (50 %) waited because 1 connection was in use: a quicker")
+            .starts_with("4,000 of 8,000 arrivals (50 %) waited because 1 connection was in use: a faster")
             && verdict.evidence[0]
-                .contains("more of them (--connections) help if the target can take more at once"),
+                .contains("more of them (--connections) help if the target can handle more at the same time"),
         "{verdict:?}"
     );
     assert!(verdict.evidence[1].contains("were offered"), "{verdict:?}");
@@ -370,7 +370,7 @@ fn sentences_have_the_figures_of_the_headline() {
     assert_says(
         &slow_start(800),
         VerdictWord::TargetLimited,
-        "1,000/s were offered and 740/s were taken (74 %; without the first and the last second, and with what was still \
+        "1,000/s were offered and 740/s were handled (74 %; without the first and the last second, and with what was still \
          under way: 80 %)",
     );
 }
@@ -416,14 +416,14 @@ fn open_like(made: &Made) -> Made {
 #[test]
 fn failures_from_one_per_cent_on_are_errors() {
     let with = |failures| Made { failures, ..closed() }.judged();
-    let verdict = with(vec![("handshake", "alert", 90), ("connect", "refused", 20)]);
+    let verdict = with(vec![(Step::Handshake, Cause::Alert, 90), (Step::Connect, Cause::Refused, 20)]);
     assert_says(&verdict, VerdictWord::Errors, "1.1 % of the transactions failed (110 of 10,110)");
     assert!(
         verdict.evidence[1].starts_with("handshake alert: 90 times, for instance: an example"),
         "{verdict:?}"
     );
     assert_says(
-        &with(vec![("handshake", "alert", 90)]),
+        &with(vec![(Step::Handshake, Cause::Alert, 90)]),
         VerdictWord::Valid,
         "90 transactions failed (0.89 %)",
     );
@@ -431,8 +431,9 @@ fn failures_from_one_per_cent_on_are_errors() {
 
 #[test]
 fn nothing_at_all_is_an_error() {
-    let verdict = Made { per_second: 0, failures: vec![("connect", "refused", 7)], ..closed() }.judged();
-    assert_says(&verdict, VerdictWord::Errors, "no transaction ended well; 7 failed");
+    let verdict =
+        Made { per_second: 0, failures: vec![(Step::Connect, Cause::Refused, 7)], ..closed() }.judged();
+    assert_says(&verdict, VerdictWord::Errors, "no transaction succeeded; 7 failed");
     let empty = made_of(Plan::default(), Vec::new(), "", BTreeMap::new());
     assert_eq!(judge(&empty, None).word, VerdictWord::Errors);
 }
@@ -450,22 +451,22 @@ fn idle_connections_need_not_end() {
 fn ports_that_ran_out_come_before_everything() {
     let ports = Ports { sentence: "28,232 source ports".into(), ..Ports::default() };
     let outcome = |failures| Made { failures, ..closed() }.outcome();
-    let verdict = judge(&outcome(vec![("connect", "out-of-ports", 3)]), Some(&ports));
+    let verdict = judge(&outcome(vec![(Step::Connect, Cause::OutOfPorts, 3)]), Some(&ports));
     assert_says(
         &verdict,
         VerdictWord::PortLimited,
-        "3 connections could not be made for want of a source port",
+        "3 connections could not be opened because no source port was free",
     );
     assert_says(&verdict, VerdictWord::PortLimited, "28,232 source ports");
-    let many = judge(&outcome(vec![("connect", "out-of-ports", 5_000)]), Some(&ports));
+    let many = judge(&outcome(vec![(Step::Connect, Cause::OutOfPorts, 5_000)]), Some(&ports));
     assert_says(&many, VerdictWord::PortLimited, "% of the transactions failed");
-    let beside = outcome(vec![("connect", "out-of-ports", 3), ("handshake", "reset", 900)]);
+    let beside = outcome(vec![(Step::Connect, Cause::OutOfPorts, 3), (Step::Handshake, Cause::Reset, 900)]);
     assert_eq!(judge(&beside, Some(&ports)).word, VerdictWord::Errors, "a few beside many others");
 }
 
 #[test]
 fn descriptors_that_ran_out_are_the_generators() {
-    let verdict = Made { failures: vec![("connect", "out-of-files", 50)], ..closed() }.judged();
+    let verdict = Made { failures: vec![(Step::Connect, Cause::OutOfFiles, 50)], ..closed() }.judged();
     assert_says(&verdict, VerdictWord::GeneratorLimited, "file descriptors (ulimit -n)");
 }
 
@@ -539,8 +540,30 @@ fn waiting_for_handshakes_is_no_stalled_machine() {
 }
 
 #[test]
+fn how_connections_were_shed_is_told_by_what_sheds_them() {
+    let said = |step, cause, is_told: bool| {
+        // Another failure is more frequent, and sheds nothing.
+        let failures = vec![(step, cause, 7), (Step::Exchange, Cause::HttpStatus, 9)];
+        let mut outcome = Made { failures, ..open() }.outcome();
+        outcome.totals.tally.shed = 7;
+        let verdict = judge(&outcome, None);
+        let shed = verdict.evidence.iter().find(|line| line.starts_with("the target shed 7")).unwrap();
+        let words = format!("({} {}: 7 times", step.name(), cause.name());
+        assert_eq!(shed.contains(&words), is_told, "{shed}");
+        assert!(!shed.contains("http-status"), "{shed}");
+    };
+    said(Step::Connect, Cause::Refused, true);
+    said(Step::Handshake, Cause::Deadline, true);
+    for cause in [Cause::ClosedEarly, Cause::Truncated, Cause::Reset, Cause::Alert] {
+        said(Step::Exchange, cause, true);
+    }
+    said(Step::Exchange, Cause::WrongBytes, false);
+    said(Step::Close, Cause::Reset, false);
+}
+
+#[test]
 fn shed_connections_are_named_whatever_the_word() {
-    let mut outcome = Made { failures: vec![("connect", "refused", 7)], ..open() }.outcome();
+    let mut outcome = Made { failures: vec![(Step::Connect, Cause::Refused, 7)], ..open() }.outcome();
     outcome.totals.tally.shed = 7;
     let verdict = judge(&outcome, None);
     assert_eq!(verdict.word, VerdictWord::Valid, "{verdict:?}");
@@ -559,7 +582,7 @@ fn a_closed_model_with_connections_missing_is_not_valid() {
     };
     let verdict = run(90, 3);
     assert_eq!(verdict.word, VerdictWord::Errors, "{verdict:?}");
-    assert!(said(&verdict, "of 100 connections never more than 90 stood"), "{verdict:?}");
+    assert!(said(&verdict, "of 100 connections at most 90 were open"), "{verdict:?}");
     assert_eq!(run(100, 3).word, VerdictWord::Valid, "one that was replaced is not missing");
     assert_eq!(run(90, 0).word, VerdictWord::Valid, "nobody was refused");
 }

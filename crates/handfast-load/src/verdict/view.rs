@@ -7,10 +7,10 @@ use std::ops::Range;
 
 use handfast_stats::Histogram;
 
+use crate::cause::Step;
 use crate::outcome::{Outcome, WorkerOutcome};
 use crate::plan::{Model, Plan, Work};
 use crate::sample::{Failures, Interval, Series, ThreadUse};
-use crate::trouble::Step;
 
 /// Runs longer than this leave the first and the last second out of means: connections are made in the one, and
 /// fewer begin in the other.
@@ -49,14 +49,14 @@ pub(crate) struct Lost<'o> {
 
 /// A worker's threads.
 #[derive(Clone, Debug)]
-pub(crate) struct Crew {
+pub(crate) struct WorkerThreads {
     /// The worker's name; `the generator` where there is only one.
     pub(crate) name: String,
     own: Range<usize>,
     of: usize,
 }
 
-impl Crew {
+impl WorkerThreads {
     /// What they did in a second; nothing of one in which a worker was missing: its threads are numbered otherwise.
     pub(crate) fn threads<'s>(&self, second: &'s Interval) -> &'s [ThreadUse] {
         let complete = second.threads.len() == self.of;
@@ -161,18 +161,18 @@ impl<'o> View<'o> {
     }
 
     /// Each worker's name, and which of a second's threads are its own.
-    pub(crate) fn crews(&self) -> Vec<Crew> {
+    pub(crate) fn worker_threads(&self) -> Vec<WorkerThreads> {
         let workers = &self.outcome.workers;
         let threads = |worker: &WorkerOutcome| worker.facts.threads as usize;
         let of = workers.iter().map(threads).sum();
         let mut from = 0;
-        let crew = |worker: &WorkerOutcome| {
+        let of_worker = |worker: &WorkerOutcome| {
             let name = if workers.len() == 1 { "the generator".to_owned() } else { worker.name.clone() };
             let own = from..from + threads(worker);
             from = own.end;
-            Crew { name, own, of }
+            WorkerThreads { name, own, of }
         };
-        workers.iter().map(crew).collect()
+        workers.iter().map(of_worker).collect()
     }
 
     /// Mean CPU use of the generators' machines.
@@ -257,7 +257,7 @@ impl<'o> View<'o> {
 
     /// Connections that could not be closed as the plan says, as a share of those that stood, and what failed most.
     pub(crate) fn badly_closed(&self) -> Option<(f64, &'o Failures)> {
-        let failures = || self.totals.failures.iter().filter(|failures| failures.step == Step::Close.name());
+        let failures = || self.totals.failures.iter().filter(|failures| failures.step == Step::Close);
         let failed: u64 = failures().map(|failures| failures.count).sum();
         let stood = self.totals.tally.full + self.totals.tally.resumed;
         let share = (failed as f64 / stood.max(1) as f64).min(1.0);

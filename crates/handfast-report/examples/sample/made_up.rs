@@ -5,9 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use handfast_report::Report;
+use handfast_report::job::Job;
 use handfast_report::model::*;
+use handfast_report::plan::{Arrivals, Model, Plan, Target, Tls, Work};
 use handfast_stats::{Histogram, Random};
 
 /// Seconds of the run.
@@ -115,7 +118,7 @@ fn make() -> Report {
             destinations: 1,
             capacity: 112_928,
             lasting_rate: Some(1_882.1),
-            sentence: "28,232 ports × 4 source addresses ÷ 60 s in TIME_WAIT = 1,882 connections a second that can last"
+            sentence: "28,232 ports × 4 source addresses ÷ 60 s in TIME_WAIT = 1,882 connections a second sustained"
                 .into(),
         }),
         limits: vec![
@@ -188,17 +191,23 @@ fn verdict() -> Verdict {
 }
 
 fn manifest() -> Manifest {
-    let tls = serde_json::json!({
-        "versions": ["1.3", "1.2"], "suites": [], "groups": ["X25519"], "server_name": "<shop>.example", "alpn": [],
-        "client_certificate": null, "verify": "off", "resume": 0.5, "early_data": false
-    });
-    let job = serde_json::json!({
-        "target": {"host": "<shop>.example", "port": 8443},
-        "work": {"exchange": {"send": 4096, "receive": 4096, "echo": true}},
-        "model": {"open": {"rate": 5000.0, "arrivals": "poisson"}},
-        "tls": tls, "close": "notify", "connections": 1024, "exchanges": 1, "duration": 60.0, "timeout": 10.0,
-        "threads": 2, "sources": [], "seed": 11
-    });
+    let tls = Tls {
+        groups: vec!["X25519".into()],
+        server_name: Some("<shop>.example".into()),
+        resume: 0.5,
+        ..Tls::default()
+    };
+    let plan = Plan {
+        target: Target { host: "<shop>.example".into(), port: 8443 },
+        work: Work::Exchange { send: 4_096, receive: 4_096, echo: true },
+        model: Model::Open { rate: 5_000.0, arrivals: Arrivals::Poisson },
+        tls,
+        connections: 1_024,
+        duration: Duration::from_secs(60),
+        threads: 2,
+        seed: 11,
+        ..Plan::default()
+    };
     let words =
         ["handfast", "load", "<shop>.example:8443", "--rate", "5000", "--resume", "0.5", "--duration", "60s"];
     Manifest {
@@ -207,7 +216,7 @@ fn manifest() -> Manifest {
         libraries: [("rustls", "0.23.46"), ("aws-lc-rs", "1.19.0")].map(|(n, v)| (n.into(), v.into())).into(),
         started: "2026-11-21T23:44:26.250Z".into(),
         command: words.map(str::to_owned).into(),
-        job,
+        job: Some(Job::of(plan)),
         seed: 11,
         start_skew_ns: 212_000,
         addresses: vec!["10.0.0.7:8443".into()],

@@ -4,9 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
-
-use crate::model::{Report, VerdictWord};
+use crate::model::{Member, Report, VerdictWord};
+use crate::plan::{Header, Model, Plan, Request, Tls, Verify, Work};
 
 /// Most sentences about one part, so that two wholly different jobs do not fill the screen.
 const MOST: usize = 12;
@@ -37,14 +36,14 @@ pub(super) fn incomparable(a: &[Report], b: &[Report]) -> Vec<String> {
 
 /// Each kind of client with its share and what it offers; names that follow the target's are no difference.
 fn clients(report: &Report) -> String {
-    let offers = |offered: &str| {
-        let parts = offered.split("; ").filter(|part| !part.starts_with("SNI "));
-        parts.collect::<Vec<_>>().join("; ")
+    let offered = |place: usize, member: &Member| match report.plan().and_then(|plan| plan.mix.get(place)) {
+        Some(wanted) => wanted.tls.sentence_without_names(),
+        None => member.offered.clone(),
     };
-    let each = report.members.iter().map(|member| {
+    let each = report.members.iter().enumerate().map(|(place, member)| {
         let resumed = crate::units::share(member.wanted_resumed);
         let share = crate::units::share(member.share);
-        format!("{share} {} ({}; {resumed} resumed)", member.name, offers(&member.offered))
+        format!("{share} {} ({}; {resumed} resumed)", member.name, offered(place, member))
     });
     each.collect::<Vec<_>>().join(", ")
 }
@@ -77,7 +76,7 @@ pub(super) fn warnings(a: &[Report], b: &[Report]) -> Vec<String> {
     for (side, reports) in [("A", a), ("B", b)] {
         for (place, report) in reports.iter().enumerate().filter(|(_, report)| !report.stalled.is_empty()) {
             let seconds = crate::units::counted(report.stalled.len() as u64, "second");
-            warnings.push(format!("in run {} of {side} the target stood still for {seconds}", place + 1));
+            warnings.push(format!("in run {} of {side} the target stalled for {seconds}", place + 1));
         }
     }
     warnings.extend(one_after_the_other(a, b));
@@ -146,16 +145,9 @@ fn facts(report: &Report) -> BTreeMap<String, String> {
     facts.insert("the number of workers".into(), report.workers.len().to_string());
     let agreed: Vec<&str> = report.mix.agreed.keys().map(String::as_str).collect();
     facts.insert("TLS as agreed".into(), agreed.join(", "));
-    let job = report.manifest.job.get("plan").unwrap_or(&report.manifest.job);
-    if let Some(job) = job.as_object() {
-        for (name, value) in
-            job.iter().filter(|(name, _)| !["target", "seed", "sources", "mix"].contains(&name.as_str()))
-        {
-            flatten(&format!("job {name}"), value, &mut facts);
-        }
+    for (name, value) in report.plan().map(of_plan).unwrap_or_default() {
+        facts.insert(format!("job {name}"), value);
     }
-    // Names that follow the target's are no difference of work.
-    facts.retain(|name, _| name != "job tls.server_name" && !name.ends_with(".authority"));
     for (place, worker) in report.workers.iter().enumerate() {
         facts.insert(format!("worker {} threads", place + 1), worker.threads.to_string());
         for (name, value) in &worker.machine {
@@ -165,13 +157,109 @@ fn facts(report: &Report) -> BTreeMap<String, String> {
     facts
 }
 
-fn flatten(name: &str, value: &Value, into: &mut BTreeMap<String, String>) {
-    match value.as_object() {
-        Some(fields) if !fields.is_empty() => {
-            fields.iter().for_each(|(field, value)| flatten(&format!("{name}.{field}"), value, into));
+/// What a plan says, but what is meant to differ. Each part is taken apart by its fields, so that a new one is not forgotten.
+fn of_plan(plan: &Plan) -> Vec<(&'static str, String)> {
+    // The mix is told apart, and then nothing is compared.
+    let Plan { target: _, work, model, tls, mix: _, close, connections, .. } = plan;
+    let Plan { exchanges, duration, timeout, threads, sources: _, seed: _, .. } = plan;
+    let mut facts = vec![
+        ("close", close.name().to_owned()),
+        ("connections", connections.to_string()),
+        ("exchanges", exchanges.map_or("unlimited".to_owned(), |number| number.to_string())),
+        ("duration", format!("{} s", duration.as_secs_f64())),
+        ("timeout", format!("{} s", timeout.as_secs_f64())),
+        ("threads", threads.to_string()),
+    ];
+    of_work(work, &mut facts);
+    of_model(model, &mut facts);
+    of_tls(tls, &mut facts);
+    facts
+}
+
+fn of_work(work: &Work, facts: &mut Vec<(&'static str, String)>) {
+    let (name, parts): (&str, Vec<(&'static str, String)>) = match work {
+        Work::Handshake => ("handshake", Vec::new()),
+        Work::Exchange { send, receive, echo } => (
+            "exchange",
+            vec![
+                ("work.send", send.to_string()),
+                ("work.receive", receive.to_string()),
+                ("work.echo", echo.to_string()),
+            ],
+        ),
+        Work::Bulk { send, receive } => {
+            ("bulk", vec![("work.send", send.to_string()), ("work.receive", receive.to_string())])
         }
-        _ => {
-            into.insert(name.to_owned(), value.to_string());
+        Work::Idle { send, receive } => {
+            ("idle", vec![("work.send", send.to_string()), ("work.receive", receive.to_string())])
         }
-    }
+        Work::Http { version, authority: _, requests, streams } => (
+            "http",
+            vec![
+                ("work.version", version.name().to_owned()),
+                ("work.requests", requests.iter().map(request).collect::<Vec<_>>().join(", ")),
+                ("work.streams", streams.to_string()),
+            ],
+        ),
+    };
+    facts.push(("work", name.to_owned()));
+    facts.extend(parts);
+}
+
+/// A request with everything that it is sent with, but what may be secret.
+fn request(request: &Request) -> String {
+    let Request { weight, method, path, headers, body } = request;
+    let headers: Vec<String> = headers.iter().map(Header::shown).collect();
+    let body = body.as_ref().map_or(String::new(), |body| format!(" with {}", body.shown()));
+    format!("{weight} {method} {path} [{}]{body}", headers.join(", "))
+}
+
+fn of_model(model: &Model, facts: &mut Vec<(&'static str, String)>) {
+    let spaced = match model {
+        Model::Closed => {
+            facts.push(("model", "closed".to_owned()));
+            return;
+        }
+        Model::Open { rate, arrivals } => {
+            facts.extend([("model", "open".to_owned()), ("model.rate", rate.to_string())]);
+            arrivals
+        }
+        Model::Ramp { from, to, arrivals } => {
+            let rates = [("model.from", from.to_string()), ("model.to", to.to_string())];
+            facts.push(("model", "ramp".to_owned()));
+            facts.extend(rates);
+            arrivals
+        }
+    };
+    facts.push(("model.arrivals", spaced.name().to_owned()));
+}
+
+fn of_tls(tls: &Tls, facts: &mut Vec<(&'static str, String)>) {
+    let Tls { versions, suites, groups, server_name: _, server_names, alpn, .. } = tls;
+    let Tls { client_certificate, verify, resume, early_data, .. } = tls;
+    let names = server_names.iter().map(|name| format!("{} {}", name.weight, name.name));
+    facts.extend([
+        ("tls.versions", format!("{versions:?}")),
+        ("tls.suites", format!("{suites:?}")),
+        ("tls.groups", format!("{groups:?}")),
+        ("tls.server_names", names.collect::<Vec<_>>().join(", ")),
+        ("tls.alpn", format!("{alpn:?}")),
+        (
+            "tls.client_certificate",
+            match client_certificate {
+                Some((chain, key)) => format!("{} with {}", chain.display(), key.display()),
+                None => "none".to_owned(),
+            },
+        ),
+        (
+            "tls.verify",
+            match verify {
+                Verify::Off => "off".to_owned(),
+                Verify::System => "system".to_owned(),
+                Verify::File(path) => path.display().to_string(),
+            },
+        ),
+        ("tls.resume", resume.to_string()),
+        ("tls.early_data", early_data.to_string()),
+    ]);
 }

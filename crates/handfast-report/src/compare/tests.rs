@@ -3,6 +3,7 @@
 use super::*;
 use crate::made_up;
 use crate::model::VerdictWord;
+use crate::plan::{self, Tls};
 
 /// The made-up run with its main histograms scaled, and as many transactions more or less.
 fn scaled(latency: f64, rate: f64) -> Report {
@@ -45,9 +46,21 @@ fn another_mix_or_other_requests_cannot_be_compared() {
     let mut other = made_up::report();
     other.requests.pop();
     assert!(compare(&a, &one(other), ("a", "b"), 1).contains("warning: the list of requests differs"));
-    let mut named = made_up::report();
-    named.members[0].offered = named.members[0].offered.replace("a.example", "b.example");
-    assert!(!compare(&a, &one(named), ("a", "b"), 1).contains("NOT COMPARABLE"), "a name is no difference");
+    let named = |name: &str| {
+        let mut report = made_up::report();
+        let plan = &mut report.manifest.job.as_mut().unwrap().plan;
+        for member in &mut report.members {
+            let tls = Tls { server_name: Some(name.into()), ..plan.tls.clone() };
+            member.offered = tls.sentence();
+            plan.mix.push(plan::Member { name: member.name.clone(), share: member.share, tls });
+        }
+        report
+    };
+    let text = |other: Report| compare(&one(named("a.example")), &one(other), ("a", "b"), 1);
+    assert!(!text(named("b.example")).contains("NOT COMPARABLE"), "a name is no difference");
+    let mut other = named("a.example");
+    other.manifest.job.as_mut().unwrap().plan.mix[0].tls.groups.pop();
+    assert!(text(other).contains("NOT COMPARABLE"), "a group is one");
 }
 
 #[test]
@@ -79,8 +92,9 @@ fn what_cannot_be_compared_is_named() {
     let a = one(made_up::report());
     let mut other = made_up::report();
     other.verdict.word = VerdictWord::GeneratorLimited;
-    other.manifest.job["tls"]["groups"] = serde_json::json!(["secp256r1"]);
-    other.manifest.job["target"]["port"] = 9_443.into();
+    let plan = &mut other.manifest.job.as_mut().unwrap().plan;
+    plan.tls.groups = vec!["secp256r1".into()];
+    plan.target.port = 9_443;
     other.manifest.seed = 3;
     other.workers[1].machine.insert("kernel".into(), "5.10\u{1b}".into());
     let text = compare(&a, &one(other), ("A", "B"), 1);
@@ -150,7 +164,7 @@ fn a_target_that_stood_still_is_told() {
     let mut stalled = made_up::report();
     stalled.stalled = vec![7];
     let warnings = differences::warnings(&one(made_up::report()), &one(stalled));
-    assert_eq!(warnings, ["in run 1 of B the target stood still for 1 second"]);
+    assert_eq!(warnings, ["in run 1 of B the target stalled for 1 second"]);
 }
 
 #[test]
@@ -214,7 +228,8 @@ fn a_series_that_is_another_one_is_not_told_twice() {
 fn bulk_is_compared_in_bytes() {
     let bulk = |more: f64| {
         let mut report = made_up::report();
-        report.manifest.job["work"] = serde_json::json!({"bulk": {"send": true, "receive": true}});
+        let plan = &mut report.manifest.job.as_mut().unwrap().plan;
+        plan.work = crate::plan::Work::Bulk { send: true, receive: true };
         for second in &mut report.timeline {
             second.transactions = 0;
             second.bytes = (second.bytes as f64 * more) as u64;

@@ -122,8 +122,7 @@ pub(super) fn heat(report: &Report, columns: &[Column]) -> Option<String> {
         id: "heat",
         title: "Latency over time",
         reading: format!(
-            "Each column is a moment, each row a latency ({name}); the stronger the colour, the more samples. What stands alone \
-             at the top is a pause."
+            "Each column is a moment, each row a latency ({name}); the stronger the colour, the more samples. A mark alone at the top is a pause."
         ),
         description: describe(columns, name),
         across: super::plot::time(end),

@@ -7,8 +7,9 @@ use handfast_stats::Histogram;
 use super::plot::{Line, Plot, area, even, path, plain_rate, time};
 use super::tables::table;
 use crate::model::{Report, Second};
+use crate::plan::Model;
 use crate::units::{bytes, count, share};
-use crate::words::Kind;
+use crate::words::RunKind;
 
 /// Most columns of a plot: about one for each two pixels.
 pub(super) const COLUMNS: usize = 600;
@@ -84,26 +85,26 @@ struct Rated {
 }
 
 impl Rated {
-    fn of(kind: Kind) -> Self {
+    fn of(kind: RunKind) -> Self {
         let bytes_a_second = |value: f64| format!("{}/s", bytes(value.round() as u64));
         match kind {
-            Kind::Transactions => Self {
+            RunKind::Transactions => Self {
                 title: "Transactions a second",
-                name: "ended well",
-                reading: "Those that ended well.",
+                name: "succeeded",
+                reading: "Those that succeeded.",
                 of: |column| column.per_second(column.transactions),
                 show: plain_rate,
             },
-            Kind::Bulk => Self {
+            RunKind::Bulk => Self {
                 title: "Bytes a second",
                 name: "both ways",
                 reading: "Application bytes, sent and received together.",
                 of: |column| column.per_second(column.bytes),
                 show: bytes_a_second,
             },
-            Kind::Idle => Self {
-                title: "Connections that stood",
-                name: "stood",
+            RunKind::Idle => Self {
+                title: "Open connections",
+                name: "open",
                 reading: "At the end of each second. In the last one they are closed.",
                 of: |column| column.open as f64,
                 show: plain_rate,
@@ -139,10 +140,8 @@ fn line(columns: &[Column], name: &str, class: &str, part: impl Fn(&Column) -> f
 
 /// The rate that was asked for at the start and at the end.
 fn offered(report: &Report) -> Option<(f64, f64)> {
-    let job = report.manifest.job.get("plan").unwrap_or(&report.manifest.job);
-    let ramp = &job["model"]["ramp"];
-    match (ramp["from"].as_f64(), ramp["to"].as_f64()) {
-        (Some(from), Some(to)) => Some((from, to)),
+    match report.plan().map(|plan| &plan.model) {
+        Some(Model::Ramp { from, to, .. }) => Some((*from, *to)),
         _ => report.totals.offered_rate.map(|rate| (rate, rate)),
     }
 }
@@ -150,7 +149,7 @@ fn offered(report: &Report) -> Option<(f64, f64)> {
 pub(super) fn rates(report: &Report, columns: &[Column]) -> Option<String> {
     columns.first()?;
     let offered = offered(report);
-    let rated = Rated::of(Kind::of(report));
+    let rated = Rated::of(RunKind::of(report));
     let (ends, most) = measured(columns)
         .map(rated.of)
         .fold((f64::MAX, 0.0_f64), |(low, high), rate| (low.min(rate), high.max(rate)));
@@ -227,7 +226,7 @@ pub(super) fn generator(columns: &[Column]) -> Option<String> {
     let plot = Plot {
         id: "generator",
         title: "The load generator itself",
-        reading: "CPU that its threads used, and time in which they wanted a CPU and had none. Where these lines are high, the \
+        reading: "CPU that its threads used, and time in which they waited for a CPU. Where these lines are high, the \
                   latencies above are partly its own."
             .into(),
         description: format!(

@@ -5,6 +5,7 @@
 use std::fmt::Write;
 
 use super::{escape, prose};
+use crate::job;
 use crate::model::{Report, Worker};
 use crate::units::{bytes, count, nanos, rate, share};
 use crate::words;
@@ -210,7 +211,7 @@ pub(super) fn manifest(report: &Report) -> String {
         ("starts apart by", nanos(manifest.start_skew_ns)),
         ("schema", report.schema.clone()),
     ];
-    let job = serde_json::to_string_pretty(&manifest.job).unwrap_or_default();
+    let job = job::pretty(manifest.job.as_ref());
     let job: String = job.lines().map(|line| escape(line) + "\n").collect();
     format!(
         "{}<h3 style=\"margin-top:18px\">To repeat it</h3><pre>{}</pre><p class=\"soft\">Or, with every option as it was resolved: \

@@ -3,6 +3,7 @@
 use super::*;
 use crate::made_up;
 use crate::model::Second;
+use crate::plan::{Model, Work};
 
 /// Every element that is opened is closed in order; attributes are quoted.
 fn balanced(html: &str) {
@@ -48,7 +49,7 @@ fn what_peers_said_is_escaped() {
     report.verdict.evidence.push(nasty.into());
     report.series[0].name = nasty.into();
     report.manifest.program = nasty.into();
-    report.manifest.job["target"]["host"] = nasty.into();
+    report.manifest.job.as_mut().unwrap().plan.target.host = nasty.into();
     report.mix.agreed.insert(nasty.into(), 1);
     let html = to_html(&report);
     balanced(&html);
@@ -103,23 +104,20 @@ fn an_empty_report_is_a_page_too() {
 
 #[test]
 fn bulk_and_idle_are_drawn_as_what_they_are() {
-    let of = |work: serde_json::Value| {
+    let of = |work: Work| {
         let mut report = made_up::report();
-        report.manifest.job["work"] = work;
-        report.manifest.job["model"] = "closed".into();
+        let plan = &mut report.manifest.job.as_mut().unwrap().plan;
+        (plan.work, plan.model) = (work, Model::Closed);
         report.totals.exchanges = 0;
         report.totals.offered_rate = None;
         to_html(&report)
     };
-    let bulk = of(serde_json::json!({"bulk": {"send": true, "receive": true}}));
+    let bulk = of(Work::Bulk { send: true, receive: true });
     balanced(&bulk);
     assert!(bulk.contains("Bytes a second") && bulk.contains("<span>sent, "), "no bytes");
-    let idle = of(serde_json::json!({"idle": {"send": 0, "receive": 0}}));
+    let idle = of(Work::Idle { send: 0, receive: 0 });
     balanced(&idle);
-    assert!(
-        idle.contains("Connections that stood") && idle.contains("stood at the end</span>"),
-        "no connections"
-    );
+    assert!(idle.contains("Open connections") && idle.contains("open at the end</span>"), "no connections");
     assert!([bulk, idle].iter().all(|html| !html.contains("Transactions a second")));
 }
 

@@ -65,7 +65,7 @@ impl LiveMetrics {
         gauge("live_in_flight", "Transactions under way.", last.in_flight as f64, &mut text);
         gauge(
             "live_open_connections",
-            "Connections that stand, of those that are kept.",
+            "Open connections, of those that are kept.",
             last.open as f64,
             &mut text,
         );
@@ -87,11 +87,11 @@ impl LiveMetrics {
     fn counters(&self, text: &mut Exposition) {
         let sum = &self.sum;
         let rows = [
-            ("live_started", "", "Transactions that began.", sum.started),
-            ("live_done", "", "Transactions that ended well.", sum.done),
+            ("live_started", "", "Transactions that started.", sum.started),
+            ("live_done", "", "Transactions that succeeded.", sum.done),
             ("live_failed", "", "Transactions and connections that failed.", sum.failed),
             ("live_queued", "", "Transactions that had to wait for a free connection.", sum.queued),
-            ("live_connections", "", "Connections begun.", sum.connections),
+            ("live_connections", "", "Connections started.", sum.connections),
             ("live_sent_bytes", "bytes", "Application bytes sent.", sum.sent_bytes),
             ("live_received_bytes", "bytes", "Application bytes received.", sum.received_bytes),
         ];

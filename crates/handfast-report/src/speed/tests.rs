@@ -156,7 +156,7 @@ fn json_comes_back_as_it_was() {
 
 #[test]
 fn what_is_no_speed_report_is_told() {
-    let wrong = |text: &str| from_json(text).unwrap_err();
+    let wrong = |text: &str| from_json(text).unwrap_err().to_string();
     assert!(wrong("{").contains("not JSON"));
     assert!(wrong("[]").contains("names no schema"));
     assert!(wrong("{\"schema\": \"handfast-load/1\"}").contains("expected handfast-speed/1"));

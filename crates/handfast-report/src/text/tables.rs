@@ -34,7 +34,7 @@ fn table(page: &mut Page, header: &[&str], rows: &[Vec<String>]) {
 pub(super) fn latencies(report: &Report, page: &mut Page) {
     page.section("Latency by step");
     if report.series.is_empty() {
-        page.line("  Nothing was timed: no step ended well.");
+        page.line("  Nothing was timed: no step succeeded.");
         return;
     }
     const PERCENTILES: [&str; 4] = ["p50", "p90", "p99", "p99.9"];
@@ -58,7 +58,7 @@ pub(super) fn latencies(report: &Report, page: &mut Page) {
 }
 
 pub(super) fn mix(report: &Report, page: &mut Page) {
-    page.section("Handshakes that happened");
+    page.section("Handshakes");
     let pairs = words::mix(report);
     page.pairs(&pairs);
 }

@@ -2,13 +2,14 @@
 //!
 //! In: a report. Out: sentences for the text, figures with their names for the page.
 
-use super::{decided, failed, main_series, per_second, percentile, plan};
+use super::{decided, failed, main_series, per_second, percentile};
 use crate::model::Report;
+use crate::plan::Work;
 use crate::units::{bytes, count, nanos, rate, share};
 
 /// What a run is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RunKind {
     /// Transactions a second, and how long they took.
     Transactions,
     /// Bytes a second, on connections that stand.
@@ -17,14 +18,13 @@ pub(crate) enum Kind {
     Idle,
 }
 
-impl Kind {
-    /// What the run's job says; without one, transactions.
+impl RunKind {
+    /// What the run's plan says; without one, transactions.
     pub(crate) fn of(report: &Report) -> Self {
-        let work = &plan(report)["work"];
-        match (work.get("bulk"), work.get("idle")) {
-            (Some(_), _) => Self::Bulk,
-            (_, Some(_)) => Self::Idle,
-            _ => Self::Transactions,
+        match report.plan().map(|plan| &plan.work) {
+            Some(Work::Bulk { .. }) => Self::Bulk,
+            Some(Work::Idle { .. }) => Self::Idle,
+            Some(Work::Handshake | Work::Exchange { .. } | Work::Http { .. }) | None => Self::Transactions,
         }
     }
 }
@@ -47,7 +47,7 @@ impl Stood {
     /// The gauge of the last second tells nothing: it is read while they are closed.
     pub(crate) fn of(report: &Report) -> Self {
         let (well, failed) = (report.totals.transactions, report.totals.failed);
-        let wanted = plan(report)["connections"].as_u64().unwrap_or(well);
+        let wanted = report.plan().map_or(well, |plan| plan.connections.into());
         let lost = well.saturating_add(failed).saturating_sub(wanted).min(failed).min(well);
         Self { wanted, at_end: well - lost, lost, refused: failed - lost }
     }
@@ -69,7 +69,7 @@ impl Stood {
     /// `1,000 of 1,000 connections stood at the end, none was lost`.
     fn sentence(self) -> String {
         let stood = format!(
-            "{} of {} connections stood at the end of the measured part",
+            "{} of {} connections were open at the end of the measured part",
             count(self.at_end),
             count(self.wanted)
         );
@@ -105,9 +105,9 @@ pub(crate) fn missed(report: &Report) -> Option<String> {
 
 /// The result in up to three lines: rate, latency, failures.
 pub(crate) fn headline(report: &Report) -> Vec<String> {
-    let mut parts = vec![match Kind::of(report) {
-        Kind::Transactions => transactions(report),
-        Kind::Bulk => {
+    let mut parts = vec![match RunKind::of(report) {
+        RunKind::Transactions => transactions(report),
+        RunKind::Bulk => {
             let (sent, received) = (report.totals.sent_bytes, report.totals.received_bytes);
             let moved: Vec<String> = moved(report)
                 .into_iter()
@@ -119,21 +119,21 @@ pub(crate) fn headline(report: &Report) -> Vec<String> {
             };
             format!("{}{both}", moved.join(", "))
         }
-        Kind::Idle => Stood::of(report).sentence(),
+        RunKind::Idle => Stood::of(report).sentence(),
     }];
     if let Some(series) = main_series(report) {
         let figures = ["p50", "p99", "p99.9"].iter();
         let figures = figures.filter_map(|name| Some(format!("{name} {}", nanos(percentile(series, name)?))));
         let figures = figures.collect::<Vec<_>>().join(", ");
-        parts.push(match Kind::of(report) {
-            Kind::Idle => format!("to open one: {} {figures}", series.name),
+        parts.push(match RunKind::of(report) {
+            RunKind::Idle => format!("to open one: {} {figures}", series.name),
             _ => format!("{} {figures}", series.name),
         });
     }
-    match Kind::of(report) {
-        Kind::Transactions => parts.push(failed(report)),
-        Kind::Bulk => parts.push(connections_failed(report)),
-        Kind::Idle => {}
+    match RunKind::of(report) {
+        RunKind::Transactions => parts.push(failed(report)),
+        RunKind::Bulk => parts.push(connections_failed(report)),
+        RunKind::Idle => {}
     }
     parts
 }
@@ -156,13 +156,16 @@ fn connections_failed(report: &Report) -> String {
 
 /// The ways on which bytes went, or were to go.
 fn moved(report: &Report) -> Vec<(u64, &'static str)> {
-    let bulk = &plan(report)["work"]["bulk"];
-    let ways = [
-        (report.totals.sent_bytes, "sent", bulk["send"].as_bool()),
-        (report.totals.received_bytes, "received", bulk["receive"].as_bool()),
-    ];
-    let asked = |(number, _, asked): &(u64, &str, Option<bool>)| *number > 0 || *asked != Some(false);
-    ways.into_iter().filter(asked).map(|(number, word, _)| (number, word)).collect()
+    let (sends, receives) = match report.plan().map(|plan| &plan.work) {
+        Some(Work::Bulk { send, receive }) => (*send, *receive),
+        _ => (true, true),
+    };
+    let ways =
+        [(report.totals.sent_bytes, "sent", sends), (report.totals.received_bytes, "received", receives)];
+    ways.into_iter()
+        .filter(|(number, _, asked)| *number > 0 || *asked)
+        .map(|(number, word, _)| (number, word))
+        .collect()
 }
 
 /// The figures that people ask for, each with its name.
@@ -170,8 +173,8 @@ pub(crate) fn tiles(report: &Report) -> Vec<(String, String)> {
     let totals = &report.totals;
     let all = decided(report);
     let mut tiles = Vec::new();
-    match Kind::of(report) {
-        Kind::Transactions => {
+    match RunKind::of(report) {
+        RunKind::Transactions => {
             let offered =
                 totals.offered_rate.map_or(String::new(), |offered| format!(" of {} offered", rate(offered)));
             tiles.push((rate(totals.rate), format!("transactions{offered}")));
@@ -179,13 +182,13 @@ pub(crate) fn tiles(report: &Report) -> Vec<(String, String)> {
                 tiles.push((rate(totals.exchange_rate), "exchanges".into()));
             }
         }
-        Kind::Bulk => tiles.extend(moved(report).into_iter().map(|(number, word)| {
+        RunKind::Bulk => tiles.extend(moved(report).into_iter().map(|(number, word)| {
             (bytes_a_second(report, number), format!("{word}, {} in all", bytes(number)))
         })),
-        Kind::Idle => {
+        RunKind::Idle => {
             let stood = Stood::of(report);
-            tiles.push((count(stood.at_end), format!("of {} stood at the end", count(stood.wanted))));
-            tiles.push((count(stood.lost), "of those that stood were lost".into()));
+            tiles.push((count(stood.at_end), format!("of {} open at the end", count(stood.wanted))));
+            tiles.push((count(stood.lost), "of those opened were lost".into()));
         }
     }
     if let Some(series) = main_series(report) {
@@ -194,8 +197,8 @@ pub(crate) fn tiles(report: &Report) -> Vec<(String, String)> {
         tiles.extend(figures.map(|(name, value)| (nanos(value), format!("{name} of {}", series.name))));
     }
     let part = totals.failed as f64 / all.max(1) as f64;
-    let of = if Kind::of(report) == Kind::Transactions { "" } else { " connections" };
-    if Kind::of(report) == Kind::Idle {
+    let of = if RunKind::of(report) == RunKind::Transactions { "" } else { " connections" };
+    if RunKind::of(report) == RunKind::Idle {
         let refused = Stood::of(report).refused;
         tiles.push((count(refused), "could not be opened".into()));
     } else {
@@ -208,12 +211,12 @@ pub(crate) fn tiles(report: &Report) -> Vec<(String, String)> {
 pub(crate) fn counts(report: &Report) -> Vec<(&'static str, String)> {
     let totals = &report.totals;
     let mut pairs = Vec::new();
-    match Kind::of(report) {
-        Kind::Transactions => {
+    match RunKind::of(report) {
+        RunKind::Transactions => {
             pairs.push(("transactions", format!("{}, {}", rate(totals.rate), failed(report))))
         }
-        Kind::Bulk => pairs.push(("failed", connections_failed(report).replace(" failed", ""))),
-        Kind::Idle => pairs.push(("stood", Stood::of(report).sentence())),
+        RunKind::Bulk => pairs.push(("failed", connections_failed(report).replace(" failed", ""))),
+        RunKind::Idle => pairs.push(("open", Stood::of(report).sentence())),
     }
     if let Some(offered) = totals.offered_rate {
         pairs.push(("offered", rate(offered)));
@@ -228,20 +231,20 @@ pub(crate) fn counts(report: &Report) -> Vec<(&'static str, String)> {
         0 => String::new(),
         some => format!(", {} of them before the measured part", count(some)),
     };
-    pairs.push(("connections", format!("{} begun{warm_up}", count(totals.connections))));
+    pairs.push(("connections", format!("{} started{warm_up}", count(totals.connections))));
     if totals.open > 0 {
-        pairs.push(("", format!("{} stood at the end", count(totals.open))));
+        pairs.push(("", format!("{} open at the end", count(totals.open))));
     }
     // Bulk always ends after the measured part, and has no rate of transactions that it could be missing in.
-    if totals.tail > 0 && Kind::of(report) == Kind::Transactions {
+    if totals.tail > 0 && RunKind::of(report) == RunKind::Transactions {
         let tail = count(totals.tail);
         pairs.push(("tail", format!("{tail} ended after the measured part, and are not in the rate")));
     }
     let (sent, received) = (bytes(totals.sent_bytes), bytes(totals.received_bytes));
     pairs.push((
         "bytes",
-        match Kind::of(report) {
-            Kind::Bulk => format!(
+        match RunKind::of(report) {
+            RunKind::Bulk => format!(
                 "{sent} sent ({}), {received} received ({})",
                 bytes_a_second(report, totals.sent_bytes),
                 bytes_a_second(report, totals.received_bytes)
@@ -258,16 +261,18 @@ pub(crate) fn counts(report: &Report) -> Vec<(&'static str, String)> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::made_up;
+    use crate::plan::{Model, Plan};
 
-    fn with(work: serde_json::Value, connections: u64, well: u64, failed: u64) -> Report {
+    fn plan(report: &mut Report) -> &mut Plan {
+        &mut report.manifest.job.as_mut().unwrap().plan
+    }
+
+    fn with(work: Work, connections: u32, well: u64, failed: u64) -> Report {
         let mut report = made_up::report();
-        report.manifest.job["work"] = work;
-        report.manifest.job["connections"] = connections.into();
-        report.manifest.job["model"] = "closed".into();
+        *plan(&mut report) =
+            Plan { work, connections, model: Model::Closed, ..report.plan().unwrap().clone() };
         report.totals.offered_rate = None;
         report.totals.exchanges = 0;
         (report.totals.transactions, report.totals.failed) = (well, failed);
@@ -276,14 +281,14 @@ mod tests {
 
     #[test]
     fn bulk_is_told_in_bytes_a_second() {
-        let mut report = with(json!({"bulk": {"send": true, "receive": true}}), 4, 4, 0);
+        let mut report = with(Work::Bulk { send: true, receive: true }, 4, 4, 0);
         report.totals.duration_seconds = 10.0;
         (report.totals.sent_bytes, report.totals.received_bytes) = (10 << 30, 5 << 30);
         let said = headline(&report);
         assert_eq!(said[0], "1.00 GiB/s sent, 512 MiB/s received (1.50 GiB/s both ways)");
         assert_eq!(said[2], "0 of 4 connections failed");
         assert_eq!(tiles(&report)[0], ("1.00 GiB/s".into(), "sent, 10.0 GiB in all".into()));
-        report.manifest.job["work"] = json!({"bulk": {"send": true, "receive": false}});
+        plan(&mut report).work = Work::Bulk { send: true, receive: false };
         report.totals.received_bytes = 0;
         assert_eq!(headline(&report)[0], "1.00 GiB/s sent");
         assert!(
@@ -293,18 +298,18 @@ mod tests {
 
     #[test]
     fn idle_is_told_in_connections_that_stood() {
-        let idle = || json!({"idle": {"send": 0, "receive": 0}});
+        let idle = || Work::Idle { send: 0, receive: 0 };
         let said = |well, failed| headline(&with(idle(), 1_000, well, failed))[0].clone();
-        let all = "1,000 of 1,000 connections stood at the end of the measured part, none was lost";
+        let all = "1,000 of 1,000 connections were open at the end of the measured part, none was lost";
         assert_eq!(said(1_000, 0), all);
         // Six that stood were lost, three failed before, and one had no time.
         let report = with(idle(), 1_000, 997, 9);
         assert_eq!(Stood::of(&report), Stood { wanted: 1_000, at_end: 991, lost: 6, refused: 3 });
         assert!(said(997, 9).ends_with(": 6 were lost, 3 could not be opened"), "{}", said(997, 9));
         assert!(said(0, 0).ends_with(
-            "0 of 1,000 connections stood at the end of the measured part: 1,000 were not tried in time"
+            "0 of 1,000 connections were open at the end of the measured part: 1,000 were not tried in time"
         ));
-        assert_eq!(tiles(&report)[0], ("991".into(), "of 1,000 stood at the end".into()));
+        assert_eq!(tiles(&report)[0], ("991".into(), "of 1,000 open at the end".into()));
         assert!(tiles(&report).contains(&("3".into(), "could not be opened".into())));
         assert!(headline(&report)[1].starts_with("to open one: handshake p50 "), "{:?}", headline(&report));
     }
@@ -320,7 +325,7 @@ mod tests {
 
     #[test]
     fn handshakes_alone_have_no_exchanges() {
-        let report = with("handshake".into(), 32, 500, 0);
+        let report = with(Work::Handshake, 32, 500, 0);
         assert!(counts(&report).iter().all(|(word, _)| *word != "exchanges"));
         assert!(tiles(&report).iter().all(|(_, what)| what != "exchanges"));
     }

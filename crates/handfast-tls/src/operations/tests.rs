@@ -85,22 +85,24 @@ fn bytes_are_carried_both_ways() {
 fn a_certificates_kind_is_read_without_its_key() {
     let folder = Folder::new();
     let made = Maker::new(&["a.example.org"]).algorithm(&rcgen::PKCS_ECDSA_P384_SHA384).self_signed();
-    assert_eq!(certificate_kind(&folder.put("a.pem", made.pem())).unwrap(), "ECDSA-P384");
-    assert_eq!(certificate_kind(&folder.put("b.pem", made.both())).unwrap(), "ECDSA-P384");
-    let told = |finding: &Finding| match &finding.hint {
-        Some(hint) => format!("{finding}\nhint: {hint}"),
-        None => finding.to_string(),
-    };
-    let wrong = |name: &str, content: &[u8]| told(&certificate_kind(&folder.put(name, content)).unwrap_err());
-    assert!(wrong("c", made.key_pem().as_bytes()).contains("holds no certificate"));
-    assert!(wrong("d", b"hello").contains("holds no PEM section"));
-    assert!(wrong("e", made.certificate.der()).contains("hint: openssl x509"));
-    assert!(wrong("f", &made.pem().as_bytes()[..60]).contains("cut short"));
-    assert!(told(&certificate_kind(&folder.at("g")).unwrap_err()).ends_with("is not there"));
+    assert_eq!(certificate_kind(&folder.put("a.pem", made.pem())).unwrap(), KeyKind::EcdsaP384);
+    assert_eq!(certificate_kind(&folder.put("b.pem", made.both())).unwrap(), KeyKind::EcdsaP384);
+    let wrong = |name: &str, content: &[u8]| certificate_kind(&folder.put(name, content)).unwrap_err();
+    let told = |name: &str, content: &[u8]| wrong(name, content).to_string();
+    assert!(told("c", made.key_pem().as_bytes()).contains("holds no certificate"));
+    assert!(told("d", b"hello").contains("holds no PEM section"));
+    assert!(wrong("e", made.certificate.der()).hint.unwrap().contains("openssl x509"));
+    assert!(told("f", &made.pem().as_bytes()[..60]).contains("cut short"));
+    assert!(certificate_kind(&folder.at("g")).unwrap_err().to_string().contains("is not there"));
 }
 
 #[test]
 fn names_are_those_of_certificates() {
-    assert_eq!(Signature::named("ECDSA-P256"), Some(Signature::EcdsaP256));
-    assert_eq!(Signature::named("RSA-8192"), None);
+    let kinds = [2048, 3072, 4096, 8192].map(KeyKind::Rsa).into_iter();
+    let kinds = kinds.chain([KeyKind::EcdsaP256, KeyKind::EcdsaP384, KeyKind::EcdsaP521, KeyKind::Ed25519]);
+    let measured: Vec<Signature> = kinds.clone().filter_map(Signature::of).collect();
+    assert_eq!(measured, Signature::ALL);
+    for kind in kinds {
+        assert!(Signature::of(kind).is_none_or(|signature| signature.name() == kind.name()), "{kind:?}");
+    }
 }

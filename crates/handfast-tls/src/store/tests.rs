@@ -64,40 +64,6 @@ fn an_exact_name_wins_over_a_wildcard_and_a_wildcard_is_one_label() {
     }
 }
 
-/// Kinds in the order of preference, and what a client must offer for each: one of these.
-#[test]
-fn each_kind_has_its_price_and_its_schemes() {
-    use SignatureScheme as S;
-    let rsa: &[S] = &[
-        S::RSA_PSS_SHA256,
-        S::RSA_PSS_SHA384,
-        S::RSA_PSS_SHA512,
-        S::RSA_PKCS1_SHA256,
-        S::RSA_PKCS1_SHA384,
-        S::RSA_PKCS1_SHA512,
-    ];
-    let kinds: [(&str, &[S]); 11] = [
-        ("ECDSA-P256", &[S::ECDSA_NISTP256_SHA256]),
-        ("Ed25519", &[S::ED25519]),
-        ("ECDSA-P384", &[S::ECDSA_NISTP384_SHA384]),
-        ("ECDSA-P521", &[S::ECDSA_NISTP521_SHA512]),
-        ("RSA-2048", rsa),
-        ("RSA-3072", rsa),
-        ("RSA-4096", rsa),
-        ("RSA of another size", rsa),
-        ("ML-DSA-44", &[S::ML_DSA_44]),
-        ("ML-DSA-65", &[S::ML_DSA_65]),
-        ("ML-DSA-87", &[S::ML_DSA_87]),
-    ];
-    assert!(kinds.windows(2).all(|two| cost(two[0].0) < cost(two[1].0)), "the cheapest first");
-    for (kind, wanted) in kinds {
-        for scheme in kinds.iter().flat_map(|(_, schemes)| *schemes) {
-            assert_eq!(can_verify(kind, &[*scheme]), wanted.contains(scheme), "{kind} by {scheme:?}");
-        }
-        assert!(!can_verify(kind, &[]) && can_verify(kind, &[S::Unknown(0x0a0a), wanted[0]]), "{kind}");
-    }
-}
-
 #[test]
 fn of_two_kinds_the_client_gets_the_cheapest_it_can_verify() {
     let (ecdsa, rsa) = (of(&["a.example.org"]), rsa(&["a.example.org"]));

@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::Builder;
 use std::time::Duration;
@@ -23,6 +23,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::outputs::OutputError;
 use crate::words::load::OutputWords;
 
 /// Lines that wait for a slow reader: an hour of them, a few megabytes. Those beyond are left out, and counted.
@@ -51,7 +52,7 @@ pub(crate) struct Broadcast {
 /// What is left to be written when the run is over.
 #[derive(Debug)]
 pub(crate) struct Closing {
-    path: String,
+    path: PathBuf,
     done: Receiver<io::Result<()>>,
 }
 
@@ -59,17 +60,17 @@ impl Broadcast {
     /// Opens what was asked for.
     ///
     /// **Errors**: a file that cannot be written, an address that cannot be listened on.
-    pub(crate) fn prepare(words: &OutputWords) -> Result<(Self, Option<Closing>), String> {
+    pub(crate) fn prepare(words: &OutputWords) -> Result<(Self, Option<Closing>), OutputError> {
         let mut broadcast = Self::default();
         if let Some(text) = &words.metrics {
             let address = address(text)?;
             let listener = TcpListener::bind(address)
                 .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
-                .map_err(|error| format!("--metrics: listen on {address}: {error}"))?;
+                .map_err(|error| OutputError::Listen { address, error }.of("--metrics"))?;
             broadcast.listener = Some(listener);
         }
         let Some(path) = &words.live_json else { return Ok((broadcast, None)) };
-        let wrong = |error: io::Error| format!("--live-json: write {}: {error}", path.display());
+        let wrong = |error| OutputError::Write { path: path.clone(), error }.of("--live-json");
         let mut out: Box<dyn Write + Send> = match is_standard_output(path) {
             true => Box::new(io::stdout()),
             // Not aside and renamed at the end: it is there to be read while it grows.
@@ -86,7 +87,7 @@ impl Broadcast {
         };
         Builder::new().name("live-json".into()).spawn(write).map_err(wrong)?;
         broadcast.lines = Some(lines);
-        Ok((broadcast, Some(Closing { path: path.display().to_string(), done })))
+        Ok((broadcast, Some(Closing { path: path.clone(), done })))
     }
 
     /// Serves the page, where it was asked for; for as long as the tasks are not dropped. Says where.
@@ -146,15 +147,14 @@ impl Closing {
     /// Waits for the last line to be written.
     ///
     /// **Errors**: that it could not be.
-    pub(crate) fn wait(self) -> Result<(), String> {
+    pub(crate) fn wait(self) -> Result<(), OutputError> {
         let path = self.path;
-        match self.done.recv_timeout(PATIENCE) {
-            Ok(written) => written.map_err(|error| format!("--live-json: write {path}: {error}")),
-            Err(_) => Err(format!(
-                "--live-json: write {path}: whoever reads it took nothing for {} s after the run",
-                PATIENCE.as_secs()
-            )),
-        }
+        let error = match self.done.recv_timeout(PATIENCE) {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => OutputError::Write { path, error },
+            Err(_) => OutputError::NotRead { path, patience: PATIENCE },
+        };
+        Err(error.of("--live-json"))
     }
 }
 
@@ -168,12 +168,8 @@ fn is_standard_output(path: &Path) -> bool {
 }
 
 /// `9464`, `127.0.0.1:9464`, `[::]:9464`.
-pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
-    let wrong = || {
-        format!(
-            "--metrics: `{text}` is no address, expected PORT (on 127.0.0.1) or ADDRESS:PORT such as 0.0.0.0:9464"
-        )
-    };
+pub(crate) fn address(text: &str) -> Result<SocketAddr, OutputError> {
+    let wrong = || OutputError::Address(text.to_owned()).of("--metrics");
     match text.parse::<u16>() {
         Ok(port) => Ok((Ipv4Addr::LOCALHOST, port).into()),
         Err(_) => text.replacen("localhost:", "127.0.0.1:", 1).parse().map_err(|_| wrong()),
@@ -243,11 +239,11 @@ mod tests {
 
     #[test]
     fn figures_are_for_this_machine_unless_it_is_said_otherwise() {
-        assert_eq!(address("9464").map(|address| address.to_string()), Ok("127.0.0.1:9464".into()));
-        assert_eq!(address("localhost:1").map(|address| address.to_string()), Ok("127.0.0.1:1".into()));
-        assert_eq!(address("[::]:2").map(|address| address.to_string()), Ok("[::]:2".into()));
+        assert_eq!(address("9464").expect("a port").to_string(), "127.0.0.1:9464");
+        assert_eq!(address("localhost:1").expect("a name").to_string(), "127.0.0.1:1");
+        assert_eq!(address("[::]:2").expect("IPv6").to_string(), "[::]:2");
         for wrong in ["", "x", "1.2.3.4", "70000", "host.example:1"] {
-            assert!(address(wrong).is_err_and(|what| what.contains("expected PORT")), "{wrong}");
+            assert!(address(wrong).is_err_and(|what| what.to_string().contains("expected PORT")), "{wrong}");
         }
     }
 
@@ -273,7 +269,7 @@ mod tests {
         let (mut broadcast, closing) = Broadcast::prepare(&full).expect("it can be opened");
         broadcast.begin(&Plan::default(), "");
         broadcast.end(None);
-        let what = closing.expect("something is written").wait().expect_err("the disk is full");
+        let what = closing.expect("something is written").wait().expect_err("the disk is full").to_string();
         assert!(what.contains("write /dev/full: "), "{what}");
     }
 }

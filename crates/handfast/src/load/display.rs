@@ -18,7 +18,7 @@ const USUAL: (u16, u16) = (80, 24);
 
 /// What is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum Shown {
     Picture(Look),
     Lines,
     Nothing,
@@ -27,7 +27,7 @@ enum Kind {
 /// The display of one command, over one run or several.
 pub(crate) struct Display {
     voice: Voice,
-    kind: Kind,
+    kind: Shown,
     /// Whether the report will stand where the picture is.
     replaced: bool,
     /// Whether a run has begun before: the steps of a search are prepared alike.
@@ -42,7 +42,7 @@ impl Display {
     pub(crate) fn new(voice: Voice, quiet: bool, color: bool, replaced: bool) -> Self {
         let variable = |name| std::env::var(name).unwrap_or_default();
         let kind = kind(quiet, io::stderr().is_terminal(), &variable("TERM"), color, unicode(variable));
-        let voice = if kind == Kind::Nothing { Voice::silent() } else { voice };
+        let voice = if kind == Shown::Nothing { Voice::silent() } else { voice };
         Self { voice, kind, replaced, begun: false, progress: Progress::default() }
     }
 
@@ -60,9 +60,9 @@ impl Display {
     pub(crate) fn begin(&mut self, plan: &Plan, part: String) {
         self.progress = Progress::new(plan, part);
         match self.kind {
-            Kind::Picture(_) => self.draw(),
-            Kind::Lines if !self.begun => self.voice.say(format!("handfast: {}", self.progress.preparing())),
-            Kind::Lines | Kind::Nothing => {}
+            Shown::Picture(_) => self.draw(),
+            Shown::Lines if !self.begun => self.voice.say(format!("handfast: {}", self.progress.preparing())),
+            Shown::Lines | Shown::Nothing => {}
         }
         self.begun = true;
     }
@@ -72,21 +72,21 @@ impl Display {
         self.progress.add(interval);
         self.progress.ending = ending;
         match self.kind {
-            Kind::Picture(_) => self.draw(),
-            Kind::Lines => self.voice.say(lines::line(&self.progress)),
-            Kind::Nothing => {}
+            Shown::Picture(_) => self.draw(),
+            Shown::Lines => self.voice.say(lines::line(&self.progress)),
+            Shown::Nothing => {}
         }
     }
 
     /// Nothing more comes.
     pub(crate) fn end(&self) {
-        if self.replaced && matches!(self.kind, Kind::Picture(_)) {
+        if self.replaced && matches!(self.kind, Shown::Picture(_)) {
             self.voice.wipe();
         }
     }
 
     fn draw(&self) {
-        let Kind::Picture(look) = self.kind else { return };
+        let Shown::Picture(look) = self.kind else { return };
         let (width, height) = terminal_size().unwrap_or(USUAL);
         // The last row is the cursor's; the last column stays free, where some terminals break the line too early.
         let rows = live::frame(&self.progress, width.saturating_sub(1), height.saturating_sub(1), look);
@@ -94,11 +94,11 @@ impl Display {
     }
 }
 
-fn kind(quiet: bool, terminal: bool, term: &str, color: bool, unicode: bool) -> Kind {
+fn kind(quiet: bool, terminal: bool, term: &str, color: bool, unicode: bool) -> Shown {
     match (quiet, terminal && !term.is_empty() && term != "dumb") {
-        (true, _) => Kind::Nothing,
-        (false, true) => Kind::Picture(Look { color, unicode }),
-        (false, false) => Kind::Lines,
+        (true, _) => Shown::Nothing,
+        (false, true) => Shown::Picture(Look { color, unicode }),
+        (false, false) => Shown::Lines,
     }
 }
 
@@ -118,11 +118,11 @@ mod tests {
     #[test]
     fn what_is_shown_depends_on_who_looks() {
         let look = Look { color: true, unicode: true };
-        assert_eq!(kind(false, true, "xterm-256color", true, true), Kind::Picture(look));
-        assert_eq!(kind(false, true, "dumb", true, true), Kind::Lines);
-        assert_eq!(kind(false, true, "", true, true), Kind::Lines);
-        assert_eq!(kind(false, false, "xterm", false, true), Kind::Lines);
-        assert_eq!(kind(true, true, "xterm", true, true), Kind::Nothing);
+        assert_eq!(kind(false, true, "xterm-256color", true, true), Shown::Picture(look));
+        assert_eq!(kind(false, true, "dumb", true, true), Shown::Lines);
+        assert_eq!(kind(false, true, "", true, true), Shown::Lines);
+        assert_eq!(kind(false, false, "xterm", false, true), Shown::Lines);
+        assert_eq!(kind(true, true, "xterm", true, true), Shown::Nothing);
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub(crate) fn line(progress: &Progress) -> String {
     if progress.tail {
         let errors = count(progress.failures_last);
         return format!(
-            "{part}second {}: after the end, the last ones end, {errors} errors",
+            "{part}second {}: after the end, waiting for the last ones, {errors} errors",
             progress.seconds
         );
     }
@@ -38,6 +38,7 @@ pub(crate) fn line(progress: &Progress) -> String {
 #[cfg(test)]
 mod tests {
     use handfast_load::Plan;
+    use handfast_load::cause::{Cause, Step};
     use handfast_load::plan::Work;
     use handfast_load::sample::{Failures, Interval, Series};
     use handfast_stats::Histogram;
@@ -64,8 +65,7 @@ mod tests {
         let mut total = Histogram::new();
         total.record_nanos(1_200_000);
         interval.series.insert(Series::Total, total);
-        let reset =
-            Failures { step: "connect".into(), cause: "refused".into(), count: 2, examples: Vec::new() };
+        let reset = Failures { step: Step::Connect, cause: Cause::Refused, count: 2, examples: Vec::new() };
         interval.failures.push(reset);
         progress.part = "step 2 at 500/s".into();
         progress.add(&interval);
@@ -74,7 +74,10 @@ mod tests {
         assert_eq!(line(&progress), expected);
         let mean = progress.mean_rate();
         progress.add(&Interval { second: 10, ..Interval::default() });
-        assert_eq!(line(&progress), "step 2 at 500/s, second 11: after the end, the last ones end, 0 errors");
+        assert_eq!(
+            line(&progress),
+            "step 2 at 500/s, second 11: after the end, waiting for the last ones, 0 errors"
+        );
         assert_eq!((progress.mean_rate(), progress.rate()), (mean, 4210.0), "the tail is in no rate");
     }
 }

@@ -125,7 +125,7 @@ fn bar(progress: &Progress, mut row: Row) -> Row {
     let over = progress.seconds as f64 >= progress.duration.as_secs_f64();
     let end = match (progress.ending, over) {
         (true, _) => "ending early".to_owned(),
-        (false, true) => "the last ones end".to_owned(),
+        (false, true) => "waiting for the last ones".to_owned(),
         (false, false) => format!("{} left", clock(progress.left())),
     };
     let passed = clock(Duration::from_secs(u64::from(progress.seconds)).min(progress.duration));
@@ -252,7 +252,7 @@ fn generator(progress: &Progress, mut row: Row) -> Row {
     let starved: u64 = progress.threads.iter().map(|thread| thread.starved_ns).sum();
     let wall: u64 = progress.threads.iter().map(|thread| thread.wall_ns).sum();
     let starved = part(starved, wall);
-    row.put("  without a cpu ", Shade::Faint);
+    row.put("  waiting for cpu ", Shade::Faint);
     row.put(&share(starved), if starved > STARVED { Shade::Warning } else { Shade::Plain });
     row
 }

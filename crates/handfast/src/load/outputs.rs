@@ -2,15 +2,72 @@
 //!
 //! In: paths, then a report. Out: files with what they held before, or all of the new; or why one cannot be written.
 
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use handfast_report::hlog::to_hlog;
 use handfast_report::openmetrics::to_openmetrics;
 use handfast_report::{Report, csv, to_html, to_json};
 
 use crate::words::load::OutputWords;
+
+/// Why something cannot be written, or be served while a run goes on.
+#[derive(Debug)]
+pub(crate) enum OutputError {
+    /// A file cannot be made or written.
+    Write { path: PathBuf, error: io::Error },
+    /// There is a folder in the file's place.
+    Folder { path: PathBuf },
+    /// A path without a file's name at its end.
+    NoName { path: PathBuf },
+    /// Whoever reads it took nothing for so long after the run.
+    NotRead { path: PathBuf, patience: Duration },
+    /// Something else than an address to listen on.
+    Address(String),
+    /// The address cannot be listened on.
+    Listen { address: SocketAddr, error: io::Error },
+    /// The option that asked for it, with what is wrong.
+    Of { option: &'static str, error: Box<Self> },
+    /// All that is wrong, a line for each.
+    Several(Vec<Self>),
+}
+
+impl OutputError {
+    /// Says which option asked for it.
+    pub(crate) fn of(self, option: &'static str) -> Self {
+        Self::Of { option, error: Box::new(self) }
+    }
+}
+
+impl fmt::Display for OutputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Write { path, error } => write!(f, "write {}: {error}", path.display()),
+            Self::Folder { path } => write!(f, "write {}: it is a folder, expected a file", path.display()),
+            Self::NoName { path } => write!(f, "write {}: no file name, expected one", path.display()),
+            Self::NotRead { path, patience } => {
+                let (path, seconds) = (path.display(), patience.as_secs());
+                write!(f, "write {path}: the reader took nothing for {seconds} s after the run")
+            }
+            Self::Address(text) => write!(
+                f,
+                "invalid address `{text}`, expected PORT (on 127.0.0.1) or ADDRESS:PORT such as 0.0.0.0:9464"
+            ),
+            Self::Listen { address, error } => write!(f, "listen on {address}: {error}"),
+            Self::Of { option, error } => write!(f, "{option}: {error}"),
+            Self::Several(all) => {
+                let lines: Vec<String> = all.iter().map(ToString::to_string).collect();
+                f.write_str(&lines.join("\n"))
+            }
+        }
+    }
+}
+
+impl std::error::Error for OutputError {}
 
 /// One of the forms of a report.
 type Form = fn(&Report) -> String;
@@ -48,16 +105,16 @@ impl Outputs {
     /// Makes every file that will be written.
     ///
     /// **Errors**: all that cannot be, a line for each.
-    pub(crate) fn prepare(words: &OutputWords) -> Result<Self, String> {
+    pub(crate) fn prepare(words: &OutputWords) -> Result<Self, OutputError> {
         let mut ready = Vec::new();
         let mut wrong = Vec::new();
         for (option, path, write) in asked(words) {
             match Output::prepare(path) {
                 Ok(output) => ready.push((write, output)),
-                Err(what) => wrong.push(format!("{option}: {what}")),
+                Err(error) => wrong.push(error.of(option)),
             }
         }
-        if wrong.is_empty() { Ok(Self(ready)) } else { Err(wrong.join("\n")) }
+        if wrong.is_empty() { Ok(Self(ready)) } else { Err(OutputError::Several(wrong)) }
     }
 
     /// Whether nothing is to be written.
@@ -73,10 +130,10 @@ impl Outputs {
     /// Writes them all, also when one fails.
     ///
     /// **Errors**: all that could not be written, a line for each.
-    pub(crate) fn write(self, report: &Report) -> Result<(), String> {
-        let wrong: Vec<String> =
+    pub(crate) fn write(self, report: &Report) -> Result<(), OutputError> {
+        let wrong: Vec<OutputError> =
             self.0.into_iter().filter_map(|(text, output)| output.write(&text(report)).err()).collect();
-        if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+        if wrong.is_empty() { Ok(()) } else { Err(OutputError::Several(wrong)) }
     }
 }
 
@@ -102,12 +159,12 @@ impl Output {
     /// Makes the file that will become `path`, or finds that it cannot be made.
     ///
     /// **Errors**: a folder that is not there or not ours, a folder in the file's place, a full disk: with the path.
-    pub(crate) fn prepare(path: &Path) -> Result<Self, String> {
-        let wrong = |error: io::Error| format!("write {}: {error}", path.display());
+    pub(crate) fn prepare(path: &Path) -> Result<Self, OutputError> {
+        let wrong = |error| OutputError::Write { path: path.to_path_buf(), error };
         let place = match fs::metadata(path) {
             _ if path.as_os_str() == "-" => Place::StandardOutput,
             Ok(there) if there.is_dir() => {
-                return Err(format!("write {}: it is a folder, expected a file", path.display()));
+                return Err(OutputError::Folder { path: path.to_path_buf() });
             }
             Ok(there) if !there.is_file() => {
                 Place::Special(OpenOptions::new().write(true).open(path).map_err(wrong)?)
@@ -115,8 +172,8 @@ impl Output {
             _ => {
                 // Through a link to what it points at, as an editor would.
                 let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-                let name =
-                    real.file_name().ok_or_else(|| format!("write {}: no file's name", path.display()))?;
+                let name = real.file_name();
+                let name = name.ok_or_else(|| OutputError::NoName { path: path.to_path_buf() })?;
                 let aside = format!(".{}.{}.part", name.to_string_lossy(), std::process::id());
                 let aside = real.with_file_name(aside);
                 let file = OpenOptions::new().write(true).create_new(true).open(&aside).map_err(wrong)?;
@@ -129,9 +186,9 @@ impl Output {
     /// Writes everything and puts the file in its place.
     ///
     /// **Errors**: a full disk, a folder that is gone; what was there before is still there then.
-    pub(crate) fn write(mut self, text: &str) -> Result<(), String> {
+    pub(crate) fn write(mut self, text: &str) -> Result<(), OutputError> {
         let written = self.write_all(text);
-        written.map_err(|error| format!("write {}: {error}", self.path.display()))
+        written.map_err(|error| OutputError::Write { path: self.path.clone(), error })
     }
 
     fn write_all(&mut self, text: &str) -> io::Result<()> {
@@ -205,9 +262,10 @@ mod tests {
     #[test]
     fn what_cannot_be_written_is_known_before() {
         let folder = tempfile::tempdir().expect("a folder");
-        let error = Output::prepare(folder.path()).expect_err("a folder");
+        let error = Output::prepare(folder.path()).expect_err("a folder").to_string();
         assert!(error.contains("is a folder"), "{error}");
-        let error = Output::prepare(&folder.path().join("none/report.json")).expect_err("no folder");
+        let error =
+            Output::prepare(&folder.path().join("none/report.json")).expect_err("no folder").to_string();
         assert!(error.contains("none/report.json: No such file"), "{error}");
         assert!(Output::prepare(Path::new("..")).is_err());
     }

@@ -123,8 +123,10 @@ impl Progress {
         self.last = main.map(|(_, histogram)| histogram.clone()).unwrap_or_default();
         self.so_far.merge(&self.last);
         for failures in &interval.failures {
-            *self.failures.entry(format!("{} {}", failures.step, failures.cause)).or_default() +=
-                failures.count;
+            *self
+                .failures
+                .entry(format!("{} {}", failures.step.name(), failures.cause.name()))
+                .or_default() += failures.count;
         }
         self.failures_last = interval.failures.iter().map(|failures| failures.count).sum();
         self.full += tally.full;

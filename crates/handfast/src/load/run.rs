@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use handfast_load::Plan;
 use handfast_load::account::Accountant;
 use handfast_load::assemble::{self, Circumstances};
-use handfast_load::fleet::{Crew, Muster};
+use handfast_load::fleet::{Lineup, Workers};
 use handfast_load::outcome::{Outcome, Refusal};
 use handfast_load::sample::Interval;
 use handfast_load::search::{Found, Search, SearchSpec, says_nothing};
@@ -80,7 +80,7 @@ async fn attend(task: Task, display: Display) -> Ended {
                     return Ended::AtOnce(code);
                 }
                 asked = Some(code);
-                voice.say("handfast: ending early, with a report of what was done; once more ends at once");
+                voice.say("handfast: ending early, with a report of what was done; once more ends immediately");
             }
         }
     }
@@ -91,35 +91,35 @@ async fn conduct(
     display: Display,
     mut stop: watch::Receiver<bool>,
 ) -> Result<Report, Refusal> {
-    let crew = task.wanted.crew.clone();
+    let workers = task.wanted.workers.clone();
     let served = task.broadcast.serve();
     let (_serving, at) = served.map_err(|error| Refusal::failed(format!("serve --metrics: {error}")))?;
     if let Some(at) = at {
         display.say(format!("handfast: figures at http://{at}/metrics"));
     }
-    if let Crew::Nats { machines, .. } = &crew {
+    if let Workers::Nats { machines, .. } = &workers {
         let workers = if *machines == 1 { "worker" } else { "workers" };
         display.say(format!("handfast: gathering {machines} {workers}"));
     }
-    let muster = tokio::select! {
-        gathered = Muster::gather(&crew) => gathered?,
-        _ = stop.wait_for(|stop| *stop) => return Err(Refusal::failed("gather workers: ended before the run began")),
+    let lineup = tokio::select! {
+        gathered = Lineup::gather(&workers) => gathered?,
+        _ = stop.wait_for(|stop| *stop) => return Err(Refusal::failed("gather workers: interrupted before the run started")),
     };
-    let mut session = Session { task, muster, display, stop };
+    let mut session = Session { task, lineup, display, stop };
     let made = match session.task.wanted.job.search.clone() {
         None => session.single().await,
         Some(spec) => session.search(spec).await,
     };
     session.task.broadcast.end(made.as_ref().ok());
     session.display.end();
-    session.muster.dismiss().await;
+    session.lineup.dismiss().await;
     made
 }
 
 /// Runs with the same workers.
 struct Session {
     task: Task,
-    muster: Muster,
+    lineup: Lineup,
     display: Display,
     stop: watch::Receiver<bool>,
 }
@@ -189,7 +189,7 @@ impl Session {
             display.second(interval, *asked.borrow());
         };
         let on_lost = self.task.wanted.on_lost;
-        let outcome = self.muster.run(plan, on_lost, &mut each_second, &mut self.stop).await?;
+        let outcome = self.lineup.run(plan, on_lost, &mut each_second, &mut self.stop).await?;
         let tally = &outcome.totals.tally;
         let transactions = if plan.keeps_connections() { tally.exchanges } else { tally.transactions };
         let (mut server, mut notes) = (None, Vec::new());
@@ -339,7 +339,7 @@ mod tests {
     fn a_search_that_the_generator_ended_is_not_valid() {
         let mut report = Report::default();
         report.totals.offered_rate = Some(100.0);
-        report.verdict.evidence.push("the generator had room".into());
+        report.verdict.evidence.push("the generator had spare capacity".into());
         let search = Verdict { word: VerdictWord::GeneratorLimited, evidence: vec!["not known".into()] };
         let verdict = instead(search, &report);
         assert_eq!(verdict.word, VerdictWord::GeneratorLimited);

@@ -8,6 +8,10 @@ use std::time::Duration;
 use handfast_load::plan::{Model, Target};
 use handfast_text::size::Spelling;
 
+mod error;
+
+pub(crate) use error::ValueError;
+
 /// Most source addresses that one run may use: a /20. Each is remembered on its own, and more than that many times
 /// 28,000 ports no machine keeps busy.
 pub(crate) const SOURCES: usize = 4096;
@@ -17,33 +21,29 @@ const LONGEST: Duration = Duration::from_secs(7 * 86_400);
 const FASTEST: f64 = 10_000_000.0;
 
 /// A number of bytes: `4096`, `4KiB`, `1m`.
-pub(crate) fn size(text: &str) -> Result<u64, String> {
-    handfast_text::size::parse(text, Spelling::Short).map_err(|error| error.to_string())
+pub(crate) fn size(text: &str) -> Result<u64, ValueError> {
+    handfast_text::size::parse(text, Spelling::Short).map_err(ValueError::Size)
 }
 
 /// A time above zero: `10s`, `500ms`, `1m30s`, `1.5s`.
-pub(crate) fn time(text: &str) -> Result<Duration, String> {
+pub(crate) fn time(text: &str) -> Result<Duration, ValueError> {
     match handfast_text::duration::parse(text) {
-        Ok(Duration::ZERO) => Err(format!("invalid duration `{text}`, expected more than 0")),
+        Ok(Duration::ZERO) => Err(ValueError::ZeroTime(text.to_owned())),
         Ok(time) if time <= LONGEST => Ok(time),
-        Ok(_) => Err(format!("invalid duration `{text}`, expected at most a week (168h)")),
-        Err(error) => Err(error.to_string()),
+        Ok(_) => Err(ValueError::TooLong(text.to_owned())),
+        Err(error) => Err(ValueError::Time(error)),
     }
 }
 
 /// Transactions a second: `500`, `2.5k`; above 0.
-pub(crate) fn rate(text: &str) -> Result<f64, String> {
+pub(crate) fn rate(text: &str) -> Result<f64, ValueError> {
     let rate = rate_or_none(text)?;
-    if rate > 0.0 {
-        Ok(rate)
-    } else {
-        Err(format!("`{text}` would never begin anything, expected a rate above 0"))
-    }
+    if rate > 0.0 { Ok(rate) } else { Err(ValueError::ZeroRate(text.to_owned())) }
 }
 
 /// A rate that may be 0.
-fn rate_or_none(text: &str) -> Result<f64, String> {
-    let wrong = || format!("`{text}` is no rate, expected transactions a second such as 500 or 2.5k");
+fn rate_or_none(text: &str) -> Result<f64, ValueError> {
+    let wrong = || ValueError::Rate(text.to_owned());
     let plain = text.strip_suffix("/s").unwrap_or(text);
     let (number, factor) = match plain.strip_suffix(['k', 'K']) {
         Some(number) => (number, 1000.0),
@@ -52,21 +52,19 @@ fn rate_or_none(text: &str) -> Result<f64, String> {
     let digits = |c: char| c.is_ascii_digit() || c == '.';
     let rate = number.parse::<f64>().ok().filter(|_| number.chars().all(digits)).ok_or_else(wrong)? * factor;
     if rate > FASTEST {
-        return Err(format!("`{text}` is more than {FASTEST} a second"));
+        return Err(ValueError::TooFast(text.to_owned()));
     }
     Ok(rate)
 }
 
 /// A rate, or `FROM..TO`, one of which may be 0; without how starts are spaced.
-pub(crate) fn rates(text: &str) -> Result<(f64, Option<f64>), String> {
+pub(crate) fn rates(text: &str) -> Result<(f64, Option<f64>), ValueError> {
     match text.split_once("..") {
         None => Ok((rate(text)?, None)),
         Some((from, to)) => {
             let (from, to) = (rate_or_none(from)?, rate_or_none(to)?);
             if from.max(to) <= 0.0 {
-                return Err(format!(
-                    "`{text}` would never begin anything, expected a rate above 0 at one end"
-                ));
+                return Err(ValueError::ZeroRates(text.to_owned()));
             }
             Ok((from, Some(to)))
         }
@@ -74,28 +72,26 @@ pub(crate) fn rates(text: &str) -> Result<(f64, Option<f64>), String> {
 }
 
 /// A share between 0 and 1: `0.7`, `70%`.
-pub(crate) fn share(text: &str) -> Result<f64, String> {
+pub(crate) fn share(text: &str) -> Result<f64, ValueError> {
     let (number, whole) = match text.strip_suffix('%') {
         Some(number) => (number, 100.0),
         None => (text, 1.0),
     };
     let share = number.parse::<f64>().ok().map(|number| number / whole);
-    share
-        .filter(|share| (0.0..=1.0).contains(share))
-        .ok_or_else(|| format!("`{text}` is no share, expected one from 0 to 1, or from 0% to 100%"))
+    share.filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| ValueError::Share(text.to_owned()))
 }
 
 /// A whole number from `least` to `most`.
-pub(crate) fn number(text: &str, least: u64, most: u64) -> Result<u64, String> {
+pub(crate) fn number(text: &str, least: u64, most: u64) -> Result<u64, ValueError> {
     let number = text.parse::<u64>().ok().filter(|number| (least..=most).contains(number));
-    number.ok_or_else(|| format!("`{text}` is not possible, expected a whole number from {least} to {most}"))
+    number.ok_or_else(|| ValueError::Number { text: text.to_owned(), least, most })
 }
 
 /// Words with commas between them; none may be empty.
-pub(crate) fn list(text: &str) -> Result<Vec<String>, String> {
+pub(crate) fn list(text: &str) -> Result<Vec<String>, ValueError> {
     let words: Vec<String> = text.split(',').map(|word| word.trim().to_owned()).collect();
     if words.iter().any(String::is_empty) {
-        return Err(format!("`{text}` has an empty place, expected names with commas between them"));
+        return Err(ValueError::EmptyPlace(text.to_owned()));
     }
     Ok(words)
 }
@@ -103,9 +99,8 @@ pub(crate) fn list(text: &str) -> Result<Vec<String>, String> {
 /// One address, or every address that can be one's own in a block.
 ///
 /// **Cost**: at most [`SOURCES`] addresses; a larger block is an error.
-pub(crate) fn sources(text: &str) -> Result<Vec<IpAddr>, String> {
-    let wrong =
-        || format!("`{text}` is no address, expected one such as 10.0.0.7, or a block such as 127.1.0.0/24");
+pub(crate) fn sources(text: &str) -> Result<Vec<IpAddr>, ValueError> {
+    let wrong = || ValueError::Source(text.to_owned());
     let Some((address, length)) = text.split_once('/') else {
         return Ok(vec![text.parse().map_err(|_| wrong())?]);
     };
@@ -114,10 +109,8 @@ pub(crate) fn sources(text: &str) -> Result<Vec<IpAddr>, String> {
     let length = length.parse::<u32>().ok().filter(|length| *length <= bits).ok_or_else(wrong)?;
     let free = bits - length;
     if free > SOURCES.ilog2() {
-        return Err(format!(
-            "`{text}` has more than {SOURCES} addresses, expected a /{} or less",
-            bits - SOURCES.ilog2()
-        ));
+        let longest = bits - SOURCES.ilog2();
+        return Err(ValueError::LargeBlock { text: text.to_owned(), longest });
     }
     let count = 1_u128 << free;
     let all = (0..count).map(|number| match address {
@@ -147,9 +140,9 @@ fn after_scheme<'t>(text: &'t str, scheme: &str) -> Option<&'t str> {
 }
 
 /// `HOST:PORT`, `[::1]:443`, `https://host[:port]/path`.
-pub(crate) fn aim(text: &str) -> Result<Aim, String> {
+pub(crate) fn aim(text: &str) -> Result<Aim, ValueError> {
     if after_scheme(text, "http").is_some() {
-        return Err(format!("`{text}` is without TLS, expected https:// or HOST:PORT"));
+        return Err(ValueError::WithoutTls(text.to_owned()));
     }
     if let Some(rest) = after_scheme(text, "https") {
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -157,21 +150,17 @@ pub(crate) fn aim(text: &str) -> Result<Aim, String> {
         let path = path.split('#').next().unwrap_or("");
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         if path.bytes().any(|byte| byte <= b' ' || byte == 0x7f || byte > 0x7f) {
-            return Err(format!(
-                "`{text}` has spaces or letters beyond ASCII in its path, expected them as %XX"
-            ));
+            return Err(ValueError::PathLetters(text.to_owned()));
         }
         if authority.contains('@') {
-            return Err(format!("`{text}` has a user in it, which is not supported"));
+            return Err(ValueError::User(text.to_owned()));
         }
-        let target = endpoint(authority, Some(443)).ok_or_else(|| {
-            format!("`{text}` is no address of a page, expected https://HOST/PATH or https://HOST:PORT/PATH")
-        })?;
+        let target = endpoint(authority, Some(443)).ok_or_else(|| ValueError::Url(text.to_owned()))?;
         return Ok(Aim { target, http: Some((authority.to_owned(), path)) });
     }
     let target = endpoint(text, None).ok_or_else(|| match endpoint(text, Some(443)) {
-        Some(_) => format!("`{text}` has no port, expected HOST:PORT such as {text}:443"),
-        None => format!("`{text}` is no target, expected HOST:PORT, [ADDRESS]:PORT or https://HOST/PATH"),
+        Some(_) => ValueError::NoPort(text.to_owned()),
+        None => ValueError::Target(text.to_owned()),
     })?;
     Ok(Aim { target, http: None })
 }

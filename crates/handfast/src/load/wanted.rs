@@ -2,20 +2,21 @@
 //!
 //! In: [`LoadWords`]. Out: a [`Wanted`], or every mistake at once, each with its option and what was expected.
 
+use std::fmt::Display;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use handfast_load::Plan;
 use handfast_load::account::Accounted;
-use handfast_load::fleet::{BusAddress, Crew, OnLost};
+use handfast_load::fleet::{BusAddress, OnLost, Workers};
 use handfast_load::job::Job;
 use handfast_load::limits::{Bound, Direction};
 use handfast_load::outcome::Refusal;
 use handfast_load::plan::{Arrivals, Close, HttpVersion, Model, Target, Tls, Verify, Work, profile};
 use handfast_load::search::SearchSpec;
 
-use super::values::{self, Aim};
+use super::values::{self, Aim, ValueError};
 use crate::words::load::{
     BusWords, CloseWords, LimitWords, LoadWords, MachineWords, ModelWords, TlsWords, WorkWords,
 };
@@ -38,7 +39,7 @@ pub(crate) struct Wanted {
     /// What travels, and what a report keeps for `--replay`.
     pub(crate) job: Job,
     /// Who makes the load.
-    pub(crate) crew: Crew,
+    pub(crate) workers: Workers,
     /// What becomes of a run when a worker is lost.
     pub(crate) on_lost: OnLost,
 }
@@ -49,8 +50,8 @@ pub(crate) struct Mistakes(Vec<String>);
 
 impl Mistakes {
     /// Notes what is wrong with an option.
-    pub(crate) fn note(&mut self, option: &str, what: impl AsRef<str>) {
-        self.0.push(format!("{option}: {}", what.as_ref()));
+    pub(crate) fn note(&mut self, option: &str, what: impl Display) {
+        self.0.push(format!("{option}: {what}"));
     }
 
     /// Notes what is wrong with several options together.
@@ -59,11 +60,11 @@ impl Mistakes {
     }
 
     /// Reads a value if it was given.
-    fn read<T>(
+    fn read<T, E: Display>(
         &mut self,
         option: &str,
         text: Option<&String>,
-        read: impl FnOnce(&str) -> Result<T, String>,
+        read: impl FnOnce(&str) -> Result<T, E>,
     ) -> Option<T> {
         match read(text?) {
             Ok(value) => Some(value),
@@ -72,6 +73,14 @@ impl Mistakes {
                 None
             }
         }
+    }
+
+    /// What could be read; each mistake is noted.
+    fn read_all<T, E: Display>(&mut self, option: &str, read: Result<Vec<T>, Vec<E>>) -> Vec<T> {
+        read.unwrap_or_else(|wrong| {
+            wrong.iter().for_each(|what| self.note(option, what));
+            Vec::new()
+        })
     }
 
     /// Notes each option that was given although it means nothing here.
@@ -130,10 +139,10 @@ pub(crate) fn wanted(words: &LoadWords, seed: u64, mistakes: &mut Mistakes) -> W
         sources,
         seed: sizes.seed.unwrap_or(seed),
     };
-    let (crew, on_lost) = crew(&words.machines, mistakes);
+    let (workers, on_lost) = workers(&words.machines, mistakes);
     let account = account(&words.machines, mistakes);
     let limits = limits(&words.limits, mistakes);
-    Wanted { job: Job { plan, limits, search, account }, crew, on_lost }
+    Wanted { job: Job { plan, limits, search, account }, workers, on_lost }
 }
 
 /// How much of everything.
@@ -199,21 +208,21 @@ fn work(words: &WorkWords, aim: &Aim, mistakes: &mut Mistakes) -> Work {
         ("--body", words.body.is_some()),
         ("--url", !words.url.is_empty()),
     ];
-    mistakes.forbid("is for pages, expected a target such as https://HOST:PORT/", &pages);
+    mistakes.forbid("is for HTTP, expected a target such as https://HOST:PORT/", &pages);
     if kinds.iter().filter(|(_, given)| *given).count() > 1 {
         let given: Vec<&str> = kinds.iter().filter(|(_, given)| *given).map(|(option, _)| *option).collect();
-        mistakes.note(&given.join(", "), "each is another kind of work, expected only one of them");
+        mistakes.note(&given.join(", "), "these exclude each other, expected one of them");
     }
     let send_bytes = send.unwrap_or(4096);
     let receive_bytes = receive.unwrap_or(send_bytes);
     if words.handshake_only {
-        let why = "does not go with --handshake-only, which carries no data";
+        let why = "does not go with --handshake-only, which transfers no data";
         mistakes.forbid(why, &[bytes.as_slice(), &count].concat());
         return Work::Handshake;
     }
     if let Some(way) = &words.bulk {
         mistakes.forbid(
-            "does not go with --bulk, which carries bytes until the end",
+            "does not go with --bulk, which transfers bytes until the end",
             &[bytes.as_slice(), &count].concat(),
         );
         let (send, receive) = match way.as_str() {
@@ -221,7 +230,7 @@ fn work(words: &WorkWords, aim: &Aim, mistakes: &mut Mistakes) -> Work {
             "receive" => (false, true),
             "both" => (true, true),
             _ => {
-                mistakes.note("--bulk", format!("`{way}` is no way to go, expected send, receive or both"));
+                mistakes.note("--bulk", format!("invalid direction `{way}`, expected send, receive or both"));
                 (true, true)
             }
         };
@@ -234,7 +243,7 @@ fn work(words: &WorkWords, aim: &Aim, mistakes: &mut Mistakes) -> Work {
         return Work::Idle { send, receive: receive.unwrap_or(send) };
     }
     if send_bytes == 0 && receive_bytes == 0 {
-        mistakes.note("--send, --receive", "an exchange of nothing, expected --handshake-only instead");
+        mistakes.note("--send, --receive", "nothing to exchange, expected --handshake-only instead");
     }
     Work::Exchange {
         send: send_bytes,
@@ -254,7 +263,7 @@ fn echo(words: &WorkWords, equal: bool, mistakes: &mut Mistakes) -> bool {
             true
         }
         Some(other) => {
-            mistakes.note("--reply", format!("`{other}` is no kind of reply, expected echo or any"));
+            mistakes.note("--reply", format!("invalid kind of reply `{other}`, expected echo or any"));
             false
         }
     }
@@ -265,7 +274,7 @@ fn http(words: &WorkWords, authority: String, path: String, mistakes: &mut Mista
         None | Some("1.1" | "1") => HttpVersion::Http11,
         Some("2") => HttpVersion::Http2,
         Some(other) => {
-            mistakes.note("--http", format!("`{other}` is no version that we speak, expected 1.1 or 2"));
+            mistakes.note("--http", format!("invalid HTTP version `{other}`, expected 1.1 or 2"));
             HttpVersion::Http2
         }
     };
@@ -289,7 +298,7 @@ fn exchanges(words: &WorkWords, work: &Work, mistakes: &mut Mistakes) -> Option<
     if text == "unlimited" {
         return None;
     }
-    let wrong = |_| format!("`{text}` is no number of exchanges, expected 1 or more, or unlimited");
+    let wrong = |_| ValueError::Exchanges(text.clone());
     let read = |text: &str| values::number(text, 1, u64::from(u32::MAX)).map_err(wrong);
     mistakes.read("--exchanges", Some(text), read).and_then(|number| u32::try_from(number).ok())
 }
@@ -300,7 +309,7 @@ fn model(words: &ModelWords, work: &Work, mistakes: &mut Mistakes) -> (Model, Op
         None | Some("poisson") => Arrivals::Poisson,
         Some("fixed") => Arrivals::Fixed,
         Some(other) => {
-            mistakes.note("--arrivals", format!("`{other}` is no way to come, expected poisson or fixed"));
+            mistakes.note("--arrivals", format!("invalid arrivals `{other}`, expected poisson or fixed"));
             Arrivals::Fixed
         }
     };
@@ -308,7 +317,8 @@ fn model(words: &ModelWords, work: &Work, mistakes: &mut Mistakes) -> (Model, Op
     let repeats = mistakes.read("--repeats", words.repeats.as_ref(), |text| values::number(text, 1, 100));
     let at_a_rate = words.rate.is_some() || words.find_max.is_some();
     if matches!(work, Work::Bulk { .. } | Work::Idle { .. }) && at_a_rate {
-        let what = "its connections stand for the whole run, expected no --rate and no --find-max with it";
+        let what =
+            "its connections stay open for the whole run, expected no --rate and no --find-max with it";
         mistakes.note(if matches!(work, Work::Idle { .. }) { "--idle" } else { "--bulk" }, what);
     }
     let Some(bound) = &words.find_max else {
@@ -320,10 +330,7 @@ fn model(words: &ModelWords, work: &Work, mistakes: &mut Mistakes) -> (Model, Op
         mistakes.forbid("is for the search for the highest rate, expected --find-max with it", &steps);
         if !at_a_rate {
             let spaced = [("--arrivals", words.arrivals.is_some())];
-            mistakes.forbid(
-                "says how starts at a rate are spaced, expected --rate or --find-max with it",
-                &spaced,
-            );
+            mistakes.forbid("spaces the starts of a rate, expected --rate or --find-max with it", &spaced);
         }
         return (values::model(rates, arrivals), None);
     };
@@ -430,8 +437,10 @@ fn server_name(words: &TlsWords, aim: &Aim, mistakes: &mut Mistakes) -> Option<S
         Some(file) if file.starts_with('@') => None,
         Some(name) if !handfast_tls::throwaway::is_host(name) || is_address(name) => {
             // RFC 6066 §3: names only.
-            mistakes
-                .note("--sni", format!("`{name}` is no name, expected one such as www.example.org, or off"));
+            mistakes.note(
+                "--sni",
+                format!("invalid server name `{name}`, expected one such as www.example.org, or off"),
+            );
             None
         }
         Some(name) => Some(name.to_owned()),
@@ -456,7 +465,7 @@ fn close(words: &CloseWords, mistakes: &mut Mistakes) -> (Close, Vec<IpAddr>) {
     let close = match words.close.as_deref() {
         None => Close::Notify,
         Some(name) => ways.into_iter().find(|way| way.name() == name).unwrap_or_else(|| {
-            let what = format!("`{name}` is no way to end, expected notify, fin, reset or server");
+            let what = format!("invalid way to close `{name}`, expected notify, fin, reset or server");
             mistakes.note("--close", what);
             Close::Notify
         }),
@@ -482,13 +491,12 @@ fn close(words: &CloseWords, mistakes: &mut Mistakes) -> (Close, Vec<IpAddr>) {
 }
 
 /// Who makes the load, as far as `--replay` and `doctor` have it too.
-pub(crate) fn crew(words: &MachineWords, mistakes: &mut Mistakes) -> (Crew, OnLost) {
+pub(crate) fn workers(words: &MachineWords, mistakes: &mut Mistakes) -> (Workers, OnLost) {
     let on_lost = match words.on_worker_lost.as_deref() {
         None | Some("fail") => OnLost::Fail,
         Some("continue") => OnLost::Continue,
         Some(other) => {
-            mistakes
-                .note("--on-worker-lost", format!("`{other}` is nothing to do, expected fail or continue"));
+            mistakes.note("--on-worker-lost", format!("invalid action `{other}`, expected fail or continue"));
             OnLost::Fail
         }
     };
@@ -502,10 +510,10 @@ pub(crate) fn crew(words: &MachineWords, mistakes: &mut Mistakes) -> (Crew, OnLo
             ("--on-worker-lost", words.on_worker_lost.is_some()),
         ];
         mistakes.forbid("is about workers on other machines, expected --workers with it", &about_workers);
-        return (Crew::Local, on_lost);
+        return (Workers::Local, on_lost);
     };
     let machines = machines.and_then(|number| u32::try_from(number).ok()).unwrap_or(1);
-    (Crew::Nats { bus: bus(url, &words.bus), machines }, on_lost)
+    (Workers::Nats { bus: bus(url, &words.bus), machines }, on_lost)
 }
 
 /// The bus that was named.

@@ -12,7 +12,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 pub(crate) const AFTER_HELP: &str = "\
 Exit codes:
   0  the run is good (TARGET-LIMITED too: that is a finding about the target, not a fault of the run)
-  1  it failed: nobody answers, a file cannot be written
+  1  it failed: the target does not answer, a file cannot be written
   2  wrong use
   3  the run is not valid: GENERATOR-LIMITED, PORT-LIMITED or ERRORS
   4  a limit (--max, --min, --find-max) was missed, or one was asked for and the run is TARGET-LIMITED
@@ -20,7 +20,7 @@ Exit codes:
   130  it was ended by Ctrl-C or INT; 143 by TERM, 129 by HUP (128 and the signal's number, as shells count)
 When several apply: 129 to 143 before 5 before 3 before 4.
 
-Ctrl-C ends a run early, with a full report; a second one ends it at once, without.
+Ctrl-C ends a run early, with a full report; a second one ends it immediately, without.
 
 Examples:
   handfast load localhost:8443                          the standard transaction, as often as 32 connections can
@@ -71,7 +71,7 @@ pub(crate) fn against_replay(command: &Command, matches: &ArgMatches) -> Vec<Str
 pub(crate) struct LoadWords {
     /// HOST:PORT for TLS alone, or https://HOST[:PORT]/PATH for HTTP requests
     ///
-    /// `doctor` instead of a target looks at the bus given with --workers, and says what is wrong with it.
+    /// `doctor` instead of a target checks the bus given with --workers, and reports what is wrong with it.
     #[arg(value_name = "TARGET", required_unless_present_any = ["replay", "kubernetes_job"])]
     pub(crate) target: Option<String>,
     #[command(flatten)]
@@ -113,10 +113,10 @@ pub(crate) struct WorkWords {
     /// Connect, handshake, close: no application data
     #[arg(long)]
     pub(crate) handshake_only: bool,
-    /// Carry bytes without a pause until the run ends: send, receive or both
+    /// Transfer bytes without a pause until the run ends: send, receive or both
     #[arg(long, value_name = "WAY")]
     pub(crate) bulk: Option<String>,
-    /// Open --connections, then hold them without traffic until the run ends
+    /// Open --connections, then keep them open without traffic until the run ends
     #[arg(long)]
     pub(crate) idle: bool,
     /// HTTP version of an https:// target: 1.1 or 2 [default: 1.1]
@@ -146,11 +146,11 @@ pub(crate) struct WorkWords {
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelWords {
-    /// Connections that stand at once; each begins its next transaction when the last one ended. With --rate: the
+    /// Connections open at the same time; each starts its next transaction when the last one has ended. With --rate: the
     /// most in flight [default: 32; with --rate or --find-max: 1024]
     #[arg(short, long, value_name = "N")]
     pub(crate) connections: Option<String>,
-    /// Begin so many transactions a second whatever the target does; time counts from the intended start. 200..2000
+    /// Start this many transactions a second, whatever the target does; time counts from the intended start. 200..2000
     /// rises evenly over the run
     #[arg(short, long, value_name = "RATE")]
     pub(crate) rate: Option<String>,
@@ -161,13 +161,13 @@ pub(crate) struct ModelWords {
     /// Length of the measured part: 10s, 500ms, 1m30s [default: 10s]
     #[arg(short, long, value_name = "TIME")]
     pub(crate) duration: Option<String>,
-    /// Longest that one connect, handshake or exchange may take before it has failed [default: 10s]
+    /// Longest time that one connect, handshake or exchange may take before it fails [default: 10s]
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<String>,
     /// Generator threads on each machine [default: one for each core]
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<String>,
-    /// Search the highest rate at which a bound holds, such as total.p99=50ms
+    /// Search for the highest rate at which a bound holds, such as total.p99=50ms
     #[arg(long, value_name = "BOUND")]
     pub(crate) find_max: Option<String>,
     /// First rate that --find-max tries [default: 100]
@@ -176,7 +176,7 @@ pub(crate) struct ModelWords {
     /// Length of each step of --find-max [default: 5s]
     #[arg(long, value_name = "TIME")]
     pub(crate) step: Option<String>,
-    /// How often --find-max tries each rate; most of the tries decide [default: 3]
+    /// How often --find-max tries each rate; the majority decides [default: 3]
     #[arg(long, value_name = "N")]
     pub(crate) repeats: Option<String>,
     /// Seed of everything random, to repeat a run [default: random, and in the report]
@@ -191,7 +191,7 @@ pub(crate) struct TlsWords {
     /// Versions offered, with commas [default: 1.3,1.2]
     #[arg(long, value_name = "VERSIONS")]
     pub(crate) tls: Option<String>,
-    /// Cipher suites offered, by their IANA names, best first [default: all that we have]
+    /// Cipher suites offered, by their IANA names, best first [default: all that are supported]
     #[arg(long, value_name = "NAMES")]
     pub(crate) suites: Option<String>,
     /// Groups of the key exchange, best first; the first one's key share is sent
@@ -206,7 +206,7 @@ pub(crate) struct TlsWords {
     /// Application protocols offered (ALPN), with commas [default: none; HTTP: http/1.1 or h2]
     #[arg(long, value_name = "NAMES")]
     pub(crate) alpn: Option<String>,
-    /// Certificate chain that we show, PEM
+    /// Client certificate chain to send, PEM
     #[arg(long, value_name = "FILE")]
     pub(crate) client_certificate: Option<PathBuf>,
     /// Key of --client-certificate, PEM [default: it is in the same file]
@@ -224,13 +224,13 @@ pub(crate) struct TlsWords {
     /// Send the request as 0-RTT data where a resumed handshake allows it
     #[arg(long)]
     pub(crate) early_data: bool,
-    /// Offer what such clients do, where nothing else is said: browser (hybrid post-quantum key share), classic (X25519),
+    /// Offer what such clients offer, where no other option says it: browser (hybrid post-quantum key share), classic (X25519),
     /// small (one group, one suite), tls12. Versions, groups and size are imitated, the fingerprint is not
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
     /// One kind of client of several, with its share of the connections: 'share=30 name=old tls=1.2 resume=0', or @FILE
     /// with one on each line (may be repeated). Also profile, suites, groups, sni, alpn, client-certificate, client-key;
-    /// what is not said is as for all
+    /// what is not given is as for all
     #[arg(long, value_name = "CLIENT")]
     pub(crate) mix: Vec<String>,
 }
@@ -239,8 +239,7 @@ pub(crate) struct TlsWords {
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Close")]
 pub(crate) struct CloseWords {
-    /// Who ends a connection: notify (we, with close_notify and FIN), fin (we, with FIN alone), reset (we, at once: no
-    /// TIME_WAIT), server (the target) [default: notify]
+    /// Who ends a connection: notify (the generator, with close_notify and FIN), fin (the generator, with FIN only), reset (the generator, with a reset: no TIME_WAIT), server (the target) [default: notify]
     #[arg(long, value_name = "HOW")]
     pub(crate) close: Option<String>,
     /// Address to connect from; 127.1.0.0/24 means each of its addresses in turn, each with its own ports (may be
@@ -284,7 +283,7 @@ pub(crate) struct BusWords {
     /// Authority of the NATS server's certificate, PEM [default: the system's authorities]
     #[arg(long, value_name = "FILE")]
     pub(crate) bus_ca: Option<PathBuf>,
-    /// File with one line, user:password, with which we log in at the NATS server [default: those in the URL, if any]
+    /// File with one line, user:password, used to log in at the NATS server [default: those in the URL, if any]
     #[arg(long, value_name = "FILE")]
     pub(crate) bus_credentials: Option<PathBuf>,
 }
@@ -330,10 +329,10 @@ pub(crate) struct OutputWords {
     /// ADDRESS:PORT
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<String>,
-    /// Nothing on standard error but errors and warnings
+    /// Print only errors and warnings on standard error
     #[arg(short, long, action = ArgAction::SetTrue)]
     pub(crate) quiet: bool,
-    /// Do again what a JSON report says was done; only outputs and where to run may be given with it
+    /// Repeat the run of a JSON report; only outputs and where to run may be given with it
     #[arg(long, value_name = "FILE")]
     pub(crate) replay: Option<PathBuf>,
 }

@@ -10,7 +10,7 @@ pub(crate) struct SpeedWords {
     /// Predict for this certificate too: a chain in PEM, its key is not needed (may be repeated)
     #[arg(long, value_name = "FILE")]
     pub(crate) certificate: Vec<PathBuf>,
-    /// Measure the combined limit too: what no proxy made of this library and these sockets can fall below
+    /// Measure the combined limit too: the least time that a proxy made of this library and these sockets can need
     #[arg(long)]
     pub(crate) limit: bool,
     /// Run another program's measurement too, and show its figures beside ours (half a minute)

@@ -32,7 +32,7 @@ pub(crate) enum WorkerVerb {
 /// `handfast worker setup`.
 #[derive(Args, Debug)]
 pub(crate) struct SetupWords {
-    /// Folder to write to; made when it is not there
+    /// Folder to write to; created when it does not exist
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
     /// Name or address under which workers will reach the NATS server
@@ -41,7 +41,7 @@ pub(crate) struct SetupWords {
     /// Port on which the NATS server will listen [default: 4222]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,
-    /// Fleet whose subjects its users may use; everybody then gives it too [default: default]
+    /// Fleet whose subjects its users may use; everyone then has to give it too [default: default]
     #[arg(long, value_name = "NAME")]
     pub(crate) fleet: Option<String>,
 }

@@ -29,7 +29,7 @@ fn without_tls_and_users() {
         vec!["load", "127.0.0.1:9", "--workers", &url, "--machines", "2"],
         vec!["load", "doctor", "--workers", &url],
     ] {
-        refused(&handfast(&words), "neither encrypts nor asks who we are");
+        refused(&handfast(&words), "neither encrypts nor authenticates users");
     }
     let bus = Bus::with(&["-a", HOST, "-p", "-1", "--user", "me", "--pass", "secret"]);
     let url = format!("nats://me:secret@{}", bus.address);
@@ -57,7 +57,7 @@ fn by_the_loopback_too() {
             ran.talk
         );
         assert!(
-            ran.talk.contains("hint: `nats-server -a 127.0.0.1` listens for this machine alone"),
+            ran.talk.contains("hint: `nats-server -a 127.0.0.1` listens for this machine only"),
             "{}",
             ran.talk
         );

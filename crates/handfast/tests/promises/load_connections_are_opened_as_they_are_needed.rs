@@ -63,10 +63,10 @@ fn a_target_that_takes_some_of_them_is_named() {
     let server = TlsServer::start(Manners { sheds_from: Some(11), ..Manners::default() });
     let ended = Load::at(server.address).with("-n unlimited -c 100 -d 1s -q --timeout 1s").run();
     assert_eq!((ended.code, ended.verdict()), (Some(3), "errors"), "{}", ended.all());
-    assert!(ended.evidence().contains("of 100 connections never more than 10 stood"), "{}", ended.all());
+    assert!(ended.evidence().contains("of 100 connections at most 10 were open"), "{}", ended.all());
     assert!(ended.evidence().contains("the target shed "), "{}", ended.all());
     assert!(
-        ended.lines("/notes").contains("10 of 100 connections stood when the run began"),
+        ended.lines("/notes").contains("10 of 100 connections were open when the run started"),
         "{}",
         ended.all()
     );

@@ -35,7 +35,7 @@ fn found(ended: &Ended, verdict: &str, code: i32) {
 fn undisturbed(load: impl Fn() -> Load) -> Ended {
     let crowded = |ended: &Ended| {
         ended.verdict() == "generator-limited"
-            && ["without a CPU", "held them up"].iter().any(|words| ended.evidence().contains(words))
+            && ["without a CPU", "delayed them"].iter().any(|words| ended.evidence().contains(words))
     };
     (0..9).map(|_| load().run()).find(|ended| !crowded(ended)).unwrap_or_else(|| load().run())
 }
@@ -46,7 +46,7 @@ fn valid_when_nothing_else_was_at_its_limit() {
     let server = late(200);
     let closed = undisturbed(|| Load::at(server.address).with("-c 1 -n unlimited -d 1s -q"));
     found(&closed, "valid", 0);
-    assert!(closed.evidence().contains("the generator had room"), "{}", closed.all());
+    assert!(closed.evidence().contains("the generator had spare capacity"), "{}", closed.all());
     let open = undisturbed(|| Load::at(server.address).with("--rate 10 --arrivals fixed -d 1s -q"));
     found(&open, "valid", 0);
     assert!(open.evidence().contains("of the offered rate was reached"), "{}", open.all());
@@ -163,7 +163,7 @@ fn a_generator_that_has_no_processor_to_itself() {
     assert!(closed.evidence().contains("generator thread"), "{}", closed.all());
     found(&open, "generator-limited", 3);
     assert!(open.evidence().contains("lag"), "{}", open.all());
-    assert!(closed.evidence().contains("wanted a CPU and had none"), "{}", closed.all());
+    assert!(closed.evidence().contains("waited for a CPU"), "{}", closed.all());
 }
 
 #[test]
@@ -193,8 +193,8 @@ fn a_target_is_blamed_only_by_a_generator_that_had_a_processor() {
         let ended = load(model);
         assert_eq!((ended.verdict(), ended.code), ("generator-limited", Some(3)), "{model}\n{}", ended.all());
         let evidence = ended.evidence();
-        assert!(evidence.contains("without a CPU"), "{model}\n{evidence}");
-        assert!(!evidence.contains("had room"), "{model}\n{evidence}");
+        assert!(evidence.contains("waiting for a CPU"), "{model}\n{evidence}");
+        assert!(!evidence.contains("had spare capacity"), "{model}\n{evidence}");
     }
 }
 
@@ -222,7 +222,7 @@ fn a_target_that_stands_still_under_a_closed_loop() {
     let ended = running.ended();
     let evidence = ended.evidence();
     assert!(
-        evidence.contains("a second are usual: the target, or the way to it, stood still"),
+        evidence.contains("a second are usual: the target, or the network path to it, stalled"),
         "{}",
         ended.all()
     );
@@ -233,6 +233,6 @@ fn a_target_that_stands_still_under_a_closed_loop() {
     if ended.verdict() == "valid" {
         assert_eq!(ended.code, Some(4), "{}", ended.all());
         assert!(!ended.output.contains("and hold."), "{}", ended.all());
-        assert!(ended.output.contains("but it stood still for a while"), "{}", ended.all());
+        assert!(ended.output.contains("but it stalled for a while"), "{}", ended.all());
     }
 }

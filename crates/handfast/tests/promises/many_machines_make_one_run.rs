@@ -31,7 +31,7 @@ fn a_run_on_three_machines_adds_up() {
         let (offset, error) = (worker["clock_offset_ns"].as_i64(), worker["clock_error_ns"].as_u64());
         assert!(offset.map(i64::unsigned_abs) <= error, "they have one clock: {worker}");
     }
-    assert!(ended.text.contains("the workers began within"), "{}", ended.text);
+    assert!(ended.text.contains("the workers started within"), "{}", ended.text);
     let skew = ended.report()["manifest"]["start_skew_ns"].as_u64();
     // Who begins later than a second has not waited for the agreed moment at all.
     assert!(skew > Some(0) && skew < Some(1_000_000_000), "{skew:?}");

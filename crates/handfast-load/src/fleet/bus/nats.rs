@@ -126,7 +126,7 @@ fn log(event: &Event, complain: &mpsc::Sender<String>, lost: &AtomicBool) {
     match event {
         // Of the first one nobody needs to hear: what was asked for goes on.
         Event::Connected if lost.swap(false, Ordering::Relaxed) => tracing::info!("the bus is back"),
-        Event::Connected => tracing::debug!("the bus stands"),
+        Event::Connected => tracing::debug!("the bus is connected"),
         Event::Disconnected => {
             lost.store(true, Ordering::Relaxed);
             tracing::warn!("the bus was lost; trying again");

@@ -10,11 +10,11 @@ use super::script::Script;
 use super::server::Server;
 use crate::fleet::bus::Bus;
 use crate::fleet::bus::local::Local;
+use crate::fleet::link::Link;
 use crate::fleet::protocol::{Caller, Identity, Subjects, fresh_id};
-use crate::fleet::roll::Link;
 use crate::fleet::share::Load;
 use crate::fleet::worker::Worker;
-use crate::fleet::{BusAddress, Muster, safety};
+use crate::fleet::{BusAddress, Lineup, safety};
 use crate::outcome::Refusal;
 
 enum Kind {
@@ -118,12 +118,12 @@ impl Place {
         self.handles[name].1.send_replace(true);
     }
 
-    /// A new coordinator's muster.
-    pub(super) async fn gather(&self, machines: u32) -> Result<Muster, Refusal> {
+    /// A new coordinator's lineup.
+    pub(super) async fn gather(&self, machines: u32) -> Result<Lineup, Refusal> {
         let me = Caller { id: fresh_id()?, name: "tester".into(), identity: Identity::own()? };
         self.last.replace(me.id.clone());
         let bus = self.bus(&me.id).await;
-        Muster::on(Link { bus, subjects: self.subjects(), me, joining: "handfast worker".into() }, machines)
+        Lineup::on(Link { bus, subjects: self.subjects(), me, joining: "handfast worker".into() }, machines)
             .await
     }
 

@@ -121,8 +121,8 @@ async fn what_setup_writes_works_and_gives_nobody_more_than_he_needs() {
     let mut place = Place::on(server);
     place.worker("a", Script::of(2)).await;
     place.worker("b", Script::of(2)).await;
-    let mut muster = place.gather(2).await.unwrap();
-    let outcome = run(&mut muster, OnLost::Fail).await.0.unwrap();
+    let mut lineup = place.gather(2).await.unwrap();
+    let outcome = run(&mut lineup, OnLost::Fail).await.0.unwrap();
     assert!(outcome.early_end.is_none() && outcome.workers.iter().all(|worker| worker.sums_agree));
 }
 
@@ -163,7 +163,7 @@ async fn a_server_without_users_allows_everything_and_that_is_seen() {
     let Some(server) = Server::start(&[]).await else { skipped!("no nats-server") };
     assert_eq!(allowed_at(&server.address("worker")).await, ["publish to", "listen to"]);
     let found = doctor(&server.address("worker")).await.unwrap().join("\n");
-    assert!(found.contains("does not ask who we are: any program here"), "{found}");
+    assert!(found.contains("does not authenticate users: any program here"), "{found}");
     assert!(found.contains("may publish to and listen to subjects that are not the fleet's"), "{found}");
 }
 
@@ -185,8 +185,8 @@ async fn a_bus_that_dies_ends_the_run_and_the_load_and_may_come_back() {
     let script = Script::of(60).slow();
     let loading = script.loading();
     place.worker("a", script).await;
-    let mut muster = place.gather(1).await.unwrap();
-    let (outcome, killed) = tokio::join!(run(&mut muster, OnLost::Fail), async {
+    let mut lineup = place.gather(1).await.unwrap();
+    let (outcome, killed) = tokio::join!(run(&mut lineup, OnLost::Fail), async {
         within(Duration::from_secs(10), "the load begins", || loading.load(Ordering::SeqCst)).await;
         tokio::time::sleep(Duration::from_millis(1500)).await;
         place.server().kill();
@@ -199,16 +199,16 @@ async fn a_bus_that_dies_ends_the_run_and_the_load_and_may_come_back() {
     assert!(why.contains("the bus nats://127.0.0.1:") && why.contains("was lost"), "{why}");
     let left = (LEASE + Duration::from_secs(1)).saturating_sub(killed.elapsed());
     within(left, "the load ends", || !loading.load(Ordering::SeqCst)).await;
-    drop(muster);
+    drop(lineup);
 
     let port = place.server().port.to_string();
     *place.server() = Server::start_at(&port, &[]).await.unwrap();
-    let mut muster = place.gather(1).await.unwrap();
+    let mut lineup = place.gather(1).await.unwrap();
     let (asker, mut stop) = tokio::sync::watch::channel(false);
     let mut each = |_: &crate::sample::Interval| {
         asker.send_replace(true);
     };
-    let outcome = muster.run(&plan(), OnLost::Fail, &mut each, &mut stop).await.unwrap();
+    let outcome = lineup.run(&plan(), OnLost::Fail, &mut each, &mut stop).await.unwrap();
     assert_eq!(outcome.early_end, Some(EarlyEnd::Interrupted), "the same worker served again");
 }
 
@@ -252,10 +252,10 @@ async fn a_process_that_was_stopped_does_not_go_on_when_it_is_continued() {
         .stderr(Stdio::null())
         .spawn();
     let child = Process(child.unwrap());
-    let mut muster = place.gather(1).await.unwrap();
+    let mut lineup = place.gather(1).await.unwrap();
     // The coordinator falls silent at the same moment: no order to stop waits for the process, only old leases.
     tokio::select! {
-        _ = run(&mut muster, OnLost::Fail) => panic!("ended by itself"),
+        _ = run(&mut lineup, OnLost::Fail) => panic!("ended by itself"),
         () = tokio::time::sleep(Duration::from_millis(3500)) => child.signal(rustix::process::Signal::STOP),
     }
     tokio::time::sleep(LEASE + Duration::from_secs(1)).await;

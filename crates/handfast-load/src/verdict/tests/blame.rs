@@ -23,9 +23,9 @@ fn whoever_had_no_cpu_is_limited_by_that_whatever_the_model() {
         assert_says(
             &held_up,
             VerdictWord::GeneratorLimited,
-            "was held up (busy 10 % of the time, ready and without a CPU 36 %)",
+            "had to wait for a CPU (busy 10 % of the time, waiting for a CPU 36 %)",
         );
-        assert!(!held_up.evidence.iter().any(|line| line.contains("had room")), "{held_up:?}");
+        assert!(!held_up.evidence.iter().any(|line| line.contains("had spare capacity")), "{held_up:?}");
         assert_eq!(starved(model, 0.19).judged().word, VerdictWord::Valid);
     }
 }
@@ -35,9 +35,9 @@ fn arrivals_that_waited_are_no_proof_against_a_target_when_the_generator_had_no_
     for (per_second, queued) in [(1_000, 5_000), (700, 5_000), (700, 0)] {
         let made = |part: f64| Made { plan: open().plan, per_second, queued, ..starved(Model::Closed, part) };
         let blamed = made(0.42).judged();
-        assert_says(&blamed, VerdictWord::GeneratorLimited, "was held up");
-        assert!(!blamed.evidence.iter().any(|line| line.contains("had room")), "{blamed:?}");
-        assert_says(&made(0.05).judged(), VerdictWord::TargetLimited, "the generator had room");
+        assert_says(&blamed, VerdictWord::GeneratorLimited, "had to wait for a CPU");
+        assert!(!blamed.evidence.iter().any(|line| line.contains("had spare capacity")), "{blamed:?}");
+        assert_says(&made(0.05).judged(), VerdictWord::TargetLimited, "the generator had spare capacity");
     }
 }
 
@@ -56,7 +56,7 @@ fn a_thread_that_is_starved_is_found_beside_one_that_is_busy() {
     assert_says(
         &verdict,
         VerdictWord::GeneratorLimited,
-        "was held up (busy 5.0 % of the time, ready and without a CPU 40 %)",
+        "had to wait for a CPU (busy 5.0 % of the time, waiting for a CPU 40 %)",
     );
 }
 
@@ -64,7 +64,7 @@ fn a_thread_that_is_starved_is_found_beside_one_that_is_busy() {
 fn whoever_had_no_pause_blames_nobody_even_when_in_time() {
     let verdict = Made { per_second: 800, busy: 0.95, ..open() }.judged();
     assert_says(&verdict, VerdictWord::GeneratorLimited, "so what follows may be its own limit");
-    assert_says(&verdict, VerdictWord::GeneratorLimited, "1,000/s were offered and 800/s were taken");
+    assert_says(&verdict, VerdictWord::GeneratorLimited, "1,000/s were offered and 800/s were handled");
 }
 
 #[test]
@@ -125,14 +125,14 @@ fn a_worker_that_stood_still_is_named() {
         assert_says(
             &verdict,
             VerdictWord::GeneratorLimited,
-            "two stood still in second 4, for 700 ms or more",
+            "two was paused in second 4, for 700 ms or more",
         );
-        assert!(!verdict.evidence.iter().any(|line| line.contains("hardly a pause")), "{verdict:?}");
+        assert!(!verdict.evidence.iter().any(|line| line.contains("almost never idle")), "{verdict:?}");
     }
     let mut alone = one_stopped(Model::Closed);
     alone.workers.truncate(1);
     alone.workers[0].facts.threads = 2;
-    assert_says(&judge(&alone, None), VerdictWord::GeneratorLimited, "the generator stood still in second 4");
+    assert_says(&judge(&alone, None), VerdictWord::GeneratorLimited, "the generator was paused in second 4");
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn a_closed_loop_says_when_its_target_stood_still() {
     assert_eq!(verdict.word, VerdictWord::Valid);
     assert!(
         verdict.evidence[0].starts_with(
-            "in seconds 4 and 5 nothing ended, where about 1,000 a second are usual: the target,"
+            "in seconds 4 and 5 nothing finished, where about 1,000 a second are usual: the target,"
         ),
         "{verdict:?}"
     );
@@ -49,7 +49,7 @@ fn a_pause_within_two_seconds_is_seen_by_how_long_half_of_the_connections_waited
     let verdict = judge(&outcome(32), None);
     assert!(
         verdict.evidence[0]
-            .starts_with("in second 4 only 400 ended, where about 1,000 a second are usual: the target"),
+            .starts_with("in second 4 only 400 finished, where about 1,000 a second are usual: the target"),
         "{verdict:?}"
     );
     // A few slow ones, and a second with less in it, are no pause.
@@ -98,7 +98,7 @@ fn a_generator_that_stood_still_says_nothing_of_the_target() {
     assert_says(
         &verdict,
         VerdictWord::GeneratorLimited,
-        "the generator stood still in second 4, for 1.60 s or more",
+        "the generator was paused in second 4, for 1.60 s or more",
     );
     assert!(
         !verdict.evidence.iter().any(|line| line.contains("the target, or the way to it")),
@@ -121,20 +121,20 @@ fn it_is_told_when_errors_came() {
         3..6,
         errors,
         500,
-        "the first failed in second 3, the last in second 5; 3,000 ended well before it, 4,000 ended well after it",
+        "the first failed in second 3, the last in second 5; 3,000 succeeded before it, 4,000 succeeded after it",
     );
     failing(
         7..10,
         errors,
         500,
-        "the first failed in second 7, the last in second 9; 7,000 ended well before it",
+        "the first failed in second 7, the last in second 9; 7,000 succeeded before it",
     );
     failing(0..10, errors, 500, "the first failed in second 0, the last in second 9");
     failing(
         4..5,
         VerdictWord::Valid,
         3,
-        "they failed in second 4; 4,000 ended well before it, 5,000 ended well after it",
+        "they failed in second 4; 4,000 succeeded before it, 5,000 succeeded after it",
     );
 }
 
@@ -155,6 +155,6 @@ fn where_nothing_was_due_nothing_failed() {
         said(&plan, 0)
             .starts_with("no transaction was due within 0.1 s: 1.00/s makes 0.10 of them on average")
     );
-    assert_eq!(said(&plan, 2), "of 2 transactions that were due within 0.1 s none began");
-    assert!(said(&Plan::default(), 0).starts_with("no transaction ended within 10.0 s, and none failed"));
+    assert_eq!(said(&plan, 2), "none of the 2 transactions due within 0.1 s started");
+    assert!(said(&Plan::default(), 0).starts_with("no transaction finished within 10.0 s, and none failed"));
 }

@@ -1,6 +1,7 @@
 //! Pictures as text.
 
 use handfast_load::Plan;
+use handfast_load::cause::{Cause, Step};
 use handfast_load::sample::{Failures, Interval, Series, ThreadUse};
 
 use super::*;
@@ -45,7 +46,7 @@ fn a_picture_says_how_it_goes() {
         "             p50  1.20 ms p90  3.40 ms p99  3.40 ms max  3.40 ms  last second",
         "errors                 0",
         "handshakes         7,000 full, 0 resumed",
-        "generator    cpu 52 % 45 %  lag p99 20.0 us  without a cpu 1.0 %",
+        "generator    cpu 52 % 45 %  lag p99 20.0 us  waiting for cpu 1.0 %",
     ];
     assert_eq!(rows, expected);
 }
@@ -72,8 +73,9 @@ fn what_goes_wrong_is_in_it() {
     let mut interval = second(3, 100);
     interval.tally.resumed = 60;
     interval.tally.queued = 12;
-    for (step, cause, count) in [("connect", "refused", 5), ("handshake", "deadline", 1200)] {
-        let failures = Failures { step: step.into(), cause: cause.into(), count, examples: Vec::new() };
+    for (step, cause, count) in [(Step::Connect, Cause::Refused, 5), (Step::Handshake, Cause::Deadline, 1200)]
+    {
+        let failures = Failures { step, cause, count, examples: Vec::new() };
         interval.failures.push(failures);
     }
     progress.add(&interval);

@@ -2,11 +2,11 @@
 //!
 //! In: the words. Out: what is offered, and the members of the mix, resolved; or every mistake.
 
-use handfast_load::plan::mix::{MOST_MEMBERS, MemberWords, shares};
+use handfast_load::plan::mix::{MOST_MEMBERS, MemberWords, names as names_in, shares};
 use handfast_load::plan::profile::Profile;
 use handfast_load::plan::{Member, Tls, WeightedName, Work};
 
-use super::requests::{place, read};
+use super::requests::{from_file, one, place};
 use super::{Aim, Mistakes, tls};
 use crate::words::load::TlsWords;
 
@@ -26,11 +26,7 @@ pub(super) fn usual(profile: Option<&Profile>) -> Tls {
 /// The names of `--sni @FILE`.
 pub(super) fn names(words: &TlsWords, mistakes: &mut Mistakes) -> Vec<WeightedName> {
     let Some(file) = words.sni.as_deref().and_then(|sni| sni.strip_prefix('@')) else { return Vec::new() };
-    let names = read(file).map_err(|what| vec![what]).and_then(|text| WeightedName::parse_file(&text));
-    names.unwrap_or_else(|wrong| {
-        wrong.iter().for_each(|what| mistakes.note(&format!("--sni @{file}"), what));
-        Vec::new()
-    })
+    mistakes.read_all(&format!("--sni @{file}"), from_file(file, names_in))
 }
 
 /// What all clients offer, and each kind of them if there are several.
@@ -80,15 +76,10 @@ fn written(mix: &[String], mistakes: &mut Mistakes) -> Vec<MemberWords> {
     let mut written = Vec::new();
     for text in mix {
         let parsed = match text.strip_prefix('@') {
-            Some(file) => {
-                read(file).map_err(|what| vec![what]).and_then(|text| MemberWords::parse_file(&text))
-            }
-            None => MemberWords::parse(text).map(|one| vec![one]).map_err(|what| vec![what]),
+            Some(file) => from_file(file, MemberWords::parse_file),
+            None => one(MemberWords::parse(text)),
         };
-        match parsed {
-            Ok(members) => written.extend(members),
-            Err(wrong) => wrong.iter().for_each(|what| mistakes.note(&place("--mix", text), what)),
-        }
+        written.extend(mistakes.read_all(&place("--mix", text), parsed));
     }
     written
 }

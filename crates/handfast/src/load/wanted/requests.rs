@@ -3,10 +3,12 @@
 //! In: the words. Out: requests, or every mistake. Files of headers and requests are read here; bodies are read where the
 //! load is made.
 
+use std::fmt;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 
 use handfast_load::Plan;
+use handfast_load::plan::error::{FileError, PlanError};
 use handfast_load::plan::request::{self, MOST_REQUESTS};
 use handfast_load::plan::{Header, Request, Work};
 
@@ -41,15 +43,10 @@ pub(super) fn requests(
     let mut all = Vec::new();
     for url in &words.url {
         let read = match url.strip_prefix('@') {
-            Some(file) => read(file)
-                .map_err(|what| vec![what])
-                .and_then(|text| Request::parse_file(&text, &base, authority)),
-            None => Request::parse(url, &base, authority).map(|one| vec![one]).map_err(|what| vec![what]),
+            Some(file) => from_file(file, |text| request::parse_file(text, &base, authority)),
+            None => one(request::parse(url, &base, authority)),
         };
-        match read {
-            Ok(requests) => all.extend(requests),
-            Err(what) => what.iter().for_each(|what| mistakes.note(&place("--url", url), what)),
-        }
+        all.extend(mistakes.read_all(&place("--url", url), read));
     }
     if all.len() > MOST_REQUESTS {
         mistakes.note("--url", format!("{} requests, expected at most {MOST_REQUESTS}", all.len()));
@@ -62,7 +59,7 @@ fn headers(given: &[String], mistakes: &mut Mistakes) -> Vec<Header> {
     let mut headers = Vec::new();
     for text in given {
         let Some(file) = text.strip_prefix('@') else {
-            headers.extend(mistakes.read("--header", Some(text), Header::parse));
+            headers.extend(mistakes.read("--header", Some(text), request::header));
             continue;
         };
         match read(file) {
@@ -70,7 +67,7 @@ fn headers(given: &[String], mistakes: &mut Mistakes) -> Vec<Header> {
                 let lines = (1..).zip(lines.lines()).filter(|(_, line)| !line.trim().is_empty());
                 for (number, line) in lines {
                     let place = format!("--header @{file}: line {number}");
-                    headers.extend(mistakes.read(&place, Some(&line.to_owned()), Header::parse));
+                    headers.extend(mistakes.read(&place, Some(&line.to_owned()), request::header));
                 }
             }
             Err(what) => mistakes.note("--header", what),
@@ -111,14 +108,59 @@ pub(crate) fn fill_in(plan: &mut Plan, given: &[String], mistakes: &mut Mistakes
 }
 
 /// The file behind an @.
-pub(super) fn read(file: &str) -> Result<String, String> {
-    let failed = |what: String| format!("read {file}: {what}");
-    let opened = File::open(file).map_err(|error| failed(error.to_string()))?;
+fn read(file: &str) -> Result<String, ReadError> {
+    let failed = |error| ReadError::Io { file: file.to_owned(), error };
+    let opened = File::open(file).map_err(failed)?;
     let mut text = String::new();
-    let length = opened.take(LONGEST + 1).read_to_string(&mut text);
-    match length.map_err(|error| failed(error.to_string()))? {
-        long if long as u64 > LONGEST => Err(failed("longer than 1 MiB".into())),
-        _ => Ok(text),
+    let length = opened.take(LONGEST + 1).read_to_string(&mut text).map_err(failed)?;
+    if length as u64 > LONGEST { Err(ReadError::TooLong { file: file.to_owned() }) } else { Ok(text) }
+}
+
+/// Everything in the file behind an @.
+pub(super) fn from_file<T>(
+    file: &str,
+    parse: impl FnOnce(&str) -> Result<Vec<T>, Vec<FileError>>,
+) -> Result<Vec<T>, Vec<ListError>> {
+    let text = read(file).map_err(|error| vec![ListError::Unreadable(error)])?;
+    parse(&text).map_err(|wrong| wrong.into_iter().map(ListError::Wrong).collect())
+}
+
+/// A list of one, as it stands on the command line.
+pub(super) fn one<T>(read: Result<T, PlanError>) -> Result<Vec<T>, Vec<ListError>> {
+    read.map(|one| vec![one]).map_err(|mistake| vec![ListError::Wrong(mistake.into())])
+}
+
+/// Why a file behind an @ could not be read.
+#[derive(Debug)]
+pub(super) enum ReadError {
+    /// It cannot be opened or read, or is not text.
+    Io { file: String, error: io::Error },
+    /// It is longer than [`LONGEST`].
+    TooLong { file: String },
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io { file, error } => write!(f, "read {file}: {error}"),
+            Self::TooLong { file } => write!(f, "read {file}: larger than 1 MiB"),
+        }
+    }
+}
+
+/// What is wrong with a list: its file, or something in it.
+#[derive(Debug)]
+pub(super) enum ListError {
+    Unreadable(ReadError),
+    Wrong(FileError),
+}
+
+impl fmt::Display for ListError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(error) => error.fmt(f),
+            Self::Wrong(mistake) => mistake.fmt(f),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Those who take part: gathered once, kept over several runs, dismissed.
 //!
-//! In: a [`Crew`]. Out: a [`Muster`] that runs plans.
+//! In: a [`Workers`]. Out: a [`Lineup`] that runs plans.
 
 use std::sync::Arc;
 
@@ -10,17 +10,19 @@ use tokio::time::Duration;
 
 use super::bus::local::Local;
 use super::bus::{Bus, Feed};
-use super::protocol::{Answer, Caller, Order, Subjects, fresh_id};
-use super::roll::{self, Clock, Link};
-use super::run::{self, Orders};
+use super::gather;
+use super::link::{Clock, Link};
+use super::orders::{Member, Orders};
+use super::protocol::{Caller, Order, Subjects, fresh_id};
+use super::run;
 use super::share::{Load, TrueLoad};
 use super::worker::{Worker, default_name, own_identity};
-use super::{BusAddress, Crew, OnLost, safety};
+use super::{BusAddress, OnLost, Workers, safety};
 use crate::outcome::{Outcome, Refusal};
 use crate::plan::Plan;
 use crate::sample::Interval;
 
-/// Name of the only worker of [`Crew::Local`].
+/// Name of the only worker of [`Workers::Local`].
 const HERE: &str = "this machine";
 /// The least that a server must take in one message. A second of nine full histograms has some hundred kilobytes, and
 /// this is what servers take when nobody says otherwise.
@@ -30,35 +32,27 @@ const LEAD_HERE: Duration = Duration::from_millis(500);
 /// The same over a network.
 const LEAD: Duration = Duration::from_secs(1);
 
-/// One who takes part.
-#[derive(Clone, Debug)]
-pub(super) struct Member {
-    pub(super) id: String,
-    pub(super) name: String,
-    pub(super) clock: Clock,
-}
-
 /// Workers that have answered, and work for nobody else until they are dismissed.
 ///
-/// Dropped without [`Muster::dismiss`], they are free after [`super::LEASE`].
-pub struct Muster {
+/// Dropped without [`Lineup::dismiss`], they are free after [`super::LEASE`].
+pub struct Lineup {
     link: Link,
     feed: Feed,
     members: Vec<Member>,
     lead: Duration,
-    /// The worker of [`Crew::Local`]; ends with us.
+    /// The worker of [`Workers::Local`]; ends with us.
     here: JoinSet<Result<(), Refusal>>,
 }
 
-impl Muster {
+impl Lineup {
     /// Gathers workers: this process, or so many on a bus; waits up to ten seconds for them.
     ///
     /// **Errors**: a bus that cannot be joined or is not safe to join; too few workers, with the names of those who
     /// answered and why others cannot take part.
-    pub async fn gather(crew: &Crew) -> Result<Self, Refusal> {
-        match crew {
-            Crew::Local => Self::here(Arc::new(TrueLoad)).await,
-            Crew::Nats { bus, machines } => {
+    pub async fn gather(workers: &Workers) -> Result<Self, Refusal> {
+        match workers {
+            Workers::Local => Self::here(Arc::new(TrueLoad)).await,
+            Workers::Nats { bus, machines } => {
                 let subjects = Subjects::new(&bus.fleet)?;
                 let me = Caller { id: fresh_id()?, name: default_name(), identity: own_identity().await? };
                 let joined = safety::join(bus, &me.name, &subjects.inbox(&me.id)).await?;
@@ -78,10 +72,10 @@ impl Muster {
         // Nobody asks this worker to end: it is ended with the set.
         here.spawn(worker.serve(watch::channel(false).1));
         let me = Caller { id: fresh_id()?, name: HERE.into(), identity };
-        let mut muster = Self::on(Link { bus, subjects, me, joining: "handfast load".into() }, 1).await?;
-        muster.here = here;
-        muster.lead = LEAD_HERE;
-        Ok(muster)
+        let mut lineup = Self::on(Link { bus, subjects, me, joining: "handfast load".into() }, 1).await?;
+        lineup.here = here;
+        lineup.lead = LEAD_HERE;
+        Ok(lineup)
     }
 
     /// So many workers on this bus.
@@ -99,17 +93,17 @@ impl Muster {
         let subscribed = link.bus.subscribe(&heard).await;
         let mut feed =
             subscribed.map_err(|fault| Refusal::failed(format!("subscribe on the bus {place}: {fault}")))?;
-        let found = roll::call(&link, &mut feed, machines).await?;
+        let found = gather::call(&link, &mut feed, machines).await?;
         let members = found
             .into_iter()
             .map(|found| Member { id: found.id, name: found.name, clock: Clock::default() })
             .collect();
-        let mut muster = Self { link, feed, members, lead: LEAD, here: JoinSet::new() };
-        if let Err(refusal) = muster.enlist().await {
-            muster.dismiss().await;
+        let mut lineup = Self { link, feed, members, lead: LEAD, here: JoinSet::new() };
+        if let Err(refusal) = lineup.enlist().await {
+            lineup.dismiss().await;
             return Err(refusal);
         }
-        Ok(muster)
+        Ok(lineup)
     }
 
     async fn enlist(&mut self) -> Result<(), Refusal> {
@@ -152,9 +146,9 @@ impl Muster {
     }
 }
 
-impl std::fmt::Debug for Muster {
+impl std::fmt::Debug for Lineup {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Muster")
+        f.debug_struct("Lineup")
             .field("bus", &self.link.bus.place())
             .field("workers", &self.workers())
             .finish()
@@ -176,15 +170,6 @@ fn joining(bus: &BusAddress, place: &str) -> String {
         typed.push_str(" --bus-credentials worker.secret");
     }
     typed
-}
-
-/// What a worker refused, in its own words: it names itself where there are several.
-pub(super) fn refused(answer: Answer, name: &str) -> Result<(), Refusal> {
-    match answer {
-        Answer::Yes => Ok(()),
-        Answer::No(refusal) => Err(refusal),
-        Answer::Clock(_) => Err(Refusal::failed(format!("worker {name}: the answer makes no sense"))),
-    }
 }
 
 #[cfg(test)]

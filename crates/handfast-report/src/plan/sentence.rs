@@ -3,22 +3,26 @@
 //! In: a plan. Out: `connect, TLS handshake, send 4 KiB, receive 4 KiB (echo), close; closed loop, 32 connections,
 //! 10 s`.
 
-use handfast_report::units::rate;
+use super::{Arrivals, Body, Model, Plan, Request, Work};
+use handfast_text::units::{counted as things, exact_bytes as size};
 
-use crate::plan::{Arrivals, HttpVersion, Model, Plan, Work};
-use crate::words::{size, things};
+use crate::units::{bytes, rate};
 
 /// The sentence.
 pub fn sentence(plan: &Plan) -> String {
+    format!("{}; {}, {}", transaction(plan), model(plan), seconds(plan.duration.as_secs_f64()))
+}
+
+/// The part of it that says what a transaction is, or what goes on on a connection that is kept; without the model.
+pub fn transaction(plan: &Plan) -> String {
     let mix = match plan.mix.len() {
         0 => String::new(),
         members => format!(", as {} of client in turn", things(members as u64, "kind")),
     };
-    format!("{}{mix}; {}, {}", transaction(plan), model(plan), seconds(plan.duration.as_secs_f64()))
+    format!("{}{mix}", steps(plan))
 }
 
-/// What a transaction is, or what goes on on a connection that is kept.
-fn transaction(plan: &Plan) -> String {
+fn steps(plan: &Plan) -> String {
     let work = work(&plan.work);
     let handshake =
         if plan.wanted_resumed() > 0.0 { "TLS handshake (resumed where wanted)" } else { "TLS handshake" };
@@ -26,7 +30,7 @@ fn transaction(plan: &Plan) -> String {
     match (&plan.work, plan.exchanges) {
         (Work::Handshake, _) => format!("{begin}, close"),
         (Work::Bulk { .. } | Work::Idle { .. }, _) => format!("{begin}, {work}, close"),
-        (_, None) => format!("on standing connections, again and again: {work}"),
+        (_, None) => format!("on connections that stay open, repeatedly: {work}"),
         (_, Some(1)) => format!("{begin}, {work}, close"),
         (_, Some(times)) => format!("{begin}, {} of: {work}; close", things(times.into(), "time")),
     }
@@ -43,20 +47,17 @@ fn work(work: &Work) -> String {
             (true, false) => "send without a pause until the end".to_owned(),
             (false, _) => "receive without a pause until the end".to_owned(),
         },
-        Work::Idle { send: 0, .. } => "stand idle until the end".to_owned(),
+        Work::Idle { send: 0, .. } => "stay idle until the end".to_owned(),
         Work::Idle { send, receive } => {
-            format!("send {}, receive {}, stand idle until the end", size(*send), size(*receive))
+            format!("send {}, receive {}, stay idle until the end", size(*send), size(*receive))
         }
         Work::Http { version, requests, streams, .. } => {
-            let version = match version {
-                HttpVersion::Http11 => "1.1",
-                HttpVersion::Http2 => "2",
-            };
+            let version = version.name();
             let several =
-                if *streams > 1 { format!(", {streams} at once on a connection") } else { String::new() };
+                if *streams > 1 { format!(", {streams} in parallel on a connection") } else { String::new() };
             let asked = match requests.as_slice() {
                 [] => "nothing".to_owned(),
-                [one] => format!("{}{}", one.name(), super::parts::beyond(one)),
+                [one] => format!("{}{}", one.name(), beyond(one)),
                 [_, ..] => format!("one of {} in turn", things(requests.len() as u64, "request")),
             };
             format!("HTTP/{version} {asked}{several}")
@@ -90,12 +91,26 @@ fn seconds(seconds: f64) -> String {
     format!("{} s", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
+/// What a request has beyond method and path, in words: ` with content-type, authorization and a body of 12 bytes`.
+fn beyond(request: &Request) -> String {
+    let mut parts: Vec<String> = request.headers.iter().map(|header| header.name.clone()).collect();
+    parts.extend(request.body.as_ref().map(|body| match body {
+        Body::Text(text) => format!("a body of {}", bytes(text.len() as u64)),
+        Body::File(path) => format!("the body in {}", path.display()),
+    }));
+    match parts.as_slice() {
+        [] => String::new(),
+        [only] => format!(" with {only}"),
+        [most @ .., last] => format!(" with {} and {last}", most.join(", ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
+    use super::super::HttpVersion;
     use super::*;
-    use crate::plan::Request;
 
     #[test]
     fn the_standard_transaction_reads_as_it_is_done() {
@@ -122,7 +137,7 @@ mod tests {
         );
         assert!(
             said(http(8), None, ramp)
-                .contains("on standing connections, again and again: HTTP/2 GET /x, 8 at once")
+                .contains("on connections that stay open, repeatedly: HTTP/2 GET /x, 8 in parallel")
         );
         let some = Work::Exchange { send: 1, receive: 0, echo: false };
         assert!(
@@ -132,7 +147,7 @@ mod tests {
             said(Work::Bulk { send: true, receive: true }, Some(1), Model::Closed)
                 .contains("send and receive")
         );
-        assert!(said(Work::Idle { send: 0, receive: 0 }, Some(1), Model::Closed).contains("stand idle"));
+        assert!(said(Work::Idle { send: 0, receive: 0 }, Some(1), Model::Closed).contains("stay idle"));
     }
 
     #[test]

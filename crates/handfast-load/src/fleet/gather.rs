@@ -1,0 +1,121 @@
+//! Who is there: the call before a run.
+//!
+//! In: a coordinator's end of the bus. Out: workers that can take part, or why there are too few.
+
+use std::collections::BTreeMap;
+
+use tokio::time::{Duration, interval, timeout_at};
+
+use super::GATHERING;
+use super::bus::Feed;
+use super::link::Link;
+use super::protocol::{Event, HELLO, Hello, Order, Subjects, decode, encode};
+use crate::outcome::Refusal;
+use crate::words::things;
+
+/// How often the call is repeated: workers may be starting at this moment.
+const CALLING: Duration = Duration::from_millis(250);
+/// When enough have answered and some of them cannot take part, how long others may still come.
+const SETTLING: Duration = Duration::from_millis(500);
+
+/// A worker that can take part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Its token in subjects.
+    pub(super) id: String,
+    /// Its name for people, among these nobody else's.
+    pub(super) name: String,
+}
+
+/// Calls until `machines` workers can take part.
+///
+/// **Errors**: too few did in [`GATHERING`], or enough answered and cannot all take part; with everybody's name.
+pub(super) async fn call(link: &Link, feed: &mut Feed, machines: u32) -> Result<Vec<Found>, Refusal> {
+    let wanted = usize::try_from(machines).unwrap_or(usize::MAX);
+    let end = tokio::time::Instant::now() + GATHERING;
+    let mut settled = end;
+    let mut answered = BTreeMap::new();
+    let mut calls = interval(CALLING);
+    let order = encode(&Order::RollCall { from: link.me.clone() });
+    loop {
+        tokio::select! {
+            message = feed.next() => {
+                let Some(message) = message else { break };
+                let Some((HELLO, worker)) = Subjects::run_and_worker(&message.subject) else { continue };
+                if let Some(Event::Hello(hello)) = decode(&message.payload) {
+                    hear_hello(link, &mut answered, worker, hello).await;
+                }
+            }
+            _ = calls.tick() => {
+                if let Err(fault) = link.bus.publish(&link.subjects.all(), order.clone()).await {
+                    tracing::debug!(%fault, "a call did not go");
+                }
+            }
+            _ = timeout_at(settled, std::future::pending::<()>()) => break,
+        }
+        if usable(link, &answered).count() >= wanted {
+            return Ok(choose(link, &answered, wanted));
+        }
+        if answered.len() >= wanted {
+            settled = settled.min(tokio::time::Instant::now() + SETTLING);
+        }
+    }
+    Err(too_few(link, &answered, machines))
+}
+
+async fn hear_hello(link: &Link, answered: &mut BTreeMap<String, Hello>, worker: &str, hello: Hello) {
+    let why = hello.identity.differs(&link.me.identity);
+    let first = answered.insert(worker.to_owned(), hello).is_none();
+    if let (Some(why), true) = (why, first) {
+        let why = Refusal::failed(format!("take part in a run of {}: {why}", link.me.name))
+            .hint("install the same program on every machine");
+        link.order(worker, &Order::TurnedAway { why }).await;
+    }
+}
+
+/// Workers that can take part.
+fn usable<'a>(
+    link: &'a Link,
+    answered: &'a BTreeMap<String, Hello>,
+) -> impl Iterator<Item = (&'a String, &'a Hello)> {
+    let fits = |hello: &Hello| hello.busy.is_none() && hello.identity.differs(&link.me.identity).is_none();
+    answered.iter().filter(move |(_, hello)| fits(hello))
+}
+
+/// So many of them, in the order of their names.
+fn choose(link: &Link, answered: &BTreeMap<String, Hello>, wanted: usize) -> Vec<Found> {
+    let mut found: Vec<Found> = usable(link, answered)
+        .map(|(id, hello)| Found { id: id.clone(), name: hello.name.clone() })
+        .collect();
+    found.sort_by(|one, other| (&one.name, &one.id).cmp(&(&other.name, &other.id)));
+    found.truncate(wanted);
+    let names: Vec<String> = found.iter().map(|found| found.name.clone()).collect();
+    for found in &mut found {
+        if names.iter().filter(|name| **name == found.name).count() > 1 {
+            found.name.clone_from(&found.id);
+        }
+    }
+    found
+}
+
+fn too_few(link: &Link, answered: &BTreeMap<String, Hello>, machines: u32) -> Refusal {
+    let ready: Vec<&str> = usable(link, answered).map(|(_, hello)| hello.name.as_str()).collect();
+    let mut what = format!(
+        "gather {} on {}: {} can take part{}{}",
+        things(machines.into(), "worker"),
+        link.bus.place(),
+        ready.len(),
+        if ready.is_empty() { "" } else { ": " },
+        ready.join(", "),
+    );
+    let mut hint = format!("start them with `{}`", link.joining);
+    for hello in answered.values() {
+        if let Some(why) = hello.identity.differs(&link.me.identity) {
+            what.push_str(&format!("; {} cannot: {why}", hello.name));
+            hint = "install the same program on every machine".into();
+        } else if let Some(other) = &hello.busy {
+            what.push_str(&format!("; {} cannot: it works for {other}", hello.name));
+        }
+    }
+    Refusal::failed(what).hint(hint)
+}

@@ -1,0 +1,65 @@
+//! Orders to everybody who takes part, and their answers.
+//!
+//! In: a coordinator's end of the bus. Out: nothing but that all have taken it, or who has not, and why.
+
+use super::bus::Fault;
+use super::link::{Clock, Link};
+use super::protocol::{Answer, Order};
+use crate::outcome::Refusal;
+
+/// One who takes part.
+#[derive(Clone, Debug)]
+pub(super) struct Member {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) clock: Clock,
+}
+
+/// Orders to all workers at once.
+pub(super) struct Orders<'a> {
+    pub(super) link: &'a Link,
+}
+
+impl Orders<'_> {
+    /// Gives each its order, and waits until all have taken it.
+    ///
+    /// **Errors**: the first that did not.
+    pub(super) async fn all(
+        &self,
+        members: &[Member],
+        order: impl Fn(u32, &Member) -> Order,
+    ) -> Result<(), Refusal> {
+        let numbered = (0u32..).zip(members);
+        let questions = numbered.map(|(index, member)| (member.id.clone(), order(index, member))).collect();
+        for (answer, member) in self.link.ask_all(questions).await.into_iter().zip(members) {
+            refused(answer.map_err(|fault| self.fault(member, &fault))?, &member.name)?;
+        }
+        Ok(())
+    }
+
+    /// Measures every clock.
+    pub(super) async fn clocks(&self, members: &mut [Member]) -> Result<(), Refusal> {
+        let ids = members.iter().map(|member| member.id.clone()).collect();
+        for (clock, member) in self.link.clocks(ids).await.into_iter().zip(members) {
+            member.clock = clock.map_err(|fault| self.fault(member, &fault))?;
+        }
+        Ok(())
+    }
+
+    fn fault(&self, member: &Member, fault: &Fault) -> Refusal {
+        let what = format!("order worker {} on {}: {fault}", member.name, self.link.bus.place());
+        match fault {
+            Fault::TooLarge { .. } => Refusal::failed(what).hint("raise `max_payload` on the server"),
+            _ => Refusal::failed(what).hint("check whether it still runs, and its log"),
+        }
+    }
+}
+
+/// What a worker refused, in its own words: it names itself where there are several.
+fn refused(answer: Answer, name: &str) -> Result<(), Refusal> {
+    match answer {
+        Answer::Yes => Ok(()),
+        Answer::No(refusal) => Err(refusal),
+        Answer::Clock(_) => Err(Refusal::failed(format!("worker {name}: the answer cannot be understood"))),
+    }
+}

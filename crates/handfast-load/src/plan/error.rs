@@ -1,0 +1,188 @@
+//! What can be wrong with a part of a plan as somebody wrote it.
+
+use std::fmt;
+
+use super::{mix, profile, request};
+
+/// One mistake; its `Display` says what was found and what was expected.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// A header without a colon.
+    HeaderWithoutColon,
+    /// A header's name with letters that names cannot have.
+    HeaderName(String),
+    /// A header that cannot be chosen.
+    HeaderRefused {
+        /// Its name.
+        name: String,
+        /// Why.
+        why: &'static str,
+    },
+    /// A value that no header can have. It is not told: it may be secret.
+    HeaderValue(String),
+    /// A report keeps no value of a header that may be secret.
+    HeaderNotKept(String),
+    /// More headers than servers take.
+    TooManyHeaders(usize),
+    /// Something else than a method.
+    Method(String),
+    /// A method in small letters.
+    MethodInLowerCase(String),
+    /// CONNECT.
+    Tunnel,
+    /// A path that does not begin with a slash.
+    Path(String),
+    /// A path with letters that stand for themselves nowhere.
+    PathLetters(String),
+    /// A URL of another target.
+    OtherTarget {
+        /// The URL.
+        url: String,
+        /// What this run connects to.
+        authority: String,
+    },
+    /// A weight that is no number from 1 to 1,000,000.
+    Weight(String),
+    /// A request with a weight of 0.
+    NoWeight,
+    /// Words after what was expected.
+    TooMuch {
+        /// The first of them.
+        word: String,
+        /// What a line may have.
+        expected: &'static str,
+    },
+    /// An empty line where there should be something.
+    Empty {
+        /// What was expected.
+        expected: &'static str,
+    },
+    /// A header or body before the first request.
+    BelongsToNoRequest,
+    /// A file without an entry.
+    NothingInFile {
+        /// What there is none of.
+        entry: &'static str,
+        /// What a line should look like.
+        expected: &'static str,
+    },
+    /// A word of a member of a mix without a value.
+    NoValue(String),
+    /// A key of a member of a mix, or a name, that was given before.
+    Twice(String),
+    /// A key that no member of a mix has.
+    UnknownKey(String),
+    /// A member of a mix without a share.
+    NoShare,
+    /// A share that is no number above 0.
+    Share(String),
+    /// Percentages beside weights.
+    MixedShares,
+    /// Percentages that do not make a whole. **Units**: percent.
+    SharesDoNotAddUp(f64),
+    /// More names than travel with a plan.
+    TooManyNames(usize),
+    /// Something else than a name of SNI.
+    ServerName(String),
+    /// No such profile.
+    Profile(String),
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::HeaderWithoutColon => f.write_str("no colon, expected `Name: value`"),
+            Self::HeaderName(name) => {
+                write!(f, "invalid header name `{name}`, expected letters, digits and - only")
+            }
+            Self::HeaderRefused { name, why } => write!(f, "`{name}` cannot be set: {why}"),
+            Self::HeaderValue(name) => {
+                write!(f, "the value of `{name}` has characters that a header cannot have")
+            }
+            Self::HeaderNotKept(name) => write!(f, "the value of `{name}` was not kept in the report"),
+            Self::TooManyHeaders(count) => {
+                write!(f, "{count} headers, expected at most {}", request::MOST_HEADERS)
+            }
+            Self::Method(text) => {
+                write!(f, "invalid method `{text}`, expected one such as GET, POST, PUT or DELETE")
+            }
+            Self::MethodInLowerCase(text) => {
+                write!(f, "`{text}`: methods are in capital letters, expected {}", text.to_ascii_uppercase())
+            }
+            Self::Tunnel => f.write_str("CONNECT asks a proxy for a tunnel, which is not supported"),
+            Self::Path(text) => write!(f, "invalid path `{text}`, expected one that begins with /"),
+            Self::PathLetters(text) => {
+                write!(f, "`{text}` has spaces or letters beyond ASCII, expected them as %XX")
+            }
+            Self::OtherTarget { url, authority } => {
+                write!(
+                    f,
+                    "`{url}` is not on https://{authority}: one run has one target; start a run for each"
+                )
+            }
+            Self::Weight(text) => write!(f, "invalid weight `{text}`, expected 1 to 1000000"),
+            Self::NoWeight => f.write_str("a weight of 0, expected at least 1"),
+            Self::TooMuch { word, expected } => write!(f, "unexpected `{word}`, expected {expected}"),
+            Self::Empty { expected } => write!(f, "empty, expected {expected}"),
+            Self::BelongsToNoRequest => {
+                write!(f, "it belongs to no request, expected {} first", request::LINE)
+            }
+            Self::NothingInFile { entry, expected } => {
+                write!(f, "there is no {entry} in it, expected lines {expected}")
+            }
+            Self::NoValue(word) => {
+                write!(f, "`{word}` has no value, expected words such as share=30 tls=1.2")
+            }
+            Self::Twice(word) => write!(f, "`{word}` is given twice"),
+            Self::UnknownKey(key) => {
+                let known = [&["name", "share"], mix::KEYS.as_slice()].concat();
+                write!(f, "unknown key `{key}`: {}", crate::words::did_you_mean(key, &known))
+            }
+            Self::NoShare => f.write_str("no share, expected one such as share=30"),
+            Self::Share(text) => {
+                write!(f, "invalid share `{text}`, expected a number above 0 such as 30 or 30%")
+            }
+            Self::MixedShares => {
+                f.write_str("some shares have a % and some have none, expected the same of all")
+            }
+            Self::SharesDoNotAddUp(sum) => write!(f, "the shares add up to {sum} %, expected 100 %"),
+            Self::TooManyNames(count) => write!(f, "{count} names, expected at most {}", mix::MOST_NAMES),
+            Self::ServerName(text) => {
+                write!(f, "invalid server name `{text}`, expected one such as www.example.org")
+            }
+            Self::Profile(name) => {
+                let names: Vec<&str> = profile::ALL.iter().map(|profile| profile.name).collect();
+                write!(f, "unknown profile `{name}`, expected one of {}", names.join(", "))
+            }
+        }
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+/// A mistake in a file, with its line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FileError {
+    /// Counted from 1; `None`: the file as a whole.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub mistake: PlanError,
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "line {line}: {}", self.mistake),
+            None => self.mistake.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for FileError {}
+
+impl From<PlanError> for FileError {
+    fn from(mistake: PlanError) -> Self {
+        Self { line: None, mistake }
+    }
+}

@@ -1,0 +1,270 @@
+//! Everything that was asked for, resolved: what a report's manifest holds, and what `--replay` reads again.
+//!
+//! In: a report as JSON, or a job alone. Out: a [`Job`] that makes the same run.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::limits::{Bound, Direction, LimitError, LimitFault};
+use crate::model::{Report, SearchStep, VerdictWord};
+use crate::plan::{Arrivals, Model, Plan};
+
+/// What was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// The run; with a search, each of its steps.
+    pub plan: Plan,
+    /// Limits it must keep, as they were written.
+    #[serde(default)]
+    pub limits: Vec<Bound>,
+    /// The search for the highest rate.
+    #[serde(default)]
+    pub search: Option<SearchSpec>,
+    /// Whose CPU time is counted.
+    #[serde(default)]
+    pub account: Option<Accounted>,
+}
+
+/// Whose CPU time is counted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Accounted {
+    /// A process, its threads and its descendants.
+    Pid(u32),
+    /// A control group's directory, of version 1 (`cpuacct.usage`) or 2 (`cpu.stat`).
+    Cgroup(PathBuf),
+}
+
+/// What is searched for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SearchSpec {
+    /// The bound that must hold: a latency's.
+    pub bound: Bound,
+    /// First rate that is offered, transactions a second.
+    pub from: f64,
+    /// Share by which the highest rate that held and the lowest that did not may differ at the end.
+    pub precision: f64,
+    /// How often a rate is tried; more than half decide. An even number is as good as the odd one below it.
+    pub repeats: u32,
+}
+
+impl SearchSpec {
+    /// The search for `total.p99=50ms`, from 100 a second on, to 5 %, best of three.
+    ///
+    /// **Errors**: a bound that cannot be read, or is no latency's; whoever wrote it is at fault.
+    pub fn new(bound: &str) -> Result<Self, LimitError> {
+        let bound = Bound::parse(bound, Direction::Max)?;
+        if !bound.is_latency() {
+            return Err(bound.wrong(LimitFault::NoLatency));
+        }
+        Ok(Self { bound, from: 100.0, precision: 0.05, repeats: 3 })
+    }
+
+    /// The plan of step `number`, counted from 1: the rate is offered, with the arrivals of `plan` when it has some, and
+    /// with a seed of its own (the plan's plus the number), since repeats with the same arrivals would be no repeats.
+    pub fn plan_at(plan: &Plan, rate: f64, number: u32) -> Plan {
+        let arrivals = match plan.model {
+            Model::Open { arrivals, .. } | Model::Ramp { arrivals, .. } => arrivals,
+            Model::Closed => Arrivals::Poisson,
+        };
+        let seed = plan.seed.wrapping_add(u64::from(number));
+        Plan { model: Model::Open { rate, arrivals }, seed, ..plan.clone() }
+    }
+
+    /// What a step's report says: the bound holds, and all that was offered was taken.
+    pub fn step(&self, offered_rate: f64, report: &Report) -> SearchStep {
+        let limit = self.bound.judge(report);
+        let verdict = report.verdict.word;
+        SearchStep {
+            offered_rate,
+            rate: report.totals.rate,
+            found: limit.found,
+            held: limit.held && verdict == VerdictWord::Valid,
+            verdict,
+        }
+    }
+}
+
+impl Job {
+    /// A job that is this run and nothing else.
+    pub fn of(plan: Plan) -> Self {
+        Self { plan, ..Self::default() }
+    }
+
+    /// As the manifest holds it: without the values of headers that carry secrets.
+    #[must_use]
+    pub fn without_secrets(self) -> Self {
+        Self { plan: self.plan.without_secrets(), ..self }
+    }
+
+    /// Reads the job of a JSON report, or a job alone.
+    ///
+    /// **Errors**: what is wrong with it; whoever gave it is at fault.
+    pub fn parse(text: &str) -> Result<Self, JobError> {
+        /// As much as tells what it is: of a report the manifest, of a job the plan.
+        #[derive(Deserialize)]
+        struct Outline {
+            manifest: Option<IgnoredAny>,
+            plan: Option<IgnoredAny>,
+        }
+        /// A report, as far as it is needed.
+        #[derive(Deserialize)]
+        struct WithManifest<J> {
+            manifest: WithJob<J>,
+        }
+        #[derive(Deserialize)]
+        struct WithJob<J> {
+            job: J,
+        }
+        let Ok(outline) = serde_json::from_str::<Outline>(text) else {
+            serde_json::from_str::<IgnoredAny>(text).map_err(JobError::NotJson)?;
+            return Err(JobError::NoPlan);
+        };
+        if outline.manifest.is_none() {
+            outline.plan.ok_or(JobError::NoPlan)?;
+            return serde_json::from_str(text).map_err(JobError::NotUnderstood);
+        }
+        let outline: WithManifest<Outline> = serde_json::from_str(text).map_err(|_| JobError::NoJob)?;
+        outline.manifest.job.plan.ok_or(JobError::NoPlan)?;
+        let report: WithManifest<Self> = serde_json::from_str(text).map_err(JobError::NotUnderstood)?;
+        Ok(report.manifest.job)
+    }
+}
+
+/// Why a text has no job to repeat.
+#[derive(Debug)]
+pub enum JobError {
+    /// It is not JSON.
+    NotJson(serde_json::Error),
+    /// It is a report whose manifest has no job.
+    NoJob,
+    /// It is neither a report nor a job.
+    NoPlan,
+    /// Its job has a field, or a value, that this program does not know.
+    NotUnderstood(serde_json::Error),
+}
+
+impl fmt::Display for JobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotJson(error) => write!(f, "not JSON: {error}"),
+            Self::NoJob => f.write_str("a report without a job in its manifest"),
+            Self::NoPlan => f.write_str("neither a report nor a job: there is no plan in it"),
+            Self::NotUnderstood(error) => write!(f, "its job cannot be understood: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for JobError {}
+
+/// As the manifest holds it, a field to a line.
+pub(crate) fn pretty(job: Option<&Job>) -> String {
+    format!("{:#}", sorted(job))
+}
+
+/// With its fields in the order of the alphabet.
+fn sorted(job: Option<&Job>) -> serde_json::Value {
+    // Maps have names for keys and every number is finite or written as null: nothing here can fail.
+    serde_json::to_value(job).unwrap_or_default()
+}
+
+/// A manifest's job. In the order of the alphabet, as reports have always had it; and a job that this program does not
+/// know, of a later one perhaps, is no reason not to read the rest of its report.
+pub(crate) mod kept {
+    use super::{Deserialize, Deserializer, IgnoredAny, Job, Serialize, Serializer, sorted};
+
+    pub(crate) fn serialize<S: Serializer>(job: &Option<Job>, serializer: S) -> Result<S::Ok, S::Error> {
+        sorted(job.as_ref()).serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Job>, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Kept {
+            Known(Box<Job>),
+            Unknown(IgnoredAny),
+        }
+        Ok(match Kept::deserialize(deserializer)? {
+            Kept::Known(job) => Some(*job),
+            Kept::Unknown(_) => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::model::Manifest;
+    use crate::plan::Work;
+
+    fn job() -> Job {
+        let plan = Plan {
+            model: Model::Open { rate: 1_234.5, arrivals: Arrivals::Poisson },
+            work: Work::Bulk { send: true, receive: false },
+            sources: vec!["127.1.0.1".parse().unwrap()],
+            seed: u64::MAX,
+            ..Plan::default()
+        };
+        let bound = |text| Bound::parse(text, Direction::Max).unwrap();
+        Job {
+            plan,
+            limits: vec![bound("handshake.p99=50ms"), bound("errors=1%")],
+            search: Some(SearchSpec::new("total.p99=50ms").unwrap()),
+            account: Some(Accounted::Pid(4_711)),
+        }
+    }
+
+    #[test]
+    fn a_job_comes_back_from_a_report_and_alone() {
+        let report =
+            Report { manifest: Manifest { job: Some(job()), ..Manifest::default() }, ..Report::default() };
+        assert_eq!(Job::parse(&serde_json::to_string(&report).unwrap()).unwrap(), job());
+        assert_eq!(Job::parse(&serde_json::to_string(&job()).unwrap()).unwrap(), job());
+        let bare = serde_json::json!({ "plan": Plan::default() });
+        assert_eq!(Job::parse(&bare.to_string()).unwrap(), Job::of(Plan::default()));
+    }
+
+    #[test]
+    fn a_job_of_another_build_leaves_the_report_readable() {
+        let report = Report {
+            schema: crate::model::SCHEMA.into(),
+            manifest: Manifest { job: Some(job()), ..Manifest::default() },
+            ..Report::default()
+        };
+        let mut value = serde_json::to_value(&report).unwrap();
+        let fields = value["manifest"]["job"]["plan"].as_object().unwrap().keys().cloned();
+        assert!(fields.collect::<Vec<_>>().is_sorted(), "in the order of the alphabet, as ever");
+        assert!(crate::from_json(&value.to_string()).unwrap() == report);
+        value["manifest"]["job"]["plan"]["later"] = 1.into();
+        let read = crate::from_json(&value.to_string()).unwrap();
+        assert_eq!(read.manifest.job, None);
+        value["manifest"]["job"] = Value::Null;
+        assert_eq!(crate::from_json(&value.to_string()).unwrap().manifest.job, None);
+    }
+
+    #[test]
+    fn what_is_no_job_is_told_apart() {
+        let wrong = |text: &str| Job::parse(text).unwrap_err().to_string();
+        assert!(wrong("{").starts_with("not JSON"), "{}", wrong("{"));
+        assert!(wrong("{}").contains("no plan"));
+        assert!(wrong("[1]").contains("no plan"));
+        assert!(wrong(r#"{"manifest": {}}"#).contains("without a job"));
+        assert!(wrong(r#"{"manifest": 7}"#).contains("without a job"));
+        let mut value = serde_json::to_value(job()).unwrap();
+        value["plan"]["surprise"] = Value::Bool(true);
+        assert!(wrong(&value.to_string()).contains("surprise"), "{}", wrong(&value.to_string()));
+        let mut value = serde_json::to_value(job()).unwrap();
+        value["limits"][0]["max"] = "handshake.q=1ms".into();
+        assert!(wrong(&value.to_string()).contains("handshake has no `q`"));
+        let mut value = serde_json::to_value(job()).unwrap();
+        value["plan"]["duration"] = (-1.0).into();
+        assert!(wrong(&value.to_string()).contains("cannot be understood"));
+    }
+}

@@ -1,0 +1,409 @@
+//! What a run is to do, every option resolved: what travels to workers, what a report keeps and describes, and what
+//! `--replay` reads again.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub mod request;
+mod sentence;
+
+pub use request::{Body, Header, Request};
+pub use sentence::{sentence, transaction};
+
+use handfast_text::units::counted as things;
+
+use crate::series::Series;
+
+/// One run. Everything that changes what is measured is in it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Whom to connect to.
+    pub target: Target,
+    /// What a transaction does between handshake and close.
+    pub work: Work,
+    /// When transactions begin.
+    pub model: Model,
+    /// What is offered in the handshake, and what is checked.
+    pub tls: Tls,
+    /// Clients of several kinds, each with a share of the connections; empty: all are as `tls` says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mix: Vec<Member>,
+    /// Who ends a connection, and how.
+    pub close: Close,
+    /// Closed model and kept connections: how many stand at once. Open model: the most in flight.
+    pub connections: u32,
+    /// Exchanges on one connection; `None`: as many as there is time for.
+    pub exchanges: Option<u32>,
+    /// Length of the measured part.
+    #[serde(with = "seconds")]
+    pub duration: Duration,
+    /// Bound of one connect, handshake or exchange; the transaction fails with `deadline` when it passes.
+    #[serde(with = "seconds")]
+    pub timeout: Duration,
+    /// Generator threads on each worker; 0: one for each core.
+    pub threads: u16,
+    /// Source addresses, used in turn; empty: the kernel chooses.
+    pub sources: Vec<IpAddr>,
+    /// Seed of Poisson arrivals, of the choice between full and resumed, and of payloads.
+    pub seed: u64,
+}
+
+/// Whom to connect to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Target {
+    /// Name or address; every worker resolves it by itself.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+}
+
+/// One kind of client.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Member {
+    /// What it is called in the report.
+    pub name: String,
+    /// Its share of the connections, against those of the others.
+    pub share: f64,
+    /// What it offers and wants.
+    pub tls: Tls,
+}
+
+/// A name of SNI, of several that are used in turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WeightedName {
+    /// The name.
+    pub name: String,
+    /// How often, against the weights of the others.
+    pub weight: u32,
+}
+
+/// What a transaction does between handshake and close.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Work {
+    /// Nothing: connect, handshake, close.
+    Handshake,
+    /// Sends bytes and receives bytes, in each exchange.
+    Exchange {
+        /// Bytes sent.
+        send: u64,
+        /// Bytes expected back.
+        receive: u64,
+        /// Whether what comes back must be what was sent.
+        echo: bool,
+    },
+    /// Carries bytes without a pause until the run ends.
+    Bulk {
+        /// Whether we send.
+        send: bool,
+        /// Whether we read what the target sends; always read, but only expected when this is set.
+        receive: bool,
+    },
+    /// Handshake, one exchange if `send` is not 0, then stands idle until the run ends.
+    Idle {
+        /// Bytes sent once.
+        send: u64,
+        /// Bytes expected back.
+        receive: u64,
+    },
+    /// HTTP requests.
+    Http {
+        /// HTTP version.
+        version: HttpVersion,
+        /// What is sent as `:authority` or `Host`.
+        authority: String,
+        /// What is asked for: one, or several in turn by their weights.
+        requests: Vec<Request>,
+        /// HTTP/2: requests in flight on one connection. 1 for HTTP/1.1.
+        streams: u32,
+    },
+}
+
+/// HTTP version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HttpVersion {
+    /// HTTP/1.1 (RFC 9112).
+    #[serde(rename = "1.1")]
+    Http11,
+    /// HTTP/2 (RFC 9113).
+    #[serde(rename = "2")]
+    Http2,
+}
+
+impl HttpVersion {
+    /// `1.1` or `2`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Http11 => "1.1",
+            Self::Http2 => "2",
+        }
+    }
+}
+
+impl Arrivals {
+    /// The word on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fixed => "fixed",
+            Self::Poisson => "poisson",
+        }
+    }
+}
+
+/// When transactions begin.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Model {
+    /// Each of the connections begins its next transaction when the last one ended.
+    Closed,
+    /// At a rate, whatever the target does; time counts from the intended start.
+    Open {
+        /// Transactions a second, over all workers.
+        rate: f64,
+        /// How they are spaced.
+        arrivals: Arrivals,
+    },
+    /// As open, with a rate that changes evenly over the run.
+    Ramp {
+        /// Rate at the start.
+        from: f64,
+        /// Rate at the end.
+        to: f64,
+        /// How they are spaced.
+        arrivals: Arrivals,
+    },
+}
+
+/// How arrivals are spaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arrivals {
+    /// At even distances.
+    Fixed,
+    /// Independently, as customers come (exponential distances).
+    Poisson,
+}
+
+/// What is offered in the handshake, and what is checked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// `1.2`, `1.3`, or both.
+    pub versions: Vec<String>,
+    /// IANA names of suites, best first; empty: the library's, named in the report.
+    pub suites: Vec<String>,
+    /// IANA names of groups, best first; a key share is sent for the first.
+    pub groups: Vec<String>,
+    /// Name in SNI; `None`: none is sent. A certificate that is verified must be good for the target's host.
+    pub server_name: Option<String>,
+    /// Names in SNI that are used in turn instead of the one, each with tickets of its own. A certificate that is verified
+    /// must be good for the name that was sent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub server_names: Vec<WeightedName>,
+    /// Application protocols offered.
+    pub alpn: Vec<String>,
+    /// Client certificate chain and key, PEM files on the worker's machine.
+    pub client_certificate: Option<(PathBuf, PathBuf)>,
+    /// How the server's certificate is verified.
+    pub verify: Verify,
+    /// Share of handshakes that are to be resumed, 0 to 1.
+    pub resume: f64,
+    /// Whether the request goes as 0-RTT data in resumed handshakes whose ticket allows it.
+    pub early_data: bool,
+}
+
+/// How the server's certificate is verified.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Verify {
+    /// Not at all, not even the signature: cheap, and named in the report.
+    Off,
+    /// Against the system's authorities.
+    System,
+    /// Against the authorities in a PEM file on the worker's machine.
+    File(PathBuf),
+}
+
+/// Who ends a connection, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Close {
+    /// We send close_notify and FIN, and read until the target has ended too.
+    Notify,
+    /// We send FIN without close_notify, and read until the target has ended too.
+    Fin,
+    /// We reset: leaves no TIME_WAIT anywhere.
+    Reset,
+    /// The target ends first; we read until then, and answer in order.
+    Server,
+}
+
+impl Close {
+    /// The word on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Notify => "notify",
+            Self::Fin => "fin",
+            Self::Reset => "reset",
+            Self::Server => "server",
+        }
+    }
+
+    /// What it means, for the report.
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Self::Notify => "we end first, with close_notify and FIN, and wait for the target's end",
+            Self::Fin => "we end first, with FIN and no close_notify, and wait for the target's end",
+            Self::Reset => "we end first, with a reset",
+            Self::Server => "the target ends first",
+        }
+    }
+}
+
+impl Default for Plan {
+    /// The standard transaction against a local target for ten seconds.
+    fn default() -> Self {
+        Self {
+            target: Target { host: "localhost".into(), port: 8443 },
+            work: Work::Exchange { send: 4096, receive: 4096, echo: true },
+            model: Model::Closed,
+            tls: Tls::default(),
+            mix: Vec::new(),
+            close: Close::Notify,
+            connections: 32,
+            exchanges: Some(1),
+            duration: Duration::from_secs(10),
+            timeout: Duration::from_secs(10),
+            threads: 0,
+            sources: Vec::new(),
+            seed: 0,
+        }
+    }
+}
+
+impl Default for Tls {
+    /// TLS 1.3 with X25519, no verification, full handshakes. In TLS 1.2 the groups are also those that the certificate's
+    /// key may be on (RFC 8422 §5.3): without P-256 and P-384 most servers with an ECDSA key would refuse us.
+    fn default() -> Self {
+        Self {
+            versions: vec!["1.3".into(), "1.2".into()],
+            suites: Vec::new(),
+            groups: ["X25519", "secp256r1", "secp384r1"].map(String::from).to_vec(),
+            server_name: None,
+            server_names: Vec::new(),
+            alpn: Vec::new(),
+            client_certificate: None,
+            verify: Verify::Off,
+            resume: 0.0,
+            early_data: false,
+        }
+    }
+}
+
+impl Plan {
+    /// Whether connections carry exchanges until the run ends, so that a transaction is an exchange and not a
+    /// connection.
+    pub fn keeps_connections(&self) -> bool {
+        self.exchanges.is_none() && matches!(self.work, Work::Exchange { .. } | Work::Http { .. })
+    }
+
+    /// Each kind of client with its share: the members of the mix, or all clients as one.
+    pub fn clients(&self) -> impl Iterator<Item = (f64, &Tls)> {
+        let alone = self.mix.is_empty().then_some((1.0, &self.tls));
+        alone.into_iter().chain(self.mix.iter().map(|member| (member.share, &member.tls)))
+    }
+
+    /// Share of the handshakes that are to be resumed, over all members of the mix.
+    pub fn wanted_resumed(&self) -> f64 {
+        let (wanted, all) = self
+            .clients()
+            .fold((0.0, 0.0), |(wanted, all), (share, tls)| (share.mul_add(tls.resume, wanted), all + share));
+        if self.mix.is_empty() { self.tls.resume } else { wanted / all }
+    }
+
+    /// HTTP requests of the work; none of other works.
+    pub fn requests(&self) -> &[Request] {
+        match &self.work {
+            Work::Http { requests, .. } => requests,
+            _ => &[],
+        }
+    }
+
+    /// Itself without the values of headers that carry secrets, to be kept.
+    #[must_use]
+    pub fn without_secrets(mut self) -> Self {
+        if let Work::Http { requests, .. } = &mut self.work {
+            let all = std::mem::take(requests);
+            *requests = all.into_iter().map(Request::without_secrets).collect();
+        }
+        self
+    }
+
+    /// The series that a run is judged by.
+    pub fn main_series(&self) -> Series {
+        match self.work {
+            Work::Bulk { .. } | Work::Idle { .. } => Series::Handshake,
+            _ => Series::Total,
+        }
+    }
+}
+
+impl Tls {
+    /// What is offered, in a line: `TLS 1.3, 1.2; groups X25519, secp256r1; suites as the library has them; SNI a.example`.
+    pub fn sentence(&self) -> String {
+        self.offers(true).join("; ")
+    }
+
+    /// The same without the names in SNI, which follow the target's.
+    pub fn sentence_without_names(&self) -> String {
+        self.offers(false).join("; ")
+    }
+
+    fn offers(&self, with_names: bool) -> Vec<String> {
+        let mut parts = vec![
+            format!("TLS {}", self.versions.join(", ")),
+            format!("groups {}", self.groups.join(", ")),
+            match self.suites.is_empty() {
+                true => "suites as the library has them".to_owned(),
+                false => format!("suites {}", self.suites.join(", ")),
+            },
+        ];
+        if !self.alpn.is_empty() {
+            parts.push(format!("ALPN {}", self.alpn.join(", ")));
+        }
+        if with_names {
+            parts.push(match (&self.server_name, self.server_names.as_slice()) {
+                (_, [_, ..]) => format!("SNI {} in turn", things(self.server_names.len() as u64, "name")),
+                (Some(name), _) => format!("SNI {name}"),
+                (None, _) => "no SNI".to_owned(),
+            });
+        }
+        if self.client_certificate.is_some() {
+            parts.push("a client certificate".into());
+        }
+        parts
+    }
+}
+
+/// Durations as seconds with a fraction.
+mod seconds {
+    use std::time::Duration;
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(duration.as_secs_f64())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        Duration::try_from_secs_f64(f64::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}

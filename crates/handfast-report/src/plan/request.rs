@@ -1,0 +1,130 @@
+//! What an HTTP request is: method, path, headers, body. How people write one is the load tester's.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// One kind of HTTP request, and how often it is sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// How often, against the weights of the others.
+    pub weight: u32,
+    /// `GET`, `POST`, …
+    pub method: String,
+    /// Path and query.
+    pub path: String,
+    /// Headers beyond those that every request has.
+    pub headers: Vec<Header>,
+    /// What is sent in it.
+    pub body: Option<Body>,
+}
+
+/// A header of a request.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header {
+    /// Its name, in lower case.
+    pub name: String,
+    /// Its value; `None` in a report that was kept, when the name is one of those that carry secrets.
+    pub value: Option<String>,
+}
+
+/// The body of a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Body {
+    /// This text.
+    Text(String),
+    /// The bytes of a file on the worker's machine.
+    File(PathBuf),
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        Self { weight: 1, method: "GET".into(), path: "/".into(), headers: Vec::new(), body: None }
+    }
+}
+
+impl fmt::Debug for Header {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = if self.is_secret() { Some("***") } else { self.value.as_deref() };
+        f.debug_struct("Header").field("name", &self.name).field("value", &value).finish()
+    }
+}
+
+impl Header {
+    /// Whether its value is kept out of reports: by its name.
+    pub fn is_secret(&self) -> bool {
+        is_secret(&self.name)
+    }
+
+    /// As it may be shown: `accept: */*`, `cookie: ***`.
+    pub fn shown(&self) -> String {
+        let value = if self.is_secret() { "***" } else { self.value.as_deref().unwrap_or_default() };
+        format!("{}: {value}", self.name)
+    }
+}
+
+/// Whether a header of this name commonly carries something that only its owner may know.
+pub fn is_secret(name: &str) -> bool {
+    const WORDS: [&str; 10] = [
+        "auth",
+        "cookie",
+        "token",
+        "secret",
+        "password",
+        "passwd",
+        "api-key",
+        "apikey",
+        "session",
+        "credential",
+    ];
+    let name = name.to_ascii_lowercase().replace('_', "-");
+    WORDS.iter().any(|word| name.contains(word))
+}
+
+impl Body {
+    /// As it is written on the command line: the text, or `@` and the file's path.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::File(path) => format!("@{}", path.display()),
+        }
+    }
+}
+
+impl Request {
+    /// What tells it from the others of a plan: `GET /a?b=c`.
+    pub fn name(&self) -> String {
+        format!("{} {}", self.method, self.path)
+    }
+
+    /// Whether it is sent with a length although it has no body: RFC 9110 §8.6 wants that of methods that usually have one.
+    pub fn says_its_length(&self) -> bool {
+        self.body.is_some() || self.has_usually_a_body()
+    }
+
+    /// Whether requests with this method usually have a body.
+    pub fn has_usually_a_body(&self) -> bool {
+        matches!(self.method.as_str(), "POST" | "PUT" | "PATCH")
+    }
+
+    /// Adds a header, or changes it if it is there.
+    pub fn set(&mut self, header: Header) {
+        match self.headers.iter_mut().find(|known| known.name == header.name) {
+            Some(known) => *known = header,
+            None => self.headers.push(header),
+        }
+    }
+
+    /// Itself, without the values of headers that carry secrets.
+    #[must_use]
+    pub fn without_secrets(mut self) -> Self {
+        for header in self.headers.iter_mut().filter(|header| header.is_secret()) {
+            header.value = None;
+        }
+        self
+    }
+}

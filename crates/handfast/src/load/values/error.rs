@@ -1,0 +1,87 @@
+//! What can be wrong with a value of the command line; the option's name is said before it.
+
+use std::fmt;
+
+use handfast_text::duration::DurationError;
+use handfast_text::size::SizeError;
+
+use super::{FASTEST, SOURCES};
+
+/// A value that cannot be used, as it was written. Its `Display` says what was expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ValueError {
+    Size(SizeError),
+    Time(DurationError),
+    ZeroTime(String),
+    TooLong(String),
+    Rate(String),
+    ZeroRate(String),
+    ZeroRates(String),
+    TooFast(String),
+    Share(String),
+    Number { text: String, least: u64, most: u64 },
+    Exchanges(String),
+    EmptyPlace(String),
+    Source(String),
+    LargeBlock { text: String, longest: u32 },
+    WithoutTls(String),
+    PathLetters(String),
+    User(String),
+    Url(String),
+    NoPort(String),
+    Target(String),
+}
+
+impl fmt::Display for ValueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Size(error) => error.fmt(f),
+            Self::Time(error) => error.fmt(f),
+            Self::ZeroTime(text) => write!(f, "invalid duration `{text}`, expected more than 0"),
+            Self::TooLong(text) => {
+                write!(f, "invalid duration `{text}`, expected at most a week (168h)")
+            }
+            Self::Rate(text) => {
+                write!(f, "invalid rate `{text}`, expected transactions a second such as 500 or 2.5k")
+            }
+            Self::ZeroRate(text) => {
+                write!(f, "invalid rate `{text}`: nothing would start, expected a rate above 0")
+            }
+            Self::ZeroRates(text) => {
+                write!(f, "invalid rate `{text}`: nothing would start, expected a rate above 0 at one end")
+            }
+            Self::TooFast(text) => write!(f, "`{text}` is more than {FASTEST} a second"),
+            Self::Share(text) => {
+                write!(f, "invalid share `{text}`, expected one from 0 to 1, or from 0% to 100%")
+            }
+            Self::Number { text, least, most } => {
+                write!(f, "invalid number `{text}`, expected a whole number from {least} to {most}")
+            }
+            Self::Exchanges(text) => {
+                write!(f, "invalid number of exchanges `{text}`, expected 1 or more, or unlimited")
+            }
+            Self::EmptyPlace(text) => {
+                write!(f, "`{text}` has an empty name, expected names with commas between them")
+            }
+            Self::Source(text) => write!(
+                f,
+                "invalid address `{text}`, expected one such as 10.0.0.7, or a block such as 127.1.0.0/24"
+            ),
+            Self::LargeBlock { text, longest } => {
+                write!(f, "`{text}` has more than {SOURCES} addresses, expected a /{longest} or less")
+            }
+            Self::WithoutTls(text) => write!(f, "`{text}` is without TLS, expected https:// or HOST:PORT"),
+            Self::PathLetters(text) => {
+                write!(f, "`{text}` has spaces or letters beyond ASCII in its path, expected them as %XX")
+            }
+            Self::User(text) => write!(f, "`{text}` has a user in it, which is not supported"),
+            Self::Url(text) => {
+                write!(f, "invalid URL `{text}`, expected https://HOST/PATH or https://HOST:PORT/PATH")
+            }
+            Self::NoPort(text) => write!(f, "`{text}` has no port, expected HOST:PORT such as {text}:443"),
+            Self::Target(text) => {
+                write!(f, "invalid target `{text}`, expected HOST:PORT, [ADDRESS]:PORT or https://HOST/PATH")
+            }
+        }
+    }
+}
