@@ -23,7 +23,7 @@ use handfast_tls::session::Session;
 use crate::close::end_our_side;
 use crate::context::ThreadContext;
 use crate::exchange::Opening;
-use crate::trouble::{Cause, Step, Trouble};
+use crate::failure::{Cause, Step, StepFailure};
 use crate::wire::{Ended, Got, Wire};
 
 /// How long a target that gives no tickets may say nothing before a connection that nobody ends counts as accepted.
@@ -41,7 +41,7 @@ pub(crate) async fn confirm(
     context: &Rc<ThreadContext>,
     wire: &mut Wire,
     opening: &mut Opening,
-) -> Result<(), Trouble> {
+) -> Result<(), StepFailure> {
     let deadline = context.deadline();
     let known = is_known(wire);
     opening.prepare_flight(context);
@@ -54,13 +54,17 @@ pub(crate) async fn confirm(
         return Ok(());
     }
     let detail = "the target did not say in time whether it accepted the handshake";
-    Err(Trouble::new(Step::Handshake, Cause::Deadline, detail))
+    Err(StepFailure::new(Step::Handshake, Cause::Deadline, detail))
 }
 
 /// Waits until `limit` for the target's word; `false` when there was none.
 ///
 /// **Errors**: it refused, or ended without a word.
-pub(crate) async fn wait(context: &ThreadContext, wire: &mut Wire, limit: Moment) -> Result<bool, Trouble> {
+pub(crate) async fn wait(
+    context: &ThreadContext,
+    wire: &mut Wire,
+    limit: Moment,
+) -> Result<bool, StepFailure> {
     let mut data = false;
     loop {
         if wire.session.tickets_received() > 0 {

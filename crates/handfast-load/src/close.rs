@@ -6,8 +6,8 @@ use std::rc::Rc;
 use handfast_tls::session::Session;
 
 use crate::context::ThreadContext;
+use crate::failure::{Step, StepFailure};
 use crate::plan::Close;
-use crate::trouble::{Step, Trouble};
 use crate::wire::{Ended, Got, Wire};
 
 /// Ends a connection as the plan says.
@@ -32,7 +32,7 @@ pub(crate) fn end_our_side(
     wire: &mut Wire,
     word: bool,
     step: Step,
-) -> Result<(), Trouble> {
+) -> Result<(), StepFailure> {
     let (notify, fin) = match context.plan.close {
         Close::Notify => (true, true),
         Close::Fin => (false, true),
@@ -52,13 +52,13 @@ pub(crate) fn end_our_side(
     Ok(())
 }
 
-async fn end_and_drain(context: &Rc<ThreadContext>, wire: &mut Wire) -> Result<(), Trouble> {
+async fn end_and_drain(context: &Rc<ThreadContext>, wire: &mut Wire) -> Result<(), StepFailure> {
     end_our_side(context, wire, false, Step::Close)?;
     drain(context, wire).await
 }
 
 /// close_notify and FIN.
-fn say_goodbye(context: &ThreadContext, wire: &mut Wire) -> Result<(), Trouble> {
+fn say_goodbye(context: &ThreadContext, wire: &mut Wire) -> Result<(), StepFailure> {
     let scratch = &mut *context.scratch.borrow_mut();
     wire.session.close(&mut scratch.records);
     wire.write(&mut scratch.records, Step::Close)?;
@@ -67,7 +67,7 @@ fn say_goodbye(context: &ThreadContext, wire: &mut Wire) -> Result<(), Trouble> 
 }
 
 /// Reads to the target's end, so that nothing unread turns our end into a reset. Tickets may still be among it.
-async fn drain(context: &ThreadContext, wire: &mut Wire) -> Result<(), Trouble> {
+async fn drain(context: &ThreadContext, wire: &mut Wire) -> Result<(), StepFailure> {
     let deadline = context.deadline();
     loop {
         // After close_notify a FIN is still to come; it need not be waited for.
@@ -83,7 +83,7 @@ async fn drain(context: &ThreadContext, wire: &mut Wire) -> Result<(), Trouble> 
     }
 }
 
-async fn wait_for_the_target(context: &ThreadContext, wire: &mut Wire) -> Result<(), Trouble> {
+async fn wait_for_the_target(context: &ThreadContext, wire: &mut Wire) -> Result<(), StepFailure> {
     drain(context, wire).await?;
     let orderly = wire.ended() == Ended::Orderly;
     say_goodbye(context, wire)?;

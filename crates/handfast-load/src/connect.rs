@@ -12,7 +12,7 @@ use handfast_tls::buffer::Buffer;
 use handfast_tls::session::Session;
 
 use crate::context::{Caller, ThreadContext};
-use crate::trouble::{Step, Trouble};
+use crate::failure::{Step, StepFailure};
 use crate::wire::{Got, Wire};
 
 /// A connection that stands.
@@ -32,10 +32,10 @@ pub(crate) async fn connect(
     bench: &Rc<ThreadContext>,
     caller: Caller,
     early: &[u8],
-) -> Result<Connected, Trouble> {
+) -> Result<Connected, StepFailure> {
     bench.record().connection();
     // Made before the clock starts: the hello is our own work, and no part of the target's latency.
-    let internal = |failure| Trouble::session(Step::Handshake, &failure);
+    let internal = |failure| StepFailure::session(Step::Handshake, &failure);
     let mut session = bench.session(caller).map_err(internal)?;
     let mut hello = Buffer::default();
     session.start(&mut hello).map_err(internal)?;
@@ -46,15 +46,15 @@ pub(crate) async fn connect(
     let began = Moment::now();
     let deadline = bench.deadline();
     let dialled = Dialling::start_from(&bench.target(), bench.source());
-    let mut dialling = dialled.map_err(|fault| Trouble::socket(Step::Connect, &fault))?;
+    let mut dialling = dialled.map_err(|fault| StepFailure::socket(Step::Connect, &fault))?;
     let sent = loop {
         let sent =
-            dialling.advance(hello.filled()).map_err(|fault| Trouble::socket(Step::Connect, &fault))?;
+            dialling.advance(hello.filled()).map_err(|fault| StepFailure::socket(Step::Connect, &fault))?;
         if let Some(sent) = sent {
             break sent;
         }
         if engine::wait(deadline).await == Woken::Deadline {
-            return Err(Trouble::socket(Step::Connect, &dialling.give_up()));
+            return Err(StepFailure::socket(Step::Connect, &dialling.give_up()));
         }
     };
     let connected = Moment::now();
@@ -77,9 +77,9 @@ async fn handshake(
     bench: &ThreadContext,
     wire: &mut Wire,
     deadline: Moment,
-) -> Result<(Buffer, Vec<u8>), Trouble> {
+) -> Result<(Buffer, Vec<u8>), StepFailure> {
     // It cannot have answered yet: asking would be a call for nothing.
-    wire.stream.expect_later().map_err(|fault| Trouble::socket(Step::Handshake, &fault))?;
+    wire.stream.expect_later().map_err(|fault| StepFailure::socket(Step::Handshake, &fault))?;
     let mut unasked = Vec::new();
     loop {
         wire.wait(deadline, Step::Handshake).await?;

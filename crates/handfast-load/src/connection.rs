@@ -8,8 +8,8 @@ use std::rc::Rc;
 use handfast_net::clock::Moment;
 
 use crate::context::{Caller, ThreadContext};
+use crate::failure::StepFailure;
 use crate::plan::Plan;
-use crate::trouble::Trouble;
 
 /// A connection that has its handshake behind it.
 ///
@@ -20,17 +20,17 @@ pub(crate) trait Connection: Sized + 'static {
     fn exchanges(plan: &Plan) -> u32;
 
     /// Connects and shakes hands. The rest of the handshake may wait for the first exchange to ride with.
-    async fn open(context: &Rc<ThreadContext>, caller: Caller) -> Result<Self, Trouble>;
+    async fn open(context: &Rc<ThreadContext>, caller: Caller) -> Result<Self, StepFailure>;
 
     /// Sends the rest of the handshake without waiting for an exchange: that may be long in coming, and the target waits
     /// for our Finished. Where no answer will ever show it, waits a moment for the target's word about the handshake.
-    async fn settle(&mut self) -> Result<(), Trouble>;
+    async fn settle(&mut self) -> Result<(), StepFailure>;
 
     /// Looks what happened while nothing was under way; `true` if an exchange can begin. What the target has ended takes no
     /// arrival with it.
     ///
     /// **Errors**: it broke, or something came that nobody had asked for.
-    fn look(&mut self) -> Result<bool, Trouble>;
+    fn look(&mut self) -> Result<bool, StepFailure>;
 
     /// Whether an exchange can begin now, as far as is known.
     fn has_room(&self) -> bool;
@@ -52,10 +52,10 @@ pub(crate) trait Connection: Sized + 'static {
     async fn turn(&mut self, limit: Moment);
 
     /// After the last exchange: makes sure that the target took the handshake, if no answer has shown that.
-    async fn confirm(&mut self) -> Result<(), Trouble>;
+    async fn confirm(&mut self) -> Result<(), StepFailure>;
 
     /// The error for a target that ended it before the first exchange.
-    fn ended_unused(&self) -> Trouble;
+    fn ended_unused(&self) -> StepFailure;
 
     /// Ends it as the plan says. One that broke is dropped.
     async fn close(self);
@@ -75,16 +75,16 @@ pub(crate) struct Finished {
 #[derive(Debug)]
 pub(crate) enum Lost {
     /// The target ended the connection before it looked at the request, which may be sent on another one.
-    NotSeen(Trouble),
+    NotSeen(StepFailure),
     /// The answer says that the request failed: the connection is as good as before.
-    Answered(Trouble),
+    Answered(StepFailure),
     /// It failed.
-    Failed(Trouble),
+    Failed(StepFailure),
 }
 
 impl Lost {
     /// What went wrong.
-    pub(crate) fn into_trouble(self) -> Trouble {
+    pub(crate) fn into_trouble(self) -> StepFailure {
         match self {
             Self::NotSeen(trouble) | Self::Answered(trouble) | Self::Failed(trouble) => trouble,
         }

@@ -10,8 +10,8 @@ use handfast_net::clock::Moment;
 use handfast_net::engine::{self, Alarm};
 
 use crate::context::ThreadContext;
+use crate::failure::{Cause, Step, StepFailure};
 use crate::schedule::Schedule;
-use crate::trouble::{Cause, Step, Trouble};
 
 /// What became of an arrival at first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +54,8 @@ pub(crate) async fn dispatch(context: Rc<ThreadContext>, schedule: Schedule, ser
     dispatcher.give_up(&context);
 }
 
-fn no_alarm(error: &std::io::Error) -> Trouble {
-    Trouble::new(Step::Connect, Cause::OutOfFiles, format!("make the timer of the schedule: {error}"))
+fn no_alarm(error: &std::io::Error) -> StepFailure {
+    StepFailure::new(Step::Connect, Cause::OutOfFiles, format!("make the timer of the schedule: {error}"))
 }
 
 /// The loop's state: what is due next, and who begins it.

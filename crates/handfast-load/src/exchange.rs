@@ -9,10 +9,10 @@ use handfast_tls::session::Session;
 
 use crate::connect::Connected;
 use crate::context::{READ, ThreadContext};
+use crate::failure::{Cause, Step, StepFailure};
 use crate::pattern::Pattern;
 use crate::plan::Work;
 use crate::recorder::Times;
-use crate::trouble::{Cause, Step, Trouble};
 use crate::wire::{Got, Wire};
 
 /// Greatest plaintext of a record (RFC 9846 §5.1).
@@ -58,7 +58,7 @@ impl Opening {
         context: &ThreadContext,
         wire: &mut Wire,
         step: Step,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), StepFailure> {
         self.prepare_flight(context);
         wire.write(&mut context.scratch.borrow_mut().records, step)
     }
@@ -96,7 +96,7 @@ pub(crate) struct Exchange {
     began: Moment,
     deadline: Moment,
     first_byte: Option<Moment>,
-    wrong: Option<Trouble>,
+    wrong: Option<StepFailure>,
 }
 
 impl Exchange {
@@ -141,7 +141,7 @@ impl Exchange {
     }
 
     /// Writes and reads once; whether it is worth doing again at once.
-    pub(crate) fn turn(&mut self, context: &ThreadContext, wire: &mut Wire) -> Result<bool, Trouble> {
+    pub(crate) fn turn(&mut self, context: &ThreadContext, wire: &mut Wire) -> Result<bool, StepFailure> {
         let scratch = &mut *context.scratch.borrow_mut();
         let wrote = self.write(context, wire, scratch)?;
         let got = wire.read(scratch, Step::Exchange, false, &mut |bytes| self.take(context, bytes))?;
@@ -167,7 +167,7 @@ impl Exchange {
         context: &ThreadContext,
         wire: &mut Wire,
         scratch: &mut Scratch,
-    ) -> Result<bool, Trouble> {
+    ) -> Result<bool, StepFailure> {
         if !wire.is_flushed() {
             wire.flush(Step::Exchange)?;
         }
@@ -181,7 +181,7 @@ impl Exchange {
             let most = FRAGMENT.min(self.sizes.send - self.sent);
             let bytes = context.pattern.at(self.position + self.sent, most);
             let encrypted = wire.session.encrypt(bytes, &mut scratch.records);
-            encrypted.map_err(|failure| Trouble::session(Step::Exchange, &failure))?;
+            encrypted.map_err(|failure| StepFailure::session(Step::Exchange, &failure))?;
             self.sent += bytes.len() as u64;
         }
         wire.write(&mut scratch.records, Step::Exchange)?;
@@ -192,12 +192,12 @@ impl Exchange {
         self.first_byte.get_or_insert_with(Moment::now);
         if self.sizes.echo && !context.pattern.matches(self.position + self.received, bytes) {
             let detail = format!("the echo differs from what was sent, after {} bytes", self.received);
-            self.wrong.get_or_insert_with(|| Trouble::new(Step::Exchange, Cause::WrongBytes, detail));
+            self.wrong.get_or_insert_with(|| StepFailure::new(Step::Exchange, Cause::WrongBytes, detail));
         }
         self.received += bytes.len() as u64;
         if self.received > self.sizes.receive {
             let detail = format!("{} bytes came, {} were expected", self.received, self.sizes.receive);
-            self.wrong.get_or_insert_with(|| Trouble::new(Step::Exchange, Cause::WrongBytes, detail));
+            self.wrong.get_or_insert_with(|| StepFailure::new(Step::Exchange, Cause::WrongBytes, detail));
         }
     }
 }

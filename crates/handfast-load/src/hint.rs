@@ -2,13 +2,13 @@
 //!
 //! In: what was asked for, and how it failed. Out: which option would help. Pure.
 
+use crate::failure::{Said, StepFailure};
 use crate::plan::Plan;
-use crate::trouble::{Said, Trouble};
 
 /// The cure for a target that wants to know who we are. It says so by an alert: TLS 1.3 has one of its own
 /// (certificate_required, RFC 9846 §6.2), TLS 1.2 has handshake_failure among others; or after the handshake, by HTTP's 400
 /// or nginx's own 495 and 496, and by 403.
-pub(crate) fn client_certificate(plan: &Plan, trouble: &Trouble) -> Option<&'static str> {
+pub(crate) fn client_certificate(plan: &Plan, trouble: &StepFailure) -> Option<&'static str> {
     const SHOW: &str = "the target wants a client certificate: --client-certificate FILE shows one, and --client-key FILE has its key";
     const OTHER: &str = "the target does not accept the certificate that --client-certificate shows: check which authorities it accepts, and whether the certificate is of one of them, valid, and for clients";
     const PERHAPS: &str =
@@ -29,14 +29,14 @@ pub(crate) fn client_certificate(plan: &Plan, trouble: &Trouble) -> Option<&'sta
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trouble::Step;
+    use crate::failure::Step;
 
     #[test]
     fn a_target_that_wants_a_client_certificate_is_told_by_its_option() {
         let hint = |said, shown: bool| {
             let mut plan = Plan::default();
             plan.tls.client_certificate = shown.then(|| ("me.pem".into(), "me.key".into()));
-            let trouble = Trouble { said: Some(said), ..Trouble::deadline(Step::Exchange) };
+            let trouble = StepFailure { said: Some(said), ..StepFailure::deadline(Step::Exchange) };
             client_certificate(&plan, &trouble).unwrap_or_default()
         };
         assert!(hint(Said::Alert(116), false).contains("--client-certificate FILE shows one"));
@@ -47,6 +47,6 @@ mod tests {
         assert!(hint(Said::Status(400), false).contains("--client-certificate FILE"));
         assert_eq!(hint(Said::Status(400), true), "");
         assert_eq!(hint(Said::Status(404), false), "");
-        assert_eq!(client_certificate(&Plan::default(), &Trouble::deadline(Step::Exchange)), None);
+        assert_eq!(client_certificate(&Plan::default(), &StepFailure::deadline(Step::Exchange)), None);
     }
 }

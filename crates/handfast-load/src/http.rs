@@ -18,9 +18,9 @@ use handfast_net::clock::Moment;
 use crate::close::close;
 use crate::connection::{Connection, Finished, Lost};
 use crate::context::{Caller, ThreadContext};
+use crate::failure::{Cause, Step, StepFailure};
 use crate::plan::{Plan, Work};
 use crate::recorder::Times;
-use crate::trouble::{Cause, Step, Trouble};
 use connection::{Answer, Target};
 
 /// A connection that carries requests.
@@ -29,10 +29,10 @@ pub(crate) struct HttpConnection {
     driver: connection::Connection,
 }
 
-fn target(work: &Work) -> Result<Target, Trouble> {
+fn target(work: &Work) -> Result<Target, StepFailure> {
     match work {
         Work::Http { version, streams, .. } => Ok(Target { version: *version, streams: *streams }),
-        _ => Err(Trouble::new(Step::Exchange, Cause::Internal, "a plan without HTTP was done as HTTP")),
+        _ => Err(StepFailure::new(Step::Exchange, Cause::Internal, "a plan without HTTP was done as HTTP")),
     }
 }
 
@@ -41,16 +41,16 @@ impl Connection for HttpConnection {
         plan.exchanges.unwrap_or(1)
     }
 
-    async fn open(context: &Rc<ThreadContext>, caller: Caller) -> Result<Self, Trouble> {
+    async fn open(context: &Rc<ThreadContext>, caller: Caller) -> Result<Self, StepFailure> {
         let driver = connection::Connection::open(context, caller, target(&context.plan.work)?).await?;
         Ok(Self { context: Rc::clone(context), driver })
     }
 
-    async fn settle(&mut self) -> Result<(), Trouble> {
+    async fn settle(&mut self) -> Result<(), StepFailure> {
         self.driver.finish_handshake()
     }
 
-    fn look(&mut self) -> Result<bool, Trouble> {
+    fn look(&mut self) -> Result<bool, StepFailure> {
         // hyper reads whenever it is polled: what the target has ended is known by now.
         Ok(self.has_room())
     }
@@ -88,12 +88,12 @@ impl Connection for HttpConnection {
         self.driver.turn(limit).await;
     }
 
-    async fn confirm(&mut self) -> Result<(), Trouble> {
+    async fn confirm(&mut self) -> Result<(), StepFailure> {
         // Every request has an answer.
         Ok(())
     }
 
-    fn ended_unused(&self) -> Trouble {
+    fn ended_unused(&self) -> StepFailure {
         self.driver.ended("the target ended before the first request")
     }
 
@@ -117,7 +117,7 @@ fn judge(context: &ThreadContext, began: Moment, which: usize, answer: Answer) -
         several => several.get(which).map(|one| format!(" to {}", one.name())).unwrap_or_default(),
     };
     let detail = format!("the target answered {status}{requested}");
-    Err(Lost::Answered(Trouble::status(status.as_u16(), detail)))
+    Err(Lost::Answered(StepFailure::status(status.as_u16(), detail)))
 }
 
 #[cfg(test)]

@@ -9,10 +9,10 @@ use handfast_net::clock::Moment;
 
 use crate::connection::{Connection, Finished, Lost};
 use crate::context::{Caller, ThreadContext};
+use crate::failure::StepFailure;
 use crate::opener::Permit;
 use crate::pool::{Ending, Pool, Waiter};
 use crate::standing::Standing;
-use crate::trouble::Trouble;
 
 /// A connection, from the first byte to the last.
 pub(crate) async fn kept<C: Connection>(context: Rc<ThreadContext>, pool: Rc<Pool>, permit: Permit) {
@@ -105,7 +105,7 @@ impl Driver {
     }
 
     /// Counts an exchange that is over, but for one that the target never looked at: why it did not.
-    fn settle(&mut self, finished: Finished) -> Option<Trouble> {
+    fn settle(&mut self, finished: Finished) -> Option<StepFailure> {
         let Finished { intended, began, outcome } = finished;
         let lost = match outcome {
             Ok(done) => {

@@ -62,7 +62,7 @@ mod standing;
 mod target;
 mod thread;
 mod transaction;
-mod trouble;
+mod failure;
 mod turns;
 mod warm_up;
 mod wire;

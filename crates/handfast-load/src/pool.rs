@@ -15,9 +15,9 @@ use handfast_net::engine::{self, TaskHandle};
 use crate::arrival_queue::ArrivalQueue;
 use crate::context::{Caller, ThreadContext};
 use crate::dispatcher::{Arrived, Service};
+use crate::failure::StepFailure;
 use crate::opener::{Opener, Permit};
 use crate::plan::{Model, Plan, Work};
-use crate::trouble::Trouble;
 
 /// Free connections that a thread keeps for what comes next, so that an arrival does not wait for a handshake.
 const AHEAD: u32 = 2;
@@ -63,9 +63,9 @@ impl Waiter {
 #[derive(Debug)]
 pub(crate) enum Ending {
     /// No transaction was under way.
-    Unused(Trouble),
+    Unused(StepFailure),
     /// The transaction that was under way failed with it.
-    Failed(Trouble),
+    Failed(StepFailure),
     /// What was under way has been counted.
     Counted,
 }
@@ -217,7 +217,7 @@ impl Pool {
     /// A connection came to nothing while no transaction was under way on it. In a closed model there would have been
     /// one. In an open one the arrivals that wait have lost something only if nobody is there or coming to serve them:
     /// to them the target could not be reached.
-    fn unused(&self, context: &ThreadContext, caller: Caller, shed: bool, trouble: &Trouble) {
+    fn unused(&self, context: &ThreadContext, caller: Caller, shed: bool, trouble: &StepFailure) {
         let nobody = self.opener.standing() + self.opener.opening() == 0;
         let failed = match (self.arrivals.is_closed_model(), context.has_begun()) {
             (true, true) => 1,

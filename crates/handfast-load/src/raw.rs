@@ -13,8 +13,8 @@ use crate::connect::connect;
 use crate::connection::{Connection, Finished, Lost};
 use crate::context::{Caller, ThreadContext};
 use crate::exchange::{Exchange, Opening, Sizes, early};
+use crate::failure::{Step, StepFailure};
 use crate::plan::Plan;
-use crate::trouble::{Step, Trouble};
 use crate::wire::{Got, Wire};
 
 /// Rounds of a large exchange before the others of the thread have their turn.
@@ -53,7 +53,7 @@ enum State {
 
 impl RawConnection {
     /// One exchange, from its beginning to its end; when its last byte was there.
-    pub(crate) async fn exchange(&mut self) -> Result<Moment, Trouble> {
+    pub(crate) async fn exchange(&mut self) -> Result<Moment, StepFailure> {
         self.begin(Moment::now(), 0);
         loop {
             if let Some(finished) = self.next_finished() {
@@ -66,7 +66,7 @@ impl RawConnection {
     /// Waits on an idle connection until `limit`, or something happens; `true` at the limit.
     ///
     /// **Errors**: the target ended it, broke it off, or sent what nobody had asked for.
-    pub(crate) async fn idle(&mut self, limit: Moment) -> Result<bool, Trouble> {
+    pub(crate) async fn idle(&mut self, limit: Moment) -> Result<bool, StepFailure> {
         self.wire.flush(Step::Exchange)?;
         match self.wire.look(&self.context, Step::Exchange)? {
             Got::Something => Ok(false),
@@ -81,7 +81,7 @@ impl RawConnection {
     }
 
     /// Goes on with what is under way until it is over or has to wait; gives back whether it is over.
-    async fn go_on(&mut self, limit: Moment) -> Result<bool, Trouble> {
+    async fn go_on(&mut self, limit: Moment) -> Result<bool, StepFailure> {
         let Some(UnderWay { exchange, .. }) = &mut self.under_way else {
             engine::wait(limit).await;
             return Ok(false);
@@ -99,7 +99,7 @@ impl RawConnection {
         }
         let deadline = exchange.deadline();
         if engine::wait(deadline.min(limit)).await == engine::Woken::Deadline && deadline <= engine::now() {
-            return Err(Trouble::deadline(Step::Exchange));
+            return Err(StepFailure::deadline(Step::Exchange));
         }
         Ok(false)
     }
@@ -110,7 +110,7 @@ impl Connection for RawConnection {
         Sizes::of(&plan.work).map_or(0, |_| plan.exchanges.unwrap_or(1))
     }
 
-    async fn open(context: &Rc<ThreadContext>, caller: Caller) -> Result<Self, Trouble> {
+    async fn open(context: &Rc<ThreadContext>, caller: Caller) -> Result<Self, StepFailure> {
         let sizes = Sizes::of(&context.plan.work);
         let connected = connect(context, caller, early(&context.pattern, sizes)).await?;
         let (wire, opening) = Opening::of(connected);
@@ -126,7 +126,7 @@ impl Connection for RawConnection {
         })
     }
 
-    async fn settle(&mut self) -> Result<(), Trouble> {
+    async fn settle(&mut self) -> Result<(), StepFailure> {
         self.opening.send_flight(&self.context, &mut self.wire, Step::Handshake)?;
         if !self.has_answers() {
             acceptance::wait(&self.context, &mut self.wire, Moment::now() + SILENCE).await?;
@@ -134,7 +134,7 @@ impl Connection for RawConnection {
         Ok(())
     }
 
-    fn look(&mut self) -> Result<bool, Trouble> {
+    fn look(&mut self) -> Result<bool, StepFailure> {
         if self.has_room() && self.wire.look(&self.context, Step::Exchange)? == Got::End {
             self.state = State::Ended;
         }
@@ -183,14 +183,14 @@ impl Connection for RawConnection {
         self.finished = Some(Finished { intended, began, outcome });
     }
 
-    async fn confirm(&mut self) -> Result<(), Trouble> {
+    async fn confirm(&mut self) -> Result<(), StepFailure> {
         if self.has_answers() {
             return Ok(());
         }
         acceptance::confirm(&self.context, &mut self.wire, &mut self.opening).await
     }
 
-    fn ended_unused(&self) -> Trouble {
+    fn ended_unused(&self) -> StepFailure {
         self.wire.ended_early(Step::Exchange, "the target ended before the first exchange")
     }
 

@@ -13,10 +13,10 @@ use crate::connect::connect;
 use crate::connection::Connection;
 use crate::context::{Caller, READ, ThreadContext};
 use crate::exchange::{Opening, Sizes};
+use crate::failure::{Cause, Step, StepFailure};
 use crate::opener::Permit;
 use crate::plan::Work;
 use crate::raw::RawConnection;
-use crate::trouble::{Cause, Step, Trouble};
 use crate::wire::{Got, Wire};
 
 /// Rounds of bulk before the others of the thread have their turn: 1 MiB.
@@ -52,7 +52,7 @@ pub(crate) async fn bulk(context: Rc<ThreadContext>, mut permit: Permit) {
 }
 
 /// Counts a connection that failed, and whether the target shed it.
-fn fail_first(context: &ThreadContext, caller: Caller, permit: &Permit, trouble: Trouble) {
+fn fail_first(context: &ThreadContext, caller: Caller, permit: &Permit, trouble: StepFailure) {
     if permit.ended(false) {
         context.record().shed();
     }
@@ -65,7 +65,7 @@ async fn bulk_connection(
     permit: &mut Permit,
     send: bool,
     receive: bool,
-) -> Result<(), Trouble> {
+) -> Result<(), StepFailure> {
     let connected = connect(context, caller, &[]).await?;
     let (mut wire, mut opening) = Opening::of(connected);
     let standing = Standing::new(context);
@@ -91,7 +91,7 @@ async fn bulk_connection(
     }
     drop(standing);
     if receive && !received {
-        return Err(Trouble::new(
+        return Err(StepFailure::new(
             Step::Exchange,
             Cause::Deadline,
             "the target sent nothing during the whole run",
@@ -115,7 +115,7 @@ fn bulk_turn(
     send: bool,
     sent: &mut u64,
     received: &mut bool,
-) -> Result<bool, Trouble> {
+) -> Result<bool, StepFailure> {
     let scratch = &mut *context.scratch.borrow_mut();
     let mut moved = false;
     if !wire.is_flushed() {
@@ -126,7 +126,7 @@ fn bulk_turn(
         while scratch.records.len() < READ {
             let bytes = context.pattern.at(*sent, 16_384);
             let encrypted = wire.session.encrypt(bytes, &mut scratch.records);
-            encrypted.map_err(|failure| Trouble::session(Step::Exchange, &failure))?;
+            encrypted.map_err(|failure| StepFailure::session(Step::Exchange, &failure))?;
             *sent += bytes.len() as u64;
         }
         wire.write(&mut scratch.records, Step::Exchange)?;
@@ -144,7 +144,7 @@ fn bulk_turn(
 }
 
 /// One handshake and the end of it, for works that stand.
-pub(crate) async fn rehearse(context: &Rc<ThreadContext>, caller: Caller) -> Result<(), Trouble> {
+pub(crate) async fn rehearse(context: &Rc<ThreadContext>, caller: Caller) -> Result<(), StepFailure> {
     let mut connection = RawConnection::open(context, caller).await?;
     if Sizes::of(&context.plan.work).is_some() {
         connection.exchange().await?;
@@ -169,7 +169,7 @@ async fn idle_connection(
     caller: Caller,
     permit: &mut Permit,
     began: Moment,
-) -> Result<(), Trouble> {
+) -> Result<(), StepFailure> {
     let mut connection = RawConnection::open(context, caller).await?;
     let standing = Standing::new(context);
     let stood = if Sizes::of(&context.plan.work).is_some() {

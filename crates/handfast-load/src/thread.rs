@@ -15,6 +15,7 @@ use crate::arrival_queue::ArrivalQueue;
 use crate::assignment::Assignment;
 use crate::context::{Parts, Phase, ThreadContext};
 use crate::dispatcher::dispatch;
+use crate::failure::StepFailure;
 use crate::opener::Opener;
 use crate::plan::{Model, Plan, Work};
 use crate::pool::Pool;
@@ -22,7 +23,6 @@ use crate::recorder::Recorder;
 use crate::sample::Interval;
 use crate::schedule::Schedule;
 use crate::slots::{self, Slots};
-use crate::trouble::Trouble;
 use crate::{standing, warm_up, work};
 
 /// What the generator tells a thread.
@@ -48,7 +48,7 @@ pub(crate) enum Answer {
     /// It is there, or why not.
     Ready(Result<(), String>),
     /// How the rehearsal went: how long its exchange took.
-    Rehearsed(Result<Duration, Trouble>),
+    Rehearsed(Result<Duration, StepFailure>),
     /// So many tickets are in the pool; so many were wanted.
     Warm { tickets: usize, wanted: usize },
     /// So many connections stand; so many were wanted, none when there is no number that was asked for.

@@ -6,7 +6,7 @@ use handfast_net::clock::Moment;
 
 use crate::connection::{Connection, Lost};
 use crate::context::{Caller, ThreadContext};
-use crate::trouble::{Cause, Step, Trouble};
+use crate::failure::{Cause, Step, StepFailure};
 
 /// Does one transaction, which was meant to begin at `intended`. `stands` is called when the handshake is over.
 ///
@@ -35,7 +35,7 @@ pub(crate) async fn attempt<C: Connection>(
     intended: Moment,
     (number, which): (u32, &dyn Fn() -> usize),
     stands: &mut dyn FnMut(),
-) -> Result<(), Trouble> {
+) -> Result<(), StepFailure> {
     let begun = Moment::now();
     let mut connection = C::open(context, caller).await?;
     stands();
@@ -60,11 +60,11 @@ pub(crate) async fn attempt<C: Connection>(
             if connection.is_closed() {
                 let detail =
                     format!("the target closed the connection with {left} of {number} requests to go");
-                return Err(Trouble::new(Step::Exchange, Cause::ClosedEarly, detail));
+                return Err(StepFailure::new(Step::Exchange, Cause::ClosedEarly, detail));
             }
             limit = *ready_by.get_or_insert_with(|| context.deadline());
             if Moment::now() >= limit {
-                return Err(Trouble::deadline(Step::Exchange));
+                return Err(StepFailure::deadline(Step::Exchange));
             }
         }
         connection.turn(limit).await;

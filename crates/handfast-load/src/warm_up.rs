@@ -8,12 +8,12 @@ use handfast_net::clock::Moment;
 
 use crate::assignment::Assignment;
 use crate::context::{Caller, ThreadContext};
+use crate::failure::StepFailure;
 use crate::plan::Model;
-use crate::trouble::Trouble;
 use crate::work;
 
 /// One transaction of each member of the mix, and with each request, as far as there is time for it; at least one.
-pub(crate) async fn rehearse(context: &Rc<ThreadContext>) -> Result<(), Trouble> {
+pub(crate) async fn rehearse(context: &Rc<ThreadContext>) -> Result<(), StepFailure> {
     let until = context.deadline();
     let members = context.clients.len();
     for number in 0..members.max(context.requests.len()) {
@@ -25,11 +25,13 @@ pub(crate) async fn rehearse(context: &Rc<ThreadContext>) -> Result<(), Trouble>
     Ok(())
 }
 
-async fn rehearse_as(context: &Rc<ThreadContext>, member: usize, request: usize) -> Result<(), Trouble> {
+async fn rehearse_as(context: &Rc<ThreadContext>, member: usize, request: usize) -> Result<(), StepFailure> {
     let caller = Caller { member, resume: false };
     let outcome = work::rehearse(context, caller, request).await;
     outcome.map_err(|trouble| match context.plan.mix.get(member) {
-        Some(member) => Trouble { detail: format!("as `{}`: {}", member.name, trouble.detail), ..trouble },
+        Some(member) => {
+            StepFailure { detail: format!("as `{}`: {}", member.name, trouble.detail), ..trouble }
+        }
         None => trouble,
     })
 }

@@ -12,7 +12,7 @@ use handfast_tls::client::ClientSession;
 use handfast_tls::session::Session;
 
 use crate::context::{READ, ThreadContext};
-use crate::trouble::{Cause, Step, Trouble};
+use crate::failure::{Cause, Step, StepFailure};
 
 /// What reading gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,10 +79,10 @@ impl Wire {
     }
 
     /// Waits for something to happen.
-    pub(crate) async fn wait(&self, deadline: Moment, step: Step) -> Result<(), Trouble> {
+    pub(crate) async fn wait(&self, deadline: Moment, step: Step) -> Result<(), StepFailure> {
         match engine::wait(deadline).await {
             Woken::Event => Ok(()),
-            Woken::Deadline => Err(Trouble::deadline(step)),
+            Woken::Deadline => Err(StepFailure::deadline(step)),
         }
     }
 
@@ -94,7 +94,7 @@ impl Wire {
         step: Step,
         hold: bool,
         take: &mut dyn FnMut(&[u8]),
-    ) -> Result<Got, Trouble> {
+    ) -> Result<Got, StepFailure> {
         if self.ended != Ended::No {
             return Ok(Got::End);
         }
@@ -104,7 +104,7 @@ impl Wire {
         }
         scratch.received[..kept].copy_from_slice(self.session.kept());
         let read = self.stream.try_read(&mut scratch.received[kept..]);
-        let count = match read.map_err(|fault| Trouble::socket(step, &fault))? {
+        let count = match read.map_err(|fault| StepFailure::socket(step, &fault))? {
             Read::Blocked => return Ok(Got::Nothing),
             Read::End => {
                 self.ended = Ended::Truncated;
@@ -116,7 +116,7 @@ impl Wire {
         // What is beyond is of another connection.
         let received = &mut received[..kept + count];
         if step == Step::Handshake && kept == 0 && received.starts_with(b"HTTP/") {
-            return Err(Trouble::new(step, Cause::NotTls, "the target answered in plain HTTP"));
+            return Err(StepFailure::new(step, Cause::NotTls, "the target answered in plain HTTP"));
         }
         let outcome = self.session.receive(received, plaintext, records);
         if !plaintext.is_empty() {
@@ -126,7 +126,7 @@ impl Wire {
         if let Some(failure) = outcome.failure {
             // The alert; that it cannot be sent changes nothing.
             let _ = self.try_write(records);
-            return Err(Trouble::session(step, &failure));
+            return Err(StepFailure::session(step, &failure));
         }
         if self.ending != Ending::No {
             // What the protocol would answer has no way to go any more.
@@ -144,7 +144,7 @@ impl Wire {
     /// Writes `records`, which is empty afterwards; what the kernel has no room for is kept.
     ///
     /// **Errors**: the target is gone; by its alert, if that came before.
-    pub(crate) fn write(&mut self, records: &mut Buffer, step: Step) -> Result<(), Trouble> {
+    pub(crate) fn write(&mut self, records: &mut Buffer, step: Step) -> Result<(), StepFailure> {
         let sent = self.try_write(records);
         sent.map_err(|fault| self.why_gone(step, &fault))
     }
@@ -152,7 +152,7 @@ impl Wire {
     /// Tries again to send what was kept, and our end if it waits behind that.
     ///
     /// **Errors**: as [`Wire::write`].
-    pub(crate) fn flush(&mut self, step: Step) -> Result<(), Trouble> {
+    pub(crate) fn flush(&mut self, step: Step) -> Result<(), StepFailure> {
         let sent = self.try_flush();
         sent.map_err(|fault| self.why_gone(step, &fault))
     }
@@ -210,30 +210,30 @@ impl Wire {
 
     /// Why the target took no more: a target that refuses sends an alert and closes, and what we write after that ends
     /// in a reset. The alert came first, and says more.
-    fn why_gone(&mut self, step: Step, fault: &Fault) -> Trouble {
+    fn why_gone(&mut self, step: Step, fault: &Fault) -> StepFailure {
         let mut scratch = Scratch::new(READ);
         loop {
             match self.read(&mut scratch, step, true, &mut |_| {}) {
                 Ok(Got::Something) => {}
                 Err(trouble) if trouble.cause == Cause::Alert => return trouble,
-                Ok(Got::Nothing | Got::End) | Err(_) => return Trouble::socket(step, fault),
+                Ok(Got::Nothing | Got::End) | Err(_) => return StepFailure::socket(step, fault),
             }
         }
     }
 
     /// The error for a target that ended too early.
-    pub(crate) fn ended_early(&self, step: Step, detail: &str) -> Trouble {
-        Trouble::ended(step, self.ended == Ended::Orderly, detail)
+    pub(crate) fn ended_early(&self, step: Step, detail: &str) -> StepFailure {
+        StepFailure::ended(step, self.ended == Ended::Orderly, detail)
     }
 
     /// Whether something more than nothing happened while nobody asked: the target ended or reset.
-    pub(crate) fn look(&mut self, bench: &ThreadContext, step: Step) -> Result<Got, Trouble> {
+    pub(crate) fn look(&mut self, bench: &ThreadContext, step: Step) -> Result<Got, StepFailure> {
         let scratch = &mut *bench.scratch.borrow_mut();
         let mut unasked = 0;
         let got = self.read(scratch, step, false, &mut |bytes| unasked += bytes.len())?;
         if unasked > 0 {
             let detail = format!("{unasked} bytes came that nobody had asked for");
-            return Err(Trouble::new(step, Cause::WrongBytes, detail));
+            return Err(StepFailure::new(step, Cause::WrongBytes, detail));
         }
         Ok(got)
     }

@@ -13,6 +13,7 @@ use handfast_net::engine::{self, Priority};
 
 use crate::connection::Connection;
 use crate::context::{Caller, ThreadContext};
+use crate::failure::StepFailure;
 use crate::http::HttpConnection;
 use crate::kept::kept;
 use crate::plan::Work;
@@ -20,14 +21,13 @@ use crate::pool::Pool;
 use crate::raw::RawConnection;
 use crate::standing;
 use crate::transaction;
-use crate::trouble::Trouble;
 
 /// One transaction as `caller`, with the plan's request number `which`, to see whether it works.
 pub(crate) async fn rehearse(
     context: &Rc<ThreadContext>,
     caller: Caller,
     which: usize,
-) -> Result<(), Trouble> {
+) -> Result<(), StepFailure> {
     let now = Moment::now();
     match context.plan.work {
         Work::Http { .. } => {

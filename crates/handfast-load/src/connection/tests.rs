@@ -8,12 +8,12 @@ use super::*;
 use crate::arrival_queue::ArrivalQueue;
 use crate::context::testing::{measured, on_engine, thread};
 use crate::dispatcher::Service as _;
+use crate::failure::{Cause, Step};
 use crate::kept::kept;
 use crate::plan::{Arrivals, Model};
 use crate::pool::Pool;
 use crate::sample::Interval;
 use crate::transaction::transaction;
-use crate::trouble::{Cause, Step};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -49,8 +49,8 @@ struct Scripted {
     broken: bool,
 }
 
-fn trouble(what: &str) -> Trouble {
-    Trouble::new(Step::Exchange, Cause::ClosedEarly, what)
+fn trouble(what: &str) -> StepFailure {
+    StepFailure::new(Step::Exchange, Cause::ClosedEarly, what)
 }
 
 /// The next deed, if it is one of these.
@@ -67,19 +67,21 @@ impl Connection for Scripted {
         plan.exchanges.unwrap_or(1)
     }
 
-    async fn open(context: &Rc<ThreadContext>, _: Caller) -> Result<Self, Trouble> {
+    async fn open(context: &Rc<ThreadContext>, _: Caller) -> Result<Self, StepFailure> {
         let context = Rc::clone(context);
         Ok(Self { context, under_way: None, finished: None, closed: false, broken: false })
     }
 
-    async fn settle(&mut self) -> Result<(), Trouble> {
+    async fn settle(&mut self) -> Result<(), StepFailure> {
         Ok(())
     }
 
-    fn look(&mut self) -> Result<bool, Trouble> {
+    fn look(&mut self) -> Result<bool, StepFailure> {
         match next(&[Deed::End, Deed::Unasked, Deed::Over]) {
             Some(Deed::End) => self.closed = true,
-            Some(Deed::Unasked) => return Err(Trouble::new(Step::Exchange, Cause::WrongBytes, "unasked")),
+            Some(Deed::Unasked) => {
+                return Err(StepFailure::new(Step::Exchange, Cause::WrongBytes, "unasked"));
+            }
             Some(_) => self.context.end_now(),
             None => {}
         }
@@ -122,11 +124,11 @@ impl Connection for Scripted {
         self.finished = Some(Finished { intended, began: intended, outcome });
     }
 
-    async fn confirm(&mut self) -> Result<(), Trouble> {
+    async fn confirm(&mut self) -> Result<(), StepFailure> {
         Ok(())
     }
 
-    fn ended_unused(&self) -> Trouble {
+    fn ended_unused(&self) -> StepFailure {
         trouble("before the first")
     }
 

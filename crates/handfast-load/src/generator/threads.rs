@@ -13,6 +13,7 @@ use handfast_report::units::count;
 use handfast_tls::client::ClientSettings;
 
 use crate::assignment::{Assignment, Share};
+use crate::failure::{Cause, Step, StepFailure};
 use crate::hint;
 use crate::opener::LONGEST_PREPARATION;
 use crate::outcome::Refusal;
@@ -20,7 +21,6 @@ use crate::plan::{Plan, Work};
 use crate::requests::PreparedRequest;
 use crate::sample::Interval;
 use crate::thread::{self, Answer, Order};
-use crate::trouble::{Cause, Step, Trouble};
 use crate::words::things;
 
 /// Seconds that a thread may be ahead of their merging.
@@ -254,7 +254,7 @@ fn out_of_step(answer: &Answer) -> Refusal {
 }
 
 /// Step and detail; a socket's own words begin with the operation, which may be the step itself.
-fn words(trouble: &Trouble) -> String {
+fn words(trouble: &StepFailure) -> String {
     let step = trouble.step.name();
     if trouble.detail.starts_with(step) {
         trouble.detail.clone()
@@ -264,7 +264,7 @@ fn words(trouble: &Trouble) -> String {
 }
 
 /// The words for a target with which not even one transaction works.
-fn refuse_rehearsal(plan: &Plan, address: SocketAddr, trouble: &Trouble) -> Refusal {
+fn refuse_rehearsal(plan: &Plan, address: SocketAddr, trouble: &StepFailure) -> Refusal {
     let what = format!("try one transaction with {address}: {}", words(trouble));
     let refusal = Refusal::failed(what);
     let echo = matches!(plan.work, Work::Exchange { echo: true, .. });

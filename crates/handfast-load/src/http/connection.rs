@@ -22,8 +22,8 @@ use hyper::body::{Body, Incoming};
 use super::pipe::Pipe;
 use crate::connect::connect;
 use crate::context::{Caller, ThreadContext};
+use crate::failure::{Cause, Step, StepFailure};
 use crate::plan::HttpVersion;
-use crate::trouble::{Cause, Step, Trouble};
 use crate::wire::Wire;
 
 /// An answer, read to its end.
@@ -39,9 +39,9 @@ pub(super) struct Answer {
 #[derive(Clone, Debug)]
 pub(super) enum Lost {
     /// The target closed the connection before it looked at the request, which may be sent on another one.
-    NotSeen(Trouble),
+    NotSeen(StepFailure),
     /// It failed.
-    Failed(Trouble),
+    Failed(StepFailure),
 }
 
 /// A request that is over.
@@ -93,7 +93,7 @@ impl Connection {
         bench: &Rc<ThreadContext>,
         caller: Caller,
         target: Target,
-    ) -> Result<Self, Trouble> {
+    ) -> Result<Self, StepFailure> {
         let connected = connect(bench, caller, &[]).await?;
         check_protocol(&connected.wire, target.version)?;
         let pipe = Rc::new(RefCell::new(Pipe::new(bench, connected)));
@@ -103,10 +103,10 @@ impl Connection {
         };
         let client = Client::open(Rc::clone(&pipe), version, streams, bench.deadline()).await;
         let client = client.map_err(|unready| match unready {
-            Unready::Deadline => Trouble::deadline(Step::Exchange),
+            Unready::Deadline => StepFailure::deadline(Step::Exchange),
             Unready::Http(error) => {
                 let ended = pipe.borrow().trouble("the target ended before the first request");
-                ended.unwrap_or_else(|| Trouble::new(Step::Exchange, Cause::Http, sentence(&error)))
+                ended.unwrap_or_else(|| StepFailure::new(Step::Exchange, Cause::Http, sentence(&error)))
             }
         })?;
         Ok(Self {
@@ -233,7 +233,7 @@ impl Connection {
             if request.deadline > now {
                 return true;
             }
-            let outcome = Err(Lost::Failed(Trouble::deadline(Step::Exchange)));
+            let outcome = Err(Lost::Failed(StepFailure::deadline(Step::Exchange)));
             let InFlight { intended, began, which, .. } = *request;
             finished.push_back(Finished { intended, began, which, outcome });
             false
@@ -250,29 +250,29 @@ impl Connection {
     /// Why a request got no answer.
     fn lost(&self, error: &hyper::Error) -> Lost {
         let ended = self.pipe.borrow().trouble("the target ended before it answered");
-        let trouble = ended.unwrap_or_else(|| Trouble::new(Step::Exchange, Cause::Http, sentence(error)));
+        let trouble = ended.unwrap_or_else(|| StepFailure::new(Step::Exchange, Cause::Http, sentence(error)));
         if is_unseen(error) { Lost::NotSeen(trouble) } else { Lost::Failed(trouble) }
     }
 
     /// Why a body has no end: whatever else, the answer is not whole.
-    fn cut_short(&self, error: &hyper::Error) -> Trouble {
+    fn cut_short(&self, error: &hyper::Error) -> StepFailure {
         let pipe = self.pipe.borrow();
         let ended = pipe.trouble("the target ended within a body");
         match ended {
             Some(trouble) if !trouble.is_end() => trouble,
-            Some(trouble) => Trouble { cause: Cause::Truncated, ..trouble },
-            None => Trouble::new(Step::Exchange, Cause::Truncated, sentence(error)),
+            Some(trouble) => StepFailure { cause: Cause::Truncated, ..trouble },
+            None => StepFailure::new(Step::Exchange, Cause::Truncated, sentence(error)),
         }
     }
 
     /// Why it is of no use any more.
-    pub(super) fn ended(&self, what: &str) -> Trouble {
+    pub(super) fn ended(&self, what: &str) -> StepFailure {
         let trouble = self.pipe.borrow().trouble(what);
-        trouble.unwrap_or_else(|| Trouble::new(Step::Exchange, Cause::ClosedEarly, what))
+        trouble.unwrap_or_else(|| StepFailure::new(Step::Exchange, Cause::ClosedEarly, what))
     }
 
     /// Lets the target have the rest of the handshake, for a connection that may have to wait for its first request.
-    pub(super) fn finish_handshake(&self) -> Result<(), Trouble> {
+    pub(super) fn finish_handshake(&self) -> Result<(), StepFailure> {
         self.pipe.borrow_mut().finish_handshake()
     }
 
@@ -287,11 +287,11 @@ impl Connection {
 }
 
 /// **Source**: RFC 9113 §3.3: HTTP/2 over TLS is agreed on by ALPN.
-fn check_protocol(wire: &Wire, version: HttpVersion) -> Result<(), Trouble> {
+fn check_protocol(wire: &Wire, version: HttpVersion) -> Result<(), StepFailure> {
     let agreed = wire.session.agreed().alpn;
     match (version, agreed.as_deref()) {
         (HttpVersion::Http2, Some("h2")) | (HttpVersion::Http11, Some("http/1.1") | None) => Ok(()),
-        (HttpVersion::Http2, None) => Err(Trouble::new(
+        (HttpVersion::Http2, None) => Err(StepFailure::new(
             Step::Handshake,
             Cause::Alpn,
             "the target did not agree to HTTP/2: no ALPN answer",
@@ -299,7 +299,7 @@ fn check_protocol(wire: &Wire, version: HttpVersion) -> Result<(), Trouble> {
         (_, other) => {
             let detail =
                 format!("the target chose the protocol {:?}, which was not wanted", other.unwrap_or(""));
-            Err(Trouble::new(Step::Handshake, Cause::Alpn, detail))
+            Err(StepFailure::new(Step::Handshake, Cause::Alpn, detail))
         }
     }
 }

@@ -14,7 +14,7 @@ use handfast_tls::session::Session;
 
 use crate::connect::Connected;
 use crate::context::ThreadContext;
-use crate::trouble::{Step, Trouble};
+use crate::failure::{Step, StepFailure};
 use crate::wire::{Ended, Got, Wire};
 
 /// Most plaintext encrypted at once; hyper comes again with the rest.
@@ -31,7 +31,7 @@ pub(super) struct Pipe {
     /// When the first bytes came since this was last cleared.
     pub(super) heard: Option<Moment>,
     /// Why the wire failed.
-    trouble: Option<Trouble>,
+    trouble: Option<StepFailure>,
     /// Plaintext that passed since it was last asked for.
     sent: u64,
     received: u64,
@@ -48,7 +48,7 @@ impl Pipe {
     }
 
     /// Why the wire failed, or how the target ended it before `what`; `None` when it stands.
-    pub(super) fn trouble(&self, what: &str) -> Option<Trouble> {
+    pub(super) fn trouble(&self, what: &str) -> Option<StepFailure> {
         let ended = (self.wire.ended() != Ended::No).then(|| self.wire.ended_early(Step::Exchange, what));
         self.trouble.clone().or(ended)
     }
@@ -59,14 +59,14 @@ impl Pipe {
     }
 
     /// Writes the rest of the handshake, if no request has taken it along: without it nothing else may be sent.
-    pub(super) fn finish_handshake(&mut self) -> Result<(), Trouble> {
+    pub(super) fn finish_handshake(&mut self) -> Result<(), StepFailure> {
         let scratch = &mut *self.bench.scratch.borrow_mut();
         scratch.records.extend(std::mem::take(&mut self.flight).filled());
         self.wire.write(&mut scratch.records, Step::Handshake)
     }
 
     /// Reads until there is something for hyper, or nothing there.
-    fn fill(&mut self) -> Result<Got, Trouble> {
+    fn fill(&mut self) -> Result<Got, StepFailure> {
         let scratch = &mut *self.bench.scratch.borrow_mut();
         let (inbox, heard) = (&mut self.inbox, &mut self.heard);
         while inbox.is_empty() {
@@ -83,7 +83,7 @@ impl Pipe {
         Ok(Got::Something)
     }
 
-    fn send(&mut self, bytes: &[u8]) -> Result<usize, Trouble> {
+    fn send(&mut self, bytes: &[u8]) -> Result<usize, StepFailure> {
         self.wire.flush(Step::Exchange)?;
         if !self.wire.is_flushed() {
             return Ok(0);
@@ -92,14 +92,14 @@ impl Pipe {
         let scratch = &mut *self.bench.scratch.borrow_mut();
         scratch.records.extend(std::mem::take(&mut self.flight).filled());
         let encrypted = self.wire.session.encrypt(bytes, &mut scratch.records);
-        encrypted.map_err(|failure| Trouble::session(Step::Exchange, &failure))?;
+        encrypted.map_err(|failure| StepFailure::session(Step::Exchange, &failure))?;
         self.wire.write(&mut scratch.records, Step::Exchange)?;
         self.sent += bytes.len() as u64;
         Ok(bytes.len())
     }
 
     /// Keeps the trouble, and tells hyper that there is one.
-    fn fail(&mut self, trouble: Trouble) -> io::Error {
+    fn fail(&mut self, trouble: StepFailure) -> io::Error {
         let error = io::Error::other(trouble.detail.clone());
         self.trouble.get_or_insert(trouble);
         error

@@ -7,8 +7,8 @@ use handfast_net::clock::Moment;
 use handfast_tls::session::Agreed;
 
 use super::{Recorder, Times};
+use crate::failure::StepFailure;
 use crate::sample::{EXAMPLES, Failures, Series};
-use crate::trouble::Trouble;
 
 /// Arrivals of an open model.
 impl Recorder {
@@ -182,7 +182,7 @@ impl Recorder {
     }
 
     /// It failed at `now`, in which second it is counted.
-    pub(crate) fn failed(&mut self, member: usize, trouble: Trouble, now: Moment) {
+    pub(crate) fn failed(&mut self, member: usize, trouble: StepFailure, now: Moment) {
         self.failed_by_us(trouble, now);
         if let Some(sample) = self.present.members.get_mut(member) {
             sample.failed += 1;
@@ -190,14 +190,14 @@ impl Recorder {
     }
 
     /// It failed at `now`, before it was anybody's: this machine could not even begin it.
-    pub(crate) fn failed_by_us(&mut self, trouble: Trouble, now: Moment) {
+    pub(crate) fn failed_by_us(&mut self, trouble: StepFailure, now: Moment) {
         self.roll(now);
         self.present.tally.failed += 1;
         self.incident(trouble);
     }
 
     /// Something went wrong that failed no transaction.
-    pub(crate) fn incident(&mut self, trouble: Trouble) {
+    pub(crate) fn incident(&mut self, trouble: StepFailure) {
         let same = |known: &&mut Failures| known.step == trouble.step && known.cause == trouble.cause;
         if let Some(known) = self.present.failures.iter_mut().find(same) {
             known.count += 1;

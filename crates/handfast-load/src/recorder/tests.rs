@@ -5,9 +5,9 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use handfast_tls::session::Agreed;
 
 use super::*;
+use crate::failure::{Cause, Step, StepFailure};
 use crate::plan::{Arrivals, HttpVersion, Member, Request, Tls, Work};
 use crate::sample::EXAMPLES;
-use crate::trouble::{Cause, Step, Trouble};
 
 fn at(millis: u64) -> Moment {
     Moment::from_nanos(millis * 1_000_000)
@@ -44,7 +44,7 @@ fn everything() -> Plan {
 fn happen(recorder: &mut Recorder, begin: u64) {
     let times = Times { began: at(begin + 3), first_byte: at(begin + 5), done: at(begin + 9) };
     let agreed = Agreed { version: Some("TLSv1.3"), hello_retry: true, ..Agreed::default() };
-    let trouble = || Trouble::new(Step::Exchange, Cause::ClosedEarly, "it left");
+    let trouble = || StepFailure::new(Step::Exchange, Cause::ClosedEarly, "it left");
     recorder.queued();
     recorder.held();
     recorder.never_begun(1);
@@ -175,7 +175,7 @@ fn what_ends_after_the_end_is_counted_and_said_to_be_late() {
 #[test]
 fn a_failure_belongs_to_the_second_in_which_it_happened() {
     let (mut recorder, seconds) = recording(at(9_000), 8);
-    recorder.failed(0, Trouble::new(Step::Connect, Cause::Refused, "refused"), at(1_500));
+    recorder.failed(0, StepFailure::new(Step::Connect, Cause::Refused, "refused"), at(1_500));
     recorder.hand_over();
     let failed: Vec<u64> = seconds.try_iter().map(|second| second.tally.failed).collect();
     assert_eq!(failed, [0, 1]);
@@ -210,7 +210,7 @@ fn a_receiver_without_room_loses_nothing() {
 fn failures_of_one_kind_are_counted_and_the_first_few_kept() {
     let (mut recorder, seconds) = recording(at(9_000), 1);
     for number in 0..10 {
-        recorder.incident(Trouble::new(Step::Connect, Cause::Refused, format!("number {number}")));
+        recorder.incident(StepFailure::new(Step::Connect, Cause::Refused, format!("number {number}")));
     }
     recorder.hand_over();
     let failures = seconds.recv().expect("a second").failures;

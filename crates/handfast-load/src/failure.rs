@@ -7,7 +7,7 @@ pub(crate) use crate::cause::{Cause, Step};
 
 /// One failed transaction.
 #[derive(Clone, Debug)]
-pub(crate) struct Trouble {
+pub(crate) struct StepFailure {
     pub(crate) step: Step,
     pub(crate) cause: Cause,
     /// The sentence.
@@ -27,7 +27,7 @@ pub(crate) enum Said {
     Status(u16),
 }
 
-impl Trouble {
+impl StepFailure {
     pub(crate) fn new(step: Step, cause: Cause, detail: impl Into<String>) -> Self {
         Self { step, cause, detail: detail.into(), hint: None, said: None }
     }
