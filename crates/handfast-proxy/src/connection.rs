@@ -34,6 +34,7 @@ pub(crate) struct Connection<R: Runtime> {
 ///
 /// The connection lies in the task itself: a captured value keeps its place, where an argument that an async function is
 /// given has one in each function that it passes through.
+#[expect(clippy::manual_async_fn, reason = "an async function keeps its argument twice")]
 pub(crate) fn serve<R: Runtime>(mut connection: Connection<R>) -> impl Future<Output = ()> {
     async move {
         let reason = walk(&mut connection).await;

@@ -242,7 +242,6 @@ fn pass_time(random: &mut Random, far: bool) {
 }
 
 /// For whoever replays a schedule.
-#[expect(clippy::print_stderr, reason = "a schedule that fails says its seed")]
 fn say(line: &str) {
     eprintln!("{line}");
 }

@@ -76,11 +76,9 @@ impl Runtime for Simulated {
         Wait { deadline, waiting: false }
     }
 
-    fn yield_now() -> impl Future<Output = ()> {
-        async move {
-            world(|world| world.yields = true);
-            Wait { deadline: Self::now() + Duration::from_secs(1), waiting: false }.await;
-        }
+    async fn yield_now() {
+        world(|world| world.yields = true);
+        Wait { deadline: Self::now() + Duration::from_secs(1), waiting: false }.await;
     }
 
     fn carries_bytes() {}
