@@ -31,7 +31,7 @@ pub(crate) const SILENCE: Duration = Duration::from_secs(1);
 
 /// Whether the end of the handshake has shown what the target thinks of it: in TLS 1.2 it has the last word.
 pub(crate) fn is_known(wire: &Wire) -> bool {
-    wire.session.agreed().version != Some("TLSv1.3")
+    wire.session().agreed().version != Some("TLSv1.3")
 }
 
 /// Sends the rest of the handshake, ends our side as the plan says, and waits for the target's word.
@@ -67,7 +67,7 @@ pub(crate) async fn wait(
 ) -> Result<bool, StepFailure> {
     let mut data = false;
     loop {
-        if wire.session.tickets_received() > 0 {
+        if wire.session().tickets_received() > 0 {
             context.note_ticket();
             return Ok(true);
         }
@@ -76,12 +76,12 @@ pub(crate) async fn wait(
         }
         let got = {
             let scratch = &mut *context.scratch.borrow_mut();
-            wire.read(scratch, Step::Handshake, false, &mut |_| data = true)?
+            wire.read(scratch, Step::Handshake, &mut |_| data = true)?
         };
         match got {
             Got::Something => {}
             // What came in front of the end counts.
-            Got::End if data || wire.session.tickets_received() > 0 => {}
+            Got::End if data || wire.session().tickets_received() > 0 => {}
             Got::End if wire.ended() == Ended::Orderly => return Ok(true),
             Got::End => {
                 let detail = "the target ended without saying whether it accepted the handshake";

@@ -19,7 +19,7 @@ pub(crate) async fn close(context: &Rc<ThreadContext>, mut wire: Wire) {
         Close::Server => wait_for_the_target(context, &mut wire).await,
     };
     match outcome {
-        Ok(()) => wire.stream.finish(),
+        Ok(()) => wire.finish(),
         Err(trouble) => context.record().incident(trouble),
     }
 }
@@ -41,7 +41,7 @@ pub(crate) fn end_our_side(
     };
     let scratch = &mut *context.scratch.borrow_mut();
     if notify {
-        wire.session.close(&mut scratch.records);
+        wire.session_mut().close(&mut scratch.records);
     }
     if !scratch.records.is_empty() {
         wire.write(&mut scratch.records, step)?;
@@ -60,7 +60,7 @@ async fn end_and_drain(context: &Rc<ThreadContext>, wire: &mut Wire) -> Result<(
 /// close_notify and FIN.
 fn say_goodbye(context: &ThreadContext, wire: &mut Wire) -> Result<(), StepFailure> {
     let scratch = &mut *context.scratch.borrow_mut();
-    wire.session.close(&mut scratch.records);
+    wire.session_mut().close(&mut scratch.records);
     wire.write(&mut scratch.records, Step::Close)?;
     wire.end_writing();
     Ok(())
@@ -71,7 +71,7 @@ async fn drain(context: &ThreadContext, wire: &mut Wire) -> Result<(), StepFailu
     let deadline = context.deadline();
     loop {
         // After close_notify a FIN is still to come; it need not be waited for.
-        let got = wire.read(&mut context.scratch.borrow_mut(), Step::Close, false, &mut |_| {})?;
+        let got = wire.read(&mut context.scratch.borrow_mut(), Step::Close, &mut |_| {})?;
         match got {
             Got::Something => {}
             Got::Nothing => {

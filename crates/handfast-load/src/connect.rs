@@ -65,8 +65,8 @@ pub(crate) async fn connect(
     bench.record().connected(began, connected);
     let mut secured = handshake(bench, &mut wire, deadline).await?;
     let done = Moment::now();
-    let accepted = if early > 0 { wire.session.early_data_accepted() } else { None };
-    bench.record().handshake(caller.member, &wire.session.agreed(), accepted, (connected, done));
+    let accepted = if early > 0 { wire.session().early_data_accepted() } else { None };
+    bench.record().handshake(caller.member, &wire.session().agreed(), accepted, (connected, done));
     secured.1.shrink_to_fit();
     let early = if accepted == Some(true) { early } else { 0 };
     Ok(Connected { wire, flight: secured.0, early, unasked: secured.1 })
@@ -79,23 +79,17 @@ async fn handshake(
     deadline: Moment,
 ) -> Result<(Buffer, Vec<u8>), StepFailure> {
     // It cannot have answered yet: asking would be a call for nothing.
-    wire.stream.expect_later().map_err(|fault| StepFailure::socket(Step::Handshake, &fault))?;
+    wire.expect_later(Step::Handshake)?;
     let mut unasked = Vec::new();
     loop {
         wire.wait(deadline, Step::Handshake).await?;
-        wire.flush(Step::Handshake)?;
         loop {
-            let scratch = &mut *bench.scratch.borrow_mut();
-            let got =
-                wire.read(scratch, Step::Handshake, true, &mut |bytes| unasked.extend_from_slice(bytes))?;
-            if wire.session.is_established() {
+            let got = wire.shake(&mut bench.scratch.borrow_mut(), &mut unasked)?;
+            if wire.session().is_established() {
                 let mut flight = Buffer::default();
-                flight.extend(scratch.records.filled());
-                scratch.records.clear();
+                flight.extend(&wire.take_flight());
                 return Ok((flight, unasked));
             }
-            // A middle flight (a second hello, a client's certificate in TLS 1.2).
-            wire.write(&mut scratch.records, Step::Handshake)?;
             match got {
                 Got::Something => {}
                 Got::Nothing => break,

@@ -23,8 +23,7 @@ use crate::recorder::Recorder;
 use crate::requests::PreparedRequest;
 use crate::turns::Turns;
 
-/// Bytes taken from a socket at once: four full records and their overhead.
-pub(crate) const READ: usize = 65_536;
+pub(crate) use handfast_leg::READ;
 
 /// How far the run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

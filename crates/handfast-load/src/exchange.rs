@@ -144,7 +144,7 @@ impl Exchange {
     pub(crate) fn turn(&mut self, context: &ThreadContext, wire: &mut Wire) -> Result<bool, StepFailure> {
         let scratch = &mut *context.scratch.borrow_mut();
         let wrote = self.write(context, wire, scratch)?;
-        let got = wire.read(scratch, Step::Exchange, false, &mut |bytes| self.take(context, bytes))?;
+        let got = wire.read(scratch, Step::Exchange, &mut |bytes| self.take(context, bytes))?;
         if let Some(wrong) = self.wrong.take() {
             return Err(wrong);
         }
@@ -180,7 +180,7 @@ impl Exchange {
         while self.sent < self.sizes.send && scratch.records.len() < READ {
             let most = FRAGMENT.min(self.sizes.send - self.sent);
             let bytes = context.pattern.at(self.position + self.sent, most);
-            let encrypted = wire.session.encrypt(bytes, &mut scratch.records);
+            let encrypted = wire.session_mut().encrypt(bytes, &mut scratch.records);
             encrypted.map_err(|failure| StepFailure::session(Step::Exchange, &failure))?;
             self.sent += bytes.len() as u64;
         }

@@ -1,5 +1,6 @@
 //! Why a transaction failed: at which step, by which cause, in words.
 
+use handfast_leg::{Broken, Why};
 use handfast_net::fault::Fault;
 use handfast_tls::session::{Failure, FailureKind};
 
@@ -53,6 +54,16 @@ impl StepFailure {
         };
         let said = failure.alert.map(Said::Alert);
         Self { hint: failure.hint, said, ..Self::new(step, cause, failure.to_string()) }
+    }
+
+    /// A leg that broke; ends are [`StepFailure::ended`].
+    pub(crate) fn broken(step: Step, broken: &Broken) -> Self {
+        match &broken.why {
+            Why::Socket(fault) => Self::socket(step, fault),
+            Why::Session(failure) => Self::session(step, failure),
+            Why::Truncated | Why::Ended => Self::ended(step, broken.why == Why::Ended, broken.to_string()),
+            Why::Endless => Self::new(step, Cause::Tls, broken.to_string()),
+        }
     }
 
     /// The plan's timeout passed.

@@ -125,7 +125,7 @@ fn bulk_turn(
         let before = *sent;
         while scratch.records.len() < READ {
             let bytes = context.pattern.at(*sent, 16_384);
-            let encrypted = wire.session.encrypt(bytes, &mut scratch.records);
+            let encrypted = wire.session_mut().encrypt(bytes, &mut scratch.records);
             encrypted.map_err(|failure| StepFailure::session(Step::Exchange, &failure))?;
             *sent += bytes.len() as u64;
         }
@@ -134,7 +134,7 @@ fn bulk_turn(
         moved = wire.is_flushed();
     }
     let mut count = 0;
-    let got = wire.read(scratch, Step::Exchange, false, &mut |bytes| count += bytes.len() as u64)?;
+    let got = wire.read(scratch, Step::Exchange, &mut |bytes| count += bytes.len() as u64)?;
     *received |= count > 0;
     context.record().bytes(0, count);
     if got == Got::End {

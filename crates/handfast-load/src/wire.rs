@@ -3,13 +3,12 @@
 //! In: plaintext to send. Out: plaintext that came, by a callback, straight from the thread's buffers. Nothing waits in
 //! here but [`Wire::wait`].
 
+use handfast_leg::{Broken, Leg, Side, Why};
 use handfast_net::clock::Moment;
 use handfast_net::engine::{self, Woken};
-use handfast_net::fault::Fault;
-use handfast_net::stream::{Read, Stream, Write};
+use handfast_net::stream::Stream;
 use handfast_tls::buffer::{Buffer, Scratch};
 use handfast_tls::client::ClientSession;
-use handfast_tls::session::Session;
 
 use crate::context::{READ, ThreadContext};
 use crate::failure::{Cause, Step, StepFailure};
@@ -36,13 +35,10 @@ pub(crate) enum Ended {
     Truncated,
 }
 
-/// A connection.
+/// A connection: a leg, and what the load tester has to know of its ends.
 #[derive(Debug)]
 pub(crate) struct Wire {
-    pub(crate) stream: Stream,
-    pub(crate) session: ClientSession,
-    /// Records that the kernel had no room for.
-    unsent: Buffer,
+    leg: Leg<Stream, ClientSession>,
     ended: Ended,
     /// Our end is to go out when everything else has, or has gone.
     ending: Ending,
@@ -60,12 +56,10 @@ enum Ending {
 impl Wire {
     /// Takes over a stream that stands, and a session that has begun; `unsent` is the rest of its hello.
     pub(crate) fn new(stream: Stream, session: ClientSession, unsent: &[u8]) -> Self {
-        let mut wire =
-            Self { stream, session, unsent: Buffer::default(), ended: Ended::No, ending: Ending::No };
-        if !unsent.is_empty() {
-            wire.unsent.extend(unsent);
-        }
-        wire
+        let mut leg = Leg::plain(Side::Backend, stream);
+        leg.secure(session);
+        leg.keep(unsent);
+        Self { leg, ended: Ended::No, ending: Ending::No }
     }
 
     /// How the target's direction ended.
@@ -75,7 +69,29 @@ impl Wire {
 
     /// Whether everything that was sent is with the kernel.
     pub(crate) fn is_flushed(&self) -> bool {
-        self.unsent.is_empty()
+        self.leg.unsent() == 0
+    }
+
+    /// Its session.
+    pub(crate) fn session(&self) -> &ClientSession {
+        self.leg.session().expect("given by new()")
+    }
+
+    /// Its session, to encrypt and to close with.
+    pub(crate) fn session_mut(&mut self) -> &mut ClientSession {
+        self.leg.session_mut().expect("given by new()")
+    }
+
+    /// Waits for the first answer without asking for it: it cannot be there yet.
+    ///
+    /// **Errors**: registering with the engine.
+    pub(crate) fn expect_later(&mut self, step: Step) -> Result<(), StepFailure> {
+        self.leg.socket_mut().expect_later().map_err(|fault| StepFailure::socket(step, &fault))
+    }
+
+    /// Closes it in order.
+    pub(crate) fn finish(mut self) {
+        self.leg.socket_mut().finish_at_drop();
     }
 
     /// Waits for something to happen.
@@ -86,114 +102,98 @@ impl Wire {
         }
     }
 
-    /// Reads once; plaintext goes to `take`. Replies of the protocol stay in `records` to ride with what is sent next
-    /// when `hold` is set; else they are written.
+    /// Goes on with the handshake by what is there; plaintext behind it goes to `unasked`. What the session answers is
+    /// sent, but for our last flight, which waits for the first request: see [`Wire::take_flight`].
+    pub(crate) fn shake(&mut self, scratch: &mut Scratch, unasked: &mut Vec<u8>) -> Result<Got, StepFailure> {
+        const STEP: Step = Step::Handshake;
+        let bytes = match self.leg.read_flight(scratch) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Ok(Got::Nothing),
+            Err(Broken { why: Why::Truncated, .. }) => return Ok(self.ends(Ended::Truncated)),
+            Err(broken) => return Err(StepFailure::broken(STEP, &broken)),
+        };
+        if !self.leg.is_in_a_record() && scratch.received[..bytes].starts_with(b"HTTP/") {
+            return Err(StepFailure::new(STEP, Cause::NotTls, "the target answered in plain HTTP"));
+        }
+        match self.leg.take_flight(bytes, scratch, unasked) {
+            Ok(()) => {}
+            Err(Broken { why: Why::Ended, .. }) => return Ok(self.ends(Ended::Orderly)),
+            Err(broken) => {
+                // The alert; that it cannot be sent changes nothing.
+                let _ = self.leg.send_flight();
+                return Err(StepFailure::broken(STEP, &broken));
+            }
+        }
+        if self.leg.has_ended() {
+            return Ok(self.ends(Ended::Orderly));
+        }
+        if !self.leg.is_established() {
+            // A middle flight (a second hello, a client's certificate in TLS 1.2).
+            let sent = self.leg.send_flight();
+            sent.map_err(|broken| self.why_gone(STEP, &broken))?;
+        }
+        Ok(Got::Something)
+    }
+
+    /// Our last flight, to be written in front of the first request.
+    pub(crate) fn take_flight(&mut self) -> Vec<u8> {
+        self.leg.take_unsent()
+    }
+
+    fn ends(&mut self, how: Ended) -> Got {
+        self.ended = how;
+        Got::End
+    }
+
+    /// Reads once; plaintext goes to `take`. What the session answers by itself is written.
     pub(crate) fn read(
         &mut self,
         scratch: &mut Scratch,
         step: Step,
-        hold: bool,
         take: &mut dyn FnMut(&[u8]),
     ) -> Result<Got, StepFailure> {
         if self.ended != Ended::No {
             return Ok(Got::End);
         }
-        let kept = self.session.kept().len();
-        if scratch.received.len() < kept + READ / 2 {
-            scratch.received.resize(kept + READ, 0);
-        }
-        scratch.received[..kept].copy_from_slice(self.session.kept());
-        let read = self.stream.try_read(&mut scratch.received[kept..]);
-        let count = match read.map_err(|fault| StepFailure::socket(step, &fault))? {
-            Read::Blocked => return Ok(Got::Nothing),
-            Read::End => {
-                self.ended = Ended::Truncated;
-                return Ok(Got::End);
-            }
-            Read::Bytes(count) => count,
+        let got = match self.leg.read(scratch, false) {
+            Ok(got) if !got.moved => return Ok(Got::Nothing),
+            Ok(got) => got,
+            Err(Broken { why: Why::Truncated, .. }) => return Ok(self.ends(Ended::Truncated)),
+            Err(broken) => return Err(StepFailure::broken(step, &broken)),
         };
-        let Scratch { received, plaintext, records, .. } = scratch;
-        // What is beyond is of another connection.
-        let received = &mut received[..kept + count];
-        if step == Step::Handshake && kept == 0 && received.starts_with(b"HTTP/") {
-            return Err(StepFailure::new(step, Cause::NotTls, "the target answered in plain HTTP"));
+        if got.length > 0 {
+            take(scratch.plaintext.filled());
         }
-        let outcome = self.session.receive(received, plaintext, records);
-        if !plaintext.is_empty() {
-            take(plaintext.filled());
-            plaintext.clear();
+        if let Some(broken) = got.failed {
+            // Its alert; that it cannot be sent changes nothing.
+            let _ = self.leg.answer(scratch, true).and_then(|()| self.leg.send_flight());
+            return Err(StepFailure::broken(step, &broken));
         }
-        if let Some(failure) = outcome.failure {
-            // The alert; that it cannot be sent changes nothing.
-            let _ = self.try_write(records);
-            return Err(StepFailure::session(step, &failure));
+        // Behind our own end, what the protocol would answer has no way to go any more.
+        if self.ending == Ending::No {
+            let sent = self.leg.answer(scratch, false);
+            sent.map_err(|broken| self.why_gone(step, &broken))?;
         }
-        if self.ending != Ending::No {
-            // What the protocol would answer has no way to go any more.
-            records.clear();
-        } else if !hold && !records.is_empty() {
-            self.write(records, step)?;
-        }
-        if outcome.closed {
-            self.ended = Ended::Orderly;
-            return Ok(Got::End);
-        }
-        Ok(Got::Something)
+        if self.leg.has_ended() { Ok(self.ends(Ended::Orderly)) } else { Ok(Got::Something) }
     }
 
     /// Writes `records`, which is empty afterwards; what the kernel has no room for is kept.
     ///
     /// **Errors**: the target is gone; by its alert, if that came before.
     pub(crate) fn write(&mut self, records: &mut Buffer, step: Step) -> Result<(), StepFailure> {
-        let sent = self.try_write(records);
-        sent.map_err(|fault| self.why_gone(step, &fault))
+        let sent = self.leg.send(records.filled());
+        records.clear();
+        sent.map_err(|broken| self.why_gone(step, &broken))
     }
 
     /// Tries again to send what was kept, and our end if it waits behind that.
     ///
     /// **Errors**: as [`Wire::write`].
     pub(crate) fn flush(&mut self, step: Step) -> Result<(), StepFailure> {
-        let sent = self.try_flush();
-        sent.map_err(|fault| self.why_gone(step, &fault))
-    }
-
-    fn try_write(&mut self, records: &mut Buffer) -> Result<(), Fault> {
-        if !self.unsent.is_empty() {
-            self.unsent.extend(records.filled());
-            records.clear();
-            return self.try_flush();
-        }
-        while !records.is_empty() {
-            match self.stream.try_write(records.filled()) {
-                Ok(Write::Bytes(count)) => records.take(count),
-                Ok(Write::Blocked) => {
-                    self.unsent.extend(records.filled());
-                    records.clear();
-                }
-                Err(fault) => {
-                    records.clear();
-                    return Err(fault);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn try_flush(&mut self) -> Result<(), Fault> {
-        while !self.unsent.is_empty() {
-            match self.stream.try_write(self.unsent.filled()) {
-                Ok(Write::Bytes(count)) => self.unsent.take(count),
-                Ok(Write::Blocked) => return Ok(()),
-                Err(fault) => {
-                    self.unsent = Buffer::default();
-                    return Err(fault);
-                }
-            }
-        }
-        // An idle connection keeps no buffer.
-        self.unsent = Buffer::default();
-        if self.ending == Ending::Waiting {
-            self.stream.end_writing();
+        let sent = self.leg.send_flight();
+        sent.map_err(|broken| self.why_gone(step, &broken))?;
+        if self.ending == Ending::Waiting && self.is_flushed() {
+            self.leg.socket_mut().end_writing();
             self.ending = Ending::Sent;
         }
         Ok(())
@@ -203,20 +203,28 @@ impl Wire {
     pub(crate) fn end_writing(&mut self) {
         if self.ending == Ending::No {
             self.ending = Ending::Waiting;
-            // With nothing left to write it cannot fail.
-            let _ = self.try_flush();
+            if self.is_flushed() {
+                self.leg.socket_mut().end_writing();
+                self.ending = Ending::Sent;
+            }
         }
     }
 
     /// Why the target took no more: a target that refuses sends an alert and closes, and what we write after that ends
     /// in a reset. The alert came first, and says more.
-    fn why_gone(&mut self, step: Step, fault: &Fault) -> StepFailure {
+    fn why_gone(&mut self, step: Step, broken: &Broken) -> StepFailure {
+        drop(self.leg.take_unsent());
         let mut scratch = Scratch::new(READ);
         loop {
-            match self.read(&mut scratch, step, true, &mut |_| {}) {
+            let got = if self.leg.is_established() {
+                self.read(&mut scratch, step, &mut |_| {})
+            } else {
+                self.shake(&mut scratch, &mut Vec::new())
+            };
+            match got {
                 Ok(Got::Something) => {}
-                Err(trouble) if trouble.cause == Cause::Alert => return trouble,
-                Ok(Got::Nothing | Got::End) | Err(_) => return StepFailure::socket(step, fault),
+                Err(failure) if failure.cause == Cause::Alert => return failure,
+                Ok(Got::Nothing | Got::End) | Err(_) => return StepFailure::broken(step, broken),
             }
         }
     }
@@ -230,7 +238,7 @@ impl Wire {
     pub(crate) fn look(&mut self, bench: &ThreadContext, step: Step) -> Result<Got, StepFailure> {
         let scratch = &mut *bench.scratch.borrow_mut();
         let mut unasked = 0;
-        let got = self.read(scratch, step, false, &mut |bytes| unasked += bytes.len())?;
+        let got = self.read(scratch, step, &mut |bytes| unasked += bytes.len())?;
         if unasked > 0 {
             let detail = format!("{unasked} bytes came that nobody had asked for");
             return Err(StepFailure::new(step, Cause::WrongBytes, detail));

@@ -373,7 +373,7 @@ mod tests {
         assert!(wrong("total.p101=1ms").contains("total has no `p101`"));
         assert!(wrong("total=1ms").contains("`total.p99`"));
         assert!(wrong("total.p99").contains("no `=`"));
-        assert!(wrong("total.p99=50").contains("has no unit"));
+        assert!(wrong("total.p99=50").contains("no unit"));
         assert!(wrong("errors=-1").contains("invalid number"));
         assert!(wrong("errors=nan%").contains("invalid number"));
     }

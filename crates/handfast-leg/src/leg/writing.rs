@@ -26,6 +26,23 @@ impl<S: Socket, T: Session> Leg<S, T> {
         self.put(Writing::More, replies)
     }
 
+    /// Sends records that the caller has made with the leg's session, behind what waits; keeps what the socket does not take.
+    ///
+    /// **Errors**: the socket's fault.
+    pub fn send(&mut self, records: &[u8]) -> Result<(), Broken> {
+        if self.unsent.is_empty() {
+            return self.put(Writing::More, records);
+        }
+        self.unsent.extend_from_slice(records);
+        self.send_flight()
+    }
+
+    /// Takes what waits to be sent out of the leg, for a caller who sends it with something else, or not at all.
+    pub fn take_unsent(&mut self) -> Vec<u8> {
+        self.hold = Moment::NEVER;
+        std::mem::take(&mut self.unsent)
+    }
+
     /// Sends `plaintext`, and keeps what the socket does not take.
     pub fn write(&mut self, plaintext: &[u8], records: &mut Buffer) -> Result<(), Broken> {
         let outcome = match self.session {

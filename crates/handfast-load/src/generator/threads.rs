@@ -172,7 +172,7 @@ impl Threads {
         if wanted > 0 && tickets == 0 {
             notes.push("the target gave no tickets: nothing can be resumed".into());
         } else if tickets < wanted {
-            notes.push(format!("the ticket pool began with {tickets} tickets, {wanted} were wanted"));
+            notes.push(format!("the ticket pool started with {tickets} tickets, {wanted} were wanted"));
         }
         Ok(())
     }
@@ -192,7 +192,7 @@ impl Threads {
         }
         if stood < asked {
             notes.push(format!(
-                "{} of {} stood when the run began: the target took no more of them, or not so fast",
+                "{} of {} were open when the run started: the target accepted no more of them, or not as fast",
                 count(stood.into()),
                 things(asked.into(), "connection")
             ));

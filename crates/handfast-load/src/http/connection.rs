@@ -288,7 +288,7 @@ impl Connection {
 
 /// **Source**: RFC 9113 §3.3: HTTP/2 over TLS is agreed on by ALPN.
 fn check_protocol(wire: &Wire, version: HttpVersion) -> Result<(), StepFailure> {
-    let agreed = wire.session.agreed().alpn;
+    let agreed = wire.session().agreed().alpn;
     match (version, agreed.as_deref()) {
         (HttpVersion::Http2, Some("h2")) | (HttpVersion::Http11, Some("http/1.1") | None) => Ok(()),
         (HttpVersion::Http2, None) => Err(StepFailure::new(

@@ -70,7 +70,7 @@ impl Pipe {
         let scratch = &mut *self.bench.scratch.borrow_mut();
         let (inbox, heard) = (&mut self.inbox, &mut self.heard);
         while inbox.is_empty() {
-            let got = self.wire.read(scratch, Step::Exchange, false, &mut |bytes| {
+            let got = self.wire.read(scratch, Step::Exchange, &mut |bytes| {
                 heard.get_or_insert_with(Moment::now);
                 inbox.extend(bytes);
             })?;
@@ -91,7 +91,7 @@ impl Pipe {
         let bytes = &bytes[..bytes.len().min(MOST)];
         let scratch = &mut *self.bench.scratch.borrow_mut();
         scratch.records.extend(std::mem::take(&mut self.flight).filled());
-        let encrypted = self.wire.session.encrypt(bytes, &mut scratch.records);
+        let encrypted = self.wire.session_mut().encrypt(bytes, &mut scratch.records);
         encrypted.map_err(|failure| StepFailure::session(Step::Exchange, &failure))?;
         self.wire.write(&mut scratch.records, Step::Exchange)?;
         self.sent += bytes.len() as u64;

@@ -1,8 +1,8 @@
 //! The bare TCP relay: what a proxy has to do with its sockets, and nothing else.
 //!
 //! In: what is to be relayed. Out: the relay's CPU time for a connection or a byte. The relay is a thread with the engine,
-//! sockets and calls of the proxy (accept, connect with the first bytes, read, write, end, close), without TLS, limits, logs
-//! and metrics. Its clients and its backend are another thread's. Loopback only.
+//! the sockets and the relay of the proxy ([`handfast_leg::relay`], with two plain legs), without TLS, limits, logs and
+//! metrics. Its clients and its backend are another thread's. Loopback only.
 //!
 //! A relay that is faster than its peers waits for them, and each wait costs calls that a busy relay would not make. So it is
 //! measured twice: with peers on another CPU, and with peers on the same CPU, where they and the relay take turns with many
@@ -14,29 +14,35 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use handfast_leg::{Leg, READ, Side, Turn};
 use handfast_net::address::Address;
 use handfast_net::clock::Moment;
 use handfast_net::dial::Dialling;
 use handfast_net::engine::{self, Priority, Woken, sleep, spawn, wait, yield_now};
 use handfast_net::listen::{ListeningSocket, Sharing, listen};
 use handfast_net::stream::{Patience, Read, Stream, Write};
+use handfast_tls::buffer::Scratch;
+use handfast_tls::client::ClientSession;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+mod failure;
 mod peers;
 
+use failure::RelayFailure;
 use peers::peers;
 
 use super::timing::{cpu, summary};
 use crate::outcome::Refusal;
 use handfast_report::speed::Time;
 
+/// A leg that never gets a session.
+type PlainLeg = Leg<Stream, ClientSession>;
+
 /// Bytes each way in a standard transaction.
 pub(super) const EXCHANGE: usize = 4_096;
 /// Connections at once, for transactions and for bulk.
 const CONNECTIONS: usize = 48;
 const STREAMS: usize = 4;
-/// Bytes read at once: four full records, as the proxy does.
-const READ: usize = 65_536;
 /// Rounds, of which the median counts, and how long each takes.
 const ROUNDS: usize = 7;
 const ROUND: Duration = Duration::from_millis(150);
@@ -183,7 +189,7 @@ struct Round {
 struct Run {
     over: std::sync::Arc<Over>,
     trouble: RefCell<Option<String>>,
-    scratch: RefCell<Vec<u8>>,
+    scratch: RefCell<Scratch>,
     /// Transactions or bytes so far, and as they were when the present round began.
     units: Cell<f64>,
     begun: Cell<Option<(Moment, f64, f64)>>,
@@ -235,7 +241,7 @@ fn serve(
     let run = Rc::new(Run {
         over,
         trouble: RefCell::default(),
-        scratch: RefCell::new(vec![0; READ]),
+        scratch: RefCell::new(Scratch::new(READ)),
         units: Cell::new(0.0),
         begun: Cell::new(None),
         rounds: RefCell::default(),
@@ -294,118 +300,90 @@ fn relays(run: &Rc<Run>, work: Work, socket: ListeningSocket, backends: Vec<Addr
 }
 
 /// One connection: its first bytes, its backend, bytes both ways, its end.
-async fn connection(run: Rc<Run>, work: Work, mut client: Stream, backend: Address) {
-    match relay(&run, work, &mut client, &backend).await {
-        Ok(backend) => {
-            backend.finish();
-            client.finish();
-            if work == Work::Transactions {
-                run.relayed(1.0);
-            }
-        }
-        Err(what) => run.trouble(what),
+async fn connection(run: Rc<Run>, work: Work, client: Stream, backend: Address) {
+    match relay(&run, work, Leg::plain(Side::Client, client), &backend).await {
+        Ok(()) if work == Work::Transactions => run.relayed(1.0),
+        Ok(()) => {}
+        Err(failure) => run.trouble(failure),
     }
 }
 
-async fn relay(run: &Run, work: Work, client: &mut Stream, backend: &Address) -> Result<Stream, String> {
+async fn relay(run: &Run, work: Work, mut client: PlainLeg, backend: &Address) -> Result<(), RelayFailure> {
     let deadline = run.over.deadline;
-    let mut first = Vec::new();
-    while first.is_empty() {
-        let read = {
-            let scratch = &mut *run.scratch.borrow_mut();
-            let read = client.try_read(scratch).map_err(|fault| format!("read from a client: {fault}"))?;
-            if let Read::Bytes(bytes) = read {
-                first.extend_from_slice(&scratch[..bytes]);
-            }
-            read
-        };
-        match read {
-            Read::Bytes(_) => {}
-            Read::End => return Err("a client ended before it sent anything".into()),
-            Read::Blocked => pause(deadline).await?,
-        }
-    }
-    let mut dialling = Dialling::start(backend).map_err(|fault| format!("connect: {fault}"))?;
+    let first = first_bytes(run, &mut client).await?;
+    let mut dialling = Dialling::start(backend).map_err(RelayFailure::socket("connect"))?;
     let sent = loop {
-        match dialling.advance(&first).map_err(|fault| format!("connect: {fault}"))? {
+        match dialling.advance(&first).map_err(RelayFailure::socket("connect"))? {
             Some(sent) => break sent,
             None => pause(deadline).await?,
         }
     };
-    let mut backend = dialling.into_stream();
+    let mut backend: PlainLeg = Leg::plain(Side::Backend, dialling.into_stream()).dialled(sent);
     if work != Work::Transactions {
         backend.no_delay();
     }
-    backend.expect_later().map_err(|fault| format!("wait for a backend: {fault}"))?;
-    let mut there = Way { kept: first[sent..].to_vec(), ..Way::default() };
-    let mut back = Way::default();
+    backend.socket_mut().expect_later().map_err(RelayFailure::socket("wait for a backend"))?;
+    backend.keep(&first[sent..]);
     loop {
         let mut turns = 0;
-        while turns < TURNS
-            && (there.turn(run, work, client, &mut backend)? | back.turn(run, work, &mut backend, client)?)
-        {
-            turns += 1;
-        }
-        if there.ended && back.ended {
-            return Ok(backend);
+        while turns < TURNS {
+            match turn(run, work, &mut client, &mut backend)? {
+                Turn::Still => break,
+                Turn::Moved => turns += 1,
+                Turn::Finished => {
+                    // Closing says the second end, as in the proxy.
+                    backend.socket_mut().finish_at_drop();
+                    client.socket_mut().finish_at_drop();
+                    return Ok(());
+                }
+            }
         }
         if turns == TURNS { yield_now().await } else { pause(deadline).await? }
     }
 }
 
-/// One direction.
-#[derive(Default)]
-struct Way {
-    /// Read and not yet taken.
-    kept: Vec<u8>,
-    ended: bool,
-}
-
-impl Way {
-    /// Moves what can be moved without waiting; whether anything was. The end of the first direction that ends is passed
-    /// on; that of the second is what closing says.
-    fn turn(&mut self, run: &Run, work: Work, from: &mut Stream, to: &mut Stream) -> Result<bool, String> {
-        if !self.kept.is_empty() {
-            let written = write(to, &self.kept)?;
-            self.kept.drain(..written);
-            return Ok(written > 0);
-        }
-        if self.ended {
-            return Ok(false);
-        }
-        let scratch = &mut *run.scratch.borrow_mut();
-        match from.try_read(scratch).map_err(|fault| format!("read: {fault}"))? {
-            Read::Blocked => Ok(false),
-            Read::End => {
-                self.ended = true;
-                if !to.peer_ended() {
-                    to.end_writing();
-                }
-                Ok(true)
+/// What the client says first: the proxy has a hello and a flight at this point.
+async fn first_bytes(run: &Run, client: &mut PlainLeg) -> Result<Vec<u8>, RelayFailure> {
+    loop {
+        let read = {
+            let scratch = &mut *run.scratch.borrow_mut();
+            match client.socket_mut().try_read(&mut scratch.received) {
+                Ok(Read::Bytes(bytes)) => return Ok(scratch.received[..bytes].to_vec()),
+                other => other.map_err(RelayFailure::socket("read from a client"))?,
             }
-            Read::Bytes(bytes) => {
-                let written = write(to, &scratch[..bytes])?;
-                self.kept.extend_from_slice(&scratch[written..bytes]);
-                if work != Work::Transactions {
-                    run.relayed(work.units(bytes));
-                }
-                Ok(true)
-            }
+        };
+        match read {
+            Read::End => return Err(RelayFailure::Ended("a client ended before it sent anything")),
+            _ => pause(run.over.deadline).await?,
         }
     }
 }
 
-fn write(to: &mut Stream, bytes: &[u8]) -> Result<usize, String> {
-    match to.try_write(bytes).map_err(|fault| format!("write: {fault}"))? {
+/// One round of both directions by the proxy's own relay; counts what was passed on.
+fn turn(run: &Run, work: Work, client: &mut PlainLeg, backend: &mut PlainLeg) -> Result<Turn, RelayFailure> {
+    let before = client.heard() + backend.heard();
+    let scratch = &mut *run.scratch.borrow_mut();
+    // Nothing waits for company here, so the time does not matter.
+    let turn = handfast_leg::relay::turn(client, backend, scratch, Moment::NEVER);
+    let turn = turn.map_err(RelayFailure::Leg)?;
+    let bytes = client.heard() + backend.heard() - before;
+    if work != Work::Transactions && bytes > 0 {
+        run.relayed(work.units(bytes as usize));
+    }
+    Ok(turn)
+}
+
+fn write(to: &mut Stream, bytes: &[u8]) -> Result<usize, RelayFailure> {
+    match to.try_write(bytes).map_err(RelayFailure::socket("write"))? {
         Write::Bytes(written) => Ok(written),
         Write::Blocked => Ok(0),
     }
 }
 
-async fn pause(deadline: Moment) -> Result<(), String> {
+async fn pause(deadline: Moment) -> Result<(), RelayFailure> {
     match wait(deadline).await {
         Woken::Event => Ok(()),
-        Woken::Deadline => Err("nothing moved for too long".into()),
+        Woken::Deadline => Err(RelayFailure::Silent),
     }
 }
 

@@ -87,7 +87,7 @@ impl Backend {
 
     /// Something that is another when it has done anything.
     pub(super) fn progress(&self) -> (usize, usize, bool, bool) {
-        (self.heard, self.wire.outgoing.len(), self.spoken, self.ended)
+        (self.wire.came, self.wire.outgoing.len(), self.spoken, self.ended)
     }
 
     /// Reads some of what came, and looks whether it is what the client says.

@@ -118,7 +118,7 @@ impl Client {
 
     /// Something that is another when it has done anything.
     pub(super) fn progress(&self) -> (usize, usize, bool, bool) {
-        (self.heard, self.wire.outgoing.len(), self.said, self.ended)
+        (self.wire.came, self.wire.outgoing.len(), self.said, self.ended)
     }
 
     fn say(&mut self) {

@@ -30,11 +30,13 @@ pub(super) struct Wire {
     /// Given to the network bit by bit.
     pub(super) outgoing: VecDeque<u8>,
     pub(super) random: Random,
+    /// Bytes that have come, of whatever kind.
+    pub(super) came: usize,
 }
 
 impl Wire {
     pub(super) fn new(link: Rc<RefCell<Link>>, random: Random) -> Self {
-        Self { link, outgoing: VecDeque::new(), random }
+        Self { link, outgoing: VecDeque::new(), random, came: 0 }
     }
 
     /// Lets some of what is to be said go; whether anything was left to go.
@@ -48,6 +50,7 @@ impl Wire {
     pub(super) fn come(&mut self, all: bool) -> Vec<u8> {
         let there = self.link.borrow().to_peer.len();
         let some = if all { there } else { self.some(there) };
+        self.came += some;
         self.link.borrow_mut().to_peer.drain(..some).collect()
     }
 

@@ -112,6 +112,7 @@ const TABLE: [Arrows; 11] = [
         name: "handfast-load",
         ours: &[
             "handfast-http",
+            "handfast-leg",
             "handfast-net",
             "handfast-report",
             "handfast-stats",

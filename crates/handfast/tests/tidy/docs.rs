@@ -14,7 +14,7 @@ struct Figure {
 
 const FIGURES: [Figure; 4] = [
     Figure {
-        source: "crates/handfast-proxy/src/run.rs",
+        source: "crates/handfast-proxy/src/limits.rs",
         constant: "const RESERVED_FILES: (u64, u64) = (40, 128);",
         told: &[
             (
@@ -27,7 +27,7 @@ const FIGURES: [Figure; 4] = [
         ],
     },
     Figure {
-        source: "crates/handfast-proxy/src/run.rs",
+        source: "crates/handfast-proxy/src/start/bound.rs",
         constant: "const FIRST_NAMES: Duration = Duration::from_secs(2);",
         told: &[("docs/guide.md", "At start Handfast waits up to two seconds for names")],
     },

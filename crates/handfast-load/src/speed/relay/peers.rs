@@ -12,6 +12,7 @@ use handfast_net::engine::{Priority, spawn, yield_now};
 use handfast_net::listen::ListeningSocket;
 use handfast_net::stream::{Read, Stream};
 
+use super::failure::RelayFailure;
 use super::{ADDRESSES, EXCHANGE, READ, Run, TURNS, Work, pause, write};
 
 /// What clients send in an exchange.
@@ -50,7 +51,7 @@ async fn backend(run: Rc<Run>, work: Work, socket: ListeningSocket) {
 }
 
 /// Sends back what comes, and ends when the client has.
-async fn echo(run: &Run, mut stream: Stream) -> Result<(), String> {
+async fn echo(run: &Run, mut stream: Stream) -> Result<(), RelayFailure> {
     let mut way: Vec<u8> = Vec::new();
     loop {
         if !way.is_empty() {
@@ -59,9 +60,9 @@ async fn echo(run: &Run, mut stream: Stream) -> Result<(), String> {
         }
         let read = if way.is_empty() {
             let scratch = &mut *run.scratch.borrow_mut();
-            let read = stream.try_read(scratch).map_err(|fault| format!("read: {fault}"))?;
+            let read = stream.try_read(&mut scratch.received).map_err(RelayFailure::socket("read"))?;
             if let Read::Bytes(bytes) = read {
-                way.extend_from_slice(&scratch[..bytes]);
+                way.extend_from_slice(&scratch.received[..bytes]);
             }
             read
         } else {
@@ -79,7 +80,7 @@ async fn echo(run: &Run, mut stream: Stream) -> Result<(), String> {
 }
 
 /// Sends and reads as much as it can, until all is over.
-async fn flood(run: &Run, mut stream: Stream) -> Result<(), String> {
+async fn flood(run: &Run, mut stream: Stream) -> Result<(), RelayFailure> {
     let data = vec![b'x'; READ];
     while !run.over.is_over() {
         let mut turns = 0;
@@ -87,9 +88,9 @@ async fn flood(run: &Run, mut stream: Stream) -> Result<(), String> {
         while moved && turns < TURNS {
             moved = write(&mut stream, &data)? > 0;
             let scratch = &mut *run.scratch.borrow_mut();
-            match stream.try_read(scratch).map_err(|fault| format!("read: {fault}"))? {
+            match stream.try_read(&mut scratch.received).map_err(RelayFailure::socket("read"))? {
                 Read::Bytes(_) => moved = true,
-                Read::End => return Err("the relay ended a connection".into()),
+                Read::End => return Err(RelayFailure::Ended("the relay ended a connection")),
                 Read::Blocked => {}
             }
             turns += 1;
@@ -125,11 +126,10 @@ async fn connect(
     relay: &Address,
     source: IpAddr,
     first: &[u8],
-) -> Result<(Stream, usize), String> {
-    let mut dialling =
-        Dialling::start_from(relay, Some(source)).map_err(|fault| format!("connect: {fault}"))?;
+) -> Result<(Stream, usize), RelayFailure> {
+    let mut dialling = Dialling::start_from(relay, Some(source)).map_err(RelayFailure::socket("connect"))?;
     loop {
-        match dialling.advance(first).map_err(|fault| format!("connect: {fault}"))? {
+        match dialling.advance(first).map_err(RelayFailure::socket("connect"))? {
             Some(sent) => return Ok((dialling.into_stream(), sent)),
             None => pause(run.over.deadline).await?,
         }
@@ -137,14 +137,14 @@ async fn connect(
 }
 
 /// The standard transaction without TLS: connect, send, receive as much, end, see the other end, close.
-async fn transaction(run: &Run, relay: &Address, source: IpAddr) -> Result<(), String> {
+async fn transaction(run: &Run, relay: &Address, source: IpAddr) -> Result<(), RelayFailure> {
     let (mut stream, sent) = connect(run, relay, source, &DATA).await?;
-    stream.expect_later().map_err(|fault| format!("wait: {fault}"))?;
+    stream.expect_later().map_err(RelayFailure::socket("wait"))?;
     exchange(run, &mut stream, sent).await?;
     stream.end_writing();
     loop {
         match read(run, &mut stream)? {
-            Read::Bytes(_) => return Err(format!("more than {EXCHANGE} bytes came back")),
+            Read::Bytes(_) => return Err(RelayFailure::TooMany),
             Read::End => {
                 stream.finish();
                 return Ok(());
@@ -155,10 +155,10 @@ async fn transaction(run: &Run, relay: &Address, source: IpAddr) -> Result<(), S
 }
 
 /// One exchange after the other, until all is over.
-async fn exchanges(run: &Run, relay: &Address, source: IpAddr) -> Result<(), String> {
+async fn exchanges(run: &Run, relay: &Address, source: IpAddr) -> Result<(), RelayFailure> {
     let (mut stream, mut sent) = connect(run, relay, source, &DATA).await?;
     stream.no_delay();
-    stream.expect_later().map_err(|fault| format!("wait: {fault}"))?;
+    stream.expect_later().map_err(RelayFailure::socket("wait"))?;
     while !run.over.is_over() {
         exchange(run, &mut stream, sent).await?;
         sent = 0;
@@ -167,7 +167,7 @@ async fn exchanges(run: &Run, relay: &Address, source: IpAddr) -> Result<(), Str
 }
 
 /// Sends what is left of an exchange's bytes, of which so many have been sent, and waits until as many have come back.
-async fn exchange(run: &Run, stream: &mut Stream, mut sent: usize) -> Result<(), String> {
+async fn exchange(run: &Run, stream: &mut Stream, mut sent: usize) -> Result<(), RelayFailure> {
     let mut received = 0;
     while received != EXCHANGE {
         if sent < EXCHANGE {
@@ -175,7 +175,7 @@ async fn exchange(run: &Run, stream: &mut Stream, mut sent: usize) -> Result<(),
         }
         match read(run, stream)? {
             Read::Bytes(bytes) => received += bytes,
-            Read::End => return Err(format!("{received} bytes came back, expected {EXCHANGE}")),
+            Read::End => return Err(RelayFailure::TooFew(received)),
             Read::Blocked => pause(run.over.deadline).await?,
         }
     }
@@ -183,6 +183,6 @@ async fn exchange(run: &Run, stream: &mut Stream, mut sent: usize) -> Result<(),
 }
 
 /// Reads into the thread's buffer what nobody looks at.
-fn read(run: &Run, stream: &mut Stream) -> Result<Read, String> {
-    stream.try_read(&mut run.scratch.borrow_mut()).map_err(|fault| format!("read: {fault}"))
+fn read(run: &Run, stream: &mut Stream) -> Result<Read, RelayFailure> {
+    stream.try_read(&mut run.scratch.borrow_mut().received).map_err(RelayFailure::socket("read"))
 }
