@@ -16,10 +16,11 @@ use handfast_net::fault::Fault;
 use handfast_net::listen::Listener;
 use handfast_net::stream::Stream;
 
+use crate::account::Account;
 use crate::cause::Cause;
-use crate::close::Account;
-use crate::connection::{self, Connection};
+use crate::connection::Connection;
 use crate::metrics::{Limit, ServiceMetrics};
+use crate::path;
 use crate::permits::Permit;
 use crate::reason::{CloseReason, Side, Step};
 use crate::runtime::Engine;
@@ -142,7 +143,7 @@ fn begin(
         client: Some(Leg::plain(LegSide::Client, client)),
         backend: None,
     };
-    spawn(Priority::Handshake, connection::serve(connection));
+    spawn(Priority::Handshake, path::serve(connection));
 }
 
 /// Waits for a permit: one of this thread's connections ends, or a moment passes in which another's may have.

@@ -8,7 +8,7 @@ use std::fmt;
 
 use handfast_net::fault::Cause as Socket;
 
-use crate::reason::Side;
+use crate::steps::Side;
 
 /// Writes the proxy's own causes down once: the variants, their words, and the list of them all.
 macro_rules! causes {

@@ -13,70 +13,15 @@
 //!
 //! How a leg does each of these is in `handfast-leg`.
 
-use std::net::SocketAddr;
-use std::rc::Rc;
-
 use handfast_leg::{Ending, Leg, Way};
 use handfast_net::clock::Moment;
 use handfast_tls::buffer::Scratch;
 
 use crate::cause::Cause;
 use crate::connection::Connection;
-use crate::permits::{AddressPermit, Permit};
 use crate::reason::{CloseReason, Side, Step};
-use crate::record::Record;
 use crate::runtime::Runtime;
-use crate::thread::{Phase, Thread};
-use crate::thread_state::ThreadService;
-
-/// A connection in the books: counted when it is opened and when it ends, each once, with its permits between the two.
-#[derive(Debug)]
-pub(crate) struct Account {
-    pub(crate) thread: Rc<Thread>,
-    /// With the state it was accepted with, to its end.
-    pub(crate) service: Rc<ThreadService>,
-    pub(crate) record: Record,
-    closed: bool,
-    _permits: Permits,
-}
-
-/// Of the process, of the service, and of the client's address, where these have limits.
-pub(crate) type Permits = (Permit, Option<Permit>, Option<AddressPermit>);
-
-impl Account {
-    /// A client has been accepted.
-    pub(crate) fn open(
-        thread: &Rc<Thread>,
-        service: &Rc<ThreadService>,
-        client: Option<SocketAddr>,
-        permits: Permits,
-    ) -> Self {
-        service.metrics.accepted();
-        thread.connection_began();
-        let record = Record::new(service, client);
-        let (thread, service) = (Rc::clone(thread), Rc::clone(service));
-        Self { thread, service, record, closed: false, _permits: permits }
-    }
-
-    /// Its connection has ended.
-    pub(crate) fn close(&mut self, reason: &CloseReason) {
-        if !std::mem::replace(&mut self.closed, true) {
-            self.service.metrics.closed(&self.record, reason);
-            self.thread.log(&self.record, reason);
-            self.thread.connection_ended();
-        }
-    }
-}
-
-/// A connection whose task panicked, or was dropped with its thread, has ended too.
-impl Drop for Account {
-    fn drop(&mut self) {
-        if !self.closed {
-            let internal = CloseReason::new(Step::Relay, Side::Local, Cause::Internal);
-            self.close(&internal.because("its task was ended"));
-        }
-    }
-}
+use crate::thread::Phase;
 
 /// Ends a connection.
 pub(crate) async fn end<R: Runtime>(connection: &mut Connection<R>, reason: CloseReason) {

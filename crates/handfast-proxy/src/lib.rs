@@ -4,14 +4,14 @@
 //!
 //! ```text
 //! a connection's life     accept ─ hello ─ handshake ─ route ─ connect ─ relay ─ close      (worker threads)
-//!                                           connection.rs has it on one screen
+//!                                           path.rs has it on one screen
 //! a configuration's life  config/file ─ config/model ─ state ─ reload                       (control thread)
 //! the program's life      start/prepared ─ start/bound ─ serving ─ draining                 (control thread)
 //! ```
 #![forbid(unsafe_code)]
 
 // The life of a connection.
-mod connection;
+mod path;
 mod accept;
 mod hello;
 mod handshake;
@@ -21,6 +21,8 @@ mod relay;
 mod close;
 
 // What it uses.
+mod account;
+mod connection;
 mod runtime;
 mod permits;
 mod standing;
@@ -32,6 +34,7 @@ mod thread_state;
 mod worker;
 pub mod cause;
 pub mod reason;
+pub mod steps;
 pub mod record;
 
 // The life of a configuration.

@@ -8,8 +8,6 @@ use std::time::{Duration, SystemTime};
 
 use handfast_tls::session::Agreed;
 
-use crate::thread_state::ThreadService;
-
 use crate::cause::Cause;
 
 /// One connection, from accept to close.
@@ -50,12 +48,16 @@ const BACKEND_FAILURES: usize = 8;
 
 impl Record {
     /// A client that was accepted just now.
-    pub(crate) fn new(service: &ThreadService, client: Option<SocketAddr>) -> Self {
+    pub(crate) fn new(
+        (service_index, service): (usize, Rc<str>),
+        generation: u64,
+        client: Option<SocketAddr>,
+    ) -> Self {
         Self {
             accepted_at: SystemTime::now(),
-            service_index: service.index,
-            service: Rc::clone(&service.name),
-            generation: service.generation,
+            service_index,
+            service,
+            generation,
             client,
             server_name: None,
             tls: Agreed::default(),

@@ -14,9 +14,9 @@ use handfast_leg::{Broken, Leg, Side as LegSide, Socket, Turn, relay};
 use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 
+use crate::account::Account;
 use crate::backends::InUse;
 use crate::cause::Cause;
-use crate::close::Account;
 use crate::config::model::MissingCloseNotify;
 use crate::connect::Connected;
 use crate::connection::Connection;

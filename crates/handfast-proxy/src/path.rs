@@ -1,0 +1,68 @@
+//! A connection's life, from top to bottom: the seven steps on one screen.
+//!
+//! In: a client that was accepted. Out: nothing; when it returns, the connection has ended in `close.rs` and left its
+//! record in the metrics and the access log. Each step takes what the one before it made, so none can be skipped.
+
+use crate::connection::Connection;
+use crate::reason::CloseReason;
+use crate::relay::Relay;
+use crate::runtime::Runtime;
+use crate::{close, connect, handshake, hello, route};
+
+/// Serves one client.
+///
+/// The connection lies in the task itself: a captured value keeps its place, where an argument that an async function is
+/// given has one in each function that it passes through.
+#[expect(clippy::manual_async_fn, reason = "an async function keeps its argument twice")]
+pub(crate) fn serve<R: Runtime>(mut connection: Connection<R>) -> impl Future<Output = ()> {
+    async move {
+        let reason = walk(&mut connection).await;
+        close::end(&mut connection, reason).await;
+    }
+}
+
+/// accept has happened; the other steps, in their order.
+///
+/// What the steps to connect need is several hundred bytes. It is boxed, and given back when the relay begins: an idle
+/// connection does not keep a place for it.
+async fn walk<R: Runtime>(connection: &mut Connection<R>) -> CloseReason {
+    let mut relay = match Box::pin(open(connection)).await {
+        Ok(relay) => relay,
+        Err(reason) => return reason,
+    };
+    R::carries_bytes();
+    relay.run(connection).await
+}
+
+/// hello to connect.
+async fn open<R: Runtime>(connection: &mut Connection<R>) -> Result<Relay, CloseReason> {
+    let heard = hello::read(connection).await?;
+    // By the name alone, and before the handshake, since its policy is part of the answer.
+    let choice = route::choose(&connection.account.service, &heard.hello);
+    let first = handshake::finish(connection, heard, choice).await?;
+    let connected = connect::dial(connection, choice, &first).await?;
+    Ok(Relay::new(connection, &first, connected))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::Engine;
+
+    /// Bytes of what a function returns.
+    fn size<I, F: Future>(_: impl Fn(I) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// Most of what an idle connection costs outside the TLS library. It is easily doubled unseen: by a value that is
+    /// moved from one async function to another, or that is still in scope where one waits.
+    #[test]
+    fn a_connection_of_ours_takes_a_kibibyte() {
+        let task = size(serve::<Engine>);
+        assert!(
+            task <= 1024,
+            "{task} bytes, of which {} for the connection",
+            size_of::<Connection<Engine>>()
+        );
+    }
+}
