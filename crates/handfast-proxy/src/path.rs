@@ -38,7 +38,7 @@ async fn walk<R: Runtime>(connection: &mut Connection<R>) -> CloseReason {
 async fn open<R: Runtime>(connection: &mut Connection<R>) -> Result<Relay, CloseReason> {
     let heard = hello::read(connection).await?;
     // By the name alone, and before the handshake, since its policy is part of the answer.
-    let choice = route::choose(&connection.account.service, &heard.hello);
+    let choice = route::choose(&connection.account.service.rules, &heard.hello);
     let first = handshake::finish(connection, heard, choice).await?;
     let connected = connect::dial(connection, choice, &first).await?;
     Ok(Relay::new(connection, &first, connected))

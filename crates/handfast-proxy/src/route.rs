@@ -8,7 +8,6 @@ use std::collections::HashMap;
 use handfast_wire::ClientHello;
 
 use crate::config::model::NameRule;
-use crate::thread_state::ThreadService;
 
 /// The exceptions of a service by name.
 #[derive(Debug, Default)]
@@ -26,8 +25,8 @@ pub(crate) struct Choice {
 }
 
 /// Step 4 of a connection: by which rules it goes on.
-pub(crate) fn choose(service: &ThreadService, hello: &ClientHello) -> Choice {
-    service.rules.choose(hello.server_name.as_deref())
+pub(crate) fn choose(rules: &Rules, hello: &ClientHello) -> Choice {
+    rules.choose(hello.server_name.as_deref())
 }
 
 impl Rules {
