@@ -29,7 +29,7 @@ const LINGER: Duration = Duration::from_millis(500);
 const LINGER_BYTES: usize = 2 * 1024 * 1024;
 /// How long the last bytes before an abort may make no progress on their way to the peer.
 const DELIVERY: Duration = Duration::from_secs(5);
-/// The kernel does not announce that its queue is empty, so it is asked, ever more seldom between these.
+/// The kernel does not announce that its queue is empty, so it is asked, less and less often between these.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
 
 /// What the peer is told.

@@ -62,7 +62,7 @@ impl Assignment {
         split(self.worker_connections(), self.thread, self.threads)
     }
 
-    /// Turns of the members that others take before this thread's first one. Of connections that stand, all threads of all
+    /// Turns of the members that others take before this thread's first one. Of open connections, all threads of all
     /// workers share one order, so that the whole has the shares to within a connection; of connections that come and go
     /// nobody knows how many others have begun, and each thread keeps to the shares by itself, from another place on.
     pub(crate) fn turn(&self) -> u64 {

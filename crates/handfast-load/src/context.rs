@@ -200,7 +200,7 @@ impl ThreadContext {
         self.phase.set(Phase::Ending);
     }
 
-    /// Whom to connect to.
+    /// What to connect to.
     pub(crate) fn target(&self) -> Address {
         self.target.borrow().clone()
     }

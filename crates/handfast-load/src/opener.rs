@@ -86,7 +86,7 @@ impl Opener {
         })
     }
 
-    /// Connections that stand.
+    /// Open connections.
     pub(crate) fn standing(&self) -> u32 {
         self.standing.get()
     }

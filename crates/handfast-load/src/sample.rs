@@ -49,7 +49,7 @@ pub struct Tally {
     /// Connections that the target refused, broke off or ended before they had carried anything; of those that stand
     /// for more than one transaction.
     pub shed: u64,
-    /// Gauge: connections that stand.
+    /// Gauge: open connections.
     pub open: u64,
     /// HTTP responses by class: 1xx to 5xx.
     pub http_status: [u64; 5],

@@ -74,7 +74,7 @@ const HANDSHAKES: [(Option<Signature>, Group); 6] = [
 
 /// Measures everything that is wanted, and tells `progress` before each step.
 ///
-/// **Errors**: a certificate that cannot be read (the operator's to mend); no `openssl` for the comparison; a fault of
+/// **Errors**: a certificate that cannot be read (the operator's to fix); no `openssl` for the comparison; a fault of
 /// the library.
 ///
 /// **Cost**: about twelve seconds of all cores; the limit takes some eight more, the comparison about half a minute.

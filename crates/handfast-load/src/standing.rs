@@ -1,4 +1,4 @@
-//! Connections that stand for the whole run and have no transactions to begin and end: bulk, and idle ones.
+//! Connections that stay open for the whole run and have no transactions to begin and end: bulk, and idle ones.
 //!
 //! In: a permit to open one. Out: bytes, or the fact that it stood.
 

@@ -136,7 +136,7 @@ async fn take_orders(
     engine::stop();
 }
 
-/// Opens the connections that stand when the run begins, and says so when they do.
+/// Opens the connections that stay open when the run begins, and says so when they do.
 fn prepare(
     assignment: &Assignment,
     context: &Rc<ThreadContext>,

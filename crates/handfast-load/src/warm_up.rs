@@ -66,7 +66,7 @@ pub(crate) async fn fill_pools(assignment: &Assignment, context: &Rc<ThreadConte
     sum
 }
 
-/// Full handshakes until there are enough tickets; a target that gives none is not asked for ever.
+/// Full handshakes until there are enough tickets; a target that gives none is not asked forever.
 async fn fill_pool(context: &Rc<ThreadContext>, member: usize, wanted: usize) {
     let client = &context.clients[member].client;
     let mut in_vain = 0;

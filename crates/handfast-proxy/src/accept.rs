@@ -27,25 +27,25 @@ use crate::runtime::Engine;
 use crate::thread::{Phase, Thread};
 use crate::thread_state::{ListenerId, ThreadService};
 
-/// Connections taken in one turn, at the most: others of this thread want theirs, and other threads too.
+/// Connections accepted in one turn at most: other tasks of this thread need their turn, and other threads their share.
 const BATCH: usize = 16;
-/// How long accepting pauses when the machine refuses; doubles up to the second.
+/// How long accepting pauses when the kernel refuses: from the first, doubled up to the second.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(800));
-/// The same trouble is said again after so long, if it lasts.
+/// A failure that lasts is logged again after this time.
 const SILENCE: Duration = Duration::from_secs(60);
-/// Trouble is over when there was none for so long.
+/// A failure is over when there was none for this time.
 const CALM: Duration = Duration::from_secs(1);
 /// For clients whose TCP handshake had begun when another process took over: a round trip, and a segment that was lost and
 /// is sent again after a second.
 const IN_FLIGHT: Duration = Duration::from_secs(2);
-/// How often a listener looks whether it is its turn to be closed.
+/// How often a listener checks whether it may be closed.
 const TURN: Duration = Duration::from_millis(5);
 /// How long to wait at a limit for a permit that another thread may give back.
 const AT_LIMIT: Duration = Duration::from_millis(100);
 
 /// Accepts until the listener's service is gone or the program stops.
 pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<Thread>) {
-    let mut trouble = Trouble::default();
+    let mut failures = Failures::default();
     let mut batch = 1;
     thread.acceptor_began();
     loop {
@@ -56,24 +56,24 @@ pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<Th
             Taken::All => batch = (batch * 2).min(BATCH),
             Taken::Some(count) => batch = count.max(1),
             Taken::AtLimit(limit) => {
-                if trouble.limited.is_none() {
+                if failures.limited.is_none() {
                     service.metrics.refused(limit);
                 }
-                trouble.at_limit(&id, &listener, limit, &service);
+                failures.at_limit(&id, &listener, limit, &service);
                 at_limit(&mut listener, &thread).await;
                 continue;
             }
             Taken::Failed(fault, count) => {
                 if count > 0 {
-                    trouble.eases();
+                    failures.eases();
                 }
                 listener.pause();
-                // Not asked again at once when something becomes free: the admin listener and reloads want some of it.
-                sleep(trouble.failed(&thread, &id, &fault)).await;
+                // Not retried immediately when something becomes free: the admin listener and reloads need some of it.
+                sleep(failures.failed(&thread, &id, &fault)).await;
                 continue;
             }
         }
-        trouble.over(&thread, &id, &listener);
+        failures.over(&thread, &id, &listener);
         if thread.stands_alone() {
             listener.stand_alone();
         }
@@ -181,16 +181,16 @@ async fn finish(listener: &mut Listener, thread: &Rc<Thread>, id: &ListenerId) {
     }
 }
 
-/// A kernel that refuses to hand over connections: said once, counted, and asked again ever more seldom.
+/// A kernel that refuses to hand over connections: logged once, counted, and retried after longer and longer pauses.
 #[derive(Default)]
-struct Trouble {
+struct Failures {
     pause: Option<Duration>,
     since: Option<Moment>,
     /// When it failed last: it is over when it has not for a while, not at the first success between two failures.
     last: Option<Moment>,
-    /// When it was said last.
+    /// When it was logged last.
     said: Option<Moment>,
-    /// When a limit was seen reached last, once that has been said.
+    /// When a limit was last seen to be reached, once that has been logged.
     limited: Option<Moment>,
     /// Who waits for that.
     waiting: Option<Waiting>,
@@ -221,7 +221,7 @@ fn act((service, address): &ListenerId) -> String {
     format!("accept on {address} (service {service})")
 }
 
-impl Trouble {
+impl Failures {
     /// How long to pause.
     fn failed(&mut self, thread: &Thread, listener: &ListenerId, fault: &Fault) -> Duration {
         thread.metrics.accept_failed(fault.cause.into());
@@ -237,7 +237,7 @@ impl Trouble {
                 }
                 _ => "",
             };
-            tracing::warn!("{}: {}; clients wait until that is over{hint}", act(listener), fault.cause);
+            tracing::warn!("{}: {}; clients wait until it works again{hint}", act(listener), fault.cause);
         }
         let pause = self.pause.map_or(BACK_OFF.0, |pause| (pause * 2).min(BACK_OFF.1));
         self.pause = Some(pause);
@@ -252,7 +252,7 @@ impl Trouble {
     fn at_limit(&mut self, id: &ListenerId, listener: &Listener, limit: Limit, service: &ThreadService) {
         if self.limited.replace(Moment::now()).is_none() {
             tracing::warn!(
-                "{}: max-connections of the {} is reached; clients wait until others have left",
+                "{}: max-connections of the {} is reached; clients wait until open connections end",
                 act(id),
                 limit.name()
             );
@@ -273,7 +273,7 @@ impl Trouble {
             && let Some(since) = self.since.take()
         {
             self.last = None;
-            tracing::info!("{}: works again; it was troubled for {:?}", act(id), last.since(since));
+            tracing::info!("{}: works again after {:?}", act(id), last.since(since));
         }
     }
 

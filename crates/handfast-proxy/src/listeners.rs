@@ -112,7 +112,7 @@ impl Taken {
         if problems.is_empty() { Ok(plan) } else { Err(Error::ListenOnSeveral(problems)) }
     }
 
-    /// An address that moves from one service to another is bound anew while it is still in use.
+    /// An address that moves from one service to another is bound again while it is still in use.
     fn sharing(&self, address: &Address) -> Sharing {
         let ours = self.bound.values().any(|bound| bound == address);
         match (ours, self.beside) {

@@ -103,7 +103,7 @@ impl Drop for Permit {
 #[derive(Debug)]
 pub(crate) struct AddressLimit {
     limit: usize,
-    /// In several tables, so that threads seldom meet.
+    /// In several tables, so that threads rarely meet.
     tables: [Mutex<HashMap<IpAddr, usize>>; 16],
 }
 

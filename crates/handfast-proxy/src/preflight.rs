@@ -27,7 +27,7 @@ pub(crate) struct Found {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Looks at everything that a start needs of the machine. `files` are those that a reload will want to read again.
+/// Checks everything that a start needs of the machine. `files` are those that a reload will want to read again.
 pub(crate) fn look(config: &Config, files: &[PathBuf]) -> Found {
     let mut found = Found::default();
     limits(config, &mut found);

@@ -28,7 +28,7 @@ const ROUNDS: u32 = 16;
 /// How long tickets wait for the first data to ride on.
 const TICKET_DELAY: std::time::Duration = std::time::Duration::from_millis(5);
 /// Wake-ups in a row that move nothing are spinning from here on. A few happen: the kernel announces an end that was
-/// read already, or names are resolved anew.
+/// read already, or names are resolved again.
 const IN_VAIN: u32 = 64;
 /// When a connection has proved not to be a short one, and its backend's socket gets the options that only matter
 /// from then on: keep-alive and the user timeout.
@@ -137,7 +137,7 @@ impl Relay {
         let scratch = &mut *thread.scratch.borrow_mut();
         let (client, backend) = connection.legs();
         let before = (client.heard(), backend.heard());
-        // The clock matters only to what waits for company, which is seldom anything.
+        // The clock matters only to what waits for company, which is rarely anything.
         let now = if alarm(client, backend) == Moment::NEVER { self.progress } else { R::now() };
         let outcome = relay::turn(client, backend, scratch, now)
             .map_err(|broken| relay::last_words(client, backend, broken, scratch, now));
@@ -169,7 +169,7 @@ impl Relay {
         }
     }
 
-    /// Both directions have ended in order; by whom first.
+    /// Both directions have ended in order; which side first.
     fn finished<R: Runtime>(&self, connection: &mut Connection<R>) -> CloseReason {
         let side = if self.backend_first { Side::Backend } else { Side::Client };
         let reason = CloseReason::new(Step::Relay, side, Cause::Finished);

@@ -87,7 +87,7 @@ impl From<Error> for Refused {
 /// A pair of files may be in the middle of being replaced: looked at again so often, in such steps.
 const AGAIN: (u32, Duration) = (5, Duration::from_millis(100));
 
-/// Reads everything anew, and binds what is new.
+/// Reads everything again, and binds what is new.
 ///
 /// **Errors**: everything that is wrong; whoever writes the configuration or its files, or listens on an address already.
 /// **Cost**: that of [`state::build`]; waits for files, and up to half a second for their writer.

@@ -22,7 +22,7 @@ use crate::thread_state::Addresses;
 
 /// Bounds on how soon and how late a name is asked for again, whatever its TTL says.
 const BOUNDS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
-/// After a failure: asked again so soon, and ever more seldom up to a minute.
+/// After a failure: asked again so soon, and less and less often up to a minute.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 /// How long one question may take.
 const QUESTION: Duration = Duration::from_secs(10);

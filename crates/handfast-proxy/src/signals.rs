@@ -11,7 +11,7 @@ pub(crate) enum Asked {
     Reload,
     /// TERM or INT: end. The second time: at once.
     Stop,
-    /// USR1: open the access log anew.
+    /// USR1: open the access log again.
     Reopen,
 }
 

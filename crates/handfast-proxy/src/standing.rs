@@ -93,7 +93,7 @@ impl Standing {
         }
     }
 
-    /// Whether it is to be tried. **Cost**: one load of memory that is seldom written.
+    /// Whether it is to be tried. **Cost**: one load of memory that is rarely written.
     pub(crate) fn state(&self) -> State {
         match self.state.load(Ordering::Relaxed) {
             UP => State::Up,

@@ -61,7 +61,7 @@ impl Step {
 pub enum Side {
     /// Who connected to us.
     Client,
-    /// Whom we dialled.
+    /// What we connected to.
     Backend,
     /// Who runs this program: a stop, a limit written down in the configuration.
     Operator,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use tokio::io::unix::AsyncFd;
 
-/// A change comes seldom alone (a certificate, then its key): looked at when nothing more came for so long.
+/// A change rarely comes alone (a certificate, then its key): looked at when nothing more came for so long.
 const QUIET: Duration = Duration::from_millis(100);
 /// Beyond so many folders the interval alone must do.
 const FOLDERS: usize = 1024;

@@ -23,7 +23,7 @@ use crate::worker::{Event, Handle, MOST_ORDERS, Order, Worker};
 const INSTALLING: Duration = Duration::from_secs(10);
 /// … and to end, once they were told to.
 const ENDING: Duration = Duration::from_secs(2);
-/// Events that may wait for the control thread. Each worker sends one for each order, and orders are seldom.
+/// Events that may wait for the control thread. Each worker sends one for each order, and orders are rare.
 const EVENTS: usize = 256;
 
 /// What all of them are started with.

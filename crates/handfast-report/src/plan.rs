@@ -21,7 +21,7 @@ use crate::series::Series;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Whom to connect to.
+    /// What to connect to.
     pub target: Target,
     /// What a transaction does between handshake and close.
     pub work: Work,
@@ -52,7 +52,7 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// Whom to connect to.
+/// What to connect to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Target {

@@ -50,7 +50,7 @@ pub(crate) fn meaning(report: &Report) -> &'static str {
 pub(crate) fn main_series(report: &Report) -> Option<&Series> {
     let counted: u64 = report.timeline.iter().map(|second| second.main.count()).sum();
     let named = |name: &&str| report.series.iter().find(|series| series.name == **name);
-    // Of connections that stand, the seconds hold their handshakes, as many as there are totals.
+    // Of open connections, the seconds hold their handshakes, as many as there are totals.
     let candidates: &[&str] = match RunKind::of(report) {
         RunKind::Transactions => &["total", "exchange", "handshake"],
         RunKind::Bulk | RunKind::Idle => &["handshake"],

@@ -231,7 +231,7 @@ pub(crate) fn failed(path: &Path, failure: &Failure) -> Finding {
     }
 }
 
-/// Looks at every path, several at a time, and gives the results in the order of the paths.
+/// Reads every path, several at a time, and gives the results in the order of the paths.
 fn look_at_all(paths: &[PathBuf]) -> Vec<Looked> {
     // A thread costs about 50 µs, a pair of files about 100.
     let threads =
@@ -280,7 +280,7 @@ fn file(certificate: &Path, key: Option<&Path>, now: i64, loaded: &mut Loaded) {
     }
 }
 
-/// Looks at one named file; `None` when it has an error, which is then among the findings.
+/// Reads one named file; `None` when it has an error, which is then among the findings.
 fn take(path: &Path, loaded: &mut Loaded) -> Option<Contents> {
     let looked = Looked::at(path);
     loaded.files_read.push((looked.path.clone(), looked.stamp));

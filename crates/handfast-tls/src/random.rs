@@ -2,7 +2,7 @@
 //!
 //! In: how many bytes are wanted. Out: those bytes, used once.
 //!
-//! The library's generator asks the processor for fresh randomness and makes its key anew at each call: 2,400
+//! The library's generator asks the processor for fresh randomness and makes its key again at each call: 2,400
 //! instructions, for numbers of 4 to 32 bytes, seven times in a handshake. So each thread draws a supply at once.
 //! What has been given away is erased, so that reading this memory later tells no number of the past.
 

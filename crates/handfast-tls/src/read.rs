@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 /// 220 KiB; a gibibyte here is a mistake, and must not become memory.
 pub(crate) const SIZE_LIMIT: u64 = 1 << 20;
 
-/// How often a read that a change or a stale handle spoilt is tried anew.
+/// How often a read that a change or a stale handle spoilt is tried again.
 const ATTEMPTS: usize = 5;
 
 /// What distinguishes one state of a file or folder from another without reading it; the default is "not there".
@@ -150,7 +150,7 @@ fn not_a_file(metadata: &Metadata) -> Option<&'static str> {
     })
 }
 
-/// Tries again when a network file system lost the file under us: ESTALE means that the name must be looked up anew,
+/// Tries again when a network file system lost the file under us: ESTALE means that the name must be looked up again,
 /// which the next attempt does.
 pub(crate) fn retry_stale<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     for _ in 1..ATTEMPTS {

@@ -23,7 +23,7 @@
 //! Made, and with a file written there, `AHEAD` before its first use, so that every machine can decrypt before any
 //! encrypts; used to encrypt for `rotate`; accepted until `lifetime` after the last moment at which it encrypted; then
 //! erased from memory and, with the next rotation, from the file. If rotation fails (a full disk, a read-only folder)
-//! a key encrypts for `rotate` once more, and after that no tickets are given out: no key is used for ever because
+//! a key encrypts for `rotate` once more, and after that no tickets are given out: no key is used forever because
 //! nobody reads the log.
 
 use std::fmt;

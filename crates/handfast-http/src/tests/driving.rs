@@ -47,7 +47,7 @@ fn nothing_is_polled_that_nobody_woke() {
     });
 }
 
-/// A peer that keeps its connection busy has the thread for some rounds, and not for ever.
+/// A peer that keeps its connection busy has the thread for some rounds, and not forever.
 #[test]
 fn one_that_always_has_something_to_do_lets_the_others_run_and_ends_at_its_deadline() {
     on_engine(|| async {

@@ -107,7 +107,7 @@ impl World {
     fn live(&mut self) {
         for event in 0..EVENTS {
             if event == EVENTS / 2 {
-                // A peer that waits for the other's end for ever ends by itself.
+                // A peer that waits for the other's end forever ends by itself.
                 self.client.polite = false;
                 self.backend.polite = false;
             }

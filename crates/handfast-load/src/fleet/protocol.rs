@@ -26,7 +26,7 @@ use crate::outcome::{Facts, Refusal, WorkerEnd};
 use crate::plan::Plan;
 use crate::sample::Interval;
 
-/// The version of everything in this file. [`Order::RollCall`] and [`Event::Hello`] stay as they are for ever, so that
+/// The version of everything in this file. [`Order::RollCall`] and [`Event::Hello`] stay as they are forever, so that
 /// two versions can tell each other.
 pub(super) const PROTOCOL: u32 = 1;
 

@@ -372,7 +372,7 @@ fn longest_tail(plan: &Plan) -> Duration {
     plan.timeout.saturating_mul(3).saturating_add(GRACE)
 }
 
-/// How long making ready may take: a name, a transaction to see that it works, tickets, and connections that stand.
+/// How long making ready may take: a name, a transaction to see that it works, tickets, and open connections.
 fn longest_preparation(plan: &Plan) -> Duration {
     plan.timeout.saturating_mul(6).saturating_add(LONGEST_PREPARATION).saturating_add(GRACE)
 }

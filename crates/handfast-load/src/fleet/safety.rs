@@ -89,7 +89,7 @@ pub(super) async fn join(address: &BusAddress, name: &str, inbox: &str) -> Resul
     Ok(nats)
 }
 
-/// Looks at a bus as joining it would: each finding as a sentence.
+/// Checks a bus as joining it would: each finding as a sentence.
 ///
 /// **Errors**: what would keep a worker or coordinator from joining.
 pub async fn doctor(bus: &BusAddress) -> Result<Vec<String>, Refusal> {
@@ -233,7 +233,7 @@ impl Inspection {
         (self.exposed && is_older(version, SOUND)).then(|| {
             format!(
                 "nats-server {version} has known ways around users and permissions (CVE-2023-47090, \
-                 CVE-2025-30215), fixed in 2.10.27: make it reachable only for those whom you trust"
+                 CVE-2025-30215), fixed in 2.10.27: make it reachable only for people you trust"
             )
         })
     }

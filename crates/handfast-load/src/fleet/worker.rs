@@ -59,7 +59,7 @@ pub(super) fn default_name() -> String {
     format!("{}-{}", host.nodename().to_string_lossy(), std::process::id())
 }
 
-/// Waits until somebody asks for the end. When nobody can ask any more, for ever.
+/// Waits until somebody asks for the end. When nobody can ask any more, forever.
 pub(super) async fn asked(stop: &mut watch::Receiver<bool>) {
     if stop.wait_for(|stop| *stop).await.is_err() {
         std::future::pending::<()>().await;
@@ -372,7 +372,7 @@ async fn next_of(calls: &mut Feed, orders: &mut Feed) -> Option<Message> {
     }
 }
 
-/// The next news of a load; for ever without one, or after its end.
+/// The next news of a load; forever without one, or after its end.
 async fn news_of(assignment: &mut Option<Assignment>) -> Option<News> {
     match assignment {
         Some(assignment) if assignment.end.is_none() => assignment.thread.news.recv().await,

@@ -177,7 +177,7 @@ impl Threads {
         Ok(())
     }
 
-    /// Opens the connections that stand when the run begins.
+    /// Opens the connections that stay open when the run begins.
     pub(super) fn open(&self, plan: &Plan, took: Duration, notes: &mut Vec<String>) -> Result<(), Refusal> {
         self.order(|| Order::Prepare(took))?;
         let (mut stood, mut asked) = (0, 0);

@@ -23,7 +23,7 @@ use crate::words::things;
 
 /// Share of wall time from which a thread in a closed loop sets the pace itself.
 const PACE: f64 = 0.97;
-/// Share of wall time from which a thread's lateness is its own doing.
+/// Share of wall time from which a thread's lateness is its own fault.
 const BUSY: f64 = 0.9;
 /// Lateness that nobody minds, in nanoseconds …
 const LATE: u64 = 1_000_000;

@@ -85,7 +85,7 @@ mod tests {
             for microseconds in [700, 1, 20_000, 350] {
                 rings(&alarm, Moment::now() + Duration::from_micros(microseconds)).await;
             }
-            // Without waiting in between it rings anew for each moment that has passed already.
+            // Without waiting in between it rings again for each moment that has passed already.
             for _ in 0..2 {
                 rings(&alarm, Moment::now()).await;
             }

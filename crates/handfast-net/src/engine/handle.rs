@@ -26,7 +26,7 @@ const _: () = assert!(size_of::<usize>() == size_of::<u64>());
 
 /// Tasks of one engine.
 pub(super) const MOST_TASKS: u32 = 1 << TASK_BITS;
-/// Generations of tasks before they begin anew.
+/// Generations of tasks before they begin again.
 pub(super) const GENERATIONS: u32 = 1 << GENERATION_BITS;
 
 /// A task of this or another thread's engine, to be woken.

@@ -15,7 +15,7 @@
 //! how the two go together.
 //!
 //! A turn of the loop: deadlines, then every task that carries bytes, then handshakes until their share of the turn
-//! is used up, then one `epoll_wait`. So signatures of new clients cannot starve the connections that stand.
+//! is used up, then one `epoll_wait`. So signatures of new clients cannot starve the open connections.
 
 mod alarm;
 mod handle;
@@ -52,7 +52,7 @@ use tasks::{Taken, Tasks};
 use timer::Timers;
 use wheel::Wheel;
 
-/// Computing time that handshakes may take in one turn before the connections that stand are looked at again.
+/// Computing time that handshakes may take in one turn before the open connections are looked at again.
 ///
 /// One RSA-2048 signature takes about 0.6 ms, an ECDSA P-256 handshake 0.1 ms: at least one is done each turn,
 /// whatever it takes, so handshakes go on under any load.
@@ -97,7 +97,7 @@ struct Engine {
     timers: RefCell<Timers>,
     /// The first of the timers, kept apart so that a turn without any looks at nothing else.
     next_timer: Cell<Moment>,
-    /// Whom other threads have woken.
+    /// Tasks that other threads have woken.
     remote: Arc<Remote>,
     /// The clock, read once a turn.
     now: Cell<Moment>,

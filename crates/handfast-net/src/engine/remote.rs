@@ -19,7 +19,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use super::handle::TaskHandle;
 
 /// Tasks that are woken by name. With more of them, everybody is: they all look around, which is dear once and lets nobody
-/// wait for ever.
+/// wait forever.
 const MOST: usize = 256;
 
 /// The engines that run, in this process: a handful of threads. Shared because a handle has room for a number only.
@@ -31,7 +31,7 @@ struct Engines {
     running: Vec<Arc<Remote>>,
 }
 
-/// Whom other threads have woken.
+/// Tasks that other threads have woken.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) enum Woken {
     #[default]
@@ -120,7 +120,7 @@ impl Remote {
         }
     }
 
-    /// Whom others have woken since this was asked last.
+    /// Tasks that others have woken since this was asked last.
     ///
     /// Taken only after the bell was heard. Who adds to an empty list rings, so nobody is added and not heard of.
     pub(super) fn take(&self) -> Woken {

@@ -123,7 +123,7 @@ impl Wheel {
         Some((current + distance) << shift)
     }
 
-    /// Deals with the slots that begin at `self.now`: coarse ones are hung anew in finer wheels, fine ones expire.
+    /// Deals with the slots that begin at `self.now`: coarse ones are hung again in finer wheels, fine ones expire.
     fn turn(&mut self, expired: &mut impl FnMut(u32)) {
         for level in (0..LEVELS).rev() {
             let shift = SLOT_BITS * level as u32;

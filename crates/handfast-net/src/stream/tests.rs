@@ -73,7 +73,7 @@ fn what_came_before_a_reset_is_read_first_and_the_reset_stays() {
         a_moment().await;
         assert_eq!(read(&mut stream).await, Ok(Read::Bytes(5)));
         for _ in 0..3 {
-            // The kernel says so once; a stream says so for ever.
+            // The kernel says so once; a stream says so forever.
             assert_eq!(read(&mut stream).await.expect_err("it was reset").cause, Cause::Reset);
         }
         assert_eq!(stream.try_write(b"x").expect_err("it was reset").cause, Cause::Reset);

@@ -96,7 +96,7 @@ impl AccessLogHandle {
         Arc::clone(&self.totals)
     }
 
-    /// Opens the file anew by its path, on the writer's thread; what was handed over before may go to either file.
+    /// Opens the file again by its path, on the writer's thread; what was handed over before may go to either file.
     ///
     /// When that fails, the old file is kept and a warning says why.
     pub fn reopen(&self) {
@@ -261,7 +261,7 @@ impl Writer {
         let _ = poll(&mut [PollFd::new(&self.file, PollFlags::OUT)], Some(&quarter_second));
     }
 
-    /// Opens the file anew when it was asked for, or when the file was deleted and writing to it helps nobody.
+    /// Opens the file again when it was asked for, or when the file was deleted and writing to it helps nobody.
     fn reopen_if_asked(&mut self) {
         let asked = self.flags.reopen.swap(false, Ordering::AcqRel);
         let Some(path) = self.path.clone() else { return };

@@ -172,7 +172,7 @@ pub(crate) static ADMIN_LISTEN: Key<AdminAddress> = Key {
     default: Default::Value("\"127.0.0.1:9901\""),
     doc: "Where it listens. It has no authentication, so any other address than a loopback one or a unix socket is \
           warned about.",
-    why: "only this machine can reach it there, and the port is seldom in use",
+    why: "only this machine can reach it there, and the port is rarely in use",
     example: "\"unix:/run/handfast/admin.sock\"",
     elsewhere: &["bind", "address", "port", "socket"],
 };
@@ -229,7 +229,7 @@ pub(crate) static HANDSHAKE: Key<Span> = Key {
     default: Default::Value("\"10s\""),
     doc: "From accepting a connection to relaying its first byte: hello, handshake and connecting to the backend together. \
           Nothing a client sends extends it.",
-    why: "ten times what a bad mobile link needs; until then a client costs memory and has proved nothing",
+    why: "ten times what a bad mobile link needs; until then a client costs memory and has not proved anything",
     example: "\"15s\"",
     elsewhere: &["timeout", "handshake-timeout", "ssl-handshake-timeout", "timeout-busy"],
 };
@@ -239,7 +239,7 @@ pub(crate) static HELLO_BYTES: Key<Size> = Key {
     kind: Size(2048..=128 * 1024),
     default: Default::Value("\"64KiB\""),
     doc: "Most bytes of a ClientHello, headers of its records included. It is also what a client can make us keep before \
-          it has said who it wants to talk to.",
+          it has said which name it wants.",
     why: "real ones have 250 to 4,000 bytes, but the standard allows more and tests ask for it; the time limit bounds how \
           long they are kept",
     example: "\"16KiB\"",
@@ -251,7 +251,7 @@ pub(crate) static CONNECT: Key<Span> = Key {
     kind: Span { range: TENTH..=HOUR, zero: None },
     default: Default::Value("\"5s\""),
     doc: "For connecting to one backend. When it is over, the next backend is tried, as long as `handshake` allows.",
-    why: "two lost packets are survived (they are sent again after 1 s and 3 s), and a second backend still has its turn",
+    why: "two lost packets are survived (they are sent again after 1 s and 3 s), and there is still time for a second backend",
     example: "\"2s\"",
     elsewhere: &["connect-timeout", "backend-connect-timeout", "timeout-connect"],
 };
@@ -340,7 +340,7 @@ pub(crate) static BACKEND_FAILURES: Key<Count> = Key {
     kind: Count(1..=1000),
     default: Default::Value("3"),
     doc: "Failures to connect in a row, over all worker threads, after which a backend is marked down.",
-    why: "one may be chance; three in a row hardly are",
+    why: "one may be chance; three in a row rarely are",
     example: "5",
     elsewhere: &["max-fails", "fall"],
 };
@@ -349,7 +349,7 @@ pub(crate) static BACKEND_RETRY: Key<Span> = Key {
     name: "backend-retry",
     kind: Span { range: TENTH..=DAY, zero: None },
     default: Default::Value("\"10s\""),
-    doc: "How long a backend that is marked down is left alone before one connection tries it. Where no other is up, one connection at a time tries it at once.",
+    doc: "How long a backend that is marked down is not used before one connection tries it. Where no other is up, one connection at a time tries it at once.",
     why: "a restarted backend is back in use soon, and a dead one costs one slower connection every ten seconds",
     example: "\"30s\"",
     elsewhere: &["fail-timeout", "retry", "rise"],
@@ -361,7 +361,7 @@ pub(crate) static BACKEND_RETRY: Key<Span> = Key {
 pub(crate) static TICKETS: Section = Section {
     name: "tickets",
     header: "[tickets]",
-    doc: "Session tickets of all services: they let a client that was here before skip the expensive half of the handshake. \
+    doc: "Session tickets of all services: they let a returning client skip the expensive half of the handshake. \
           A service can have its own in `[service.tickets]`, key by key. A ticket is only good where it was issued: never \
           across services or across rules that ask for different things.",
     keys: TICKET_KEYS,
@@ -394,8 +394,8 @@ pub(crate) static KEY_FILE: Key<FilePath> = Key {
     kind: FilePath,
     default: Default::Absent("the keys are in memory only: a restart makes all tickets useless"),
     doc: "File that keeps the ticket keys over restarts, and shares them among machines. It is created when it is not \
-          there, readable by its owner only, replaced as a whole, and watched. Who can read it can read resumed TLS 1.2 \
-          sessions that were recorded.",
+          there, readable by its owner only, replaced as a whole, and watched. Whoever can read it can decrypt recorded TLS 1.2 \
+          sessions that were resumed.",
     why: "a secret is written to disk only on request",
     example: "\"tickets.key\"",
     elsewhere: &["keys", "ticket-key", "ticket-keys", "tls-ticket-keys", "session-ticket-key", "file"],

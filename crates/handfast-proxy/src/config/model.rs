@@ -273,6 +273,6 @@ pub struct Limits {
     pub resolve: Duration,
     /// Failures in a row after which a backend is marked down.
     pub backend_failures: u32,
-    /// How long a backend that is marked down is left alone before one connection tries it.
+    /// How long a backend that is marked down is not used before one connection tries it.
     pub backend_retry: Duration,
 }

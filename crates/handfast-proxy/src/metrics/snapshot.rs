@@ -214,7 +214,7 @@ pub struct CertificateSnapshot {
 pub struct FileProblemSnapshot {
     /// The service.
     pub service: String,
-    /// Files that cannot be used: the old version is served, if there was one, until they are mended.
+    /// Files that cannot be used: the old version is served, if there was one, until they are fixed.
     pub broken: u64,
     /// Files that were removed: the certificate is served on for a while.
     pub removed: u64,

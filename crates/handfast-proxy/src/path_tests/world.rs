@@ -16,7 +16,7 @@ use super::backend::Dial;
 use crate::config::model::Address;
 use crate::runtime::{Dialling, Runtime};
 
-/// What the functions of [`Simulated`] look at; set up anew for each schedule.
+/// What the functions of [`Simulated`] look at; set up again for each schedule.
 pub(super) struct World {
     pub(super) now: Moment,
     /// Until when the connection waits at most.

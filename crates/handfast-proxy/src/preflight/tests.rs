@@ -110,7 +110,7 @@ fn files_are_tried_as_the_user_that_will_serve() {
     assert!(rustix::process::geteuid().is_root(), "only a thread was somebody else");
     mode(0o777);
     assert_eq!(errors(folder.path(), "127.0.0.1:0", log), [] as [String; 0]);
-    // A file that is there is handed over at the start, and cannot be made anew.
+    // A file that is there is handed over at the start, and cannot be made again.
     mode(0o755);
     fs::write(folder.path().join("access.log"), "").expect("it is ours");
     let found =

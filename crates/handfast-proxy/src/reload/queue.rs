@@ -57,7 +57,7 @@ impl Reloads {
         }
     }
 
-    /// Waits until one has come to an end; for ever when none is asked for. **Cancel**: loses nothing.
+    /// Waits until one has come to an end; forever when none is asked for. **Cancel**: loses nothing.
     pub(crate) async fn done(&mut self) -> Result<Reloaded, Refused> {
         let Some(task) = &mut self.running else { return std::future::pending().await };
         let outcome = task.await.unwrap_or_else(|error| Err(Error::ReadingLost(error).into()));

@@ -55,7 +55,7 @@ impl Prepared {
         let process = &state.config.process;
         privileges::drop_to(process.user.as_deref(), process.group.as_deref(), &own_files(&state.config))?;
         say_unreadable(state);
-        // As the user that serves, who will have to open it anew after a rotation.
+        // As the user that serves, who will have to open it again after a rotation.
         let log = open_log(&state.config)?;
         Ok(Bound { prepared: self, admin, listeners, plan, log })
     }

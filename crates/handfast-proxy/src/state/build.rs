@@ -37,7 +37,7 @@ pub(crate) struct Built {
     pub(crate) files: Vec<(PathBuf, FileStamp)>,
 }
 
-/// Makes a state from `config`; `previous` lends what must not begin anew (the count of connections).
+/// Makes a state from `config`; `previous` lends what must not begin again (the count of connections).
 ///
 /// **Errors**: all of them, in the report. **Cost**: reads every file named; 10,000 certificates take under a second.
 pub(crate) fn build(
@@ -159,7 +159,7 @@ impl Builder<'_, '_> {
         let now = seconds(self.now);
         let (store, findings) = CertificateStore::new(certificates, now);
         self.report.take(findings, self.places);
-        // The same certificates in the same order, and no date has passed that would sort them anew.
+        // The same certificates in the same order, and no date has passed that would sort them again.
         let same = |before: &&Arc<CertificateStore>| {
             before.rebuild_at().is_none_or(|at| now < at)
                 && before
@@ -304,8 +304,8 @@ impl Builder<'_, '_> {
     }
 }
 
-/// The count of connections goes on over a reload that leaves the limit as it was; with another limit it begins anew,
-/// and the connections that stand do not count.
+/// The count of connections goes on over a reload that leaves the limit as it was; with another limit it begins again,
+/// and the open connections do not count.
 fn pool(model: &Service, before: Option<&ServiceState>, threads: usize) -> Option<Arc<Pool>> {
     let limit = model.max_connections?;
     let same = before.filter(|before| before.model.max_connections == Some(limit));

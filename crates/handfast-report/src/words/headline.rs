@@ -12,7 +12,7 @@ use crate::units::{bytes, count, nanos, rate, share};
 pub(crate) enum RunKind {
     /// Transactions a second, and how long they took.
     Transactions,
-    /// Bytes a second, on connections that stand.
+    /// Bytes a second, on open connections.
     Bulk,
     /// How many connections stand.
     Idle,

@@ -7,7 +7,7 @@
 //! | the file of a certificate that was served | then |
 //! |---|---|
 //! | holds another good one, or lies under another name now | that one is served |
-//! | is there and cannot be used (cut short, without its key, expired, …) | the old one is served until it is mended |
+//! | is there and cannot be used (cut short, without its key, expired, …) | the old one is served until it is fixed |
 //! | is named by the configuration itself and gone, or the whole folder is | the same |
 //! | was removed from a folder | the old one is served for a while, then no more |
 //! | was removed, and others cover its names with the same kind of key | it is no longer served: it was replaced |
@@ -29,7 +29,7 @@ use crate::read::FileStamp;
 /// What is wrong with a file that a certificate was, or should be, served from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// It is asked for and cannot be used: until somebody mends it.
+    /// It is asked for and cannot be used: until somebody fixes it.
     Broken,
     /// It was removed from its folder: after a while its certificate is served no more.
     Removed,

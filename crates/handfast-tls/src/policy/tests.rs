@@ -1,4 +1,4 @@
-//! What each policy contains, for ever; what is refused; and which variant a client gets.
+//! What each policy contains, forever; what is refused; and which variant a client gets.
 
 use super::*;
 

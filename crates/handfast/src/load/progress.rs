@@ -53,7 +53,7 @@ pub(crate) struct Progress {
     pub(crate) resumed: u64,
     /// Share of resumed handshakes that was asked for.
     pub(crate) wanted_resumed: f64,
-    /// Connections that stand.
+    /// Open connections.
     pub(crate) open: u64,
     /// Arrivals that had to wait because too many were in flight.
     pub(crate) queued: u64,

@@ -127,7 +127,7 @@ pub(crate) fn sources(text: &str) -> Result<Vec<IpAddr>, ValueError> {
 /// What a target is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Aim {
-    /// Whom to connect to.
+    /// What to connect to.
     pub(crate) target: Target,
     /// `Host` or `:authority`, and path with query; `None` for TLS alone.
     pub(crate) http: Option<(String, String)>,

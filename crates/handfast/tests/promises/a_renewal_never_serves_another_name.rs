@@ -1,5 +1,5 @@
 //! A renewal never serves another name's certificate, however its files are removed and written; and a file that is bad keeps
-//! no other certificate from being renewed, is named, and stays an alarm until it is mended.
+//! no other certificate from being renewed, is named, and stays an alarm until it is fixed.
 
 use super::support::certificates::{Identity, KeyKind};
 use super::support::crowd::Crowd;

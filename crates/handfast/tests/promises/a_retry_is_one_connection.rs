@@ -10,7 +10,7 @@ use super::support::*;
 
 /// How long an attempt lasts that nobody answers. Below a second the kernel sends one SYN for it, so SYNs are attempts.
 const CONNECT: Duration = Duration::from_millis(300);
-/// How long a backend is left alone after that.
+/// How long a backend is not used after that.
 const PAUSE: Duration = Duration::from_millis(300);
 /// Clients that come one after the other, so many at a time.
 const CLIENTS: usize = 12;

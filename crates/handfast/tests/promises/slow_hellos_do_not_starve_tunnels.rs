@@ -1,4 +1,4 @@
-//! A flood of slow or heavy hellos does not drown the tunnels that stand: they keep nearly all of their pace.
+//! A flood of slow or heavy hellos does not drown the open tunnels: they keep nearly all of their pace.
 
 use std::io::Write;
 use std::net::TcpStream;

@@ -14,11 +14,11 @@ use crate::cause::Cause;
 use crate::metrics::{BackendSnapshot, BackendState, End, NameSnapshot, ServiceSnapshot};
 use crate::reason::Side;
 
-/// Share of the source ports or files in use from which it is worth a word, in percent.
+/// Share of the source ports or files in use from which it is worth reporting, in percent.
 pub(super) const NEARLY_FULL: u64 = 80;
 /// From so many percent of a service's connections on, what fails is urgent; below, it is worth a look.
 const URGENT: u64 = 10;
-/// TLS clients of a service that must have failed, with none that got through, to be worth a word: on a public address
+/// TLS clients of a service that must have failed, with none that got through, to be worth reporting: on a public address
 /// some scanners always fail.
 const CLIENTS: u64 = 5;
 

@@ -50,7 +50,7 @@ impl Bus {
         drop(self.server.take());
     }
 
-    /// Starts it anew where it was; nobody is told.
+    /// Starts it again where it was; nobody is told.
     pub(crate) fn back(&mut self) {
         let (host, port) = (self.address.ip().to_string(), self.address.port().to_string());
         let address = self.address;
