@@ -11,6 +11,9 @@
 //! | [`Way::Abort`] | every byte that was on its way, then a reset; never a clean end |
 //! | [`Way::AtOnce`] | a reset |
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 use handfast_net::clock::Moment;

@@ -8,6 +8,8 @@
 
 mod handshake;
 mod reading;
+#[cfg(test)]
+mod tests;
 mod writing;
 
 use std::fmt;

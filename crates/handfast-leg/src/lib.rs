@@ -24,6 +24,8 @@ pub mod leg;
 pub mod relay;
 pub mod ending;
 pub mod memory;
+#[cfg(test)]
+mod testing;
 
 pub use broken::{Broken, Side, Why};
 pub use ending::{Ending, Way};

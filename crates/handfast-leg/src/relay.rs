@@ -5,6 +5,9 @@
 //!
 //! Nothing is read for a leg that has not taken what came before, so each direction keeps at most 64 KiB.
 
+#[cfg(test)]
+mod tests;
+
 use handfast_net::clock::Moment;
 use handfast_net::fault::Cause;
 use handfast_tls::buffer::Scratch;
