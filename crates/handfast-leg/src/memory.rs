@@ -30,6 +30,8 @@ pub struct Link {
     pub room: usize,
     /// The leg's FIN.
     pub leg_ended: bool,
+    /// The leg's socket has the options of one that lasts.
+    pub patient: bool,
     /// The leg's socket was closed: with a FIN, or else by a reset.
     pub leg_closed: Option<Closed>,
 }
@@ -180,7 +182,9 @@ impl Socket for Memory {
         link.peer_gone || link.peer_reset
     }
 
-    fn be_patient(&self, _patience: Patience) {}
+    fn be_patient(&self, _patience: Patience) {
+        self.link.borrow_mut().patient = true;
+    }
 
     fn finish_at_drop(&mut self) {
         self.finished = true;

@@ -27,25 +27,25 @@ use crate::runtime::Engine;
 use crate::thread::{Phase, Thread};
 use crate::thread_state::{ListenerId, ThreadService};
 
-/// Connections accepted in one turn at most: other tasks of this thread need their turn, and other threads their share.
+/// Connections taken in one turn, at the most: others of this thread want theirs, and other threads too.
 const BATCH: usize = 16;
-/// How long accepting pauses when the kernel refuses: from the first, doubled up to the second.
-const BACK_OFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(800));
-/// A failure that lasts is logged again after this time.
+/// How long accepting pauses when the machine refuses; doubles up to the second.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(800));
+/// The same failure is said again after so long, if it lasts.
 const SILENCE: Duration = Duration::from_secs(60);
-/// A failure is over when there was none for this time.
+/// Failures are over when there was none for so long.
 const CALM: Duration = Duration::from_secs(1);
 /// For clients whose TCP handshake had begun when another process took over: a round trip, and a segment that was lost and
 /// is sent again after a second.
 const IN_FLIGHT: Duration = Duration::from_secs(2);
-/// How often a listener checks whether it may be closed.
+/// How often a listener looks whether it is its turn to be closed.
 const TURN: Duration = Duration::from_millis(5);
 /// How long to wait at a limit for a permit that another thread may give back.
 const AT_LIMIT: Duration = Duration::from_millis(100);
 
 /// Accepts until the listener's service is gone or the program stops.
 pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<Thread>) {
-    let mut failures = Failures::default();
+    let mut back_off = BackOff::default();
     let mut batch = 1;
     thread.acceptor_began();
     loop {
@@ -56,30 +56,30 @@ pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<Th
             Taken::All => batch = (batch * 2).min(BATCH),
             Taken::Some(count) => batch = count.max(1),
             Taken::AtLimit(limit) => {
-                if failures.limited.is_none() {
+                if back_off.limited.is_none() {
                     service.metrics.refused(limit);
                 }
-                failures.at_limit(&id, &listener, limit, &service);
+                back_off.at_limit(&id, &listener, limit, &service);
                 at_limit(&mut listener, &thread).await;
                 continue;
             }
             Taken::Failed(fault, count) => {
                 if count > 0 {
-                    failures.eases();
+                    back_off.eases();
                 }
                 listener.pause();
-                // Not retried immediately when something becomes free: the admin listener and reloads need some of it.
-                sleep(failures.failed(&thread, &id, &fault)).await;
+                // Not asked again at once when something becomes free: the admin listener and reloads want some of it.
+                sleep(back_off.failed(&thread, &id, &fault)).await;
                 continue;
             }
         }
-        failures.over(&thread, &id, &listener);
+        back_off.over(&thread, &id, &listener);
         if thread.stands_alone() {
             listener.stand_alone();
         }
         if let Err(error) = listener.ready(Moment::NEVER).await {
             tracing::error!("{}: cannot wait for connections: {error}", act(&id));
-            sleep(BACK_OFF.1).await;
+            sleep(PAUSES.1).await;
         }
     }
     finish(&mut listener, &thread, &id).await;
@@ -108,6 +108,8 @@ fn take(listener: &mut Listener, thread: &Rc<Thread>, service: &Rc<ThreadService
             },
             None => None,
         };
+        // The permits come first: a client that was accepted and has none could only be reset, and in the kernel's queue it
+        // waits for the next one. They give themselves back when nobody is there to use them.
         match listener.try_accept() {
             Ok(Some((client, peer))) => begin(thread, service, client, peer, (permit, service_permit)),
             Ok(None) => return Taken::Some(count),
@@ -167,7 +169,7 @@ async fn finish(listener: &mut Listener, thread: &Rc<Thread>, id: &ListenerId) {
             match take(listener, thread, &service, BATCH) {
                 Taken::All => engine::yield_now().await,
                 Taken::Some(_) => drop(listener.ready(engine::now() + TURN).await),
-                Taken::AtLimit(_) | Taken::Failed(..) => sleep(BACK_OFF.0).await,
+                Taken::AtLimit(_) | Taken::Failed(..) => sleep(PAUSES.0).await,
             }
         }
         // Of ours some are closed by now, so the others have other places.
@@ -181,16 +183,16 @@ async fn finish(listener: &mut Listener, thread: &Rc<Thread>, id: &ListenerId) {
     }
 }
 
-/// A kernel that refuses to hand over connections: logged once, counted, and retried after longer and longer pauses.
+/// A kernel that refuses to hand over connections: said once, counted, and asked again ever more seldom.
 #[derive(Default)]
-struct Failures {
+struct BackOff {
     pause: Option<Duration>,
     since: Option<Moment>,
     /// When it failed last: it is over when it has not for a while, not at the first success between two failures.
     last: Option<Moment>,
-    /// When it was logged last.
+    /// When it was said last.
     said: Option<Moment>,
-    /// When a limit was last seen to be reached, once that has been logged.
+    /// When a limit was seen reached last, once that has been said.
     limited: Option<Moment>,
     /// Who waits for that.
     waiting: Option<Waiting>,
@@ -221,7 +223,7 @@ fn act((service, address): &ListenerId) -> String {
     format!("accept on {address} (service {service})")
 }
 
-impl Failures {
+impl BackOff {
     /// How long to pause.
     fn failed(&mut self, thread: &Thread, listener: &ListenerId, fault: &Fault) -> Duration {
         thread.metrics.accept_failed(fault.cause.into());
@@ -239,7 +241,11 @@ impl Failures {
             };
             tracing::warn!("{}: {}; clients wait until it works again{hint}", act(listener), fault.cause);
         }
-        let pause = self.pause.map_or(BACK_OFF.0, |pause| (pause * 2).min(BACK_OFF.1));
+        self.next_pause()
+    }
+
+    fn next_pause(&mut self) -> Duration {
+        let pause = self.pause.map_or(PAUSES.0, |pause| (pause * 2).min(PAUSES.1));
         self.pause = Some(pause);
         pause
     }
@@ -286,5 +292,35 @@ impl Failures {
         } else if let Some(waiting) = &mut self.waiting {
             waiting.count(listener.waiting());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::Registry;
+
+    #[test]
+    fn pauses_double_to_the_greatest_and_begin_anew_when_some_were_accepted() {
+        let mut back_off = BackOff::default();
+        let pauses: Vec<_> = (0..6).map(|_| back_off.next_pause().as_millis()).collect();
+        assert_eq!(pauses, [50, 100, 200, 400, 800, 800]);
+        back_off.eases();
+        assert_eq!(back_off.next_pause(), Duration::from_millis(50));
+    }
+
+    /// Who waits at a limit is a gauge: it must not stay when the listener is closed.
+    #[test]
+    fn clients_that_wait_are_counted_while_they_do() {
+        let registry = Registry::new();
+        let metrics = registry.thread("worker-0").service("web");
+        let counted = || registry.snapshot().services[0].waiting[Limit::Process.name()];
+        let mut waiting = Waiting { metrics, limit: Limit::Process, counted: 0 };
+        waiting.count(3);
+        assert_eq!(counted(), 3);
+        waiting.count(2);
+        assert_eq!(counted(), 2);
+        drop(waiting);
+        assert_eq!(counted(), 0);
     }
 }

@@ -29,6 +29,14 @@ impl Outcome<'_> {
         self.who_is_blamed_did_it();
         self.the_deadline_is_one();
         self.an_end_in_order_is_whole();
+        self.who_lasts_has_the_options_of_it();
+    }
+
+    /// A connection that was silent for a limit has lasted, so that its backend's socket has keep-alive and a user timeout.
+    fn who_lasts_has_the_options_of_it(&self) {
+        if matches!(self.cause, Cause::Idle | Cause::HalfClosedIdle | Cause::Lifetime) {
+            assert!(self.backend.wire.link.borrow().patient, "{} without the options", self.cause);
+        }
     }
 
     /// Invariant 6. Whoever saw a clean end has all that the other one said, and that one meant it to end.

@@ -104,6 +104,7 @@ impl Scene {
             stands: false,
         });
         let before = self.ends();
+        let recorded = self.recorded();
         let socket = world::socket(&to_client, &capricious, seed, 4);
         let mut task = pin!(path::serve::<Simulated>(self.accept(began, socket)));
         let mut context = Context::from_waker(Waker::noop());
@@ -143,6 +144,10 @@ impl Scene {
         }
         client.listen(true);
         backend.listen(true);
+        // What the steps took is, together, the connection's whole life.
+        let (lived, recorded) =
+            (world(|world| world.now).since(began).as_secs_f64(), self.recorded() - recorded);
+        assert!((lived - recorded).abs() < 1e-5, "{recorded} seconds of {lived} are in the record");
         self.judge(&client, &backend, &before, began, loud);
     }
 
@@ -156,6 +161,11 @@ impl Scene {
             client: Some(Leg::plain(LegSide::Client, socket)),
             backend: None,
         }
+    }
+
+    /// The seconds of all steps of all connections so far.
+    fn recorded(&self) -> f64 {
+        self.registry.snapshot().services[0].duration.sum_seconds()
     }
 
     fn ends(&self) -> Vec<(Reason, u64)> {
