@@ -359,7 +359,7 @@ fn a_flight_may_carry_the_first_data_and_its_answer_waits() {
     assert_eq!((early, leg.heard()), (b"you".to_vec(), 8));
     // A plain leg has no handshake.
     let mut early = Vec::new();
-    let outcome = plain(Side::Client).take_hello(&mut *b"x".to_vec(), &mut scratch(), &mut early);
+    let outcome = plain(Side::Client).take_hello(&mut b"x".to_vec(), &mut scratch(), &mut early);
     assert_eq!((outcome, early), (Ok(()), vec![]));
 }
 
