@@ -196,11 +196,22 @@ fn last_words_are_not_looked_for_where_nothing_can_be_read() {
         pair.client.socket_mut().comes("!");
         pair.says_nothing(Side::Client, Cause::Reset);
         assert_eq!(pair.client.socket().incoming.len(), 1, "nothing was read");
+        assert_eq!(pair.backend.socket_mut().done(), [], "nothing was sent either");
     };
     speaks(|pair| pair.backend.keep(b"full"));
     speaks(|pair| {
         pair.client.socket_mut().comes(".");
         pair.turn().expect("an end");
+        pair.backend.socket_mut().done();
+    });
+    // The other side has not been told of the end yet, and is not any more: its leg is to be aborted.
+    speaks(|pair| {
+        pair.backend.socket_mut().room = 1;
+        pair.client.socket_mut().comes("bye.");
+        pair.turn().expect("an end");
+        pair.backend.socket_mut().room = 9;
+        pair.backend.flush().expect("taken");
+        pair.backend.socket_mut().done();
     });
     speaks(|pair| {
         pair.backend.socket_mut().write_fault = Some(Cause::Reset);

@@ -116,7 +116,7 @@ impl Client {
         self.end();
     }
 
-    /// Something that is another when it has done anything.
+    /// Something that is another when it has done anything; half a record that came is something too.
     pub(super) fn progress(&self) -> (usize, usize, bool, bool) {
         (self.wire.came, self.wire.outgoing.len(), self.said, self.ended)
     }
