@@ -60,6 +60,11 @@ impl Backend {
         }
     }
 
+    /// Whether it accepts and then says nothing for as long as it can.
+    pub(super) fn is_mute(&self) -> bool {
+        matches!(self.dial, Dial::Stands { .. }) && self.end == End::Silent && self.means == 0
+    }
+
     /// Does the next thing of its plan.
     pub(super) fn act(&mut self, hurry: bool) {
         if self.ended || self.wire.go() {

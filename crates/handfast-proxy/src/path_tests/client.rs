@@ -93,6 +93,16 @@ impl Client {
         }
     }
 
+    /// Whether it shakes hands and then says nothing for as long as it can.
+    pub(super) fn is_mute(&self) -> bool {
+        self.reach == Reach::Data && self.end == End::Silent && self.means == 0
+    }
+
+    /// Tickets that have come.
+    pub(super) fn tickets(&self) -> usize {
+        self.session.tickets_received()
+    }
+
     /// Does the next thing of its plan. `hurry`: politeness and silence have an end.
     pub(super) fn act(&mut self, hurry: bool) {
         if self.ended || self.wire.go() {

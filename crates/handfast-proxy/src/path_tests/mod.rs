@@ -31,6 +31,11 @@ fn run(version: &str) {
 }
 
 #[test]
+fn tickets_go_alone_where_nobody_speaks() {
+    Scene::new().tickets_go_alone();
+}
+
+#[test]
 fn every_order_of_events_ends_well_in_tls_1_3() {
     run("1.3");
 }

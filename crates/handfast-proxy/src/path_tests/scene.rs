@@ -151,6 +151,43 @@ impl Scene {
         self.judge(&client, &backend, &before, began, loud);
     }
 
+    /// Tickets wait for company, but not for ever: on a connection on which nobody speaks they go alone.
+    pub(super) fn tickets_go_alone(&self) {
+        let link = || Rc::new(RefCell::new(Link { room: 100_000, ..Link::default() }));
+        let (to_client, to_backend) = (link(), link());
+        let peers = |seed| {
+            let client = Client::new(Rc::clone(&to_client), session("1.3"), Random::stream(seed, 1));
+            (client, Backend::new(Rc::clone(&to_backend), Random::stream(seed, 2)))
+        };
+        let (mut client, backend) = (0..100_000)
+            .map(peers)
+            .find(|(client, backend)| client.is_mute() && backend.is_mute())
+            .expect("some seed has two mute peers");
+        let began = Moment::now();
+        let capricious = Rc::new(Cell::new(false));
+        world::begin(World {
+            now: began,
+            deadline: began,
+            dial: backend.dial,
+            backend: to_backend,
+            capricious: Rc::clone(&capricious),
+            yields: false,
+            seed: 0,
+            stands: false,
+        });
+        let socket = world::socket(&to_client, &capricious, 0, 4);
+        let mut task = pin!(path::serve::<Simulated>(self.accept(began, socket)));
+        let mut context = Context::from_waker(Waker::noop());
+        for _ in 0..40 {
+            client.act(false);
+            assert!(task.as_mut().poll(&mut context).is_pending(), "nobody has ended it");
+            client.listen(true);
+            world(|world| world.now = world.now + Duration::from_millis(100));
+        }
+        assert!(world(|world| world.stands), "the relay has begun");
+        assert!(client.tickets() > 0, "the tickets were never sent");
+    }
+
     fn accept(&self, now: Moment, socket: handfast_leg::memory::Memory) -> Connection<Simulated> {
         let service = Rc::clone(&self.thread.state().services[0]);
         let permit = self.thread.share.take().expect("the connection before has given its permit back");
