@@ -4,8 +4,8 @@
 //! together with the peer's last flight. Reading and computing are apart, so that a caller can tell by its own clock what
 //! the handshake cost and what it waited for.
 
-use handfast_net::stream::{Read, Write};
-use handfast_tls::buffer::Scratch;
+use handfast_net::stream::Read;
+use handfast_tls::buffer::{Buffer, Scratch};
 use handfast_tls::session::Session;
 
 use super::{Leg, READ};
@@ -45,17 +45,15 @@ impl<S: Socket, T: Session> Leg<S, T> {
         scratch: &mut Scratch,
         early: &mut Vec<u8>,
     ) -> Result<(), Broken> {
+        let Scratch { received, plaintext, replies, .. } = scratch;
         let kept = self.session.as_ref().map_or(&[][..], Session::kept);
         if kept.is_empty() {
-            let mut received = std::mem::take(&mut scratch.received);
-            let outcome = self.take_hello(&mut received[..bytes], scratch, early);
-            scratch.received = received;
-            return outcome;
+            return self.take_in(&mut received[..bytes], plaintext, replies, early);
         }
         // Flights are short and come in few pieces: a copy of them is not worth sparing.
         let mut incoming = kept.to_vec();
-        incoming.extend_from_slice(&scratch.received[..bytes]);
-        self.take_hello(&mut incoming, scratch, early)
+        incoming.extend_from_slice(&received[..bytes]);
+        self.take_in(&mut incoming, plaintext, replies, early)
     }
 
     /// The same for bytes that the caller has read himself: a hello that he looked into.
@@ -68,38 +66,29 @@ impl<S: Socket, T: Session> Leg<S, T> {
         scratch: &mut Scratch,
         early: &mut Vec<u8>,
     ) -> Result<(), Broken> {
-        let Some(session) = &mut self.session else { return Ok(()) };
-        scratch.plaintext.clear();
-        scratch.replies.clear();
-        let received = session.receive(incoming, &mut scratch.plaintext, &mut scratch.replies);
-        early.extend_from_slice(scratch.plaintext.filled());
-        self.heard += scratch.plaintext.len() as u64;
-        self.unsent.extend_from_slice(scratch.replies.filled());
-        self.ended |= received.closed;
-        if let Some(failure) = received.failure {
-            return Err(Broken::session(self.side, failure));
+        self.take_in(incoming, &mut scratch.plaintext, &mut scratch.replies, early)
+    }
+
+    fn take_in(
+        &mut self,
+        incoming: &mut [u8],
+        plaintext: &mut Buffer,
+        replies: &mut Buffer,
+        early: &mut Vec<u8>,
+    ) -> Result<(), Broken> {
+        plaintext.clear();
+        replies.clear();
+        let failed = self.receive(incoming, plaintext, replies);
+        early.extend_from_slice(plaintext.filled());
+        self.unsent.extend_from_slice(replies.filled());
+        if let Some(broken) = failed {
+            return Err(broken);
         }
         if self.ended && !self.is_established() {
             return Err(self.broken(Why::Ended));
         }
         if self.session.as_ref().is_some_and(|session| session.kept().len() > UNFINISHED) {
             return Err(self.broken(Why::Endless));
-        }
-        Ok(())
-    }
-
-    /// Writes what waits, as much as is taken now.
-    ///
-    /// **Errors**: the socket's fault.
-    pub fn send_flight(&mut self) -> Result<(), Broken> {
-        if self.unsent.is_empty() {
-            return Ok(());
-        }
-        match self.socket.try_write(&self.unsent) {
-            Ok(Write::Bytes(written)) if written == self.unsent.len() => self.unsent = Vec::new(),
-            Ok(Write::Bytes(written)) => drop(self.unsent.drain(..written)),
-            Ok(Write::Blocked) => {}
-            Err(fault) => return Err(Broken::socket(self.side, fault)),
         }
         Ok(())
     }

@@ -59,16 +59,26 @@ impl<S: Socket, T: Session> Leg<S, T> {
 
     /// The first `filled` bytes of the buffer as plaintext.
     fn take(&mut self, filled: usize, scratch: &mut Scratch) -> Got {
-        let Some(session) = &mut self.session else {
+        if self.session.is_none() {
             self.heard += filled as u64;
             return Got { moved: true, length: filled, failed: None };
-        };
-        let incoming = &mut scratch.received[..filled];
-        let received = session.receive(incoming, &mut scratch.plaintext, &mut scratch.replies);
+        }
+        let Scratch { received, plaintext, replies, .. } = scratch;
+        let failed = self.receive(&mut received[..filled], plaintext, replies);
+        Got { moved: true, length: plaintext.len(), failed }
+    }
+
+    /// Gives the session what came; why it cannot go on, if so. A plain leg has none, and takes nothing.
+    pub(super) fn receive(
+        &mut self,
+        incoming: &mut [u8],
+        plaintext: &mut Buffer,
+        replies: &mut Buffer,
+    ) -> Option<Broken> {
+        let received = self.session.as_mut()?.receive(incoming, plaintext, replies);
         self.ended |= received.closed;
-        self.heard += scratch.plaintext.len() as u64;
-        let failed = received.failure.map(|failure| Broken::session(self.side, failure));
-        Got { moved: true, length: scratch.plaintext.len(), failed }
+        self.heard += plaintext.len() as u64;
+        received.failure.map(|failure| Broken::session(self.side, failure))
     }
 
     /// RFC 9846 §6.1: data may have been cut off by anybody; only close_notify is an end.

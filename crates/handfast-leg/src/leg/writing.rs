@@ -100,34 +100,53 @@ impl<S: Socket, T: Session> Leg<S, T> {
         Ok(())
     }
 
-    /// Writes as much as possible of what is kept; whether anything moved. Gives its memory back when done.
-    pub fn flush(&mut self) -> Result<bool, Broken> {
-        self.stop_delaying();
+    /// Writes the beginning of what is kept; how much was taken. Gives its memory back when nothing is left.
+    fn push(&mut self) -> Result<usize, Broken> {
+        if self.unsent.is_empty() {
+            return Ok(0);
+        }
         let written = match self.socket.try_write(&self.unsent) {
             Ok(Write::Bytes(written)) => written,
-            Ok(Write::Blocked) => return Ok(false),
-            Err(fault) => {
-                let broken = Broken::socket(self.side, fault);
-                return self.refuse(broken).map(|()| true);
-            }
+            Ok(Write::Blocked) => 0,
+            Err(fault) => return Err(Broken::socket(self.side, fault)),
         };
         if written == self.unsent.len() {
             self.unsent = Vec::new();
         } else {
             self.unsent.drain(..written);
         }
-        if self.session.is_none() {
-            self.sent += written as u64;
+        Ok(written)
+    }
+
+    /// Writes what waits, as much as is taken now: a flight, or records that the caller has made.
+    ///
+    /// **Errors**: the socket's fault.
+    pub fn send_flight(&mut self) -> Result<(), Broken> {
+        self.push().map(drop)
+    }
+
+    /// The same between two legs; whether anything moved.
+    ///
+    /// **Errors**: as [`Leg::write`].
+    pub fn flush(&mut self) -> Result<bool, Broken> {
+        self.stop_delaying();
+        match self.push() {
+            Ok(written) => {
+                if self.session.is_none() {
+                    self.sent += written as u64;
+                }
+                Ok(written > 0)
+            }
+            Err(broken) => self.refuse(broken).map(|()| true),
         }
-        Ok(true)
     }
 
     /// Writes what is kept, as far as it is taken, while the leg ends.
     pub(crate) fn write_out(&mut self) -> Wrote {
         while !self.unsent.is_empty() {
-            match self.socket.try_write(&self.unsent) {
-                Ok(Write::Bytes(written)) => drop(self.unsent.drain(..written)),
-                Ok(Write::Blocked) => return Wrote::Some,
+            match self.push() {
+                Ok(0) => return Wrote::Some,
+                Ok(_) => {}
                 Err(_) => return Wrote::Failed,
             }
         }

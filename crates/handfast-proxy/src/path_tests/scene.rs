@@ -93,16 +93,7 @@ impl Scene {
             ));
         }
         let began = Moment::now();
-        world::begin(World {
-            now: began,
-            deadline: began,
-            dial: backend.dial,
-            backend: to_backend,
-            capricious: Rc::clone(&capricious),
-            yields: false,
-            seed,
-            stands: false,
-        });
+        world::begin(World::new(began, backend.dial, to_backend, &capricious, seed));
         let before = self.ends();
         let recorded = self.recorded();
         let socket = world::socket(&to_client, &capricious, seed, 4);
@@ -165,16 +156,7 @@ impl Scene {
             .expect("some seed has two mute peers");
         let began = Moment::now();
         let capricious = Rc::new(Cell::new(false));
-        world::begin(World {
-            now: began,
-            deadline: began,
-            dial: backend.dial,
-            backend: to_backend,
-            capricious: Rc::clone(&capricious),
-            yields: false,
-            seed: 0,
-            stands: false,
-        });
+        world::begin(World::new(began, backend.dial, to_backend, &capricious, 0));
         let socket = world::socket(&to_client, &capricious, 0, 4);
         let mut task = pin!(path::serve::<Simulated>(self.accept(began, socket)));
         let mut context = Context::from_waker(Waker::noop());

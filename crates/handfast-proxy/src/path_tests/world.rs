@@ -31,7 +31,27 @@ pub(super) struct World {
     pub(super) seed: u64,
     /// The backend has been dialled and the connection stands.
     pub(super) stands: bool,
+    /// Waits in a row that were over before they began.
+    overdue: u32,
 }
+
+impl World {
+    /// Where nothing has happened yet.
+    pub(super) fn new(
+        now: Moment,
+        dial: Dial,
+        backend: Rc<RefCell<Link>>,
+        capricious: &Rc<Cell<bool>>,
+        seed: u64,
+    ) -> Self {
+        let capricious = Rc::clone(capricious);
+        let (deadline, yields, stands, overdue) = (now, false, false, 0);
+        Self { now, deadline, dial, backend, capricious, yields, seed, stands, overdue }
+    }
+}
+
+/// Waits in a row for a moment that has passed: more of them are spinning.
+const OVERDUE: u32 = 1_000;
 
 thread_local! {
     static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
@@ -104,8 +124,14 @@ impl Future for Wait {
         world(|world| {
             world.deadline = self.deadline;
             if world.now >= self.deadline {
+                world.overdue += 1;
+                assert!(
+                    world.overdue < OVERDUE,
+                    "it spins: it waits again and again for a moment that has passed"
+                );
                 return Poll::Ready(Woken::Deadline);
             }
+            world.overdue = 0;
             if std::mem::replace(&mut self.waiting, true) { Poll::Ready(Woken::Event) } else { Poll::Pending }
         })
     }
