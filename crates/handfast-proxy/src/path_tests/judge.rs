@@ -19,6 +19,8 @@ pub(super) struct Outcome<'a> {
     pub(super) took: Duration,
     /// The deadline from accept to relay.
     pub(super) handshake: Duration,
+    /// The limit on silence.
+    pub(super) idle: Duration,
     /// Whether a connection to the backend came about.
     pub(super) stands: bool,
 }
@@ -83,6 +85,10 @@ impl Outcome<'_> {
         if self.step < Step::Relay {
             let most = self.handshake + Duration::from_secs(1);
             assert!(self.took <= most, "{:?} for what may take {:?}", self.took, self.handshake);
+        }
+        if self.cause == Cause::Idle {
+            let limits = self.idle..self.idle + self.handshake + Duration::from_secs(1);
+            assert!(limits.contains(&self.took), "{:?} for a limit of {:?}", self.took, self.idle);
         }
         if self.cause == Cause::HandshakeDeadline {
             assert!(self.took >= self.handshake, "it was over before its time");

@@ -210,7 +210,8 @@ impl Scene {
             say(&format!("backend: {:?} of {}, {:?}", backend.progress(), backend.means, backend.wire.link));
         }
         self.seen.borrow_mut().insert(*reason);
-        let handshake = self.thread.state().services[0].limits.handshake;
+        let state = self.thread.state();
+        let limits = &state.services[0].limits;
         let outcome = Outcome {
             client,
             backend,
@@ -218,7 +219,8 @@ impl Scene {
             side: Side::named(side).expect("a side"),
             cause: Cause::named(cause).expect("a cause"),
             took: world(|world| world.now).since(began),
-            handshake,
+            handshake: limits.handshake,
+            idle: limits.idle,
             stands: world(|world| world.stands),
         };
         outcome.judge();
