@@ -2,6 +2,7 @@
 //!
 //! In: an [`Outcome`], and what only the program knows. Out: a [`Report`] with every field filled.
 
+use handfast_text::units::counted;
 use std::collections::BTreeMap;
 
 use handfast_report::model::{
@@ -17,7 +18,6 @@ use crate::plan::Verify;
 use crate::ports;
 use crate::sample::{Interval, Series, ThreadUse};
 use crate::verdict::{self, Busy, View, addresses};
-use crate::words::things;
 use handfast_report::job::Job;
 use handfast_report::limits::Bound;
 
@@ -106,7 +106,7 @@ fn limit(bound: &Bound, report: &Report) -> Limit {
     let mut limit = bound.judge(report);
     let hidden = report.totals.offered_rate.is_none() && !report.stalled.is_empty();
     if limit.held && hidden && bound.is_latency() {
-        let seconds = things(report.stalled.len() as u64, "second");
+        let seconds = counted(report.stalled.len() as u64, "second");
         limit.held = false;
         limit.found =
             format!("{}, but the target stalled for {seconds}, which a closed model hides", limit.found);
@@ -168,7 +168,7 @@ fn mix(outcome: &Outcome) -> Mix {
         offered: match outcome.plan.mix.len() {
             0 => outcome.plan.tls.sentence(),
             members => {
-                format!("by {} of client, each in its own way (below)", things(members as u64, "kind"))
+                format!("by {} of client, each in its own way (below)", counted(members as u64, "kind"))
             }
         },
     }

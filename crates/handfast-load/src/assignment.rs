@@ -98,19 +98,19 @@ mod tests {
         }
     }
 
+    /// The part of thread number `thread` of worker number `index` of three.
+    fn assignment(plan: Plan, index: u32, thread: u32, threads: u32) -> Assignment {
+        let (settings, requests) = (Vec::new(), Vec::new());
+        let (target, share) = (([127, 0, 0, 1], 1).into(), Share { index, of: 3 });
+        Assignment { plan, settings, requests, target, share, thread, threads }
+    }
+
     /// Arrivals that the threads of one of three workers begin, of a rate of 900 for ten seconds.
     fn begun(connections: u32, index: u32, threads: u32) -> usize {
         let arrivals = |thread| {
             let model = Model::Open { rate: 900.0, arrivals: Spacing::Fixed };
-            let assignment = Assignment {
-                plan: Plan { model, connections, ..Plan::default() },
-                settings: Vec::new(),
-                requests: Vec::new(),
-                target: ([127, 0, 0, 1], 1).into(),
-                share: Share { index, of: 3 },
-                thread,
-                threads,
-            };
+            let plan = Plan { model, connections, ..Plan::default() };
+            let assignment = assignment(plan, index, thread, threads);
             let Some((part, parts)) = assignment.part() else { return 0 };
             let schedule = Schedule::new(&assignment.plan.model, assignment.plan.duration, part, parts, 1);
             let mut schedule = schedule.expect("an open model");
@@ -129,15 +129,7 @@ mod tests {
         let mut counts = [0; 3];
         for (index, threads) in [(0, 1), (1, 2), (2, 8)] {
             for thread in 0..threads {
-                let assignment = Assignment {
-                    plan: plan.clone(),
-                    settings: Vec::new(),
-                    requests: Vec::new(),
-                    target: ([127, 0, 0, 1], 1).into(),
-                    share: Share { index, of: 3 },
-                    thread,
-                    threads,
-                };
+                let assignment = assignment(plan.clone(), index, thread, threads);
                 let mut turns = crate::turns::Turns::new(weights, assignment.turn());
                 (0..assignment.connections()).for_each(|_| counts[turns.take()] += 1);
             }

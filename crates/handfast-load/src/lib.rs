@@ -38,7 +38,6 @@ pub mod sample;
 pub mod search;
 pub mod speed;
 pub mod verdict;
-mod words;
 mod acceptance;
 mod arrival_queue;
 mod assignment;

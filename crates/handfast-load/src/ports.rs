@@ -9,13 +9,12 @@ use std::net::{IpAddr, UdpSocket};
 use std::time::Duration;
 
 use handfast_report::model::Ports;
-use handfast_report::units::{count, duration};
+use handfast_report::units::{count, counted, duration};
 
 use crate::assignment::Share;
 use crate::machine;
 use crate::outcome::Refusal;
 use crate::plan::{Close, Model, Plan};
-use crate::words::things;
 
 /// How long a pair of ends rests after we ended a connection first.
 const TIME_WAIT: Duration = Duration::from_secs(60);
@@ -72,10 +71,10 @@ fn calculate(
     let lasting_rate = rest.length().map(|length| capacity as f64 / length.as_secs_f64());
     let product = format!(
         "{} × {} × {} = {} to this target at the same time",
-        things(range, "source port"),
-        things(sources, "source address"),
-        things(destinations, "target address"),
-        things(capacity, "connection"),
+        counted(range, "source port"),
+        counted(sources, "source address"),
+        counted(destinations, "target address"),
+        counted(capacity, "connection"),
     );
     let sentence = format!("{product}; {}", rest.sentence(plan, lasting_rate));
     Some(Ports { range, sources, destinations, capacity, lasting_rate, sentence })
@@ -167,7 +166,7 @@ impl Rest {
             Self::Forgotten(buckets) => format!(
                 "we end first (--close {close}), but the kernel keeps only {} in TIME_WAIT (tcp_max_tw_buckets) and \
                  forgets the others: the ports do not run out",
-                things(buckets, "pair")
+                counted(buckets, "pair")
             ),
             Self::Reset => "a reset leaves no TIME_WAIT: a port is free immediately".to_owned(),
             Self::Theirs => {
@@ -207,7 +206,7 @@ fn too_few_descriptors(standing: u64, file_limit: u64) -> Option<Refusal> {
         let what = format!(
             "hold {} open: each needs a file descriptor, {} with what the program itself needs, and this process may \
              have {}",
-            things(standing, "connection"),
+            counted(standing, "connection"),
             count(needed),
             count(file_limit),
         );
@@ -220,7 +219,7 @@ fn too_few_ports(plan: &Plan, standing: u64, ports: &Ports) -> Option<Refusal> {
     // In the open model the number is a bound that a quick target never comes near.
     let stand = matches!(plan.model, Model::Closed) || !returns(plan);
     (stand && standing > ports.capacity).then(|| {
-        let what = format!("hold {} open: there are {}", things(standing, "connection"), ports.sentence);
+        let what = format!("hold {} open: there are {}", counted(standing, "connection"), ports.sentence);
         Refusal::failed(what)
             .hint(format!("{}, or more target addresses", more_sources(plan, standing, ports)))
     })
@@ -279,7 +278,7 @@ fn more_sources(plan: &Plan, wanted: u64, ports: &Ports) -> String {
     match (loopback, needed) {
         (true, 0..=254) => "--source 127.1.0.0/24".to_owned(),
         (true, _) => "--source 127.1.0.0/16".to_owned(),
-        (false, _) => format!("--source with {}", things(needed, "address")),
+        (false, _) => format!("--source with {}", counted(needed, "address")),
     }
 }
 

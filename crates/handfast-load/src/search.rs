@@ -11,8 +11,7 @@
 pub use handfast_report::job::SearchSpec;
 use handfast_report::model::{self, SearchStep, Verdict, VerdictWord};
 use handfast_report::units::rate as per_second;
-
-use crate::words::things;
+use handfast_text::units::counted;
 
 /// Most rates that are tried: 2^40 times the first one, and more halvings than any precision takes.
 const MOST_RATES: u32 = 64;
@@ -207,7 +206,7 @@ impl Search {
         if limited > 0 {
             notes.push(format!(
                 "{} of the search had no vote, because the generator or its ports were at their limit",
-                things(limited, "step")
+                counted(limited, "step")
             ));
         }
         let votes = || self.steps.iter().filter(|step| !says_nothing(step.verdict));

@@ -10,6 +10,7 @@ use std::time::Duration;
 use handfast_net::clock::Moment;
 use handfast_net::engine::{self, Alarm, Letterbox, Priority};
 use handfast_tls::client::{Client, ClientSettings};
+use handfast_tls::session::Failure;
 
 use crate::arrival_queue::ArrivalQueue;
 use crate::assignment::Assignment;
@@ -46,7 +47,7 @@ pub(crate) enum Order {
 #[derive(Debug)]
 pub(crate) enum Answer {
     /// It is there, or why not.
-    Ready(Result<(), String>),
+    Ready(Result<(), Failure>),
     /// How the rehearsal went: how long its exchange took.
     Rehearsed(Result<Duration, StepFailure>),
     /// So many tickets are in the pool; so many were wanted.
@@ -72,7 +73,7 @@ pub(crate) fn run(
     let clients = match assignment.settings.iter().map(client).collect::<Result<Vec<Client>, _>>() {
         Ok(clients) => clients,
         Err(failure) => {
-            let _ = answers.send(Answer::Ready(Err(failure.to_string())));
+            let _ = answers.send(Answer::Ready(Err(failure)));
             return;
         }
     };

@@ -16,13 +16,12 @@
 //! run, which are those of the headline, and say it where the decision was made on others.
 
 use handfast_report::model::{Ports, Verdict, VerdictWord};
-use handfast_report::units::{count, nanos, rate, share};
+use handfast_report::units::{count, counted, nanos, rate, share};
 
 use crate::cause::Cause;
 use crate::outcome::Outcome;
 use crate::plan::{Arrivals, Close, Model, Work};
 use crate::sample::{Failures, Series};
-use crate::words::things;
 
 mod room;
 mod shed;
@@ -121,7 +120,7 @@ fn lost(view: &View<'_>) -> Option<Finding> {
     });
     let mut evidence: Vec<String> = std::iter::once(what).chain(named).collect();
     if gone > NAMED {
-        evidence.push(format!("and {} more", things((gone - NAMED) as u64, "worker")));
+        evidence.push(format!("and {} more", counted((gone - NAMED) as u64, "worker")));
     }
     Some(Finding { word: VerdictWord::GeneratorLimited, evidence })
 }
@@ -139,8 +138,10 @@ fn caused<'o>(view: &View<'o>, causes: &[Cause]) -> Option<(u64, &'o Failures)> 
 
 fn out_of_ports(view: &View<'_>, ports: Option<&Ports>) -> Option<Finding> {
     let (failed, _) = caused(view, &[Cause::OutOfPorts])?;
-    let mut evidence =
-        vec![format!("{} could not be opened because no source port was free", things(failed, "connection"))];
+    let mut evidence = vec![format!(
+        "{} could not be opened because no source port was free",
+        counted(failed, "connection")
+    )];
     evidence.extend(ports.map(|ports| ports.sentence.clone()));
     Some(Finding { word: VerdictWord::PortLimited, evidence })
 }
@@ -150,7 +151,7 @@ fn exhausted(view: &View<'_>) -> Option<Finding> {
     let (failed, greatest) = caused(view, &[Cause::OutOfFiles, Cause::OutOfMemory])?;
     let what = format!(
         "{} failed because the generator ran out of {}{}",
-        things(failed, "connection"),
+        counted(failed, "connection"),
         if greatest.cause == Cause::OutOfFiles { "file descriptors (ulimit -n)" } else { "memory" },
         example(greatest)
     );
@@ -187,7 +188,7 @@ fn errors(view: &View<'_>) -> Option<Finding> {
         let mut kinds: Vec<&Failures> = view.totals.failures.iter().collect();
         kinds.sort_by_key(|failures| std::cmp::Reverse(failures.count));
         let kind = |failures: &&Failures| {
-            let times = things(failures.count, "time");
+            let times = counted(failures.count, "time");
             format!("{} {}: {times}{}", failures.step.name(), failures.cause.name(), example(failures))
         };
         evidence.extend(kinds.iter().take(3).map(kind));
@@ -208,7 +209,7 @@ fn nothing_ended(view: &View<'_>) -> String {
             format!("no transaction finished within {length}, and none failed (hint: a longer --duration)")
         }
         (Some(_), unserved @ 1..) => {
-            format!("none of the {} due within {length} started", things(unserved, "transaction"))
+            format!("none of the {} due within {length} started", counted(unserved, "transaction"))
         }
         (Some(offered), 0) => format!(
             "no transaction was due within {length}: {} makes {:.2} of them on average (hint: a longer --duration, or a \
@@ -245,7 +246,7 @@ fn closing(view: &View<'_>) -> Option<String> {
         "{} of the connections could not be closed as --close {} says: {} {}{}{hint}",
         share(part),
         view.plan.close.name(),
-        things(greatest.count, "time"),
+        counted(greatest.count, "time"),
         greatest.cause.name(),
         example(greatest)
     ))
@@ -338,7 +339,7 @@ fn waited(view: &View<'_>) -> Option<String> {
             unserved => format!(", and {} never started", count(unserved)),
         };
         if tally.queued == 0 {
-            let (unserved, of) = (count(tally.unserved), things(arrivals, "arrival"));
+            let (unserved, of) = (count(tally.unserved), counted(arrivals, "arrival"));
             return format!("{unserved} of {of} never started: no connection was free for them in time");
         }
         let were = if view.plan.connections == 1 { "was" } else { "were" };
@@ -347,7 +348,7 @@ fn waited(view: &View<'_>) -> Option<String> {
             count(tally.queued),
             count(arrivals),
             share(part),
-            things(view.plan.connections.into(), "connection")
+            counted(view.plan.connections.into(), "connection")
         )
     })
 }
@@ -377,8 +378,8 @@ fn valid(view: &View<'_>) -> Vec<String> {
     evidence.extend(room::had_room(view));
     let tally = &view.totals.tally;
     evidence.push(match tally.failed {
-        0 => format!("none of {} failed", things(tally.transactions, "transaction")),
-        failed => format!("{} failed ({})", things(failed, "transaction"), share(view.failed_share())),
+        0 => format!("none of {} failed", counted(tally.transactions, "transaction")),
+        failed => format!("{} failed ({})", counted(failed, "transaction"), share(view.failed_share())),
     });
     evidence.extend(stall::when_errors_came(view));
     if let Some(machine) = view.machine().filter(|machine| *machine >= FULL) {

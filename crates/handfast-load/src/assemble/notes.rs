@@ -3,13 +3,12 @@
 //! In: an outcome. Out: notes, the gravest first. What the verdict says already is not said again.
 
 use handfast_report::model::Ports;
-use handfast_report::units::{count, share};
+use handfast_report::units::{count, counted, share};
 
 use crate::job::Job;
 use crate::outcome::{EarlyEnd, Outcome};
 use crate::plan::{Model, Verify, Work};
 use crate::verdict::{Lost, View};
-use crate::words::things;
 
 /// Share of the ports from which it is said that they were nearly used up.
 const NEARLY: f64 = 0.8;
@@ -61,7 +60,7 @@ fn workers(outcome: &Outcome, view: &View<'_>, notes: &mut Vec<String>) {
             ));
         }
         if !worker.missing.is_empty() {
-            let seconds = things(worker.missing.len() as u64, "second");
+            let seconds = counted(worker.missing.len() as u64, "second");
             notes.push(format!("nothing came from worker {name} in {seconds} of the timeline"));
         }
     }
@@ -89,13 +88,13 @@ fn tls(outcome: &Outcome, notes: &mut Vec<String>) {
         let observed = tally.resumed as f64 / (tally.full + tally.resumed).max(1) as f64;
         notes.push(format!(
             "tickets ran out: {} wanted resumption and had none, so {} were resumed instead of {}",
-            things(tally.without_ticket, "handshake"),
+            counted(tally.without_ticket, "handshake"),
             share(observed),
             share(outcome.plan.wanted_resumed())
         ));
     }
     if tally.warm_up > 0 {
-        let made = things(tally.warm_up, "connection");
+        let made = counted(tally.warm_up, "connection");
         let why = if outcome.plan.wanted_resumed() > 0.0 {
             "to fill the ticket pool"
         } else {
@@ -108,7 +107,7 @@ fn tls(outcome: &Outcome, notes: &mut Vec<String>) {
     if tally.hello_retry > 0 {
         notes.push(format!(
             "{} took a HelloRetryRequest, which costs a round trip: offer the group that the target wants first (--groups)",
-            things(tally.hello_retry, "handshake")
+            counted(tally.hello_retry, "handshake")
         ));
     }
     early_data(outcome, notes);
@@ -124,7 +123,7 @@ fn early_data(outcome: &Outcome, notes: &mut Vec<String>) {
             "0-RTT was asked for, and {} of {} allowed it: whether it may be used is said in the target's tickets, and \
              TLS 1.2 has none",
             count(offered),
-            things(tally.resumed, "resumed handshake")
+            counted(tally.resumed, "resumed handshake")
         ));
     } else if wanted && tally.resumed == 0 && tally.full > 0 {
         notes.push(
@@ -135,7 +134,7 @@ fn early_data(outcome: &Outcome, notes: &mut Vec<String>) {
         notes.push(format!(
             "0-RTT data was refused in {} of {} that offered it, and sent again",
             count(tally.early_refused),
-            things(offered, "handshake")
+            counted(offered, "handshake")
         ));
     }
 }
@@ -157,7 +156,7 @@ fn work(outcome: &Outcome, notes: &mut Vec<String>) {
         ));
     }
     if tally.unserved > 0 {
-        notes.push(format!("{} that were due never started", things(tally.unserved, "transaction")));
+        notes.push(format!("{} that were due never started", counted(tally.unserved, "transaction")));
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! In: a coordinator's end of the bus. Out: workers that can take part, or why there are too few.
 
+use handfast_text::units::counted;
 use std::collections::BTreeMap;
 
 use tokio::time::{Duration, interval, timeout_at};
@@ -11,7 +12,6 @@ use super::bus::Feed;
 use super::link::Link;
 use super::protocol::{Event, HELLO, Hello, Order, Subjects, decode, encode};
 use crate::outcome::Refusal;
-use crate::words::things;
 
 /// How often the call is repeated: workers may be starting at this moment.
 const CALLING: Duration = Duration::from_millis(250);
@@ -102,7 +102,7 @@ fn too_few(link: &Link, answered: &BTreeMap<String, Hello>, machines: u32) -> Re
     let ready: Vec<&str> = usable(link, answered).map(|(_, hello)| hello.name.as_str()).collect();
     let mut what = format!(
         "gather {} on {}: {} can take part{}{}",
-        things(machines.into(), "worker"),
+        counted(machines.into(), "worker"),
         link.bus.place(),
         ready.len(),
         if ready.is_empty() { "" } else { ": " },

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use handfast_net::clock::Moment;
 use handfast_net::engine::{Sender, mailbox};
-use handfast_report::units::count;
+use handfast_report::units::{count, counted};
 use handfast_tls::client::ClientSettings;
 
 use crate::assignment::{Assignment, Share};
@@ -21,7 +21,6 @@ use crate::plan::{Plan, Work};
 use crate::requests::PreparedRequest;
 use crate::sample::Interval;
 use crate::thread::{self, Answer, Order};
-use crate::words::things;
 
 /// Seconds that a thread may be ahead of their merging.
 const AHEAD: usize = 16;
@@ -194,7 +193,7 @@ impl Threads {
             notes.push(format!(
                 "{} of {} were open when the run started: the target accepted no more of them, or not as fast",
                 count(stood.into()),
-                things(asked.into(), "connection")
+                counted(asked.into(), "connection")
             ));
         }
         Ok(())

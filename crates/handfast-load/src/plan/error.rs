@@ -137,7 +137,7 @@ impl fmt::Display for PlanError {
             Self::Twice(word) => write!(f, "`{word}` is given twice"),
             Self::UnknownKey(key) => {
                 let known = [&["name", "share"], mix::KEYS.as_slice()].concat();
-                write!(f, "unknown key `{key}`: {}", crate::words::did_you_mean(key, &known))
+                write!(f, "unknown key `{key}`: {}", handfast_text::suggest::did_you_mean_or_all(key, &known))
             }
             Self::NoShare => f.write_str("no share, expected one such as share=30"),
             Self::Share(text) => {

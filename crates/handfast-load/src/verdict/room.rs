@@ -12,14 +12,13 @@
 //! | [`BUSY`] | 90 % | the same where transactions began late, or a target is about to be blamed |
 
 use handfast_report::model::VerdictWord;
-use handfast_report::units::{nanos, share};
+use handfast_report::units::{counted, nanos, share};
 use handfast_stats::Histogram;
 
 use super::view::{Busy, View};
 use super::{Finding, shed, target};
 use crate::plan::Model;
 use crate::sample::{Interval, Series, ThreadUse};
-use crate::words::things;
 
 /// Share of wall time from which a thread in a closed loop sets the pace itself.
 const PACE: f64 = 0.97;
@@ -170,8 +169,8 @@ fn lateness(view: &View<'_>) -> Option<Vec<String>> {
             format!("the busiest generator thread was almost never idle ({})", use_of(busiest))
         }
         (None, 1..) => {
-            let seconds = things(full_seconds as u64, "second");
-            let of = things(view.seconds.len() as u64, "second");
+            let seconds = counted(full_seconds as u64, "second");
+            let of = counted(view.seconds.len() as u64, "second");
             let without = if view.is_trimmed() { " (the first and the last are left out)" } else { "" };
             format!("a generator thread was almost never idle in {seconds} of the {of} examined{without}")
         }

@@ -3,13 +3,12 @@
 //! In: a run. Out: sentences. Such connections are no transactions, and in an open model nobody may have missed them; but
 //! whoever reads the figures should know that the target was asked for more than it gave.
 
-use handfast_report::units::{count, nanos, share};
+use handfast_report::units::{count, counted, nanos, share};
 
 use super::{View, example};
 use crate::cause::{Cause, Step};
 use crate::plan::Model;
 use crate::sample::{Failures, Series};
-use crate::words::things;
 
 /// Share of the connections asked for that may be missing in a closed model.
 const MISSING: f64 = 0.01;
@@ -31,12 +30,12 @@ pub(super) fn evidence(view: &View<'_>) -> Option<String> {
     };
     let main = view.totals.failures.iter().filter(may_be).max_by_key(|failures| failures.count);
     let how = main.map_or_else(String::new, |main| {
-        let times = things(main.count, "time");
+        let times = counted(main.count, "time");
         format!(" ({} {}: {times}{})", main.step.name(), main.cause.name(), example(main))
     });
     Some(format!(
         "the target shed {}: refused, reset or closed before they had carried any data{how}. The generator paused, up to a second, before it tried again",
-        things(shed, "connection")
+        counted(shed, "connection")
     ))
 }
 
@@ -47,7 +46,7 @@ pub(super) fn missing(view: &View<'_>) -> Option<String> {
     let few = most > 0 && (most as f64) < wanted as f64 * (1.0 - MISSING);
     let closed = view.plan.model == Model::Closed && view.plan.keeps_connections();
     (closed && few && view.totals.tally.shed > 0).then(|| {
-        format!("of {} at most {} were open at the same time", things(wanted, "connection"), count(most))
+        format!("of {} at most {} were open at the same time", counted(wanted, "connection"), count(most))
     })
 }
 
