@@ -10,5 +10,6 @@ pub mod engine;
 pub mod fault;
 pub mod limits;
 pub mod listen;
+pub mod prefix;
 pub mod stream;
 pub mod sys;

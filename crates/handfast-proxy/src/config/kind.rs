@@ -17,7 +17,9 @@ use super::scalar;
 mod path;
 mod address;
 
-pub(crate) use address::{AdminAddress, Backend, ListenAddress, NamePattern, Protocol, is_local};
+pub(crate) use address::{
+    AddressPrefix, AdminAddress, Backend, ListenAddress, NamePattern, Protocol, is_local,
+};
 pub(crate) use path::{Certificates, FilePath, LogTarget};
 
 /// A type of values.

@@ -3,10 +3,12 @@
 //! In: one value of the parsed tree. Out: addresses and names, never resolved. What is allowed in the texts is in
 //! `scalar.rs`.
 
+use handfast_net::prefix::Prefix;
 use toml::de::DeValue;
 
 use super::{ValueKind, text, wrong_type};
 use crate::config::model::{Address, Target};
+use crate::config::problem::Fault;
 use crate::config::reader::{Item, Reading};
 use crate::config::scalar;
 
@@ -75,6 +77,28 @@ impl ValueKind for Backend {
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Target> {
         text(self, item, reading, |text| scalar::target(text, reading.folder()))
+    }
+}
+
+/// A prefix of addresses.
+pub(crate) struct AddressPrefix;
+
+impl ValueKind for AddressPrefix {
+    type Value = Prefix;
+
+    fn form(&self) -> String {
+        "text, such as `\"10.0.0.0/8\"`".to_owned()
+    }
+
+    fn allowed(&self) -> String {
+        "`10.0.0.0/8`, `2001:db8::/32`, or one address such as `192.0.2.7`".to_owned()
+    }
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Prefix> {
+        text(self, item, reading, |text| {
+            text.parse::<Prefix>()
+                .map_err(|error| Fault::new(error.what()).allowed(error.expected()).maybe_hint(error.hint()))
+        })
     }
 }
 
