@@ -11,6 +11,7 @@
 //! | know when a host name is refused | `server_name.rs` |
 //! | tell HTTP or SSH from TLS | `foreign.rs` |
 //! | see every way a hello can be wrong | `invalid.rs` |
+//! | read or make a PROXY header | `proxy_header.rs` |
 //! | say a number's name | `registry.rs` |
 
 #![forbid(unsafe_code)]
@@ -23,6 +24,8 @@ mod reader;
 pub mod client_hello;
 pub mod server_name;
 pub mod invalid;
+// What comes before it, from a proxy in front.
+pub mod proxy_header;
 // What is said about it.
 pub mod alert;
 pub mod registry;
