@@ -12,6 +12,7 @@
 //! | tell HTTP or SSH from TLS | `foreign.rs` |
 //! | see every way a hello can be wrong | `invalid.rs` |
 //! | read or make a PROXY header | `proxy_header.rs` |
+//! | get from plain text to TLS, as a client or a server | `starttls.rs` |
 //! | say a number's name | `registry.rs` |
 
 #![forbid(unsafe_code)]
@@ -26,6 +27,8 @@ pub mod server_name;
 pub mod invalid;
 // What comes before it, from a proxy in front.
 pub mod proxy_header;
+// … and from a client that is to ask for TLS first.
+pub mod starttls;
 // What is said about it.
 pub mod alert;
 pub mod registry;

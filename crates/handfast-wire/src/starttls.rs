@@ -1,0 +1,68 @@
+//! What is said in plain text before TLS begins on a port that others use too: STARTTLS and its kin, from both ends.
+//!
+//! In: bytes of a peer, however they were split. Out: what to answer, and [`Progress`]: wait for more, or TLS begins with the
+//! next byte; or the [`Problem`] that ended it. Nothing here waits, reads a clock, or keeps anything of what a peer said.
+//!
+//! | I want to … | open |
+//! |---|---|
+//! | speak with a client that will ask for TLS | [`Server`] |
+//! | ask a server for TLS | [`Client`] |
+//! | get past the greeting of a server behind us | [`Greeting`] |
+//! | do so for MySQL, whose server speaks before TLS and whose packets are numbered through it | [`mysql`] |
+//! | reach a server through an HTTP or SOCKS proxy | [`Tunnel`] |
+//!
+//! **Injection.** The rule that CVE-2011-0411 (Postfix and many others) and CVE-2021-23214 (PostgreSQL) lacked: once a side has
+//! asked for TLS, or agreed to it, a further byte in plain text is an error and not input. A machine looks at what came together with
+//! the last word, and forgets everything else with itself; what comes later goes to TLS, which refuses plain text.
+//!
+//! **Bounds.** A line or packet takes at most [`UNIT_LIMIT`] bytes (an LDAP or PostgreSQL one is refused by its announced length
+//! already), a dialogue [`BYTE_LIMIT`] bytes and [`ROUND_LIMIT`] of them. Time is the caller's.
+
+mod asking;
+mod greeting;
+mod inbox;
+mod ldap;
+pub mod mysql;
+mod postgresql;
+mod problem;
+mod protocol;
+mod serving;
+#[cfg(test)]
+mod tests;
+mod text;
+mod tunnel;
+mod xmpp;
+
+pub use asking::Client;
+pub use greeting::{Greeted, Greeting};
+pub use problem::Problem;
+pub use protocol::{Protocol, is_safe_name};
+pub use serving::Server;
+pub use tunnel::{Credentials, Tunnel};
+
+/// Most bytes of one line, packet, tag or head. IMAP's and XMPP's clients send long ones after TLS, not before.
+pub const UNIT_LIMIT: usize = 4_096;
+
+/// Most bytes of a whole dialogue that are taken from a peer.
+pub const BYTE_LIMIT: usize = 16_384;
+
+/// Most lines, packets or tags of a dialogue: a mail server's reply to EHLO has some twenty.
+pub const ROUND_LIMIT: usize = 128;
+
+/// How far a dialogue has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The peer is to say more, after it has been given what was answered.
+    More,
+    /// What was answered is the last plain text (it may be nothing); TLS begins with the next byte of either side.
+    Ready,
+    /// The client began TLS with its first byte, which this protocol allows. What it sent is [`Server::into_received`].
+    Direct,
+}
+
+impl Progress {
+    /// Whether the dialogue goes on.
+    pub const fn is_more(self) -> bool {
+        matches!(self, Self::More)
+    }
+}

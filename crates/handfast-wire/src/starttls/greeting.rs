@@ -1,0 +1,94 @@
+//! The greeting of a server behind us, which a client that has changed to TLS does not expect any more.
+//!
+//! After STARTTLS it is the client's turn (RFC 3207 §4.2: it sends EHLO; RFC 9051 §6.2.1, RFC 2595 §4, RFC 4642 §2.2.2 likewise
+//! have no second greeting). A server behind us that is spoken to in plain text, or in TLS from the first byte, knows nothing of the
+//! first one and greets. That is for us.
+
+use super::asking::reply_code;
+use super::inbox::Inbox;
+use super::problem::Problem;
+use super::protocol::Protocol;
+
+/// Reads the greeting of a server, and keeps what came behind it.
+#[derive(Debug)]
+pub struct Greeting {
+    protocol: Protocol,
+    inbox: Inbox,
+    /// The lines so far.
+    lines: Vec<u8>,
+}
+
+/// What a greeting was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Greeted {
+    /// It is not whole.
+    More,
+    /// The server is ready. What it sent behind its greeting is the client's.
+    Ready(Vec<u8>),
+    /// The server does not serve. Its words are the client's: they are as good an answer to what it asks first.
+    Refused {
+        /// As they came, and what came behind them.
+        words: Vec<u8>,
+        /// For people.
+        problem: Problem,
+    },
+}
+
+impl Greeting {
+    /// `None` where the server does not greet before its client speaks, or does so as part of the way to TLS (MySQL).
+    pub fn new(protocol: Protocol) -> Option<Self> {
+        let greets = protocol.server_speaks_first() && protocol != Protocol::MySql;
+        greets.then(|| Self { protocol, inbox: Inbox::default(), lines: Vec::new() })
+    }
+
+    /// Takes in what the server said.
+    ///
+    /// **Errors**: what is no greeting of this protocol.
+    /// **Cost**: linear in the bytes.
+    pub fn take(&mut self, bytes: &[u8]) -> Result<Greeted, Problem> {
+        self.inbox.push(bytes);
+        while let Some(line) = self.inbox.line()? {
+            self.lines.extend_from_slice(&line);
+            self.lines.extend_from_slice(b"\r\n");
+            let is_ready = match self.protocol {
+                Protocol::Imap => imap(&line)?,
+                Protocol::Pop3 if line.starts_with(b"+OK") => true,
+                Protocol::Pop3 if line.starts_with(b"-ERR") => false,
+                Protocol::Pop3 => return Err(Problem::unexpected("+OK", &line)),
+                Protocol::Nntp => by_code(&line, &[200, 201])?,
+                _ if line.get(3) == Some(&b'-') => {
+                    reply_code(&line)?;
+                    continue;
+                }
+                _ => by_code(&line, &[220])?,
+            };
+            let inbox = std::mem::take(&mut self.inbox);
+            return Ok(if is_ready {
+                Greeted::Ready(inbox.into_unread())
+            } else {
+                let problem = Problem::refused(&line);
+                let words = [std::mem::take(&mut self.lines), inbox.into_unread()].concat();
+                Greeted::Refused { words, problem }
+            });
+        }
+        self.inbox.settle(super::Progress::More).map(|_| Greeted::More)
+    }
+}
+
+fn by_code(line: &[u8], ready: &[u16]) -> Result<bool, Problem> {
+    match reply_code(line)? {
+        code if ready.contains(&code) => Ok(true),
+        400..=599 => Ok(false),
+        _ => Err(Problem::unexpected("a greeting", line)),
+    }
+}
+
+/// A server that takes whoever comes for somebody it knows (PREAUTH) would do so for every client, who could not even be told.
+fn imap(line: &[u8]) -> Result<bool, Problem> {
+    let starts = |word: &[u8]| line.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
+    match () {
+        () if starts(b"* OK") => Ok(true),
+        () if starts(b"* BYE") => Ok(false),
+        () => Err(Problem::unexpected("* OK", line)),
+    }
+}

@@ -1,0 +1,112 @@
+//! Our end as a server: a client that is to ask for TLS, and is told so until it does.
+
+use super::inbox::Inbox;
+use super::problem::{Problem, quote};
+use super::protocol::Protocol;
+use super::{Progress, ldap, postgresql, text, xmpp};
+use crate::record::ContentType;
+
+/// What an answer to one line or packet means for the dialogue.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// The client goes on.
+    Answered,
+    /// It asked for TLS, and was told to begin.
+    Upgrade,
+    /// The dialogue is over; what was answered is the last word.
+    Over(Problem),
+}
+
+/// Speaks with a client as the server of a protocol would, until TLS begins.
+///
+/// Nothing of what the client says is kept, and nothing but the request for TLS has an effect: everything else is refused in the
+/// protocol's own words. MySQL is not among its protocols: there the real server speaks first ([`super::mysql`]).
+#[derive(Debug)]
+pub struct Server {
+    protocol: Protocol,
+    name: Box<str>,
+    inbox: Inbox,
+    xmpp: xmpp::Stream,
+    greeted: bool,
+}
+
+impl Server {
+    /// `name`: what it calls itself in greetings; see [`is_safe_name`](super::is_safe_name). Another one counts as `localhost`.
+    pub fn new(protocol: Protocol, name: &str) -> Self {
+        let name = if super::is_safe_name(name) { name } else { "localhost" };
+        Self {
+            protocol,
+            name: name.into(),
+            inbox: Inbox::default(),
+            xmpp: xmpp::Stream::default(),
+            greeted: false,
+        }
+    }
+
+    /// What is said before the client has said anything: a greeting, where the protocol has one.
+    pub fn begin(&mut self, answer: &mut Vec<u8>) {
+        text::greet(self.protocol, &self.name, answer);
+    }
+
+    /// Takes in what the client said; puts what is to be answered behind `answer`, also when it fails: then they are the last
+    /// words.
+    ///
+    /// **Errors**: why it does not come to TLS; nothing may be taken in after that.
+    /// **Cost**: linear in the bytes.
+    pub fn take(&mut self, bytes: &[u8], answer: &mut Vec<u8>) -> Result<Progress, Problem> {
+        self.inbox.push(bytes);
+        if !self.greeted
+            && let Some(first) = self.inbox.unread().first()
+        {
+            self.greeted = true;
+            if *first == ContentType::HANDSHAKE.0 {
+                let direct = !self.protocol.server_speaks_first();
+                return if direct { Ok(Progress::Direct) } else { Err(Problem::TlsAtOnce) };
+            }
+        }
+        let before = answer.len();
+        let progress = self.hear(answer)?;
+        let settled = self.inbox.settle(progress);
+        if settled.is_err() && progress == Progress::Ready {
+            // Who is refused is not told to begin.
+            answer.truncate(before);
+        }
+        settled
+    }
+
+    /// What the client sent and nobody has read: the beginning of TLS after [`Progress::Direct`].
+    pub fn into_received(self) -> Vec<u8> {
+        self.inbox.into_unread()
+    }
+
+    /// Reads all that is whole.
+    fn hear(&mut self, answer: &mut Vec<u8>) -> Result<Progress, Problem> {
+        loop {
+            let heard = match self.protocol {
+                Protocol::Ldap => {
+                    self.inbox.packet(ldap::measure)?.map(|message| ldap::answer(&message, answer))
+                }
+                Protocol::PostgreSql => {
+                    self.inbox.packet(postgresql::measure)?.map(|packet| postgresql::answer(&packet, answer))
+                }
+                Protocol::Xmpp | Protocol::XmppServer => {
+                    let name = &self.name;
+                    xmpp::tag(&mut self.inbox)?.map(|tag| self.xmpp.answer(&tag, name, self.protocol, answer))
+                }
+                Protocol::MySql => {
+                    let got = quote(self.inbox.unread());
+                    return Err(Problem::Unexpected { expected: "the backend's greeting", got });
+                }
+                Protocol::Smtp | Protocol::Lmtp | Protocol::Imap | Protocol::Pop3 | Protocol::Nntp => {
+                    self.inbox.line()?.map(|line| text::answer(self.protocol, &line, &self.name, answer))
+                }
+            };
+            match heard {
+                None => return Ok(Progress::More),
+                Some(Heard::Answered) => {}
+                Some(Heard::Upgrade) => return Ok(Progress::Ready),
+                Some(Heard::Over(problem)) => return Err(problem),
+            }
+        }
+    }
+}

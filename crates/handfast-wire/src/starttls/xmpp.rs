@@ -1,0 +1,251 @@
+//! XMPP: tags, the header of a stream, and the few elements of its way to TLS.
+//!
+//! Not a reader of XML: what is said before TLS is a handful of known tags, and whatever is not one of them ends the dialogue.
+//!
+//! **Source**: RFC 6120 §4.7 (headers), §4.9.3 (errors), §5.4 (STARTTLS), §11.1 (no comments, no DTDs).
+
+use super::inbox::Inbox;
+use super::problem::{Problem, quote};
+use super::protocol::{Protocol, is_safe_name};
+use super::serving::Heard;
+use super::{Progress, UNIT_LIMIT};
+
+const TLS: &str = "urn:ietf:params:xml:ns:xmpp-tls";
+
+/// One tag, as it was written: from `<` to `>`.
+#[derive(Debug)]
+pub(super) struct Tag(Vec<u8>);
+
+/// The next tag. Between tags there is white space alone.
+pub(super) fn tag(inbox: &mut Inbox) -> Result<Option<Tag>, Problem> {
+    let unread = inbox.unread();
+    let blank = unread.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+    if blank >= UNIT_LIMIT {
+        return Err(Problem::UnitTooLong);
+    }
+    let Some(first) = unread.get(blank) else { return Ok(None) };
+    if *first != b'<' {
+        return Err(Problem::unexpected("a tag", unread));
+    }
+    let mut quoted = None;
+    let end = unread[blank..].iter().take(UNIT_LIMIT).position(|byte| {
+        match (quoted, *byte) {
+            (None, b'"' | b'\'') => quoted = Some(*byte),
+            (Some(open), byte) if open == byte => quoted = None,
+            _ => {}
+        }
+        quoted.is_none() && *byte == b'>'
+    });
+    match end {
+        Some(end) => Ok(Some(Tag(inbox.take(blank + end + 1)?.split_off(blank)))),
+        None if unread.len() - blank >= UNIT_LIMIT => Err(Problem::UnitTooLong),
+        None => Ok(None),
+    }
+}
+
+impl Tag {
+    /// Its name without the prefix of a namespace; with a slash before it where it closes an element.
+    fn name(&self) -> &[u8] {
+        let inside = &self.0[1..];
+        let end = inside.iter().position(|byte| byte.is_ascii_whitespace() || *byte == b'>');
+        let name = &inside[..end.unwrap_or(0)];
+        let name = name.strip_suffix(b"/").unwrap_or(name);
+        match name.iter().position(|byte| *byte == b':') {
+            Some(colon) if name[0] != b'/' => &name[colon + 1..],
+            _ => name,
+        }
+    }
+
+    fn closes(&self, name: &[u8]) -> bool {
+        let Some(written) = self.name().strip_prefix(b"/") else { return false };
+        written == name || written.strip_suffix(name).is_some_and(|prefix| prefix.ends_with(b":"))
+    }
+
+    fn is_empty_element(&self) -> bool {
+        self.0.ends_with(b"/>")
+    }
+
+    fn is_declaration(&self) -> bool {
+        self.0.starts_with(b"<?xml")
+    }
+
+    /// The value of an attribute, as it was written.
+    fn attribute(&self, wanted: &str) -> Option<&str> {
+        let text = std::str::from_utf8(&self.0).ok()?;
+        let mut rest = text.find(|c: char| c.is_ascii_whitespace()).map(|at| &text[at..])?;
+        loop {
+            let (name, after) = rest.split_once('=')?;
+            let after = after.trim_start();
+            let open = after.chars().next().filter(|open| matches!(open, '"' | '\''))?;
+            let (value, after) = after[1..].split_once(open)?;
+            if name.trim() == wanted {
+                return Some(value);
+            }
+            rest = after;
+        }
+    }
+
+    /// Whether it is the element `name` of the namespace of TLS.
+    fn is_of_tls(&self, name: &str) -> bool {
+        let in_tls = || {
+            let text = String::from_utf8_lossy(&self.0);
+            text.contains(&format!("'{TLS}'")) || text.contains(&format!("\"{TLS}\""))
+        };
+        self.name() == name.as_bytes() && in_tls()
+    }
+}
+
+/// Where the dialogue of a server with its client stands.
+#[derive(Debug, Default)]
+pub(super) struct Stream {
+    is_open: bool,
+    asked: bool,
+}
+
+impl Stream {
+    /// Answers one tag.
+    pub(super) fn answer(
+        &mut self,
+        tag: &Tag,
+        name: &str,
+        protocol: Protocol,
+        answer: &mut Vec<u8>,
+    ) -> Heard {
+        if !self.is_open && tag.is_declaration() {
+            return Heard::Answered;
+        }
+        if !self.is_open && tag.name() == b"stream" && !tag.is_empty_element() {
+            self.is_open = true;
+            let to = tag.attribute("to").filter(|to| is_safe_name(to)).unwrap_or(name);
+            open(to, protocol, answer);
+            return Heard::Answered;
+        }
+        if self.is_open && tag.closes(b"stream") {
+            answer.extend_from_slice(b"</stream:stream>");
+            return Heard::Over(Problem::Left { said: "</stream:stream>".into() });
+        }
+        let whole = (self.asked && tag.closes(b"starttls")) || tag.is_empty_element();
+        self.asked = self.is_open && (self.asked || tag.is_of_tls("starttls"));
+        if self.asked && whole {
+            answer.extend_from_slice(format!("<proceed xmlns='{TLS}'/>").as_bytes());
+            return Heard::Upgrade;
+        }
+        if self.asked && tag.is_of_tls("starttls") {
+            return Heard::Answered;
+        }
+        self.refuse(tag, name, protocol, answer)
+    }
+
+    /// A server that demands TLS ends the stream of a client that wants something else (RFC 6120 §4.9.3.14, policy-violation).
+    fn refuse(&self, tag: &Tag, name: &str, protocol: Protocol, answer: &mut Vec<u8>) -> Heard {
+        if !self.is_open {
+            header(name, protocol, answer);
+        }
+        let error = "<stream:error><policy-violation xmlns='urn:ietf:params:xml:ns:xmpp-streams'/></stream:error></stream:stream>";
+        answer.extend_from_slice(error.as_bytes());
+        let got = quote(&tag.0);
+        Heard::Over(if self.is_open {
+            Problem::Insisted { on: got }
+        } else {
+            Problem::Unexpected { expected: "the header of a stream", got }
+        })
+    }
+}
+
+const fn namespace(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::XmppServer => "jabber:server",
+        _ => "jabber:client",
+    }
+}
+
+/// The header of an answering stream. Its `id` identifies a stream that TLS replaces at once (RFC 6120 §5.4.3.3), so that nothing hangs on
+/// its being hard to guess.
+fn header(from: &str, protocol: Protocol, answer: &mut Vec<u8>) {
+    let header = format!(
+        "<?xml version='1.0'?><stream:stream xmlns='{}' xmlns:stream='http://etherx.jabber.org/streams' \
+         id='before-tls' from='{from}' version='1.0' xml:lang='en'>",
+        namespace(protocol)
+    );
+    answer.extend_from_slice(header.as_bytes());
+}
+
+fn open(from: &str, protocol: Protocol, answer: &mut Vec<u8>) {
+    header(from, protocol, answer);
+    let features =
+        format!("<stream:features><starttls xmlns='{TLS}'><required/></starttls></stream:features>");
+    answer.extend_from_slice(features.as_bytes());
+}
+
+/// Opens a stream to a server, for the domain `to`.
+pub(super) fn ask(to: &str, protocol: Protocol, words: &mut Vec<u8>) {
+    let header = format!(
+        "<?xml version='1.0'?><stream:stream xmlns='{}' xmlns:stream='http://etherx.jabber.org/streams' \
+         to='{to}' version='1.0'>",
+        namespace(protocol)
+    );
+    words.extend_from_slice(header.as_bytes());
+}
+
+/// Where our dialogue with a server stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Asking {
+    /// Its header has not come.
+    #[default]
+    Header,
+    /// Its features are being read.
+    Features {
+        /// TLS was among them.
+        offered: bool,
+    },
+    /// TLS has been asked for.
+    Answer,
+    /// … and agreed to, in an element that is still open.
+    Proceeding,
+}
+
+impl Asking {
+    /// Reads what a server said.
+    pub(super) fn hear(&mut self, inbox: &mut Inbox, words: &mut Vec<u8>) -> Result<Progress, Problem> {
+        while let Some(tag) = tag(inbox)? {
+            if self.step(&tag)? {
+                return Ok(Progress::Ready);
+            }
+            if matches!(self, Self::Features { offered: true }) && tag.closes(b"features") {
+                inbox.silent()?;
+                words.extend_from_slice(format!("<starttls xmlns='{TLS}'/>").as_bytes());
+                *self = Self::Answer;
+            }
+        }
+        Ok(Progress::More)
+    }
+
+    /// Whether TLS may begin.
+    fn step(&mut self, tag: &Tag) -> Result<bool, Problem> {
+        let unexpected = |expected| Err(Problem::unexpected(expected, &tag.0));
+        match self {
+            Self::Header if tag.is_declaration() => {}
+            Self::Header if tag.name() == b"stream" => *self = Self::Features { offered: false },
+            Self::Header => return unexpected("the header of a stream"),
+            Self::Features { .. } if tag.name() == b"error" => return Err(Problem::refused(&tag.0)),
+            Self::Features { offered } if tag.closes(b"features") || tag.is_empty_features() => {
+                if !*offered {
+                    return Err(Problem::NotOffered);
+                }
+            }
+            Self::Features { offered } => *offered |= tag.is_of_tls("starttls"),
+            Self::Answer if tag.is_of_tls("proceed") && tag.is_empty_element() => return Ok(true),
+            Self::Answer if tag.is_of_tls("proceed") => *self = Self::Proceeding,
+            Self::Answer if tag.is_of_tls("failure") => return Err(Problem::refused(&tag.0)),
+            Self::Proceeding if tag.closes(b"proceed") => return Ok(true),
+            Self::Answer | Self::Proceeding => return unexpected("proceed"),
+        }
+        Ok(false)
+    }
+}
+
+impl Tag {
+    fn is_empty_features(&self) -> bool {
+        self.name() == b"features" && self.is_empty_element()
+    }
+}
