@@ -46,10 +46,11 @@ pub(crate) async fn dial<R: Runtime>(
     let begun = R::now();
     let service = Rc::clone(&connection.account.service);
     let group = service.group(choice);
+    let client = connection.account.record.client.map(|client| client.ip());
     let mut tried: Vec<Rc<Endpoint>> = Vec::new();
     let mut last = None;
     let outcome = loop {
-        let endpoint = match group.pick(R::now(), &tried) {
+        let endpoint = match group.pick(R::now(), &tried, client) {
             Pick::Nothing => break Err(last.unwrap_or_else(|| service.no_backend(choice))),
             Pick::Wait(endpoint) => {
                 connection.account.record.backend = Some(Rc::clone(&endpoint.name));

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use crate::admin::{
     Control, NotReady, Overview, ReloadOutcome, ReloadRefusal, ServiceOverview, StillServing,
 };
-use crate::config::model::{Balance, ClientCertificates, Config, Service, name_fits};
+use crate::config::model::{ClientCertificates, Config, Service, name_fits};
 use crate::listeners::Listeners;
 use crate::metrics::{Registry, ServiceSnapshot, Snapshot};
 
@@ -131,17 +131,13 @@ fn service_overview(service: &Service, listeners: &Listeners) -> ServiceOverview
         ClientCertificates::Request { .. } => "request",
         ClientCertificates::Require { .. } => "require",
     };
-    let balance = match service.balance {
-        Balance::RoundRobin => "round-robin",
-        Balance::LeastConnections => "least-connections",
-    };
     ServiceOverview {
         name: service.name.clone(),
         listen: listeners.of_service(service),
         policy: service.tls.policy.base.clone(),
         client_certificates: client_certificates.into(),
-        backends: service.backends.iter().map(ToString::to_string).collect(),
-        balance: balance.into(),
+        backends: service.backends.iter().map(|backend| backend.target.to_string()).collect(),
+        balance: service.balance.name().into(),
         exceptions: service
             .names
             .iter()

@@ -11,6 +11,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio::time::Instant;
 
 use crate::access_log::AccessLogHandle;
+use crate::config::model;
 use crate::control::{Request, Shared};
 use crate::error::Error;
 use crate::listeners::{Listeners, Plan};
@@ -134,7 +135,7 @@ fn backends(
 ) -> Vec<(String, Option<Arc<Standing>>)> {
     let rules = service.model.names.iter().filter_map(|rule| rule.backends.as_ref()).flatten();
     let mut found = Vec::new();
-    for target in service.model.backends.iter().chain(rules) {
+    for model::Backend { target, .. } in service.model.backends.iter().chain(rules) {
         let stands_for = stands_for(target, state.built_in.as_ref(), addresses);
         if stands_for.is_empty() {
             found.push((target.to_string(), None));

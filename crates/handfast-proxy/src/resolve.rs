@@ -231,8 +231,8 @@ fn wanted(config: &Config) -> HashMap<Wanted, Wish> {
     let mut wanted: HashMap<Wanted, Wish> = HashMap::new();
     for service in &config.services {
         let exceptions = service.names.iter().filter_map(|rule| rule.backends.as_ref()).flatten();
-        for target in service.backends.iter().chain(exceptions) {
-            if let Target::Name(name, port) = target {
+        for backend in service.backends.iter().chain(exceptions) {
+            if let Target::Name(name, port) = &backend.target {
                 let interval = service.limits.resolve;
                 let wish = wanted.entry((name.clone(), *port));
                 let wish = wish.or_insert_with(|| Wish { interval, services: Vec::new() });

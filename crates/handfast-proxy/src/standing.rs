@@ -23,8 +23,11 @@ use handfast_net::fault::{Cause, Fault};
 /// Nothing is wrong with it.
 const UP: u64 = 0;
 /// With this bit: on trial, and the rest makes the trial unlike every other one. Without it: when the pause ends, in
-/// nanoseconds of the monotonic clock, which have no such bit for 292 years.
+/// nanoseconds of the monotonic clock, which have neither this bit nor the next one for 146 years.
 const TRIAL: u64 = 1 << 63;
+
+/// Out of use: checks find it down, or an operator wants it so ([`care`]). No connection's outcome changes that.
+const OUT: u64 = 1 << 62;
 
 /// Whether a backend is to be tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +38,8 @@ pub(crate) enum State {
     Down(Moment),
     /// By nobody: one connection does, and its outcome decides.
     OnTrial,
+    /// By nobody: checks find it down, or an operator has taken it out.
+    Out,
 }
 
 /// When a backend that is not up was, and will be tried.
@@ -57,6 +62,8 @@ pub(crate) struct Standing {
     cause: AtomicU32,
     /// Milliseconds since 1970.
     down_since: AtomicU64,
+    /// When it was last up again, in nanoseconds of the monotonic clock; 0: it was never down.
+    came_up: AtomicU64,
     service: Box<str>,
     name: Box<str>,
 }
@@ -88,6 +95,7 @@ impl Standing {
             failures: AtomicU32::new(0),
             cause: AtomicU32::new(0),
             down_since: AtomicU64::new(0),
+            came_up: AtomicU64::new(0),
             service: service.into(),
             name: name.into(),
         }
@@ -97,6 +105,7 @@ impl Standing {
     pub(crate) fn state(&self) -> State {
         match self.state.load(Ordering::Relaxed) {
             UP => State::Up,
+            OUT => State::Out,
             trial if trial & TRIAL != 0 => State::OnTrial,
             until => State::Down(Moment::from_nanos(until)),
         }
@@ -105,7 +114,7 @@ impl Standing {
     /// Takes the trial of a backend that is down; `None` when another connection was faster, or when it is up.
     pub(crate) fn try_out(&self) -> Option<Trial> {
         let before = self.state.load(Ordering::Relaxed);
-        if before == UP || before & TRIAL != 0 {
+        if before == UP || before == OUT || before & TRIAL != 0 {
             return None;
         }
         let trial = Trial(Moment::now().nanos() | TRIAL);
@@ -124,7 +133,11 @@ impl Standing {
         if self.failures.load(Ordering::Relaxed) != 0 {
             self.failures.store(0, Ordering::Relaxed);
         }
-        if self.state.load(Ordering::Relaxed) != UP && self.state.swap(UP, Ordering::Relaxed) != UP {
+        let came_up = |before| (before != UP && before != OUT).then_some(UP);
+        if self.state.load(Ordering::Relaxed) != UP
+            && self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, came_up).is_ok()
+        {
+            self.came_up.store(Moment::now().nanos().max(1), Ordering::Relaxed);
             let after = SystemTime::now().duration_since(self.down_since()).unwrap_or_default();
             tracing::info!(
                 "service {}: backend {} is up again after {:.1} s",
@@ -148,7 +161,7 @@ impl Standing {
     ) -> Option<MarkedDown> {
         let failures = self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         self.cause.store(code(fault.cause), Ordering::Relaxed);
-        let until = (Moment::now() + patience.pause).nanos().clamp(1, TRIAL - 1);
+        let until = (Moment::now() + patience.pause).nanos().clamp(1, OUT - 1);
         if trial.is_some_and(|trial| self.replace(trial.0, until)) {
             return None;
         }
@@ -174,6 +187,11 @@ impl Standing {
         );
     }
 
+    /// When it was last up again; `None`: it was never down.
+    pub(crate) fn came_up(&self) -> Option<Moment> {
+        Some(self.came_up.load(Ordering::Relaxed)).filter(|since| *since != 0).map(Moment::from_nanos)
+    }
+
     /// How many attempts failed since the last one that did not.
     pub(crate) fn failures(&self) -> u32 {
         self.failures.load(Ordering::Relaxed)
@@ -189,7 +207,7 @@ impl Standing {
         let pause_left = match self.state() {
             State::Up => return None,
             State::Down(until) => Some(until.since(Moment::now())),
-            State::OnTrial => None,
+            State::OnTrial | State::Out => None,
         };
         Some(Outage { since: self.down_since(), pause_left })
     }

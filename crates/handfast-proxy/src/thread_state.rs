@@ -14,7 +14,7 @@ use handfast_tls::ticket::KeySet;
 
 use crate::backends::{Endpoint, Group};
 use crate::cause::Cause;
-use crate::config::model::{Address, Limits, MissingCloseNotify, Target};
+use crate::config::model::{Address, Backend, Limits, MissingCloseNotify, Target};
 use crate::metrics::{ServiceMetrics, ThreadMetrics};
 use crate::permits::{AddressLimit, Share};
 use crate::reason::{CloseReason, Side, Step};
@@ -59,7 +59,7 @@ pub(crate) struct ThreadService {
     /// The service's own, then one for each rule.
     servers: Vec<Server>,
     /// The same for backends.
-    groups: Vec<(Vec<Target>, Group)>,
+    groups: Vec<(Vec<Backend>, Group)>,
 }
 
 impl ThreadState {
@@ -115,14 +115,15 @@ impl ThreadState {
             })
             .collect();
         for service in &self.services {
-            for (targets, group) in &service.groups {
+            for (backends, group) in &service.groups {
                 let (mut endpoints, mut nameless) = (Vec::new(), Vec::new());
-                for target in targets {
+                for Backend { target, weight, backup } in backends {
                     let found = stands_for(target, self.shared.built_in.as_ref(), addresses);
                     if found.is_empty() {
                         nameless.push(service.metrics.backend(&target.to_string(), false));
                     }
-                    let endpoint = |(name, address)| service.endpoint(name, address, &known);
+                    let endpoint =
+                        |(name, address)| (service.endpoint(name, address, &known), *weight, *backup);
                     endpoints.extend(found.into_iter().map(endpoint));
                 }
                 group.set(endpoints, nameless);
@@ -172,7 +173,8 @@ impl ThreadService {
             .map(|settings| Server::new(settings.clone(), Arc::clone(&service.ring.1)))
             .collect::<Result<Vec<_>, _>>()?;
         let balance = model.balance;
-        let group = |targets: &Vec<Target>| (targets.clone(), Group::new(balance, thread));
+        let group =
+            |backends: &Vec<Backend>| (backends.clone(), Group::new(balance, model.slow_start, thread));
         let own = std::iter::once(group(&model.backends));
         let exceptions =
             model.names.iter().map(|rule| group(rule.backends.as_ref().unwrap_or(&model.backends)));
@@ -205,17 +207,20 @@ impl ThreadService {
 
     /// Why there is no backend to try; counted.
     pub(crate) fn no_backend(&self, choice: Choice) -> CloseReason {
-        let (targets, group) = &self.groups[place(choice)];
+        let (backends, group) = &self.groups[place(choice)];
         group.nothing_to_try();
-        let names: Vec<_> = targets
+        let names: Vec<_> = backends
             .iter()
-            .filter_map(|target| match target {
+            .filter_map(|backend| match &backend.target {
                 Target::Name(name, _) => Some(name.as_str()),
                 _ => None,
             })
             .collect();
-        if names.is_empty() {
-            CloseReason::new(Step::Connect, Side::Operator, Cause::NoBackend)
+        let reason = CloseReason::new(Step::Connect, Side::Operator, Cause::NoBackend);
+        if group.is_all_out() {
+            reason.because("checks find every one down, or an operator has taken it out of use")
+        } else if names.is_empty() {
+            reason
         } else {
             CloseReason::new(Step::Connect, Side::Operator, Cause::NameNotResolved).because(names.join(", "))
         }

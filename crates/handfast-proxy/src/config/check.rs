@@ -11,10 +11,14 @@ use handfast_text::duration;
 
 use super::keys;
 use super::kind::{Written, is_local};
-use super::model::{Address, Limits, Process, Service, Target, Tickets};
+use super::model::{Address, Backend, Limits, Process, Service, Target, Tickets};
 use super::problem::Fault;
 use super::reader::Table;
 use super::schema::Entry;
+
+mod backends;
+
+pub(crate) use backends::{backends, balance};
 
 /// Addresses of one port that are compared with each other; nobody writes more of them.
 const MOST_COMPARED: usize = 500;
@@ -115,9 +119,9 @@ pub(crate) fn connections(section: &Table<'_>, service: &Service, process: &Proc
 }
 
 /// Backends that are the service itself: each connection would open the next one, until something breaks.
-pub(crate) fn own_backend(section: &Table<'_>, listen: &[Written<Address>], backends: &[Written<Target>]) {
+fn own_backend(section: &Table<'_>, listen: &[Written<Address>], backends: &[Written<Backend>]) {
     for backend in backends {
-        let Target::Address(address) = &backend.value else { continue };
+        let Target::Address(address) = &backend.value.target else { continue };
         let own = listen.iter().take(MOST_COMPARED).find(|own| match (&own.value, address) {
             (Address::Ip(own), Address::Ip(backend)) => {
                 own == backend

@@ -12,8 +12,8 @@ use handfast_text::{duration, size};
 
 use super::file::defaults;
 use super::model::{
-    AccessLog, Address, Balance, CertificateSource, ClientCertificates, Config, Limits, MissingCloseNotify,
-    NameRule, Policy, Process, Service, Target, Tickets, UnknownName,
+    AccessLog, Address, Backend, Balance, CertificateSource, ClientCertificates, Config, Limits,
+    MissingCloseNotify, NameRule, Policy, Process, Service, Target, Tickets, UnknownName,
 };
 use super::policy::is_default;
 
@@ -92,6 +92,10 @@ fn service(service: &Service, facts: &[CertificateFact]) -> String {
     lines.push(clients(&service.tls.client_certificates));
     lines.push(tickets(&service.tls.tickets));
     lines.push(format!("goes to {}", backends(&service.backends, service.balance)));
+    lines.extend((!service.slow_start.is_zero()).then(|| {
+        let after = duration::written(service.slow_start);
+        format!("gives a backend that came up again its whole share after {after}")
+    }));
     lines.extend(service.names.iter().map(rule));
     lines.extend(connections(service));
     if service.missing_close_notify == MissingCloseNotify::End {
@@ -186,13 +190,27 @@ fn tickets(tickets: &Tickets) -> String {
     )
 }
 
-fn backends(backends: &[Target], balance: Balance) -> String {
+fn backends(backends: &[Backend], balance: Balance) -> String {
     let how = match (backends.len(), balance) {
         (0 | 1, _) => "",
         (_, Balance::RoundRobin) => ", one after the other",
         (_, Balance::LeastConnections) => ", to the one with the fewest connections",
+        (_, Balance::TwoChoices) => ", of two drawn by lot to the one with fewer connections",
+        (_, Balance::SourceHash) => ", to the same one for the same client address",
     };
-    format!("{}{how}", list(backends.iter().map(target)))
+    format!("{}{how}", list(backends.iter().map(backend)))
+}
+
+fn backend(backend: &Backend) -> String {
+    let Backend { weight, backup, .. } = backend;
+    let target = target(&backend.target);
+    match (weight, backup) {
+        (0, _) => format!("{target} (weight 0: no new connections)"),
+        (1, false) => target,
+        (1, true) => format!("{target} (while no other one is up)"),
+        (_, false) => format!("{target} (weight {weight})"),
+        (_, true) => format!("{target} (weight {weight}, while no other one is up)"),
+    }
 }
 
 fn target(target: &Target) -> String {
@@ -206,7 +224,7 @@ fn target(target: &Target) -> String {
 fn rule(rule: &NameRule) -> String {
     let mut parts = Vec::new();
     parts.extend(
-        rule.backends.as_ref().map(|backends| format!("goes to {}", list(backends.iter().map(target)))),
+        rule.backends.as_ref().map(|backends| format!("goes to {}", list(backends.iter().map(backend)))),
     );
     parts.extend(rule.client_certificates.as_ref().map(clients));
     parts.extend(rule.policy.as_ref().map(|rule| format!("speaks TLS with {}", policy(rule))));

@@ -195,11 +195,13 @@ fn service(
     let tls = tls(section, policy, tickets_of_all);
     let listen_mode = section.optional(&keys::LISTEN_MODE);
     let balance = section.or_default(&keys::BALANCE);
+    let slow_start = section.or_default(&keys::SLOW_START);
     let max_connections = section.optional(&keys::SERVICE_CONNECTIONS).map(count);
     let max_connections_per_address = section.optional(&keys::ADDRESS_CONNECTIONS).map(count);
 
+    check::balance(section, backends.as_deref().unwrap_or_default(), balance, slow_start);
     if let Some(listen) = &listen {
-        check::own_backend(section, listen, backends.as_deref().unwrap_or_default());
+        check::backends(section, &keys::BACKEND, listen, backends.as_deref().unwrap_or_default());
         listeners.service(section, listen);
         check::listen_mode(section, listen_mode, listen);
     }
@@ -213,6 +215,7 @@ fn service(
         names: names?,
         backends: values(backends?),
         balance,
+        slow_start,
         missing_close_notify: section.or_default(&keys::MISSING_CLOSE_NOTIFY),
         limits,
     };
@@ -374,7 +377,7 @@ fn rules(
             let client_certificates = client_certificates(&section.inner(&keys::RULE_CLIENT_CERTIFICATES));
             let alpn = section.optional(&keys::RULE_ALPN).map(values);
             let backends = section.optional(&keys::RULE_BACKEND);
-            check::own_backend(section, listen, backends.as_deref().unwrap_or_default());
+            check::backends(section, &keys::RULE_BACKEND, listen, backends.as_deref().unwrap_or_default());
             Some(NameRule {
                 names: values(patterns?),
                 policy,

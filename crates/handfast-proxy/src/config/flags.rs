@@ -146,7 +146,7 @@ impl Config {
         config.access_log = AccessLog::Stdout;
         config.places = Places::default();
         for service in &mut config.services {
-            service.backends = vec![Target::BuiltIn];
+            service.backends = vec![Target::BuiltIn.into()];
             service.tls.certificates = vec![CertificateSource::Throwaway { ca_file: ca_file.clone() }];
         }
         config

@@ -8,8 +8,10 @@ use std::time::Duration;
 use super::kind::{AdminAddress, Count, FilePath, List, LogTarget, NamePattern, Size, Span, Text, seconds};
 use super::schema::{Default, Key, Section};
 
+mod backend;
 mod service;
 
+pub(crate) use backend::*;
 pub(crate) use service::*;
 
 const HOUR: Duration = seconds(3600);

@@ -14,12 +14,14 @@ use super::problem::Fault;
 use super::reader::{Item, Reading, shortened};
 use super::scalar;
 
-mod path;
 mod address;
+mod backend;
+mod path;
 
 pub(crate) use address::{
     AddressPrefix, AdminAddress, Backend, ListenAddress, NamePattern, Protocol, is_local,
 };
+pub(crate) use backend::{BackendEntry, Switch};
 pub(crate) use path::{Certificates, FilePath, LogTarget};
 
 /// A type of values.

@@ -3,12 +3,15 @@
 //! Nothing here opens a file or a socket; a [`Config`] that exists has been checked for everything that can be
 //! checked without the machine.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 pub use handfast_net::address::Address;
 use handfast_net::stream::Patience;
+
+mod backend;
+
+pub use backend::{Backend, Balance, Target};
 
 pub use super::files::Places;
 
@@ -61,28 +64,6 @@ pub enum AccessLog {
     File(PathBuf),
 }
 
-/// A backend as written: an address, or a name that is resolved again and again.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Target {
-    /// An address.
-    Address(Address),
-    /// A name and a port.
-    Name(String, u16),
-    /// The built-in backend: answers HTTP requests and echoes anything else.
-    BuiltIn,
-}
-
-impl fmt::Display for Target {
-    /// As it is written in a configuration.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Address(address) => address.fmt(f),
-            Self::Name(name, port) => write!(f, "{name}:{port}"),
-            Self::BuiltIn => f.write_str("built-in"),
-        }
-    }
-}
-
 /// One service: where it listens, with what it serves TLS, and where it goes (`[[service]]`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Service {
@@ -101,9 +82,11 @@ pub struct Service {
     /// Exceptions for certain names; the first that fits is used.
     pub names: Vec<NameRule>,
     /// Its backends; at least one.
-    pub backends: Vec<Target>,
+    pub backends: Vec<Backend>,
     /// How a backend is picked.
     pub balance: Balance,
+    /// How long the share of a backend that came up grows to its weight; zero: it has all of it at once.
+    pub slow_start: Duration,
     /// What a client's FIN without close_notify is taken for.
     pub missing_close_notify: MissingCloseNotify,
     /// Its limits in time and size.
@@ -219,7 +202,7 @@ pub struct NameRule {
     /// Instead of the service's protocols.
     pub alpn: Option<Vec<String>>,
     /// Instead of the service's backends.
-    pub backends: Option<Vec<Target>>,
+    pub backends: Option<Vec<Backend>>,
 }
 
 /// Whether `name`, in lower case, is one of `patterns`: names, and wildcards for exactly one label (RFC 9525 §6.3). **Cost**: linear in
@@ -230,15 +213,6 @@ pub fn name_fits(patterns: &[String], name: &str) -> bool {
         Some(fixed) => parent == Some(fixed),
         None => pattern == name,
     })
-}
-
-/// How a backend is picked (`balance`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Balance {
-    /// One after the other.
-    RoundRobin,
-    /// The one with the fewest connections of ours.
-    LeastConnections,
 }
 
 impl Limits {

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use handfast_net::limits::{FileLimit, raise_file_limit};
 
 use crate::builtin;
-use crate::config::model::{Config, NameRule, Target};
+use crate::config::model::{Backend, Config, NameRule, Target};
 use crate::error::Error;
 use crate::limits::max_connections;
 use crate::privileges;
@@ -63,11 +63,12 @@ fn threads(config: &Config) -> usize {
 }
 
 fn wants_built_in(config: &Config) -> bool {
-    let of_rules = |rule: &NameRule| rule.backends.iter().flatten().any(|target| *target == Target::BuiltIn);
+    let is_built_in = |backend: &Backend| backend.target == Target::BuiltIn;
+    let of_rules = |rule: &NameRule| rule.backends.iter().flatten().any(is_built_in);
     config
         .services
         .iter()
-        .any(|service| service.backends.contains(&Target::BuiltIn) || service.names.iter().any(of_rules))
+        .any(|service| service.backends.iter().any(is_built_in) || service.names.iter().any(of_rules))
 }
 
 fn first_state(config: Config, carried: &mut CarriedOver) -> Result<State, Error> {

@@ -1,9 +1,9 @@
 //! The keys of a service and of what is inside it; the second half of `keys.rs`.
 
-use super::{SERVICE_LIMITS, SERVICE_TICKETS};
-use crate::config::kind::{Backend, Certificates, ListenAddress, NamePattern, Protocol, ServiceName};
+use super::{BACKEND, BALANCE, RULE_BACKEND, SERVICE_LIMITS, SERVICE_TICKETS, SLOW_START};
+use crate::config::kind::{Certificates, ListenAddress, NamePattern, Protocol, ServiceName};
 use crate::config::kind::{Choice, Count, FilePath, List, Mode, Text};
-use crate::config::model::{Balance, MissingCloseNotify, UnknownName};
+use crate::config::model::{MissingCloseNotify, UnknownName};
 use crate::config::schema::{Default, Key, Section};
 
 /// `[[service]]`
@@ -17,6 +17,7 @@ pub(crate) static SERVICE: Section = Section {
         &LISTEN_MODE,
         &BACKEND,
         &BALANCE,
+        &SLOW_START,
         &CERTIFICATE,
         &CERTIFICATE_KEY,
         &UNKNOWN_NAME,
@@ -60,36 +61,6 @@ pub(crate) static LISTEN_MODE: Key<Mode> = Key {
     why: "the owner and the group, and no other user by accident",
     example: "\"0666\"",
     elsewhere: &["mode", "socket-mode"],
-};
-
-pub(crate) static BACKEND: Key<List<Backend>> = Key {
-    name: "backend",
-    kind: List { item: Backend, bare: true, least: 1, unique: true },
-    default: Default::Required,
-    doc: "Where its connections go, in plain text. Names are looked up again and again, see `resolve`.",
-    why: "",
-    example: "\"127.0.0.1:8080\"",
-    elsewhere: &[
-        "connect",
-        "upstream",
-        "target",
-        "server",
-        "servers",
-        "proxy-pass",
-        "to",
-        "forward",
-        "remote",
-    ],
-};
-
-pub(crate) static BALANCE: Key<Choice<Balance>> = Key {
-    name: "balance",
-    kind: Choice(&[("round-robin", Balance::RoundRobin), ("least-connections", Balance::LeastConnections)]),
-    default: Default::Value("\"round-robin\""),
-    doc: "How one of several backends is picked: one after the other, or the one with the fewest connections from this proxy.",
-    why: "even and predictable; `least-connections` is better when connections differ much in length",
-    example: "\"least-connections\"",
-    elsewhere: &["load-balancing", "lb", "failover", "policy-balance", "algorithm"],
 };
 
 pub(crate) static CERTIFICATE: Key<Certificates> = Key {
@@ -306,16 +277,6 @@ pub(crate) static RULE_NAMES: Key<List<NamePattern>> = Key {
         "server-names",
         "match-sni-wildcard",
     ],
-};
-
-pub(crate) static RULE_BACKEND: Key<List<Backend>> = Key {
-    name: "backend",
-    kind: List { item: Backend, bare: true, least: 1, unique: true },
-    default: Default::Absent("those of the service"),
-    doc: "Where connections for these names go.",
-    why: "the service decides",
-    example: "\"10.0.0.3:8080\"",
-    elsewhere: BACKEND.elsewhere,
 };
 
 pub(crate) static RULE_POLICY: Key<Text> = Key {

@@ -1,0 +1,195 @@
+//! The endpoints of one route, and which of them a connection dials next.
+
+use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use handfast_net::clock::Moment;
+
+use super::balance::{self, Candidate, Member, WHOLE};
+use super::{Attempt, Endpoint, Pick};
+use crate::cause::Cause;
+use crate::config::model::Balance;
+use crate::metrics::BackendMetrics;
+use crate::standing::State;
+
+/// The endpoints of one route.
+#[derive(Debug)]
+pub(crate) struct Group {
+    balance: Balance,
+    slow_start: Duration,
+    members: RefCell<Vec<Member>>,
+    /// Whether all that are used at the same time have the same weight, always: then turns need no arithmetic.
+    even: Cell<bool>,
+    /// Names without an address: connections that found no endpoint at all failed for want of these.
+    nameless: RefCell<Vec<Arc<BackendMetrics>>>,
+    next: Cell<usize>,
+    /// What lots are drawn from.
+    lots: Cell<u64>,
+    /// The thread's number: where turns begin, so that the threads do not all begin at the same backend.
+    first: usize,
+}
+
+/// An endpoint with its weight, and whether it is a backup.
+pub(super) type Weighted = (Rc<Endpoint>, u32, bool);
+
+impl Group {
+    /// `first`: the thread's number.
+    pub(crate) fn new(balance: Balance, slow_start: Duration, first: usize) -> Self {
+        Self {
+            balance,
+            slow_start,
+            members: RefCell::default(),
+            even: Cell::new(true),
+            nameless: RefCell::default(),
+            next: Cell::new(first),
+            // Only to be another one on each thread and in each process.
+            lots: Cell::new(Moment::now().nanos() ^ (first as u64) << 48),
+            first,
+        }
+    }
+
+    /// Replaces the endpoints, and the names that stand for none. Whoever stays keeps his place in the turns.
+    pub(crate) fn set(&self, endpoints: Vec<Weighted>, nameless: Vec<Arc<BackendMetrics>>) {
+        let members: Vec<_> = endpoints
+            .into_iter()
+            .map(|(endpoint, weight, backup)| Member::new(endpoint, weight, backup))
+            .collect();
+        let before = self.members.replace(members);
+        let members = self.members.borrow();
+        for member in members.iter() {
+            if let Some(before) = before.iter().find(|before| Rc::ptr_eq(&before.endpoint, &member.endpoint))
+            {
+                member.follows(before);
+            }
+        }
+        let alike = |backup| {
+            let mut weights =
+                members.iter().filter(|member| member.backup == backup).map(|member| member.weight);
+            let first = weights.next();
+            first != Some(0) && weights.all(|weight| Some(weight) == first)
+        };
+        self.even.set(self.slow_start.is_zero() && alike(false) && alike(true));
+        if before.is_empty() {
+            let now = Moment::now();
+            for _ in 0..self.first {
+                balance::take_turns(members.iter().map(|member| (member, self.share(member, now))));
+            }
+        }
+        *self.nameless.borrow_mut() = nameless;
+    }
+
+    pub(crate) fn endpoints(&self) -> Vec<Rc<Endpoint>> {
+        self.members.borrow().iter().map(|member| Rc::clone(&member.endpoint)).collect()
+    }
+
+    /// A connection ended because there was no endpoint to try.
+    pub(crate) fn nothing_to_try(&self) {
+        self.nameless.borrow().iter().for_each(|metrics| metrics.failed(Cause::NameNotResolved));
+    }
+
+    /// Whether there are endpoints, but checks or an operator have taken all of them out of use.
+    pub(crate) fn is_all_out(&self) -> bool {
+        let members = self.members.borrow();
+        let mut used = members.iter().filter(|member| member.weight > 0).peekable();
+        used.peek().is_some() && used.all(|member| member.endpoint.standing.state() == State::Out)
+    }
+
+    /// What to do next, other than with those that were tried.
+    ///
+    /// One that is down and whose pause has ended comes first, for one connection of the whole process. Then those that
+    /// are up; backups only when no other one is. When there is none of these left, the pause of the others is no reason to
+    /// refuse a client: a guess at a failing backend is better than a certain refusal. But still one connection at a time
+    /// makes that guess, and the others learn from it. What a check or an operator has taken out is not guessed at.
+    pub(crate) fn pick(&self, now: Moment, tried: &[Rc<Endpoint>], client: Option<IpAddr>) -> Pick {
+        let members = self.members.borrow();
+        let start = self.next.get() % members.len().max(1);
+        let turn = || {
+            members.iter().cycle().skip(start).take(members.len()).filter(|member| {
+                member.weight > 0 && !tried.iter().any(|tried| Rc::ptr_eq(tried, &member.endpoint))
+            })
+        };
+        for backup in [false, true] {
+            let tier = || turn().filter(move |member| member.backup == backup);
+            if let Some(picked) = self.pick_of(&members, tier, now, client) {
+                return Pick::Dial(picked);
+            }
+        }
+        let backups_last =
+            || [false, true].map(|backup| turn().filter(move |member| member.backup == backup));
+        match backups_last().into_iter().flatten().find_map(try_out) {
+            Some(attempt) => Pick::Dial(attempt),
+            None => backups_last()
+                .into_iter()
+                .flatten()
+                .find(|member| member.endpoint.standing.state() != State::Out)
+                .map_or(Pick::Nothing, |member| Pick::Wait(Rc::clone(&member.endpoint))),
+        }
+    }
+
+    /// One of those that are used at the same time.
+    fn pick_of<'a, I: Iterator<Item = &'a Member> + Clone>(
+        &self,
+        members: &[Member],
+        tier: impl Fn() -> I,
+        now: Moment,
+        client: Option<IpAddr>,
+    ) -> Option<Attempt> {
+        let is_due = move |member: &&Member| matches!(member.endpoint.standing.state(), State::Down(until) if until <= now);
+        if let (Balance::SourceHash, Some(client)) = (self.balance, client) {
+            // Whose pause has ended is tried by one of its own clients, so that no other one changes its backend.
+            let mine = tier().filter(|member| is_due(member) || is_up(member));
+            let best = balance::best_for(mine.map(|member| (member, self.share(member, now))), client)?;
+            if let Some(attempt) = try_out(best) {
+                return Some(attempt);
+            }
+            // It is up, or another connection tries it.
+        } else if let Some(due) = tier().filter(is_due).find_map(try_out) {
+            return Some(due);
+        }
+        let up = || tier().filter(is_up);
+        let shares = || up().map(|member| -> Candidate<'a> { (member, self.share(member, now)) });
+        let picked = match (self.balance, client) {
+            (Balance::SourceHash, Some(client)) => balance::best_for(shares(), client),
+            (Balance::RoundRobin | Balance::SourceHash, _) if self.even.get() => up().next(),
+            (Balance::RoundRobin | Balance::SourceHash, _) => balance::take_turns(shares()),
+            (Balance::LeastConnections, _) if self.even.get() => {
+                up().min_by_key(|member| member.endpoint.connections.get())
+            }
+            (Balance::LeastConnections, _) => balance::emptiest(shares()),
+            (Balance::TwoChoices, _) => balance::emptier_of_two(shares(), &self.lots),
+        }?;
+        if self.even.get() {
+            let place = members.iter().position(|member| std::ptr::eq(member, picked)).unwrap_or(0);
+            self.next.set(place + 1);
+        }
+        Some(Attempt { endpoint: Rc::clone(&picked.endpoint), trial: None })
+    }
+
+    /// What a member has of its weight now.
+    fn share(&self, member: &Member, now: Moment) -> u64 {
+        let whole = u64::from(member.weight) * WHOLE;
+        if self.slow_start.is_zero() {
+            return whole;
+        }
+        let Some(since) = member.endpoint.standing.came_up() else { return whole };
+        let age = now.since(since);
+        if age >= self.slow_start {
+            return whole;
+        }
+        // Never nothing: one that nobody tries would not be warm at the end either.
+        ((whole as f64 * age.div_duration_f64(self.slow_start)) as u64).max(1)
+    }
+}
+
+fn is_up(member: &&Member) -> bool {
+    member.endpoint.standing.state() == State::Up
+}
+
+/// The trial of a backend, if it is to be had.
+fn try_out(member: &Member) -> Option<Attempt> {
+    let trial = member.endpoint.standing.try_out()?;
+    Some(Attempt { endpoint: Rc::clone(&member.endpoint), trial: Some(trial) })
+}

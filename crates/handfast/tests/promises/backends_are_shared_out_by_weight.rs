@@ -1,0 +1,73 @@
+//! Connections are shared out by the backends' weights, exactly; weight 0 gets none; and a backup serves while no other is up.
+
+use super::support::*;
+
+fn serve(proxy: &Proxy, connections: usize) {
+    let trust = Trust::version(Version::Tls13).config();
+    for _ in 0..connections {
+        let mut client = Client::connect(proxy.address(), &trust);
+        client.echo(b"x");
+        client.finish();
+    }
+}
+
+#[test]
+fn each_gets_its_share() {
+    let (folder, backends) = (folder::Folder::new(), [(); 3].map(|()| Backend::echo()));
+    let [three, one, none] = &backends;
+    let list = format!(
+        "[{{ address = \"{}\", weight = 3 }}, \"{}\", {{ address = \"{}\", weight = 0 }}]",
+        three.address, one.address, none.address
+    );
+    let config =
+        Config::to(&folder, three.address).set("service", "backend", list).set("process", "threads", 1);
+    let proxy = Proxy::start(config.clone());
+    serve(&proxy, 40);
+    assert_eq!(backends.each_ref().map(Backend::accepted), [30, 10, 0]);
+    // A reload turns it round.
+    let list = format!(
+        "[{{ address = \"{}\", weight = 0 }}, \"{}\", {{ address = \"{}\", weight = 4 }}]",
+        three.address, one.address, none.address
+    );
+    std::fs::write(&proxy.file, config.set("service", "backend", list).to_string()).expect("it was there");
+    assert!(proxy.reload());
+    serve(&proxy, 40);
+    assert_eq!(backends.each_ref().map(Backend::accepted), [30, 18, 32]);
+}
+
+#[test]
+fn a_backup_serves_while_no_other_is_up() {
+    let (folder, spare) = (folder::Folder::new(), Backend::echo());
+    let first = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    let address = first.local_addr().expect("a bound socket has an address");
+    let list = format!("[\"{address}\", {{ address = \"{}\", backup = true }}]", spare.address);
+    let config = Config::to(&folder, address).set("service", "backend", list).text(
+        "service.limits",
+        "backend-retry",
+        "200ms",
+    );
+    let serving = Backend::on(first, |peer| {
+        let bytes = peer.read_exactly(1);
+        peer.send(&bytes);
+        peer.read_to_end();
+    });
+    let proxy = Proxy::start(config);
+    serve(&proxy, 10);
+    assert_eq!((serving.accepted(), spare.accepted()), (10, 0), "both are up");
+    drop(serving);
+    let served = spare.accepted();
+    serve(&proxy, 10);
+    assert_eq!(spare.accepted() - served, 10, "every client is served all the same");
+    let back = Backend::on(std::net::TcpListener::bind(address).expect("nobody took the port"), |peer| {
+        let bytes = peer.read_exactly(1);
+        peer.send(&bytes);
+        peer.read_to_end();
+    });
+    wait_until("the first one to be used again", || {
+        serve(&proxy, 1);
+        (back.accepted() > 0).then_some(())
+    });
+    let served = spare.accepted();
+    serve(&proxy, 10);
+    assert_eq!(spare.accepted(), served, "the backup gets nothing any more");
+}
