@@ -16,16 +16,13 @@ use handfast_net::fault::Fault;
 use handfast_net::listen::Listener;
 use handfast_net::stream::Stream;
 
-use crate::account::Account;
-use crate::cause::Cause;
+use crate::account::{Account, Permits};
 use crate::connection::Connection;
 use crate::metrics::{Limit, ServiceMetrics};
-use crate::path;
-use crate::permits::Permit;
-use crate::reason::{CloseReason, Side, Step};
 use crate::runtime::Engine;
 use crate::thread::{Phase, Thread};
 use crate::thread_state::{ListenerId, ThreadService};
+use crate::{admission, path};
 
 /// Connections taken in one turn, at the most: others of this thread want theirs, and other threads too.
 const BATCH: usize = 16;
@@ -125,17 +122,13 @@ fn begin(
     service: &Rc<ThreadService>,
     client: Stream,
     peer: Option<SocketAddr>,
-    (permit, service_permit): (Permit, Option<Permit>),
+    permits: Permits,
 ) {
-    let address_limit = service.address_limit.as_ref().zip(peer);
-    let address_permit = address_limit.and_then(|(limit, peer)| limit.take(peer.ip()));
-    let refused = address_limit.is_some() && address_permit.is_none();
     let accepted = Moment::now();
-    let mut account = Account::open(thread, service, peer, (permit, service_permit, address_permit));
-    if refused {
-        service.metrics.refused(Limit::Address);
-        account.close(&CloseReason::new(Step::Accept, Side::Operator, Cause::AddressLimit));
-        // Dropping the socket resets it: one address does not use up what others wait for.
+    let mut account = Account::open(thread, service, peer, permits);
+    if let Err(reason) = admission::admit(&mut account, accepted) {
+        account.close(&reason);
+        // Dropping the socket resets it: it does not use up what others wait for.
         return;
     }
     let connection = Connection::<Engine> {

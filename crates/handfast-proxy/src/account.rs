@@ -20,12 +20,14 @@ pub(crate) struct Account {
     /// With the state it was accepted with, to its end.
     pub(crate) service: Rc<ThreadService>,
     pub(crate) record: Record,
+    /// Of the client's address, once it was let in, where the service limits that.
+    pub(crate) address_permit: Option<AddressPermit>,
     closed: bool,
     _permits: Permits,
 }
 
-/// Of the process, of the service, and of the client's address, where these have limits.
-pub(crate) type Permits = (Permit, Option<Permit>, Option<AddressPermit>);
+/// Of the process, and of the service where it has a limit.
+pub(crate) type Permits = (Permit, Option<Permit>);
 
 impl Account {
     /// A client has been accepted.
@@ -40,7 +42,7 @@ impl Account {
         let named = (service.index, Rc::clone(&service.name));
         let record = Record::new(named, service.generation, client);
         let (thread, service) = (Rc::clone(thread), Rc::clone(service));
-        Self { thread, service, record, closed: false, _permits: permits }
+        Self { thread, service, record, address_permit: None, closed: false, _permits: permits }
     }
 
     /// Its connection has ended.

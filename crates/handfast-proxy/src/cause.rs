@@ -67,6 +67,10 @@ causes! {
     Lifetime = "lifetime",
     /// The limit on connections from one client address.
     AddressLimit = "address-limit",
+    /// The address lists of the service do not let this client in.
+    ClientRefused = "client-refused",
+    /// The limit on new handshakes for one prefix of client addresses.
+    HandshakeRate = "handshake-rate",
     /// The drain deadline of a stop passed, or a second signal came.
     Stopped = "stopped",
     /// No backend is configured, known or healthy.
@@ -134,6 +138,10 @@ impl Cause {
             Self::HalfClosedIdle => "one direction had ended and the other did not move for its limit".into(),
             Self::Lifetime => "the limit on a connection's age was reached".into(),
             Self::AddressLimit => "the limit on connections from one address was reached".into(),
+            Self::ClientRefused => {
+                "clients from this address are not let in (allow-clients, refuse-clients)".into()
+            }
+            Self::HandshakeRate => "the limit on new handshakes from one address was reached".into(),
             Self::Stopped => "the operator's stop cut it".into(),
             Self::NoBackend => "no backend was configured, known or healthy".into(),
             Self::NameNotResolved => "the backend's name could not be resolved".into(),

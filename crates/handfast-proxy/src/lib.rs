@@ -12,6 +12,7 @@
 
 // The life of a connection.
 mod path;
+mod admission;
 mod accept;
 mod hello;
 mod handshake;

@@ -13,6 +13,7 @@ use handfast_tls::server::ServerSettings;
 use handfast_tls::store::CertificateStore;
 use handfast_tls::ticket::KeySet;
 
+use crate::admission::Admission;
 use crate::config::CertificateFact;
 use crate::config::model::{Address, ClientCertificates, Config, Service};
 use crate::metrics::{CertificateSnapshot, FileProblemSnapshot};
@@ -54,6 +55,8 @@ pub(crate) struct ServiceState {
     pub(crate) ring: (RingId, Arc<KeySet>),
     pub(crate) pool: Option<Arc<Pool>>,
     pub(crate) address_limit: Option<Arc<AddressLimit>>,
+    /// Whom it lets in by address, where it does not let in everybody.
+    pub(crate) admission: Option<Arc<Admission>>,
     /// How its backends do; the same for every state that has the service.
     pub(crate) standings: Arc<Standings>,
     pub(crate) store: Arc<CertificateStore>,

@@ -12,6 +12,7 @@ use handfast_tls::server::Server;
 use handfast_tls::session::Failure;
 use handfast_tls::ticket::KeySet;
 
+use crate::admission::Admission;
 use crate::backends::{Endpoint, Group};
 use crate::cause::Cause;
 use crate::config::model::{Address, Backend, Limits, MissingCloseNotify, Target};
@@ -53,6 +54,7 @@ pub(crate) struct ThreadService {
     /// Permits of this service, when it has a limit of its own.
     pub(crate) share: Option<Rc<Share>>,
     pub(crate) address_limit: Option<Arc<AddressLimit>>,
+    pub(crate) admission: Option<Arc<Admission>>,
     ring: RingId,
     /// How its backends do, for all threads.
     standings: Arc<Standings>,
@@ -188,6 +190,7 @@ impl ThreadService {
             metrics: metrics.service(&model.name),
             share: service.pool.as_ref().map(Share::new),
             address_limit: service.address_limit.clone(),
+            admission: service.admission.clone(),
             ring: service.ring.0,
             standings: Arc::clone(&service.standings),
             servers,

@@ -1,3 +1,5 @@
+//! Prefixes as people write them, hostile text, and sets held against a linear search.
+
 use proptest::prelude::*;
 
 use super::*;

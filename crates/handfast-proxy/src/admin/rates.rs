@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use crate::metrics::{End, ServiceSnapshot, Snapshot};
+use crate::metrics::{End, Limit, ServiceSnapshot, Snapshot};
 
 /// How often totals are kept.
 pub(super) const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
@@ -55,6 +55,8 @@ pub(super) struct RecentService {
     pub(super) handshakes: u64,
     /// Clients turned away because of their address's limit.
     pub(super) turned_away: u64,
+    /// Clients turned away because of the rate of handshakes from their address.
+    pub(super) too_fast: u64,
     /// Attempts to connect to each backend.
     pub(super) backends: BTreeMap<String, Attempts>,
 }
@@ -70,12 +72,14 @@ impl ServiceSample {
     fn of(service: &ServiceSnapshot) -> Self {
         let handshakes = service.handshakes_full + service.handshakes_resumed;
         let backends = service.backends.iter();
+        let refused = |limit: Limit| service.refused.get(limit.name()).copied().unwrap_or_default();
         Self {
             totals: [service.accepted, handshakes, service.bytes_to_backend, service.bytes_to_client],
             events: RecentService {
                 ends: service.ends.clone(),
                 handshakes,
-                turned_away: service.refused.get("address").copied().unwrap_or_default(),
+                turned_away: refused(Limit::Address),
+                too_fast: refused(Limit::Rate),
                 backends: backends
                     .map(|backend| {
                         let attempts = Attempts { connected: backend.connected, failed: backend.failed() };
@@ -110,6 +114,7 @@ impl RecentService {
             ends,
             handshakes: self.handshakes.saturating_sub(before.handshakes),
             turned_away: self.turned_away.saturating_sub(before.turned_away),
+            too_fast: self.too_fast.saturating_sub(before.too_fast),
             backends: backends.collect(),
         }
     }

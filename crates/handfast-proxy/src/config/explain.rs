@@ -7,13 +7,15 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
+use handfast_net::prefix::Prefix;
 use handfast_text::units::counted;
 use handfast_text::{duration, size};
 
 use super::file::defaults;
 use super::model::{
-    AccessLog, Address, Backend, Balance, CertificateSource, ClientCertificates, Config, Limits,
-    MissingCloseNotify, NameRule, Policy, Process, Service, Target, Tickets, UnknownName,
+    AccessLog, Address, Admission, Backend, Balance, CertificateSource, ClientCertificates, Config,
+    HandshakeRate, Limits, MissingCloseNotify, NameRule, Policy, Process, Service, Target, Tickets,
+    UnknownName,
 };
 use super::policy::is_default;
 
@@ -98,6 +100,7 @@ fn service(service: &Service, facts: &[CertificateFact]) -> String {
     }));
     lines.extend(service.names.iter().map(rule));
     lines.extend(connections(service));
+    lines.extend(admission(&service.admission));
     if service.missing_close_notify == MissingCloseNotify::End {
         lines.push("accepts a client's end without close_notify as an end in order".to_owned());
     }
@@ -242,6 +245,40 @@ fn connections(service: &Service) -> Vec<String> {
         .max_connections_per_address
         .map(|most| format!("serves at most {} for one address", counted(most as u64, "connection")));
     whole.into_iter().chain(each).collect()
+}
+
+/// Whom a service lets in by address.
+fn admission(admission: &Admission) -> Vec<String> {
+    let Admission { allow, refuse, rate } = admission;
+    let clients = match (&**allow, &**refuse) {
+        ([], []) => None,
+        ([], refuse) => Some(format!("resets clients from {}", prefixes(refuse))),
+        (allow, []) => Some(format!("serves only clients from {}", prefixes(allow))),
+        (allow, refuse) => {
+            Some(format!("serves only clients from {}, but none from {}", prefixes(allow), prefixes(refuse)))
+        }
+    };
+    let rate = rate.map(|HandshakeRate { per_second, burst, prefix_v4, prefix_v6 }| {
+        let each = if (prefix_v4, prefix_v6) == (32, 64) {
+            "address".to_owned()
+        } else {
+            format!("/{prefix_v4} of IPv4 and each /{prefix_v6} of IPv6")
+        };
+        let (each_second, at_once) =
+            (counted(u64::from(per_second), "new handshake"), counted(u64::from(burst), "handshake"));
+        format!("begins at most {each_second} a second for each {each}, {at_once} at once")
+    });
+    clients.into_iter().chain(rate).collect()
+}
+
+/// Prefixes that are named in a sentence; a list of thousands is not for reading.
+const NAMED: usize = 8;
+
+fn prefixes(prefixes: &[Prefix]) -> String {
+    let named = prefixes.iter().take(NAMED).map(Prefix::to_string);
+    let more = prefixes.len().saturating_sub(NAMED);
+    let more = (more > 0).then(|| format!("{more} more"));
+    list(named.chain(more))
 }
 
 /// The limits that differ from the defaults.

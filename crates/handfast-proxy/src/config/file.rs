@@ -28,6 +28,8 @@ use super::reader::{Reading, Table, default_of};
 use super::schema::Key;
 use super::syntax;
 
+mod admission;
+
 /// Largest file that is read. Ten thousand services fit; a device that never ends does not.
 const MOST_BYTES: u64 = 16 << 20;
 
@@ -197,6 +199,7 @@ fn service(
     let balance = section.or_default(&keys::BALANCE);
     let slow_start = section.or_default(&keys::SLOW_START);
     let max_connections = section.optional(&keys::SERVICE_CONNECTIONS).map(count);
+    let admission = admission::admission(section, listen.as_deref().unwrap_or_default());
     let max_connections_per_address = section.optional(&keys::ADDRESS_CONNECTIONS).map(count);
 
     check::balance(section, backends.as_deref().unwrap_or_default(), balance, slow_start);
@@ -211,6 +214,7 @@ fn service(
         listen_mode: listen_mode.unwrap_or_else(|| default_of(&keys::LISTEN_MODE)),
         max_connections,
         max_connections_per_address,
+        admission: admission?,
         tls: tls?,
         names: names?,
         backends: values(backends?),

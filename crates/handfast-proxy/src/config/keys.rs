@@ -8,9 +8,11 @@ use std::time::Duration;
 use super::kind::{AdminAddress, Count, FilePath, List, LogTarget, NamePattern, Size, Span, Text, seconds};
 use super::schema::{Default, Key, Section};
 
+mod admission;
 mod backend;
 mod service;
 
+pub(crate) use admission::*;
 pub(crate) use backend::*;
 pub(crate) use service::*;
 

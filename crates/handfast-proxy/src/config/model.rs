@@ -15,6 +15,10 @@ pub use backend::{Backend, Balance, Target};
 
 pub use super::files::Places;
 
+mod admission;
+
+pub use admission::{Admission, HandshakeRate};
+
 /// A whole configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -77,6 +81,8 @@ pub struct Service {
     pub max_connections: Option<usize>,
     /// Connections served at once for one client address; `None`: no limit.
     pub max_connections_per_address: Option<usize>,
+    /// Whom it lets in by address.
+    pub admission: Admission,
     /// Its TLS side.
     pub tls: Tls,
     /// Exceptions for certain names; the first that fits is used.

@@ -363,6 +363,9 @@ fn section_hint(section: &Section) -> String {
     if section.name == keys::CLIENT_CERTIFICATES.name {
         return "write `client-certificates = { mode = \"require\", ca = \"clients-ca.pem\" }`".to_owned();
     }
+    if section.name == keys::HANDSHAKE_RATE.name {
+        return "write `handshake-rate = { per-second = 10, burst = 50 }`".to_owned();
+    }
     format!("write {} on a line of its own, and its keys below", section.header)
 }
 

@@ -139,7 +139,7 @@ fn connections(to: &mut Families<'_>, services: &[ServiceSnapshot]) -> fmt::Resu
     to.counter(
         "handfast_connections_refused",
         None,
-        "Times a limit on connections was reached: of the process or a service (clients then wait), of one address (each further connection is reset)",
+        "Times a limit on connections was reached: of the process or a service (clients then wait), of one address, the rate of handshakes of one address, the lists of addresses (each connection is then reset)",
         services.iter().flat_map(|service| {
             service
                 .refused

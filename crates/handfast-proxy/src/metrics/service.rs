@@ -35,10 +35,14 @@ pub enum Limit {
     Service,
     /// Connections of one client address.
     Address,
+    /// New handshakes of one prefix of client addresses.
+    Rate,
+    /// Addresses that are let in.
+    Prefix,
 }
 
 impl Limit {
-    pub(super) const ALL: [Self; 3] = [Self::Process, Self::Service, Self::Address];
+    pub(super) const ALL: [Self; 5] = [Self::Process, Self::Service, Self::Address, Self::Rate, Self::Prefix];
     /// Those at which clients wait; at the others they are turned away.
     pub(super) const WAITED_FOR: [Self; 2] = [Self::Process, Self::Service];
 
@@ -48,6 +52,8 @@ impl Limit {
             Self::Process => "process",
             Self::Service => "service",
             Self::Address => "address",
+            Self::Rate => "handshake-rate",
+            Self::Prefix => "client-prefix",
         }
     }
 }
@@ -59,8 +65,8 @@ pub struct ServiceMetrics {
     pub(super) accepted: Cell,
     pub(super) closed: Cell,
     pub(super) ends: Table<EndKey, Cell, 256>,
-    pub(super) refused: [Cell; 3],
-    pub(super) waiting: [Cell; 3],
+    pub(super) refused: [Cell; Limit::ALL.len()],
+    pub(super) waiting: [Cell; Limit::ALL.len()],
     pub(super) bytes_to_backend: Cell,
     pub(super) bytes_to_client: Cell,
     pub(super) handshakes_full: Cell,

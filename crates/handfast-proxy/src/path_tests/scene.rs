@@ -174,7 +174,7 @@ impl Scene {
         let service = Rc::clone(&self.thread.state().services[0]);
         let permit = self.thread.share.take().expect("the connection before has given its permit back");
         Connection {
-            account: Account::open(&self.thread, &service, None, (permit, None, None)),
+            account: Account::open(&self.thread, &service, None, (permit, None)),
             accepted: now,
             deadline: now.deadline(service.limits.handshake),
             client: Some(Leg::plain(LegSide::Client, socket)),

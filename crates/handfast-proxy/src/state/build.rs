@@ -18,6 +18,7 @@ use handfast_tls::{Finding, Severity};
 use super::carried::CarriedOver;
 use super::report::Report;
 use super::{Authorities, ServiceState, State, seconds, words};
+use crate::admission::Admission;
 use crate::config::model::{self, CertificateSource, ClientCertificates, Config, NameRule, Places, Service};
 use crate::permits::{AddressLimit, Pool};
 use crate::standing::Standings;
@@ -125,6 +126,7 @@ impl Builder<'_, '_> {
         Some(ServiceState {
             pool: pool(model, before, self.carried.threads),
             address_limit: address_limit(model, before),
+            admission: Admission::new(&model.admission, before.and_then(|before| before.admission.as_ref())),
             standings: before
                 .map_or_else(|| Standings::new(&model.name), |before| Arc::clone(&before.standings)),
             model: model.clone(),

@@ -8,6 +8,7 @@
 mod support;
 
 // accept
+mod addresses_decide_who_comes_in;
 mod out_of_descriptors_is_slower_never_spinning;
 // hello
 mod any_split_of_a_hello_works;

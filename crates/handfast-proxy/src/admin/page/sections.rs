@@ -5,7 +5,7 @@ use super::words::{bytes, count, counted, rate, seconds, sentence, share_of};
 use crate::admin::control::ServiceOverview;
 use crate::admin::status::Status;
 use crate::cause::Cause;
-use crate::metrics::{End, HandshakeSnapshot};
+use crate::metrics::{End, HandshakeSnapshot, Limit};
 
 /// Words and classes of the phases, in the order of [`crate::metrics::PHASES`].
 const PHASE_WORDS: [(&str, &str); 4] = [
@@ -160,8 +160,19 @@ pub(super) fn ends(html: &mut Html, status: &Status) {
     }
     for service in &status.measured.services {
         for (limit, refused) in service.refused.iter().filter(|(_, refused)| **refused > 0) {
-            let (refused, name) = (counted(*refused, "time"), &service.name);
-            html.element("p", &format!("{name} reached the connection limit of the {limit} {refused}."));
+            let name = &service.name;
+            let times = counted(*refused, "time");
+            let clients = counted(*refused, "connection");
+            let sentence = if *limit == Limit::Rate.name() {
+                format!("{name} reset {clients}: too many handshakes from their address (handshake-rate).")
+            } else if *limit == Limit::Prefix.name() {
+                format!(
+                    "{name} reset {clients}: their address is not let in (allow-clients, refuse-clients)."
+                )
+            } else {
+                format!("{name} reached the connection limit of the {limit} {times}.")
+            };
+            html.element("p", &sentence);
         }
     }
     html.raw("</section>");

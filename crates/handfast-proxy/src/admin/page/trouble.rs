@@ -217,6 +217,18 @@ fn limits(service: &ServiceSnapshot, status: &Status, points: &mut Points) {
             format!("{name} has {now} of {limit} connections (max-connections): then clients wait."),
         ));
     }
+    let too_fast = status.recent.services.get(name).map_or(0, |recent| recent.too_fast);
+    if too_fast > 0 {
+        points.push((
+            Urgency::Soon,
+            format!(
+                "{} to {name} refused by a reset in the last {:.0} s: too many handshakes from their address (handshake-rate). The \
+                 access log has the addresses (handshake-rate).",
+                counted(too_fast, "connection"),
+                status.recent.over_seconds,
+            ),
+        ));
+    }
     let turned_away = status.recent.services.get(name).map_or(0, |recent| recent.turned_away);
     if turned_away > 0 {
         let (clients, limit) =

@@ -25,6 +25,9 @@ unknown-name = "refuse"
 alpn = ["h2", "http/1.1"]
 versions = ["1.3"]
 max-connections-per-address = 10
+allow-clients = ["10.0.0.0/8", "192.0.2.7"]
+refuse-clients = "10.9.0.0/16"
+handshake-rate = { per-second = 10, burst = 50 }
 client-certificates = { mode = "request", ca = "/ca.pem" }
 [service.limits]
 idle = "none"
@@ -59,6 +62,8 @@ Service web
   goes to 10.0.0.1:80 and web.example:80, to the one with the fewest connections
   for a.example and *.b.example it goes to the unix socket /run/b.sock; it lets in only clients with a certificate signed by /other.pem
   serves at most 10 connections for one address
+  serves only clients from 10.0.0.0/8 and 192.0.2.7, but none from 10.9.0.0/16
+  begins at most 10 new handshakes a second for each address, 50 handshakes at once
   has limits of its own: hello 16KiB, idle none
 ";
 

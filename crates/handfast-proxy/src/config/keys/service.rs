@@ -1,5 +1,6 @@
 //! The keys of a service and of what is inside it; the second half of `keys.rs`.
 
+use super::{ALLOW_CLIENTS, HANDSHAKE_RATE, REFUSE_CLIENTS};
 use super::{BACKEND, BALANCE, RULE_BACKEND, SERVICE_LIMITS, SERVICE_TICKETS, SLOW_START};
 use crate::config::kind::{Certificates, ListenAddress, NamePattern, Protocol, ServiceName};
 use crate::config::kind::{Choice, Count, FilePath, List, Mode, Text};
@@ -28,9 +29,11 @@ pub(crate) static SERVICE: Section = Section {
         &ALPN,
         &SERVICE_CONNECTIONS,
         &ADDRESS_CONNECTIONS,
+        &ALLOW_CLIENTS,
+        &REFUSE_CLIENTS,
         &MISSING_CLOSE_NOTIFY,
     ],
-    sections: &[&CLIENT_CERTIFICATES, &SERVICE_LIMITS, &SERVICE_TICKETS, &RULE],
+    sections: &[&CLIENT_CERTIFICATES, &HANDSHAKE_RATE, &SERVICE_LIMITS, &SERVICE_TICKETS, &RULE],
 };
 
 pub(crate) static NAME: Key<ServiceName> = Key {

@@ -6,9 +6,10 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
 
+use rustix::net::{AddressFamily, SocketType};
 use rustls::{AlertDescription, ClientConfig, ClientConnection, HandshakeKind};
 use rustls_pki_types::ServerName;
 
@@ -76,7 +77,31 @@ pub(crate) fn dial(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
+/// The same from one of this machine's addresses.
+pub(crate) fn dial_from(source: IpAddr, address: SocketAddr) -> io::Result<TcpStream> {
+    let family = if source.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = rustix::net::socket(family, SocketType::STREAM, None)?;
+    rustix::net::bind(&socket, &SocketAddr::new(source, 0))?;
+    rustix::net::connect(&socket, &address)?;
+    let stream = TcpStream::from(socket);
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(DEADLINE))?;
+    stream.set_write_timeout(Some(DEADLINE))?;
+    Ok(stream)
+}
+
 impl Client {
+    /// Connects to a service that serves `localhost`, from one of this machine's addresses.
+    pub(crate) fn try_connect_from(
+        source: IpAddr,
+        address: SocketAddr,
+        config: &Arc<ClientConfig>,
+    ) -> Result<Self, Refusal> {
+        let stream = dial_from(source, address).map_err(|error| Refusal::Ended(end_or_panic(&error)))?;
+        let tls = ClientConnection::new(Arc::clone(config), server_name("localhost"));
+        Self::handshake(stream, tls.map_err(Refusal::Ours)?)
+    }
+
     /// Connects to a service that serves `localhost`.
     ///
     /// # Panics

@@ -177,6 +177,8 @@ fn limits_that_hold_clients_up_are_said() {
     );
     status.measured.connections_limit = 5;
     says(&status, Urgency::Soon, &["4 of the 5 connections that the process may serve"]);
+    status.recent.services.entry("web".into()).or_default().too_fast = 7;
+    says(&status, Urgency::Soon, &["7 connections to web refused by a reset", "(handshake-rate)"]);
     status.recent.services.entry("web".into()).or_default().turned_away = 6;
     says(
         &status,

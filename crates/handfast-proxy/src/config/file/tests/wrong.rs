@@ -189,6 +189,37 @@ const ONE_WRONG: &[(&str, &str)] = &[
         "max-connections-per-address = 9\n[process]\nmax-connections = 8",
         "warning 6 9 `max-connections-per-address` is never reached: the whole service has fewer | -",
     ),
+    // Who may come in.
+    (
+        "allow-clients = \"10.1.2.3/8\"",
+        "error 6 \"10.1.2.3/8\" `10.1.2.3/8` has bits of an address behind its length | write `10.0.0.0/8` for all of it, or `10.1.2.3` for this address alone",
+    ),
+    (
+        "refuse-clients = [\"10.0.0.0/8\", \"office\"]",
+        "error 6 \"office\" `office` is not an address prefix | names are not looked up: write addresses",
+    ),
+    ("allow-clients = []", "error 6 [] the list is empty | -"),
+    (
+        "allow-clients = [\"10.1.0.0/16\", \"::1\"]\nrefuse-clients = \"10.0.0.0/8\"",
+        "warning 6 \"10.1.0.0/16\" `10.1.0.0/16` is never let in: `refuse-clients` wins | take it out of one of the lists",
+    ),
+    (
+        "allow-clients = \"10.0.0.0/8\"\nrefuse-clients = \"192.0.2.1\"",
+        "warning 7 \"192.0.2.1\" `192.0.2.1` is refused already: `allow-clients` does not have it | -",
+    ),
+    (
+        "deny = \"192.0.2.1\"",
+        "error 6 deny unknown key `deny` in [[service]] | did you mean `refuse-clients`?",
+    ),
+    (
+        "handshake-rate = { burst = 5 }",
+        "error 6 { burst = 5 } [service.handshake-rate] has no `per-second` | add a line such as `per-second = 10`",
+    ),
+    ("handshake-rate = { per-second = 5, prefix-v4 = 33 }", "error 6 33 33 is out of range | -"),
+    (
+        "handshake-rate = 10",
+        "error 6 10 `handshake-rate` is a section of its own, not a whole number | write `handshake-rate = { per-second = 10, burst = 50 }`",
+    ),
     // Addresses.
     (
         "[admin]\nlisten = \"127.0.0.1:8443\"",

@@ -1,0 +1,210 @@
+//! How many handshakes each prefix of client addresses has begun lately: token buckets in a table of fixed size.
+//!
+//! In: a prefix and the time. Out: whether it has a token left, which is then taken. Threads share the table without a lock.
+//!
+//! **A bucket is one number**: the moment at which it is full again. Taking a token moves it into the future by the time that
+//! one token needs to come back; it may not be further away than a whole burst needs (the generic cell rate algorithm, ITU-T
+//! I.371 annex A, is the same arithmetic). A bucket whose moment has passed is full, and as good as not there.
+//!
+//! **Where the table is full** of buckets that are not, a prefix that has none takes over, among the eight places where it may
+//! stand, the one that is nearest to being full, *with what that one lacks*. So nobody gets a token more by having others
+//! forgotten, however many addresses he has: eight places give no more than eight buckets would. Who comes new may get fewer
+//! than a whole burst at first. It takes more than 32,768 prefixes that are all in use within the time in which their tokens
+//! come back, with one token a second more handshakes than a machine of eight cores computes. Which places a prefix has is
+//! decided by a hash with a key of this process, so nobody can choose addresses that meet another's.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use handfast_net::clock::Moment;
+use handfast_net::prefix::Prefix;
+
+/// Places where one prefix may stand: 128 bytes, two lines of a cache.
+const PLACES: usize = 8;
+/// With eight places each: 32,768 buckets, 512 KiB.
+const SETS: usize = 4096;
+/// Times a place is looked for again that another thread took in the same instant.
+const TRIES: usize = 4;
+
+/// A rate, in the numbers that buckets are counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rate {
+    /// Nanoseconds in which one token comes back.
+    token: u64,
+    /// Nanoseconds in which an empty bucket is full again.
+    whole: u64,
+}
+
+impl Rate {
+    /// `per_second` tokens come back in a second, and `burst` are there at once; neither is zero.
+    pub(super) fn new(per_second: u32, burst: u32) -> Self {
+        let token = 1_000_000_000 / u64::from(per_second.max(1));
+        Self { token, whole: token * u64::from(burst.max(1)) }
+    }
+}
+
+/// The buckets.
+#[derive(Debug)]
+pub(super) struct Table {
+    key: RandomState,
+    sets: Box<[Set]>,
+}
+
+/// Those that a prefix may have. The alignment keeps a set from lying in three lines of a cache.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Set([Bucket; PLACES]);
+
+/// One bucket. Its two numbers are not changed together: a token that is taken from a bucket that changes hands in the same
+/// instant is its new owner's, who has taken over its debt in any case.
+#[derive(Debug, Default)]
+struct Bucket {
+    /// Hash of the prefix that it belongs to; 0: of none yet.
+    owner: AtomicU64,
+    /// When it is full again, in nanoseconds of the clock.
+    full_at: AtomicU64,
+}
+
+impl Table {
+    pub(super) fn new() -> Self {
+        let sets = std::iter::repeat_with(Set::default).take(SETS).collect();
+        Self { key: RandomState::new(), sets }
+    }
+
+    /// Takes a token of this prefix; false: it has none left.
+    ///
+    /// Two threads that see a prefix for the first time in the same instant may give it two buckets, of which one is used from
+    /// then on: it may get a burst more, once.
+    pub(super) fn take(&self, prefix: Prefix, rate: Rate, now: Moment) -> bool {
+        let now = now.nanos();
+        self.bucket(self.key.hash_one(prefix), now).take(rate, now)
+    }
+
+    /// The bucket that belongs to `owner` from now on.
+    fn bucket(&self, hash: u64, now: u64) -> &Bucket {
+        let Set(places) = &self.sets[usize::try_from(hash).unwrap_or(usize::MAX) % SETS];
+        let owner = hash.max(1);
+        let mut fullest = &places[0];
+        for _ in 0..TRIES {
+            if let Some(own) = places.iter().find(|place| place.owner.load(Ordering::Relaxed) == owner) {
+                return own;
+            }
+            // Among those that are full the first, so that threads that look at the same time find the same one.
+            let lacks = |place: &&Bucket| place.full_at.load(Ordering::Relaxed).saturating_sub(now);
+            fullest = places.iter().min_by_key(lacks).unwrap_or(fullest);
+            let before = fullest.owner.load(Ordering::Relaxed);
+            let swap = fullest.owner.compare_exchange(before, owner, Ordering::Relaxed, Ordering::Relaxed);
+            if swap.is_ok() {
+                return fullest;
+            }
+        }
+        fullest
+    }
+}
+
+impl Bucket {
+    fn take(&self, rate: Rate, now: u64) -> bool {
+        let taken = |full_at: u64| {
+            let full_at = full_at.max(now).saturating_add(rate.token);
+            (full_at - now <= rate.whole).then_some(full_at)
+        };
+        self.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+    use std::time::Duration;
+
+    use super::*;
+
+    const START: Moment = Moment::from_nanos(1_000_000_000_000);
+
+    fn v4(bits: u32) -> Prefix {
+        Prefix::of(IpAddr::V4(Ipv4Addr::from_bits(bits)), 32).expect("thirty-two bits")
+    }
+
+    fn v6(site: u64) -> Prefix {
+        Prefix::of(IpAddr::V6(Ipv6Addr::from_bits(u128::from(site) << 64)), 64).expect("of 128")
+    }
+
+    fn after(milliseconds: u64) -> Moment {
+        START + Duration::from_millis(milliseconds)
+    }
+
+    fn taken(table: &Table, prefix: Prefix, rate: Rate, tries: usize, now: Moment) -> usize {
+        (0..tries).filter(|_| table.take(prefix, rate, now)).count()
+    }
+
+    #[test]
+    fn a_burst_passes_at_once_and_then_as_many_as_come_back() {
+        let (table, rate) = (Table::new(), Rate::new(10, 25));
+        let client = v4(0xC000_0207);
+        assert_eq!(taken(&table, client, rate, 100, START), 25);
+        assert_eq!(taken(&table, client, rate, 100, after(99)), 0, "a token takes 100 ms");
+        assert_eq!(taken(&table, client, rate, 100, after(100)), 1);
+        assert_eq!(taken(&table, client, rate, 100, after(1100)), 10);
+        assert_eq!(taken(&table, client, rate, 100, after(60_000)), 25, "never more than the burst");
+        assert_eq!(taken(&table, v4(0xC000_0208), rate, 100, START), 25, "the neighbour has his own");
+    }
+
+    #[test]
+    fn what_is_refused_uses_up_nothing() {
+        let (table, rate) = (Table::new(), Rate::new(1, 1));
+        assert_eq!(taken(&table, v6(7), rate, 1_000_000, START), 1);
+        assert_eq!(taken(&table, v6(7), rate, 2, after(1000)), 1);
+    }
+
+    #[test]
+    fn extremes_are_exact() {
+        for (per_second, burst) in [(1, 1), (1, 1_000_000), (1_000_000, 1), (1_000_000, 1_000_000)] {
+            let (table, rate) = (Table::new(), Rate::new(per_second, burst));
+            let burst = burst as usize;
+            assert_eq!(taken(&table, v4(1), rate, burst + 100, START), burst, "{per_second} {burst}");
+        }
+        let late = Moment::from_nanos(u64::MAX - 1);
+        let (table, rate) = (Table::new(), Rate::new(1, 5));
+        assert!(taken(&table, v4(1), rate, 100, late) <= 100, "the end of time panics nobody");
+    }
+
+    /// An attacker with a whole /32 of IPv6 has four thousand million prefixes to fill the table with. It gives no more than it
+    /// has places, in all: neither to him by having his own debts forgotten, nor to anybody else.
+    #[test]
+    fn a_full_table_gives_no_more_than_its_places() {
+        let (table, rate) = (Table::new(), Rate::new(1, 3));
+        let all = SETS * PLACES;
+        let given: usize = (0..all as u64 * 8).map(|site| taken(&table, v6(site), rate, 1, START)).sum();
+        assert!(given <= all * 3, "{given} of {}", all * 3);
+        // One that has used up its own gets nothing back by this.
+        let heavy = v6(u64::MAX);
+        assert_eq!(taken(&table, heavy, rate, 3, START), 0, "everything is used up");
+        let more: usize = (0..all as u64).map(|site| taken(&table, v6(site), rate, 3, after(1000))).sum();
+        assert!(more <= all, "a second brings one for each place: {more}");
+    }
+
+    /// As long as there is room, nobody's bucket is touched by others, whoever they are.
+    #[test]
+    fn a_used_up_bucket_is_not_forgotten_while_others_are_nearer_to_full() {
+        let (table, rate) = (Table::new(), Rate::new(1, 1000));
+        let heavy = v4(0x0A00_0001);
+        assert_eq!(taken(&table, heavy, rate, 1001, START), 1000);
+        // Each of them once: all are nearer to full, so the heavy one keeps its place.
+        for site in 0..(SETS * PLACES * 4) as u64 {
+            table.take(v6(site), rate, START);
+        }
+        assert_eq!(taken(&table, heavy, rate, 1000, START), 0);
+    }
+
+    #[test]
+    fn threads_together_take_no_more_than_there_is() {
+        let (table, rate) = (Table::new(), Rate::new(1, 1000));
+        let total: usize = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                (0..4).map(|_| scope.spawn(|| taken(&table, v4(9), rate, 1000, START))).collect();
+            threads.into_iter().map(|thread| thread.join().expect("it counts")).sum()
+        });
+        assert!((1000..=2000).contains(&total), "{total}: a burst, or two of threads that began at once");
+        assert_eq!(taken(&table, v4(9), rate, 10, START), 0);
+    }
+}
