@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use handfast_leg::{Broken, Socket};
+use handfast_leg::{Broken, Leg, Socket};
 use handfast_net::engine::Woken;
 use handfast_tls::policy::Objection;
 use handfast_tls::server::Server;
@@ -33,6 +33,9 @@ pub(crate) async fn finish<R: Runtime>(
     let seconds = &mut account.record.seconds;
     seconds.handshake = R::now().since(begun);
     seconds.handshake_wait = seconds.handshake.saturating_sub(seconds.handshake_crypto);
+    // Once, for whatever it came to: finding the names takes longer than anything else here that is not a cipher.
+    account.record.tls =
+        connection.client.as_ref().and_then(Leg::session).map(Session::agreed).unwrap_or_default();
     if outcome.is_ok() {
         account.service.metrics.handshake(&account.record.tls, &account.record.seconds);
     }
@@ -139,13 +142,11 @@ fn advance<R: Runtime>(
         Flight::Received(bytes) => client.take_flight(bytes, scratch, first),
     };
     connection.account.record.seconds.handshake_crypto += R::now().since(before);
-    let client = connection.client();
-    let agreed = client.session().map(Session::agreed).unwrap_or_default();
-    // What TLS 1.3 says after the handshake are tickets: they ride on the first data.
-    let only_tickets = client.is_established() && agreed.version == Some("TLSv1.3");
-    connection.account.record.tls = agreed;
     outcome.map_err(of_leg)?;
-    if only_tickets { Ok(()) } else { connection.client().send_flight().map_err(of_leg) }
+    let client = connection.client();
+    let is_tls13 = || client.session().is_some_and(|session| session.agreed().version == Some("TLSv1.3"));
+    // What TLS 1.3 says after the handshake are tickets: they ride on the first data.
+    if client.is_established() && is_tls13() { Ok(()) } else { client.send_flight().map_err(of_leg) }
 }
 
 /// Takes in what is there, after sending what waits; how many bytes, if any came.

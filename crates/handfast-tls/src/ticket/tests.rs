@@ -65,6 +65,27 @@ fn nothing_of_the_state_shows_and_no_two_tickets_are_alike() {
     assert_ne!(first[NAME_LENGTH + SEED_LENGTH..], second[NAME_LENGTH + SEED_LENGTH..]);
 }
 
+/// The key of each ticket is what HKDF makes of its seed (RFC 5869 §2.3), though it is not asked for it.
+#[test]
+fn a_tickets_key_is_the_first_block_of_hkdf() {
+    use aws_lc_rs::hkdf::Prk;
+
+    let secret = [0x5a; KEY_LENGTH];
+    let own = PolicyKey { name: [0; NAME_LENGTH], tickets: hmac::Key::new(hmac::HMAC_SHA256, &secret) };
+    let hkdf = Prk::new_less_safe(HKDF_SHA256, &secret);
+    for seed in [[0; SEED_LENGTH], [0xff; SEED_LENGTH], *b"0123456789abcdef"] {
+        let mut expected = [0; KEY_LENGTH];
+        let info: [&[u8]; 2] = [b"ticket", &seed];
+        hkdf.expand(&info, Length(KEY_LENGTH)).unwrap().fill(&mut expected).unwrap();
+        let expected = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &expected).unwrap());
+        let (key, nonce) = own.for_seed(seed).unwrap();
+        let mut sealed = b"state".to_vec();
+        key.seal_in_place_append_tag(nonce, Aad::empty(), &mut sealed).unwrap();
+        let nonce = Nonce::assume_unique_for_key([0; NONCE_LEN]);
+        assert_eq!(expected.open_in_place(nonce, Aad::empty(), &mut sealed).unwrap(), b"state");
+    }
+}
+
 #[test]
 fn another_policy_cannot_decrypt_and_does_not_even_share_a_key_name() {
     let keys = random();
