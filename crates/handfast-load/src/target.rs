@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-use handfast_tls::client::{ClientSettings, Verification};
+use handfast_tls::client::{ClientSettings, Identity, Verification};
 
 use crate::outcome::Refusal;
 use crate::plan::mix::{MOST_MEMBERS, MOST_NAMES};
@@ -62,7 +62,7 @@ fn settings_of(tls: &Tls, work: &Work) -> Result<ClientSettings, Refusal> {
         None => None,
         Some((chain, key)) => {
             let certificate = read(chain, "the client certificate")?;
-            Some((certificate, private_key(key, key == chain)?))
+            Some(Identity::Pem(certificate, private_key(key, key == chain)?))
         }
     };
     let verification = match &tls.verify {
@@ -81,6 +81,7 @@ fn settings_of(tls: &Tls, work: &Work) -> Result<ClientSettings, Refusal> {
         versions: tls.versions.clone(),
         suites: tls.suites.clone(),
         groups: tls.groups.clone(),
+        policy: None,
         server_name: tls.server_name.clone(),
         server_names: tls.server_names.iter().map(|name| name.name.clone()).collect(),
         alpn,

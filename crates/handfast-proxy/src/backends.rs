@@ -10,12 +10,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use handfast_net::fault::{Cause as SocketCause, Fault};
+use handfast_net::fault::Cause as SocketCause;
 
 use crate::cause::Cause;
 use crate::config::model::Address;
 use crate::metrics::BackendMetrics;
-use crate::reason::Side;
+use crate::reason::CloseReason;
 use crate::standing::{Patience, Standing, Trial};
 
 mod balance;
@@ -41,6 +41,16 @@ impl Endpoint {
         metrics: Arc<BackendMetrics>,
     ) -> Rc<Self> {
         Rc::new(Self { name: name.into(), address, standing, metrics, connections: Cell::new(0) })
+    }
+
+    /// What its certificate must be for, as long as nobody says otherwise: the name that it was found under, or its IP
+    /// address. `None` for a unix socket.
+    pub(crate) fn host(&self) -> Option<String> {
+        let named = self.name.split_once('=').map(|(name, _)| name.to_owned());
+        match &self.address {
+            Address::Ip(address) => Some(named.unwrap_or_else(|| address.ip().to_string())),
+            Address::Unix(_) => None,
+        }
     }
 }
 
@@ -73,13 +83,13 @@ impl Attempt {
         InUse(endpoint)
     }
 
-    /// Dialling failed.
-    pub(crate) fn failed(self, fault: &Fault, patience: Patience) {
-        self.endpoint.metrics.failed(fault.cause.into());
-        if !is_ours(fault.cause) {
+    /// Dialling failed, or the handshake with it.
+    pub(crate) fn failed(self, reason: &CloseReason, patience: Patience) {
+        self.endpoint.metrics.failed(reason.cause);
+        if !is_ours(reason.cause) {
             let standing = &self.endpoint.standing;
-            if let Some(marked) = standing.failed(fault, self.trial, patience) {
-                standing.say_down(fault, &Cause::from(fault.cause).sentence(Side::Backend), marked);
+            if let Some(marked) = standing.failed(reason.cause, self.trial, patience) {
+                standing.say_down(reason, marked);
             }
         }
     }
@@ -94,8 +104,9 @@ impl Drop for Attempt {
 }
 
 /// Whether it is this machine that cannot dial, which says nothing about the backend.
-fn is_ours(cause: SocketCause) -> bool {
-    matches!(cause, SocketCause::OutOfFiles | SocketCause::OutOfPorts | SocketCause::OutOfMemory)
+fn is_ours(cause: Cause) -> bool {
+    use SocketCause::{OutOfFiles, OutOfMemory, OutOfPorts};
+    matches!(cause, Cause::Socket(OutOfFiles | OutOfPorts | OutOfMemory) | Cause::Internal)
 }
 
 /// A standing connection to an endpoint.

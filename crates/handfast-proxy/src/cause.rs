@@ -55,6 +55,10 @@ causes! {
     UnknownName = "unknown-name",
     /// The client's certificate was missing or refused.
     ClientCertificate = "client-certificate",
+    /// The backend's certificate was refused.
+    BackendCertificate = "backend-certificate",
+    /// The backend chose another application protocol than the one agreed on with the client.
+    BackendProtocol = "backend-protocol",
     /// The deadline from accept to relay passed.
     HandshakeDeadline = "handshake-deadline",
     /// The ClientHello was larger than the limit.
@@ -132,6 +136,10 @@ impl Cause {
             Self::NotTls => format!("{who} spoke something that is not TLS"),
             Self::UnknownName => format!("{who} asked for a name that no certificate covers"),
             Self::ClientCertificate => "the client's certificate was missing or refused".into(),
+            Self::BackendCertificate => "the backend's certificate was refused".into(),
+            Self::BackendProtocol => {
+                "the backend chose another application protocol (ALPN) than the client agreed to".into()
+            }
             Self::HandshakeDeadline => format!("{who} was not done by the deadline for the whole handshake"),
             Self::HelloTooLarge => format!("{who} sent a ClientHello larger than the limit"),
             Self::Idle => "nothing moved for as long as the idle limit".into(),

@@ -63,12 +63,17 @@ pub fn check(source: &ConfigSource, color: bool) -> Checked {
 /// Ticket keys that are not there yet are not made by looking.
 fn without_making(config: &mut Config) {
     for service in &mut config.services {
-        let tickets = &mut service.tls.tickets;
-        tickets.key_file = tickets.key_file.take().filter(|path| path.exists());
+        if let Some(tls) = &mut service.tls {
+            tls.tickets.key_file = tls.tickets.key_file.take().filter(|path| path.exists());
+        }
     }
 }
 
 fn has_throwaway(config: &Config) -> bool {
     let throwaway = |source: &CertificateSource| matches!(source, CertificateSource::Throwaway { .. });
-    config.services.iter().any(|service| service.tls.certificates.iter().any(throwaway))
+    config
+        .services
+        .iter()
+        .filter_map(|service| service.tls.as_ref())
+        .any(|tls| tls.certificates.iter().any(throwaway))
 }

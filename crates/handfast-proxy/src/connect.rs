@@ -1,18 +1,22 @@
 //! Step 5, connect: a backend that answers, or the reason why none does.
 //!
-//! In: a secured client. Out: a connected backend that has been given the client's first bytes. A backend that refuses
-//! is counted, and the next one is tried; each at most once for a connection.
+//! In: a client that is served from here on. Out: a leg to a backend, secured where the service says so, and whatever belongs
+//! to it. A backend that refuses is counted, and the next one is tried; each at most once for a connection.
+
+mod secure;
 
 use std::rc::Rc;
 use std::time::Duration;
 
-use handfast_leg::Socket;
+use handfast_leg::{Leg, Side as LegSide, Socket};
 use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
-use handfast_net::fault::Fault;
+use handfast_net::fault::{Cause as SocketCause, Fault};
 
+use crate::backend_tls::Dialler;
 use crate::backends::{Attempt, Endpoint, InUse, Pick};
 use crate::cause::Cause;
+use crate::config::model::MissingCloseNotify;
 use crate::connection::Connection;
 use crate::reason::{CloseReason, Side, Step};
 use crate::route::Choice;
@@ -21,12 +25,21 @@ use crate::standing::{Patience, State};
 
 /// A backend that answered.
 #[derive(Debug)]
-pub(crate) struct Connected<S> {
-    pub(crate) backend: S,
-    /// How much of the client's first bytes it has been given.
-    pub(crate) sent: usize,
+pub(crate) struct Connected<S: Socket> {
+    /// A plain one has been given the client's first bytes; a secured one waits for them.
+    pub(crate) leg: Leg<S>,
+    /// What it said together with the end of its handshake.
+    pub(crate) spoken: Vec<u8>,
     /// Counts the connection at its endpoint.
     pub(crate) in_use: InUse,
+}
+
+/// What every attempt of a connection has to work with.
+struct Wanted<'a> {
+    /// TLS towards the backends, where it is asked for.
+    dialler: Option<Rc<Dialler>>,
+    /// The client's first bytes.
+    first: &'a [u8],
 }
 
 /// A backend that has not answered for so long fails, even when it is the client that does not wait any longer: the
@@ -45,6 +58,7 @@ pub(crate) async fn dial<R: Runtime>(
 ) -> Result<Connected<R::Socket>, CloseReason> {
     let begun = R::now();
     let service = Rc::clone(&connection.account.service);
+    let wanted = Wanted { dialler: service.dialler(choice).cloned(), first };
     let group = service.group(choice);
     let client = connection.account.record.client.map(|client| client.ip());
     let mut tried: Vec<Rc<Endpoint>> = Vec::new();
@@ -64,20 +78,20 @@ pub(crate) async fn dial<R: Runtime>(
             Pick::Dial(attempt) => {
                 let endpoint = Rc::clone(&attempt.endpoint);
                 connection.account.record.backend = Some(Rc::clone(&endpoint.name));
-                match begin(connection, &endpoint, first).await {
-                    Ok((backend, sent)) => {
+                match begin(connection, &endpoint, &wanted).await {
+                    Ok((leg, spoken)) => {
                         let in_use = attempt.connected(R::now().since(begun));
-                        break Ok(Connected { backend, sent, in_use });
+                        break Ok(Connected { leg, spoken, in_use });
                     }
-                    Err(Ended::Connection(reason, fault)) => {
-                        if let Some(fault) = fault {
-                            failed(connection, attempt, &fault);
+                    Err(Ended::Connection(reason, failure)) => {
+                        if let Some(failure) = failure {
+                            failed(connection, attempt, &failure);
                         }
                         break Err(reason);
                     }
-                    Err(Ended::Attempt(fault)) => {
-                        failed(connection, attempt, &fault);
-                        last = Some(CloseReason::fault(Step::Connect, Side::Backend, &fault));
+                    Err(Ended::Attempt(reason)) => {
+                        failed(connection, attempt, &reason);
+                        last = Some(reason);
                     }
                 }
                 endpoint
@@ -89,11 +103,11 @@ pub(crate) async fn dial<R: Runtime>(
     outcome
 }
 
-fn failed<R: Runtime>(connection: &mut Connection<R>, attempt: Attempt, fault: &Fault) {
+fn failed<R: Runtime>(connection: &mut Connection<R>, attempt: Attempt, reason: &CloseReason) {
     let limits = &connection.account.service.limits;
     let patience = Patience { failures: limits.backend_failures, pause: limits.backend_retry };
-    connection.account.record.backend_failed(&attempt.endpoint.name, fault.cause.into());
-    attempt.failed(fault, patience);
+    connection.account.record.backend_failed(&attempt.endpoint.name, reason.cause);
+    attempt.failed(reason, patience);
 }
 
 /// Waits while another connection tries out a backend. `None`: it is to be looked at again; else why it failed.
@@ -117,7 +131,7 @@ async fn others_outcome<R: Runtime>(
     if standing.state() == State::Up || standing.failures() == failures {
         return Ok(None);
     }
-    let cause = standing.cause().map_or(Cause::NoBackend, Cause::Socket);
+    let cause = standing.cause().unwrap_or(Cause::NoBackend);
     connection.account.record.backend_failed(&endpoint.name, cause);
     let reason = CloseReason::new(Step::Connect, Side::Backend, cause);
     Ok(Some(reason.because("another connection that tried it at this time found that out")))
@@ -126,36 +140,107 @@ async fn others_outcome<R: Runtime>(
 /// What an attempt that failed ended.
 enum Ended {
     /// Itself; another backend may be tried.
-    Attempt(Fault),
+    Attempt(CloseReason),
     /// The whole connection; and what the backend did, if it was given time enough to answer.
-    Connection(CloseReason, Option<Fault>),
+    Connection(CloseReason, Option<CloseReason>),
 }
 
+impl Ended {
+    /// The backend's socket failed, or could not be made.
+    #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+    fn socket(fault: Fault) -> Self {
+        Self::Attempt(of_socket(&fault))
+    }
+}
+
+fn of_socket(fault: &Fault) -> CloseReason {
+    CloseReason::fault(Step::Connect, Side::Backend, fault)
+}
+
+/// One attempt: a leg that stands, and what the backend has said already.
 async fn begin<R: Runtime>(
     connection: &mut Connection<R>,
     endpoint: &Endpoint,
-    first: &[u8],
-) -> Result<(R::Socket, usize), Ended> {
+    wanted: &Wanted<'_>,
+) -> Result<(Leg<R::Socket>, Vec<u8>), Ended> {
     let begun = R::now();
     let deadline = connection.deadline.min(begun.deadline(connection.account.service.limits.connect));
-    let mut dialling = R::dial(&endpoint.address, !first.is_empty()).map_err(Ended::Attempt)?;
+    let attempt = Waiting { begun, deadline };
+    let speaks = wanted.dialler.is_some() || !wanted.first.is_empty();
+    let dialling = R::dial(&endpoint.address, speaks).map_err(Ended::socket)?;
+    let Some(dialler) = &wanted.dialler else {
+        let (socket, sent) = stand(connection, dialling, wanted.first, &attempt).await?;
+        let mut leg = Leg::plain(LegSide::Backend, socket).dialled(sent);
+        // What the backend has taken is not kept, nor its room.
+        leg.keep(&wanted.first[sent..]);
+        return Ok((leg, Vec::new()));
+    };
+    // The key share is computed while the SYN is on its way.
+    let (session, hello) = secure::begin(connection, dialler, endpoint)?;
+    let (socket, sent) = stand(connection, dialling, &hello, &attempt).await?;
+    let mut leg: Leg<R::Socket> = Leg::plain(LegSide::Backend, socket).dialled(0);
+    leg.secure(Box::new(session));
+    if dialler.settings().model.missing_close_notify == MissingCloseNotify::End {
+        leg.be_lenient();
+    }
+    leg.keep(&hello[sent..]);
+    let spoken = secure::finish(connection, &mut leg, dialler, &attempt).await?;
+    Ok((leg, spoken))
+}
+
+/// How long an attempt has gone on, and may.
+struct Waiting {
+    begun: Moment,
+    deadline: Moment,
+}
+
+impl Waiting {
+    /// The attempt has no time left: whose limit it was, and what that ends. `failure`: what the backend did, as far as it
+    /// was given time enough.
+    fn over<R: Runtime>(
+        &self,
+        connection: &Connection<R>,
+        failure: Option<CloseReason>,
+        own: CloseReason,
+    ) -> Ended {
+        if self.deadline == connection.deadline {
+            let reason = CloseReason::new(Step::Connect, Side::Backend, Cause::HandshakeDeadline);
+            return Ended::Connection(reason, failure);
+        }
+        Ended::Attempt(own)
+    }
+
+    /// Whether the backend was given time to speak of.
+    fn was_long<R: Runtime>(&self) -> bool {
+        R::now().since(self.begun) >= UNANSWERED
+    }
+}
+
+/// Waits until the socket stands; how much of `opening` it has taken.
+async fn stand<R: Runtime>(
+    connection: &mut Connection<R>,
+    mut dialling: R::Dialling,
+    opening: &[u8],
+    attempt: &Waiting,
+) -> Result<(R::Socket, usize), Ended> {
     let mut over = false;
     loop {
         // Also when it is over: the answer may have come while this thread was busy with others.
-        if let Some(sent) = dialling.advance(first).map_err(Ended::Attempt)? {
+        if let Some(sent) = dialling.advance(opening).map_err(Ended::socket)? {
             return Ok((dialling.into_socket(), sent));
         }
-        if over && deadline == connection.deadline {
-            let reason = CloseReason::new(Step::Connect, Side::Backend, Cause::HandshakeDeadline);
-            return Err(Ended::Connection(reason, unanswered::<R>(dialling, begun)));
-        }
         if over {
-            return Err(Ended::Attempt(dialling.give_up()));
+            if attempt.deadline == connection.deadline {
+                let failure = unanswered::<R>(dialling, attempt);
+                let own = CloseReason::new(Step::Connect, Side::Backend, Cause::HandshakeDeadline);
+                return Err(attempt.over(connection, failure, own));
+            }
+            return Err(Ended::socket(dialling.give_up()));
         }
-        let woken = connection.wait(Step::Connect, deadline).await;
+        let woken = connection.wait(Step::Connect, attempt.deadline).await;
         let woken = woken.map_err(|reason| Ended::Connection(reason, None))?;
         if let Err(reason) = check_client(connection) {
-            return Err(Ended::Connection(reason, unanswered::<R>(dialling, begun)));
+            return Err(Ended::Connection(reason, unanswered::<R>(dialling, attempt)));
         }
         over = woken == Woken::Deadline;
     }
@@ -174,13 +259,13 @@ fn check_client<R: Runtime>(connection: &mut Connection<R>) -> Result<(), CloseR
 }
 
 /// What a backend did that was given up before its own time was over; `None` when it was given no time to speak of.
-fn unanswered<R: Runtime>(mut dialling: R::Dialling, begun: Moment) -> Option<Fault> {
-    if R::now().since(begun) < UNANSWERED {
+fn unanswered<R: Runtime>(mut dialling: R::Dialling, attempt: &Waiting) -> Option<CloseReason> {
+    if !attempt.was_long::<R>() {
         return None;
     }
     match dialling.advance(&[]) {
         Ok(Some(_)) => None,
-        Ok(None) => Some(dialling.give_up()),
-        Err(fault) => Some(fault),
+        Ok(None) => Some(of_socket(&dialling.give_up())),
+        Err(fault) => Some(of_socket(&fault)),
     }
 }

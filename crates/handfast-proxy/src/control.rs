@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use crate::admin::{
     Control, NotReady, Overview, ReloadOutcome, ReloadRefusal, ServiceOverview, StillServing,
 };
-use crate::config::model::{ClientCertificates, Config, Service, name_fits};
+use crate::config::model::{ClientCertificates, Clients, Config, Service, name_fits};
 use crate::listeners::Listeners;
 use crate::metrics::{Registry, ServiceSnapshot, Snapshot};
 
@@ -126,15 +126,20 @@ impl Shared {
 }
 
 fn service_overview(service: &Service, listeners: &Listeners) -> ServiceOverview {
-    let client_certificates = match &service.tls.client_certificates {
-        ClientCertificates::Off => "off",
-        ClientCertificates::Request { .. } => "request",
-        ClientCertificates::Require { .. } => "require",
+    let client_certificates = match service.tls.as_ref().map(|tls| &tls.client_certificates) {
+        None | Some(ClientCertificates::Off) => "off",
+        Some(ClientCertificates::Request { .. }) => "request",
+        Some(ClientCertificates::Require { .. }) => "require",
+    };
+    let policy = match (service.clients, &service.tls) {
+        (Clients::Tls, Some(tls)) => tls.policy.base.clone(),
+        (Clients::Plain, _) => "plain text".into(),
+        (Clients::PassedThrough | Clients::Tls, _) => "passed through".into(),
     };
     ServiceOverview {
         name: service.name.clone(),
         listen: listeners.of_service(service),
-        policy: service.tls.policy.base.clone(),
+        policy,
         client_certificates: client_certificates.into(),
         backends: service.backends.iter().map(|backend| backend.target.to_string()).collect(),
         balance: service.balance.name().into(),

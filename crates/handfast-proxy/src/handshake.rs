@@ -20,6 +20,20 @@ use crate::reason::{CloseReason, Side, Step};
 use crate::route::Choice;
 use crate::runtime::Runtime;
 
+/// The extension `encrypted_client_hello` (RFC 9849 §5).
+const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;
+
+/// Leaves the handshake to the backend: the client's TLS is passed on as it is, its hello first.
+pub(crate) fn pass_through<R: Runtime>(connection: &mut Connection<R>, heard: Heard) -> Vec<u8> {
+    let record = &mut connection.account.record;
+    record.server_name = heard.hello.server_name;
+    let rare = record.rare();
+    rare.passed_through = true;
+    // One that says nothing looks the same (RFC 9849 §6.2), so this is what is seen, not what is meant.
+    rare.encrypted_hello = heard.hello.extensions.contains(&ENCRYPTED_CLIENT_HELLO);
+    heard.received
+}
+
 /// Carries the handshake to its end. Gives what came together with the client's last flight, decrypted: the first bytes
 /// for the backend.
 pub(crate) async fn finish<R: Runtime>(

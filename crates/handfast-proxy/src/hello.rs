@@ -2,6 +2,8 @@
 //!
 //! In: an accepted client. Out: what the hello says, and its bytes, which the handshake takes untouched.
 
+mod plain_http;
+
 use std::rc::Rc;
 
 use handfast_leg::{Leg, Socket};
@@ -12,21 +14,10 @@ use handfast_tls::buffer::Scratch;
 use handfast_wire::{Alert, AlertDescription, ClientHello, Foreign, Peek, peek};
 
 use crate::cause::Cause;
+use crate::config::model::PlainHttp;
 use crate::connection::Connection;
 use crate::reason::{CloseReason, Side, Step};
 use crate::runtime::Runtime;
-
-/// What a browser shows that was pointed at this port without TLS.
-const PLAIN_HTTP: &str = "This port speaks TLS: use https:// instead of http:// to connect.\n";
-
-fn plain_http() -> Vec<u8> {
-    format!(
-        "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\
-         Content-Length: {}\r\n\r\n{PLAIN_HTTP}",
-        PLAIN_HTTP.len()
-    )
-    .into_bytes()
-}
 
 /// A client that has said hello.
 #[derive(Debug)]
@@ -46,9 +37,10 @@ pub(crate) async fn read<R: Runtime>(connection: &mut Connection<R>) -> Result<H
 async fn wait_for_hello<R: Runtime>(connection: &mut Connection<R>) -> Result<Heard, CloseReason> {
     let mut received = Vec::new();
     loop {
-        let limit = connection.account.service.limits.hello_bytes;
+        let service = Rc::clone(&connection.account.service);
+        let limits = (service.limits.hello_bytes, service.plain_http);
         let thread = Rc::clone(&connection.account.thread);
-        let hello = take(connection.client(), &mut thread.scratch.borrow_mut(), &mut received, limit)?;
+        let hello = take(connection.client(), &mut thread.scratch.borrow_mut(), &mut received, limits)?;
         if let Some(hello) = hello {
             return Ok(Heard { hello, received });
         }
@@ -64,7 +56,7 @@ fn take<S: Socket>(
     client: &mut Leg<S>,
     scratch: &mut Scratch,
     received: &mut Vec<u8>,
-    limit: usize,
+    (limit, plain_http): (usize, PlainHttp),
 ) -> Result<Option<Box<ClientHello>>, CloseReason> {
     loop {
         match client.socket_mut().try_read(&mut scratch.received) {
@@ -81,6 +73,13 @@ fn take<S: Socket>(
         match peek(received, limit) {
             Peek::Incomplete => {}
             Peek::Complete(hello) => return Ok(Some(hello)),
+            Peek::NotTls(Foreign::Http) => {
+                // A redirect needs the whole head of the request.
+                if let Some(answer) = plain_http::answer(received, plain_http, limit) {
+                    client.keep(&answer);
+                    return Err(reason(Side::Client, Cause::NotTls).because(Foreign::Http.name()));
+                }
+            }
             other => return Err(refuse(client, &other, limit)),
         }
     }
@@ -94,10 +93,6 @@ fn refuse<S: Socket>(client: &mut Leg<S>, peek: &Peek, limit: usize) -> CloseRea
             AlertDescription::ILLEGAL_PARAMETER,
             reason(Side::Client, Cause::HelloTooLarge).because(format!("{announced} bytes, limit {limit}")),
         ),
-        Peek::NotTls(Foreign::Http) => {
-            client.keep(&plain_http());
-            return reason(Side::Client, Cause::NotTls).because(Foreign::Http.name());
-        }
         Peek::NotTls(foreign) => (
             AlertDescription::UNEXPECTED_MESSAGE,
             reason(Side::Client, Cause::NotTls).because(foreign.name()),
@@ -115,18 +110,4 @@ fn refuse<S: Socket>(client: &mut Leg<S>, peek: &Peek, limit: usize) -> CloseRea
 
 fn reason(side: Side, cause: Cause) -> CloseReason {
     CloseReason::new(Step::Hello, side, cause)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A length beside the text was once counted by hand, and wrong by one.
-    #[test]
-    fn the_answer_to_plain_http_is_as_long_as_it_says() {
-        let answer = String::from_utf8(plain_http()).expect("text");
-        let (head, body) = answer.split_once("\r\n\r\n").expect("an empty line");
-        let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).expect("a length");
-        assert_eq!(length.parse(), Ok(body.len()));
-    }
 }

@@ -27,6 +27,7 @@ mod connection;
 mod runtime;
 mod permits;
 mod standing;
+mod backend_tls;
 mod backends;
 mod builtin;
 mod cell;

@@ -9,7 +9,7 @@ use crate::config::model::{AccessLog, Address, Config};
 
 /// Files that the program itself writes, and the unix sockets that it has made.
 pub(crate) fn own_files(config: &Config) -> Vec<PathBuf> {
-    let keys = config.services.iter().filter_map(|service| service.tls.tickets.key_file.as_deref());
+    let keys = key_files(config);
     let locks = keys.clone().map(ticket::lock_path);
     let log = match &config.access_log {
         AccessLog::File(path) => Some(path.as_path()),
@@ -25,7 +25,7 @@ pub(crate) fn own_files(config: &Config) -> Vec<PathBuf> {
 
 /// What the present user cannot do with the files of a configuration, and will have to.
 pub(crate) fn unreadable(config: &Config, files: &[PathBuf]) -> Vec<String> {
-    let key_files = config.services.iter().filter_map(|service| service.tls.tickets.key_file.as_deref());
+    let key_files = key_files(config);
     let folder = |file: &Path| match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),
         _ => PathBuf::from("."),
@@ -47,4 +47,9 @@ pub(crate) fn unreadable(config: &Config, files: &[PathBuf]) -> Vec<String> {
         )
     });
     folders.chain(files).collect()
+}
+
+/// The files of ticket keys.
+fn key_files(config: &Config) -> impl Iterator<Item = &Path> + Clone {
+    config.services.iter().filter_map(|service| service.tls.as_ref()?.tickets.key_file.as_deref())
 }

@@ -3,9 +3,11 @@
 //! In: a client that was accepted. Out: nothing; when it returns, the connection has ended in `close.rs` and left its
 //! record in the metrics and the access log. Each step takes what the one before it made, so none can be skipped.
 
+use crate::config::model::Clients;
 use crate::connection::Connection;
 use crate::reason::CloseReason;
 use crate::relay::Relay;
+use crate::route::Choice;
 use crate::runtime::Runtime;
 use crate::{close, connect, handshake, hello, route};
 
@@ -36,12 +38,23 @@ async fn walk<R: Runtime>(connection: &mut Connection<R>) -> CloseReason {
 
 /// hello to connect.
 async fn open<R: Runtime>(connection: &mut Connection<R>) -> Result<Relay, CloseReason> {
-    let heard = hello::read(connection).await?;
-    // By the name alone, and before the handshake, since its policy is part of the answer.
-    let choice = route::choose(&connection.account.service.rules, &heard.hello);
-    let first = handshake::finish(connection, heard, choice).await?;
+    let (choice, first) = receive(connection).await?;
     let connected = connect::dial(connection, choice, &first).await?;
-    Ok(Relay::new(connection, &first, connected))
+    Relay::begin(connection, &first, connected)
+}
+
+/// hello to handshake: by which rules the client goes on, and its first bytes for the backend.
+async fn receive<R: Runtime>(connection: &mut Connection<R>) -> Result<(Choice, Vec<u8>), CloseReason> {
+    if connection.account.service.clients == Clients::Plain {
+        return Ok((Choice::SERVICE, Vec::new()));
+    }
+    let heard = hello::read(connection).await?;
+    // By the hello alone, and before the handshake, since its policy is part of the answer, and whether there is one.
+    let choice = route::choose(connection, &heard.hello);
+    if connection.account.service.passes_through(choice) {
+        return Ok((choice, handshake::pass_through(connection, heard)));
+    }
+    Ok((choice, handshake::finish(connection, heard, choice).await?))
 }
 
 #[cfg(test)]

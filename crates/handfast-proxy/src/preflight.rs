@@ -102,13 +102,13 @@ fn unix(path: &Path) -> io::Result<()> {
 
 /// Files that are made with the rights of whoever starts the program.
 fn made_before_the_user_is_changed(config: &Config, found: &mut Found) {
-    for service in &config.services {
-        if let Some(file) = service.tls.tickets.key_file.as_deref().filter(|file| !file.exists())
+    for tls in config.services.iter().filter_map(|service| service.tls.as_ref()) {
+        if let Some(file) = tls.tickets.key_file.as_deref().filter(|file| !file.exists())
             && let Err(error) = writable(folder_of(file))
         {
             found.errors.push(cannot("create the ticket-key file", file, &error));
         }
-        for source in &service.tls.certificates {
+        for source in &tls.certificates {
             if let CertificateSource::Throwaway { ca_file } = source
                 && let Err(error) = writable(folder_of(ca_file))
             {

@@ -45,6 +45,7 @@ impl CloseReason {
         let (side, cause) = match failure.kind {
             FailureKind::Alert => (side, Cause::Alert),
             FailureKind::Peer => (side, Cause::Tls),
+            FailureKind::PeerCertificate if side == Side::Backend => (side, Cause::BackendCertificate),
             FailureKind::PeerCertificate => (side, Cause::ClientCertificate),
             FailureKind::Ourselves => (Side::Local, Cause::Internal),
         };
@@ -60,6 +61,9 @@ impl CloseReason {
             Why::Session(failure) => Self::failure(step, side, failure),
             Why::Truncated if step == Step::Handshake => {
                 reason(Cause::CLOSED_EARLY, "before its last flight")
+            }
+            Why::Truncated if step == Step::Connect => {
+                reason(Cause::CLOSED_EARLY, "during the TLS handshake with it")
             }
             Why::Truncated => reason(Cause::Truncated, "FIN without close_notify"),
             Why::Ended => reason(Cause::CLOSED_EARLY, "with close_notify"),

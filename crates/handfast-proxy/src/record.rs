@@ -25,6 +25,10 @@ pub struct Record {
     pub client: Option<SocketAddr>,
     /// The name asked for, already checked to be a valid DNS name.
     pub server_name: Option<Box<str>>,
+    /// The rule that decided, and what of it fitted; `None`: the service's own settings did.
+    pub rule: Option<Rc<str>>,
+    /// What is not so with most connections.
+    pub rare: Option<Box<Rare>>,
     /// What TLS agreed on, as far as the handshake came.
     pub tls: Agreed,
     /// How long each step took.
@@ -41,6 +45,21 @@ pub struct Record {
     pub bytes_to_client: u64,
     /// Turns of the relay loop that were woken and moved nothing.
     pub idle_turns: u32,
+}
+
+/// What is known only of some connections; apart, so that the others do not keep a place for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rare {
+    /// The client's TLS was passed on as it was.
+    pub passed_through: bool,
+    /// Its ClientHello had an encrypted one inside (ECH), so that the name is the outer one.
+    pub encrypted_hello: bool,
+    /// What TLS with the backend agreed on, as far as that handshake came.
+    pub backend_tls: Option<Agreed>,
+    /// From dialling the backend's socket to the end of the handshake with it, of the last one that was tried, of which …
+    pub backend_handshake: Duration,
+    /// … our own computing.
+    pub backend_crypto: Duration,
 }
 
 /// Backends that a record names one by one; a service with hundreds that all fail would fill the log.
@@ -60,6 +79,8 @@ impl Record {
             generation,
             client,
             server_name: None,
+            rule: None,
+            rare: None,
             tls: Agreed::default(),
             seconds: StepTimes::default(),
             backend: None,
@@ -69,6 +90,11 @@ impl Record {
             bytes_to_client: 0,
             idle_turns: 0,
         }
+    }
+
+    /// What is known only of some connections, to be written.
+    pub(crate) fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
     }
 
     /// A backend did not answer.

@@ -10,7 +10,7 @@ mod missing_close_notify;
 
 use std::rc::Rc;
 
-use handfast_leg::{Broken, Leg, Side as LegSide, Socket, Turn, relay};
+use handfast_leg::{Broken, Leg, Socket, Turn, relay};
 use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 
@@ -55,25 +55,29 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// What is to be carried between a client and the backend that was found for it; `first` are the client's first bytes.
-    pub(crate) fn new<R: Runtime>(
+    /// Begins to carry between a client and the backend that was found for it; `first` are the client's first bytes.
+    ///
+    /// **Errors**: a leg that breaks at once.
+    pub(crate) fn begin<R: Runtime>(
         connection: &mut Connection<R>,
         first: &[u8],
         connected: Connected<R::Socket>,
-    ) -> Self {
+    ) -> Result<Self, CloseReason> {
         let now = R::now();
-        let Connected { backend, sent, in_use } = connected;
-        let is_lenient = connection.account.service.missing_close_notify == MissingCloseNotify::End;
+        let Connected { mut leg, spoken, in_use } = connected;
+        let service = Rc::clone(&connection.account.service);
         let client = connection.client();
         client.hold(now + TICKET_DELAY);
-        if is_lenient {
+        if service.missing_close_notify == MissingCloseNotify::End {
             client.be_lenient();
         }
-        let mut backend = Leg::plain(LegSide::Backend, backend).dialled(sent);
-        // What the backend has taken is not kept, nor its room.
-        backend.keep(&first[sent..]);
-        connection.backend = Some(backend);
-        Self {
+        let is_secured = leg.is_secured();
+        if is_secured {
+            // What is left of the handshake goes with the client's first bytes, if they are there, or else at once.
+            leg.hold(now);
+        }
+        connection.backend = Some(leg);
+        let mut relay = Self {
             _in_use: in_use,
             unanswered: !first.is_empty(),
             backend_first: false,
@@ -82,7 +86,32 @@ impl Relay {
             looked: now,
             unacknowledged: 0,
             began: now,
+        };
+        if is_secured {
+            relay.pass_on_what_came(connection, first, &spoken)?;
         }
+        Ok(relay)
+    }
+
+    /// What either side had said when the handshake with the backend was done.
+    fn pass_on_what_came<R: Runtime>(
+        &mut self,
+        connection: &mut Connection<R>,
+        first: &[u8],
+        spoken: &[u8],
+    ) -> Result<(), CloseReason> {
+        let thread = Rc::clone(&connection.account.thread);
+        let records = &mut thread.scratch.borrow_mut().records;
+        let broken = |broken: Broken| CloseReason::broken(Step::Relay, &broken);
+        let (client, backend) = connection.legs();
+        if !first.is_empty() {
+            backend.write(first, records).map_err(broken)?;
+        }
+        if !spoken.is_empty() {
+            client.write(spoken, records).map_err(broken)?;
+            self.unanswered = false;
+        }
+        Ok(())
     }
 
     /// Carries bytes until the connection ends; why it did.
@@ -97,9 +126,12 @@ impl Relay {
     }
 
     async fn carry<R: Runtime>(&mut self, connection: &mut Connection<R>) -> Result<(), CloseReason> {
-        // It cannot have answered yet: asking would be a call for nothing.
+        // It cannot have answered yet: asking would be a call for nothing. One that speaks TLS has, and may have sent tickets.
         let fault = |fault| CloseReason::fault(Step::Relay, Side::Backend, &fault);
-        connection.legs().1.socket_mut().expect_later().map_err(fault)?;
+        let backend = connection.legs().1;
+        if !backend.is_secured() {
+            backend.socket_mut().expect_later().map_err(fault)?;
+        }
         let mut woken = false;
         let mut in_vain = 0;
         loop {
@@ -173,10 +205,12 @@ impl Relay {
     fn finished<R: Runtime>(&self, connection: &mut Connection<R>) -> CloseReason {
         let side = if self.backend_first { Side::Backend } else { Side::Client };
         let reason = CloseReason::new(Step::Relay, side, Cause::Finished);
-        if connection.client().ended_unsaid() {
-            reason.because("the client's FIN without close_notify was taken for its end")
-        } else {
-            reason
+        let (client, backend) = connection.legs();
+        match (client.ended_unsaid(), backend.ended_unsaid()) {
+            (true, true) => reason.because("both sides' FIN without close_notify were taken for their ends"),
+            (true, false) => reason.because("the client's FIN without close_notify was taken for its end"),
+            (false, true) => reason.because("the backend's FIN without close_notify was taken for its end"),
+            (false, false) => reason,
         }
     }
 

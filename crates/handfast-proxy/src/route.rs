@@ -1,20 +1,35 @@
-//! Step 4, route: which rules decide about a client. Pure: the same name gives the same answer.
+//! Step 4, route: which rules decide about a client. Pure: the same hello gives the same answer.
 //!
-//! In: the name that the hello asks for. Out: the index of the rule whose policy and backends apply. It is chosen with the
-//! hello alone and before the handshake, since the policy is part of the answer; connect takes the backends from it.
+//! In: the name and the protocols that the hello asks for. Out: the index of the rule whose policy and backends apply, and why
+//! it was chosen. It is chosen with the hello alone and before the handshake, since the policy is part of the answer, and
+//! whether there is a handshake at all; connect takes the backends from it.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use handfast_wire::ClientHello;
 
 use crate::config::model::NameRule;
+use crate::connection::Connection;
+use crate::runtime::Runtime;
 
-/// The exceptions of a service by name.
+/// The exceptions of a service.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
-    exact: HashMap<Box<str>, usize>,
+    exact: HashMap<Box<str>, Vec<Candidate>>,
     /// By what follows the asterisk's dot.
-    wildcard: HashMap<Box<str>, usize>,
+    wildcard: HashMap<Box<str>, Vec<Candidate>>,
+    /// Of any name, and of none.
+    any: Vec<Candidate>,
+}
+
+/// A rule under one of its names.
+#[derive(Debug)]
+struct Candidate {
+    rule: usize,
+    /// One of these must be offered, if there are any.
+    alpn: Rc<[Box<str>]>,
+    because: Rc<str>,
 }
 
 /// The answer.
@@ -24,35 +39,70 @@ pub(crate) struct Choice {
     pub(crate) rule: Option<usize>,
 }
 
-/// Step 4 of a connection: by which rules it goes on.
-pub(crate) fn choose(rules: &Rules, hello: &ClientHello) -> Choice {
-    rules.choose(hello.server_name.as_deref())
+impl Choice {
+    /// Nothing but the service itself decides.
+    pub(crate) const SERVICE: Self = Self { rule: None };
+}
+
+/// Step 4 of a connection: by which rules it goes on. Why is noted for the access log.
+pub(crate) fn choose<R: Runtime>(connection: &mut Connection<R>, hello: &ClientHello) -> Choice {
+    let account = &mut connection.account;
+    let (choice, because) = account.service.rules.choose(hello.server_name.as_deref(), &hello.alpn);
+    account.record.rule = because.cloned();
+    choice
 }
 
 impl Rules {
-    /// Sorts the rules of a service. Where two have the same name, the first one counts.
+    /// Sorts the rules of a service. Where two fit alike, the first one counts.
     pub(crate) fn new(rules: &[NameRule]) -> Self {
         let mut sorted = Self::default();
         for (index, rule) in rules.iter().enumerate() {
+            let alpn: Rc<[Box<str>]> =
+                rule.client_alpn.iter().map(|protocol| protocol.as_str().into()).collect();
+            let candidate = |name: Option<&str>| {
+                let fits: Vec<&str> = name.into_iter().chain(alpn.iter().map(|alpn| &**alpn)).collect();
+                let because = format!("rule {} ({})", index + 1, fits.join(", ")).into();
+                Candidate { rule: index, alpn: Rc::clone(&alpn), because }
+            };
+            if rule.names.is_empty() {
+                sorted.any.push(candidate(None));
+            }
             for name in &rule.names {
                 let (table, key) = match name.strip_prefix("*.") {
                     Some(suffix) => (&mut sorted.wildcard, suffix),
                     None => (&mut sorted.exact, name.as_str()),
                 };
-                table.entry(key.into()).or_insert(index);
+                table.entry(key.into()).or_default().push(candidate(Some(name)));
             }
         }
         sorted
     }
 
-    /// The rule for a client that asks for `name`, which is in lower case. An exact name comes before a wildcard,
-    /// which stands for one label (RFC 9525 §6.3).
-    pub(crate) fn choose(&self, name: Option<&str>) -> Choice {
-        let rule = name.and_then(|name| {
-            let covering = || self.wildcard.get(name.split_once('.')?.1);
-            self.exact.get(name).or_else(covering).copied()
+    /// The rule for a client that asks for `name`, which is in lower case, and offers the protocols `alpn`; and why it is
+    /// that one. An exact name comes before a wildcard, which stands for one label (RFC 9525 §6.3), and that before
+    /// rules without names.
+    pub(crate) fn choose(&self, name: Option<&str>, alpn: &[Box<[u8]>]) -> (Choice, Option<&Rc<str>>) {
+        let fits = |candidate: &&Candidate| {
+            candidate.alpn.is_empty()
+                || candidate
+                    .alpn
+                    .iter()
+                    .any(|wanted| alpn.iter().any(|offered| **offered == *wanted.as_bytes()))
+        };
+        let named = |table: &'_ HashMap<Box<str>, Vec<Candidate>>, name: &str| {
+            table.get(name).and_then(|candidates| candidates.iter().position(|one| fits(&one)))
+        };
+        let by_name = name.and_then(|name| {
+            if let Some(place) = named(&self.exact, name) {
+                return Some(&self.exact[name][place]);
+            }
+            let parent = name.split_once('.')?.1;
+            named(&self.wildcard, parent).map(|place| &self.wildcard[parent][place])
         });
-        Choice { rule }
+        match by_name.or_else(|| self.any.iter().find(fits)) {
+            Some(candidate) => (Choice { rule: Some(candidate.rule) }, Some(&candidate.because)),
+            None => (Choice::SERVICE, None),
+        }
     }
 }
 
@@ -60,21 +110,30 @@ impl Rules {
 mod tests {
     use super::*;
 
-    fn rule(names: &[&str]) -> NameRule {
+    fn rule(names: &[&str], client_alpn: &[&str]) -> NameRule {
         NameRule {
             names: names.iter().map(|name| (*name).into()).collect(),
+            client_alpn: client_alpn.iter().map(|protocol| (*protocol).into()).collect(),
+            pass_through: None,
             policy: None,
             client_certificates: None,
             alpn: None,
             backends: None,
+            backend_tls: None,
         }
+    }
+
+    fn chosen(rules: &Rules, name: Option<&str>, alpn: &[&str]) -> (Option<usize>, Option<String>) {
+        let alpn: Vec<Box<[u8]>> = alpn.iter().map(|protocol| protocol.as_bytes().into()).collect();
+        let (choice, because) = rules.choose(name, &alpn);
+        (choice.rule, because.map(ToString::to_string))
     }
 
     #[test]
     fn names_find_their_rule() {
         let rules = Rules::new(&[
-            rule(&["*.example.org", "a.example.net"]),
-            rule(&["b.example.org", "a.example.net"]),
+            rule(&["*.example.org", "a.example.net"], &[]),
+            rule(&["b.example.org", "a.example.net"], &[]),
         ]);
         for (name, rule) in [
             (None, None),
@@ -85,7 +144,30 @@ mod tests {
             (Some("a.b.example.org"), None),
             (Some("localhost"), None),
         ] {
-            assert_eq!(rules.choose(name), Choice { rule }, "{name:?}");
+            assert_eq!(chosen(&rules, name, &[]).0, rule, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn protocols_choose_among_rules_and_the_reason_is_told() {
+        let rules = Rules::new(&[
+            rule(&["a.example"], &["h2"]),
+            rule(&["a.example"], &[]),
+            rule(&[], &["acme-tls/1", "imap"]),
+            rule(&["*.example"], &["imap"]),
+        ]);
+        for (name, alpn, found, because) in [
+            (Some("a.example"), &["http/1.1", "h2"][..], Some(0), "rule 1 (a.example, h2)"),
+            (Some("a.example"), &["http/1.1"], Some(1), "rule 2 (a.example)"),
+            (Some("a.example"), &[], Some(1), "rule 2 (a.example)"),
+            (Some("b.example"), &["imap"], Some(3), "rule 4 (*.example, imap)"),
+            (Some("b.example"), &["acme-tls/1"], Some(2), "rule 3 (acme-tls/1, imap)"),
+            (None, &["imap"], Some(2), "rule 3 (acme-tls/1, imap)"),
+            (Some("b.example"), &["h2"], None, ""),
+            (None, &[], None, ""),
+        ] {
+            let (rule, why) = chosen(&rules, name, alpn);
+            assert_eq!((rule, why.as_deref().unwrap_or("")), (found, because), "{name:?} {alpn:?}");
         }
     }
 }

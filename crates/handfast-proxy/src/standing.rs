@@ -18,7 +18,10 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
 use handfast_net::clock::Moment;
-use handfast_net::fault::{Cause, Fault};
+use handfast_net::fault::Cause as Socket;
+
+use crate::cause::Cause;
+use crate::reason::{CloseReason, Side};
 
 /// Nothing is wrong with it.
 const UP: u64 = 0;
@@ -155,12 +158,12 @@ impl Standing {
     #[must_use = "somebody must say so: Standing::say_down"]
     pub(crate) fn failed(
         &self,
-        fault: &Fault,
+        cause: Cause,
         trial: Option<Trial>,
         patience: Patience,
     ) -> Option<MarkedDown> {
         let failures = self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-        self.cause.store(code(fault.cause), Ordering::Relaxed);
+        self.cause.store(code(cause), Ordering::Relaxed);
         let until = (Moment::now() + patience.pause).nanos().clamp(1, OUT - 1);
         if trial.is_some_and(|trial| self.replace(trial.0, until)) {
             return None;
@@ -174,12 +177,13 @@ impl Standing {
         })
     }
 
-    /// Says that this attempt marked it down; `meaning`: what the fault's cause means, in words.
-    pub(crate) fn say_down(&self, fault: &Fault, meaning: &str, marked: MarkedDown) {
+    /// Says that this attempt marked it down, and why.
+    pub(crate) fn say_down(&self, reason: &CloseReason, marked: MarkedDown) {
         let MarkedDown { failures, pause } = marked;
         let Self { service, name, .. } = self;
-        let evidence = fault.evidence.as_ref().map(|evidence| format!(" ({evidence})")).unwrap_or_default();
-        let cause = fault.cause;
+        let evidence = reason.detail.as_ref().map(|evidence| format!(" ({evidence})")).unwrap_or_default();
+        let cause = reason.cause;
+        let meaning = cause.sentence(Side::Backend);
         let counted =
             if failures == 1 { "1 failure".into() } else { format!("{failures} failures in a row") };
         tracing::warn!(
@@ -227,9 +231,9 @@ const ERRNO: u32 = 1_000;
 /// A cause as a number that fits into an atomic one. Zero stands for none.
 fn code(cause: Cause) -> u32 {
     match cause {
-        Cause::Errno(number) => u32::try_from(number).unwrap_or(0).saturating_add(ERRNO),
+        Cause::Socket(Socket::Errno(number)) => u32::try_from(number).unwrap_or(0).saturating_add(ERRNO),
         known => {
-            let place = Cause::ALL.iter().position(|cause| *cause == known);
+            let place = Cause::all().position(|cause| cause == known);
             u32::try_from(place.expect("every other cause is in the list") + 1).unwrap_or(0)
         }
     }
@@ -237,8 +241,8 @@ fn code(cause: Cause) -> u32 {
 
 fn cause(code: u32) -> Option<Cause> {
     match code.checked_sub(ERRNO) {
-        Some(number) => Some(Cause::Errno(i32::try_from(number).unwrap_or(i32::MAX))),
-        None => Cause::ALL.get(usize::try_from(code).ok()?.checked_sub(1)?).copied(),
+        Some(number) => Some(Cause::Socket(Socket::Errno(i32::try_from(number).unwrap_or(i32::MAX)))),
+        None => Cause::all().nth(usize::try_from(code).ok()?.checked_sub(1)?),
     }
 }
 

@@ -22,12 +22,14 @@ use crate::standing::Standings;
 
 mod build;
 mod carried;
+mod dialling;
 mod report;
 mod rings;
 mod words;
 
 pub(crate) use build::{Built, build};
 pub(crate) use carried::{CarriedOver, SharedCarriedOver, make_throwaway, throwaway};
+pub(crate) use dialling::DialTls;
 pub(crate) use report::Report;
 pub(crate) use rings::{KeyRings, RingId};
 
@@ -50,9 +52,12 @@ pub(crate) struct State {
 #[derive(Debug)]
 pub(crate) struct ServiceState {
     pub(crate) model: Service,
-    /// The service's own, then one for each of its rules.
+    /// The service's own, then one for each of its rules; none where no TLS ends here.
     pub(crate) settings: Vec<ServerSettings>,
-    pub(crate) ring: (RingId, Arc<KeySet>),
+    /// TLS towards the backends, in the same order; `None`: plain text.
+    pub(crate) dialling: Vec<Option<Arc<DialTls>>>,
+    /// `None` where no TLS ends here.
+    pub(crate) ring: Option<(RingId, Arc<KeySet>)>,
     pub(crate) pool: Option<Arc<Pool>>,
     pub(crate) address_limit: Option<Arc<AddressLimit>>,
     /// Whom it lets in by address, where it does not let in everybody.
@@ -73,9 +78,9 @@ impl ServiceState {
     /// The rules about client certificates that are in use, with the file and the demand that they were made of.
     fn authorities(&self) -> Vec<Authorities> {
         let of_rules = self.model.names.iter().map(|rule| rule.client_certificates.as_ref());
-        let demands = std::iter::once(None)
-            .chain(of_rules)
-            .map(|own| own.unwrap_or(&self.model.tls.client_certificates));
+        let Some(tls) = &self.model.tls else { return Vec::new() };
+        let demands =
+            std::iter::once(None).chain(of_rules).map(|own| own.unwrap_or(&tls.client_certificates));
         let made = demands.zip(&self.settings).filter_map(|(demand, settings)| {
             let rule = settings.client_certificates.clone()?;
             match demand {

@@ -13,9 +13,12 @@ use handfast_tls::session::Failure;
 use handfast_tls::ticket::KeySet;
 
 use crate::admission::Admission;
+use crate::backend_tls::Dialler;
 use crate::backends::{Endpoint, Group};
 use crate::cause::Cause;
-use crate::config::model::{Address, Backend, Limits, MissingCloseNotify, Target};
+use crate::config::model::{
+    Address, Backend, Clients, Limits, MissingCloseNotify, PlainHttp, Service, Target,
+};
 use crate::metrics::{ServiceMetrics, ThreadMetrics};
 use crate::permits::{AddressLimit, Share};
 use crate::reason::{CloseReason, Side, Step};
@@ -55,13 +58,20 @@ pub(crate) struct ThreadService {
     pub(crate) share: Option<Rc<Share>>,
     pub(crate) address_limit: Option<Arc<AddressLimit>>,
     pub(crate) admission: Option<Arc<Admission>>,
-    ring: RingId,
+    /// What becomes of clients that no rule is about …
+    pub(crate) clients: Clients,
+    /// … and for each rule, whether its clients are passed through.
+    passes_through: Vec<bool>,
+    pub(crate) plain_http: PlainHttp,
+    ring: Option<RingId>,
     /// How its backends do, for all threads.
     standings: Arc<Standings>,
-    /// The service's own, then one for each rule.
+    /// The service's own, then one for each rule; none where no TLS ends here.
     servers: Vec<Server>,
     /// The same for backends.
     groups: Vec<(Vec<Backend>, Group)>,
+    /// TLS towards these; `None`: plain text.
+    diallers: Vec<Option<Rc<Dialler>>>,
 }
 
 impl ThreadState {
@@ -81,7 +91,8 @@ impl ThreadState {
             .iter()
             .enumerate()
             .map(|(index, service)| {
-                ThreadService::new(index, service, shared.generation, metrics, thread).map(Rc::new)
+                let known = before.map(|before| before.diallers_of(&service.model.name)).unwrap_or_default();
+                ThreadService::new(index, service, shared.generation, metrics, thread, &known).map(Rc::new)
             })
             .collect::<Result<Vec<_>, _>>()?;
         let by_listener = shared
@@ -103,6 +114,12 @@ impl ThreadState {
         self.by_listener.get(listener).cloned()
     }
 
+    /// TLS towards the backends of a service, with the sessions that it has.
+    fn diallers_of(&self, service: &str) -> Vec<Rc<Dialler>> {
+        let service = self.services.iter().find(|known| *known.name == *service);
+        service.iter().flat_map(|service| service.diallers.iter().flatten().cloned()).collect()
+    }
+
     /// Gives every group the endpoints that its targets stand for now. Endpoints of `before` stay in use.
     pub(crate) fn resolve(&self, before: &Self, addresses: &Addresses) {
         let known: Endpoints = before
@@ -117,7 +134,7 @@ impl ThreadState {
             })
             .collect();
         for service in &self.services {
-            for (backends, group) in &service.groups {
+            for ((backends, group), dialler) in service.groups.iter().zip(&service.diallers) {
                 let (mut endpoints, mut nameless) = (Vec::new(), Vec::new());
                 for Backend { target, weight, backup } in backends {
                     let found = stands_for(target, self.shared.built_in.as_ref(), addresses);
@@ -128,6 +145,10 @@ impl ThreadState {
                         |(name, address)| (service.endpoint(name, address, &known), *weight, *backup);
                     endpoints.extend(found.into_iter().map(endpoint));
                 }
+                // Rules that share their service's TLS may have other backends, so these are only added to.
+                if let Some(dialler) = dialler.as_ref().filter(|dialler| Rc::strong_count(dialler) == 1) {
+                    dialler.keep_only(endpoints.iter().map(|(endpoint, ..)| endpoint));
+                }
                 group.set(endpoints, nameless);
             }
         }
@@ -135,7 +156,7 @@ impl ThreadState {
 
     /// Takes new ticket keys for the services that use this ring.
     pub(crate) fn update_keys(&self, ring: RingId, keys: &Arc<KeySet>) {
-        for service in self.services.iter().filter(|service| service.ring == ring) {
+        for service in self.services.iter().filter(|service| service.ring == Some(ring)) {
             for server in &service.servers {
                 server.update_keys(Arc::clone(keys));
             }
@@ -167,12 +188,14 @@ impl ThreadService {
         generation: u64,
         metrics: &ThreadMetrics,
         thread: usize,
+        known: &[Rc<Dialler>],
     ) -> Result<Self, Failure> {
         let model = &service.model;
         let servers = service
             .settings
             .iter()
-            .map(|settings| Server::new(settings.clone(), Arc::clone(&service.ring.1)))
+            .zip(service.ring.iter().cycle())
+            .map(|(settings, ring)| Server::new(settings.clone(), Arc::clone(&ring.1)))
             .collect::<Result<Vec<_>, _>>()?;
         let balance = model.balance;
         let group =
@@ -191,10 +214,14 @@ impl ThreadService {
             share: service.pool.as_ref().map(Share::new),
             address_limit: service.address_limit.clone(),
             admission: service.admission.clone(),
-            ring: service.ring.0,
+            clients: model.clients,
+            passes_through: passes_through(model),
+            plain_http: model.plain_http,
+            ring: service.ring.as_ref().map(|ring| ring.0),
             standings: Arc::clone(&service.standings),
             servers,
             groups: own.chain(exceptions).collect(),
+            diallers: diallers(service, known),
         })
     }
 
@@ -206,6 +233,16 @@ impl ThreadService {
     /// The backends for them.
     pub(crate) fn group(&self, choice: Choice) -> &Group {
         &self.groups[place(choice)].1
+    }
+
+    /// Whether their TLS is passed on as it is.
+    pub(crate) fn passes_through(&self, choice: Choice) -> bool {
+        choice.rule.map_or(self.clients == Clients::PassedThrough, |rule| self.passes_through[rule])
+    }
+
+    /// TLS towards the backends of `choice`; `None`: plain text.
+    pub(crate) fn dialler(&self, choice: Choice) -> Option<&Rc<Dialler>> {
+        self.diallers[place(choice)].as_ref()
     }
 
     /// Why there is no backend to try; counted.
@@ -245,4 +282,24 @@ impl ThreadService {
 /// The service's own settings come first, then the rules'.
 fn place(choice: Choice) -> usize {
     choice.rule.map_or(0, |rule| rule + 1)
+}
+
+/// For each rule, whether its clients are passed through.
+fn passes_through(model: &Service) -> Vec<bool> {
+    let of_service = model.clients == Clients::PassedThrough;
+    model.names.iter().map(|rule| rule.pass_through.unwrap_or(of_service)).collect()
+}
+
+/// TLS towards the backends: the one that was used before, with its sessions, where nothing about it has changed.
+fn diallers(service: &ServiceState, known: &[Rc<Dialler>]) -> Vec<Option<Rc<Dialler>>> {
+    let mut made: Vec<Option<Rc<Dialler>>> = Vec::new();
+    for settings in &service.dialling {
+        let dialler = settings.as_ref().map(|settings| {
+            let same = |dialler: &&Rc<Dialler>| Arc::ptr_eq(dialler.settings(), settings);
+            let twin = made.iter().flatten().find(same).or_else(|| known.iter().find(same));
+            twin.map_or_else(|| Rc::new(Dialler::new(Arc::clone(settings))), Rc::clone)
+        });
+        made.push(dialler);
+    }
+    made
 }

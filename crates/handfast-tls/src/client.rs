@@ -8,20 +8,24 @@ use std::sync::Arc;
 
 use handfast_wire::{Peek, peek, registry};
 use rustls::client::{ClientConnectionData, Resumption, UnbufferedClientConnection};
+use rustls::sign::SingleCertAndKey;
 use rustls::unbuffered::{ConnectionState, UnbufferedStatus};
 use rustls::{ClientConfig, CommonState};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 
 use crate::buffer::Buffer;
+use crate::certificate::Certificate;
 use crate::error_words::{Peer, failure};
 use crate::policy::{self, Policy, PolicyProblem};
 use crate::session::{Agreed, Failure, FailureKind, Received, Session};
 use crate::unbuffered::{Connection, Core, Watch, encode, encrypted_size};
 use tickets::{Pool, Store};
+pub use trust::{LoadedTrust, Trust, load as load_trust, system as system_trust};
 use verifier::Verifier;
 
 mod tickets;
+mod trust;
 mod verifier;
 
 /// What is offered to a server, and what is asked of it. The default offers everything, and verifies.
@@ -33,6 +37,8 @@ pub struct ClientSettings {
     pub suites: Vec<String>,
     /// IANA names of groups, best first, in any case; a key share is sent for the first. Empty: all but the rare ones.
     pub groups: Vec<String>,
+    /// Versions, suites and groups as a policy that stands already, instead of the three lists.
+    pub policy: Option<Policy>,
     /// The DNS name sent as SNI; `None`: none is sent.
     pub server_name: Option<String>,
     /// Several names instead: [`Client::connect_as`] says which of them each session sends, and its certificate must be for
@@ -40,12 +46,31 @@ pub struct ClientSettings {
     pub server_names: Vec<String>,
     /// Application protocols, best first; empty: ALPN is not sent.
     pub alpn: Vec<String>,
-    /// Chain and key in PEM, for servers that ask for a certificate.
-    pub identity: Option<(Vec<u8>, Vec<u8>)>,
+    /// Chain and key, for servers that ask for a certificate.
+    pub identity: Option<Identity>,
     /// Whether, and against which CAs, the server's certificate is verified.
     pub verification: Verification,
     /// Whether early data (0-RTT) is sent with tickets that allow it.
     pub early_data: bool,
+}
+
+/// What a server that asks for a certificate is shown.
+#[derive(Clone)]
+pub enum Identity {
+    /// Chain and key in PEM.
+    Pem(Vec<u8>, Vec<u8>),
+    /// A certificate that was loaded with its key; all who dial with it share one.
+    Loaded(Arc<Certificate>),
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the key.
+        match self {
+            Self::Pem(..) => f.write_str("Pem"),
+            Self::Loaded(certificate) => f.debug_tuple("Loaded").field(&certificate.subject()).finish(),
+        }
+    }
 }
 
 impl fmt::Debug for ClientSettings {
@@ -70,6 +95,8 @@ pub enum Verification {
     System,
     /// Against these CAs, in PEM.
     Roots(Vec<u8>),
+    /// Against whom was read before, for all who dial.
+    Trust(Trust),
 }
 
 /// Makes sessions with one server. One for each thread, so that nothing in it is shared between cores.
@@ -133,11 +160,25 @@ impl Client {
     ///
     /// **Errors**, **cost**: as there.
     pub fn connect_as(&self, name: usize, resume: bool) -> Result<ClientSession, Failure> {
-        let name = self.server_names.get(name).unwrap_or(&self.server_names[0]);
-        let config = if resume { &self.resuming } else { &self.full };
+        self.begin(name, resume, None)
+    }
+
+    /// [`Client::connect`] that offers one application protocol, whatever the settings say.
+    ///
+    /// **Errors**, **cost**: as there.
+    pub fn connect_with_alpn(&self, protocol: &str, resume: bool) -> Result<ClientSession, Failure> {
+        self.begin(0, resume, Some(vec![protocol.as_bytes().to_vec()]))
+    }
+
+    fn begin(&self, name: usize, resume: bool, alpn: Option<Vec<Vec<u8>>>) -> Result<ClientSession, Failure> {
+        let name = self.server_names.get(name).unwrap_or(&self.server_names[0]).clone();
+        let config = Arc::clone(if resume { &self.resuming } else { &self.full });
         self.pool.take_given();
-        let connection = UnbufferedClientConnection::new(Arc::clone(config), name.clone())
-            .map_err(|error| failure(Peer::Server, &error))?;
+        let connection = match alpn {
+            None => UnbufferedClientConnection::new(config, name),
+            Some(alpn) => UnbufferedClientConnection::new_with_alpn(config, name, alpn),
+        };
+        let connection = connection.map_err(|error| failure(Peer::Server, &error))?;
         let watch = Handshake {
             verifier: Arc::clone(&self.verifier),
             pool: Arc::clone(&self.pool),
@@ -165,6 +206,9 @@ fn wrong(detail: impl Into<Box<str>>) -> Failure {
 /// Versions, suites and groups. A suite or group is of one version as often as not, so that of several versions those
 /// count that are possible together with the other lists.
 fn policy(settings: &ClientSettings) -> Result<Policy, Failure> {
+    if let Some(policy) = &settings.policy {
+        return Ok(policy.clone());
+    }
     let some = |list: &[String]| (!list.is_empty()).then(|| list.to_vec());
     let (suites, groups) = (some(&settings.suites), some(&settings.groups));
     let resolve = |versions: Option<&[String]>| {
@@ -209,11 +253,15 @@ fn configure(
         .with_custom_certificate_verifier(Arc::clone(verifier) as _);
     let mut config = match &settings.identity {
         None => builder.with_no_client_auth(),
-        Some((chain, key)) => {
+        Some(Identity::Pem(chain, key)) => {
             let (chain, key) = identity(chain, key)?;
             builder
                 .with_client_auth_cert(chain, key)
                 .map_err(|error| wrong(format!("client certificate and key: {error}")))?
+        }
+        Some(Identity::Loaded(certificate)) => {
+            let resolver = SingleCertAndKey::from(Arc::clone(certificate.certified()));
+            builder.with_client_cert_resolver(Arc::new(resolver))
         }
     };
     config.alpn_protocols = settings.alpn.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
@@ -221,9 +269,9 @@ fn configure(
     Ok(config)
 }
 
-type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+type ChainAndKey = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-fn identity(chain: &[u8], key: &[u8]) -> Result<Identity, Failure> {
+fn identity(chain: &[u8], key: &[u8]) -> Result<ChainAndKey, Failure> {
     let chain: Vec<_> = CertificateDer::pem_slice_iter(chain)
         .collect::<Result<_, _>>()
         .map_err(|error| wrong(format!("client certificate: {error}")))?;

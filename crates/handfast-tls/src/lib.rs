@@ -57,3 +57,4 @@ pub fn warm_up() {
 
 pub use error::Error;
 pub use finding::{Finding, Reason, Severity};
+pub use presented::Pin;

@@ -22,7 +22,10 @@ pub(crate) use refusal::{RSA_BITS, Refusal, last};
 
 mod outline;
 mod path;
+mod pin;
 mod refusal;
+
+pub use pin::Pin;
 
 /// Bits of RSA above which aws-lc's algorithms verify nothing.
 const RSA_BITS_MOST: usize = 8192;

@@ -25,7 +25,7 @@ use crate::parsed::date;
 /// Certificates by name.
 ///
 /// **Cost**: a name takes its own bytes and about 60 more; a look-up is one or two hashes of the name.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct CertificateStore {
     certificates: Vec<Arc<Certificate>>,
     /// Places in `certificates`, best first.

@@ -15,7 +15,7 @@ use serde_json::ser::Formatter;
 
 use crate::cause::Cause;
 use crate::reason::CloseReason;
-use crate::record::{Record, StepTimes};
+use crate::record::{Rare, Record, StepTimes};
 
 /// Bytes of a free text (a certificate's subject, an error's detail) that are kept; a peer can make a subject as long
 /// as a handshake message.
@@ -60,6 +60,12 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     sni: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<&'a str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    passed_through: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    encrypted_hello: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
     alpn: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<&'static str>,
@@ -82,10 +88,50 @@ struct Line<'a> {
     backend: Option<&'a str>,
     #[serde(skip_serializing_if = "is_zero")]
     backends_failed: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backend_tls: Option<BackendTls<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     backend_failures: Vec<BackendFailure<'a>>,
     reason: Reason<'a>,
     generation: u64,
+}
+
+/// What TLS with the backend agreed on; times as in [`Seconds`].
+#[derive(Serialize)]
+struct BackendTls<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    alpn: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    suite: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signature: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resumed: Option<bool>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    hello_retry: bool,
+    handshake: f64,
+    crypto: f64,
+}
+
+impl<'a> BackendTls<'a> {
+    fn of(rare: &'a Rare) -> Option<Self> {
+        let tls = rare.backend_tls.as_ref()?;
+        Some(Self {
+            alpn: tls.alpn.as_deref(),
+            version: tls.version,
+            suite: tls.suite,
+            group: tls.group,
+            signature: tls.signature,
+            resumed: tls.resumed,
+            hello_retry: tls.hello_retry,
+            handshake: rare.backend_handshake.as_secs_f64(),
+            crypto: rare.backend_crypto.as_secs_f64(),
+        })
+    }
 }
 
 /// A backend that did not answer, and why.
@@ -126,6 +172,9 @@ impl<'a> Line<'a> {
             service: &record.service,
             client: record.client,
             sni: record.server_name.as_deref(),
+            rule: record.rule.as_deref(),
+            passed_through: record.rare.as_ref().is_some_and(|rare| rare.passed_through),
+            encrypted_hello: record.rare.as_ref().is_some_and(|rare| rare.encrypted_hello),
             alpn: tls.alpn.as_deref(),
             version: tls.version,
             suite: tls.suite,
@@ -139,6 +188,7 @@ impl<'a> Line<'a> {
             bytes_to_client: record.bytes_to_client,
             backend: record.backend.as_deref(),
             backends_failed: record.backends_failed,
+            backend_tls: record.rare.as_deref().and_then(BackendTls::of),
             backend_failures: record
                 .backend_failures
                 .iter()

@@ -33,6 +33,8 @@ fn record() -> Record {
         service: "web".into(),
         generation: 3,
         client: Some(([192, 0, 2, 7], 50_123).into()),
+        rule: None,
+        rare: None,
         server_name: Some("example.org".into()),
         tls: Agreed {
             alpn: Some("h2".into()),

@@ -191,6 +191,8 @@ fn record(seconds: StepTimes) -> Record {
         service: "web".into(),
         generation: 3,
         client: None,
+        rule: None,
+        rare: None,
         server_name: None,
         tls: Agreed::default(),
         seconds,

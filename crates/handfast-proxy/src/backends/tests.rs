@@ -8,8 +8,12 @@ use handfast_net::clock::Moment;
 use super::*;
 use crate::config::model::Balance;
 use crate::metrics::Registry;
+use crate::reason::{Side, Step};
 use crate::standing::Standings;
-use handfast_net::fault::Operation;
+
+fn refused() -> CloseReason {
+    CloseReason::new(Step::Connect, Side::Backend, Cause::Socket(SocketCause::Refused))
+}
 
 const PATIENCE: Patience = Patience { failures: 3, pause: Duration::from_secs(10) };
 
@@ -62,8 +66,7 @@ fn names(attempts: &[Attempt]) -> Vec<&str> {
 fn fail(group: &Group, name: &str, times: usize) {
     for _ in 0..times {
         let endpoint = group.endpoints().into_iter().find(|known| *known.name == *name).expect("it is there");
-        let fault = Fault::own(Operation::Connect, SocketCause::Refused);
-        Attempt { endpoint, trial: None }.failed(&fault, PATIENCE);
+        Attempt { endpoint, trial: None }.failed(&refused(), PATIENCE);
     }
 }
 
@@ -127,7 +130,7 @@ fn when_none_is_up_one_connection_tries_and_the_others_wait_for_it() {
     let guess = dial(&one, now, &[]);
     assert!(matches!(other.pick(now, &[], None), Pick::Wait(_)));
     let a = Rc::clone(&guess.endpoint);
-    guess.failed(&Fault::own(Operation::Connect, SocketCause::Refused), PATIENCE);
+    guess.failed(&refused(), PATIENCE);
     assert!(matches!(one.pick(now, &[a], None), Pick::Nothing), "not twice by the same connection");
     assert!(dial(&other, now, &[]).trial.is_some(), "the pause is no reason to refuse a client");
 }

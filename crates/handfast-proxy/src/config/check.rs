@@ -236,32 +236,19 @@ pub(crate) struct RuleNames {
 }
 
 impl RuleNames {
-    /// Adds a rule's names.
-    pub(crate) fn rule(&mut self, section: &Table<'_>, names: &[Written<String>]) {
+    /// Adds a rule's names. `always`: nothing else is asked of a client, so that no later rule for the name is reached.
+    pub(crate) fn rule(&mut self, section: &Table<'_>, names: &[Written<String>], always: bool) {
         self.rules += 1;
         for name in names {
-            let wildcard = name.value.split_once('.').map(|(_, parent)| format!("*.{parent}"));
-            let mut taken = [Some(name.value.clone()), wildcard].into_iter().flatten();
-            let earlier = taken.find_map(|by| {
-                let (rule, span) = self.first.get(&by)?;
-                (*rule < self.rules).then(|| (by, span.clone()))
-            });
-            match earlier {
-                Some((by, span)) if by == name.value => {
-                    let fault = Fault::new(format!("`{by}` has a rule already, and the first one is used"));
-                    section.reading().error(&name.span, fault.see(span, "first here"));
-                }
-                Some((by, span)) => {
-                    let fault = Fault::new(format!(
-                        "`{}` is never reached: the rule for `{by}` comes first",
-                        name.value
-                    ));
-                    let fault = fault.hint("put the rule with the exact name first");
-                    section.reading().error(&name.span, fault.see(span, "this rule takes it"));
-                }
-                None => {}
+            let earlier = self.first.get(&name.value).filter(|(rule, _)| *rule < self.rules);
+            if let Some((_, span)) = earlier {
+                let fault =
+                    Fault::new(format!("`{}` has a rule already, and the first one is used", name.value));
+                section.reading().error(&name.span, fault.see(span.clone(), "first here"));
             }
-            self.first.entry(name.value.clone()).or_insert((self.rules, name.span.clone()));
+            if always {
+                self.first.entry(name.value.clone()).or_insert((self.rules, name.span.clone()));
+            }
         }
     }
 }

@@ -13,9 +13,9 @@ use handfast_text::{duration, size};
 
 use super::file::defaults;
 use super::model::{
-    AccessLog, Address, Admission, Backend, Balance, CertificateSource, ClientCertificates, Config,
-    HandshakeRate, Limits, MissingCloseNotify, NameRule, Policy, Process, Service, Target, Tickets,
-    UnknownName,
+    AccessLog, Address, Admission, Backend, BackendAlpn, BackendTls, BackendVerification, Balance,
+    CertificateSource, ClientCertificates, Clients, Config, HandshakeRate, Limits, MissingCloseNotify,
+    NameRule, PlainHttp, Policy, Process, Service, Target, Tickets, Tls, UnknownName,
 };
 use super::policy::is_default;
 
@@ -84,20 +84,25 @@ fn service(service: &Service, facts: &[CertificateFact]) -> String {
     if service.listen.iter().any(|address| matches!(address, Address::Unix(_))) {
         lines.push(format!("  with mode {:04o} for unix sockets", service.listen_mode));
     }
-    certificates(service, facts, &mut lines);
-    lines.push(match service.tls.unknown_name {
-        UnknownName::First => "answers an unknown name with the first certificate".to_owned(),
-        UnknownName::Refuse => "refuses an unknown name".to_owned(),
+    lines.extend(match service.clients {
+        Clients::Tls => None,
+        Clients::PassedThrough => {
+            Some("passes the TLS of clients on as it is, without decrypting it".to_owned())
+        }
+        Clients::Plain => Some("serves clients in plain text".to_owned()),
     });
-    lines.push(format!("speaks TLS with {}", policy(&service.tls.policy)));
-    lines.push(protocols(&service.tls.alpn));
-    lines.push(clients(&service.tls.client_certificates));
-    lines.push(tickets(&service.tls.tickets));
+    if let Some(tls) = &service.tls {
+        termination(service, tls, facts, &mut lines);
+    }
+    if service.plain_http == PlainHttp::Redirect {
+        lines.push("redirects plain HTTP on its port to https".to_owned());
+    }
     lines.push(format!("goes to {}", backends(&service.backends, service.balance)));
     lines.extend((!service.slow_start.is_zero()).then(|| {
         let after = duration::written(service.slow_start);
         format!("gives a backend that came up again its whole share after {after}")
     }));
+    lines.extend(service.backend_tls.as_ref().map(backend_tls));
     lines.extend(service.names.iter().map(rule));
     lines.extend(connections(service));
     lines.extend(admission(&service.admission));
@@ -108,12 +113,55 @@ fn service(service: &Service, facts: &[CertificateFact]) -> String {
     lines.join("\n  ") + "\n"
 }
 
-fn certificates(service: &Service, facts: &[CertificateFact], lines: &mut Vec<String>) {
-    lines.push(match service.tls.certificates.len() {
+/// TLS that ends here.
+fn termination(service: &Service, tls: &Tls, facts: &[CertificateFact], lines: &mut Vec<String>) {
+    certificates(service, tls, facts, lines);
+    lines.push(match tls.unknown_name {
+        UnknownName::First => "answers an unknown name with the first certificate".to_owned(),
+        UnknownName::Refuse => "refuses an unknown name".to_owned(),
+    });
+    lines.push(format!("speaks TLS with {}", policy(&tls.policy)));
+    lines.push(protocols(&tls.alpn));
+    lines.push(clients(&tls.client_certificates));
+    lines.push(tickets(&tls.tickets));
+}
+
+/// TLS towards the backends.
+fn backend_tls(tls: &BackendTls) -> String {
+    let who = match (&tls.name, &tls.ca) {
+        (Some(name), Some(ca)) => format!("a certificate for {name} that {} makes good", ca.display()),
+        (Some(name), None) => format!("a certificate for {name} that this machine trusts"),
+        (None, Some(ca)) => format!("a certificate for their name that {} makes good", ca.display()),
+        (None, None) => "a certificate for their name that this machine trusts".to_owned(),
+    };
+    let pins = if tls.pins.is_empty() { "" } else { " and with a pinned key" };
+    let asked = match tls.verify {
+        BackendVerification::Full => format!("asks them for {who}{pins}"),
+        BackendVerification::Pins => "asks them for a pinned key, and nothing else".to_owned(),
+        BackendVerification::AnyName => format!("asks them for {who}, WHATEVER ITS NAME{pins}"),
+        BackendVerification::Nothing => "does NOT verify their certificates".to_owned(),
+    };
+    let mut parts = vec![format!("speaks TLS with them by {}", policy(&tls.policy)), asked];
+    parts.extend(tls.identity.as_ref().map(|(file, _)| format!("shows them {}", file.display())));
+    match &tls.alpn {
+        BackendAlpn::Own(protocols) if protocols.is_empty() => {}
+        BackendAlpn::Own(protocols) => {
+            parts.push(format!("offers the application protocols {}", list(protocols.iter().cloned())));
+        }
+        BackendAlpn::Client => parts.push("offers the application protocol of the client".to_owned()),
+    }
+    if !tls.resumption {
+        parts.push("resumes no sessions".to_owned());
+    }
+    parts.join("; it ")
+}
+
+fn certificates(service: &Service, tls: &Tls, facts: &[CertificateFact], lines: &mut Vec<String>) {
+    lines.push(match tls.certificates.len() {
         1 => "has the certificate of".to_owned(),
         number => format!("has the certificates of {number} places"),
     });
-    lines.extend(service.tls.certificates.iter().map(|source| format!("  {}", certificate(source))));
+    lines.extend(tls.certificates.iter().map(|source| format!("  {}", certificate(source))));
     for fact in facts.iter().filter(|fact| fact.service == service.name) {
         let expiry = match fact.expires_in_days {
             days if days < 0 => format!("EXPIRED {} ago", counted(days.unsigned_abs(), "day")),
@@ -232,10 +280,23 @@ fn rule(rule: &NameRule) -> String {
     parts.extend(rule.client_certificates.as_ref().map(clients));
     parts.extend(rule.policy.as_ref().map(|rule| format!("speaks TLS with {}", policy(rule))));
     parts.extend(rule.alpn.as_deref().map(protocols));
+    parts.extend(rule.pass_through.map(|passes| {
+        let words = if passes { "passes their TLS on as it is" } else { "ends their TLS here" };
+        words.to_owned()
+    }));
+    parts.extend(rule.backend_tls.as_ref().map(|tls| {
+        tls.as_ref().map_or_else(|| "speaks plain text with its backends".to_owned(), backend_tls)
+    }));
     if parts.is_empty() {
         parts.push("does the same as the service, whatever later rules say".to_owned());
     }
-    format!("for {} it {}", list(rule.names.iter().cloned()), parts.join("; it "))
+    let protocols = list(rule.client_alpn.iter().cloned());
+    let who = match (rule.names.is_empty(), rule.client_alpn.is_empty()) {
+        (false, true) => list(rule.names.iter().cloned()),
+        (true, _) => format!("clients that offer {protocols}"),
+        (false, false) => format!("{} if the client offers {protocols}", list(rule.names.iter().cloned())),
+    };
+    format!("for {who} it {}", parts.join("; it "))
 }
 
 fn connections(service: &Service) -> Vec<String> {

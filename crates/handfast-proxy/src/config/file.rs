@@ -19,8 +19,8 @@ use super::foreign;
 use super::keys::{self, ClientMode};
 use super::kind::{Written, values};
 use super::model::{
-    Address, CertificateSource, ClientCertificates, Config, Limits, NameRule, Policy, Process, Service,
-    Tickets, Tls,
+    Address, Backend, BackendTls, CertificateSource, ClientCertificates, Clients, Config, Limits, NameRule,
+    Policy, Process, Service, Tickets, Tls,
 };
 use super::policy;
 use super::problem::{Fault, Place, Problem, Severity};
@@ -29,6 +29,8 @@ use super::schema::Key;
 use super::syntax;
 
 mod admission;
+mod backend_tls;
+mod clients;
 
 /// Largest file that is read. Ten thousand services fit; a device that never ends does not.
 const MOST_BYTES: u64 = 16 << 20;
@@ -193,8 +195,19 @@ fn service(
     let backends = section.required(&keys::BACKEND);
     let limits = limits(&section.inner(&keys::SERVICE_LIMITS), Some(limits_of_all));
     let policy = policy::of_service(section);
-    let names = rules(section, &policy, listen.as_deref().unwrap_or_default());
-    let tls = tls(section, policy, tickets_of_all);
+    let clients = clients::of(section);
+    let backend_tls = backend_tls::read(&section.inner(&keys::BACKEND_TLS));
+    let around = Around {
+        policy: &policy,
+        listen: listen.as_deref().unwrap_or_default(),
+        clients,
+        backends: backends.as_deref().unwrap_or_default(),
+        backend_tls: backend_tls.as_ref().and_then(Option::as_ref),
+    };
+    around.check_backends(section);
+    let names = rules(section, &around);
+    let terminates = clients::terminate(clients, names.as_deref().unwrap_or_default());
+    let tls = tls(section, policy.clone(), tickets_of_all, terminates);
     let listen_mode = section.optional(&keys::LISTEN_MODE);
     let balance = section.or_default(&keys::BALANCE);
     let slow_start = section.or_default(&keys::SLOW_START);
@@ -216,8 +229,11 @@ fn service(
         max_connections_per_address,
         admission: admission?,
         tls: tls?,
+        clients,
+        plain_http: section.or_default(&keys::PLAIN_HTTP),
         names: names?,
         backends: values(backends?),
+        backend_tls: backend_tls?.and_then(|tls| tls.value),
         balance,
         slow_start,
         missing_close_notify: section.or_default(&keys::MISSING_CLOSE_NOTIFY),
@@ -225,6 +241,25 @@ fn service(
     };
     check::connections(section, &service, process);
     Some(service)
+}
+
+/// What a rule takes from its service.
+struct Around<'a> {
+    policy: &'a Policy,
+    listen: &'a [Written<Address>],
+    clients: Clients,
+    backends: &'a [Written<Backend>],
+    backend_tls: Option<&'a Written<Option<BackendTls>>>,
+}
+
+impl Around<'_> {
+    /// TLS towards the backends of the service itself.
+    fn check_backends(&self, section: &Table<'_>) {
+        let Some(tls) = self.backend_tls else { return };
+        backend_tls::check_names(section, tls, self.backends);
+        let is_plain = self.clients == Clients::Plain;
+        backend_tls::check_alpn(&section.inner(&keys::BACKEND_TLS), tls.value.as_ref(), is_plain);
+    }
 }
 
 /// Limits: what is written, else those of all services, else the defaults.
@@ -279,20 +314,29 @@ fn tickets(section: &Table<'_>, of_all: Option<&Tickets>) -> Tickets {
     tickets
 }
 
-fn tls(section: &Table<'_>, policy: Policy, tickets_of_all: &Tickets) -> Option<Tls> {
+/// TLS towards clients; the inner `None`: nobody terminates it here, and no certificate is needed.
+fn tls(
+    section: &Table<'_>,
+    policy: Policy,
+    tickets_of_all: &Tickets,
+    terminates: bool,
+) -> Option<Option<Tls>> {
+    if !terminates && section.written(&keys::CERTIFICATE).is_none() {
+        return Some(None);
+    }
     let certificates = certificates(section);
     let unknown_name = section.or_default(&keys::UNKNOWN_NAME);
     let alpn = values(section.or_default(&keys::ALPN));
     let client_certificates = client_certificates(&section.inner(&keys::CLIENT_CERTIFICATES));
     let tickets = tickets(&section.inner(&keys::SERVICE_TICKETS), Some(tickets_of_all));
-    Some(Tls {
+    Some(Some(Tls {
         certificates: certificates?,
         unknown_name,
         policy,
         alpn,
         client_certificates: client_certificates?.unwrap_or(ClientCertificates::Off),
         tickets,
-    })
+    }))
 }
 
 /// The certificates, with the key that may stand beside a single one.
@@ -362,36 +406,47 @@ fn client_certificates(section: &Table<'_>) -> Option<Option<ClientCertificates>
     Some(Some(rule))
 }
 
-/// The rules for certain names.
-fn rules(
-    service: &Table<'_>,
-    policy_of_service: &Policy,
-    listen: &[Written<Address>],
-) -> Option<Vec<NameRule>> {
+/// The rules for certain names and protocols.
+fn rules(service: &Table<'_>, around: &Around<'_>) -> Option<Vec<NameRule>> {
     let sections = service.inner_list(&keys::RULE);
     let mut names = check::RuleNames::default();
-    let rules: Vec<Option<NameRule>> = sections
-        .iter()
-        .map(|section| {
-            let patterns = section.required(&keys::RULE_NAMES);
-            if let Some(patterns) = &patterns {
-                names.rule(section, patterns);
-            }
-            let policy = policy::of_rule(section, policy_of_service);
-            let client_certificates = client_certificates(&section.inner(&keys::RULE_CLIENT_CERTIFICATES));
-            let alpn = section.optional(&keys::RULE_ALPN).map(values);
-            let backends = section.optional(&keys::RULE_BACKEND);
-            check::backends(section, &keys::RULE_BACKEND, listen, backends.as_deref().unwrap_or_default());
-            Some(NameRule {
-                names: values(patterns?),
-                policy,
-                client_certificates: client_certificates?,
-                alpn,
-                backends: backends.map(values),
-            })
-        })
-        .collect();
+    let rules: Vec<Option<NameRule>> =
+        sections.iter().map(|section| rule(section, around, &mut names)).collect();
     rules.into_iter().collect()
+}
+
+fn rule(section: &Table<'_>, around: &Around<'_>, names: &mut check::RuleNames) -> Option<NameRule> {
+    let client_alpn = section.optional(&keys::RULE_CLIENT_ALPN).map(values).unwrap_or_default();
+    let patterns = if section.written(&keys::RULE_CLIENT_ALPN).is_some() {
+        Some(section.optional(&keys::RULE_NAMES).unwrap_or_default())
+    } else {
+        section.required(&keys::RULE_NAMES)
+    };
+    if let Some(patterns) = &patterns {
+        names.rule(section, patterns, client_alpn.is_empty());
+    }
+    let policy = policy::of_rule(section, around.policy);
+    let client_certificates = client_certificates(&section.inner(&keys::RULE_CLIENT_CERTIFICATES));
+    let alpn = section.optional(&keys::RULE_ALPN).map(values);
+    let backends = section.optional(&keys::RULE_BACKEND);
+    let listed = backends.as_deref().unwrap_or_default();
+    check::backends(section, &keys::RULE_BACKEND, around.listen, listed);
+    let pass_through = section.optional(&keys::RULE_PASS_THROUGH);
+    clients::check_rule(section, around.clients, pass_through);
+    let own_tls = backend_tls::read(&section.inner(&keys::RULE_BACKEND_TLS));
+    if let Some(tls) = own_tls.as_ref().and_then(Option::as_ref).or(around.backend_tls) {
+        backend_tls::check_names(section, tls, backends.as_deref().unwrap_or_default());
+    }
+    Some(NameRule {
+        names: values(patterns?),
+        client_alpn,
+        pass_through,
+        policy,
+        client_certificates: client_certificates?,
+        alpn,
+        backends: backends.map(values),
+        backend_tls: own_tls?.map(|tls| tls.value),
+    })
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use handfast_tls::client;
 use handfast_tls::client_certificates::{self, Demand};
 use handfast_tls::load::{self, Source};
 use handfast_tls::{Finding, Severity as FindingSeverity};
@@ -48,6 +49,8 @@ pub(crate) struct Named {
     pub(crate) certificates: Vec<Vec<CertificateSource>>,
     /// Files of client authorities.
     pub(crate) authorities: Vec<PathBuf>,
+    /// Files of whom to trust when dialling.
+    pub(crate) trusted: Vec<PathBuf>,
 }
 
 impl Named {
@@ -63,6 +66,9 @@ impl Named {
         for file in &self.authorities {
             // What is asked of clients makes no difference to what the file holds.
             findings.extend(client_certificates::load(file, Demand::Require, now).findings);
+        }
+        for file in &self.trusted {
+            findings.extend(client::load_trust(file, now).findings);
         }
         for finding in findings.iter().filter(|finding| finding.severity == FindingSeverity::Error) {
             let problem = self.problem(finding);

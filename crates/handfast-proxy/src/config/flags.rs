@@ -147,7 +147,9 @@ impl Config {
         config.places = Places::default();
         for service in &mut config.services {
             service.backends = vec![Target::BuiltIn.into()];
-            service.tls.certificates = vec![CertificateSource::Throwaway { ca_file: ca_file.clone() }];
+            if let Some(tls) = &mut service.tls {
+                tls.certificates = vec![CertificateSource::Throwaway { ca_file: ca_file.clone() }];
+            }
         }
         config
     }

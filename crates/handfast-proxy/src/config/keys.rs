@@ -10,10 +10,12 @@ use super::schema::{Default, Key, Section};
 
 mod admission;
 mod backend;
+mod backend_tls;
 mod service;
 
 pub(crate) use admission::*;
 pub(crate) use backend::*;
+pub(crate) use backend_tls::*;
 pub(crate) use service::*;
 
 const HOUR: Duration = seconds(3600);
@@ -437,9 +439,9 @@ mod tests {
             let before = names.len();
             names.dedup();
             assert_eq!(names.len(), before, "{}", section.header);
-            assert!(
-                names.iter().all(|name| name.bytes().all(|byte| byte == b'-' || byte.is_ascii_lowercase()))
-            );
+            assert!(names.iter().all(|name| {
+                name.bytes().all(|byte| byte == b'-' || byte.is_ascii_lowercase() || byte.is_ascii_digit())
+            }));
         }
     }
 

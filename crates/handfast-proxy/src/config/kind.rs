@@ -16,12 +16,14 @@ use super::scalar;
 
 mod address;
 mod backend;
+mod dialling;
 mod path;
 
 pub(crate) use address::{
     AddressPrefix, AdminAddress, Backend, ListenAddress, NamePattern, Protocol, is_local,
 };
 pub(crate) use backend::{BackendEntry, Switch};
+pub(crate) use dialling::{BackendProtocols, HostName, PublicKeyPin, SentServerName};
 pub(crate) use path::{Certificates, FilePath, LogTarget};
 
 /// A type of values.

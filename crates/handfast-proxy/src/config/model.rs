@@ -14,6 +14,9 @@ mod backend;
 pub use backend::{Backend, Balance, Target};
 
 pub use super::files::Places;
+pub use backend_tls::{BackendAlpn, BackendTls, BackendVerification, SentName};
+
+mod backend_tls;
 
 mod admission;
 
@@ -83,10 +86,16 @@ pub struct Service {
     pub max_connections_per_address: Option<usize>,
     /// Whom it lets in by address.
     pub admission: Admission,
-    /// Its TLS side.
-    pub tls: Tls,
+    /// TLS towards clients; `None` where they are plain, or all passed through.
+    pub tls: Option<Tls>,
+    /// What becomes of clients that no rule is about.
+    pub clients: Clients,
+    /// What plain HTTP on a port for TLS gets.
+    pub plain_http: PlainHttp,
     /// Exceptions for certain names; the first that fits is used.
     pub names: Vec<NameRule>,
+    /// TLS towards the backends; `None`: they are plain.
+    pub backend_tls: Option<BackendTls>,
     /// Its backends; at least one.
     pub backends: Vec<Backend>,
     /// How a backend is picked.
@@ -99,7 +108,27 @@ pub struct Service {
     pub limits: Limits,
 }
 
-/// What a client's FIN without close_notify is taken for (`missing-close-notify`).
+/// How clients are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clients {
+    /// By TLS that ends here.
+    Tls,
+    /// By TLS that is passed on as it is (`pass-through`).
+    PassedThrough,
+    /// In plain text (`client-tls = false`).
+    Plain,
+}
+
+/// What plain HTTP on a port for TLS gets (`plain-http`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlainHttp {
+    /// 400, and a sentence that says why.
+    Refuse,
+    /// 308 to the same place by https.
+    Redirect,
+}
+
+/// What a FIN without close_notify is taken for (`missing-close-notify`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingCloseNotify {
     /// A stream that was cut: the backend is reset.
@@ -199,8 +228,12 @@ pub struct Tickets {
 /// An exception for certain names (`[[service.rule]]`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct NameRule {
-    /// Exact names and wildcards (`*.example.org`), in lower case.
+    /// Exact names and wildcards (`*.example.org`), in lower case; empty: every name, and none.
     pub names: Vec<String>,
+    /// Application protocols, one of which a client must offer; empty: whatever it offers.
+    pub client_alpn: Vec<String>,
+    /// Instead of the service's: whether clients are passed through.
+    pub pass_through: Option<bool>,
     /// Instead of the service's policy.
     pub policy: Option<Policy>,
     /// Instead of the service's rule.
@@ -209,6 +242,8 @@ pub struct NameRule {
     pub alpn: Option<Vec<String>>,
     /// Instead of the service's backends.
     pub backends: Option<Vec<Backend>>,
+    /// Instead of the service's TLS towards them; the inner `None`: plain text.
+    pub backend_tls: Option<Option<BackendTls>>,
 }
 
 /// Whether `name`, in lower case, is one of `patterns`: names, and wildcards for exactly one label (RFC 9525 §6.3). **Cost**: linear in

@@ -64,6 +64,11 @@ impl<'r> Reading<'r> {
         self.named.borrow_mut().certificates.push(sources.to_vec());
     }
 
+    /// Notes a file of whom to trust when dialling, which could be loaded whatever else is wrong.
+    pub(crate) fn names_trusted(&self, file: &Path) {
+        self.named.borrow_mut().trusted.push(file.to_path_buf());
+    }
+
     /// Notes authorities that could be loaded, whatever else is wrong.
     pub(crate) fn names_authorities(&self, file: &Path) {
         self.named.borrow_mut().authorities.push(file.to_path_buf());
@@ -287,6 +292,11 @@ impl<'t> Table<'t> {
         self.entry(section.name).is_some()
     }
 
+    /// Where a section inside this one stands, if it is written.
+    pub(crate) fn span_of(&self, section: &Section) -> Option<Range<usize>> {
+        self.entry(section.name).map(|value| value.span())
+    }
+
     /// The section inside this one.
     pub(crate) fn inner(&self, section: &'static Section) -> Table<'t> {
         let absent = Table { section, entries: None, span: self.span.clone(), reading: self.reading };
@@ -365,6 +375,9 @@ fn section_hint(section: &Section) -> String {
     }
     if section.name == keys::HANDSHAKE_RATE.name {
         return "write `handshake-rate = { per-second = 10, burst = 50 }`".to_owned();
+    }
+    if section.name == keys::BACKEND_TLS.name {
+        return "write `backend-tls = {}`, or with its keys between the braces".to_owned();
     }
     format!("write {} on a line of its own, and its keys below", section.header)
 }

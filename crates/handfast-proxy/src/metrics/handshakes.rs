@@ -2,6 +2,8 @@
 //!
 //! In: a handshake that was completed, on its worker's thread. Out: histograms that `sum.rs` reads.
 
+use std::time::Duration;
+
 use handfast_tls::session::Agreed;
 
 use super::histogram::Histogram;
@@ -13,6 +15,9 @@ pub(super) type HandshakeKey = (&'static str, &'static str, &'static str, bool);
 
 /// The parts of a handshake's time, in the order of [`HandshakeTimes::phases`].
 pub const PHASES: [&str; 4] = ["hello_wait", "crypto", "client_wait", "queue"];
+
+/// The parts of the time of a handshake with a backend, and their places among those of [`HandshakeTimes::phases`].
+pub(super) const BACKEND_PHASES: [(&str, usize); 2] = [("crypto", 1), ("backend_wait", 2)];
 
 /// Handshake times by what was agreed on.
 pub(super) type Handshakes = Table<HandshakeKey, HandshakeTimes, 64>;
@@ -33,6 +38,14 @@ pub(super) fn handshake_key(facts: &Agreed) -> HandshakeKey {
 }
 
 impl HandshakeTimes {
+    /// Of a handshake with a backend, which has no hello to wait for: its whole time, and our own computing.
+    pub(super) fn record_backend(&self, whole: Duration, crypto: Duration) {
+        self.total.record(whole);
+        for (histogram, part) in self.phases[1..].iter().zip([crypto, whole.saturating_sub(crypto)]) {
+            histogram.record(part);
+        }
+    }
+
     pub(super) fn record(&self, times: &StepTimes) {
         self.total.record(times.hello + times.handshake);
         // What is left of the handshake is neither computing nor waiting for the client: our thread was busy elsewhere.

@@ -15,7 +15,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::configured::NameSnapshot;
-use super::handshakes::PHASES;
+use super::handshakes::{BACKEND_PHASES, PHASES};
 use super::histogram::Distribution;
 use super::snapshot::{BackendSnapshot, HandshakeSnapshot, ServiceSnapshot, Snapshot, ThreadSnapshot};
 
@@ -240,6 +240,31 @@ fn handshakes(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
             PHASES.iter().zip(&seen.phases).map(move |(phase, times)| {
                 let [version, group, signature, kind] = labels(seen);
                 ([("phase", *phase), version, group, signature, kind], times)
+            })
+        }),
+    )?;
+    to.counter(
+        "handfast_backend_handshakes",
+        None,
+        "Handshakes completed with backends, full or resumed from an earlier session",
+        services.iter().flat_map(|service| {
+            [("full", service.backend_handshakes_full), ("resumed", service.backend_handshakes_resumed)]
+                .map(|(kind, count)| ([("service", service.name.as_str()), ("kind", kind)], count))
+        }),
+    )?;
+    to.seconds(
+        "handfast_backend_handshake",
+        "From the hello to a backend to the end of the handshake with it, of handshakes that were completed",
+        snapshot.backend_handshakes.iter().map(|seen| (labels(seen), &seen.total)),
+    )?;
+    to.seconds(
+        "handfast_backend_handshake_phase",
+        "Where the time of a handshake with a backend went: crypto (cryptography of ours), backend_wait (the network, and \
+         the backend's)",
+        snapshot.backend_handshakes.iter().flat_map(|seen| {
+            BACKEND_PHASES.iter().map(move |(phase, place)| {
+                let [version, group, signature, kind] = labels(seen);
+                ([("phase", *phase), version, group, signature, kind], &seen.phases[*place])
             })
         }),
     )

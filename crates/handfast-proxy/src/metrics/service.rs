@@ -71,15 +71,19 @@ pub struct ServiceMetrics {
     pub(super) bytes_to_client: Cell,
     pub(super) handshakes_full: Cell,
     pub(super) handshakes_resumed: Cell,
+    pub(super) backend_handshakes_full: Cell,
+    pub(super) backend_handshakes_resumed: Cell,
     pub(super) hello_retries: Cell,
     pub(super) tickets_offered: Cell,
     pub(super) duration: Histogram,
     pub(super) backends: Mutex<Vec<(String, Arc<BackendMetrics>)>>,
     handshakes: Arc<Handshakes>,
+    backend_handshakes: Arc<Handshakes>,
 }
 
 impl ServiceMetrics {
-    pub(super) fn new(handshakes: Arc<Handshakes>) -> Self {
+    /// With the thread's handshakes, clients' and backends'.
+    pub(super) fn new((handshakes, backend_handshakes): (Arc<Handshakes>, Arc<Handshakes>)) -> Self {
         Self {
             accepted: Cell::default(),
             closed: Cell::default(),
@@ -90,11 +94,14 @@ impl ServiceMetrics {
             bytes_to_client: Cell::default(),
             handshakes_full: Cell::default(),
             handshakes_resumed: Cell::default(),
+            backend_handshakes_full: Cell::default(),
+            backend_handshakes_resumed: Cell::default(),
             hello_retries: Cell::default(),
             tickets_offered: Cell::default(),
             duration: Histogram::default(),
             backends: Mutex::default(),
             handshakes,
+            backend_handshakes,
         }
     }
 
@@ -135,6 +142,14 @@ impl ServiceMetrics {
         counter.add(1);
         self.hello_retries.add(u64::from(facts.hello_retry));
         self.handshakes.entry(handshake_key(facts)).record(times);
+    }
+
+    /// A handshake with a backend was completed: its whole time, and our own computing.
+    pub fn backend_handshake(&self, facts: &Agreed, whole: Duration, crypto: Duration) {
+        let resumed = facts.resumed == Some(true);
+        let counter = if resumed { &self.backend_handshakes_resumed } else { &self.backend_handshakes_full };
+        counter.add(1);
+        self.backend_handshakes.entry(handshake_key(facts)).record_backend(whole, crypto);
     }
 
     /// A backend's socket took plaintext bytes.

@@ -19,6 +19,8 @@ pub struct Snapshot {
     pub services: Vec<ServiceSnapshot>,
     /// Completed handshakes by what was agreed on, the most frequent first.
     pub handshakes: Vec<HandshakeSnapshot>,
+    /// The same with backends; of the phases, the second is our computing and the third the backend's and the network's.
+    pub backend_handshakes: Vec<HandshakeSnapshot>,
     /// Connections that the process serves at once.
     pub connections_limit: u64,
     /// Names of backends, in the order of the configuration.
@@ -66,6 +68,10 @@ pub struct ServiceSnapshot {
     pub handshakes_full: u64,
     /// Completed handshakes that resumed a session.
     pub handshakes_resumed: u64,
+    /// Completed full handshakes with backends.
+    pub backend_handshakes_full: u64,
+    /// Completed handshakes with backends that resumed a session.
+    pub backend_handshakes_resumed: u64,
     /// Completed handshakes that cost a round trip more because the client guessed another group.
     pub hello_retries: u64,
     /// Hellos that offered to resume a session.

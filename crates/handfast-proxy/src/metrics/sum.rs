@@ -20,6 +20,7 @@ use crate::standing::{Standing, State};
 pub(super) fn sum(threads: &[Arc<ThreadMetrics>], configured: &Configured) -> Snapshot {
     let mut services: BTreeMap<String, ServiceSnapshot> = BTreeMap::new();
     let mut handshakes: BTreeMap<HandshakeKey, HandshakeSnapshot> = BTreeMap::new();
+    let mut backend_handshakes: BTreeMap<HandshakeKey, HandshakeSnapshot> = BTreeMap::new();
     for thread in threads {
         let blocks = thread.services.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for (name, block) in blocks {
@@ -29,6 +30,10 @@ pub(super) fn sum(threads: &[Arc<ThreadMetrics>], configured: &Configured) -> Sn
             let key = key.unwrap_or(("other", "other", "other", false));
             add_handshakes(handshakes.entry(key).or_default(), times);
         }
+        for (key, times) in thread.backend_handshakes.entries() {
+            let key = key.unwrap_or(("other", "other", "other", false));
+            add_handshakes(backend_handshakes.entry(key).or_default(), times);
+        }
     }
     for service in &configured.services {
         add_configured(services.entry(service.name.clone()).or_default(), service);
@@ -36,6 +41,7 @@ pub(super) fn sum(threads: &[Arc<ThreadMetrics>], configured: &Configured) -> Sn
     Snapshot {
         services: services.into_iter().map(|(name, service)| named(name, service)).collect(),
         handshakes: most_frequent_first(handshakes),
+        backend_handshakes: most_frequent_first(backend_handshakes),
         connections_limit: configured.connections_limit,
         names: configured.names.clone(),
         threads: threads.iter().map(|thread| thread_snapshot(thread)).collect(),
@@ -96,6 +102,8 @@ fn add_service(sum: &mut ServiceSnapshot, block: &ServiceMetrics) {
     sum.bytes_to_client += block.bytes_to_client.value();
     sum.handshakes_full += block.handshakes_full.value();
     sum.handshakes_resumed += block.handshakes_resumed.value();
+    sum.backend_handshakes_full += block.backend_handshakes_full.value();
+    sum.backend_handshakes_resumed += block.backend_handshakes_resumed.value();
     sum.hello_retries += block.hello_retries.value();
     sum.tickets_offered += block.tickets_offered.value();
     block.duration.add_to(&mut sum.duration);

@@ -21,6 +21,8 @@ fn record() -> Record {
         service: "web".into(),
         generation: 1,
         client: Some(SocketAddr::from(([127, 0, 0, 1], 40_000))),
+        rule: None,
+        rare: None,
         server_name: None,
         tls: Agreed {
             version: Some("TLSv1.3"),

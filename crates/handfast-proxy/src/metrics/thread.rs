@@ -23,6 +23,7 @@ pub struct ThreadMetrics {
     name: String,
     pub(super) services: Mutex<Vec<(String, Arc<ServiceMetrics>)>>,
     pub(super) handshakes: Arc<Handshakes>,
+    pub(super) backend_handshakes: Arc<Handshakes>,
     pub(super) accept_errors: Table<&'static str, Cell, 16>,
     pub(super) backing_off: Cell,
     pub(super) turns: Cell,
@@ -38,6 +39,7 @@ impl ThreadMetrics {
             name: name.to_owned(),
             services: Mutex::default(),
             handshakes: Arc::default(),
+            backend_handshakes: Arc::default(),
             accept_errors: Table::default(),
             backing_off: Cell::default(),
             turns: Cell::default(),
@@ -61,7 +63,10 @@ impl ThreadMetrics {
         if let Some((_, known)) = services.iter().find(|(known, _)| known == name) {
             return Arc::clone(known);
         }
-        let service = Arc::new(ServiceMetrics::new(Arc::clone(&self.handshakes)));
+        let service = Arc::new(ServiceMetrics::new((
+            Arc::clone(&self.handshakes),
+            Arc::clone(&self.backend_handshakes),
+        )));
         services.push((name.to_owned(), Arc::clone(&service)));
         service
     }

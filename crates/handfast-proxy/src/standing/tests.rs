@@ -1,20 +1,17 @@
 //! One standing for all threads, one trial at a time, and a trial that never gets lost.
 
-use handfast_net::fault::Operation;
-
 use super::*;
 
 const PATIENCE: Patience = Patience { failures: 3, pause: Duration::from_secs(3_600) };
 /// The pause is over at once.
 const NO_PAUSE: Patience = Patience { failures: 3, pause: Duration::ZERO };
 
-fn fault(cause: Cause) -> Fault {
-    Fault::own(Operation::Connect, cause)
-}
+const REFUSED: Cause = Cause::Socket(Socket::Refused);
+const DEADLINE: Cause = Cause::Socket(Socket::ConnectDeadline);
 
 fn down(patience: Patience) -> Arc<Standing> {
     let standing = Standings::new("web").of("10.0.0.7:80");
-    (0..3).for_each(|_| drop(standing.failed(&fault(Cause::Refused), None, patience)));
+    (0..3).for_each(|_| drop(standing.failed(REFUSED, None, patience)));
     standing
 }
 
@@ -25,13 +22,13 @@ fn failures_of_all_threads_count_together() {
     let other = standings.of("10.0.0.8:80");
     for (number, thread) in threads.iter().enumerate() {
         assert_eq!(thread.state(), State::Up, "after {number} failures");
-        let marked = thread.failed(&fault(Cause::Refused), None, PATIENCE);
+        let marked = thread.failed(REFUSED, None, PATIENCE);
         assert_eq!(marked.is_some(), number == 2, "who marks it down says so, and nobody else");
     }
-    assert_eq!(other.failed(&fault(Cause::Refused), None, PATIENCE), None, "it is another backend");
-    assert_eq!(threads[0].failed(&fault(Cause::Refused), None, PATIENCE), None, "it is down already");
+    assert_eq!(other.failed(REFUSED, None, PATIENCE), None, "it is another backend");
+    assert_eq!(threads[0].failed(REFUSED, None, PATIENCE), None, "it is down already");
     assert!(threads.iter().all(|thread| matches!(thread.state(), State::Down(_))));
-    assert_eq!((threads[0].cause(), threads[0].failures()), (Some(Cause::Refused), 4));
+    assert_eq!((threads[0].cause(), threads[0].failures()), (Some(REFUSED), 4));
     assert_eq!(other.state(), State::Up);
     threads[1].connected();
     assert!(threads.iter().all(|thread| thread.state() == State::Up && thread.outage().is_none()));
@@ -41,7 +38,7 @@ fn failures_of_all_threads_count_together() {
 fn a_success_in_between_begins_anew() {
     let standing = Standings::new("web").of("10.0.0.7:80");
     for _ in 0..10 {
-        (0..2).for_each(|_| drop(standing.failed(&fault(Cause::Refused), None, PATIENCE)));
+        (0..2).for_each(|_| drop(standing.failed(REFUSED, None, PATIENCE)));
         standing.connected();
     }
     assert_eq!(standing.state(), State::Up);
@@ -64,9 +61,9 @@ fn of_many_threads_one_has_the_trial() {
 fn a_trial_has_an_outcome_or_is_given_back() {
     let standing = down(NO_PAUSE);
     let trial = standing.try_out().expect("it is down");
-    let _ = standing.failed(&fault(Cause::ConnectDeadline), Some(trial), PATIENCE);
+    let _ = standing.failed(DEADLINE, Some(trial), PATIENCE);
     assert!(matches!(standing.state(), State::Down(until) if until > Moment::now()), "{standing:?}");
-    assert_eq!(standing.cause(), Some(Cause::ConnectDeadline));
+    assert_eq!(standing.cause(), Some(DEADLINE));
     standing.give_back(trial);
     assert!(matches!(standing.state(), State::Down(until) if until > Moment::now()), "it has ended already");
 
@@ -83,20 +80,20 @@ fn a_trial_has_an_outcome_or_is_given_back() {
 fn attempts_of_before_change_nothing_more() {
     let standing = down(NO_PAUSE);
     let until = standing.state();
-    let _ = standing.failed(&fault(Cause::Refused), None, PATIENCE);
+    let _ = standing.failed(REFUSED, None, PATIENCE);
     assert_eq!(standing.state(), until, "the pause does not grow");
     let trial = standing.try_out().expect("it is down");
-    let _ = standing.failed(&fault(Cause::Refused), None, PATIENCE);
+    let _ = standing.failed(REFUSED, None, PATIENCE);
     assert_eq!(standing.state(), State::OnTrial, "the trial is somebody else's");
     // Another connection that had begun earlier succeeded; the trial then fails as any attempt does.
     standing.connected();
-    let _ = standing.failed(&fault(Cause::Refused), Some(trial), PATIENCE);
+    let _ = standing.failed(REFUSED, Some(trial), PATIENCE);
     assert_eq!((standing.state(), standing.failures()), (State::Up, 1));
 }
 
 #[test]
 fn a_cause_survives_as_a_number() {
-    for known in Cause::ALL.iter().copied().chain([Cause::Errno(5), Cause::Errno(133)]) {
+    for known in Cause::all().chain([5, 133].map(|number| Cause::Socket(Socket::Errno(number)))) {
         assert_eq!(cause(code(known)), Some(known));
     }
     assert_eq!(cause(0), None);
@@ -118,6 +115,6 @@ fn what_nobody_uses_is_forgotten() {
 
 fn down_at(standings: &Standings, name: &str) -> Arc<Standing> {
     let standing = standings.of(name);
-    (0..3).for_each(|_| drop(standing.failed(&fault(Cause::Refused), None, PATIENCE)));
+    (0..3).for_each(|_| drop(standing.failed(REFUSED, None, PATIENCE)));
     standing
 }

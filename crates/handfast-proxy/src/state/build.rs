@@ -7,21 +7,37 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use handfast_tls::certificate::Certificate;
+use handfast_tls::client::Trust;
 use handfast_tls::client_certificates::{self, ClientCertificates as ClientRule, Demand};
 use handfast_tls::load::{self, Before, FileProblem, FileStamp, Kept, Source, Trouble};
 use handfast_tls::policy::{self, Policy};
 use handfast_tls::server::{Server, ServerSettings};
+use handfast_tls::session::Failure;
 use handfast_tls::store::{CertificateStore, Resolver, UnknownName};
 use handfast_tls::ticket::KeySet;
 use handfast_tls::{Finding, Severity};
 
 use super::carried::CarriedOver;
+use super::dialling::DialTls;
 use super::report::Report;
+use super::rings::RingId;
 use super::{Authorities, ServiceState, State, seconds, words};
 use crate::admission::Admission;
-use crate::config::model::{self, CertificateSource, ClientCertificates, Config, NameRule, Places, Service};
+use crate::config::model::{
+    self, CertificateSource, ClientCertificates, Clients, Config, NameRule, Places, Service,
+};
 use crate::permits::{AddressLimit, Pool};
 use crate::standing::Standings;
+
+/// What a service needs where TLS ends here; nothing where it does not.
+#[derive(Debug, Default)]
+struct Termination {
+    settings: Vec<ServerSettings>,
+    ring: Option<(RingId, Arc<KeySet>)>,
+    store: Arc<CertificateStore>,
+    sources: Vec<Source>,
+    problems: Vec<FileProblem>,
+}
 
 /// The certificates of a service, where they come from, and files that are not used.
 type Read = (Arc<CertificateStore>, Vec<Source>, Vec<FileProblem>);
@@ -56,6 +72,7 @@ pub(crate) fn build(
         has_new_problems: false,
         authorities: Vec::new(),
         authority_problems: Vec::new(),
+        system: None,
         keep_removed: config.process.keep_removed_certificates,
         carried,
         places: &config.places,
@@ -77,52 +94,41 @@ pub(crate) fn build(
     Built { state, report, may_be_half_written, files }
 }
 
-struct Builder<'a, 'p> {
-    report: Report,
-    files: Vec<(PathBuf, FileStamp)>,
-    folders: Vec<PathBuf>,
-    may_be_half_written: bool,
+pub(super) struct Builder<'a, 'p> {
+    pub(super) report: Report,
+    pub(super) files: Vec<(PathBuf, FileStamp)>,
+    pub(super) folders: Vec<PathBuf>,
+    pub(super) may_be_half_written: bool,
     /// Files that cannot be used, and could when the state before was made.
     has_new_problems: bool,
     /// Of the service that is being made: what it had before, and files of authorities that cannot be used now.
     authorities: Vec<Authorities>,
     authority_problems: Vec<FileProblem>,
+    /// Whom this machine trusts, once that has been asked for.
+    pub(super) system: Option<Result<Trust, Failure>>,
     keep_removed: Duration,
     carried: &'a mut CarriedOver,
-    places: &'p Places,
-    now: SystemTime,
+    pub(super) places: &'p Places,
+    pub(super) now: SystemTime,
 }
 
 impl Builder<'_, '_> {
     fn service(&mut self, model: &Service, previous: Option<&State>) -> Option<ServiceState> {
         let before =
             previous.and_then(|state| state.services.iter().find(|service| service.model.name == model.name));
-        let (store, sources, mut problems) = self.store(model, before)?;
-        let unknown_name = match model.tls.unknown_name {
-            model::UnknownName::First => UnknownName::First,
-            model::UnknownName::Refuse => UnknownName::Refuse,
-        };
-        let resolver = Arc::new(Resolver::new(Arc::clone(&store), unknown_name));
-        let ring = match self.carried.rings.ring(&model.tls.tickets, self.now) {
-            Ok(ring) => Some(ring),
-            Err(error) => {
-                let hint = error.hint().map(|hint| format!("\n  hint: {hint}")).unwrap_or_default();
-                let file = model.tls.tickets.key_file.as_deref();
-                let place = file.map(|file| self.places.suffix(file)).unwrap_or_default();
-                self.report.error(format!("{error}{place}{hint}"));
-                None
-            }
-        };
         self.authorities = before.map(ServiceState::authorities).unwrap_or_default();
-        let own = self.settings(model, None, &resolver);
-        let exceptions: Vec<_> =
-            model.names.iter().map(|rule| self.settings(model, Some(rule), &resolver)).collect();
+        let tls = model.tls.as_ref().map(|tls| self.termination(model, tls, before));
+        let dialling = self.diallings(model, before);
+        let mut late = Vec::new();
         for problem in self.authority_problems.drain(..) {
             self.has_new_problems |= !before.is_some_and(|before| problem.is_known(&before.problems));
-            problems.push(problem);
+            late.push(problem);
         }
-        let settings = std::iter::once(own).chain(exceptions).collect::<Option<Vec<_>>>()?;
-        self.try_out(&settings, ring.as_ref()?.1.clone());
+        let Termination { settings, ring, store, sources, mut problems } = match tls {
+            Some(tls) => tls?,
+            None => Termination::default(),
+        };
+        problems.extend(late);
         Some(ServiceState {
             pool: pool(model, before, self.carried.threads),
             address_limit: address_limit(model, before),
@@ -131,18 +137,87 @@ impl Builder<'_, '_> {
                 .map_or_else(|| Standings::new(&model.name), |before| Arc::clone(&before.standings)),
             model: model.clone(),
             settings,
-            // Ticket keys as they are now; threads get newer ones as they come.
-            ring: ring?,
+            ring,
             store,
             sources,
             problems,
+            dialling: dialling?,
         })
+    }
+
+    /// What a service needs where TLS ends here.
+    fn termination(
+        &mut self,
+        model: &Service,
+        tls: &model::Tls,
+        before: Option<&ServiceState>,
+    ) -> Option<Termination> {
+        let (store, sources, problems) = self.store(model, tls, before)?;
+        let unknown_name = match tls.unknown_name {
+            model::UnknownName::First => UnknownName::First,
+            model::UnknownName::Refuse => UnknownName::Refuse,
+        };
+        let resolver = Arc::new(Resolver::new(Arc::clone(&store), unknown_name));
+        let ring = self.ring(&tls.tickets);
+        let own = self.settings(model, tls, None, &resolver);
+        let exceptions: Vec<_> =
+            model.names.iter().map(|rule| self.settings(model, tls, Some(rule), &resolver)).collect();
+        let settings = std::iter::once(own).chain(exceptions).collect::<Option<Vec<_>>>()?;
+        // Ticket keys as they are now; threads get newer ones as they come.
+        let ring = ring?;
+        self.try_out(&settings, ring.1.clone());
+        Some(Termination { settings, ring: Some(ring), store, sources, problems })
+    }
+
+    fn ring(&mut self, tickets: &model::Tickets) -> Option<(RingId, Arc<KeySet>)> {
+        match self.carried.rings.ring(tickets, self.now) {
+            Ok(ring) => Some(ring),
+            Err(error) => {
+                let hint = error.hint().map(|hint| format!("\n  hint: {hint}")).unwrap_or_default();
+                let file = tickets.key_file.as_deref();
+                let place = file.map(|file| self.places.suffix(file)).unwrap_or_default();
+                self.report.error(format!("{error}{place}{hint}"));
+                None
+            }
+        }
+    }
+
+    /// TLS towards the backends: the service's own, then one for each rule.
+    fn diallings(
+        &mut self,
+        model: &Service,
+        before: Option<&ServiceState>,
+    ) -> Option<Vec<Option<Arc<DialTls>>>> {
+        let before: Vec<_> =
+            before.map(|before| before.dialling.iter().flatten().cloned().collect()).unwrap_or_default();
+        let of_service = model.backend_tls.as_ref().filter(|_| model.clients != Clients::PassedThrough);
+        let of_rules = model.names.iter().map(|rule| {
+            let passes = rule.pass_through.unwrap_or(model.clients == Clients::PassedThrough);
+            rule.backend_tls.as_ref().map_or(model.backend_tls.as_ref(), Option::as_ref).filter(|_| !passes)
+        });
+        let all: Vec<_> = std::iter::once(of_service).chain(of_rules).collect();
+        let mut made: Vec<Option<Arc<DialTls>>> = Vec::new();
+        let mut is_whole = true;
+        for (place, tls) in all.iter().enumerate() {
+            // Rules that take the service's share what was made for it, and with it the sessions.
+            let twin = all[..place].iter().position(|known| known.is_some() && known == tls);
+            made.push(match (tls, twin) {
+                (None, _) => None,
+                (Some(_), Some(twin)) => made[twin].clone(),
+                (Some(tls), None) => {
+                    let dialling = self.dialling(&model.name, tls, &before);
+                    is_whole &= dialling.is_some();
+                    dialling
+                }
+            });
+        }
+        is_whole.then_some(made)
     }
 
     /// Reads the certificates of a service. Those that it served `before` are kept as they are in memory, and go on being
     /// served where their files cannot be used now.
-    fn store(&mut self, model: &Service, before: Option<&ServiceState>) -> Option<Read> {
-        let (mut certificates, sources) = self.sources(model);
+    fn store(&mut self, model: &Service, tls: &model::Tls, before: Option<&ServiceState>) -> Option<Read> {
+        let (mut certificates, sources) = self.sources(tls);
         let mut loaded = load::load(&sources, self.now);
         self.may_be_half_written |= loaded.may_be_half_written();
         let kept = before.map(|before| self.keep(model, &mut loaded, &sources, before)).unwrap_or_default();
@@ -174,10 +249,10 @@ impl Builder<'_, '_> {
     }
 
     /// Where the certificates of a service are, and those that are in no file.
-    fn sources(&mut self, model: &Service) -> (Vec<Arc<Certificate>>, Vec<Source>) {
+    fn sources(&mut self, tls: &model::Tls) -> (Vec<Arc<Certificate>>, Vec<Source>) {
         let mut certificates = Vec::new();
         let mut sources = Vec::new();
-        for source in &model.tls.certificates {
+        for source in &tls.certificates {
             match source {
                 CertificateSource::File { certificate, key } => {
                     sources.push(Source::File { certificate: certificate.clone(), key: key.clone() });
@@ -224,10 +299,10 @@ impl Builder<'_, '_> {
     fn settings(
         &mut self,
         model: &Service,
+        tls: &model::Tls,
         rule: Option<&NameRule>,
         resolver: &Arc<Resolver>,
     ) -> Option<ServerSettings> {
-        let tls = &model.tls;
         let policy = self.policy(rule.and_then(|rule| rule.policy.as_ref()).unwrap_or(&tls.policy))?;
         let demand =
             rule.and_then(|rule| rule.client_certificates.as_ref()).unwrap_or(&tls.client_certificates);
@@ -257,7 +332,7 @@ impl Builder<'_, '_> {
         }
     }
 
-    fn policy(&mut self, policy: &model::Policy) -> Option<Policy> {
+    pub(super) fn policy(&mut self, policy: &model::Policy) -> Option<Policy> {
         let list = |list: &'_ Option<Vec<String>>| list.clone();
         let (versions, suites, groups) = (list(&policy.versions), list(&policy.suites), list(&policy.groups));
         match policy::resolve(&policy.base, versions.as_deref(), suites.as_deref(), groups.as_deref()) {
@@ -288,7 +363,7 @@ impl Builder<'_, '_> {
     }
 
     /// A file of authorities that cannot be used keeps no certificate from being renewed.
-    fn leave_out_authorities(&mut self, errors: Vec<Finding>) {
+    pub(super) fn leave_out_authorities(&mut self, errors: Vec<Finding>) {
         for Finding { file, message: what, hint, .. } in errors {
             let problem = FileProblem {
                 file,

@@ -65,7 +65,8 @@ pub(crate) fn make_throwaway(
     carried: &mut CarriedOver,
     now: SystemTime,
 ) -> Result<(), Error> {
-    let sources = config.services.iter().flat_map(|service| &service.tls.certificates);
+    let tls = config.services.iter().filter_map(|service| service.tls.as_ref());
+    let sources = tls.flat_map(|tls| &tls.certificates);
     for source in sources {
         let CertificateSource::Throwaway { ca_file } = source else { continue };
         if carried.throwaway.is_none() {

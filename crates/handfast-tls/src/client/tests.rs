@@ -18,6 +18,7 @@ fn settings(versions: &[&str]) -> ClientSettings {
         versions: versions.iter().map(|version| (*version).to_owned()).collect(),
         suites: Vec::new(),
         groups: vec!["x25519".into()],
+        policy: None,
         server_name: Some("localhost".into()),
         server_names: Vec::new(),
         alpn: vec!["http/1.1".into()],
@@ -338,7 +339,7 @@ fn early_data_with_a_client_certificate_is_known_to_be_accepted() {
     let mine = Maker::new(&["me"]).signed_by(&ca);
     let client = client(&ClientSettings {
         early_data: true,
-        identity: Some((mine.pem().into_bytes(), mine.key_pem().into_bytes())),
+        identity: Some(Identity::Pem(mine.pem().into_bytes(), mine.key_pem().into_bytes())),
         ..settings(&["1.3"])
     });
     let mut config = asking(&ca);
@@ -503,7 +504,7 @@ fn a_client_certificate_is_sent_when_asked_for() {
     let mine = Maker::new(&["me"]).signed_by(&ca);
     for version in ["1.2", "1.3"] {
         let with = ClientSettings {
-            identity: Some((mine.pem().into_bytes(), mine.key_pem().into_bytes())),
+            identity: Some(Identity::Pem(mine.pem().into_bytes(), mine.key_pem().into_bytes())),
             ..settings(&[version])
         };
         let talk = talk(&client(&with), &config, false).establish();
@@ -535,7 +536,7 @@ fn settings_that_cannot_be_are_told_with_what_can() {
     let roots = ClientSettings { verification: Verification::Roots(b"none".to_vec()), ..none.clone() };
     assert!(refused(&roots).contains("no certificate there"));
     let (mine, other) = (Maker::new(&["me"]).self_signed(), Maker::new(&["me"]).self_signed());
-    let pair = |key: String| Some((mine.pem().into_bytes(), key.into_bytes()));
+    let pair = |key: String| Some(Identity::Pem(mine.pem().into_bytes(), key.into_bytes()));
     let mixed = refused(&ClientSettings { identity: pair(other.key_pem()), ..none.clone() });
     assert!(mixed.starts_with("client certificate and key: "), "{mixed}");
     let keyless = refused(&ClientSettings { identity: pair(String::new()), ..none });

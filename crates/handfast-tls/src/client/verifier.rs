@@ -10,18 +10,17 @@ use handfast_wire::registry;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
-use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
-use super::{Verification, wrong};
-use crate::presented::{Authorities, Peer, Refusal, Standing, standing};
+use super::{Trust, Verification, trust, wrong};
+use crate::presented::Refusal;
 use crate::session::Failure;
 
 #[derive(Debug)]
 pub(super) struct Verifier {
     /// The name, if it is not the one of each session, and whom to ask; `None`: any certificate is good, and so is any
     /// signature.
-    strict: Option<(Option<ServerName<'static>>, Authorities)>,
+    strict: Option<(Option<ServerName<'static>>, Trust)>,
     provider: Arc<CryptoProvider>,
     /// The scheme of the last signature, 0 when it has been taken. Atomic for `Sync` only.
     scheme: AtomicU16,
@@ -36,12 +35,13 @@ impl Verifier {
         host: Option<&str>,
         provider: &Arc<CryptoProvider>,
     ) -> Result<Self, Failure> {
-        let nobody = Authorities::new(provider.signature_verification_algorithms);
         let trusted = match verification {
             Verification::Off => None,
-            Verification::System => Some(system_roots(nobody)?),
-            Verification::Roots(pem) => Some(roots(pem, nobody)?),
+            Verification::System => Some(trust::system()?),
+            Verification::Roots(pem) => Some(trust::of_pem(pem)?),
+            Verification::Trust(trust) => Some(trust.clone()),
         };
+        let host = host.filter(|_| trusted.as_ref().is_none_or(Trust::asks_for_a_name));
         let strict = trusted.map(|trusted| Ok((host.map(name).transpose()?, trusted))).transpose()?;
         Ok(Self { strict, provider: Arc::clone(provider), scheme: AtomicU16::new(0) })
     }
@@ -62,40 +62,6 @@ pub(super) fn name(host: &str) -> Result<ServerName<'static>, Failure> {
         .map_err(|_| wrong(format!("host {host:?}: expected a DNS name or an IP address")))
 }
 
-fn system_roots(mut trusted: Authorities) -> Result<Authorities, Failure> {
-    let found = rustls_native_certs::load_native_certs();
-    for certificate in &found.certs {
-        // One among many that cannot be read is left out, as everybody does.
-        drop(trusted.add(certificate));
-    }
-    if !trusted.is_empty() {
-        return Ok(trusted);
-    }
-    let why = found.errors.first().map_or_else(|| "there are none".to_owned(), ToString::to_string);
-    Err(wrong(format!(
-        "read the CAs that this machine trusts: {why}; hint: install ca-certificates, or name a file"
-    )))
-}
-
-/// A server's own certificate may be named too, and is good then whoever signed it, as curl has it. Only a CA's makes
-/// others good.
-fn roots(pem: &[u8], mut trusted: Authorities) -> Result<Authorities, Failure> {
-    for (index, section) in CertificateDer::pem_slice_iter(pem).enumerate() {
-        let number = index + 1;
-        let certificate = section.map_err(|error| wrong(format!("trusted CA {number}: {error}")))?;
-        let standing = standing(&certificate).ok_or(Refusal::Unreadable);
-        let taken = standing.and_then(|standing| {
-            trusted.pin(&certificate);
-            if standing == Standing::Authority { trusted.add(&certificate) } else { Ok(()) }
-        });
-        taken.map_err(|error| wrong(format!("trusted CA {number}: {error}")))?;
-    }
-    if trusted.is_empty() {
-        return Err(wrong("trusted CAs: no certificate there, expected PEM"));
-    }
-    Ok(trusted)
-}
-
 impl Verifier {
     fn check_signature(
         &self,
@@ -106,7 +72,7 @@ impl Verifier {
     ) -> Result<HandshakeSignatureValid, Error> {
         self.scheme.store(signed.scheme.into(), Ordering::Relaxed);
         if let Some((_, trusted)) = &self.strict {
-            trusted.check_signature(is_tls13, message, certificate, signed)?;
+            trusted.authorities().check_signature(is_tls13, message, certificate, signed)?;
         }
         Ok(HandshakeSignatureValid::assertion())
     }
@@ -122,10 +88,8 @@ impl ServerCertVerifier for Verifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         if let Some((name, trusted)) = &self.strict {
-            trusted
-                .check(Peer::Server, end_entity, intermediates, now)
-                .and_then(|()| Authorities::check_name(end_entity, name.as_ref().unwrap_or(sent)))
-                .map_err(Refusal::noted)?;
+            let name = name.as_ref().unwrap_or(sent);
+            trusted.check(end_entity, intermediates, name, now).map_err(Refusal::noted)?;
         }
         Ok(ServerCertVerified::assertion())
     }

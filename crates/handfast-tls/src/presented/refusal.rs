@@ -12,6 +12,7 @@ use rustls::{CertificateError, Error};
 use rustls_pki_types::UnixTime;
 
 use super::Peer;
+use super::Pin;
 use super::outline::Outline;
 use super::path::{BYTES, INTERMEDIATES, PATHS};
 use crate::error_words::spaced;
@@ -63,6 +64,8 @@ pub(crate) enum Refusal {
     Overreached(&'static str),
     /// It is for other names.
     WrongName { wanted: Box<str>, others: Vec<String> },
+    /// Its key is none of those that are pinned.
+    NotPinned { key: Pin },
     /// The signature in the handshake is not by its key.
     NotItsKey,
     /// Anything else.
@@ -101,6 +104,7 @@ impl Refusal {
             | Self::BadSignature
             | Self::Overreached(_)
             | Self::WrongName { .. }
+            | Self::NotPinned { .. }
             | Self::Other(_) => CertificateError::BadEncoding,
             // unsupported_certificate
             Self::Version(_)
@@ -175,6 +179,9 @@ impl fmt::Display for Refusal {
             Self::Authority => f.write_str("it is a CA's certificate, expected that of one client or server"),
             Self::Overreached(how) => f.write_str(how),
             Self::WrongName { wanted, others } => wrong_name(f, wanted, others),
+            Self::NotPinned { key } => {
+                write!(f, "its public key is {key}, which is none of the pinned ones")
+            }
             Self::NotItsKey => f.write_str("the handshake was not signed with its key"),
             Self::Other(words) => f.write_str(words),
         }

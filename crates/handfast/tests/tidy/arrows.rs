@@ -46,6 +46,7 @@ const TABLE: [Arrows; 11] = [
         ours: &["handfast-text", "handfast-wire"],
         theirs: &[
             "aws-lc-rs",
+            "data-encoding",
             "libc",
             "rcgen",
             "rustls",

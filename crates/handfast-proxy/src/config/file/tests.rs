@@ -42,10 +42,10 @@ fn the_smallest_file_has_the_defaults() {
     assert_eq!(service.limits.resolve, Duration::ZERO);
     assert_eq!(service.listen_mode, 0o660);
     assert_eq!(service.balance, Balance::RoundRobin);
-    assert_eq!(service.tls.unknown_name, UnknownName::First);
-    assert_eq!(service.tls.client_certificates, ClientCertificates::Off);
-    assert_eq!(service.tls.tickets.per_handshake, 1);
-    assert_eq!(service.tls.alpn, Vec::<String>::new());
+    assert_eq!(service.tls.as_ref().expect("it has TLS").unknown_name, UnknownName::First);
+    assert_eq!(service.tls.as_ref().expect("it has TLS").client_certificates, ClientCertificates::Off);
+    assert_eq!(service.tls.as_ref().expect("it has TLS").tickets.per_handshake, 1);
+    assert_eq!(service.tls.as_ref().expect("it has TLS").alpn, Vec::<String>::new());
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn paths_start_from_the_folder_of_the_file() {
     let config = good(&format!(
         "{WEB}key = \"keys/site.key\"\nclient-certificates = {{ mode = \"require\", ca = \"/ca.pem\" }}\n"
     ));
-    let tls = &config.services[0].tls;
+    let tls = config.services[0].tls.as_ref().expect("it has TLS");
     let [CertificateSource::File { certificate, key }] = tls.certificates.as_slice() else {
         panic!("{tls:?}")
     };
@@ -79,7 +79,7 @@ fn certificates_are_files_folders_and_pairs() {
         CertificateSource::Folder(folder.join("more/")),
         file("b.pem", Some("b.key")),
     ];
-    assert_eq!(good(&text).services[0].tls.certificates, expected);
+    assert_eq!(good(&text).services[0].tls.as_ref().expect("it has TLS").certificates, expected);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_service_takes_limits_and_tickets_of_all_key_by_key() {
     let service = &config.services[0];
     assert_eq!((service.limits.idle, service.limits.connect), (Duration::ZERO, seconds(2)));
     assert_eq!(service.limits.handshake, seconds(10));
-    let tickets = &service.tls.tickets;
+    let tickets = &service.tls.as_ref().expect("it has TLS").tickets;
     assert_eq!((tickets.per_handshake, tickets.rotate), (2, seconds(3600)));
     assert_eq!(tickets.key_file, Some(PathBuf::from("/etc/handfast/t.key")));
 }
@@ -165,11 +165,28 @@ fn good_with(header: &str, key: &str, value: &str) -> Config {
             .collect()
     };
     let client = drop_line("mode = \"request\"\nca = \"ca.pem\"\n");
-    let other = WEB.replace("web", "site").replace("8443", "8444");
+    let mut other = WEB.replace("web", "site").replace("8443", "8444");
+    if (key, value) == ("client-tls", "false") {
+        // Plain clients and a certificate contradict each other.
+        let certificate = other.lines().find(|line| line.starts_with("certificate")).expect("it has one");
+        other = other.replace(&format!("{certificate}\n"), "");
+    }
+    let dialling = match key {
+        "verify" => "pins = \"sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\"\n",
+        "key" => "certificate = \"c.pem\"\n",
+        _ => "",
+    };
     let text = match header {
         "[[service]]" => format!("{}{line}", drop_line(&other)),
         "[service.client-certificates]" => format!("{WEB}{header}\n{client}{line}"),
         "[[service.rule]]" => format!("{WEB}{header}\n{}{line}", drop_line("names = \"z.example\"\n")),
+        "[service.handshake-rate]" => {
+            format!("{WEB}{header}\n{}{line}", drop_line("per-second = 7\n"))
+        }
+        "[service.backend-tls]" => format!("{WEB}{header}\n{dialling}{line}"),
+        "[service.rule.backend-tls]" => {
+            format!("{WEB}[[service.rule]]\nnames = \"z.example\"\n{header}\n{dialling}{line}")
+        }
         "[service.rule.client-certificates]" => {
             format!("{WEB}[[service.rule]]\nnames = \"z.example\"\n{header}\n{client}{line}")
         }
@@ -208,7 +225,7 @@ fn a_file_is_read_and_its_folders_are_seen() {
     write(&path, WEB.as_bytes());
     let (config, _) = load(&path).parsed.expect("a good file");
     assert_eq!(
-        config.services[0].tls.certificates,
+        config.services[0].tls.as_ref().expect("it has TLS").certificates,
         [CertificateSource::Folder(folder.path().join("site.pem"))]
     );
 }

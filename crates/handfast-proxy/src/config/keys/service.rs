@@ -1,10 +1,10 @@
 //! The keys of a service and of what is inside it; the second half of `keys.rs`.
 
-use super::{ALLOW_CLIENTS, HANDSHAKE_RATE, REFUSE_CLIENTS};
+use super::{ALLOW_CLIENTS, BACKEND_TLS, HANDSHAKE_RATE, REFUSE_CLIENTS, RULE_BACKEND_TLS};
 use super::{BACKEND, BALANCE, RULE_BACKEND, SERVICE_LIMITS, SERVICE_TICKETS, SLOW_START};
 use crate::config::kind::{Certificates, ListenAddress, NamePattern, Protocol, ServiceName};
-use crate::config::kind::{Choice, Count, FilePath, List, Mode, Text};
-use crate::config::model::{MissingCloseNotify, UnknownName};
+use crate::config::kind::{Choice, Count, FilePath, List, Mode, Switch, Text};
+use crate::config::model::{MissingCloseNotify, PlainHttp, UnknownName};
 use crate::config::schema::{Default, Key, Section};
 
 /// `[[service]]`
@@ -19,6 +19,9 @@ pub(crate) static SERVICE: Section = Section {
         &BACKEND,
         &BALANCE,
         &SLOW_START,
+        &CLIENT_TLS,
+        &PASS_THROUGH,
+        &PLAIN_HTTP,
         &CERTIFICATE,
         &CERTIFICATE_KEY,
         &UNKNOWN_NAME,
@@ -33,7 +36,14 @@ pub(crate) static SERVICE: Section = Section {
         &REFUSE_CLIENTS,
         &MISSING_CLOSE_NOTIFY,
     ],
-    sections: &[&CLIENT_CERTIFICATES, &HANDSHAKE_RATE, &SERVICE_LIMITS, &SERVICE_TICKETS, &RULE],
+    sections: &[
+        &CLIENT_CERTIFICATES,
+        &BACKEND_TLS,
+        &HANDSHAKE_RATE,
+        &SERVICE_LIMITS,
+        &SERVICE_TICKETS,
+        &RULE,
+    ],
 };
 
 pub(crate) static NAME: Key<ServiceName> = Key {
@@ -66,14 +76,47 @@ pub(crate) static LISTEN_MODE: Key<Mode> = Key {
     elsewhere: &["mode", "socket-mode"],
 };
 
+pub(crate) static CLIENT_TLS: Key<Switch> = Key {
+    name: "client-tls",
+    kind: Switch,
+    default: Default::Value("true"),
+    doc: "Whether clients speak TLS. `false`: in plain text, so that programs without TLS reach backends that have it (with \
+          `backend-tls`), or a plain TCP proxy (without).",
+    why: "plain text is only ever right on purpose",
+    example: "false",
+    elsewhere: &["client", "client-mode", "ssl", "plain", "tls-enabled"],
+};
+
+pub(crate) static PASS_THROUGH: Key<Switch> = Key {
+    name: "pass-through",
+    kind: Switch,
+    default: Default::Value("false"),
+    doc: "Whether the TLS of clients that no rule is about is passed on to the backend as it is: the ClientHello is read for \
+          its name, nothing is decrypted, and no certificate is needed for them.",
+    why: "a proxy that terminates TLS is the usual case",
+    example: "true",
+    elsewhere: &["passthrough", "ssl-preread", "no-decrypt", "sni-passthrough", "forward"],
+};
+
+pub(crate) static PLAIN_HTTP: Key<Choice<PlainHttp>> = Key {
+    name: "plain-http",
+    kind: Choice(&[("refuse", PlainHttp::Refuse), ("redirect", PlainHttp::Redirect)]),
+    default: Default::Value("\"refuse\""),
+    doc: "What a client gets that speaks plain HTTP on this port. `refuse`: status 400 and a sentence that says why. \
+          `redirect`: status 308 to the same host, port and path by `https://`, if the request names its host; else 400.",
+    why: "a request in plain text has already shown what it asked for: who sends it should learn that",
+    example: "\"redirect\"",
+    elsewhere: &["redirect", "https-redirect", "error-page-497", "redirect-scheme", "force-ssl"],
+};
+
 pub(crate) static CERTIFICATE: Key<Certificates> = Key {
     name: "certificate",
     kind: Certificates,
-    default: Default::Required,
+    default: Default::Absent("it must be written, unless clients are plain or all passed through"),
     doc: "Its certificates: PEM files that hold the chain and its key, pairs of files, and folders, each file of which is \
           checked. The name a client asks for decides; for one name there may be an RSA and an ECDSA certificate. A path \
           that ends in `/` is a folder in any case. Changed files are taken up without a reload.",
-    why: "",
+    why: "which names are served is never guessed",
     example: "\"web.pem\"",
     elsewhere: &[
         "cert",
@@ -256,19 +299,31 @@ pub(crate) static CLIENT_CA: Key<FilePath> = Key {
 pub(crate) static RULE: Section = Section {
     name: "rule",
     header: "[[service.rule]]",
-    doc: "An exception for certain server names: another backend, policy, or rule about client certificates. The first \
-          rule that has the name is used; keys that are not written are taken from the service.",
-    keys: &[&RULE_NAMES, &RULE_BACKEND, &RULE_POLICY, &VERSIONS, &SUITES, &GROUPS, &RULE_ALPN],
-    sections: &[&RULE_CLIENT_CERTIFICATES],
+    doc: "An exception for certain server names or application protocols: another backend, policy, or rule about client \
+          certificates, or TLS that is passed through. A rule with the very name comes before one with a wildcard, and \
+          that before one without names; of several, the first one that fits. Keys that are not written are taken from \
+          the service.",
+    keys: &[
+        &RULE_NAMES,
+        &RULE_CLIENT_ALPN,
+        &RULE_PASS_THROUGH,
+        &RULE_BACKEND,
+        &RULE_POLICY,
+        &VERSIONS,
+        &SUITES,
+        &GROUPS,
+        &RULE_ALPN,
+    ],
+    sections: &[&RULE_CLIENT_CERTIFICATES, &RULE_BACKEND_TLS],
 };
 
 pub(crate) static RULE_NAMES: Key<List<NamePattern>> = Key {
     name: "names",
     kind: List { item: NamePattern, bare: true, least: 1, unique: true },
-    default: Default::Required,
+    default: Default::Absent("any name, and none; then `client-alpn` must be written"),
     doc: "Server names. A wildcard matches exactly one part: `*.example.org` has `a.example.org`, but neither \
           `example.org` nor `a.b.example.org`.",
-    why: "",
+    why: "a rule for everybody is the service itself",
     example: "[\"a.example.org\", \"*.b.example.org\"]",
     elsewhere: &[
         "match",
@@ -280,6 +335,26 @@ pub(crate) static RULE_NAMES: Key<List<NamePattern>> = Key {
         "server-names",
         "match-sni-wildcard",
     ],
+};
+
+pub(crate) static RULE_CLIENT_ALPN: Key<List<Protocol>> = Key {
+    name: "client-alpn",
+    kind: List { item: Protocol, bare: true, least: 1, unique: true },
+    default: Default::Absent("whatever the client offers"),
+    doc: "Application protocols, one of which the client must offer (ALPN) for the rule to fit.",
+    why: "the name decides for most",
+    example: "[\"acme-tls/1\"]",
+    elsewhere: &["match-alpn", "ssl-alpn", "alpn-match", "offers"],
+};
+
+pub(crate) static RULE_PASS_THROUGH: Key<Switch> = Key {
+    name: "pass-through",
+    kind: Switch,
+    default: Default::Absent("that of the service"),
+    doc: "Whether the TLS of these clients is passed on as it is, without being decrypted, on the same port.",
+    why: "the service decides",
+    example: "true",
+    elsewhere: PASS_THROUGH.elsewhere,
 };
 
 pub(crate) static RULE_POLICY: Key<Text> = Key {

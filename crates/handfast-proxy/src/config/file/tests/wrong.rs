@@ -251,10 +251,6 @@ const ONE_WRONG: &[(&str, &str)] = &[
         "error 9 \"A.B\" `a.b` has a rule already, and the first one is used | -",
     ),
     (
-        "[[service.rule]]\nnames = \"*.b\"\n[[service.rule]]\nnames = \"a.b\"",
-        "error 9 \"a.b\" `a.b` is never reached: the rule for `*.b` comes first | put the rule with the exact name first",
-    ),
-    (
         "[[service.rule]]\nnames = \"a\"\nbackend = \"127.0.0.1:8443\"",
         "error 8 \"127.0.0.1:8443\" this backend is the service itself: connections would loop forever | -",
     ),

@@ -1,0 +1,65 @@
+//! TLS towards the backends (`[service.backend-tls]`).
+
+use std::path::PathBuf;
+
+use handfast_tls::Pin;
+
+use super::{MissingCloseNotify, Policy};
+
+/// How backends are spoken to in TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackendTls {
+    /// What is asked of a backend's certificate.
+    pub verify: BackendVerification,
+    /// PEM file of the authorities that may sign it; `None`: those that this machine trusts.
+    pub ca: Option<PathBuf>,
+    /// The name that the certificate must have; `None`: the name, or else the address, of the backend.
+    pub name: Option<String>,
+    /// What is sent as the name asked for (SNI).
+    pub server_name: SentName,
+    /// Public keys, one of which the certificate must have; empty: any.
+    pub pins: Vec<Pin>,
+    /// What a backend that asks for a certificate is shown: the chain, and its key if that is in a file of its own.
+    pub identity: Option<(PathBuf, Option<PathBuf>)>,
+    /// Application protocols that are offered.
+    pub alpn: BackendAlpn,
+    /// Versions, suites, groups.
+    pub policy: Policy,
+    /// Whether sessions are resumed.
+    pub resumption: bool,
+    /// What a backend's FIN without close_notify is taken for.
+    pub missing_close_notify: MissingCloseNotify,
+}
+
+/// What is asked of a backend's certificate (`verify`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackendVerification {
+    /// A trusted authority signed it, it is for the name, and its key is pinned if there are pins.
+    Full,
+    /// Its key is pinned, and nothing else.
+    Pins,
+    /// As `Full`, for any name.
+    AnyName,
+    /// Nothing.
+    Nothing,
+}
+
+/// What is sent as the name asked for (`server-name`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SentName {
+    /// The name that the certificate must have, unless that is an address.
+    Checked,
+    /// This one.
+    Name(String),
+    /// None at all.
+    Nothing,
+}
+
+/// Application protocols that a backend is offered (`alpn`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BackendAlpn {
+    /// These, best first; empty: ALPN is not sent.
+    Own(Vec<String>),
+    /// That one which was agreed on with the client.
+    Client,
+}

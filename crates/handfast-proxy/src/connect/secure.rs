@@ -1,0 +1,188 @@
+//! The handshake with a backend: from the hello that goes out with the first segment to a session both agree on.
+//!
+//! In: a socket that stands, and a session that has begun. Out: the leg, established; its last flight waits for the client's
+//! first bytes. How long it took is told apart from dialling, as with clients.
+
+use std::rc::Rc;
+
+use handfast_leg::{Broken, Leg, Socket};
+use handfast_net::engine::Woken;
+use handfast_tls::client::ClientSession;
+use handfast_tls::session::{Failure, Session};
+
+use super::{Ended, SocketCause, Waiting, check_client};
+use crate::backend_tls::Dialler;
+use crate::backends::Endpoint;
+use crate::cause::Cause;
+use crate::connection::Connection;
+use crate::reason::{CloseReason, Side, Step};
+use crate::runtime::Runtime;
+
+/// A session that has begun, and its hello.
+pub(super) fn begin<R: Runtime>(
+    connection: &mut Connection<R>,
+    dialler: &Dialler,
+    endpoint: &Endpoint,
+) -> Result<(ClientSession, Vec<u8>), Ended> {
+    let before = R::now();
+    let agreed = connection.account.record.tls.alpn.clone();
+    let thread = Rc::clone(&connection.account.thread);
+    let records = &mut thread.scratch.borrow_mut().records;
+    records.clear();
+    let session = dialler.session(endpoint, agreed.as_deref(), before).and_then(|mut session| {
+        session.start(records)?;
+        Ok(session)
+    });
+    let session = session.map_err(of_session)?;
+    let rare = connection.account.record.rare();
+    // Of the last attempt alone.
+    rare.backend_tls = None;
+    rare.backend_crypto = R::now().since(before);
+    Ok((session, records.filled().to_vec()))
+}
+
+/// Carries the handshake to its end; what the backend said together with it.
+pub(super) async fn finish<R: Runtime>(
+    connection: &mut Connection<R>,
+    leg: &mut Leg<R::Socket>,
+    dialler: &Dialler,
+    attempt: &Waiting,
+) -> Result<Vec<u8>, Ended> {
+    let begun = R::now();
+    let outcome = exchange(connection, leg, attempt).await;
+    let agreed = leg.session().map(|session| session.agreed()).unwrap_or_default();
+    let client = connection.account.record.tls.alpn.clone();
+    let is_at_odds = outcome.is_ok() && dialler.is_at_odds(client.as_deref(), agreed.alpn.as_deref());
+    let account = &mut connection.account;
+    let rare = account.record.rare();
+    rare.backend_handshake = R::now().since(begun) + rare.backend_crypto;
+    if is_at_odds {
+        let chosen = agreed.alpn.as_deref().unwrap_or("none");
+        let detail =
+            format!("the client agreed to {}, the backend chose {chosen}", client.unwrap_or_default());
+        rare.backend_tls = Some(agreed);
+        return Err(Ended::Attempt(reason(Cause::BackendProtocol).because(detail)));
+    }
+    if outcome.is_ok() {
+        account.service.metrics.backend_handshake(&agreed, rare.backend_handshake, rare.backend_crypto);
+    }
+    rare.backend_tls = Some(agreed);
+    outcome
+}
+
+async fn exchange<R: Runtime>(
+    connection: &mut Connection<R>,
+    leg: &mut Leg<R::Socket>,
+    attempt: &Waiting,
+) -> Result<Vec<u8>, Ended> {
+    let mut spoken = Vec::new();
+    leg.send_flight().map_err(of_leg)?;
+    // It cannot have answered yet: asking would be a call for nothing.
+    leg.socket_mut().expect_later().map_err(Ended::socket)?;
+    let mut over = false;
+    loop {
+        while let Some(bytes) = receive(connection, leg)? {
+            advance(connection, leg, bytes, &mut spoken)?;
+            if leg.is_established() {
+                return Ok(spoken);
+            }
+            leg.send_flight().map_err(of_leg)?;
+            // Whoever always has something to say never lets us wait, and the deadline is not for waiting alone.
+            if R::now() >= attempt.deadline {
+                return Err(unfinished(connection, attempt));
+            }
+        }
+        if over {
+            return Err(unfinished(connection, attempt));
+        }
+        let woken = connection.wait(Step::Connect, attempt.deadline).await;
+        let woken = woken.map_err(|reason| Ended::Connection(reason, None))?;
+        if let Err(reason) = check_client(connection) {
+            let failure = attempt.was_long::<R>().then(deadline);
+            return Err(Ended::Connection(reason, failure));
+        }
+        over = woken == Woken::Deadline;
+    }
+}
+
+/// Takes in what is there, after sending what waits; how many bytes, if any came.
+fn receive<R: Runtime>(
+    connection: &mut Connection<R>,
+    leg: &mut Leg<R::Socket>,
+) -> Result<Option<usize>, Ended> {
+    let thread = Rc::clone(&connection.account.thread);
+    let scratch = &mut *thread.scratch.borrow_mut();
+    let is_first = leg.heard() == 0 && !leg.is_in_a_record() && leg.session().is_some_and(is_unanswered);
+    let bytes = leg.read_flight(scratch).map_err(of_leg)?;
+    match bytes.map(|bytes| &scratch.received[..bytes]) {
+        // A record of a handshake or an alert, in the first byte that a server sends (RFC 9846 §5.1).
+        Some([first, ..]) if is_first && !matches!(first, 21 | 22) => {
+            let said = shown(&scratch.received[..bytes.unwrap_or(0)]);
+            Err(Ended::Attempt(
+                reason(Cause::NotTls).because(format!("it answered the ClientHello with {said}")),
+            ))
+        }
+        _ => Ok(bytes),
+    }
+}
+
+/// The beginning of what a backend said in the clear, for people: a greeting tells what it is.
+fn shown(said: &[u8]) -> String {
+    let line = said.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
+    let line = &line[..line.len().min(60)];
+    if line.len() > 1 && line.iter().all(|byte| matches!(byte, b' '..=b'~')) {
+        format!("{:?}", String::from_utf8_lossy(line))
+    } else {
+        "something that is no TLS record".to_owned()
+    }
+}
+
+/// Whether nothing has been agreed on yet.
+#[expect(clippy::borrowed_box, reason = "as a leg has it")]
+fn is_unanswered(session: &Box<dyn Session>) -> bool {
+    session.agreed().version.is_none()
+}
+
+/// Gives the session what came. Computing is timed, waiting is not.
+fn advance<R: Runtime>(
+    connection: &mut Connection<R>,
+    leg: &mut Leg<R::Socket>,
+    bytes: usize,
+    spoken: &mut Vec<u8>,
+) -> Result<(), Ended> {
+    let before = R::now();
+    let thread = Rc::clone(&connection.account.thread);
+    let scratch = &mut *thread.scratch.borrow_mut();
+    let outcome = leg.take_flight(bytes, scratch, spoken);
+    connection.account.record.rare().backend_crypto += R::now().since(before);
+    outcome.map_err(|broken| {
+        // Its alert; that it cannot be sent changes nothing. A reset would take it from the backend's hands.
+        let _ = leg.send_flight();
+        leg.socket_mut().finish_at_drop();
+        of_leg(broken)
+    })
+}
+
+/// The backend's TLS took too long.
+fn unfinished<R: Runtime>(connection: &Connection<R>, attempt: &Waiting) -> Ended {
+    let failure = attempt.was_long::<R>().then(deadline);
+    attempt.over(connection, failure, deadline())
+}
+
+fn deadline() -> CloseReason {
+    reason(Cause::Socket(SocketCause::ConnectDeadline)).because("during the TLS handshake with it")
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn of_leg(broken: Broken) -> Ended {
+    Ended::Attempt(CloseReason::broken(Step::Connect, &broken))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn of_session(failure: Failure) -> Ended {
+    Ended::Attempt(CloseReason::failure(Step::Connect, Side::Backend, &failure))
+}
+
+fn reason(cause: Cause) -> CloseReason {
+    CloseReason::new(Step::Connect, Side::Backend, cause)
+}

@@ -1,0 +1,127 @@
+//! What a client gets that speaks plain HTTP on a port for TLS: a browser pointed at it with `http://`.
+//!
+//! In: the bytes of its request so far. Out: an answer, 400 or a redirect. Nothing of the request is written into the answer
+//! that could end a line.
+
+use crate::config::model::PlainHttp;
+
+/// What a browser shows.
+const REFUSED: &str = "This port speaks TLS: use https:// instead of http:// to connect.\n";
+/// Longest place that is redirected to; what is longer is refused.
+const LOCATION: usize = 8 * 1024;
+
+/// The answer to a request; `None`: more of it is needed.
+pub(super) fn answer(request: &[u8], plain_http: PlainHttp, limit: usize) -> Option<Vec<u8>> {
+    if plain_http == PlainHttp::Refuse {
+        return Some(refused());
+    }
+    let end = request.windows(4).position(|window| window == b"\r\n\r\n");
+    match end {
+        Some(end) => Some(location(&request[..end]).map_or_else(refused, |location| redirect(&location))),
+        None if request.len() < limit => None,
+        None => Some(refused()),
+    }
+}
+
+fn refused() -> Vec<u8> {
+    format!(
+        "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\
+         Content-Length: {}\r\n\r\n{REFUSED}",
+        REFUSED.len()
+    )
+    .into_bytes()
+}
+
+/// 308 keeps the method (RFC 9110 §15.4.9). It is not to be remembered: the port may serve something else tomorrow.
+fn redirect(location: &str) -> Vec<u8> {
+    format!(
+        "HTTP/1.1 308 Permanent Redirect\r\nLocation: {location}\r\nCache-Control: no-store\r\nConnection: close\r\n\
+         Content-Length: 0\r\n\r\n"
+    )
+    .into_bytes()
+}
+
+/// The same place by `https://`; `None`: the request does not say which.
+fn location(head: &[u8]) -> Option<String> {
+    let head = std::str::from_utf8(head).ok()?;
+    let mut lines = head.split("\r\n");
+    let mut words = lines.next()?.split(' ');
+    let (_, target) = (words.next()?, words.next()?);
+    let named = |line: &&str| line.split_once(':').is_some_and(|(name, _)| name.eq_ignore_ascii_case("host"));
+    let mut hosts = lines.filter(named);
+    let host = hosts.next()?.split_once(':')?.1.trim_matches([' ', '\t']);
+    // The absolute form names its host too; the field is what counts here (RFC 9112 §3.2.2 makes them equal).
+    let path = match target.strip_prefix("http://") {
+        Some(rest) => rest.find('/').map_or("/", |slash| &rest[slash..]),
+        None => target,
+    };
+    let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+    let is_good = !host.is_empty() && host.bytes().all(is_host) && hosts.next().is_none();
+    let is_path = path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic());
+    (is_good && is_path && host.len() + path.len() < LOCATION).then(|| format!("https://{host}{path}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(request: &str, plain_http: PlainHttp) -> Option<String> {
+        answer(request.as_bytes(), plain_http, 65_536).map(|bytes| String::from_utf8(bytes).expect("text"))
+    }
+
+    /// A length beside the text was once counted by hand, and wrong by one.
+    #[test]
+    fn the_answer_is_as_long_as_it_says() {
+        let answer = text("GET / HTTP/1.1", PlainHttp::Refuse).expect("at once");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("an empty line");
+        let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).expect("a length");
+        assert_eq!(length.parse(), Ok(body.len()));
+    }
+
+    #[test]
+    fn a_redirect_goes_to_the_same_host_port_and_path() {
+        for (request, location) in [
+            ("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n", "https://a.example/"),
+            (
+                "POST /x?y=1 HTTP/1.1\r\nAccept: */*\r\nhost:\ta.example:8443 \r\n\r\nbody",
+                "https://a.example:8443/x?y=1",
+            ),
+            ("GET http://a.example/b HTTP/1.1\r\nHost: a.example\r\n\r\n", "https://a.example/b"),
+            ("GET http://a.example HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", "https://[::1]:80/"),
+        ] {
+            let answer = text(request, PlainHttp::Redirect).expect("the head is whole");
+            assert!(answer.starts_with("HTTP/1.1 308 "), "{answer}");
+            assert!(answer.contains(&format!("\r\nLocation: {location}\r\n")), "{answer}");
+        }
+    }
+
+    #[test]
+    fn a_request_that_names_no_place_is_refused() {
+        for request in [
+            "GET / HTTP/1.0\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: \r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a.example/b\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a@b\r\n\r\n",
+            "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET /\u{7f} HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET /a\nb HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET\r\nHost: a\r\n\r\n",
+        ] {
+            let answer = text(request, PlainHttp::Redirect).expect("the head is whole");
+            assert!(answer.starts_with("HTTP/1.1 400 "), "{request:?}: {answer}");
+        }
+        let long = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(LOCATION));
+        assert!(text(&long, PlainHttp::Redirect).expect("whole").starts_with("HTTP/1.1 400 "));
+    }
+
+    #[test]
+    fn more_is_waited_for_up_to_the_limit() {
+        let request = "GET / HTTP/1.1\r\nHost: a.example\r\n\r\n";
+        for end in 0..request.len() {
+            assert_eq!(text(&request[..end], PlainHttp::Redirect), None, "{end} bytes");
+        }
+        let endless = vec![b'G'; 2048];
+        assert!(answer(&endless, PlainHttp::Redirect, 2048).is_some());
+    }
+}

@@ -1,0 +1,149 @@
+//! What TLS towards backends needs of files: whom to trust, and what to show. Made once for all threads.
+
+use std::sync::Arc;
+
+use handfast_tls::certificate::Certificate;
+use handfast_tls::client::{self, ClientSettings, Identity, Trust, Verification};
+use handfast_tls::load::{self, Source};
+use handfast_tls::{Finding, Severity};
+
+use super::build::Builder;
+use crate::backend_tls::client_for;
+use crate::config::model::{BackendTls, BackendVerification};
+
+/// TLS towards backends, ready to dial with but for the backend's name.
+#[derive(Debug)]
+pub(crate) struct DialTls {
+    pub(crate) model: BackendTls,
+    pub(crate) client: ClientSettings,
+}
+
+impl DialTls {
+    fn trust(&self) -> Option<&Trust> {
+        match &self.client.verification {
+            Verification::Trust(trust) => Some(trust),
+            _ => None,
+        }
+    }
+
+    fn identity(&self) -> Option<&Arc<Certificate>> {
+        match &self.client.identity {
+            Some(Identity::Loaded(certificate)) => Some(certificate),
+            _ => None,
+        }
+    }
+
+    /// Whether sessions of one may be resumed by the other: everything that was asked of the backend is the same.
+    fn is_same_as(&self, other: &Self) -> bool {
+        let chain = |dial: &Self| dial.identity().map(|identity| identity.chain().to_vec());
+        self.model == other.model
+            && self.client.verification == other.client.verification
+            && chain(self) == chain(other)
+    }
+}
+
+impl Builder<'_, '_> {
+    /// Reads what `model` names. `before`: what the service dialled with until now, kept where a file cannot be used, and
+    /// where nothing has changed.
+    pub(super) fn dialling(
+        &mut self,
+        service: &str,
+        model: &BackendTls,
+        before: &[Arc<DialTls>],
+    ) -> Option<Arc<DialTls>> {
+        let policy = self.policy(&model.policy);
+        let verification = self.verification(service, model, before);
+        let identity = self.identity(model, before);
+        let client = ClientSettings {
+            policy: Some(policy?),
+            alpn: match &model.alpn {
+                crate::config::model::BackendAlpn::Own(protocols) => protocols.clone(),
+                crate::config::model::BackendAlpn::Client => Vec::new(),
+            },
+            identity: identity?.map(Identity::Loaded),
+            verification: verification?,
+            ..ClientSettings::default()
+        };
+        if let Err(failure) = client_for(model, &client, None) {
+            self.report.error(format!("service {service}: TLS towards the backends: {failure}"));
+            return None;
+        }
+        let made = DialTls { model: model.clone(), client };
+        let known = before.iter().find(|known| known.is_same_as(&made));
+        Some(known.map_or_else(|| Arc::new(made), Arc::clone))
+    }
+
+    fn verification(
+        &mut self,
+        service: &str,
+        model: &BackendTls,
+        before: &[Arc<DialTls>],
+    ) -> Option<Verification> {
+        let trust = match model.verify {
+            BackendVerification::Nothing => return Some(Verification::Off),
+            BackendVerification::Pins => return Some(Verification::Trust(Trust::only_pins(&model.pins))),
+            BackendVerification::Full | BackendVerification::AnyName => match &model.ca {
+                Some(ca) => self.trust(ca, before)?,
+                None => self.system_trust(service)?,
+            },
+        };
+        let trust = trust.and_pins(&model.pins);
+        let any = model.verify == BackendVerification::AnyName;
+        Some(Verification::Trust(if any { trust.for_any_name() } else { trust }))
+    }
+
+    fn trust(&mut self, ca: &std::path::Path, before: &[Arc<DialTls>]) -> Option<Trust> {
+        let mut loaded = client::load_trust(ca, self.now);
+        let known = || before.iter().find(|known| known.model.ca.as_deref() == Some(ca))?.trust().cloned();
+        let trust = loaded.trust.take().or_else(|| {
+            let known = known()?;
+            self.keep_in_spite_of(&mut loaded.findings);
+            Some(known)
+        });
+        self.report.take(loaded.findings, self.places);
+        self.files.extend(loaded.files_read);
+        self.folders.extend(loaded.folders);
+        trust
+    }
+
+    /// The machine's own list, read once for all services.
+    fn system_trust(&mut self, service: &str) -> Option<Trust> {
+        let trust = self.system.get_or_insert_with(client::system_trust);
+        match trust {
+            Ok(trust) => Some(trust.clone()),
+            Err(failure) => {
+                let problem = format!("service {service}: TLS towards the backends: {failure}");
+                self.report.error(problem);
+                None
+            }
+        }
+    }
+
+    /// The certificate that is shown to backends; the inner `None`: none is.
+    fn identity(&mut self, model: &BackendTls, before: &[Arc<DialTls>]) -> Option<Option<Arc<Certificate>>> {
+        let Some((certificate, key)) = &model.identity else { return Some(None) };
+        let source = Source::File { certificate: certificate.clone(), key: key.clone() };
+        let mut loaded = load::load(&[source], self.now);
+        self.may_be_half_written |= loaded.may_be_half_written();
+        let has_errors = loaded.has_errors();
+        let known =
+            || before.iter().find(|known| known.model.identity == model.identity)?.identity().cloned();
+        let found = loaded.certificates.pop().filter(|_| !has_errors).or_else(|| {
+            let known = known()?;
+            self.keep_in_spite_of(&mut loaded.findings);
+            Some(known)
+        });
+        self.report.take(loaded.findings, self.places);
+        self.files.extend(loaded.files_read);
+        self.folders.extend(loaded.folders);
+        found.map(Some)
+    }
+
+    /// Files that cannot be used now, while what they were is used on.
+    fn keep_in_spite_of(&mut self, findings: &mut Vec<Finding>) {
+        let (errors, others) =
+            std::mem::take(findings).into_iter().partition(|finding| finding.severity == Severity::Error);
+        *findings = others;
+        self.leave_out_authorities(errors);
+    }
+}

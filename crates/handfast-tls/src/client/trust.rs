@@ -1,0 +1,212 @@
+//! Whom a side that dials trusts: certificate authorities, single certificates, and pinned public keys.
+//!
+//! In: a PEM file, the machine's own list, or pins. Out: a [`Trust`], made once and shared by all threads and sessions, or
+//! findings that say what is wrong with the file. What is good is decided in `presented.rs`.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use aws_lc_rs::digest::{Context, SHA256};
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+
+use super::wrong;
+use crate::finding::{Finding, Reason, Severity};
+use crate::load::{failed, unix_seconds, watch};
+use crate::parsed::{Parsed, date};
+use crate::presented::Pin;
+use crate::presented::{Authorities, Peer, Refusal, Standing, standing};
+use crate::read::{self, FileStamp};
+use crate::sections::Contents;
+use crate::session::Failure;
+
+/// Whom to trust, and what else a server's certificate must be.
+#[derive(Clone, Debug)]
+pub struct Trust {
+    authorities: Arc<Authorities>,
+    pins: Arc<[Pin]>,
+    /// Whether the certificate must be for the name that was dialled.
+    name: bool,
+    /// Whether it must be signed by somebody who is trusted: not where the pins alone decide.
+    chain: bool,
+    id: [u8; 32],
+}
+
+impl PartialEq for Trust {
+    fn eq(&self, other: &Self) -> bool {
+        (self.id, self.name, self.chain, &self.pins) == (other.id, other.name, other.chain, &other.pins)
+    }
+}
+
+impl Eq for Trust {}
+
+impl Trust {
+    fn new(authorities: Authorities, id: Context) -> Self {
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(id.finish().as_ref());
+        Self { authorities: Arc::new(authorities), pins: Arc::default(), name: true, chain: true, id: bytes }
+    }
+
+    /// Trusts whoever has one of these keys, whatever the certificate says; its dates and names are not looked at.
+    pub fn only_pins(pins: &[Pin]) -> Self {
+        Self { name: false, chain: false, ..Self::new(nobody(), Context::new(&SHA256)) }.and_pins(pins)
+    }
+
+    /// The same, and one of these keys must be the certificate's. None: any key will do.
+    pub fn and_pins(self, pins: &[Pin]) -> Self {
+        Self { pins: pins.into(), ..self }
+    }
+
+    /// The same for a certificate with any name.
+    pub fn for_any_name(self) -> Self {
+        Self { name: false, ..self }
+    }
+
+    pub(super) fn asks_for_a_name(&self) -> bool {
+        self.name
+    }
+
+    pub(super) fn authorities(&self) -> &Authorities {
+        &self.authorities
+    }
+
+    /// Whether a server's certificate is good.
+    ///
+    /// **Errors**: why it is refused. **Cost**: as [`Authorities::check`].
+    pub(super) fn check(
+        &self,
+        own: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        now: UnixTime,
+    ) -> Result<(), Refusal> {
+        if self.chain {
+            self.authorities.check(Peer::Server, own, intermediates, now)?;
+        }
+        if self.name {
+            Authorities::check_name(own, name)?;
+        }
+        if !self.pins.is_empty() {
+            let pin = Pin::of(own).ok_or(Refusal::Unreadable)?;
+            if !self.pins.contains(&pin) {
+                return Err(Refusal::NotPinned { key: pin });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn nobody() -> Authorities {
+    Authorities::new(default_provider().signature_verification_algorithms)
+}
+
+/// The CAs that this machine trusts, read from where it keeps them (or `SSL_CERT_FILE` names).
+///
+/// **Errors**: there are none. **Cost**: a hundred files may be read.
+pub fn system() -> Result<Trust, Failure> {
+    let (mut trusted, mut id) = (nobody(), Context::new(&SHA256));
+    let found = rustls_native_certs::load_native_certs();
+    for certificate in &found.certs {
+        id.update(certificate);
+        // One among many that cannot be read is left out, as everybody does.
+        drop(trusted.add(certificate));
+    }
+    if !trusted.is_empty() {
+        return Ok(Trust::new(trusted, id));
+    }
+    let why = found.errors.first().map_or_else(|| "there are none".to_owned(), ToString::to_string);
+    Err(wrong(format!(
+        "read the CAs that this machine trusts: {why}; hint: install ca-certificates, or name a file"
+    )))
+}
+
+/// Takes a certificate that is named as trusted: a server's own may be named too, and is good then whoever signed it, as
+/// curl has it. Only a CA's makes others good.
+fn take(trusted: &mut Authorities, certificate: &CertificateDer<'_>) -> Result<(), Refusal> {
+    let standing = standing(certificate).ok_or(Refusal::Unreadable)?;
+    trusted.pin(certificate);
+    if standing == Standing::Authority { trusted.add(certificate) } else { Ok(()) }
+}
+
+pub(super) fn of_pem(pem: &[u8]) -> Result<Trust, Failure> {
+    let (mut trusted, mut id) = (nobody(), Context::new(&SHA256));
+    for (index, section) in CertificateDer::pem_slice_iter(pem).enumerate() {
+        let number = index + 1;
+        let certificate = section.map_err(|error| wrong(format!("trusted CA {number}: {error}")))?;
+        id.update(&certificate);
+        take(&mut trusted, &certificate).map_err(|error| wrong(format!("trusted CA {number}: {error}")))?;
+    }
+    if trusted.is_empty() {
+        return Err(wrong("trusted CAs: no certificate there, expected PEM"));
+    }
+    Ok(Trust::new(trusted, id))
+}
+
+/// What [`load`] found.
+#[derive(Debug)]
+pub struct LoadedTrust {
+    /// Whom the file makes trusted; `None` when a finding is an error.
+    pub trust: Option<Trust>,
+    /// What was noticed.
+    pub findings: Vec<Finding>,
+    /// The files read, for [`crate::load::changed`].
+    pub files_read: Vec<(PathBuf, FileStamp)>,
+    /// Folders to watch for changes.
+    pub folders: Vec<PathBuf>,
+}
+
+/// Reads the CA certificates, or servers' own, in the PEM file `ca`.
+pub fn load(ca: &Path, now: SystemTime) -> LoadedTrust {
+    let mut findings = Vec::new();
+    let mut folders = BTreeSet::new();
+    watch(ca, &mut folders);
+    let (stamp, certificates) = match read::whole(ca) {
+        Ok(content) => (content.stamp, certificates_in(&content.bytes, ca, &mut findings)),
+        Err(failure) => {
+            findings.push(failed(ca, &failure));
+            (FileStamp::of(ca), Vec::new())
+        }
+    };
+    let (mut trusted, mut id) = (nobody(), Context::new(&SHA256));
+    for parsed in &certificates {
+        id.update(&parsed.der);
+        if let Err(refusal) = take(&mut trusted, &parsed.der) {
+            let message = format!("the certificate of {:?} cannot be used: {refusal}", parsed.subject);
+            findings.push(Finding::error(Reason::BadCertificate, ca, message));
+        }
+        if unix_seconds(now) > parsed.not_after {
+            let message =
+                format!("the certificate of {:?} expired on {}", parsed.subject, date(parsed.not_after));
+            findings.push(Finding::warning(Reason::Expired, ca, message));
+        }
+    }
+    let is_usable = !findings.iter().any(|finding| finding.severity == Severity::Error);
+    LoadedTrust {
+        trust: is_usable.then(|| Trust::new(trusted, id)),
+        findings,
+        files_read: vec![(ca.to_path_buf(), stamp)],
+        folders: folders.into_iter().collect(),
+    }
+}
+
+fn certificates_in(bytes: &[u8], file: &Path, findings: &mut Vec<Finding>) -> Vec<Parsed> {
+    let contents = Contents::of(bytes, file);
+    let had_errors = contents.findings.iter().any(|finding| finding.severity == Severity::Error);
+    findings.extend(contents.findings);
+    if let Some(not_pem) = contents.not_pem {
+        let (words, hint) = not_pem.words(file);
+        let mut finding = Finding::error(Reason::NotPem, file, words);
+        finding.hint = hint;
+        findings.push(finding);
+    } else if contents.certificates.is_empty() && !had_errors {
+        let message = "holds no certificate, expected those of the CAs that sign the backends' certificates";
+        findings.push(Finding::error(Reason::NoCertificate, file, message));
+    }
+    contents.certificates
+}
+
+#[cfg(test)]
+mod tests;

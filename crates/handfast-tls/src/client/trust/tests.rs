@@ -1,0 +1,97 @@
+use rustls_pki_types::ServerName;
+
+use super::*;
+use crate::testing::{Folder, Made, Maker, NOW};
+
+fn at() -> UnixTime {
+    UnixTime::since_unix_epoch(std::time::Duration::from_secs(NOW.unsigned_abs()))
+}
+
+fn now() -> SystemTime {
+    SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(NOW.unsigned_abs())
+}
+
+fn name(name: &str) -> ServerName<'static> {
+    ServerName::try_from(name.to_owned()).expect("a name")
+}
+
+fn good(trust: &Trust, made: &Made, host: &str) -> bool {
+    trust.check(made.certificate.der(), &[], &name(host), at()).is_ok()
+}
+
+fn loaded(pem: &str) -> LoadedTrust {
+    let folder = Folder::new();
+    load(&folder.put("ca.pem", pem), now())
+}
+
+#[test]
+fn a_ca_makes_those_good_that_it_signed_for_their_names() {
+    let (ca, other) = (Maker::authority("a CA").self_signed(), Maker::authority("another").self_signed());
+    let server = Maker::new(&["backend.example"]).signed_by(&ca);
+    let trust = loaded(&ca.pem()).trust.expect("no error");
+    assert!(good(&trust, &server, "backend.example"));
+    assert!(!good(&trust, &server, "other.example"), "another name");
+    assert!(!good(&trust, &Maker::new(&["backend.example"]).signed_by(&other), "backend.example"));
+    let any = trust.for_any_name();
+    assert!(good(&any, &server, "other.example"), "any name was asked for");
+    assert!(!good(&any, &Maker::new(&["backend.example"]).signed_by(&other), "backend.example"));
+}
+
+/// What everybody tries first, as with curl's `--cacert`.
+#[test]
+fn a_self_signed_certificate_may_be_named_itself() {
+    let server = Maker::new(&["backend.example"]).self_signed();
+    let trust = loaded(&server.pem()).trust.expect("no error");
+    assert!(good(&trust, &server, "backend.example"));
+    assert!(!good(&trust, &server, "other.example"));
+    assert!(!good(&trust, &Maker::new(&["backend.example"]).self_signed(), "backend.example"), "another one");
+}
+
+#[test]
+fn a_pinned_key_is_asked_for_beside_the_ca_or_decides_alone() {
+    let ca = Maker::authority("a CA").self_signed();
+    let [server, other] = [0, 1].map(|_| Maker::new(&["backend.example"]).signed_by(&ca));
+    let pin = Pin::of(server.certificate.der()).expect("readable");
+    let both = loaded(&ca.pem()).trust.expect("no error").and_pins(&[pin]);
+    assert!(good(&both, &server, "backend.example"));
+    assert!(!good(&both, &other, "backend.example"), "another key");
+    assert!(!good(&both, &server, "other.example"), "the name counts too");
+    let alone = Trust::only_pins(&[pin]);
+    assert!(good(&alone, &server, "other.example"), "nothing but the key counts");
+    assert!(!good(&alone, &other, "backend.example"));
+    let expired = Maker::new(&["old.example"]).valid((2020, 1, 1), (2021, 1, 1)).self_signed();
+    let pin = Pin::of(expired.certificate.der()).expect("readable");
+    assert!(good(&Trust::only_pins(&[pin]), &expired, "backend.example"), "not even its dates");
+}
+
+#[test]
+fn what_is_wrong_with_the_file_is_said() {
+    let ca = Maker::authority("a CA").self_signed();
+    for (pem, reason) in [
+        (String::new(), Reason::Empty),
+        ("-----BEGIN CERTIFICATE-----\nAAAA\n".into(), Reason::Truncated),
+        (ca.key_pem(), Reason::NoCertificate),
+        ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".into(), Reason::BadCertificate),
+    ] {
+        let loaded = loaded(&pem);
+        assert!(loaded.trust.is_none(), "{reason:?}");
+        assert!(loaded.findings.iter().any(|finding| finding.reason == reason), "{:?}", loaded.findings);
+    }
+    let old = loaded(&Maker::authority("old").valid((2020, 1, 1), (2021, 1, 1)).self_signed().pem());
+    assert!(old.trust.is_some() && old.findings[0].reason == Reason::Expired, "{:?}", old.findings);
+    assert_eq!(old.findings[0].severity, Severity::Warning);
+    let missing = load(Path::new("/nowhere/ca.pem"), now());
+    assert!(missing.trust.is_none() && missing.findings[0].reason == Reason::Missing);
+}
+
+/// What was read twice is the same, so that a reload does not throw away sessions for nothing.
+#[test]
+fn the_same_files_and_pins_are_the_same_trust() {
+    let [one, other] = ["one", "other"].map(|subject| Maker::authority(subject).self_signed());
+    let trust = |made: &Made| loaded(&made.pem()).trust.expect("no error");
+    assert_eq!(trust(&one), trust(&one));
+    assert_ne!(trust(&one), trust(&other));
+    assert_ne!(trust(&one), trust(&one).for_any_name());
+    let pin = Pin::of(one.certificate.der()).expect("readable");
+    assert_ne!(trust(&one), trust(&one).and_pins(&[pin]));
+}
