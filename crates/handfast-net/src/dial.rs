@@ -16,6 +16,10 @@ use crate::fault::{Cause, Fault, Operation};
 use crate::stream::Stream;
 use crate::sys;
 
+mod source;
+
+pub use source::{Source as SourceAddress, can_be_foreign, is_here};
+
 /// A connection on its way.
 ///
 /// **Cancel**: dropping it resets whatever has come about, as dropping a [`Stream`] does; nothing was sent.
@@ -31,7 +35,7 @@ impl Dialling {
     ///
     /// **Errors**: what the kernel knows at once: no route, no file, no port left, no descriptor left.
     pub fn start(address: &Address) -> Result<Self, Fault> {
-        Self::begin(address, None, false)
+        Self::begin(address, SourceAddress::Route, false)
     }
 
     /// The same for a caller who has something to say as soon as it stands: the last acknowledgement of TCP's handshake
@@ -42,7 +46,7 @@ impl Dialling {
     ///
     /// **Errors**: as [`Dialling::start`].
     pub fn start_to_speak(address: &Address) -> Result<Self, Fault> {
-        Self::begin(address, None, true)
+        Self::begin(address, SourceAddress::Route, true)
     }
 
     /// The same from an address of this machine; `None`: the kernel chooses one by the route. Unix sockets have none.
@@ -52,20 +56,60 @@ impl Dialling {
     ///
     /// **Errors**: as [`Dialling::start`]; and that the source is no address of this machine, or of the other family.
     pub fn start_from(address: &Address, source: Option<IpAddr>) -> Result<Self, Fault> {
-        Self::begin(address, source, false)
-    }
-
-    fn begin(address: &Address, source: Option<IpAddr>, speaks: bool) -> Result<Self, Fault> {
-        match address {
-            Address::Ip(address) => Self::tcp(*address, source, speaks),
-            Address::Unix(path) => Self::unix(path),
+        match (source, address) {
+            (Some(source), Address::Ip(address)) => Self::tcp(*address, Some((source, false)), false),
+            _ => Self::begin(address, SourceAddress::Route, false),
         }
     }
 
-    fn tcp(address: SocketAddr, source: Option<IpAddr>, speaks: bool) -> Result<Self, Fault> {
-        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        let socket = open(family)?;
-        if let Some(source) = source {
+    /// Begins to dial `address` from where `source` says; `speaks`: as [`Dialling::start_to_speak`]. Unix sockets have no
+    /// source.
+    ///
+    /// **Errors**: as [`Dialling::start_from`]; where no port is left, from any of the sources, with the arithmetic.
+    ///
+    /// **Cost**: where a source has no port left, the kernel has looked at all of them before it says so, and the next one is
+    /// tried: the callers' bound on the number of sources bounds it.
+    pub fn begin(address: &Address, source: SourceAddress<'_>, speaks: bool) -> Result<Self, Fault> {
+        let address = match address {
+            Address::Ip(address) => *address,
+            Address::Unix(path) => return Self::unix(path),
+        };
+        let outcome = match source {
+            SourceAddress::Route => Self::tcp(address, None, speaks),
+            SourceAddress::Client(client) if source::fits(client, address) => {
+                Self::tcp(address, Some((client, true)), speaks)
+            }
+            SourceAddress::Client(_) => Err(source::none_fits(address)),
+            SourceAddress::Own { all, first } => Self::from_one_of(address, all, first, speaks),
+        };
+        outcome.map_err(|fault| source::explained(fault, source, address))
+    }
+
+    /// Tries one source after the other, as long as it is the source that is to blame.
+    fn from_one_of(address: SocketAddr, all: &[IpAddr], first: usize, speaks: bool) -> Result<Self, Fault> {
+        let mut failed = None;
+        let from_first = all.iter().cycle().skip(first % all.len().max(1)).take(all.len());
+        for source in from_first.filter(|source| source::fits(**source, address)) {
+            match Self::tcp(address, Some((*source, false)), speaks) {
+                Err(fault) if matches!(fault.cause, Cause::OutOfPorts | Cause::ForeignAddress) => {
+                    // That ports ran out somewhere says more than that another one is gone from this machine.
+                    if failed.as_ref().is_none_or(|known: &Fault| known.cause != Cause::OutOfPorts) {
+                        failed = Some(fault);
+                    }
+                }
+                outcome => return outcome,
+            }
+        }
+        Err(failed.unwrap_or_else(|| source::none_fits(address)))
+    }
+
+    /// From `source`, which may be none of this machine's where the flag beside it is set.
+    fn tcp(address: SocketAddr, source: Option<(IpAddr, bool)>, speaks: bool) -> Result<Self, Fault> {
+        let socket = open(family(address.ip()))?;
+        if let Some((source, foreign)) = source {
+            if foreign {
+                allow_foreign(&socket, source)?;
+            }
             bind(&socket, source)?;
         }
         if speaks {
@@ -157,6 +201,18 @@ impl Dialling {
     pub fn into_stream(self) -> Stream {
         self.stream
     }
+}
+
+fn family(ip: IpAddr) -> AddressFamily {
+    if ip.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 }
+}
+
+fn allow_foreign(socket: &OwnedFd, source: IpAddr) -> Result<(), Fault> {
+    sys::allow_foreign_source(socket, source.is_ipv6()).map_err(|error| {
+        let errno = Errno::from_io_error(&error).unwrap_or(Errno::PERM);
+        let evidence = Some(format!("as the client {source}: IP_TRANSPARENT needs CAP_NET_ADMIN").into());
+        Fault { evidence, ..Fault::of(Operation::Open, errno, None) }
+    })
 }
 
 fn bind(socket: &OwnedFd, source: IpAddr) -> Result<(), Fault> {

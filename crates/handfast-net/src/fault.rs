@@ -85,7 +85,12 @@ impl Cause {
     pub const fn is_local(self) -> bool {
         matches!(
             self,
-            Self::OutOfFiles | Self::OutOfPorts | Self::OutOfMemory | Self::Destroyed | Self::Permission
+            Self::OutOfFiles
+                | Self::OutOfPorts
+                | Self::OutOfMemory
+                | Self::ForeignAddress
+                | Self::Destroyed
+                | Self::Permission
         )
     }
 }

@@ -149,13 +149,27 @@ pub fn unsent_bytes(socket: impl AsFd) -> usize {
 ///
 /// **Errors**: setsockopt(2). **Source**: `IP_BIND_ADDRESS_NO_PORT` in ip(7), which holds for IPv6 sockets too.
 pub fn choose_port_at_connect(socket: impl AsFd) -> io::Result<()> {
+    switch_on(socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT)
+}
+
+/// Lets a socket be bound to an address that is none of this machine's, and take what is routed here for it.
+///
+/// **Errors**: setsockopt(2); EPERM without CAP_NET_ADMIN or CAP_NET_RAW. **Source**: `IP_TRANSPARENT` in ip(7).
+pub fn allow_foreign_source(socket: impl AsFd, v6: bool) -> io::Result<()> {
+    match v6 {
+        false => switch_on(socket, libc::IPPROTO_IP, libc::IP_TRANSPARENT),
+        true => switch_on(socket, libc::IPPROTO_IPV6, libc::IPV6_TRANSPARENT),
+    }
+}
+
+fn switch_on(socket: impl AsFd, level: libc::c_int, option: libc::c_int) -> io::Result<()> {
     let on: libc::c_int = 1;
     // SAFETY: the descriptor is borrowed for the call; the kernel reads one int, which `on` is.
     let outcome = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
-            libc::IPPROTO_IP,
-            libc::IP_BIND_ADDRESS_NO_PORT,
+            level,
+            option,
             (&raw const on).cast(),
             size_of::<libc::c_int>() as libc::socklen_t,
         )

@@ -105,8 +105,8 @@ impl Drop for Attempt {
 
 /// Whether it is this machine that cannot dial, which says nothing about the backend.
 fn is_ours(cause: Cause) -> bool {
-    use SocketCause::{OutOfFiles, OutOfMemory, OutOfPorts};
-    matches!(cause, Cause::Socket(OutOfFiles | OutOfPorts | OutOfMemory) | Cause::Internal)
+    use SocketCause::{ForeignAddress, OutOfFiles, OutOfMemory, OutOfPorts};
+    matches!(cause, Cause::Socket(OutOfFiles | OutOfPorts | OutOfMemory | ForeignAddress) | Cause::Internal)
 }
 
 /// A standing connection to an endpoint.

@@ -167,7 +167,9 @@ async fn begin<R: Runtime>(
     let deadline = connection.deadline.min(begun.deadline(connection.account.service.limits.connect));
     let attempt = Waiting { begun, deadline };
     let speaks = wanted.dialler.is_some() || !wanted.first.is_empty();
-    let dialling = R::dial(&endpoint.address, speaks).map_err(Ended::socket)?;
+    let client = connection.account.record.client;
+    let source = connection.account.service.source(client);
+    let dialling = R::dial(&endpoint.address, source, speaks).map_err(Ended::socket)?;
     let Some(dialler) = &wanted.dialler else {
         let (socket, sent) = stand(connection, dialling, wanted.first, &attempt).await?;
         let mut leg = Leg::plain(LegSide::Backend, socket).dialled(sent);

@@ -78,6 +78,7 @@ impl Program {
             name: service.model.name.clone(),
             connections_limit: service.model.max_connections.map(|limit| limit as u64),
             address_limit: service.model.max_connections_per_address.map(|limit| limit as u64),
+            sources: service.model.source.addresses(),
             backends: backends(&self.state, service, &addresses),
         };
         self.registry.set_configured(Configured {

@@ -7,7 +7,7 @@ use std::fmt::Debug;
 
 use handfast_leg::Socket;
 use handfast_net::clock::Moment;
-use handfast_net::dial;
+use handfast_net::dial::{self, SourceAddress};
 use handfast_net::engine::{self, Priority, Woken};
 use handfast_net::fault::Fault;
 use handfast_net::stream::Stream;
@@ -33,10 +33,10 @@ pub(crate) trait Runtime: 'static {
     /// The present task carries bytes from now on, which comes before handshakes.
     fn carries_bytes();
 
-    /// Begins to dial. `speaks`: the caller has something to say as soon as it stands.
+    /// Begins to dial, from where `source` says. `speaks`: the caller has something to say as soon as it stands.
     ///
     /// **Errors**: what is known at once.
-    fn dial(address: &Address, speaks: bool) -> Result<Self::Dialling, Fault>;
+    fn dial(address: &Address, source: SourceAddress<'_>, speaks: bool) -> Result<Self::Dialling, Fault>;
 }
 
 /// An attempt to connect; see [`dial::Dialling`].
@@ -80,8 +80,8 @@ impl Runtime for Engine {
         engine::set_priority(Priority::Flow);
     }
 
-    fn dial(address: &Address, speaks: bool) -> Result<Self::Dialling, Fault> {
-        if speaks { dial::Dialling::start_to_speak(address) } else { dial::Dialling::start(address) }
+    fn dial(address: &Address, source: SourceAddress<'_>, speaks: bool) -> Result<Self::Dialling, Fault> {
+        dial::Dialling::begin(address, source, speaks)
     }
 }
 

@@ -3,11 +3,13 @@
 //! In: the [`State`] that all threads share. Out: services with TLS servers, rules, backends and limits, which the path
 //! reads without touching what other cores write. What outlives a reload (an endpoint's standing) is handed over.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use handfast_net::dial::SourceAddress;
 use handfast_tls::server::Server;
 use handfast_tls::session::Failure;
 use handfast_tls::ticket::KeySet;
@@ -17,7 +19,7 @@ use crate::backend_tls::Dialler;
 use crate::backends::{Endpoint, Group};
 use crate::cause::Cause;
 use crate::config::model::{
-    Address, Backend, Clients, Limits, MissingCloseNotify, PlainHttp, Service, Target,
+    Address, Backend, Clients, Limits, MissingCloseNotify, PlainHttp, Service, Source, Target,
 };
 use crate::metrics::{ServiceMetrics, ThreadMetrics};
 use crate::permits::{AddressLimit, Share};
@@ -64,6 +66,9 @@ pub(crate) struct ThreadService {
     passes_through: Vec<bool>,
     pub(crate) plain_http: PlainHttp,
     ring: Option<RingId>,
+    source: Source,
+    /// Counts its connections to backends, so that each source address has its turn.
+    turn: Cell<usize>,
     /// How its backends do, for all threads.
     standings: Arc<Standings>,
     /// The service's own, then one for each rule; none where no TLS ends here.
@@ -218,6 +223,8 @@ impl ThreadService {
             passes_through: passes_through(model),
             plain_http: model.plain_http,
             ring: service.ring.as_ref().map(|ring| ring.0),
+            source: model.source.clone(),
+            turn: Cell::new(thread),
             standings: Arc::clone(&service.standings),
             servers,
             groups: own.chain(exceptions).collect(),
@@ -228,6 +235,11 @@ impl ThreadService {
     /// The TLS server for clients that `choice` decides about.
     pub(crate) fn server(&self, choice: Choice) -> &Server {
         &self.servers[place(choice)]
+    }
+
+    /// Where the next connection to a backend comes from; `client` is whose it is.
+    pub(crate) fn source(&self, client: Option<SocketAddr>) -> SourceAddress<'_> {
+        self.source.next(client.map(|client| client.ip()), &self.turn)
     }
 
     /// The backends for them.

@@ -4,6 +4,7 @@
 //! --explain`. Limits are named where they differ from the defaults.
 
 use std::fmt::Write as _;
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use super::file::defaults;
 use super::model::{
     AccessLog, Address, Admission, Backend, BackendAlpn, BackendTls, BackendVerification, Balance,
     CertificateSource, ClientCertificates, Clients, Config, HandshakeRate, Limits, MissingCloseNotify,
-    NameRule, PlainHttp, Policy, Process, Service, Target, Tickets, Tls, UnknownName,
+    NameRule, PlainHttp, Policy, Process, Service, Source, Target, Tickets, Tls, UnknownName,
 };
 use super::policy::is_default;
 
@@ -103,6 +104,7 @@ fn service(service: &Service, facts: &[CertificateFact]) -> String {
         format!("gives a backend that came up again its whole share after {after}")
     }));
     lines.extend(service.backend_tls.as_ref().map(backend_tls));
+    lines.extend(source(&service.source));
     lines.extend(service.names.iter().map(rule));
     lines.extend(connections(service));
     lines.extend(admission(&service.admission));
@@ -306,6 +308,17 @@ fn connections(service: &Service) -> Vec<String> {
         .max_connections_per_address
         .map(|most| format!("serves at most {} for one address", counted(most as u64, "connection")));
     whole.into_iter().chain(each).collect()
+}
+
+/// Where connections to backends come from.
+fn source(source: &Source) -> Option<String> {
+    match source {
+        Source::Route => None,
+        Source::Own(own) => {
+            Some(format!("dials them from {}, in turn", list(own.iter().map(IpAddr::to_string))))
+        }
+        Source::Client => Some("dials them from the client's own address (transparent)".to_owned()),
+    }
 }
 
 /// Whom a service lets in by address.

@@ -31,6 +31,7 @@ use super::syntax;
 mod admission;
 mod backend_tls;
 mod clients;
+mod source;
 
 /// Largest file that is read. Ten thousand services fit; a device that never ends does not.
 const MOST_BYTES: u64 = 16 << 20;
@@ -212,6 +213,10 @@ fn service(
     let balance = section.or_default(&keys::BALANCE);
     let slow_start = section.or_default(&keys::SLOW_START);
     let max_connections = section.optional(&keys::SERVICE_CONNECTIONS).map(count);
+    let of_service = backends.as_deref().unwrap_or_default().iter().map(|backend| &backend.value);
+    let of_rules = names.as_deref().unwrap_or_default().iter();
+    let of_rules = of_rules.flat_map(|rule| rule.backends.iter().flatten());
+    let source = source::source(section, of_service.chain(of_rules), process.user.as_deref());
     let admission = admission::admission(section, listen.as_deref().unwrap_or_default());
     let max_connections_per_address = section.optional(&keys::ADDRESS_CONNECTIONS).map(count);
 
@@ -235,6 +240,7 @@ fn service(
         backends: values(backends?),
         backend_tls: backend_tls?.and_then(|tls| tls.value),
         balance,
+        source: source?,
         slow_start,
         missing_close_notify: section.or_default(&keys::MISSING_CLOSE_NOTIFY),
         limits,

@@ -12,11 +12,13 @@ mod admission;
 mod backend;
 mod backend_tls;
 mod service;
+mod source;
 
 pub(crate) use admission::*;
 pub(crate) use backend::*;
 pub(crate) use backend_tls::*;
 pub(crate) use service::*;
+pub(crate) use source::*;
 
 const HOUR: Duration = seconds(3600);
 const DAY: Duration = seconds(86_400);

@@ -20,7 +20,8 @@ mod dialling;
 mod path;
 
 pub(crate) use address::{
-    AddressPrefix, AdminAddress, Backend, ListenAddress, NamePattern, Protocol, is_local,
+    AddressPrefix, AdminAddress, Backend, ListenAddress, NamePattern, Protocol, SourceAddress, SourceItem,
+    is_local,
 };
 pub(crate) use backend::{BackendEntry, Switch};
 pub(crate) use dialling::{BackendProtocols, HostName, PublicKeyPin, SentServerName};

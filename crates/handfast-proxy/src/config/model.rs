@@ -19,8 +19,10 @@ pub use backend_tls::{BackendAlpn, BackendTls, BackendVerification, SentName};
 mod backend_tls;
 
 mod admission;
+mod source;
 
 pub use admission::{Admission, HandshakeRate};
+pub use source::Source;
 
 /// A whole configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,6 +102,8 @@ pub struct Service {
     pub backends: Vec<Backend>,
     /// How a backend is picked.
     pub balance: Balance,
+    /// Where connections to them come from.
+    pub source: Source,
     /// How long the share of a backend that came up grows to its weight; zero: it has all of it at once.
     pub slow_start: Duration,
     /// What a client's FIN without close_notify is taken for.

@@ -27,6 +27,8 @@ pub(crate) struct ConfiguredService {
     pub(crate) name: String,
     pub(crate) connections_limit: Option<u64>,
     pub(crate) address_limit: Option<u64>,
+    /// Source addresses that its connections to backends come from: `None`: as the kernel chooses; 0: the clients' own.
+    pub(crate) sources: Option<u64>,
     /// Every endpoint by its name, those of rules too; without a standing: a name that has no address.
     pub(crate) backends: Vec<(String, Option<Arc<Standing>>)>,
 }

@@ -307,12 +307,12 @@ fn backends(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
         "handfast_source_ports_in_use",
         None,
         "Source ports that connections to this backend use now, those in TIME_WAIT not counted",
-        source_ports(snapshot).iter().map(|(name, ports)| ([("backend", *name)], *ports)),
+        source_ports(snapshot).iter().map(|(name, (ports, _))| ([("backend", *name)], *ports)),
     )?;
     to.gauge(
         "handfast_source_ports",
         None,
-        "Source ports there are towards one backend address (net.ipv4.ip_local_port_range)",
+        "Source ports that one source address has towards one backend address (net.ipv4.ip_local_port_range)",
         snapshot.process.source_port_count().map(|count| (NONE, count)),
     )?;
     to.gauge(
@@ -351,12 +351,17 @@ fn names(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     )
 }
 
-/// Source ports by backend: services that share a backend share its ports.
-pub(crate) fn source_ports(snapshot: &Snapshot) -> BTreeMap<&str, u64> {
-    let mut ports = BTreeMap::new();
-    let backends = snapshot.services.iter().flat_map(|service| &service.backends);
-    for backend in backends.filter(|backend| backend.source_ports) {
-        *ports.entry(backend.name.as_str()).or_default() += BackendSnapshot::connections(backend);
+/// Source ports in use by backend, and the source addresses that have them: services that share a backend share its ports. Those
+/// that come from their clients' addresses have ports of each client.
+pub(crate) fn source_ports(snapshot: &Snapshot) -> BTreeMap<&str, (u64, u64)> {
+    let mut ports: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for service in &snapshot.services {
+        let sources = service.sources.unwrap_or(1);
+        for backend in service.backends.iter().filter(|backend| backend.source_ports && sources > 0) {
+            let (used, addresses) = ports.entry(backend.name.as_str()).or_default();
+            *used += BackendSnapshot::connections(backend);
+            *addresses = sources.max(*addresses);
+        }
     }
     ports
 }

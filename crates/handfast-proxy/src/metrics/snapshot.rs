@@ -60,6 +60,8 @@ pub struct ServiceSnapshot {
     pub connections_limit: Option<u64>,
     /// Connections it serves at once for one client address; `None`: no limit.
     pub address_limit: Option<u64>,
+    /// Source addresses that its connections to backends come from: `None`: as the kernel chooses; 0: the clients' own.
+    pub sources: Option<u64>,
     /// Plaintext bytes from clients to backends.
     pub bytes_to_backend: u64,
     /// Plaintext bytes from backends to clients.

@@ -157,6 +157,7 @@ fn thread_snapshot(thread: &ThreadMetrics) -> ThreadSnapshot {
 fn add_configured(to: &mut ServiceSnapshot, service: &ConfiguredService) {
     to.connections_limit = service.connections_limit;
     to.address_limit = service.address_limit;
+    to.sources = service.sources;
     for (name, standing) in &service.backends {
         let place = to.backends.iter().position(|known| known.name == *name).unwrap_or_else(|| {
             to.backends.push(BackendSnapshot { name: name.clone(), ..BackendSnapshot::default() });

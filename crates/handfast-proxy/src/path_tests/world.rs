@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use handfast_leg::memory::{Link, Memory};
 use handfast_net::clock::Moment;
+use handfast_net::dial::SourceAddress;
 use handfast_net::engine::Woken;
 use handfast_net::fault::{Cause, Fault, Operation};
 use handfast_stats::random::Random;
@@ -103,7 +104,7 @@ impl Runtime for Simulated {
 
     fn carries_bytes() {}
 
-    fn dial(_: &Address, _: bool) -> Result<Dialled, Fault> {
+    fn dial(_: &Address, _: SourceAddress<'_>, _: bool) -> Result<Dialled, Fault> {
         world(|world| match world.dial {
             Dial::RefusedAtOnce => Err(Fault::own(Operation::Connect, Cause::NetworkUnreachable)),
             dial => Ok(Dialled { dial, begun: world.now }),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use handfast_net::dial;
 use handfast_tls::certificate::Certificate;
 use handfast_tls::client::Trust;
 use handfast_tls::client_certificates::{self, ClientCertificates as ClientRule, Demand};
@@ -124,6 +125,7 @@ impl Builder<'_, '_> {
             self.has_new_problems |= !before.is_some_and(|before| problem.is_known(&before.problems));
             late.push(problem);
         }
+        self.source(model);
         let Termination { settings, ring, store, sources, mut problems } = match tls {
             Some(tls) => tls?,
             None => Termination::default(),
@@ -143,6 +145,33 @@ impl Builder<'_, '_> {
             problems,
             dialling: dialling?,
         })
+    }
+
+    /// Whether this machine, and the user that this process is, can dial from where the service says.
+    fn source(&mut self, model: &Service) {
+        let name = &model.name;
+        match &model.source {
+            model::Source::Route => {}
+            model::Source::Own(own) => {
+                for source in own {
+                    if let Err(error) = dial::is_here(*source) {
+                        self.report.warn(format!(
+                            "service {name}: connections cannot come from {source}: {error}\n  hint: `ip address` lists this \
+                             machine's addresses; the other sources are used meanwhile"
+                        ));
+                    }
+                }
+            }
+            model::Source::Client => {
+                if let Err(error) = dial::can_be_foreign() {
+                    self.report.error(format!(
+                        "service {name}: connections cannot come from clients' addresses (IP_TRANSPARENT): {error}\n  hint: it needs \
+                         CAP_NET_ADMIN: `AmbientCapabilities=CAP_NET_ADMIN` in the systemd unit, or \
+                         `setcap cap_net_admin+ep` on the program"
+                    ));
+                }
+            }
+        }
     }
 
     /// What a service needs where TLS ends here.

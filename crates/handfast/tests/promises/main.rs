@@ -26,6 +26,7 @@ mod a_restart_keeps_resumption;
 mod a_resumption_that_cannot_be_is_a_full_handshake;
 mod a_ticket_never_crosses_a_policy;
 // connect
+mod a_backend_is_dialled_from_the_sources_that_were_named;
 mod a_failing_backend_is_named_and_another_is_tried;
 mod a_retry_is_one_connection;
 mod backends_are_shared_out_by_weight;

@@ -77,13 +77,14 @@ pub(super) fn points(status: &Status) -> Vec<(Urgency, String)> {
         }
     }
     if let Some(range) = measured.process.source_port_count() {
-        for (backend, ports) in source_ports(measured) {
-            if ports * 100 >= range * NEARLY_FULL {
-                let share = share_of(ports, range);
+        for (backend, (ports, sources)) in source_ports(measured) {
+            let all = range.saturating_mul(sources);
+            if ports * 100 >= all * NEARLY_FULL {
+                let share = share_of(ports, all);
                 say(
                     Urgency::Bad,
                     format!(
-                        "{share} of the source ports towards {backend} are in use: add an address or a backend."
+                        "{share} of the source ports towards {backend} are in use: add an address (source) or a backend."
                     ),
                 );
             }

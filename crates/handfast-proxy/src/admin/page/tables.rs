@@ -52,7 +52,8 @@ pub(super) fn backends(html: &mut Html, status: &Status) {
             failures(html, backend);
             quantiles(html, &backend.connect);
             match (ports.get(backend.name.as_str()), measured.process.source_port_count()) {
-                (Some(used), Some(all)) => {
+                (Some((used, sources)), Some(range)) => {
+                    let all = range.saturating_mul(*sources);
                     let words = format!("{} of {}", count(*used), count(all));
                     let share = *used as f64 / all as f64;
                     html.raw("<td class=bars>").bar(&words, &[("used", share), ("free", 1.0 - share)]);

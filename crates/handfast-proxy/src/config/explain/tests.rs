@@ -20,6 +20,7 @@ name = "web"
 listen = ["*:443", "unix:/run/web.sock"]
 backend = ["10.0.0.1:80", "web.example:80"]
 balance = "least-connections"
+source = ["10.0.0.5", "10.0.0.6"]
 certificate = ["/certificates/", { certificate = "/a.pem", key = "/a.key" }]
 unknown-name = "refuse"
 alpn = ["h2", "http/1.1"]
@@ -60,6 +61,7 @@ Service web
   lets in clients without a certificate, and those with one signed by /ca.pem
   issues 1 ticket a handshake, good for 12h, by keys that change every 6h and are kept in /tickets.key
   goes to 10.0.0.1:80 and web.example:80, to the one with the fewest connections
+  dials them from 10.0.0.5 and 10.0.0.6, in turn
   for a.example and *.b.example it goes to the unix socket /run/b.sock; it lets in only clients with a certificate signed by /other.pem
   serves at most 10 connections for one address
   serves only clients from 10.0.0.0/8 and 192.0.2.7, but none from 10.9.0.0/16

@@ -3,13 +3,15 @@
 //! In: one value of the parsed tree. Out: addresses and names, never resolved. What is allowed in the texts is in
 //! `scalar.rs`.
 
+use std::net::{IpAddr, SocketAddr};
+
 use handfast_net::prefix::Prefix;
 use toml::de::DeValue;
 
 use super::{ValueKind, text, wrong_type};
 use crate::config::model::{Address, Target};
 use crate::config::problem::Fault;
-use crate::config::reader::{Item, Reading};
+use crate::config::reader::{Item, Reading, shortened};
 use crate::config::scalar;
 
 /// An address to listen on.
@@ -98,6 +100,52 @@ impl ValueKind for AddressPrefix {
         text(self, item, reading, |text| {
             text.parse::<Prefix>()
                 .map_err(|error| Fault::new(error.what()).allowed(error.expected()).maybe_hint(error.hint()))
+        })
+    }
+}
+
+/// An address that connections to backends come from.
+pub(crate) struct SourceAddress;
+
+/// As it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SourceItem {
+    /// The client's.
+    Client,
+    /// One of this machine.
+    Own(IpAddr),
+}
+
+impl ValueKind for SourceAddress {
+    type Value = SourceItem;
+
+    fn form(&self) -> String {
+        "text, such as `\"10.0.0.5\"`".to_owned()
+    }
+
+    fn allowed(&self) -> String {
+        "addresses of this machine, without a port; or `client` alone".to_owned()
+    }
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<SourceItem> {
+        text(self, item, reading, |text| {
+            if text == "client" {
+                return Ok(SourceItem::Client);
+            }
+            let wrong =
+                |what: &str| Fault::new(format!("`{}` {what}", shortened(text))).allowed(self.allowed());
+            match text.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
+                Ok(ip) if ip.is_unspecified() => Err(wrong("is every address, and a connection has one")
+                    .hint("leave `source` away to let the kernel choose")),
+                Ok(ip) if ip.is_multicast() => Err(wrong("cannot be the source of a connection")),
+                Ok(ip) => Ok(SourceItem::Own(ip)),
+                Err(_) => {
+                    let without_port = text.parse::<SocketAddr>().ok().map(|address| address.ip());
+                    let without_length = text.split_once('/').and_then(|(ip, _)| ip.parse::<IpAddr>().ok());
+                    let cure = without_port.or(without_length).map(|ip| format!("write `{ip}`"));
+                    Err(wrong("is no source address").maybe_hint(cure))
+                }
+            }
         })
     }
 }

@@ -189,6 +189,27 @@ const ONE_WRONG: &[(&str, &str)] = &[
         "max-connections-per-address = 9\n[process]\nmax-connections = 8",
         "warning 6 9 `max-connections-per-address` is never reached: the whole service has fewer | -",
     ),
+    // Where connections to backends come from.
+    (
+        "source = \"10.0.0.5:80\"",
+        "error 6 \"10.0.0.5:80\" `10.0.0.5:80` is no source address | write `10.0.0.5`",
+    ),
+    (
+        "source = \"::1\"",
+        "error 6 \"::1\" no source address is an IPv4 one, as the backend `127.0.0.1:8080` is | -",
+    ),
+    (
+        "source = \"0.0.0.0\"",
+        "error 6 \"0.0.0.0\" `0.0.0.0` is every address, and a connection has one | leave `source` away to let the kernel choose",
+    ),
+    (
+        "source = [\"client\", \"127.0.0.2\"]",
+        "error 6 [\"client\", \"127.0.0.2\"] `client` stands alone: a connection has one source | write `\"client\"`",
+    ),
+    (
+        "source = \"client\"\n[process]\nuser = \"handfast\"",
+        "error 6 \"client\" as user `handfast` it may not take its clients' addresses (CAP_NET_ADMIN) | leave `process.user` away, and let systemd set it: `User=` with `AmbientCapabilities=CAP_NET_ADMIN`",
+    ),
     // Who may come in.
     (
         "allow-clients = \"10.1.2.3/8\"",
