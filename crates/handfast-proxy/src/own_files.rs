@@ -39,7 +39,10 @@ pub(crate) fn unreadable(config: &Config, files: &[PathBuf]) -> Vec<String> {
             folder.display()
         )
     });
-    let is_unreadable = |path: &&PathBuf| std::fs::File::open(path).is_err();
+    // What is not there yet, an OCSP response say, is no matter of rights.
+    let is_unreadable = |path: &&PathBuf| {
+        std::fs::File::open(path).is_err_and(|error| error.kind() != std::io::ErrorKind::NotFound)
+    };
     let files = files.iter().filter(is_unreadable).take(10).map(|path| {
         format!(
             "{}: the user that serves cannot read it, so no reload will; give it to the user or its group",
@@ -52,4 +55,21 @@ pub(crate) fn unreadable(config: &Config, files: &[PathBuf]) -> Vec<String> {
 /// The files of ticket keys.
 fn key_files(config: &Config) -> impl Iterator<Item = &Path> + Clone {
     config.services.iter().filter_map(|service| service.tls.as_ref()?.tickets.key_file.as_deref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "nobody reads the file meanwhile")]
+    fn a_file_that_may_come_later_is_not_called_unreadable() {
+        let config = Config::embedded("/tmp/ca.pem".into());
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        // A name with a file in place of a folder cannot be opened, also by root.
+        let file = folder.path().join("file");
+        std::fs::write(&file, "").expect("the folder is ours");
+        let said = unreadable(&config, &[folder.path().join("web.pem.ocsp"), file.join("below")]);
+        assert!(matches!(&said[..], [one] if one.contains("/file/below: the user that serves")), "{said:?}");
+    }
 }

@@ -102,8 +102,8 @@ impl State {
                 service: name.clone(),
                 name: certificate.dns_names().first().map_or(certificate.subject(), |name| name).into(),
                 kind: certificate.kind().into(),
-                not_after: SystemTime::UNIX_EPOCH
-                    + Duration::from_secs(u64::try_from(certificate.not_after()).unwrap_or(0)),
+                not_after: time(certificate.not_after()),
+                staple_until: certificate.staple_until().map(time),
             });
             snapshots.collect::<Vec<_>>()
         };
@@ -118,6 +118,7 @@ impl State {
                 service: name.clone(),
                 names: certificate.dns_names().iter().map(ToString::to_string).collect(),
                 kind: certificate.kind().into(),
+                staple_until: certificate.staple_until(),
                 expires_in_days: (certificate.not_after() - seconds(now)).div_euclid(86_400),
                 file: certificate.files().first().cloned().unwrap_or_default(),
             });
@@ -127,7 +128,7 @@ impl State {
     }
 
     /// Whether it would be made otherwise now: a file has changed, a certificate has begun or ceased to be valid that
-    /// another one can stand in for, or one whose file was removed has been served for long enough.
+    /// another one can stand in for, an OCSP response has expired, or one whose file was removed has been served for long enough.
     pub(crate) fn is_outdated(&self, now: SystemTime) -> bool {
         let keep = i64::try_from(self.config.process.keep_removed_certificates.as_secs()).unwrap_or(i64::MAX);
         let is_over = |problem: &FileProblem| {
@@ -149,10 +150,15 @@ impl State {
                 service: service.model.name.clone(),
                 broken: count(Trouble::Broken),
                 removed: count(Trouble::Removed),
+                not_stapled: count(Trouble::Staple),
             }
         };
         self.services.iter().map(of_service).collect()
     }
+}
+
+fn time(seconds: i64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
 }
 
 fn seconds(time: SystemTime) -> i64 {

@@ -5,16 +5,20 @@
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
 
 use rustls::sign::CertifiedKey;
 use rustls_pki_types::CertificateDer;
 
+use crate::compressed::Compressed;
 use crate::finding::{Finding, Reason};
 use crate::key::Key;
 use crate::key_kind::KeyKind;
+use crate::load::unix_seconds;
 use crate::parsed::{Parsed, date};
 use crate::sections::Contents;
+use crate::staple::Staple;
 
 /// Fewest bits of an RSA key: what aws-lc signs with and what clients accept (CA/Browser Forum baseline requirements, section 6.1.5).
 const RSA_BITS: usize = 2048;
@@ -32,6 +36,12 @@ pub struct Certificate {
     not_after: i64,
     subject: Box<str>,
     files: Box<[PathBuf]>,
+    /// Where its OCSP response is or should be, if anybody has said so.
+    pub(crate) staple_file: Option<PathBuf>,
+    /// What is known of the response that is stapled, which is in `certified`.
+    staple: Option<Staple>,
+    /// Made when it comes into a store, and never later; `None` in it: compressed it is no smaller.
+    compressed: OnceLock<Option<Arc<Compressed>>>,
 }
 
 impl Certificate {
@@ -59,6 +69,48 @@ impl Certificate {
     /// The chain in DER, the server's own certificate first; never empty.
     pub fn chain(&self) -> &[CertificateDer<'static>] {
         &self.certified.cert
+    }
+
+    /// Gives it an OCSP response to staple.
+    pub(crate) fn set_staple(&mut self, response: Vec<u8>, staple: Staple) {
+        let CertifiedKey { cert, key, .. } = &*self.certified;
+        let (cert, key) = (cert.clone(), Arc::clone(key));
+        self.certified = Arc::new(CertifiedKey { cert, key, ocsp: Some(response) });
+        self.staple = Some(staple);
+    }
+
+    /// Last second in which its OCSP response is stapled, Unix time; `None`: it has none.
+    pub fn staple_until(&self) -> Option<i64> {
+        self.staple.map(|staple| staple.next_update)
+    }
+
+    /// Chain and key as rustls takes them, for now: without the OCSP response when that has expired.
+    ///
+    /// **Cost**: nothing without a response, a look at the clock with one, a copy of the chain with one that has expired.
+    /// That lasts until the store is made anew, which is due then.
+    pub(crate) fn certified_now(&self) -> Arc<CertifiedKey> {
+        let has_expired = |staple: Staple| unix_seconds(SystemTime::now()) > staple.next_update;
+        if !self.staple.is_some_and(has_expired) {
+            return Arc::clone(&self.certified);
+        }
+        let CertifiedKey { cert, key, .. } = &*self.certified;
+        Arc::new(CertifiedKey { cert: cert.clone(), key: Arc::clone(key), ocsp: None })
+    }
+
+    /// Its Certificate messages compressed, if they were made and are smaller. Nothing is compressed here.
+    pub(crate) fn compressed(&self) -> Option<&Arc<Compressed>> {
+        self.compressed.get().and_then(Option::as_ref)
+    }
+
+    /// Compresses its messages, once.
+    pub(crate) fn compress(&self, compressor: &mut flate2::Compress) {
+        let make = || Compressed::new(&self.certified, compressor).map(Arc::new);
+        self.compressed.get_or_init(make);
+    }
+
+    /// Whether its messages were looked at for compression.
+    pub(crate) fn is_compressed(&self) -> bool {
+        self.compressed.get().is_some()
     }
 
     /// Kind of key.
@@ -109,7 +161,10 @@ impl Certificate {
     /// Whether both would be served alike, and are from the same files. The keys need no look: each is the one that fits
     /// the public key in the chain.
     pub(crate) fn is_same_as(&self, other: &Self) -> bool {
-        self.chain() == other.chain() && self.files == other.files
+        self.chain() == other.chain()
+            && self.files == other.files
+            && self.staple_file == other.staple_file
+            && self.certified.ocsp == other.certified.ocsp
     }
 
     /// The file to name when something is said about it.
@@ -230,6 +285,9 @@ pub(crate) fn assemble(
             .map(Path::to_path_buf)
             .collect(),
         certified: Arc::new(certified),
+        staple_file: None,
+        staple: None,
+        compressed: OnceLock::new(),
     }
 }
 

@@ -94,6 +94,18 @@ pub enum Reason {
     UnusedAuthority,
     /// A PEM section that is neither certificate nor key.
     UnusedSection,
+    /// An OCSP response that cannot be stapled: broken, or signed by somebody who may not.
+    BadStaple,
+    /// An OCSP response about another certificate.
+    StapleOfOther,
+    /// An OCSP response whose time is over.
+    StapleExpired,
+    /// An OCSP response whose time has not come.
+    StapleNotYetValid,
+    /// An OCSP response that is stapled although nobody could check its signature.
+    StapleUnverified,
+    /// An OCSP response that says no good of the certificate.
+    Revoked,
     /// A hidden file.
     Hidden,
     /// A folder inside the folder.
@@ -165,6 +177,8 @@ impl Finding {
                 | Reason::NotPem
                 | Reason::Missing
                 | Reason::Changing
+                | Reason::BadStaple
+                | Reason::StapleOfOther
         )
     }
 }

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | which versions, suites and groups | [`policy`] |
 //! | what is in this file, does the key fit | [`certificate`] |
+//! | which OCSP response goes with it | [`load`] |
 //! | what is in this folder, and what of it is not used, and why | [`load`] |
 //! | which certificate for this name and client | [`store`] |
 //! | who may resume, and with which keys | [`ticket`] |
@@ -34,6 +35,8 @@ pub mod server;
 pub mod client;
 pub mod operations;
 mod alerts;
+mod compressed;
+mod der;
 mod error_words;
 mod error;
 mod key;
@@ -43,6 +46,7 @@ mod presented;
 mod random;
 mod read;
 mod sections;
+mod staple;
 mod unbuffered;
 
 #[cfg(test)]

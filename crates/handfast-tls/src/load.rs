@@ -8,6 +8,8 @@
 //! paired by their public keys, so `a.pem` + `a.key`, `fullchain.pem` + `privkey.pem`, and everything in one file all
 //! work. Names only help to tell a pair that does not fit from two strangers.
 //!
+//! `NAME.ocsp` is the OCSP response of the certificate in the file `NAME`.
+//!
 //! # How bad is what
 //! An *error* means: do not serve this, and at a reload keep what is served. It is something that was asked for and
 //! cannot be (unreadable, cut short, encrypted, without its key, a pair that does not fit, a weak key). An expired or
@@ -27,14 +29,17 @@ use aws_lc_rs::digest::{SHA256, digest};
 
 use crate::certificate::{self, Certificate};
 pub use crate::finding::{Finding, Reason, Severity};
+use crate::parsed::date;
 pub use crate::read::FileStamp;
 use crate::read::{self, Failure};
 use crate::sections::{Contents, NotPem};
 
 mod folder;
 mod keep;
+mod staples;
 
 pub use keep::{Before, FileProblem, Kept, Trouble, keep};
+pub use staples::keep_staples;
 
 /// A place to look.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +50,8 @@ pub enum Source {
         certificate: PathBuf,
         /// The key, when it is not in the same file.
         key: Option<PathBuf>,
+        /// The OCSP response, which must be there; `None`: the one beside the certificate, if there is one.
+        ocsp: Option<PathBuf>,
     },
     /// A folder, each file of which is looked at; not what is in its sub-folders.
     Folder(PathBuf),
@@ -57,6 +64,9 @@ pub struct Loaded {
     pub certificates: Vec<Arc<Certificate>>,
     /// What was noticed, errors first.
     pub findings: Vec<Finding>,
+    /// OCSP responses that are not stapled, and why. An error among them is one of the configuration at a start; at a
+    /// reload none keeps a certificate from being served.
+    pub staples: Vec<Finding>,
     /// Every file and folder looked at, with its stamp then; hand it to [`changed`].
     pub files_read: Vec<(PathBuf, FileStamp)>,
     /// Folders to watch for changes: those of the files, and those that links lead to. A watch sees a change sooner
@@ -69,7 +79,7 @@ pub struct Loaded {
 impl Loaded {
     /// Whether any finding is an error, so that this must not be served.
     pub fn has_errors(&self) -> bool {
-        self.findings.iter().any(|finding| finding.severity == Severity::Error)
+        self.findings.iter().chain(&self.staples).any(|finding| finding.severity == Severity::Error)
     }
 
     /// Whether looking again shortly, 100 ms say, may give a better result: something is wrong that a half-written file
@@ -77,6 +87,7 @@ impl Loaded {
     pub fn may_be_half_written(&self) -> bool {
         self.findings
             .iter()
+            .chain(&self.staples)
             .any(|finding| finding.severity != Severity::Note && finding.may_be_half_written())
     }
 
@@ -105,10 +116,10 @@ pub fn load(sources: &[Source], now: SystemTime) -> Loaded {
     let mut watched = BTreeSet::new();
     for source in sources {
         match source {
-            Source::File { certificate, key } => {
-                file(certificate, key.as_deref(), now, &mut loaded);
+            Source::File { certificate, key, ocsp } => {
+                file(certificate, key.as_deref(), ocsp.as_deref(), now, &mut loaded);
                 watch(certificate, &mut watched);
-                key.iter().for_each(|key| watch(key, &mut watched));
+                key.iter().chain(ocsp).for_each(|file| watch(file, &mut watched));
             }
             Source::Folder(path) => {
                 folder::load(path, now, &mut loaded);
@@ -265,7 +276,7 @@ fn look_at_all(paths: &[PathBuf]) -> Vec<Looked> {
 }
 
 /// One certificate that the configuration names by its file.
-fn file(certificate: &Path, key: Option<&Path>, now: i64, loaded: &mut Loaded) {
+fn file(certificate: &Path, key: Option<&Path>, ocsp: Option<&Path>, now: i64, loaded: &mut Loaded) {
     let mut chain = take(certificate, loaded);
     let keys = match key {
         Some(key) if key != certificate => take(key, loaded).map(|contents| contents.keys),
@@ -275,7 +286,9 @@ fn file(certificate: &Path, key: Option<&Path>, now: i64, loaded: &mut Loaded) {
     let (Some(chain), Some(keys)) = (chain, keys) else { return };
     let Loaded { findings, .. } = loaded;
     let made = certificate::with_one_of(chain.certificates, keys, certificate, key, now, findings);
-    if let Some(made) = made {
+    if let Some(mut made) = made {
+        let beside = staples::beside(certificate);
+        staples::attach(&mut made, ocsp.unwrap_or(&beside), ocsp.is_some(), now, loaded);
         loaded.add(made);
     }
 }

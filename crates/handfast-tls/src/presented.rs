@@ -20,7 +20,7 @@ pub(crate) use outline::{Standing, standing};
 use path::{BYTES, INTERMEDIATES, Search};
 pub(crate) use refusal::{RSA_BITS, Refusal, last};
 
-mod outline;
+pub(crate) mod outline;
 mod path;
 mod pin;
 mod refusal;

@@ -11,12 +11,14 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use handfast_wire::ClientHello;
+use rustls::compress::CompressionCache;
 use rustls::server::{NoServerSessionStorage, ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::UnbufferedStatus;
 use rustls::{CommonState, HandshakeKind, ServerConfig};
 
 use crate::buffer::Buffer;
 use crate::client_certificates::ClientCertificates;
+use crate::compressed::Prepared;
 use crate::error_words::{Peer, failure};
 use crate::policy::{Objection, Offer, Policy};
 use crate::session::{Agreed, Failure, FailureKind, Received, Session};
@@ -167,6 +169,9 @@ fn configure(
     }
     config.send_tls13_tickets = settings.tickets_per_handshake.into();
     config.max_tls13_tickets = settings.tickets_per_handshake.into();
+    // What is compressed was compressed when it was loaded; a cache would only lock.
+    config.cert_compressors = vec![&Prepared];
+    config.cert_compression_cache = Arc::new(CompressionCache::Disabled);
     // The suites are in our order already; the variants look after clients without AES instructions.
     config.ignore_client_order = true;
     Ok(config)

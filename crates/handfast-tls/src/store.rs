@@ -18,6 +18,7 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
 use crate::certificate::Certificate;
+use crate::compressed::{self, Compressed};
 use crate::finding::{Finding, Reason};
 use crate::key_kind::KeyKind;
 use crate::parsed::date;
@@ -61,7 +62,10 @@ pub enum UnknownName {
 impl CertificateStore {
     /// Sorts `certificates` by name; the first is the default. `now` is in Unix seconds. The findings say which of
     /// them will never be chosen.
+    ///
+    /// **Cost**: compresses the certificates that were in no store before.
     pub fn new(certificates: Vec<Arc<Certificate>>, now: i64) -> (Self, Vec<Finding>) {
+        compressed::prepare(&certificates);
         let mut exact: HashMap<Box<str>, Vec<u32>> = HashMap::new();
         let mut wildcard: HashMap<Box<str>, Vec<u32>> = HashMap::new();
         for (place, certificate) in (0_u32..).zip(&certificates) {
@@ -89,7 +93,7 @@ impl CertificateStore {
     }
 
     /// When the order among certificates of one name may become another because one of them expires or becomes valid,
-    /// in Unix seconds: make a new store then.
+    /// or an OCSP response expires, in Unix seconds: make a new store then.
     pub fn rebuild_at(&self) -> Option<i64> {
         self.rebuild_at
     }
@@ -185,7 +189,8 @@ fn can_verify(certificate: &Certificate, schemes: &[SignatureScheme]) -> bool {
     certificate.key_kind().schemes().iter().any(|scheme| schemes.contains(scheme))
 }
 
-/// The next moment at which a certificate that has company under a name changes between valid and not.
+/// The next moment at which a certificate that has company under a name changes between valid and not, or an OCSP response
+/// expires.
 fn next_change<'a>(
     certificates: &[Arc<Certificate>],
     names: impl Iterator<Item = &'a Box<[u32]>>,
@@ -195,6 +200,7 @@ fn next_change<'a>(
         .filter(|places| places.len() > 1)
         .flat_map(|places| places.iter().map(|place| &certificates[*place as usize]))
         .flat_map(|certificate| [certificate.not_before(), certificate.not_after().saturating_add(1)])
+        .chain(certificates.iter().filter_map(|certificate| certificate.staple_until()?.checked_add(1)))
         .filter(|moment| *moment > now)
         .min()
 }
@@ -244,12 +250,14 @@ fn first_of_kind<'a>(
 }
 
 /// What the resolver chose last on this thread.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Selected {
     /// Kind of the key that signs: `RSA-2048`, `ECDSA-P256`, ….
     pub kind: &'static str,
     /// The name asked for, in lower case.
     pub server_name: Option<Box<str>>,
+    /// Its messages compressed, when they are smaller so.
+    pub(crate) compressed: Option<Arc<Compressed>>,
 }
 
 thread_local! {
@@ -264,6 +272,11 @@ thread_local! {
 /// signed.
 pub fn last_selection() -> Option<Selected> {
     LAST.take()
+}
+
+/// Asks what the resolver chose last on this thread; `None`: nothing.
+pub(crate) fn with_last_selection<T>(ask: impl FnOnce(&Selected) -> Option<T>) -> Option<T> {
+    LAST.with_borrow(|last| last.as_ref().and_then(ask))
 }
 
 /// A store as rustls asks it.
@@ -304,8 +317,12 @@ impl ResolvesServerCert for Resolver {
                 return None;
             }
         };
-        LAST.set(Some(Selected { kind: certificate.kind(), server_name: name.map(Into::into) }));
-        Some(certificate.certified().clone())
+        LAST.set(Some(Selected {
+            kind: certificate.kind(),
+            server_name: name.map(Into::into),
+            compressed: certificate.compressed().map(Arc::clone),
+        }));
+        Some(certificate.certified_now())
     }
 }
 

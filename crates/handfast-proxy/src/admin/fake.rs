@@ -112,6 +112,7 @@ fn busy() -> Arc<Registry> {
         name: name.into(),
         kind: kind.into(),
         not_after: SystemTime::now() + Duration::from_secs(days * 86_400 + 600),
+        staple_until: (service == "mail").then(|| SystemTime::now() + Duration::from_secs(4 * 86_400)),
     };
     registry.set_certificates(vec![
         certificate("web", "www.example.org", "ECDSA-P256", 71),

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use handfast_net::prefix::Prefix;
+use handfast_text::calendar::Utc;
 use handfast_text::units::counted;
 use handfast_text::{duration, size};
 
@@ -31,6 +32,8 @@ pub struct CertificateFact {
     pub kind: String,
     /// Days until it expires; negative when it has.
     pub expires_in_days: i64,
+    /// When its OCSP response expires, Unix seconds; `None`: none is stapled.
+    pub staple_until: Option<i64>,
     /// The file it is from.
     pub file: std::path::PathBuf,
 }
@@ -171,17 +174,20 @@ fn certificates(service: &Service, tls: &Tls, facts: &[CertificateFact], lines: 
         };
         let names =
             if fact.names.is_empty() { "no names".to_owned() } else { list(fact.names.iter().cloned()) };
-        lines.push(format!("  → {names} ({}, {expiry}, {})", fact.kind, fact.file.display()));
+        let staple = fact
+            .staple_until
+            .map(|until| format!(", OCSP response stapled until {}", Utc::of_seconds(until).for_people()));
+        let staple = staple.unwrap_or_default();
+        lines.push(format!("  → {names} ({}, {expiry}, {}{staple})", fact.kind, fact.file.display()));
     }
 }
 
 fn certificate(source: &CertificateSource) -> String {
     match source {
-        CertificateSource::File { certificate, key: None } => {
-            format!("{}, key in the same file", certificate.display())
-        }
-        CertificateSource::File { certificate, key: Some(key) } => {
-            format!("{}, key in {}", certificate.display(), key.display())
+        CertificateSource::File { certificate, key, ocsp } => {
+            let key = key.as_ref().map_or("the same file".to_owned(), |key| key.display().to_string());
+            let ocsp = ocsp.as_ref().map(|ocsp| format!(", OCSP response in {}", ocsp.display()));
+            format!("{}, key in {key}{}", certificate.display(), ocsp.unwrap_or_default())
         }
         CertificateSource::Folder(path) => format!("every file in the folder {}", path.display()),
         CertificateSource::Throwaway { ca_file } => {

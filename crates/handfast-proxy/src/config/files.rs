@@ -61,7 +61,9 @@ impl Named {
         let mut findings = Vec::new();
         for sources in &self.certificates {
             let sources: Vec<_> = sources.iter().filter_map(source).collect();
-            findings.extend(load::load(&sources, now).findings);
+            let loaded = load::load(&sources, now);
+            findings.extend(loaded.findings);
+            findings.extend(loaded.staples);
         }
         for file in &self.authorities {
             // What is asked of clients makes no difference to what the file holds.
@@ -94,8 +96,9 @@ impl Named {
 
 fn source(source: &CertificateSource) -> Option<Source> {
     match source {
-        CertificateSource::File { certificate, key } => {
-            Some(Source::File { certificate: certificate.clone(), key: key.clone() })
+        CertificateSource::File { certificate, key, ocsp } => {
+            let (certificate, key, ocsp) = (certificate.clone(), key.clone(), ocsp.clone());
+            Some(Source::File { certificate, key, ocsp })
         }
         CertificateSource::Folder(folder) => Some(Source::Folder(folder.clone())),
         CertificateSource::Throwaway { .. } => None,

@@ -167,6 +167,8 @@ pub enum CertificateSource {
         certificate: PathBuf,
         /// The key, when it is not in the same file.
         key: Option<PathBuf>,
+        /// The OCSP response to staple; `None`: the one beside the certificate, if there is one.
+        ocsp: Option<PathBuf>,
     },
     /// A folder, each file of which is looked at.
     Folder(PathBuf),

@@ -423,43 +423,70 @@ fn operation(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
         [("written", snapshot.access_log_written), ("dropped", snapshot.access_log_dropped)]
             .map(|(outcome, lines)| ([("outcome", outcome)], lines)),
     )?;
+    certificates(to, snapshot)?;
+    reloads(to, snapshot)
+}
+
+/// A row for each certificate.
+type CertificateRow<'a> = ([(&'static str, &'a str); 3], f64);
+
+fn rows<'a>(
+    moments: &BTreeMap<(&'a str, &'a str, &'a str), SystemTime>,
+    value: &dyn Fn(SystemTime) -> f64,
+) -> Vec<CertificateRow<'a>> {
+    let row = |(service, name, kind), moment| {
+        ([("service", service), ("certificate", name), ("kind", kind)], value(moment))
+    };
+    moments.iter().map(|(labels, moment)| row(*labels, *moment)).collect()
+}
+
+fn certificates(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     // The same name twice in a service (a folder with an old and a new file) would be the same row twice: the first to
     // expire is what an alarm should look at.
-    let mut expiries = BTreeMap::new();
+    let (mut expiries, mut staples) = (BTreeMap::new(), BTreeMap::new());
     for certificate in &snapshot.certificates {
         let labels = (certificate.service.as_str(), certificate.name.as_str(), certificate.kind.as_str());
         let earliest = expiries.entry(labels).or_insert(certificate.not_after);
         *earliest = certificate.not_after.min(*earliest);
+        if let Some(until) = certificate.staple_until {
+            let earliest = staples.entry(labels).or_insert(until);
+            *earliest = until.min(*earliest);
+        }
     }
-    let certificates = |value: &dyn Fn(SystemTime) -> f64| {
-        let row = |(service, name, kind), not_after| {
-            ([("service", service), ("certificate", name), ("kind", kind)], value(not_after))
-        };
-        expiries.iter().map(|(labels, not_after)| row(*labels, *not_after)).collect::<Vec<_>>()
-    };
     let now = unix_seconds(snapshot.process.now);
     to.gauge(
         "handfast_certificate_expires_in",
         Some(Unit::Seconds),
         "Time until the certificate expires, negative when it has expired",
-        certificates(&|not_after| unix_seconds(not_after) - now),
+        rows(&expiries, &|not_after| unix_seconds(not_after) - now),
     )?;
     to.gauge(
         "handfast_certificate_not_after_timestamp",
         Some(Unit::Seconds),
         "When the certificate expires, in seconds since 1970",
-        certificates(&unix_seconds),
+        rows(&expiries, &unix_seconds),
+    )?;
+    to.gauge(
+        "handfast_ocsp_response_expires_in",
+        Some(Unit::Seconds),
+        "Time until the OCSP response that is stapled to the certificate expires; no row: none is stapled",
+        rows(&staples, &|until| unix_seconds(until) - now),
+    )?;
+    to.gauge(
+        "handfast_ocsp_response_not_after_timestamp",
+        Some(Unit::Seconds),
+        "When the OCSP response that is stapled to the certificate expires, in seconds since 1970",
+        rows(&staples, &unix_seconds),
     )?;
     to.gauge(
         "handfast_certificate_file_problems",
         None,
-        "Certificate files that are not used as they are: broken (the old version is served, until they are fixed), removed (the certificate is served for process.keep-removed-certificates)",
+        "Certificate files that are not used as they are: broken (the old version is served, until they are fixed), removed (the certificate is served for process.keep-removed-certificates), ocsp (an OCSP response that cannot be stapled: its certificate is served)",
         snapshot.file_problems.iter().flat_map(|problems| {
-            [("broken", problems.broken), ("removed", problems.removed)]
+            [("broken", problems.broken), ("removed", problems.removed), ("ocsp", problems.not_stapled)]
                 .map(|(kind, count)| ([("service", problems.service.as_str()), ("kind", kind)], count))
         }),
-    )?;
-    reloads(to, snapshot)
+    )
 }
 
 fn reloads(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {

@@ -215,6 +215,9 @@ pub struct CertificateSnapshot {
     /// When it expires.
     #[serde(serialize_with = "time")]
     pub not_after: SystemTime,
+    /// When its OCSP response expires; `None`: none is stapled.
+    #[serde(serialize_with = "optional_time")]
+    pub staple_until: Option<SystemTime>,
 }
 
 /// How many of a service's certificate files are not used as they are.
@@ -226,6 +229,8 @@ pub struct FileProblemSnapshot {
     pub broken: u64,
     /// Files that were removed: the certificate is served on for a while.
     pub removed: u64,
+    /// OCSP responses that cannot be used: the certificate is served, and the response of before as long as it is good.
+    pub not_stapled: u64,
 }
 
 /// The process and its machine.

@@ -169,6 +169,7 @@ fn everything() -> Snapshot {
         name: "example.org".into(),
         kind: "ECDSA-P256".into(),
         not_after: UNIX_EPOCH + Duration::from_secs(seconds),
+        staple_until: (seconds > 1_000).then_some(UNIX_EPOCH + Duration::from_secs(3_000_000_000)),
     };
     registry.set_certificates(vec![certificate(4_000_000_000), certificate(1_000)]);
     registry.snapshot()
@@ -210,6 +211,10 @@ fn the_text_has_the_structure_of_openmetrics() {
     assert!(text.contains(r#"handfast_accept_backing_off{thread="worker-0"} 1"#));
     let expires = text.lines().find(|line| line.starts_with("handfast_certificate_expires_in_seconds{"));
     assert!(expires.is_some_and(|line| line.contains("} -")), "the first to expire counts: {expires:?}");
+    let staple =
+        r#"handfast_ocsp_response_not_after_timestamp_seconds{service="web",certificate="example.org""#;
+    let staple = text.lines().find(|line| line.starts_with(staple));
+    assert!(staple.is_some_and(|line| line.ends_with("} 3000000000.0")), "{staple:?}");
 }
 
 #[test]

@@ -249,7 +249,9 @@ impl Builder<'_, '_> {
         let (mut certificates, sources) = self.sources(tls);
         let mut loaded = load::load(&sources, self.now);
         self.may_be_half_written |= loaded.may_be_half_written();
-        let kept = before.map(|before| self.keep(model, &mut loaded, &sources, before)).unwrap_or_default();
+        let mut kept =
+            before.map(|before| self.keep(model, &mut loaded, &sources, before)).unwrap_or_default();
+        kept.problems.extend(self.staples(&mut loaded, before));
         self.report.take(loaded.findings, self.places);
         self.files.extend(loaded.files_read);
         self.folders.extend(loaded.folders);
@@ -283,8 +285,9 @@ impl Builder<'_, '_> {
         let mut sources = Vec::new();
         for source in &tls.certificates {
             match source {
-                CertificateSource::File { certificate, key } => {
-                    sources.push(Source::File { certificate: certificate.clone(), key: key.clone() });
+                CertificateSource::File { certificate, key, ocsp } => {
+                    let (certificate, key, ocsp) = (certificate.clone(), key.clone(), ocsp.clone());
+                    sources.push(Source::File { certificate, key, ocsp });
                 }
                 CertificateSource::Folder(folder) => sources.push(Source::Folder(folder.clone())),
                 CertificateSource::Throwaway { .. } => match &self.carried.throwaway {
@@ -314,7 +317,7 @@ impl Builder<'_, '_> {
             self.has_new_problems |= !problem.is_known(&before.problems);
             let line = words::problem(problem, self.keep_removed);
             match problem.trouble {
-                Trouble::Broken => self.report.leave_out(line),
+                Trouble::Broken | Trouble::Staple => self.report.leave_out(line),
                 Trouble::Removed => self.report.warn(line),
             }
         }
@@ -322,6 +325,32 @@ impl Builder<'_, '_> {
             self.report.warn(words::dropped(certificate, &model.name, self.keep_removed));
         }
         kept
+    }
+
+    /// OCSP responses that cannot be used: errors of the configuration at a start if nothing but a person mends them. At
+    /// a reload the response of before is stapled as long as it is good, and then none.
+    fn staples(&mut self, loaded: &mut load::Loaded, before: Option<&ServiceState>) -> Vec<FileProblem> {
+        if let Some(before) = before {
+            load::keep_staples(loaded, before.store.certificates(), self.now);
+        }
+        let mut problems = Vec::new();
+        for finding in std::mem::take(&mut loaded.staples) {
+            let Finding { file, message: what, hint, .. } = finding.clone();
+            let since = seconds(self.now);
+            let mut problem = FileProblem { file, trouble: Trouble::Staple, what, hint, kept: None, since };
+            let Some(before) = before else {
+                self.report.take(vec![finding], self.places);
+                problems.push(problem);
+                continue;
+            };
+            match before.problems.iter().find(|known| problem.is_known(std::slice::from_ref(*known))) {
+                Some(known) => problem.since = known.since,
+                None => self.has_new_problems = true,
+            }
+            self.report.leave_out(words::problem(&problem, self.keep_removed));
+            problems.push(problem);
+        }
+        problems
     }
 
     /// The TLS settings of a service, or of one of its rules.

@@ -122,8 +122,10 @@ impl Builder<'_, '_> {
     /// The certificate that is shown to backends; the inner `None`: none is.
     fn identity(&mut self, model: &BackendTls, before: &[Arc<DialTls>]) -> Option<Option<Arc<Certificate>>> {
         let Some((certificate, key)) = &model.identity else { return Some(None) };
-        let source = Source::File { certificate: certificate.clone(), key: key.clone() };
+        let source = Source::File { certificate: certificate.clone(), key: key.clone(), ocsp: None };
         let mut loaded = load::load(&[source], self.now);
+        // Clients staple nothing.
+        loaded.staples.clear();
         self.may_be_half_written |= loaded.may_be_half_written();
         let has_errors = loaded.has_errors();
         let known =

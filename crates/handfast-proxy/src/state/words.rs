@@ -23,6 +23,7 @@ pub(super) fn problem(problem: &FileProblem, keep_removed: Duration) -> String {
              replaced (process.keep-removed-certificates)",
             names(kept)
         ),
+        (_, Trouble::Staple) => format!("{file}: {what}{hint}"),
         (None, _) => format!("{file}: {what}; the file is not used, and a restart would refuse it{hint}"),
     }
 }

@@ -568,3 +568,30 @@ fn sni_is_what_was_asked_for_or_nothing() {
         assert_eq!(hello.server_name.as_deref(), name);
     }
 }
+
+#[test]
+fn a_server_with_an_ml_dsa_certificate_is_verified() {
+    let fixture =
+        |name: &str| std::fs::read(format!("{}/fixtures/ml-dsa/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    for (bits, scheme) in [("44", "mldsa44"), ("65", "mldsa65"), ("87", "mldsa87")] {
+        let chain = vec![CertificateDer::from_pem_slice(&fixture(&format!("{bits}.pem"))).unwrap()];
+        let key = PrivateKeyDer::from_pem_slice(&fixture(&format!("{bits}.seed.key"))).unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_protocol_versions(rustls::ALL_VERSIONS)
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .unwrap();
+        let trusting = |root: Vec<u8>| {
+            client(&ClientSettings {
+                alpn: Vec::new(),
+                verification: Verification::Roots(root),
+                ..settings(&["1.3"])
+            })
+        };
+        let talk = talk(&trusting(fixture("root.pem")), &config, false).establish();
+        assert_eq!(talk.session.agreed().signature, Some(scheme));
+        let stranger = authority().pem().into_bytes();
+        assert_eq!(talk_as(&trusting(stranger), 0, &config, false).fail().kind, FailureKind::PeerCertificate);
+    }
+}

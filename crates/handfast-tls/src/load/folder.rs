@@ -2,6 +2,8 @@
 //!
 //! In: a path. Out: certificates and findings, added to what is loaded already.
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::key::Key;
 use crate::parsed::Parsed;
@@ -11,14 +13,15 @@ pub(super) fn load(path: &Path, now: i64, loaded: &mut Loaded) {
     // Before the listing: a file added after it then makes the stamp differ.
     loaded.files_read.push((path.to_path_buf(), FileStamp::of(path)));
     let before = loaded.certificates.len();
-    let Some(files) = list(path, loaded) else { return };
+    let Some(mut files) = list(path, loaded) else { return };
+    let staples = take_staples(&mut files, loaded);
     let mut holdings = Vec::new();
     for looked in look_at_all(&files) {
         loaded.files_read.push((looked.path.clone(), looked.stamp));
         loaded.findings.extend(looked.permissions());
         holdings.extend(Holding::of(looked, loaded));
     }
-    pair(holdings, now, loaded);
+    pair(holdings, staples, now, loaded);
     let said_why = loaded
         .findings
         .iter()
@@ -65,6 +68,21 @@ fn list(path: &Path, loaded: &mut Loaded) -> Option<Vec<PathBuf>> {
     }
     files.sort();
     Some(files)
+}
+
+/// Takes OCSP responses out of `files`: those beside a file of certificates; the others are named.
+fn take_staples(files: &mut Vec<PathBuf>, loaded: &mut Loaded) -> BTreeSet<PathBuf> {
+    let of = |file: &Path| file.to_str()?.strip_suffix(staples::SUFFIX).map(PathBuf::from);
+    let (staples, others): (Vec<_>, Vec<_>) =
+        std::mem::take(files).into_iter().partition(|file| of(file).is_some());
+    *files = others;
+    let is_beside = |staple: &PathBuf| of(staple).is_some_and(|file| files.binary_search(&file).is_ok());
+    let (used, alone): (Vec<_>, Vec<_>) = staples.into_iter().partition(is_beside);
+    for staple in alone {
+        let message = "not used: an OCSP response without the certificate's file that its name begins with";
+        loaded.findings.push(Finding::warning(Reason::BadStaple, staple, message));
+    }
+    used.into_iter().collect()
 }
 
 /// What a file of the folder holds, when it holds anything.
@@ -116,7 +134,7 @@ impl Holding {
     }
 }
 
-fn pair(mut holdings: Vec<Holding>, now: i64, loaded: &mut Loaded) {
+fn pair(mut holdings: Vec<Holding>, mut staples: BTreeSet<PathBuf>, now: i64, loaded: &mut Loaded) {
     let mut keys: HashMap<Box<[u8]>, (usize, Key)> = HashMap::new();
     for (owner, holding) in holdings.iter().enumerate() {
         for key in &holding.keys {
@@ -150,8 +168,17 @@ fn pair(mut holdings: Vec<Holding>, now: i64, loaded: &mut Loaded) {
             incomplete.push((path.clone(), only.issuer_der.clone()));
         }
         let key_file = (owner != index).then(|| holdings[owner].path.clone());
-        let made = certificate::assemble(chain, key, &path, key_file.as_deref(), now, &mut loaded.findings);
+        let mut made =
+            certificate::assemble(chain, key, &path, key_file.as_deref(), now, &mut loaded.findings);
+        let staple = staples::beside(&path);
+        if staples.remove(&staple) {
+            staples::attach(&mut made, &staple, false, now, loaded);
+        }
         loaded.add(made);
+    }
+    for staple in staples {
+        let message = "not used: the certificate in the file that its name begins with is not";
+        loaded.findings.push(Finding::note(Reason::BadStaple, staple, message));
     }
     say_same_keys(&mut holdings, &keys, loaded);
     let left: Vec<Holding> = holdings.into_iter().filter(|holding| !holding.is_used).collect();

@@ -33,6 +33,8 @@ pub enum Trouble {
     Broken,
     /// It was removed from its folder: after a while its certificate is served no more.
     Removed,
+    /// An OCSP response that cannot be used: its certificate is served, and the response of before as long as it is good.
+    Staple,
 }
 
 /// A file that a reload could not use, while everything else was reloaded.
@@ -152,7 +154,7 @@ impl Source {
     fn is_of(&self, certificate: &Certificate) -> bool {
         match (self, certificate.files()) {
             (Self::Folder(folder), [file, ..]) => file.parent() == Some(folder),
-            (Self::File { certificate, key }, [file, rest @ ..]) => {
+            (Self::File { certificate, key, .. }, [file, rest @ ..]) => {
                 let key = key.as_ref().filter(|key| *key != certificate);
                 certificate == file && key == rest.first()
             }
@@ -164,7 +166,7 @@ impl Source {
     fn named(&self) -> Vec<&Path> {
         match self {
             Self::Folder(_) => Vec::new(),
-            Self::File { certificate, key } => {
+            Self::File { certificate, key, .. } => {
                 [Some(certificate), key.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect()
             }
         }
@@ -174,7 +176,7 @@ impl Source {
     fn holds(&self, file: &Path) -> bool {
         match self {
             Self::Folder(folder) => folder == file || file.parent() == Some(folder),
-            Self::File { certificate, key } => certificate == file || key.as_deref() == Some(file),
+            Self::File { certificate, key, .. } => certificate == file || key.as_deref() == Some(file),
         }
     }
 }

@@ -12,7 +12,7 @@ fn now() -> SystemTime {
 }
 
 fn load_file(certificate: &Path, key: Option<&Path>) -> Loaded {
-    let source = Source::File { certificate: certificate.into(), key: key.map(Into::into) };
+    let source = Source::File { certificate: certificate.into(), key: key.map(Into::into), ocsp: None };
     load(&[source], now())
 }
 
@@ -281,7 +281,7 @@ fn names_that_nobody_can_ask_for_are_said() {
     folder.openssl("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout a.key -subj /CN=www.example.org -days 36500 -out a.crt");
     // openssl dates from the machine's clock, whatever that says.
     let later = SystemTime::UNIX_EPOCH + Duration::from_secs(3_350_000_000);
-    let source = Source::File { certificate: folder.at("a.crt"), key: Some(folder.at("a.key")) };
+    let source = Source::File { certificate: folder.at("a.crt"), key: Some(folder.at("a.key")), ocsp: None };
     let loaded = load(&[source], later);
     let (severity, reason, _) = &said(&loaded)[0];
     assert_eq!((*severity, *reason), (Severity::Warning, Reason::NoNames));
@@ -433,7 +433,7 @@ fn folders_that_give_nothing_are_errors() {
 fn a_certificate_found_twice_is_served_once() {
     let folder = Folder::new();
     let path = folder.put("a.pem", example("a.example.org").both());
-    let file = Source::File { certificate: path, key: None };
+    let file = Source::File { certificate: path, key: None, ocsp: None };
     let loaded = load(&[file.clone(), file, Source::Folder(folder.path().into())], now());
     assert_eq!(loaded.certificates.len(), 1);
     assert_eq!(said(&loaded), [note(Reason::Duplicate, "a.pem"), note(Reason::Duplicate, "a.pem")]);

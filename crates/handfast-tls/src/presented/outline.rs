@@ -7,19 +7,13 @@ use rustls_pki_types::CertificateDer;
 use x509_parser::prelude::FromDer;
 use x509_parser::time::ASN1Time;
 
+use crate::der::{BIT_STRING, BOOLEAN, Der, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, SEQUENCE};
 use crate::parsed::bits;
 
 /// More extensions than any certificate has; some twelve are usual. Each is looked at again for every path.
 const EXTENSIONS: usize = 64;
 /// More purposes (extended key usages) than any certificate has.
 const PURPOSES: usize = 64;
-
-const SEQUENCE: u8 = 0x30;
-const INTEGER: u8 = 0x02;
-const BIT_STRING: u8 = 0x03;
-const OCTET_STRING: u8 = 0x04;
-const OBJECT_IDENTIFIER: u8 = 0x06;
-const BOOLEAN: u8 = 0x01;
 
 /// The frame of one certificate.
 #[derive(Clone, Debug)]
@@ -56,46 +50,6 @@ pub(crate) enum Key {
     Known,
     /// One that cannot, by name.
     Unknown(&'static str),
-}
-
-/// Reads one value after the other.
-#[derive(Clone, Copy)]
-struct Der<'a>(&'a [u8]);
-
-impl<'a> Der<'a> {
-    fn next(&mut self) -> Option<(u8, &'a [u8])> {
-        let (tag, rest) = self.0.split_first()?;
-        let (length, rest) = rest.split_first()?;
-        let (length, rest) = match length {
-            0..=0x7f => (usize::from(*length), rest),
-            // Longer ones than three bytes of length do not fit into a handshake message.
-            0x81..=0x83 => {
-                let (bytes, rest) = rest.split_at_checked(usize::from(length & 0x7f))?;
-                (bytes.iter().fold(0, |length, byte| length << 8 | usize::from(*byte)), rest)
-            }
-            _ => return None,
-        };
-        let (content, rest) = rest.split_at_checked(length)?;
-        self.0 = rest;
-        Some((*tag, content))
-    }
-
-    fn expect(&mut self, wanted: u8) -> Option<&'a [u8]> {
-        self.next().filter(|(tag, _)| *tag == wanted).map(|(_, content)| content)
-    }
-
-    fn optional(&mut self, wanted: u8) -> Option<&'a [u8]> {
-        if self.0.first() == Some(&wanted) { self.expect(wanted) } else { None }
-    }
-
-    /// How many values there are; what is no value ends the count.
-    fn count(mut self) -> usize {
-        let mut count = 0;
-        while self.next().is_some() {
-            count += 1;
-        }
-        count
-    }
 }
 
 impl<'a> Outline<'a> {
@@ -195,6 +149,11 @@ impl<'a> Outline<'a> {
     /// Whether it is signed in its own name.
     pub(crate) fn is_self_issued(&self) -> bool {
         self.subject == self.issuer
+    }
+
+    /// Whether its extended key usage has the purpose with this object identifier; that it has none is not enough.
+    pub(crate) fn names_purpose(&self, purpose: &[u8]) -> bool {
+        self.purposes.is_some() && self.is_for(purpose)
     }
 
     /// Whether it may be used for the purpose with this object identifier.

@@ -8,6 +8,7 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName};
 
 use super::*;
+use crate::certificate::Certificate;
 use crate::policy::{DEFAULT, resolve};
 use crate::store::CertificateStore;
 use crate::throwaway;
@@ -15,6 +16,7 @@ use crate::ticket::{TicketKeys, TicketSettings};
 use handfast_wire::{Peek, peek};
 
 mod clients;
+mod identity;
 
 pub(crate) struct Pair {
     pub(crate) server: Server,
@@ -30,10 +32,20 @@ fn pair_asking(
     resumption: bool,
     client_certificates: Option<ClientCertificates>,
 ) -> Pair {
+    let made = throwaway::make(None, SystemTime::now()).unwrap();
+    pair_serving(version, resumption, client_certificates, vec![Arc::new(made.certificate)], &made.ca_pem)
+}
+
+fn pair_serving(
+    version: &'static SupportedProtocolVersion,
+    resumption: bool,
+    client_certificates: Option<ClientCertificates>,
+    certificates: Vec<Arc<Certificate>>,
+    ca_pem: &str,
+) -> Pair {
     let now = SystemTime::now();
-    let made = throwaway::make(None, now).unwrap();
     let seconds = now.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
-    let (store, _) = CertificateStore::new(vec![Arc::new(made.certificate)], seconds.try_into().unwrap());
+    let (store, _) = CertificateStore::new(certificates, seconds.try_into().unwrap());
     let settings = ServerSettings {
         policy: resolve(DEFAULT, None, None, None).unwrap(),
         resolver: Arc::new(Resolver::new(Arc::new(store), UnknownName::First)),
@@ -46,7 +58,7 @@ fn pair_asking(
     let rotation = TicketSettings { rotate: Duration::from_secs(3600), lifetime: Duration::from_secs(3600) };
     let keys = TicketKeys::random(now, rotation).unwrap().keys();
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(made.ca_pem.as_bytes()).unwrap()).unwrap();
+    roots.add(CertificateDer::from_pem_slice(ca_pem.as_bytes()).unwrap()).unwrap();
     let mut client = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_protocol_versions(&[version])
         .unwrap()

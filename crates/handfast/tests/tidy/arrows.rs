@@ -47,6 +47,7 @@ const TABLE: [Arrows; 11] = [
         theirs: &[
             "aws-lc-rs",
             "data-encoding",
+            "flate2",
             "libc",
             "rcgen",
             "rustls",

@@ -1,10 +1,16 @@
 //! What an operator should know first: everything that is not as it should be, in sentences.
 
+use std::time::Duration;
+
 use super::html::Html;
 use super::trouble::{self, NEARLY_FULL};
-use super::words::{Urgency, counted, expiry, share_of};
+use super::words::{Urgency, counted, expiry, long, share_of};
 use crate::admin::status::Status;
 use crate::metrics::source_ports;
+
+/// Time left to an OCSP response from which it is worth reporting: CAs sign them for days, and those who fetch them do so
+/// when half of that is over.
+const STAPLE_SOON: Duration = Duration::from_secs(86_400);
 
 /// A box with all of it; a calm line when there is nothing.
 pub(super) fn attention(html: &mut Html, status: &Status) {
@@ -51,7 +57,27 @@ pub(super) fn points(status: &Status) -> Vec<(Urgency, String)> {
             format!("Removed from {service}: {files}. What was in them is served on for a while."),
         );
     }
+    for problems in measured.file_problems.iter().filter(|problems| problems.not_stapled > 0) {
+        let (files, service) = (counted(problems.not_stapled, "OCSP response"), &problems.service);
+        say(
+            Urgency::Soon,
+            format!(
+                "Of {service} {files} cannot be used. The certificates are served; the log says what is wrong."
+            ),
+        );
+    }
     for certificate in &measured.certificates {
+        let left = certificate.staple_until.map(|until| until.duration_since(measured.process.now));
+        if let Some(Ok(left)) = left.filter(|left| left.as_ref().is_ok_and(|left| *left < STAPLE_SOON)) {
+            let (name, kind, service, left) =
+                (&certificate.name, &certificate.kind, &certificate.service, long(left));
+            say(
+                Urgency::Soon,
+                format!(
+                    "The OCSP response of the {kind} certificate {name} of {service} expires in {left}: its renewal is late."
+                ),
+            );
+        }
         let (urgency, words) = expiry(certificate.not_after, measured.process.now);
         if urgency > Urgency::Good {
             let (name, kind, service) = (&certificate.name, &certificate.kind, &certificate.service);

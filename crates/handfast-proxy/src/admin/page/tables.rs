@@ -15,12 +15,14 @@ pub(super) fn certificates(html: &mut Html, status: &Status) {
     certificates.sort_by_key(|certificate| certificate.not_after);
     html.section("Certificates", if certificates.is_empty() { "None is served." } else { "" });
     if !certificates.is_empty() {
-        html.table(&["Certificate", "Key", "Service", "Expiry", "Until"]);
+        html.table(&["Certificate", "Key", "Service", "Expiry", "Until", "OCSP response until"]);
         for certificate in certificates {
             let (urgency, words) = expiry(certificate.not_after, status.measured.process.now);
             html.raw("<tr>").cell(&certificate.name).cell(&certificate.kind).cell(&certificate.service);
             html.element(&format!("td class={}", urgency.class()), &words);
-            html.cell(&Utc::of(certificate.not_after).date().to_string()).raw("</tr>");
+            html.cell(&Utc::of(certificate.not_after).date().to_string());
+            let staple = certificate.staple_until.map(|until| Utc::of(until).for_people().to_string());
+            html.cell(staple.as_deref().unwrap_or("none")).raw("</tr>");
         }
         html.end_table();
     }

@@ -8,7 +8,7 @@ use super::words::Urgency;
 use super::*;
 use crate::admin::fake::{Fake, Script};
 use crate::admin::rates::History;
-use crate::metrics::CertificateSnapshot;
+use crate::metrics::{CertificateSnapshot, FileProblemSnapshot};
 
 fn status() -> Status {
     let fake = Fake::new(Arc::new(Script::default()));
@@ -125,7 +125,10 @@ fn attention_names_each_fault_the_worst_first() {
         name: "old.example.org".into(),
         kind: "RSA-2048".into(),
         not_after: status.measured.process.now - Duration::from_secs(86_400),
+        staple_until: Some(status.measured.process.now + Duration::from_secs(3_600)),
     }];
+    status.measured.file_problems =
+        vec![FileProblemSnapshot { service: "web".into(), not_stapled: 2, ..Default::default() }];
     status.measured.access_log_dropped = 12;
     status.measured.threads[0].backing_off = true;
     status.measured.threads[1].panics = 1;
@@ -136,6 +139,8 @@ fn attention_names_each_fault_the_worst_first() {
     for expected in [
         "generation 3 is served",
         "old.example.org of web expired 1 day ago",
+        "old.example.org of web expires in 1 h",
+        "Of web 2 OCSP responses cannot be used",
         "worker-0 accepts nothing for now",
         "worker-1: 1 connection lost",
         "100 % of the source ports towards 10.0.0.7:8080",

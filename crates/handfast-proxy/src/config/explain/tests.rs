@@ -54,7 +54,7 @@ Service web
     every file in the folder /certificates/
     /a.pem, key in /a.key
     → www.example.org and *.example.org (ECDSA-P256, good for 61 more days, /certificates/w.pem)
-    → old.example.org (RSA-2048, EXPIRED 3 days ago, /a.pem)
+    → old.example.org (RSA-2048, EXPIRED 3 days ago, /a.pem, OCSP response stapled until 2026-11-01 12:00:00 UTC)
   refuses an unknown name
   speaks TLS with policy 2026-11, but only the versions 1.3
   agrees on the application protocols h2 and http/1.1, in this order
@@ -75,6 +75,7 @@ fn fact(service: &str, names: &[&str], kind: &str, expires_in_days: i64, file: &
         names: names.iter().map(|name| (*name).to_owned()).collect(),
         kind: kind.to_owned(),
         expires_in_days,
+        staple_until: (kind == "RSA-2048" && service == "web").then_some(1_793_534_400),
         file: file.into(),
     }
 }

@@ -54,7 +54,7 @@ fn paths_start_from_the_folder_of_the_file() {
         "{WEB}key = \"keys/site.key\"\nclient-certificates = {{ mode = \"require\", ca = \"/ca.pem\" }}\n"
     ));
     let tls = config.services[0].tls.as_ref().expect("it has TLS");
-    let [CertificateSource::File { certificate, key }] = tls.certificates.as_slice() else {
+    let [CertificateSource::File { certificate, key, ocsp: None }] = tls.certificates.as_slice() else {
         panic!("{tls:?}")
     };
     assert_eq!(certificate, &PathBuf::from("/etc/handfast/site.pem"));
@@ -66,18 +66,22 @@ fn paths_start_from_the_folder_of_the_file() {
 fn certificates_are_files_folders_and_pairs() {
     let text = WEB.replace(
         "\"site.pem\"",
-        "[\"a.pem\", \"certificates\", \"more/\", { certificate = \"b.pem\", key = \"b.key\" }]",
+        "[\"a.pem\", \"certificates\", \"more/\", { certificate = \"b.pem\", key = \"b.key\" }, \
+         { certificate = \"c.pem\", key = \"c.key\", ocsp = \"c.der\" }]",
     );
     let folder = PathBuf::from("/etc/handfast");
-    let file = |name: &str, key: Option<&str>| CertificateSource::File {
+    let with = |name: &str, key: Option<&str>, ocsp: Option<&str>| CertificateSource::File {
         certificate: folder.join(name),
         key: key.map(|key| folder.join(key)),
+        ocsp: ocsp.map(|ocsp| folder.join(ocsp)),
     };
+    let file = |name: &str, key: Option<&str>| with(name, key, None);
     let expected = [
         file("a.pem", None),
         CertificateSource::Folder(folder.join("certificates")),
         CertificateSource::Folder(folder.join("more/")),
         file("b.pem", Some("b.key")),
+        with("c.pem", Some("c.key"), Some("c.der")),
     ];
     assert_eq!(good(&text).services[0].tls.as_ref().expect("it has TLS").certificates, expected);
 }

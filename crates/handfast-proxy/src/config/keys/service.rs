@@ -392,9 +392,9 @@ pub(crate) static RULE_CLIENT_CERTIFICATES: Section = Section {
 /// `{ certificate = "…", key = "…" }`
 pub(crate) static CERTIFICATE_PAIR: Section = Section {
     name: "certificate",
-    header: "{ certificate = …, key = … }",
+    header: "{ certificate = …, key = …, ocsp = … }",
     doc: "One certificate whose key is in a file of its own.",
-    keys: &[&PAIR_CERTIFICATE, &PAIR_KEY],
+    keys: &[&PAIR_CERTIFICATE, &PAIR_KEY, &PAIR_OCSP],
     sections: &[],
 };
 
@@ -416,4 +416,15 @@ pub(crate) static PAIR_KEY: Key<FilePath> = Key {
     why: "",
     example: "\"web.key\"",
     elsewhere: CERTIFICATE_KEY.elsewhere,
+};
+
+pub(crate) static PAIR_OCSP: Key<FilePath> = Key {
+    name: "ocsp",
+    kind: FilePath,
+    default: Default::Absent("the file beside the certificate with `.ocsp` behind its name, if it is there"),
+    doc: "OCSP response to staple, DER or PEM. It is checked against the certificate, read again when it changes, and not \
+          stapled any more when its time is over. Nothing is fetched.",
+    why: "",
+    example: "\"web.pem.ocsp\"",
+    elsewhere: &["ssl_stapling_file"],
 };

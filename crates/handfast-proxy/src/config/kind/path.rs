@@ -92,7 +92,7 @@ impl ValueKind for Certificates {
     type Value = Vec<Written<CertificateSource>>;
 
     fn form(&self) -> String {
-        "path of a PEM file or of a folder; or a list of such and of `{ certificate = \"chain.pem\", key = \"key.pem\" }`"
+        "path of a PEM file or of a folder; or a list of such and of `{ certificate = \"chain.pem\", key = \"key.pem\", ocsp = \"response.der\" }`"
             .to_owned()
     }
 
@@ -120,11 +120,13 @@ fn certificate(
         DeValue::Table(entries) => {
             let pair = Table::open(&keys::CERTIFICATE_PAIR, entries, item.span.clone(), reading);
             let (certificate, key) = (pair.required(&keys::PAIR_CERTIFICATE), pair.required(&keys::PAIR_KEY));
-            CertificateSource::File { certificate: certificate?, key: Some(key?) }
+            let ocsp = pair.optional(&keys::PAIR_OCSP);
+            CertificateSource::File { certificate: certificate?, key: Some(key?), ocsp }
         }
         _ => text(kind, item, reading, |text| source(text, reading))?,
     };
-    if let CertificateSource::Folder(path) | CertificateSource::File { certificate: path, key: None } = &value
+    if let CertificateSource::Folder(path) | CertificateSource::File { certificate: path, key: None, .. } =
+        &value
     {
         reading.names(path, &item.span);
     }
@@ -135,6 +137,6 @@ fn certificate(
 fn source(text: &str, reading: &Reading<'_>) -> Result<CertificateSource, Fault> {
     Ok(match path(text, reading)? {
         (path, true) => CertificateSource::Folder(path),
-        (certificate, false) => CertificateSource::File { certificate, key: None },
+        (certificate, false) => CertificateSource::File { certificate, key: None, ocsp: None },
     })
 }

@@ -230,8 +230,8 @@ fn a_named_file_is_kept_until_it_is_mended() {
     let (chain, key) = (folder.put("a.crt", old.pem()), folder.put("a.key", old.key_pem()));
     let second = folder.put("b.pem", other.both());
     let mut served = Served::start(vec![
-        Source::File { certificate: chain.clone(), key: Some(key.clone()) },
-        Source::File { certificate: second, key: None },
+        Source::File { certificate: chain.clone(), key: Some(key.clone()), ocsp: None },
+        Source::File { certificate: second, key: None, ocsp: None },
     ]);
     let new_other = made("b.example");
     folder.put("b.pem", new_other.both());
@@ -258,13 +258,13 @@ fn what_the_configuration_newly_names_stays_an_error() {
     let folder = Folder::new();
     let old = made("a.example");
     let good = folder.put("a.pem", old.both());
-    let named = |certificate| Source::File { certificate, key: None };
+    let named = |certificate| Source::File { certificate, key: None, ocsp: None };
     let mut served = Served::start(vec![named(good.clone())]);
     let before = Before { sources: &served.sources, certificates: &served.certificates, problems: &[] };
     let bad = folder.put("b.pem", "no certificate");
     for sources in [
         vec![named(good.clone()), named(bad)],
-        vec![Source::File { certificate: good, key: Some(folder.at("none.key")) }],
+        vec![Source::File { certificate: good, key: Some(folder.at("none.key")), ocsp: None }],
     ] {
         let mut loaded = load(&sources, at(NOW));
         let kept = keep(&mut loaded, &sources, before, KEEP, at(NOW));

@@ -1,0 +1,71 @@
+//! DER, read one value after the other, without memory and without recursion (X.690, distinguished encoding rules).
+//!
+//! In: bytes from a peer or a file. Out: tags and contents that borrow from them, or `None` where a value ends beyond its
+//! surroundings. What the contents mean is known to whoever asks.
+
+pub(crate) const BOOLEAN: u8 = 0x01;
+pub(crate) const INTEGER: u8 = 0x02;
+pub(crate) const BIT_STRING: u8 = 0x03;
+pub(crate) const OCTET_STRING: u8 = 0x04;
+pub(crate) const OBJECT_IDENTIFIER: u8 = 0x06;
+pub(crate) const ENUMERATED: u8 = 0x0a;
+pub(crate) const GENERALIZED_TIME: u8 = 0x18;
+pub(crate) const SEQUENCE: u8 = 0x30;
+
+/// What is left of some bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Der<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Der<'a> {
+    /// Tag and content of the next value.
+    pub(crate) fn next(&mut self) -> Option<(u8, &'a [u8])> {
+        let (tag, rest) = self.0.split_first()?;
+        let (length, rest) = rest.split_first()?;
+        let (length, rest) = match length {
+            0..=0x7f => (usize::from(*length), rest),
+            // Longer ones than three bytes of length do not fit into a handshake message.
+            0x81..=0x83 => {
+                let (bytes, rest) = rest.split_at_checked(usize::from(length & 0x7f))?;
+                (bytes.iter().fold(0, |length, byte| length << 8 | usize::from(*byte)), rest)
+            }
+            _ => return None,
+        };
+        let (content, rest) = rest.split_at_checked(length)?;
+        self.0 = rest;
+        Some((*tag, content))
+    }
+
+    /// The content of the next value, which must have this tag.
+    pub(crate) fn expect(&mut self, wanted: u8) -> Option<&'a [u8]> {
+        self.next().filter(|(tag, _)| *tag == wanted).map(|(_, content)| content)
+    }
+
+    /// The next value as it stands there, tag and length included; it must have this tag.
+    pub(crate) fn whole(&mut self, wanted: u8) -> Option<&'a [u8]> {
+        let before = self.0;
+        self.expect(wanted)?;
+        before.get(..before.len() - self.0.len())
+    }
+
+    /// The content of the next value if it has this tag; else nothing is taken.
+    pub(crate) fn optional(&mut self, wanted: u8) -> Option<&'a [u8]> {
+        if self.0.first() == Some(&wanted) { self.expect(wanted) } else { None }
+    }
+
+    /// The bytes of the next value, a BIT STRING of whole bytes.
+    pub(crate) fn whole_bits(&mut self) -> Option<&'a [u8]> {
+        match self.expect(BIT_STRING)? {
+            [0, bytes @ ..] => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// How many values there are; what is no value ends the count.
+    pub(crate) fn count(mut self) -> usize {
+        let mut count = 0;
+        while self.next().is_some() {
+            count += 1;
+        }
+        count
+    }
+}

@@ -1,0 +1,83 @@
+//! OCSP responses: the one that a certificate is given, and what a reload makes of one that cannot be used.
+//!
+//! In: a certificate and the path of its response. Out: the certificate, with the response if it is good; what is wrong
+//! with it is no fault of the certificate, which is served all the same.
+
+use super::*;
+use crate::read::Failure;
+use crate::staple;
+
+/// Behind the name of a certificate's file it is the name of its response, as HAProxy has it.
+pub(super) const SUFFIX: &str = ".ocsp";
+
+/// The response beside the certificate in `file`.
+pub(super) fn beside(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(SUFFIX);
+    name.into()
+}
+
+/// Gives `certificate` the response at `path`. One that `must` be there is missed.
+pub(super) fn attach(certificate: &mut Certificate, path: &Path, must: bool, now: i64, loaded: &mut Loaded) {
+    let content = match read::whole(path) {
+        Ok(content) => content,
+        Err(Failure::Missing) if !must => {
+            // That it comes is noticed.
+            loaded.files_read.push((path.to_path_buf(), FileStamp::default()));
+            return;
+        }
+        Err(failure) => {
+            certificate.staple_file = Some(path.to_path_buf());
+            loaded.files_read.push((path.to_path_buf(), FileStamp::of(path)));
+            let mut finding = failed(path, &failure);
+            finding.message.push_str("; no OCSP response is stapled");
+            loaded.staples.push(finding);
+            return;
+        }
+    };
+    certificate.staple_file = Some(path.to_path_buf());
+    loaded.files_read.push((path.to_path_buf(), content.stamp));
+    match staple::read(&content.bytes, certificate.chain(), now) {
+        Err(refusal) => loaded.staples.push(refusal.finding(path)),
+        Ok((response, staple)) => {
+            if !staple.is_verified {
+                let message = "is stapled, but its signature was not checked: the certificate's issuer is not in the chain";
+                let finding = Finding::warning(Reason::StapleUnverified, path, message);
+                let hint = format!("append the issuer's certificate to {}", certificate.file().display());
+                loaded.findings.push(finding.hint(hint));
+            }
+            certificate.set_staple(response, staple);
+        }
+    }
+}
+
+/// Puts certificates of `before` in the place of the same ones whose response cannot be read now, as long as the one of
+/// before is good: a response that is being written, or that is fetched later than it should be, takes nothing away.
+///
+/// Not so for a response that says no good of the certificate.
+pub fn keep_staples(loaded: &mut Loaded, before: &[Arc<Certificate>], now: SystemTime) {
+    if loaded.staples.is_empty() {
+        return;
+    }
+    let now = unix_seconds(now);
+    let known: HashMap<_, _> = before.iter().map(|certificate| (certificate.chain(), certificate)).collect();
+    let Loaded { certificates, staples, .. } = loaded;
+    let places: HashMap<PathBuf, usize> =
+        staples.iter().map(|finding| finding.file.clone()).zip(0..).collect();
+    for certificate in certificates {
+        let place = certificate.staple_file.as_ref().and_then(|file| places.get(file));
+        let Some(finding) = place.map(|place| &mut staples[*place]) else { continue };
+        let is_same = |known: &&&Arc<Certificate>| {
+            known.files() == certificate.files() && known.staple_file == certificate.staple_file
+        };
+        let Some(known) = known.get(certificate.chain()).filter(is_same) else { continue };
+        let Some(until) = known.staple_until().filter(|until| now <= *until) else { continue };
+        if finding.reason != Reason::Revoked {
+            finding.message.push_str(&format!("; the response of before is stapled until {}", date(until)));
+            *certificate = Arc::clone(known);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! Whether an OCSP response is about a certificate of ours, and from whom it should be.
+//!
+//! In: a response, the chain that is served, the time. Out: between which moments it may be stapled, or why not.
+//!
+//! | held against | how |
+//! |---|---|
+//! | the certificate | serial number, hashes of the issuer's name and key (RFC 6960 §4.1.1) |
+//! | its issuer | the issuer's own signature, or that of a responder: a certificate that the issuer itself signed, within its time, for OCSP signing (RFC 6960 §4.2.2.2) |
+//! | the time | thisUpdate and nextUpdate (RFC 6960 §4.2.2.1); one without an end is refused, because it would be stapled for ever |
+//!
+//! Not looked at: whether the responder's certificate is revoked itself, extensions, nonces, and producedAt. Clients hold
+//! the response against their own rules.
+
+use aws_lc_rs::digest::{self, digest};
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls_pki_types::CertificateDer;
+
+use super::response::{self, Response, Single, Status};
+use super::{Refusal, Staple};
+use crate::der::{Der, INTEGER, SEQUENCE};
+use crate::presented::outline::Outline;
+
+/// id-kp-OCSPSigning, 1.3.6.1.5.5.7.3.9.
+const OCSP_SIGNING: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 9];
+/// How far the responder's clock may be ahead of ours, in seconds: what OpenSSL's users write (`-validity_period 300`).
+const CLOCK_SLACK: i64 = 300;
+
+/// Holds `der` against `chain`, whose first certificate it must be about.
+pub(super) fn verify(der: &[u8], chain: &[CertificateDer<'_>], now: i64) -> Result<Staple, Refusal> {
+    let response = response::read(der)?;
+    let leaf = chain.first().and_then(|own| Frame::of(own)).ok_or(Refusal::OtherCertificate)?;
+    let issuer = issuer(&leaf, chain);
+    let single = response
+        .singles
+        .iter()
+        .find(|single| is_about(single, &leaf, issuer.as_ref()))
+        .ok_or(Refusal::OtherCertificate)?;
+    if let Some(issuer) = &issuer {
+        signed_by(&response, issuer, now)?;
+    }
+    // Only now is it the issuer's word.
+    match single.status {
+        Status::Good => {}
+        Status::Revoked(since) => return Err(Refusal::Revoked(since)),
+        Status::Unknown => return Err(Refusal::Unknown),
+    }
+    let next_update = single.next_update.ok_or(Refusal::WithoutEnd)?;
+    if next_update < now {
+        return Err(Refusal::Expired(next_update));
+    }
+    if single.this_update > now.saturating_add(CLOCK_SLACK) {
+        return Err(Refusal::NotYet(single.this_update));
+    }
+    Ok(Staple { next_update, is_verified: issuer.is_some() })
+}
+
+/// The parts of a certificate that matter here.
+struct Frame<'a> {
+    /// What is signed, with its header.
+    signed: &'a [u8],
+    algorithm: &'a [u8],
+    signature: &'a [u8],
+    serial: &'a [u8],
+    outline: Outline<'a>,
+}
+
+impl<'a> Frame<'a> {
+    fn of(der: &'a [u8]) -> Option<Self> {
+        let mut certificate = Der(Der(der).expect(SEQUENCE)?);
+        let signed = certificate.whole(SEQUENCE)?;
+        let (algorithm, signature) = (certificate.expect(SEQUENCE)?, certificate.whole_bits()?);
+        let mut body = Der(Der(signed).expect(SEQUENCE)?);
+        body.optional(0xa0);
+        let serial = body.expect(INTEGER)?;
+        Some(Self { signed, algorithm, signature, serial, outline: Outline::read(der)? })
+    }
+
+    /// Algorithm and bits of its public key.
+    fn key(&self) -> Option<(&'a [u8], &'a [u8])> {
+        let mut key = Der(self.outline.key);
+        Some((key.expect(SEQUENCE)?, key.whole_bits()?))
+    }
+
+    fn verifies(&self, algorithm: &[u8], message: &[u8], signature: &[u8]) -> bool {
+        let Some((key_algorithm, key)) = self.key() else { return false };
+        let all = default_provider().signature_verification_algorithms.all;
+        all.iter()
+            .filter(|known| known.signature_alg_id().as_ref() == algorithm)
+            .filter(|known| known.public_key_alg_id().as_ref() == key_algorithm)
+            .any(|known| known.verify_signature(key, message, signature).is_ok())
+    }
+}
+
+/// The certificate of the chain that issued the first; `None` when it is not sent, and nobody's signature can be checked.
+fn issuer<'a>(leaf: &Frame<'_>, chain: &'a [CertificateDer<'_>]) -> Option<Frame<'a>> {
+    // One that signed itself is its own issuer.
+    chain.iter().filter_map(|certificate| Frame::of(certificate)).find(|candidate| {
+        candidate.outline.subject == leaf.outline.issuer
+            && candidate.verifies(leaf.algorithm, leaf.signed, leaf.signature)
+    })
+}
+
+fn is_about(single: &Single<'_>, leaf: &Frame<'_>, issuer: Option<&Frame<'_>>) -> bool {
+    let Some(hash) = hash(single.hash) else { return false };
+    let is_hash = |of: &[u8], expected: &[u8]| digest(hash, of).as_ref() == expected;
+    // The name is hashed with its header, which the outline has left out.
+    let name_fits = is_hash(&with_header(leaf.outline.issuer), single.issuer_name);
+    let key_fits =
+        issuer.is_none_or(|issuer| issuer.key().is_some_and(|(_, key)| is_hash(key, single.issuer_key)));
+    single.serial == leaf.serial && name_fits && key_fits
+}
+
+/// SHA-1 is what certificates are named by in practice (RFC 5019 §2.1.1); nothing rests on it, since the name and the
+/// key behind the hashes are our own.
+fn hash(identifier: &[u8]) -> Option<&'static digest::Algorithm> {
+    Some(match identifier {
+        [0x2b, 14, 3, 2, 26] => &digest::SHA1_FOR_LEGACY_USE_ONLY,
+        [0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2, 1] => &digest::SHA256,
+        [0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2, 2] => &digest::SHA384,
+        [0x60, 0x86, 0x48, 1, 0x65, 3, 4, 2, 3] => &digest::SHA512,
+        _ => return None,
+    })
+}
+
+fn with_header(content: &[u8]) -> Vec<u8> {
+    let mut whole = vec![SEQUENCE];
+    match content.len() {
+        length @ 0..=0x7f => whole.push(length.to_le_bytes()[0]),
+        length => {
+            let bytes = length.to_be_bytes();
+            let first = bytes.iter().position(|byte| *byte != 0).unwrap_or(0);
+            whole.push(0x80 | (bytes.len() - first).to_le_bytes()[0]);
+            whole.extend_from_slice(&bytes[first..]);
+        }
+    }
+    whole.extend_from_slice(content);
+    whole
+}
+
+/// Whether the issuer signed it, or a responder that the issuer made.
+fn signed_by(response: &Response<'_>, issuer: &Frame<'_>, now: i64) -> Result<(), Refusal> {
+    let Response { algorithm, signed, signature, .. } = response;
+    if issuer.verifies(algorithm, signed, signature) {
+        return Ok(());
+    }
+    let made_it = |frame: &Frame<'_>| frame.verifies(algorithm, signed, signature);
+    let mut frames = response.certificates.iter().filter_map(|der| Frame::of(der));
+    let Some(responder) = frames.find(made_it) else { return Err(Refusal::Signature) };
+    let is_made_by_issuer = responder.outline.issuer == issuer.outline.subject
+        && issuer.verifies(responder.algorithm, responder.signed, responder.signature);
+    if !is_made_by_issuer {
+        return Err(Refusal::Responder("its certificate is not signed by the issuer of ours"));
+    }
+    if !responder.outline.names_purpose(OCSP_SIGNING) {
+        return Err(Refusal::Responder("its certificate is not for OCSP signing"));
+    }
+    let is_in_time = |(from, to): (i64, i64)| (from..=to).contains(&now);
+    if !responder.outline.validity().is_some_and(is_in_time) {
+        return Err(Refusal::Responder("its certificate is not valid now"));
+    }
+    Ok(())
+}
