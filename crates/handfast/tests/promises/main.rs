@@ -17,6 +17,8 @@ mod slow_hellos_do_not_starve_tunnels;
 mod what_is_not_tls_is_named;
 // handshake
 mod a_hostile_chain_costs_little;
+mod an_ocsp_response_is_stapled_while_it_is_good;
+mod ml_dsa_certificates_are_served_and_counted;
 mod real_clients_are_served;
 mod ten_thousand_certificates_are_served;
 mod the_certificate_fits_the_client;

@@ -5,7 +5,7 @@ use super::support::skip::{needs, skipped};
 use super::support::*;
 
 /// A backend that answers one HTTP request and ends.
-fn http_backend() -> Backend {
+pub(super) fn http_backend() -> Backend {
     Backend::start(|peer| {
         use std::io::{BufRead, BufReader};
         let mut reader = BufReader::new(&peer.stream);

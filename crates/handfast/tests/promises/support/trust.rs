@@ -8,6 +8,7 @@ use rustls::client::{
 };
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::{ClientConfig, NamedGroup, RootCertStore, SupportedProtocolVersion};
+use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 
 use super::certificates::{Authority, Identity, authority};
@@ -80,6 +81,12 @@ impl Trust {
     /// Trusts somebody else than the authority of the tests.
     pub(crate) fn trusting(mut self, other: &Authority) -> Self {
         self.authority = other.certificate.clone();
+        self
+    }
+
+    /// Trusts a certificate in PEM instead of the authority of the tests.
+    pub(crate) fn trusting_pem(mut self, pem: &str) -> Self {
+        self.authority = CertificateDer::from_pem_slice(pem.as_bytes()).expect("it is PEM");
         self
     }
 
