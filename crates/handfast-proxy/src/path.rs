@@ -46,6 +46,7 @@ async fn open<R: Runtime>(connection: &mut Connection<R>) -> Result<Relay, Close
 /// hello to handshake: by which rules the client goes on, and its first bytes for the backend.
 async fn receive<R: Runtime>(connection: &mut Connection<R>) -> Result<(Choice, Vec<u8>), CloseReason> {
     if connection.account.service.clients == Clients::Plain {
+        connection.account.record.seconds.hello = R::now().since(connection.accepted);
         return Ok((Choice::SERVICE, Vec::new()));
     }
     let heard = hello::read(connection).await?;

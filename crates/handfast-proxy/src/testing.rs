@@ -47,6 +47,11 @@ impl Folder {
 
     /// A configuration of services, each with its addresses; `more` comes before them.
     pub(crate) fn configure(&self, more: &str, services: &[(&str, &[&str])]) -> ConfigSource {
+        self.configure_as(&format!("{more}\n[access-log]\nto = \"off\"\n"), services)
+    }
+
+    /// The same, and `more` has the access log too.
+    pub(crate) fn configure_as(&self, more: &str, services: &[(&str, &[&str])]) -> ConfigSource {
         let service = |(name, listen): &(&str, &[&str])| {
             format!(
                 "[[service]]\nname = {name:?}\nlisten = {listen:?}\nbackend = \"127.0.0.1:1\"\n\
@@ -54,8 +59,7 @@ impl Folder {
             )
         };
         let services: String = services.iter().map(service).collect();
-        let off = "[access-log]\nto = \"off\"\n";
-        self.write("handfast.toml", &format!("{more}\n{off}\n{services}"));
+        self.write("handfast.toml", &format!("{more}\n{services}"));
         ConfigSource::File(self.path("handfast.toml"))
     }
 }

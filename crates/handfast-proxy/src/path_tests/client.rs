@@ -27,7 +27,8 @@ pub(super) enum Reach {
 
 pub(super) struct Client {
     pub(super) wire: Wire,
-    session: ClientSession,
+    /// `None` where it speaks plain text.
+    session: Option<ClientSession>,
     pub(super) reach: Reach,
     pub(super) end: End,
     /// It waits for the backend's end before it ends itself.
@@ -48,7 +49,11 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(link: Rc<RefCell<Link>>, mut session: ClientSession, mut random: Random) -> Self {
+    pub(super) fn new(
+        link: Rc<RefCell<Link>>,
+        mut session: Option<ClientSession>,
+        mut random: Random,
+    ) -> Self {
         let reaches = [
             Reach::NotTls,
             Reach::PartOfTheHello,
@@ -60,10 +65,15 @@ impl Client {
         ];
         let ends =
             [End::InOrder, End::InOrder, End::InOrder, End::InOrder, End::Fin, End::Reset, End::Silent];
-        let reach = *random.pick(&reaches).expect("there are some");
+        let mut reach = *random.pick(&reaches).expect("there are some");
+        if session.is_none() {
+            reach = Reach::Data;
+        }
         let end = *random.pick(&ends).expect("there are some");
         let mut hello = Buffer::default();
-        session.start(&mut hello).expect("a client can begin");
+        if let Some(session) = &mut session {
+            session.start(&mut hello).expect("a client can begin");
+        }
         let mut wire = Wire::new(link, random);
         match reach {
             Reach::NotTls => wire.outgoing.extend(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"),
@@ -100,7 +110,18 @@ impl Client {
 
     /// Tickets that have come.
     pub(super) fn tickets(&self) -> usize {
-        self.session.tickets_received()
+        self.session.as_ref().map_or(0, ClientSession::tickets_received)
+    }
+
+    /// Whether it goes through with everything and ends in order; a FIN is an end where there is no TLS.
+    pub(super) fn is_good(&self) -> bool {
+        let in_order = self.end == End::InOrder || (self.session.is_none() && self.end == End::Fin);
+        self.reach == Reach::Data && in_order
+    }
+
+    /// Whether it has been told that the backend has nothing more to say.
+    pub(super) fn saw_clean_end(&self) -> bool {
+        if self.session.is_some() { self.saw_close_notify } else { self.wire.saw_fin() }
     }
 
     /// Does the next thing of its plan. `hurry`: politeness and silence have an end.
@@ -113,13 +134,13 @@ impl Client {
             return self.wire.fin();
         }
         if self.reach == Reach::Data {
-            if !self.session.is_established() {
+            if self.session.as_ref().is_some_and(|session| !session.is_established()) {
                 return;
             }
             if !std::mem::replace(&mut self.said, true) {
                 return self.say();
             }
-            if self.polite && !self.saw_close_notify && !hurry {
+            if self.polite && !self.saw_clean_end() && !hurry {
                 return;
             }
         }
@@ -133,9 +154,10 @@ impl Client {
 
     fn say(&mut self) {
         let bytes: Vec<u8> = (0..self.means).map(|index| byte(!TAG, index)).collect();
+        let Some(session) = &mut self.session else { return self.wire.outgoing.extend(bytes) };
         let mut records = Buffer::default();
         if !bytes.is_empty() {
-            self.session.encrypt(&bytes, &mut records).expect("it is established");
+            session.encrypt(&bytes, &mut records).expect("it is established");
         }
         if self.end == End::InOrder && !self.polite {
             // Together with the last data, sometimes.
@@ -145,19 +167,24 @@ impl Client {
     }
 
     fn close(&mut self, records: &mut Buffer) {
-        if !std::mem::replace(&mut self.closed, true) {
-            self.session.close(records);
+        if !std::mem::replace(&mut self.closed, true)
+            && let Some(session) = &mut self.session
+        {
+            session.close(records);
         }
     }
 
     fn end(&mut self) {
         match self.end {
-            End::InOrder if self.reach == Reach::Data && !self.closed => {
+            End::InOrder if self.session.is_some() && self.reach == Reach::Data && !self.closed => {
                 let mut records = Buffer::default();
                 self.close(&mut records);
                 return self.wire.outgoing.extend(records.filled());
             }
-            End::InOrder | End::Fin => self.wire.fin(),
+            End::InOrder | End::Fin => {
+                self.closed |= self.session.is_none();
+                self.wire.fin();
+            }
             End::Reset => self.wire.reset(),
             // The proxy has to end it.
             End::Silent => return,
@@ -171,16 +198,13 @@ impl Client {
         if came.is_empty() || self.over || self.reach == Reach::NotTls {
             return;
         }
+        let Some(session) = &mut self.session else { return self.hear(&came) };
         self.incoming.extend(came);
         let mut bytes = std::mem::take(&mut self.incoming);
         let (mut plaintext, mut replies) = (Buffer::default(), Buffer::default());
-        let received = self.session.receive(&mut bytes, &mut plaintext, &mut replies);
-        self.incoming = self.session.kept().to_vec();
-        for found in plaintext.filled() {
-            assert!(!self.saw_close_notify, "data behind close_notify");
-            assert_eq!(*found, byte(TAG, self.heard), "byte {} to the client", self.heard);
-            self.heard += 1;
-        }
+        let received = session.receive(&mut bytes, &mut plaintext, &mut replies);
+        self.incoming = session.kept().to_vec();
+        self.hear(plaintext.filled());
         self.saw_close_notify |= received.closed;
         // Who goes no further than its hello has nothing more to say either.
         if self.reach == Reach::Data && !self.closed && !self.ended {
@@ -189,6 +213,14 @@ impl Client {
         if let Some(failure) = received.failure {
             self.over = true;
             self.alert = Some(failure.detail);
+        }
+    }
+
+    fn hear(&mut self, bytes: &[u8]) {
+        for found in bytes {
+            assert!(!self.saw_close_notify, "data behind close_notify");
+            assert_eq!(*found, byte(TAG, self.heard), "byte {} to the client", self.heard);
+            self.heard += 1;
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::backend::{Backend, Dial};
-use super::client::{Client, Reach};
+use super::backend::Backend;
+use super::client::Client;
 use super::peers::End;
 use crate::cause::Cause;
 use crate::reason::{Side, Step};
@@ -46,21 +46,24 @@ impl Outcome<'_> {
         let Self { client, backend, .. } = self;
         assert!(backend.heard <= client.means, "more than the client said");
         assert!(client.heard <= backend.means, "more than the backend said");
-        if self.stands && backend.wire.saw_fin() {
+        // One that has reset the connection itself hears nothing more.
+        let hears = self.stands && !backend.wire.link.borrow().peer_reset;
+        if hears && backend.saw_clean_end() {
             assert!(client.closed, "the backend saw an end that the client never said");
             assert_eq!(backend.heard, client.means, "the backend saw an end before the last byte");
         }
-        if client.saw_close_notify {
-            assert!(backend.ended && backend.end != End::Reset, "close_notify for a backend's abort");
-            assert_eq!(client.heard, backend.means, "close_notify before the last byte");
+        // What ends before a backend was found is told by a reset, an alert, or an answer to plain HTTP.
+        if client.saw_clean_end() && self.step >= Step::Relay {
+            assert!(backend.has_ended_cleanly(), "a clean end for a backend's abort");
+            assert_eq!(client.heard, backend.means, "a clean end before the last byte");
         }
+        assert!(!client.saw_close_notify || self.step >= Step::Relay, "close_notify without a backend");
     }
 
     /// The side that is named misbehaved, or the end is one in order.
     fn who_is_blamed_did_it(&self) {
         let Self { client, backend, cause, .. } = self;
-        let client_is_good = client.reach == Reach::Data && client.end == End::InOrder;
-        let backend_is_good = matches!(backend.dial, Dial::Stands { .. }) && backend.end == End::InOrder;
+        let (client_is_good, backend_is_good) = (client.is_good(), backend.is_good());
         assert_ne!(self.side, Side::Local, "{cause}");
         if matches!(cause, Cause::Finished | Cause::BackendEnded) {
             return;
@@ -98,16 +101,13 @@ impl Outcome<'_> {
     /// `finished` is what it says, and two good peers get nothing else.
     fn an_end_in_order_is_whole(&self) {
         let Self { client, backend, .. } = self;
-        let both_are_good = client.reach == Reach::Data
-            && client.end == End::InOrder
-            && matches!(backend.dial, Dial::Stands { .. })
-            && backend.end == End::InOrder;
+        let both_are_good = client.is_good() && backend.is_good();
         if both_are_good && self.cause != Cause::BackendEnded {
             assert_eq!(self.cause, Cause::Finished, "two good peers");
         }
         if self.cause == Cause::Finished {
             assert_eq!((backend.heard, client.heard), (client.means, backend.means), "finished is whole");
-            assert!(client.saw_close_notify && client.closed && backend.wire.saw_fin());
+            assert!(client.saw_clean_end() && client.closed && backend.saw_clean_end());
         }
         if self.cause == Cause::NotTls && client.end != End::Reset {
             assert!(

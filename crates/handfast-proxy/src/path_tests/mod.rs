@@ -13,13 +13,16 @@ mod peers;
 mod scene;
 mod world;
 
-use scene::Scene;
+use scene::{Mode, Scene};
 
-/// Schedules for each version of TLS.
+/// Schedules for each version of TLS, and for each way in which the two sides may speak.
 const SCHEDULES: u64 = 2_500;
 
-fn run(version: &str) {
-    let scene = Scene::new();
+/// TLS ends here.
+const TERMINATES: Mode = Mode { client_tls: true, backend_tls: false };
+
+fn run(mode: Mode, version: &str) {
+    let scene = Scene::new(mode);
     if let Ok(seed) = std::env::var("HANDFAST_SEED") {
         scene.play(version, seed.parse().expect("HANDFAST_SEED is a number"), true);
         return;
@@ -32,15 +35,30 @@ fn run(version: &str) {
 
 #[test]
 fn tickets_go_alone_where_nobody_speaks() {
-    Scene::new().tickets_go_alone();
+    Scene::new(TERMINATES).tickets_go_alone();
 }
 
 #[test]
 fn every_order_of_events_ends_well_in_tls_1_3() {
-    run("1.3");
+    run(TERMINATES, "1.3");
 }
 
 #[test]
 fn every_order_of_events_ends_well_in_tls_1_2() {
-    run("1.2");
+    run(TERMINATES, "1.2");
+}
+
+#[test]
+fn every_order_of_events_ends_well_between_two_sessions() {
+    run(Mode { client_tls: true, backend_tls: true }, "1.3");
+}
+
+#[test]
+fn every_order_of_events_ends_well_towards_a_backend_with_tls() {
+    run(Mode { client_tls: false, backend_tls: true }, "1.3");
+}
+
+#[test]
+fn every_order_of_events_ends_well_without_tls() {
+    run(Mode { client_tls: false, backend_tls: false }, "1.3");
 }

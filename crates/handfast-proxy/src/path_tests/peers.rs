@@ -60,6 +60,11 @@ impl Wire {
         [!link.to_leg.is_empty(), link.to_peer.len() < link.room, link.peer_ended, link.peer_reset]
     }
 
+    /// Whether something has come that nobody has looked at.
+    pub(super) fn has_unread(&self) -> bool {
+        !self.link.borrow().to_peer.is_empty()
+    }
+
     fn some(&mut self, most: usize) -> usize {
         if most == 0 { 0 } else { 1 + (self.random.next() as usize) % most }
     }
