@@ -51,6 +51,12 @@ causes! {
     Tls = "tls",
     /// What arrived is not TLS.
     NotTls = "not-tls",
+    /// In the protocol before TLS, the peer did not get to TLS.
+    Starttls = "starttls",
+    /// … because it does not offer it, or said no.
+    StarttlsRefused = "starttls-refused",
+    /// The peer sent plain text behind the request for TLS, or behind the yes to it.
+    PlaintextInjected = "plaintext-injected",
     /// The name asked for is served by no certificate here.
     UnknownName = "unknown-name",
     /// The client's certificate was missing or refused.
@@ -134,6 +140,11 @@ impl Cause {
             Self::Alert => format!("{who} sent a fatal TLS alert"),
             Self::Tls => format!("{who} broke the TLS protocol, or offered nothing that the policy allows"),
             Self::NotTls => format!("{who} spoke something that is not TLS"),
+            Self::Starttls => format!("{who} did not get to TLS in the protocol before it (STARTTLS)"),
+            Self::StarttlsRefused => format!("{who} refused to begin TLS, or to serve at all"),
+            Self::PlaintextInjected => {
+                format!("plain text came from {who} where TLS has to begin: somebody may have put it there")
+            }
             Self::UnknownName => format!("{who} asked for a name that no certificate covers"),
             Self::ClientCertificate => "the client's certificate was missing or refused".into(),
             Self::BackendCertificate => "the backend's certificate was refused".into(),

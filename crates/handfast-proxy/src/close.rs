@@ -100,6 +100,8 @@ fn ways(reason: &CloseReason, delivers: bool) -> (Way, Way) {
         // alert and a FIN would tell it that everything had arrived.
         (_, Cause::Tls | Cause::ClientCertificate, Side::Backend) => (abort, Way::Alert),
         (_, Cause::Tls | Cause::ClientCertificate, _) => (Way::Alert, abort),
+        // A backend that refuses MySQL's client before TLS: its words are on their way.
+        (Step::Connect, Cause::StarttlsRefused, _) => (Way::Alert, abort),
         // Without a backend nothing was on its way to the client but tickets.
         (Step::Route | Step::Connect, _, _) => (Way::AtOnce, abort),
         (Step::Relay | Step::Close, _, _) => (abort, abort),

@@ -28,6 +28,8 @@ use crate::standing::{Patience, State};
 pub(crate) struct Connected<S: Socket> {
     /// A plain one has been given the client's first bytes; a secured one waits for them.
     pub(crate) leg: Leg<S>,
+    /// So many of these it has been given, or keeps.
+    pub(crate) given: usize,
     /// What it said together with the end of its handshake.
     pub(crate) spoken: Vec<u8>,
     /// Counts the connection at its endpoint.
@@ -81,7 +83,8 @@ pub(crate) async fn dial<R: Runtime>(
                 match begin(connection, &endpoint, &wanted).await {
                     Ok((leg, spoken)) => {
                         let in_use = attempt.connected(R::now().since(begun));
-                        break Ok(Connected { leg, spoken, in_use });
+                        let given = if leg.is_secured() { 0 } else { first.len() };
+                        break Ok(Connected { leg, given, spoken, in_use });
                     }
                     Err(Ended::Connection(reason, failure)) => {
                         if let Some(failure) = failure {

@@ -28,14 +28,21 @@ pub(crate) struct Heard {
 }
 
 /// Reads until the hello is whole.
-pub(crate) async fn read<R: Runtime>(connection: &mut Connection<R>) -> Result<Heard, CloseReason> {
-    let outcome = wait_for_hello(connection).await;
+///
+/// `received`: what has come of it already.
+pub(crate) async fn read<R: Runtime>(
+    connection: &mut Connection<R>,
+    received: Vec<u8>,
+) -> Result<Heard, CloseReason> {
+    let outcome = wait_for_hello(connection, received).await;
     connection.account.record.seconds.hello = R::now().since(connection.accepted);
     outcome
 }
 
-async fn wait_for_hello<R: Runtime>(connection: &mut Connection<R>) -> Result<Heard, CloseReason> {
-    let mut received = Vec::new();
+async fn wait_for_hello<R: Runtime>(
+    connection: &mut Connection<R>,
+    mut received: Vec<u8>,
+) -> Result<Heard, CloseReason> {
     loop {
         let service = Rc::clone(&connection.account.service);
         let limits = (service.limits.hello_bytes, service.plain_http);
@@ -56,8 +63,14 @@ fn take<S: Socket>(
     client: &mut Leg<S>,
     scratch: &mut Scratch,
     received: &mut Vec<u8>,
-    (limit, plain_http): (usize, PlainHttp),
+    limits: (usize, PlainHttp),
 ) -> Result<Option<Box<ClientHello>>, CloseReason> {
+    // Of a client that need not wait before TLS, it has been read already.
+    if !received.is_empty()
+        && let Some(hello) = look(client, received, limits)?
+    {
+        return Ok(Some(hello));
+    }
     loop {
         match client.socket_mut().try_read(&mut scratch.received) {
             Ok(Read::Blocked) => return Ok(None),
@@ -70,18 +83,30 @@ fn take<S: Socket>(
             Ok(Read::Bytes(bytes)) => received.extend_from_slice(&scratch.received[..bytes]),
             Err(fault) => return Err(CloseReason::fault(Step::Hello, Side::Client, &fault)),
         }
-        match peek(received, limit) {
-            Peek::Incomplete => {}
-            Peek::Complete(hello) => return Ok(Some(hello)),
-            Peek::NotTls(Foreign::Http) => {
-                // A redirect needs the whole head of the request.
-                if let Some(answer) = plain_http::answer(received, plain_http, limit) {
-                    client.keep(&answer);
-                    return Err(reason(Side::Client, Cause::NotTls).because(Foreign::Http.name()));
-                }
-            }
-            other => return Err(refuse(client, &other, limit)),
+        if let Some(hello) = look(client, received, limits)? {
+            return Ok(Some(hello));
         }
+    }
+}
+
+/// What the bytes so far are; `Some` when the hello is whole.
+fn look<S: Socket>(
+    client: &mut Leg<S>,
+    received: &[u8],
+    (limit, plain_http): (usize, PlainHttp),
+) -> Result<Option<Box<ClientHello>>, CloseReason> {
+    match peek(received, limit) {
+        Peek::Incomplete => Ok(None),
+        Peek::Complete(hello) => Ok(Some(hello)),
+        Peek::NotTls(Foreign::Http) => match plain_http::answer(received, plain_http, limit) {
+            // A redirect needs the whole head of the request.
+            None => Ok(None),
+            Some(answer) => {
+                client.keep(&answer);
+                Err(reason(Side::Client, Cause::NotTls).because(Foreign::Http.name()))
+            }
+        },
+        other => Err(refuse(client, &other, limit)),
     }
 }
 

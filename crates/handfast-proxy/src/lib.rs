@@ -14,6 +14,7 @@
 mod path;
 mod admission;
 mod accept;
+mod starttls;
 mod hello;
 mod handshake;
 mod route;

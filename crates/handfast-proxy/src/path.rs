@@ -9,7 +9,7 @@ use crate::reason::CloseReason;
 use crate::relay::Relay;
 use crate::route::Choice;
 use crate::runtime::Runtime;
-use crate::{close, connect, handshake, hello, route};
+use crate::{close, connect, handshake, hello, route, starttls};
 
 /// Serves one client.
 ///
@@ -38,24 +38,33 @@ async fn walk<R: Runtime>(connection: &mut Connection<R>) -> CloseReason {
 
 /// hello to connect.
 async fn open<R: Runtime>(connection: &mut Connection<R>) -> Result<Relay, CloseReason> {
-    let (choice, first) = receive(connection).await?;
-    let connected = connect::dial(connection, choice, &first).await?;
+    let (asked, choice, mut first) = receive(connection).await?;
+    let connected = match asked {
+        Some(backend) => *backend,
+        None => connect::dial(connection, choice, starttls::first_words(connection, &first)).await?,
+    };
+    let connected = starttls::join(connection, &mut first, connected).await?;
     Relay::begin(connection, &first, connected)
 }
 
+/// What the steps before connect have made: a backend that had to speak first, the rules, the first bytes for the backend.
+type Received<S> = (Option<Box<connect::Connected<S>>>, Choice, Vec<u8>);
+
 /// hello to handshake: by which rules the client goes on, and its first bytes for the backend.
-async fn receive<R: Runtime>(connection: &mut Connection<R>) -> Result<(Choice, Vec<u8>), CloseReason> {
+async fn receive<R: Runtime>(connection: &mut Connection<R>) -> Result<Received<R::Socket>, CloseReason> {
     if connection.account.service.clients == Clients::Plain {
         connection.account.record.seconds.hello = R::now().since(connection.accepted);
-        return Ok((Choice::SERVICE, Vec::new()));
+        return Ok((None, Choice::SERVICE, Vec::new()));
     }
-    let heard = hello::read(connection).await?;
+    // Where clients speak another protocol before TLS; else nothing.
+    let asked = starttls::ask(connection).await?;
+    let heard = hello::read(connection, asked.received).await?;
     // By the hello alone, and before the handshake, since its policy is part of the answer, and whether there is one.
     let choice = route::choose(connection, &heard.hello);
     if connection.account.service.passes_through(choice) {
-        return Ok((choice, handshake::pass_through(connection, heard)));
+        return Ok((None, choice, handshake::pass_through(connection, heard)));
     }
-    Ok((choice, handshake::finish(connection, heard, choice).await?))
+    Ok((asked.backend, choice, handshake::finish(connection, heard, choice).await?))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 use handfast_tls::session::Agreed;
+use handfast_wire::starttls::Protocol;
 
 use crate::cause::Cause;
 
@@ -23,6 +24,8 @@ pub struct Record {
     pub generation: u64,
     /// Client's address; `None` on unix sockets.
     pub client: Option<SocketAddr>,
+    /// The protocol in which the client asked for TLS, if it did.
+    pub starttls: Option<Protocol>,
     /// The name asked for, already checked to be a valid DNS name.
     pub server_name: Option<Box<str>>,
     /// The rule that decided, and what of it fitted; `None`: the service's own settings did.
@@ -78,6 +81,7 @@ impl Record {
             service,
             generation,
             client,
+            starttls: None,
             server_name: None,
             rule: None,
             rare: None,

@@ -64,7 +64,7 @@ impl Relay {
         connected: Connected<R::Socket>,
     ) -> Result<Self, CloseReason> {
         let now = R::now();
-        let Connected { mut leg, spoken, in_use } = connected;
+        let Connected { mut leg, given, spoken, in_use } = connected;
         let service = Rc::clone(&connection.account.service);
         let client = connection.client();
         client.hold(now + TICKET_DELAY);
@@ -87,8 +87,8 @@ impl Relay {
             unacknowledged: 0,
             began: now,
         };
-        if is_secured {
-            relay.pass_on_what_came(connection, first, &spoken)?;
+        if given < first.len() || !spoken.is_empty() {
+            relay.pass_on_what_came(connection, &first[given..], &spoken)?;
         }
         Ok(relay)
     }

@@ -13,13 +13,14 @@ use handfast_net::dial::SourceAddress;
 use handfast_tls::server::Server;
 use handfast_tls::session::Failure;
 use handfast_tls::ticket::KeySet;
+use handfast_wire::starttls::Protocol;
 
 use crate::admission::Admission;
 use crate::backend_tls::Dialler;
 use crate::backends::{Endpoint, Group};
 use crate::cause::Cause;
 use crate::config::model::{
-    Address, Backend, Clients, Limits, MissingCloseNotify, PlainHttp, Service, Source, Target,
+    self, Address, Backend, Clients, Limits, MissingCloseNotify, PlainHttp, Service, Source, Target,
 };
 use crate::metrics::{ServiceMetrics, ThreadMetrics};
 use crate::permits::{AddressLimit, Share};
@@ -46,6 +47,20 @@ pub(crate) struct ThreadState {
     by_listener: HashMap<ListenerId, Rc<ThreadService>>,
 }
 
+/// What clients of a service speak before TLS.
+#[derive(Debug)]
+pub(crate) struct Starttls {
+    pub(crate) protocol: Protocol,
+    pub(crate) name: Box<str>,
+}
+
+impl Starttls {
+    fn new(model: &model::Starttls) -> Self {
+        let machine = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+        Self { protocol: model.protocol, name: model.name.clone().unwrap_or_else(machine).into() }
+    }
+}
+
 /// One service of a thread.
 #[derive(Debug)]
 pub(crate) struct ThreadService {
@@ -55,6 +70,8 @@ pub(crate) struct ThreadService {
     pub(crate) rules: Rules,
     pub(crate) limits: Limits,
     pub(crate) missing_close_notify: MissingCloseNotify,
+    /// What clients speak before TLS.
+    pub(crate) starttls: Option<Starttls>,
     pub(crate) metrics: Arc<ServiceMetrics>,
     /// Permits of this service, when it has a limit of its own.
     pub(crate) share: Option<Rc<Share>>,
@@ -215,6 +232,7 @@ impl ThreadService {
             rules: Rules::new(&model.names),
             limits: model.limits.clone(),
             missing_close_notify: model.missing_close_notify,
+            starttls: model.starttls.as_ref().map(Starttls::new),
             metrics: metrics.service(&model.name),
             share: service.pool.as_ref().map(Share::new),
             address_limit: service.address_limit.clone(),
@@ -240,6 +258,11 @@ impl ThreadService {
     /// Where the next connection to a backend comes from; `client` is whose it is.
     pub(crate) fn source(&self, client: Option<SocketAddr>) -> SourceAddress<'_> {
         self.source.next(client.map(|client| client.ip()), &self.turn)
+    }
+
+    /// The protocol in which clients ask for TLS.
+    pub(crate) fn starttls_protocol(&self) -> Option<Protocol> {
+        self.starttls.as_ref().map(|starttls| starttls.protocol)
     }
 
     /// The backends for them.

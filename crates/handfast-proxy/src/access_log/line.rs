@@ -58,6 +58,8 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     client: Option<SocketAddr>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    starttls: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     sni: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<&'a str>,
@@ -171,6 +173,7 @@ impl<'a> Line<'a> {
             time: Utc::of(record.accepted_at),
             service: &record.service,
             client: record.client,
+            starttls: record.starttls.map(handfast_wire::starttls::Protocol::name),
             sni: record.server_name.as_deref(),
             rule: record.rule.as_deref(),
             passed_through: record.rare.as_ref().is_some_and(|rare| rare.passed_through),

@@ -35,6 +35,7 @@ fn record() -> Record {
         client: Some(([192, 0, 2, 7], 50_123).into()),
         rule: None,
         rare: None,
+        starttls: None,
         server_name: Some("example.org".into()),
         tls: Agreed {
             alpn: Some("h2".into()),

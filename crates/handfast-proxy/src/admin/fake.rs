@@ -194,6 +194,7 @@ fn record(seconds: StepTimes) -> Record {
         client: None,
         rule: None,
         rare: None,
+        starttls: None,
         server_name: None,
         tls: Agreed::default(),
         seconds,

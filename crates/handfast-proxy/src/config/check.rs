@@ -24,7 +24,7 @@ pub(crate) use backends::{backends, balance};
 const MOST_COMPARED: usize = 500;
 
 /// Warns at the value of `key`, if it is written in this very section.
-fn warn(section: &Table<'_>, key: &dyn Entry, fault: impl FnOnce() -> Fault) {
+pub(super) fn warn(section: &Table<'_>, key: &dyn Entry, fault: impl FnOnce() -> Fault) {
     if let Some(span) = section.written(key) {
         section.reading().warning(&span, fault());
     }

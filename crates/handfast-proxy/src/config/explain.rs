@@ -12,12 +12,13 @@ use handfast_net::prefix::Prefix;
 use handfast_text::calendar::Utc;
 use handfast_text::units::counted;
 use handfast_text::{duration, size};
+use handfast_wire::starttls::Protocol;
 
 use super::file::defaults;
 use super::model::{
     AccessLog, Address, Admission, Backend, BackendAlpn, BackendTls, BackendVerification, Balance,
     CertificateSource, ClientCertificates, Clients, Config, HandshakeRate, Limits, MissingCloseNotify,
-    NameRule, PlainHttp, Policy, Process, Service, Source, Target, Tickets, Tls, UnknownName,
+    NameRule, PlainHttp, Policy, Process, Service, Source, Starttls, Target, Tickets, Tls, UnknownName,
 };
 use super::policy::is_default;
 
@@ -121,6 +122,7 @@ fn service(service: &Service, facts: &[CertificateFact]) -> String {
 /// TLS that ends here.
 fn termination(service: &Service, tls: &Tls, facts: &[CertificateFact], lines: &mut Vec<String>) {
     certificates(service, tls, facts, lines);
+    lines.extend(service.starttls.as_ref().map(starttls));
     lines.push(match tls.unknown_name {
         UnknownName::First => "answers an unknown name with the first certificate".to_owned(),
         UnknownName::Refuse => "refuses an unknown name".to_owned(),
@@ -159,6 +161,20 @@ fn backend_tls(tls: &BackendTls) -> String {
         parts.push("resumes no sessions".to_owned());
     }
     parts.join("; it ")
+}
+
+fn starttls(starttls: &Starttls) -> String {
+    let protocol = starttls.protocol;
+    let name = starttls.name.as_deref().map_or("the machine's name".to_owned(), |name| format!("`{name}`"));
+    let also = if protocol.server_speaks_first() { "" } else { ", or begin TLS at once" };
+    let how = match protocol {
+        Protocol::MySql => "with the greeting of a backend".to_owned(),
+        Protocol::Ldap | Protocol::PostgreSql => "for itself".to_owned(),
+        _ => format!("as {name}"),
+    };
+    format!(
+        "expects that clients ask for TLS in {protocol} (STARTTLS){also}; answers them {how}, and nothing before TLS goes further"
+    )
 }
 
 fn certificates(service: &Service, tls: &Tls, facts: &[CertificateFact], lines: &mut Vec<String>) {

@@ -32,6 +32,7 @@ mod admission;
 mod backend_tls;
 mod clients;
 mod source;
+mod starttls;
 
 /// Largest file that is read. Ten thousand services fit; a device that never ends does not.
 const MOST_BYTES: u64 = 16 << 20;
@@ -208,7 +209,12 @@ fn service(
     around.check_backends(section);
     let names = rules(section, &around);
     let terminates = clients::terminate(clients, names.as_deref().unwrap_or_default());
-    let tls = tls(section, policy.clone(), tickets_of_all, terminates);
+    let mut tls = tls(section, policy.clone(), tickets_of_all, terminates);
+    let asked = starttls::starttls(section, clients);
+    if let Some(Some(tls)) = &mut tls {
+        starttls::fit(section, asked.as_ref(), names.as_deref().unwrap_or_default(), tls);
+    }
+    starttls::fit_backends(section, asked.as_ref(), around.backend_tls, names.as_deref().unwrap_or_default());
     let listen_mode = section.optional(&keys::LISTEN_MODE);
     let balance = section.or_default(&keys::BALANCE);
     let slow_start = section.or_default(&keys::SLOW_START);
@@ -242,6 +248,7 @@ fn service(
         balance,
         source: source?,
         slow_start,
+        starttls: asked,
         missing_close_notify: section.or_default(&keys::MISSING_CLOSE_NOTIFY),
         limits,
     };

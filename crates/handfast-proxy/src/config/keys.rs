@@ -13,12 +13,14 @@ mod backend;
 mod backend_tls;
 mod service;
 mod source;
+mod starttls;
 
 pub(crate) use admission::*;
 pub(crate) use backend::*;
 pub(crate) use backend_tls::*;
 pub(crate) use service::*;
 pub(crate) use source::*;
+pub(crate) use starttls::*;
 
 const HOUR: Duration = seconds(3600);
 const DAY: Duration = seconds(86_400);

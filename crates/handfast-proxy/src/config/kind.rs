@@ -18,6 +18,7 @@ mod address;
 mod backend;
 mod dialling;
 mod path;
+mod starttls;
 
 pub(crate) use address::{
     AddressPrefix, AdminAddress, Backend, ListenAddress, NamePattern, Protocol, SourceAddress, SourceItem,
@@ -26,6 +27,7 @@ pub(crate) use address::{
 pub(crate) use backend::{BackendEntry, Switch};
 pub(crate) use dialling::{BackendProtocols, HostName, PublicKeyPin, SentServerName};
 pub(crate) use path::{Certificates, FilePath, LogTarget};
+pub(crate) use starttls::{AnnouncedName, StarttlsProtocol};
 
 /// A type of values.
 pub(crate) trait ValueKind: Sync {

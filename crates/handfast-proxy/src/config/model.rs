@@ -23,6 +23,9 @@ mod source;
 
 pub use admission::{Admission, HandshakeRate};
 pub use source::Source;
+mod starttls;
+
+pub use starttls::Starttls;
 
 /// A whole configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -106,6 +109,8 @@ pub struct Service {
     pub source: Source,
     /// How long the share of a backend that came up grows to its weight; zero: it has all of it at once.
     pub slow_start: Duration,
+    /// What its clients speak before TLS; `None`: TLS from the first byte.
+    pub starttls: Option<Starttls>,
     /// What a client's FIN without close_notify is taken for.
     pub missing_close_notify: MissingCloseNotify,
     /// Its limits in time and size.

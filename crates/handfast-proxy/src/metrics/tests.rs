@@ -23,6 +23,7 @@ fn record() -> Record {
         client: Some(SocketAddr::from(([127, 0, 0, 1], 40_000))),
         rule: None,
         rare: None,
+        starttls: None,
         server_name: None,
         tls: Agreed {
             version: Some("TLSv1.3"),

@@ -1,6 +1,6 @@
 //! LDAP: just enough of its messages to ask for TLS, to agree, and to refuse everything else.
 //!
-//! **Source**: RFC 4511 §4.1.1 (messages), §4.12 (extended operations), §4.14 (StartTLS), §5.1 (definite lengths alone).
+//! **Source**: RFC 4511 §4.1.1, §4.12, §4.14 and §5.1: messages, extended operations, StartTLS, definite lengths alone.
 
 use super::Progress;
 use super::inbox::Inbox;

@@ -12,11 +12,15 @@
 use super::inbox::Inbox;
 use super::problem::{Problem, quote};
 use super::{Progress, UNIT_LIMIT};
+use crate::record::ContentType;
 
 /// CLIENT_SSL, CLIENT_PROTOCOL_41 and CLIENT_SECURE_CONNECTION among the capabilities.
 const SSL: u32 = 0x0800;
 const PROTOCOL_41: u32 = 0x0200;
 const SECURE_CONNECTION: u32 = 0x8000;
+
+/// The first byte of TLS.
+const HANDSHAKE: u8 = ContentType::HANDSHAKE.0;
 
 /// Bytes before a packet's payload: its length in three, little-endian, and its number.
 const HEADER: usize = 4;
@@ -74,6 +78,15 @@ fn read_greeting(inbox: &mut Inbox) -> Result<Option<Greeting>, Problem> {
     Ok(Some(Greeting { packet, capabilities }))
 }
 
+/// A client's request for TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The packet.
+    pub packet: Vec<u8>,
+    /// The beginning of TLS, where it came together with the request: nobody answers this one, so no client has to wait.
+    pub received: Vec<u8>,
+}
+
 impl Greeting {
     /// Whether the server offers TLS.
     pub fn offers_tls(&self) -> bool {
@@ -94,8 +107,8 @@ impl Greeting {
 
     /// Reads a client's request for TLS; `None`: it is not whole. A client that logs in without is told why not, in `answer`.
     ///
-    /// **Errors**: what else it said, or what came behind the request.
-    pub fn request(received: &[u8], answer: &mut Vec<u8>) -> Result<Option<Vec<u8>>, Problem> {
+    /// **Errors**: what else it said, or what came behind the request and is not the beginning of TLS.
+    pub fn request(received: &[u8], answer: &mut Vec<u8>) -> Result<Option<Request>, Problem> {
         // A handshake record of TLS; a login of 66,326 bytes would begin so too, and nobody has one.
         if matches!(received, [0x16, 3, 1..=4, ..]) {
             return Err(Problem::TlsAtOnce);
@@ -114,9 +127,11 @@ impl Greeting {
             refuse(answer);
             return Err(Problem::Insisted { on: "a login without TLS".into() });
         }
-        match received.len() - length {
-            0 => Ok(Some(packet.to_vec())),
-            count => Err(Problem::Injected { count }),
+        match &received[length..] {
+            rest @ ([] | [HANDSHAKE, ..]) => {
+                Ok(Some(Request { packet: packet.to_vec(), received: rest.to_vec() }))
+            }
+            rest => Err(Problem::Injected { count: rest.len() }),
         }
     }
 }

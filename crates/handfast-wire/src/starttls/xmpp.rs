@@ -2,7 +2,7 @@
 //!
 //! Not a reader of XML: what is said before TLS is a handful of known tags, and whatever is not one of them ends the dialogue.
 //!
-//! **Source**: RFC 6120 §4.7 (headers), §4.9.3 (errors), §5.4 (STARTTLS), §11.1 (no comments, no DTDs).
+//! **Source**: RFC 6120 §4.7, §4.9.3, §5.4 and §11.1: headers, errors, STARTTLS, neither comments nor DTDs.
 
 use super::inbox::Inbox;
 use super::problem::{Problem, quote};

@@ -12,6 +12,7 @@ mod addresses_decide_who_comes_in;
 mod out_of_descriptors_is_slower_never_spinning;
 // hello
 mod any_split_of_a_hello_works;
+mod clients_may_ask_for_tls_in_their_protocol;
 mod nobody_can_hold_a_handshake_open;
 mod slow_hellos_do_not_starve_tunnels;
 mod what_is_not_tls_is_named;

@@ -175,6 +175,9 @@ fn good_with(header: &str, key: &str, value: &str) -> Config {
         let certificate = other.lines().find(|line| line.starts_with("certificate")).expect("it has one");
         other = other.replace(&format!("{certificate}\n"), "");
     }
+    if key == "starttls-name" {
+        other.push_str("starttls = \"smtp\"\n");
+    }
     let dialling = match key {
         "verify" => "pins = \"sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\"\n",
         "key" => "certificate = \"c.pem\"\n",

@@ -16,6 +16,8 @@ pub(crate) static SERVICE: Section = Section {
         &NAME,
         &LISTEN,
         &LISTEN_MODE,
+        &super::STARTTLS,
+        &super::STARTTLS_NAME,
         &BACKEND,
         &BALANCE,
         &SOURCE,

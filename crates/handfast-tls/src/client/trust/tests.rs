@@ -1,3 +1,5 @@
+//! Who is trusted by what files and pins.
+
 use rustls_pki_types::ServerName;
 
 use super::*;

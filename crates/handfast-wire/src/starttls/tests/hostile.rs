@@ -152,6 +152,21 @@ proptest! {
         }
     }
 
+    /// The same as the fuzz target: who waits for more of the whole waits for more of its parts, and has said the same.
+    #[test]
+    fn how_it_is_split_changes_nothing(
+        which in 0_usize..100, cut in 0_usize..400, noise in proptest::collection::vec(any::<u8>(), 0..8), lines in 0_usize..2,
+    ) {
+        let all = clients();
+        let (protocol, said, _) = &all[which % all.len()];
+        let said = [&said[..cut.min(said.len()) * lines.min(1)], &noise].concat();
+        let whole = serve(*protocol, &[&said]);
+        let (first, second) = said.split_at(cut.min(said.len()) / 2);
+        if whole.0 == Ok(Progress::More) {
+            prop_assert_eq!(whole, serve(*protocol, &[first, second]));
+        }
+    }
+
     #[test]
     fn lines_of_any_kind_never_panic(lines in proptest::collection::vec("[A-Za-z0-9 *+<>'/=:-]{0,40}\r\n", 0..12)) {
         let said = lines.concat().into_bytes();

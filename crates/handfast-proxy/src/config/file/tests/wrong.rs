@@ -196,7 +196,7 @@ const ONE_WRONG: &[(&str, &str)] = &[
     ),
     (
         "source = \"::1\"",
-        "error 6 \"::1\" no source address is an IPv4 one, as the backend `127.0.0.1:8080` is | -",
+        "error 6 \"::1\" no source address is an IPv4 one, as the backend `10.0.0.9:80` is | -",
     ),
     (
         "source = \"0.0.0.0\"",
@@ -326,7 +326,7 @@ fn one_changed_line_is_reported_with_its_place_and_cure() {
         (
             "\"site.pem\"",
             "[{ certificate = \"a.pem\" }]",
-            "error 5 { certificate = \"a.pem\" } { certificate = …, key = … } has no `key` | add a line such as `key = \"web.key\"`",
+            "error 5 { certificate = \"a.pem\" } { certificate = …, key = …, ocsp = … } has no `key` | add a line such as `key = \"web.key\"`",
         ),
         (
             "\"127.0.0.1:8443\"",

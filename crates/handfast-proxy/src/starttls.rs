@@ -1,0 +1,342 @@
+//! What comes between accept and hello where clients ask for TLS in the middle of another protocol (`starttls`).
+//!
+//! In: an accepted client. Out: one that begins TLS with its next byte, having been answered in its own protocol by
+//! `handfast_wire::starttls`; nothing that it said before has an effect or is kept. And behind the handshake: a backend whose greeting
+//! the client does not expect any more was heard by us.
+//!
+//! MySQL is apart: there the server speaks first with what its client needs to log in. So its backend is dialled before the client
+//! has said anything, and the login is renumbered by one packet, the request for TLS, that only the client's side has.
+
+use std::rc::Rc;
+
+use handfast_leg::{Broken, Leg, Socket, Why};
+use handfast_net::engine::Woken;
+use handfast_tls::buffer::Scratch;
+use handfast_wire::starttls::mysql::{self, Login, TlsSide};
+use handfast_wire::starttls::{Greeted, Greeting, Problem, Progress, Protocol, Server};
+
+use crate::cause::Cause;
+use crate::connect::{self, Connected};
+use crate::connection::Connection;
+use crate::reason::{CloseReason, Side, Step};
+use crate::route::Choice;
+use crate::runtime::Runtime;
+
+/// A client that is about to begin TLS.
+#[derive(Debug)]
+pub(crate) struct Asked<S: Socket> {
+    /// The beginning of its hello, where it came without being asked for.
+    pub(crate) received: Vec<u8>,
+    /// The backend, where it had to speak first.
+    pub(crate) backend: Option<Box<Connected<S>>>,
+}
+
+/// Speaks with a client until TLS begins; at once done where it begins with TLS.
+pub(crate) async fn ask<R: Runtime>(connection: &mut Connection<R>) -> Result<Asked<R::Socket>, CloseReason> {
+    let service = Rc::clone(&connection.account.service);
+    let Some(starttls) = &service.starttls else {
+        return Ok(Asked { received: Vec::new(), backend: None });
+    };
+    let outcome = match starttls.protocol {
+        Protocol::MySql => Box::pin(ask_mysql(connection)).await,
+        protocol => Box::pin(converse(connection, Server::new(protocol, &starttls.name))).await,
+    };
+    connection.account.record.seconds.hello = R::now().since(connection.accepted);
+    outcome
+}
+
+/// What a backend is given as soon as it stands: nothing, if it is to greet first.
+pub(crate) fn first_words<'a, R: Runtime>(connection: &Connection<R>, first: &'a [u8]) -> &'a [u8] {
+    let starttls = connection.account.service.starttls.as_ref();
+    if starttls.is_some_and(|starttls| starttls.protocol.server_speaks_first()) { &[] } else { first }
+}
+
+/// Hears a backend's greeting, which is not the client's, or carries a login; `first` is afterwards what the backend is to be given
+/// next.
+pub(crate) async fn join<R: Runtime>(
+    connection: &mut Connection<R>,
+    first: &mut Vec<u8>,
+    mut connected: Connected<R::Socket>,
+) -> Result<Connected<R::Socket>, CloseReason> {
+    let service = Rc::clone(&connection.account.service);
+    let begun = R::now();
+    match service.starttls.as_ref().map(|starttls| (starttls.protocol, Greeting::new(starttls.protocol))) {
+        Some((_, Some(greeting))) => Box::pin(greet(connection, greeting, &mut connected)).await?,
+        Some((Protocol::MySql, _)) => Box::pin(log_in(connection, first, &mut connected)).await?,
+        _ => return Ok(connected),
+    }
+    connection.account.record.seconds.connect += R::now().since(begun);
+    Ok(connected)
+}
+
+// ── the client, before TLS ──
+
+async fn converse<R: Runtime>(
+    connection: &mut Connection<R>,
+    mut server: Server,
+) -> Result<Asked<R::Socket>, CloseReason> {
+    let mut answer = Vec::new();
+    server.begin(&mut answer);
+    loop {
+        let heard = hear_client(connection, answer).await?;
+        answer = Vec::new();
+        let thread = Rc::clone(&connection.account.thread);
+        let progress = server.take(&thread.scratch.borrow().received[..heard], &mut answer);
+        match progress {
+            Ok(Progress::More) => {}
+            Ok(Progress::Ready) => {
+                say(connection, &answer).await?;
+                connection.account.record.starttls = connection.account.service.starttls_protocol();
+                return Ok(Asked { received: Vec::new(), backend: None });
+            }
+            Ok(Progress::Direct) => return Ok(Asked { received: server.into_received(), backend: None }),
+            Err(problem) => return Err(end(connection, &answer, &problem)),
+        }
+    }
+}
+
+/// Says the last words; the close sends them.
+fn end<R: Runtime>(connection: &mut Connection<R>, answer: &[u8], problem: &Problem) -> CloseReason {
+    connection.client().keep(answer);
+    let cause = match problem {
+        Problem::Injected { .. } => Cause::PlaintextInjected,
+        Problem::Left { .. } => Cause::CLOSED_EARLY,
+        _ => Cause::Starttls,
+    };
+    CloseReason::new(Step::Hello, Side::Client, cause).because(problem.to_string())
+}
+
+/// Says `answer`, and waits for what the client says then; so many bytes, in the thread's buffer.
+async fn hear_client<R: Runtime>(
+    connection: &mut Connection<R>,
+    answer: Vec<u8>,
+) -> Result<usize, CloseReason> {
+    connection.client().keep(&answer);
+    loop {
+        let thread = Rc::clone(&connection.account.thread);
+        let heard = connection.client().read_flight(&mut thread.scratch.borrow_mut()).map_err(of_client)?;
+        if let Some(bytes) = heard {
+            return Ok(bytes);
+        }
+        patience(connection, Side::Client, Step::Hello, "it did not ask for TLS").await?;
+    }
+}
+
+/// Says something and waits until the kernel has it.
+async fn say<R: Runtime>(connection: &mut Connection<R>, answer: &[u8]) -> Result<(), CloseReason> {
+    connection.client().keep(answer);
+    loop {
+        connection.client().send_flight().map_err(of_client)?;
+        if connection.client().unsent() == 0 {
+            return Ok(());
+        }
+        patience(connection, Side::Client, Step::Hello, "it did not take the answer").await?;
+    }
+}
+
+/// Waits for either side, and no longer than until the one deadline, which no dialogue moves.
+async fn patience<R: Runtime>(
+    connection: &Connection<R>,
+    side: Side,
+    step: Step,
+    what: &str,
+) -> Result<(), CloseReason> {
+    let is_over = R::now() >= connection.deadline
+        || connection.wait(step, connection.deadline).await? == Woken::Deadline;
+    let reason = || CloseReason::new(step, side, Cause::HandshakeDeadline).because(what);
+    if is_over { Err(reason()) } else { Ok(()) }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn of_client(broken: Broken) -> CloseReason {
+    match broken.why {
+        Why::Truncated => CloseReason::new(Step::Hello, Side::Client, Cause::CLOSED_EARLY)
+            .because("before it asked for TLS"),
+        _ => CloseReason::broken(Step::Hello, &broken),
+    }
+}
+
+// ── the backend, behind the handshake ──
+
+async fn greet<R: Runtime>(
+    connection: &mut Connection<R>,
+    mut greeting: Greeting,
+    connected: &mut Connected<R::Socket>,
+) -> Result<(), CloseReason> {
+    loop {
+        let heard = hear_backend(connection, connected).await?;
+        let thread = Rc::clone(&connection.account.thread);
+        let scratch = &mut *thread.scratch.borrow_mut();
+        let words = match greeting.take(&heard) {
+            Ok(Greeted::More) => continue,
+            Ok(Greeted::Ready(behind)) => behind,
+            // Its words are as good an answer to whatever the client asks first, and then it ends.
+            Ok(Greeted::Refused { words, .. }) => words,
+            Err(problem) => return Err(of_backend(&problem)),
+        };
+        let client = connection.client();
+        return if words.is_empty() { Ok(()) } else { write::<R>(client, &words, scratch) };
+    }
+}
+
+/// Waits for what the backend says.
+async fn hear_backend<R: Runtime>(
+    connection: &mut Connection<R>,
+    connected: &mut Connected<R::Socket>,
+) -> Result<Vec<u8>, CloseReason> {
+    loop {
+        // It may have spoken together with the end of its handshake.
+        if !connected.spoken.is_empty() {
+            return Ok(std::mem::take(&mut connected.spoken));
+        }
+        let thread = Rc::clone(&connection.account.thread);
+        let heard = read(&mut connected.leg, &mut thread.scratch.borrow_mut())?;
+        if let Some(heard) = heard {
+            return Ok(heard);
+        }
+        patience(connection, Side::Backend, Step::Connect, "it did not greet").await?;
+        if connection.client().socket().is_broken() {
+            return Err(CloseReason::new(Step::Connect, Side::Client, Cause::CLOSED_EARLY));
+        }
+    }
+}
+
+/// Reads once from a backend, after sending what waits; what it said, if anything.
+fn read<S: Socket>(backend: &mut Leg<S>, scratch: &mut Scratch) -> Result<Option<Vec<u8>>, CloseReason> {
+    let broken = |broken: Broken| CloseReason::broken(Step::Connect, &broken);
+    backend.send_flight().map_err(broken)?;
+    let got = backend.read(scratch, false).map_err(broken)?;
+    backend.answer(scratch, got.failed.is_some()).map_err(broken)?;
+    if let Some(failed) = got.failed {
+        return Err(broken(failed));
+    }
+    let heard = backend.plaintext(&scratch.received, &scratch.plaintext, got.length).to_vec();
+    if heard.is_empty() && backend.has_ended() {
+        let reason = CloseReason::new(Step::Connect, Side::Backend, Cause::CLOSED_EARLY);
+        return Err(reason.because("before it was ready"));
+    }
+    Ok(Some(heard).filter(|heard| !heard.is_empty()))
+}
+
+/// Says something to a client behind its handshake. Tickets may still wait to be sent: their records were made first, and go first.
+fn write<R: Runtime>(
+    client: &mut Leg<R::Socket>,
+    words: &[u8],
+    scratch: &mut Scratch,
+) -> Result<(), CloseReason> {
+    client.hold(R::now());
+    client.write(words, &mut scratch.records).map_err(|broken| CloseReason::broken(Step::Connect, &broken))
+}
+
+fn of_backend(problem: &Problem) -> CloseReason {
+    let cause = match problem {
+        Problem::Injected { .. } => Cause::PlaintextInjected,
+        Problem::Refused { .. } | Problem::NotOffered => Cause::StarttlsRefused,
+        _ => Cause::Starttls,
+    };
+    CloseReason::new(Step::Connect, Side::Backend, cause).because(problem.to_string())
+}
+
+// ── MySQL ──
+
+/// Hands a client its server's greeting, and reads its request for TLS.
+async fn ask_mysql<R: Runtime>(connection: &mut Connection<R>) -> Result<Asked<R::Socket>, CloseReason> {
+    let mut connected = connect::dial(connection, Choice { rule: None }, &[]).await?;
+    let mut received = Vec::new();
+    let greeting = loop {
+        received.extend_from_slice(&hear_backend(connection, &mut connected).await?);
+        match mysql::greeting(&received) {
+            Ok(Some(greeting)) => break greeting,
+            Ok(None) => {}
+            Err(problem) => {
+                // A server's refusal is meant for its client, who can read it.
+                if matches!(problem, Problem::Refused { .. }) {
+                    say(connection, &received).await?;
+                }
+                return Err(of_backend(&problem));
+            }
+        }
+    };
+    let mut said = greeting.packet(true);
+    let mut received = Vec::new();
+    loop {
+        let heard = hear_client(connection, said).await?;
+        said = Vec::new();
+        let thread = Rc::clone(&connection.account.thread);
+        received.extend_from_slice(&thread.scratch.borrow().received[..heard]);
+        match mysql::Greeting::request(&received, &mut said) {
+            Ok(None) => {}
+            Ok(Some(request)) => {
+                connection.account.record.starttls = Some(Protocol::MySql);
+                return Ok(Asked { received: request.received, backend: Some(Box::new(connected)) });
+            }
+            Err(problem) => return Err(end(connection, &said, &problem)),
+        }
+    }
+}
+
+/// Carries the login of a client with TLS to a server without, until the server has let it in or not.
+async fn log_in<R: Runtime>(
+    connection: &mut Connection<R>,
+    first: &mut Vec<u8>,
+    connected: &mut Connected<R::Socket>,
+) -> Result<(), CloseReason> {
+    let mut login = Login::new(TlsSide::Client);
+    let mut carried = Vec::new();
+    login.carry_client(first, &mut carried).map_err(|problem| of_login(Side::Client, &problem))?;
+    while !login.is_decided() {
+        if !step(connection, &mut login, &mut carried, &mut connected.leg)? {
+            let has_spoken = connected.leg.sent() > 0;
+            let side = if has_spoken { Side::Backend } else { Side::Client };
+            patience(connection, side, Step::Connect, "the login was not over").await?;
+        }
+    }
+    // What the relay takes over.
+    carried.extend_from_slice(&login.into_rest());
+    *first = carried;
+    Ok(())
+}
+
+/// One look at both sides; whether anything moved.
+fn step<R: Runtime>(
+    connection: &mut Connection<R>,
+    login: &mut Login,
+    carried: &mut Vec<u8>,
+    backend: &mut Leg<R::Socket>,
+) -> Result<bool, CloseReason> {
+    let thread = Rc::clone(&connection.account.thread);
+    let scratch = &mut *thread.scratch.borrow_mut();
+    let broken = |broken: Broken| CloseReason::broken(Step::Connect, &broken);
+    let client = connection.client();
+    let mut moved = client.flush().map_err(broken)?;
+    if client.unsent() == 0 {
+        let got = client.read(scratch, false).map_err(broken)?;
+        client.answer(scratch, got.failed.is_some()).map_err(broken)?;
+        if let Some(failed) = got.failed {
+            return Err(broken(failed));
+        }
+        if client.has_ended() {
+            return Err(CloseReason::new(Step::Connect, Side::Client, Cause::CLOSED_EARLY));
+        }
+        moved |= got.moved;
+        let words = client.plaintext(&scratch.received, &scratch.plaintext, got.length);
+        login.carry_client(words, carried).map_err(|problem| of_login(Side::Client, &problem))?;
+    }
+    if !carried.is_empty() {
+        moved = true;
+        backend.write(&std::mem::take(carried), &mut scratch.records).map_err(broken)?;
+    }
+    if let Some(heard) = read(backend, scratch)? {
+        let mut words = Vec::new();
+        login.carry_backend(&heard, &mut words).map_err(|problem| of_login(Side::Backend, &problem))?;
+        if !words.is_empty() {
+            write::<R>(client, &words, scratch)?;
+        }
+        moved = true;
+    }
+    Ok(moved)
+}
+
+fn of_login(side: Side, problem: &Problem) -> CloseReason {
+    CloseReason::new(Step::Connect, side, Cause::Starttls).because(problem.to_string())
+}
