@@ -33,6 +33,7 @@ mod a_backend_is_dialled_from_the_sources_that_were_named;
 mod a_failing_backend_is_named_and_another_is_tried;
 mod a_retry_is_one_connection;
 mod backends_are_shared_out_by_weight;
+mod either_side_may_speak_tls;
 // relay
 mod a_half_close_stays_a_half_close;
 mod a_missing_close_notify_is_an_abort_or_an_end;
