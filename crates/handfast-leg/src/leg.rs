@@ -105,6 +105,12 @@ impl<S: Socket, T: Session> Leg<S, T> {
         self
     }
 
+    /// So many of the first bytes are none of the other side's, whether they have left yet or not: they are not counted.
+    pub fn preceded_by(mut self, bytes: usize) -> Self {
+        self.sent = self.sent.wrapping_sub(bytes as u64);
+        self
+    }
+
     /// A FIN without close_notify counts as an end, as the operator has decided.
     pub fn be_lenient(&mut self) {
         self.lenient = true;
@@ -154,7 +160,8 @@ impl<S: Socket, T: Session> Leg<S, T> {
 
     /// Plaintext bytes that it has sent, or whose records it has.
     pub fn sent(&self) -> u64 {
-        self.sent
+        // Below zero while what came first has not left whole.
+        self.sent.cast_signed().max(0).cast_unsigned()
     }
 
     /// Plaintext bytes that its peer has sent.

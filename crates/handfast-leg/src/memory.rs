@@ -6,6 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt;
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use handfast_net::fault::{Cause, Fault, Operation};
@@ -184,6 +185,10 @@ impl Socket for Memory {
 
     fn be_patient(&self, _patience: Patience) {
         self.link.borrow_mut().patient = true;
+    }
+
+    fn local_address(&self) -> Option<SocketAddr> {
+        None
     }
 
     fn finish_at_drop(&mut self) {

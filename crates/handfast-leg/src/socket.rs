@@ -2,6 +2,8 @@
 //!
 //! In: calls that never wait. Out: bytes, ends and first faults, as [`Stream`] tells them.
 
+use std::net::SocketAddr;
+
 use handfast_net::fault::Fault;
 use handfast_net::stream::{Patience, Read, Stream, Write};
 
@@ -54,6 +56,9 @@ pub trait Socket {
     /// Bounds how long the kernel waits for a peer that is gone.
     fn be_patient(&self, patience: Patience);
 
+    /// Its own address; `None` where it has none, as a unix socket, or the kernel does not tell.
+    fn local_address(&self) -> Option<SocketAddr>;
+
     /// Makes dropping it an end in order; otherwise dropping it is an abort.
     fn finish_at_drop(&mut self);
 }
@@ -105,6 +110,10 @@ impl Socket for Stream {
 
     fn be_patient(&self, patience: Patience) {
         Self::be_patient(self, patience);
+    }
+
+    fn local_address(&self) -> Option<SocketAddr> {
+        Self::local_address(self)
     }
 
     fn finish_at_drop(&mut self) {

@@ -155,6 +155,10 @@ impl Socket for Script {
 
     fn be_patient(&self, _patience: Patience) {}
 
+    fn local_address(&self) -> Option<std::net::SocketAddr> {
+        None
+    }
+
     fn finish_at_drop(&mut self) {
         self.done.push(Done::FinishAtDrop);
     }

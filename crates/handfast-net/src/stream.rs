@@ -8,6 +8,7 @@
 //! 2. A stream that is dropped is aborted. Only [`Stream::finish`] closes it in order.
 //! 3. An error that the kernel announces is fetched before anything else can swallow it ([`Stream::check`]).
 
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -85,6 +86,12 @@ impl Stream {
     /// Whether it is TCP; else it is a unix socket.
     pub fn is_tcp(&self) -> bool {
         self.tcp
+    }
+
+    /// Its own address, as the peer sees it; `None` for a unix socket.
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        let address = SocketAddr::try_from(net::getsockname(&self.socket).ok()?).ok()?;
+        Some(SocketAddr::new(address.ip().to_canonical(), address.port()))
     }
 
     /// The first thing that went wrong, if anything did.

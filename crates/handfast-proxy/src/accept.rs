@@ -126,7 +126,9 @@ fn begin(
 ) {
     let accepted = Moment::now();
     let mut account = Account::open(thread, service, peer, permits);
-    if let Err(reason) = admission::admit(&mut account, accepted) {
+    // A proxy in front is let in to say whom it speaks for; then it is asked about that one.
+    let speaks_for_others = service.proxy_senders.as_ref().is_some_and(|senders| senders.has(peer));
+    if !speaks_for_others && let Err(reason) = admission::admit(&mut account, accepted) {
         account.close(&reason);
         // Dropping the socket resets it: it does not use up what others wait for.
         return;

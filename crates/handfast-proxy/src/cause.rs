@@ -57,6 +57,12 @@ causes! {
     StarttlsRefused = "starttls-refused",
     /// The peer sent plain text behind the request for TLS, or behind the yes to it.
     PlaintextInjected = "plaintext-injected",
+    /// A proxy in front sent no PROXY header, which it must.
+    ProxyHeaderMissing = "proxy-header-missing",
+    /// A proxy in front sent a PROXY header that cannot be believed.
+    ProxyHeaderInvalid = "proxy-header-invalid",
+    /// Somebody sent a PROXY header from whom none is taken.
+    ProxyHeaderUnexpected = "proxy-header-unexpected",
     /// The name asked for is served by no certificate here.
     UnknownName = "unknown-name",
     /// The client's certificate was missing or refused.
@@ -144,6 +150,13 @@ impl Cause {
             Self::StarttlsRefused => format!("{who} refused to begin TLS, or to serve at all"),
             Self::PlaintextInjected => {
                 format!("plain text came from {who} where TLS has to begin: somebody may have put it there")
+            }
+            Self::ProxyHeaderMissing => {
+                format!("{who} is in accept-from of [service.proxy-protocol], but sent no PROXY header")
+            }
+            Self::ProxyHeaderInvalid => format!("{who} sent a PROXY header that is broken"),
+            Self::ProxyHeaderUnexpected => {
+                format!("{who} sent a PROXY header, but is not in accept-from of [service.proxy-protocol]")
             }
             Self::UnknownName => format!("{who} asked for a name that no certificate covers"),
             Self::ClientCertificate => "the client's certificate was missing or refused".into(),

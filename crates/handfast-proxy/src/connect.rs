@@ -5,6 +5,7 @@
 
 mod secure;
 
+use std::borrow::Cow;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use crate::backends::{Attempt, Endpoint, InUse, Pick};
 use crate::cause::Cause;
 use crate::config::model::MissingCloseNotify;
 use crate::connection::Connection;
+use crate::proxy_out;
 use crate::reason::{CloseReason, Side, Step};
 use crate::route::Choice;
 use crate::runtime::{Dialling, Runtime};
@@ -40,8 +42,17 @@ pub(crate) struct Connected<S: Socket> {
 struct Wanted<'a> {
     /// TLS towards the backends, where it is asked for.
     dialler: Option<Rc<Dialler>>,
+    /// The PROXY header that comes before everything else; empty where none is sent.
+    header: Vec<u8>,
     /// The client's first bytes.
     first: &'a [u8],
+}
+
+impl Wanted<'_> {
+    /// What the backend's socket is given first: the header, where there is one, and this.
+    fn behind_header<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        if self.header.is_empty() { bytes.into() } else { [&self.header, bytes].concat().into() }
+    }
 }
 
 /// A backend that has not answered for so long fails, even when it is the client that does not wait any longer: the
@@ -60,7 +71,8 @@ pub(crate) async fn dial<R: Runtime>(
 ) -> Result<Connected<R::Socket>, CloseReason> {
     let begun = R::now();
     let service = Rc::clone(&connection.account.service);
-    let wanted = Wanted { dialler: service.dialler(choice).cloned(), first };
+    let dialler = service.dialler(choice).cloned();
+    let wanted = Wanted { dialler, header: proxy_out::header(connection), first };
     let group = service.group(choice);
     let client = connection.account.record.client.map(|client| client.ip());
     let mut tried: Vec<Rc<Endpoint>> = Vec::new();
@@ -169,26 +181,29 @@ async fn begin<R: Runtime>(
     let begun = R::now();
     let deadline = connection.deadline.min(begun.deadline(connection.account.service.limits.connect));
     let attempt = Waiting { begun, deadline };
-    let speaks = wanted.dialler.is_some() || !wanted.first.is_empty();
+    let speaks = wanted.dialler.is_some() || !wanted.first.is_empty() || !wanted.header.is_empty();
     let client = connection.account.record.client;
     let source = connection.account.service.source(client);
     let dialling = R::dial(&endpoint.address, source, speaks).map_err(Ended::socket)?;
     let Some(dialler) = &wanted.dialler else {
-        let (socket, sent) = stand(connection, dialling, wanted.first, &attempt).await?;
-        let mut leg = Leg::plain(LegSide::Backend, socket).dialled(sent);
+        let opening = wanted.behind_header(wanted.first);
+        let (socket, sent) = stand(connection, dialling, &opening, &attempt).await?;
+        let mut leg = Leg::plain(LegSide::Backend, socket).dialled(sent).preceded_by(wanted.header.len());
         // What the backend has taken is not kept, nor its room.
-        leg.keep(&wanted.first[sent..]);
+        leg.keep(&opening[sent..]);
         return Ok((leg, Vec::new()));
     };
     // The key share is computed while the SYN is on its way.
     let (session, hello) = secure::begin(connection, dialler, endpoint)?;
-    let (socket, sent) = stand(connection, dialling, &hello, &attempt).await?;
+    // In the clear, before TLS: the backend reads it before its own TLS begins.
+    let opening = wanted.behind_header(&hello);
+    let (socket, sent) = stand(connection, dialling, &opening, &attempt).await?;
     let mut leg: Leg<R::Socket> = Leg::plain(LegSide::Backend, socket).dialled(0);
     leg.secure(Box::new(session));
     if dialler.settings().model.missing_close_notify == MissingCloseNotify::End {
         leg.be_lenient();
     }
-    leg.keep(&hello[sent..]);
+    leg.keep(&opening[sent..]);
     let spoken = secure::finish(connection, &mut leg, dialler, &attempt).await?;
     Ok((leg, spoken))
 }

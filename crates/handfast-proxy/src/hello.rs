@@ -16,6 +16,7 @@ use handfast_wire::{Alert, AlertDescription, ClientHello, Foreign, Peek, peek};
 use crate::cause::Cause;
 use crate::config::model::PlainHttp;
 use crate::connection::Connection;
+use crate::metrics::HeaderOutcome;
 use crate::reason::{CloseReason, Side, Step};
 use crate::runtime::Runtime;
 
@@ -36,6 +37,9 @@ pub(crate) async fn read<R: Runtime>(
 ) -> Result<Heard, CloseReason> {
     let outcome = wait_for_hello(connection, received).await;
     connection.account.record.seconds.hello = R::now().since(connection.accepted);
+    if let Err(CloseReason { cause: Cause::ProxyHeaderUnexpected, .. }) = &outcome {
+        connection.account.service.metrics.proxy_header(HeaderOutcome::Unexpected);
+    }
     outcome
 }
 
@@ -43,9 +47,9 @@ async fn wait_for_hello<R: Runtime>(
     connection: &mut Connection<R>,
     mut received: Vec<u8>,
 ) -> Result<Heard, CloseReason> {
+    let service = Rc::clone(&connection.account.service);
+    let limits = (service.limits.hello_bytes, service.plain_http);
     loop {
-        let service = Rc::clone(&connection.account.service);
-        let limits = (service.limits.hello_bytes, service.plain_http);
         let thread = Rc::clone(&connection.account.thread);
         let hello = take(connection.client(), &mut thread.scratch.borrow_mut(), &mut received, limits)?;
         if let Some(hello) = hello {
@@ -65,7 +69,7 @@ fn take<S: Socket>(
     received: &mut Vec<u8>,
     limits: (usize, PlainHttp),
 ) -> Result<Option<Box<ClientHello>>, CloseReason> {
-    // Of a client that need not wait before TLS, it has been read already.
+    // Of a client that need not wait before TLS, or behind a PROXY header, it has been read already.
     if !received.is_empty()
         && let Some(hello) = look(client, received, limits)?
     {
@@ -118,6 +122,9 @@ fn refuse<S: Socket>(client: &mut Leg<S>, peek: &Peek, limit: usize) -> CloseRea
             AlertDescription::ILLEGAL_PARAMETER,
             reason(Side::Client, Cause::HelloTooLarge).because(format!("{announced} bytes, limit {limit}")),
         ),
+        Peek::NotTls(Foreign::ProxyProtocol) => {
+            (AlertDescription::UNEXPECTED_MESSAGE, reason(Side::Client, Cause::ProxyHeaderUnexpected))
+        }
         Peek::NotTls(foreign) => (
             AlertDescription::UNEXPECTED_MESSAGE,
             reason(Side::Client, Cause::NotTls).because(foreign.name()),

@@ -14,10 +14,12 @@
 mod path;
 mod admission;
 mod accept;
+mod proxy_in;
 mod starttls;
 mod hello;
 mod handshake;
 mod route;
+mod proxy_out;
 mod connect;
 mod relay;
 mod close;

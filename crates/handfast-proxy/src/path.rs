@@ -9,7 +9,7 @@ use crate::reason::CloseReason;
 use crate::relay::Relay;
 use crate::route::Choice;
 use crate::runtime::Runtime;
-use crate::{close, connect, handshake, hello, route, starttls};
+use crate::{close, connect, handshake, hello, proxy_in, route, starttls};
 
 /// Serves one client.
 ///
@@ -36,7 +36,7 @@ async fn walk<R: Runtime>(connection: &mut Connection<R>) -> CloseReason {
     relay.run(connection).await
 }
 
-/// hello to connect.
+/// hello to connect; before that the PROXY header, where one must come.
 async fn open<R: Runtime>(connection: &mut Connection<R>) -> Result<Relay, CloseReason> {
     let (asked, choice, mut first) = receive(connection).await?;
     let connected = match asked {
@@ -52,12 +52,13 @@ type Received<S> = (Option<Box<connect::Connected<S>>>, Choice, Vec<u8>);
 
 /// hello to handshake: by which rules the client goes on, and its first bytes for the backend.
 async fn receive<R: Runtime>(connection: &mut Connection<R>) -> Result<Received<R::Socket>, CloseReason> {
+    let came = proxy_in::read(connection).await?;
     if connection.account.service.clients == Clients::Plain {
         connection.account.record.seconds.hello = R::now().since(connection.accepted);
-        return Ok((None, Choice::SERVICE, Vec::new()));
+        return Ok((None, Choice::SERVICE, came));
     }
     // Where clients speak another protocol before TLS; else nothing.
-    let asked = starttls::ask(connection).await?;
+    let asked = starttls::ask(connection, came).await?;
     let heard = hello::read(connection, asked.received).await?;
     // By the hello alone, and before the handshake, since its policy is part of the answer, and whether there is one.
     let choice = route::choose(connection, &heard.hello);

@@ -10,6 +10,7 @@ use handfast_tls::session::Agreed;
 use handfast_wire::starttls::Protocol;
 
 use crate::cause::Cause;
+use crate::proxy_in::Proxied;
 
 /// One connection, from accept to close.
 #[derive(Clone, Debug)]
@@ -22,7 +23,7 @@ pub struct Record {
     pub service: Rc<str>,
     /// Generation of the configuration it was accepted with.
     pub generation: u64,
-    /// Client's address; `None` on unix sockets.
+    /// Client's address: the socket's, or what a proxy in front says; `None` on unix sockets.
     pub client: Option<SocketAddr>,
     /// The protocol in which the client asked for TLS, if it did.
     pub starttls: Option<Protocol>,
@@ -63,6 +64,10 @@ pub struct Rare {
     pub backend_handshake: Duration,
     /// … our own computing.
     pub backend_crypto: Duration,
+    /// What a proxy in front said.
+    pub proxied: Option<Proxied>,
+    /// The connection's name that the backend was told in a PROXY header.
+    pub unique_id: Option<Box<[u8]>>,
 }
 
 /// Backends that a record names one by one; a service with hundreds that all fail would fill the log.
@@ -99,6 +104,17 @@ impl Record {
     /// What is known only of some connections, to be written.
     pub(crate) fn rare(&mut self) -> &mut Rare {
         self.rare.get_or_insert_default()
+    }
+
+    /// What a proxy in front said.
+    pub fn proxied(&self) -> Option<&Proxied> {
+        self.rare.as_ref()?.proxied.as_ref()
+    }
+
+    /// The connection's name: what the backend was told, or else a proxy in front said.
+    pub fn unique_id(&self) -> Option<&[u8]> {
+        let rare = self.rare.as_ref()?;
+        rare.unique_id.as_deref().or_else(|| rare.proxied.as_ref()?.unique_id.as_deref())
     }
 
     /// A backend did not answer.

@@ -31,15 +31,23 @@ pub(crate) struct Asked<S: Socket> {
     pub(crate) backend: Option<Box<Connected<S>>>,
 }
 
-/// Speaks with a client until TLS begins; at once done where it begins with TLS.
-pub(crate) async fn ask<R: Runtime>(connection: &mut Connection<R>) -> Result<Asked<R::Socket>, CloseReason> {
+/// Speaks with a client until TLS begins; at once done where it begins with TLS. `came` is what it sent behind a PROXY header.
+pub(crate) async fn ask<R: Runtime>(
+    connection: &mut Connection<R>,
+    came: Vec<u8>,
+) -> Result<Asked<R::Socket>, CloseReason> {
     let service = Rc::clone(&connection.account.service);
     let Some(starttls) = &service.starttls else {
-        return Ok(Asked { received: Vec::new(), backend: None });
+        return Ok(Asked { received: came, backend: None });
     };
     let outcome = match starttls.protocol {
+        // Its client says nothing before it was greeted.
+        Protocol::MySql if !came.is_empty() => {
+            let reason = CloseReason::new(Step::Hello, Side::Client, Cause::Starttls);
+            Err(reason.because("it spoke before it was greeted"))
+        }
         Protocol::MySql => Box::pin(ask_mysql(connection)).await,
-        protocol => Box::pin(converse(connection, Server::new(protocol, &starttls.name))).await,
+        protocol => Box::pin(converse(connection, Server::new(protocol, &starttls.name), came)).await,
     };
     connection.account.record.seconds.hello = R::now().since(connection.accepted);
     outcome
@@ -74,14 +82,19 @@ pub(crate) async fn join<R: Runtime>(
 async fn converse<R: Runtime>(
     connection: &mut Connection<R>,
     mut server: Server,
+    mut came: Vec<u8>,
 ) -> Result<Asked<R::Socket>, CloseReason> {
     let mut answer = Vec::new();
     server.begin(&mut answer);
     loop {
-        let heard = hear_client(connection, answer).await?;
-        answer = Vec::new();
-        let thread = Rc::clone(&connection.account.thread);
-        let progress = server.take(&thread.scratch.borrow().received[..heard], &mut answer);
+        let progress = if came.is_empty() {
+            let heard = hear_client(connection, answer).await?;
+            answer = Vec::new();
+            let thread = Rc::clone(&connection.account.thread);
+            server.take(&thread.scratch.borrow().received[..heard], &mut answer)
+        } else {
+            server.take(&std::mem::take(&mut came), &mut answer)
+        };
         match progress {
             Ok(Progress::More) => {}
             Ok(Progress::Ready) => {

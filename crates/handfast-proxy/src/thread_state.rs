@@ -24,6 +24,8 @@ use crate::config::model::{
 };
 use crate::metrics::{ServiceMetrics, ThreadMetrics};
 use crate::permits::{AddressLimit, Share};
+use crate::proxy_in::Senders;
+use crate::proxy_out::SentHeader;
 use crate::reason::{CloseReason, Side, Step};
 use crate::route::{Choice, Rules};
 use crate::standing::Standings;
@@ -77,6 +79,10 @@ pub(crate) struct ThreadService {
     pub(crate) share: Option<Rc<Share>>,
     pub(crate) address_limit: Option<Arc<AddressLimit>>,
     pub(crate) admission: Option<Arc<Admission>>,
+    /// Who must begin with a PROXY header.
+    pub(crate) proxy_senders: Option<Senders>,
+    /// What backends are told in one.
+    pub(crate) proxy_out: Option<SentHeader>,
     /// What becomes of clients that no rule is about …
     pub(crate) clients: Clients,
     /// … and for each rule, whether its clients are passed through.
@@ -237,6 +243,8 @@ impl ThreadService {
             share: service.pool.as_ref().map(Share::new),
             address_limit: service.address_limit.clone(),
             admission: service.admission.clone(),
+            proxy_senders: Senders::new(&model.proxy_protocol.accept_from),
+            proxy_out: SentHeader::new(&model.proxy_protocol),
             clients: model.clients,
             passes_through: passes_through(model),
             plain_http: model.plain_http,

@@ -31,6 +31,7 @@ pub mod client_certificates;
 pub mod throwaway;
 pub mod buffer;
 pub mod session;
+pub mod subject;
 pub mod server;
 pub mod client;
 pub mod operations;

@@ -235,6 +235,10 @@ impl Session for ServerSession {
     fn agreed(&self) -> Agreed {
         Agreed { client_subject: self.watch.client_subject.clone(), ..self.core.agreed(self.watch.signature) }
     }
+
+    fn peer_certificate(&self) -> Option<&[u8]> {
+        self.core.peer_certificate()
+    }
 }
 
 impl Connection for UnbufferedServerConnection {

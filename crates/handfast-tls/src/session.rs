@@ -35,6 +35,11 @@ pub trait Session {
 
     /// What has been agreed on so far.
     fn agreed(&self) -> Agreed;
+
+    /// The peer's own certificate in DER, in a session that has been resumed too; `None` when it showed none.
+    fn peer_certificate(&self) -> Option<&[u8]> {
+        None
+    }
 }
 
 impl<T: Session + ?Sized> Session for Box<T> {
@@ -60,6 +65,10 @@ impl<T: Session + ?Sized> Session for Box<T> {
 
     fn agreed(&self) -> Agreed {
         (**self).agreed()
+    }
+
+    fn peer_certificate(&self) -> Option<&[u8]> {
+        (**self).peer_certificate()
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod compare;
 mod load;
+mod proxy_header;
 mod speed;
 mod talk;
 mod verbs;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         words::Verb::Load(given) => load::load(&given),
         words::Verb::Worker(given) => worker::worker(given),
         words::Verb::Compare(given) => compare::compare(&given),
+        words::Verb::ProxyHeader(given) => proxy_header::proxy_header(&given),
         words::Verb::Speed(given) => speed::speed(&given),
         words::Verb::Reference(given) => verbs::reference(&given),
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod compare;
 pub(crate) mod load;
+pub(crate) mod proxy_header;
 pub(crate) mod reference;
 pub(crate) mod speed;
 pub(crate) mod worker;
@@ -61,6 +62,9 @@ pub(crate) enum Verb {
     Worker(worker::WorkerWords),
     /// Say whether two runs, or two groups of runs, differ by more than chance
     Compare(compare::CompareWords),
+    /// Say what a PROXY header says, or exactly what is wrong with it
+    #[command(after_help = proxy_header::AFTER_HELP)]
+    ProxyHeader(proxy_header::ProxyHeaderWords),
     /// Measure what this CPU can do for TLS, and predict handshakes and bytes from it
     ///
     /// Signatures, key exchanges, ciphers and handshakes in memory, on one core and on all, in about twelve seconds; then

@@ -60,7 +60,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
             Err(fault) => return Err(Broken::socket(self.side, fault)),
         };
         self.unsent.extend_from_slice(&plaintext[written..]);
-        self.sent += written as u64;
+        self.sent = self.sent.wrapping_add(written as u64);
         Ok(())
     }
 
@@ -71,7 +71,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
         let session = self.session.as_mut().expect("asked for by write(), which looked");
         session.encrypt(plaintext, records).map_err(|failure| Broken::session(self.side, failure))?;
         self.put(Writing::More, records.filled())?;
-        self.sent += plaintext.len() as u64;
+        self.sent = self.sent.wrapping_add(plaintext.len() as u64);
         Ok(())
     }
 
@@ -133,7 +133,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
         match self.push() {
             Ok(written) => {
                 if self.session.is_none() {
-                    self.sent += written as u64;
+                    self.sent = self.sent.wrapping_add(written as u64);
                 }
                 Ok(written > 0)
             }

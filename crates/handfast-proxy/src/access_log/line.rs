@@ -4,6 +4,7 @@
 //! certificate's subject) is written in printable ASCII, everything else as `\uXXXX`: nothing in it can end the line,
 //! close the string, or speak to a terminal.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::time::SystemTime;
@@ -14,6 +15,7 @@ use serde::{Serialize, Serializer};
 use serde_json::ser::Formatter;
 
 use crate::cause::Cause;
+use crate::proxy_in::ProxiedBy;
 use crate::reason::CloseReason;
 use crate::record::{Rare, Record, StepTimes};
 
@@ -38,6 +40,18 @@ pub(super) fn append_loss(buffer: &mut Vec<u8>, now: SystemTime, dropped_lines: 
     append_json(buffer, &Loss { time: Utc::of(now), dropped_lines, because: shortened(because) });
 }
 
+fn proxied_by<S: Serializer>(by: &Option<ProxiedBy>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(by.as_ref().expect("left out where there is none"))
+}
+
+/// A name that a proxy chose: as text if it is printable, else as digits.
+fn readable(id: &[u8]) -> Cow<'_, str> {
+    match str::from_utf8(id) {
+        Ok(text) if id.iter().all(u8::is_ascii_graphic) => Cow::Borrowed(text),
+        _ => Cow::Owned(id.iter().map(|byte| format!("{byte:02x}")).collect()),
+    }
+}
+
 fn shown<S: Serializer>(time: &Utc, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(time)
 }
@@ -57,6 +71,14 @@ struct Line<'a> {
     service: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     client: Option<SocketAddr>,
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "proxied_by")]
+    proxied_by: Option<ProxiedBy>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proxied_authority: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proxied_alpn: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unique_id: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     starttls: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -168,12 +190,16 @@ struct Reason<'a> {
 
 impl<'a> Line<'a> {
     fn of(record: &'a Record, reason: &'a CloseReason) -> Self {
-        let tls = &record.tls;
+        let (tls, proxied) = (&record.tls, record.proxied());
         Self {
             time: Utc::of(record.accepted_at),
             service: &record.service,
             client: record.client,
             starttls: record.starttls.map(handfast_wire::starttls::Protocol::name),
+            proxied_by: proxied.map(|proxied| proxied.by),
+            proxied_authority: proxied.and_then(|proxied| proxied.authority.as_deref()),
+            proxied_alpn: proxied.and_then(|proxied| proxied.alpn.as_deref()).map(String::from_utf8_lossy),
+            unique_id: record.unique_id().map(readable),
             sni: record.server_name.as_deref(),
             rule: record.rule.as_deref(),
             passed_through: record.rare.as_ref().is_some_and(|rare| rare.passed_through),

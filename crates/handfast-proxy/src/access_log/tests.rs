@@ -19,9 +19,11 @@ use serde_json::Value;
 use super::writer::start_on;
 use super::*;
 use crate::cause::Cause;
+use crate::proxy_in::{Proxied, ProxiedBy};
 use crate::reason::{CloseReason, Side, Step};
 use crate::record::{Record, StepTimes};
 use handfast_tls::session::Agreed;
+use handfast_wire::proxy_header::Version;
 
 /// Long enough for a busy machine; nothing waits for it when all is well.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -88,6 +90,40 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
         assert!(begun.elapsed() < PATIENCE, "waited in vain for {what}");
         std::thread::yield_now();
     }
+}
+
+/// The record of a connection behind a proxy.
+fn behind(proxied: Proxied, unique_id: Option<&[u8]>) -> Record {
+    let mut record = record();
+    record.rare().proxied = Some(proxied);
+    record.rare().unique_id = unique_id.map(Into::into);
+    record
+}
+
+#[test]
+fn what_a_proxy_in_front_said_is_in_the_line() {
+    let proxied = |unique_id: &[u8]| Proxied {
+        by: ProxiedBy::Address(([10, 0, 0, 1], 5_000).into()),
+        version: Version::V2,
+        destination: None,
+        authority: Some("a.example\u{1b}[2J".into()),
+        alpn: Some(b"h2\xff"[..].into()),
+        unique_id: Some(unique_id.into()),
+    };
+    let line = |record: &Record| parsed(&one_line(record, &reason(None))).remove(0);
+    let seen = line(&behind(proxied(b"\0\xff"), None));
+    assert_eq!(seen["client"], "192.0.2.7:50123", "whom it named");
+    assert_eq!(seen["proxied_by"], "10.0.0.1:5000");
+    assert_eq!(
+        (&seen["proxied_authority"], &seen["proxied_alpn"]),
+        (&"a.example\u{1b}[2J".into(), &"h2\u{fffd}".into())
+    );
+    assert_eq!(seen["unique_id"], "00ff", "what cannot be read is written as digits");
+    // What the backend was told counts.
+    let told = behind(proxied(b"x"), Some(b"id-1"));
+    assert_eq!(line(&told)["unique_id"], "id-1");
+    let unix = Proxied { by: ProxiedBy::Unix, ..proxied(b"") };
+    assert_eq!(line(&behind(unix, None))["proxied_by"], "unix");
 }
 
 #[test]

@@ -18,7 +18,8 @@ use super::file::defaults;
 use super::model::{
     AccessLog, Address, Admission, Backend, BackendAlpn, BackendTls, BackendVerification, Balance,
     CertificateSource, ClientCertificates, Clients, Config, HandshakeRate, Limits, MissingCloseNotify,
-    NameRule, PlainHttp, Policy, Process, Service, Source, Starttls, Target, Tickets, Tls, UnknownName,
+    NameRule, PlainHttp, Policy, Process, ProxyProtocol, ProxySender, SentCertificate, Service, Source,
+    Starttls, Target, Tickets, Tls, UnknownName,
 };
 use super::policy::is_default;
 
@@ -102,6 +103,7 @@ fn service(service: &Service, facts: &[CertificateFact]) -> String {
     if service.plain_http == PlainHttp::Redirect {
         lines.push("redirects plain HTTP on its port to https".to_owned());
     }
+    lines.extend(proxy_headers(&service.proxy_protocol));
     lines.push(format!("goes to {}", backends(&service.backends, service.balance)));
     lines.extend((!service.slow_start.is_zero()).then(|| {
         let after = duration::written(service.slow_start);
@@ -321,6 +323,27 @@ fn rule(rule: &NameRule) -> String {
         (false, false) => format!("{} if the client offers {protocols}", list(rule.names.iter().cloned())),
     };
     format!("for {who} it {}", parts.join("; it "))
+}
+
+/// What it does with PROXY headers.
+fn proxy_headers(headers: &ProxyProtocol) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !headers.accept_from.is_empty() {
+        let senders = headers.accept_from.iter().map(|sender| match sender {
+            ProxySender::Prefix(prefix) => prefix.to_string(),
+            ProxySender::Unix => "its unix sockets".to_owned(),
+        });
+        lines.push(format!("demands a PROXY header from {}, and believes it", list(senders)));
+    }
+    if let Some(version) = headers.send {
+        let certificate = match headers.client_certificate {
+            SentCertificate::Off => "",
+            SentCertificate::CommonName => ", with the Common Name of the client's certificate",
+            SentCertificate::Der => ", with the client's certificate",
+        };
+        lines.push(format!("sends backends a PROXY header {version}{certificate}"));
+    }
+    lines
 }
 
 fn connections(service: &Service) -> Vec<String> {

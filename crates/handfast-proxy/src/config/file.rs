@@ -33,6 +33,9 @@ mod backend_tls;
 mod clients;
 mod source;
 mod starttls;
+mod proxy_protocol;
+
+use proxy_protocol::proxy_protocol;
 
 /// Largest file that is read. Ten thousand services fit; a device that never ends does not.
 const MOST_BYTES: u64 = 16 << 20;
@@ -227,6 +230,10 @@ fn service(
     let max_connections_per_address = section.optional(&keys::ADDRESS_CONNECTIONS).map(count);
 
     check::balance(section, backends.as_deref().unwrap_or_default(), balance, slow_start);
+    let asks = |rule: &ClientCertificates| !matches!(rule, ClientCertificates::Off);
+    let asks = tls.iter().flatten().any(|tls| asks(&tls.client_certificates))
+        || names.iter().flatten().any(|rule| rule.client_certificates.as_ref().is_some_and(asks));
+    let proxy_protocol = proxy_protocol(section, listen.as_deref().unwrap_or_default(), asks);
     if let Some(listen) = &listen {
         check::backends(section, &keys::BACKEND, listen, backends.as_deref().unwrap_or_default());
         listeners.service(section, listen);
@@ -250,6 +257,7 @@ fn service(
         slow_start,
         starttls: asked,
         missing_close_notify: section.or_default(&keys::MISSING_CLOSE_NOTIFY),
+        proxy_protocol,
         limits,
     };
     check::connections(section, &service, process);

@@ -182,7 +182,6 @@ pub(crate) fn key(word: &str) -> Option<&'static str> {
 const KEYS: [(&[&str], &str); 5] = [
     (
         &[
-            "proxy-protocol",
             "send-proxy",
             "send-proxy-v2",
             "accept-proxy",
@@ -192,7 +191,7 @@ const KEYS: [(&[&str], &str); 5] = [
             "read-proxy",
             "proxy-proxy",
         ],
-        "Handfast does not speak the PROXY protocol; a backend sees Handfast's address",
+        "PROXY headers have a section of their own: [service.proxy-protocol] with `accept-from` and `send`",
     ),
     (
         &["client"],

@@ -19,6 +19,7 @@ mod backend;
 mod dialling;
 mod path;
 mod starttls;
+mod proxy_sender;
 
 pub(crate) use address::{
     AddressPrefix, AdminAddress, Backend, ListenAddress, NamePattern, Protocol, SourceAddress, SourceItem,
@@ -27,6 +28,7 @@ pub(crate) use address::{
 pub(crate) use backend::{BackendEntry, Switch};
 pub(crate) use dialling::{BackendProtocols, HostName, PublicKeyPin, SentServerName};
 pub(crate) use path::{Certificates, FilePath, LogTarget};
+pub(crate) use proxy_sender::ProxySenders;
 pub(crate) use starttls::{AnnouncedName, StarttlsProtocol};
 
 /// A type of values.

@@ -19,9 +19,11 @@ pub use backend_tls::{BackendAlpn, BackendTls, BackendVerification, SentName};
 mod backend_tls;
 
 mod admission;
+mod proxy_protocol;
 mod source;
 
 pub use admission::{Admission, HandshakeRate};
+pub use proxy_protocol::{ProxyProtocol, ProxySender, SentCertificate};
 pub use source::Source;
 mod starttls;
 
@@ -113,6 +115,8 @@ pub struct Service {
     pub starttls: Option<Starttls>,
     /// What a client's FIN without close_notify is taken for.
     pub missing_close_notify: MissingCloseNotify,
+    /// PROXY headers from clients and to backends.
+    pub proxy_protocol: ProxyProtocol,
     /// Its limits in time and size.
     pub limits: Limits,
 }

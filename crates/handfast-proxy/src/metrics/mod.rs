@@ -34,7 +34,7 @@ pub use handshakes::PHASES;
 pub use histogram::Distribution;
 pub(crate) use openmetrics::source_ports;
 pub use openmetrics::{CONTENT_TYPE, openmetrics};
-pub use service::{BackendMetrics, Limit, ServiceMetrics};
+pub use service::{BackendMetrics, HeaderOutcome, Limit, ServiceMetrics};
 pub use snapshot::{
     AcceptErrors, BackendSnapshot, BackendState, CertificateSnapshot, End, FileProblemSnapshot,
     HandshakeSnapshot, ProcessSnapshot, ReloadSnapshot, ServiceSnapshot, Snapshot, ThreadSnapshot,

@@ -147,6 +147,17 @@ fn connections(to: &mut Families<'_>, services: &[ServiceSnapshot]) -> fmt::Resu
                 .map(move |(limit, count)| ([("service", service.name.as_str()), ("limit", limit)], *count))
         }),
     )?;
+    to.counter(
+        "handfast_proxy_headers",
+        None,
+        "PROXY headers by what became of them: proxied (a client was named), local, unknown, missing, invalid, unexpected (from whom none is taken)",
+        services.iter().flat_map(|service| {
+            service
+                .proxy_headers
+                .iter()
+                .map(move |(outcome, count)| ([("service", service.name.as_str()), ("outcome", outcome)], *count))
+        }),
+    )?;
     to.seconds(
         "handfast_connection_duration",
         "From accept to the end, of connections that have ended",

@@ -58,6 +58,40 @@ impl Limit {
     }
 }
 
+/// What became of a PROXY header, or of a connection that should have begun with one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeaderOutcome {
+    /// It named a client.
+    Proxied,
+    /// The proxy in front spoke for itself.
+    Local,
+    /// It named no client with an internet address: the proxy's own counts.
+    Unknown,
+    /// None came, where one must.
+    Missing,
+    /// It was broken.
+    Invalid,
+    /// It came from somebody from whom none is taken.
+    Unexpected,
+}
+
+impl HeaderOutcome {
+    pub(super) const ALL: [Self; 6] =
+        [Self::Proxied, Self::Local, Self::Unknown, Self::Missing, Self::Invalid, Self::Unexpected];
+
+    /// The word used in labels.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Proxied => "proxied",
+            Self::Local => "local",
+            Self::Unknown => "unknown",
+            Self::Missing => "missing",
+            Self::Invalid => "invalid",
+            Self::Unexpected => "unexpected",
+        }
+    }
+}
+
 /// One worker's cells for one service; written by that thread alone, read by any.
 #[derive(Debug)]
 #[repr(align(128))]
@@ -67,6 +101,7 @@ pub struct ServiceMetrics {
     pub(super) ends: Table<EndKey, Cell, 256>,
     pub(super) refused: [Cell; Limit::ALL.len()],
     pub(super) waiting: [Cell; Limit::ALL.len()],
+    pub(super) proxy_headers: [Cell; HeaderOutcome::ALL.len()],
     pub(super) bytes_to_backend: Cell,
     pub(super) bytes_to_client: Cell,
     pub(super) handshakes_full: Cell,
@@ -90,6 +125,7 @@ impl ServiceMetrics {
             ends: Table::default(),
             refused: Default::default(),
             waiting: Default::default(),
+            proxy_headers: Default::default(),
             bytes_to_backend: Cell::default(),
             bytes_to_client: Cell::default(),
             handshakes_full: Cell::default(),
@@ -119,6 +155,11 @@ impl ServiceMetrics {
     pub fn waiting(&self, limit: Limit, before: u64, now: u64) {
         // A cell's sum wraps around, so a decrease is added too.
         self.waiting[limit as usize].add(now.wrapping_sub(before));
+    }
+
+    /// A PROXY header came, or did not where one must.
+    pub fn proxy_header(&self, outcome: HeaderOutcome) {
+        self.proxy_headers[outcome as usize].add(1);
     }
 
     /// A connection ended.

@@ -56,6 +56,8 @@ pub struct ServiceSnapshot {
     pub refused: BTreeMap<&'static str, u64>,
     /// Clients that wait in the kernel's queue because a limit is reached, by limit.
     pub waiting: BTreeMap<&'static str, u64>,
+    /// PROXY headers, by what became of them.
+    pub proxy_headers: BTreeMap<&'static str, u64>,
     /// Connections it serves at once; `None`: only the limit of the process.
     pub connections_limit: Option<u64>,
     /// Connections it serves at once for one client address; `None`: no limit.

@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError};
 use super::configured::{Configured, ConfiguredService};
 use super::handshakes::{HandshakeKey, HandshakeTimes};
 use super::histogram::Distribution;
-use super::service::{BackendMetrics, Limit, ServiceMetrics};
+use super::service::{BackendMetrics, HeaderOutcome, Limit, ServiceMetrics};
 use super::snapshot::{
     AcceptErrors, BackendSnapshot, BackendState, End, HandshakeSnapshot, ProcessSnapshot, ReloadSnapshot,
     ServiceSnapshot, Snapshot, ThreadSnapshot,
@@ -97,6 +97,10 @@ fn add_service(sum: &mut ServiceSnapshot, block: &ServiceMetrics) {
     }
     for limit in Limit::WAITED_FOR {
         *sum.waiting.entry(limit.name()).or_default() += block.waiting[limit as usize].value();
+    }
+    for outcome in HeaderOutcome::ALL {
+        *sum.proxy_headers.entry(outcome.name()).or_default() +=
+            block.proxy_headers[outcome as usize].value();
     }
     sum.bytes_to_backend += block.bytes_to_backend.value();
     sum.bytes_to_client += block.bytes_to_client.value();

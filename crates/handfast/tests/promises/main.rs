@@ -11,6 +11,7 @@ mod support;
 mod addresses_decide_who_comes_in;
 mod out_of_descriptors_is_slower_never_spinning;
 // hello
+mod a_proxy_header_is_believed_from_those_listed;
 mod any_split_of_a_hello_works;
 mod clients_may_ask_for_tls_in_their_protocol;
 mod nobody_can_hold_a_handshake_open;
@@ -20,6 +21,7 @@ mod what_is_not_tls_is_named;
 mod a_hostile_chain_costs_little;
 mod an_ocsp_response_is_stapled_while_it_is_good;
 mod ml_dsa_certificates_are_served_and_counted;
+mod proxies_understand_each_others_headers;
 mod real_clients_are_served;
 mod ten_thousand_certificates_are_served;
 mod the_certificate_fits_the_client;
@@ -35,6 +37,7 @@ mod a_retry_is_one_connection;
 mod backends_are_shared_out_by_weight;
 mod either_side_may_speak_tls;
 // relay
+mod a_backend_is_told_who_the_client_is;
 mod a_half_close_stays_a_half_close;
 mod a_missing_close_notify_is_an_abort_or_an_end;
 mod a_silent_client_is_ended_after_its_backend;
@@ -86,3 +89,4 @@ mod check_finds_what_a_start_would_fail_on;
 mod every_mistake_in_a_configuration_is_told_at_once;
 mod exit_codes_mean_what_they_say;
 mod it_serves_without_a_configuration;
+mod a_header_is_explained_or_its_fault_is_named;

@@ -30,6 +30,10 @@ allow-clients = ["10.0.0.0/8", "192.0.2.7"]
 refuse-clients = "10.9.0.0/16"
 handshake-rate = { per-second = 10, burst = 50 }
 client-certificates = { mode = "request", ca = "/ca.pem" }
+[service.proxy-protocol]
+accept-from = ["10.0.0.0/8", "unix"]
+send = "v2"
+client-certificate = "cn"
 [service.limits]
 idle = "none"
 hello = "16KiB"
@@ -60,6 +64,8 @@ Service web
   agrees on the application protocols h2 and http/1.1, in this order
   lets in clients without a certificate, and those with one signed by /ca.pem
   issues 1 ticket a handshake, good for 12h, by keys that change every 6h and are kept in /tickets.key
+  demands a PROXY header from 10.0.0.0/8 and its unix sockets, and believes it
+  sends backends a PROXY header v2, with the Common Name of the client's certificate
   goes to 10.0.0.1:80 and web.example:80, to the one with the fewest connections
   dials them from 10.0.0.5 and 10.0.0.6, in turn
   for a.example and *.b.example it goes to the unix socket /run/b.sock; it lets in only clients with a certificate signed by /other.pem

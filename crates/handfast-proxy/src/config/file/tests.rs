@@ -197,6 +197,10 @@ fn good_with(header: &str, key: &str, value: &str) -> Config {
         "[service.rule.client-certificates]" => {
             format!("{WEB}[[service.rule]]\nnames = \"z.example\"\n{header}\n{client}{line}")
         }
+        // A header of version 1 has no room for a certificate.
+        "[service.proxy-protocol]" if key == "client-certificate" => {
+            format!("{WEB}{header}\nsend = \"v2\"\n{line}")
+        }
         "[process]" => format!("{WEB}{header}\n{}{line}", drop_line("user = \"nobody\"\n")),
         _ => format!("{WEB}{header}\n{line}"),
     };

@@ -1,7 +1,9 @@
 //! The keys of a service and of what is inside it; the second half of `keys.rs`.
 
 use super::{ALLOW_CLIENTS, BACKEND_TLS, HANDSHAKE_RATE, REFUSE_CLIENTS, RULE_BACKEND_TLS};
-use super::{BACKEND, BALANCE, RULE_BACKEND, SERVICE_LIMITS, SERVICE_TICKETS, SLOW_START, SOURCE};
+use super::{
+    BACKEND, BALANCE, PROXY_PROTOCOL, RULE_BACKEND, SERVICE_LIMITS, SERVICE_TICKETS, SLOW_START, SOURCE,
+};
 use crate::config::kind::{Certificates, ListenAddress, NamePattern, Protocol, ServiceName};
 use crate::config::kind::{Choice, Count, FilePath, List, Mode, Switch, Text};
 use crate::config::model::{MissingCloseNotify, PlainHttp, UnknownName};
@@ -43,6 +45,7 @@ pub(crate) static SERVICE: Section = Section {
         &CLIENT_CERTIFICATES,
         &BACKEND_TLS,
         &HANDSHAKE_RATE,
+        &PROXY_PROTOCOL,
         &SERVICE_LIMITS,
         &SERVICE_TICKETS,
         &RULE,

@@ -25,6 +25,7 @@
 //! | `network` | a network of a test's own, to drop and refuse in |
 //! | `load` | the load tester: run, read, interrupted |
 //! | `delays` | a TLS server that is late, resets or ends first as it is told, and notes what it saw |
+//! | `proxy_headers` | clients behind a proxy, and what backends are told |
 //! | `servers` | other people's servers, and what they counted |
 //! | `bus` | a NATS server, and a client that speaks its protocol by hand |
 //! | `fleet` | workers on a bus, and the coordinators that lead them |
@@ -50,6 +51,7 @@ pub(crate) mod network;
 pub(crate) mod pattern;
 pub(crate) mod process;
 pub(crate) mod proxy;
+pub(crate) mod proxy_headers;
 pub(crate) mod record;
 pub(crate) mod servers;
 pub(crate) mod skip;

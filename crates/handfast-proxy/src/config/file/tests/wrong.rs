@@ -97,8 +97,8 @@ const ONE_WRONG: &[(&str, &str)] = &[
         "error 6 \"1.1\" `1.1` is not supported: it rests on SHA-1 and MD5, and RFC 8996 forbids it | -",
     ),
     (
-        "proxy-protocol = true",
-        "error 6 proxy-protocol unknown key `proxy-protocol` in [[service]] | Handfast does not speak the PROXY protocol; a backend sees Handfast's address",
+        "send-proxy = true",
+        "error 6 send-proxy unknown key `send-proxy` in [[service]] | PROXY headers have a section of their own: [service.proxy-protocol] with `accept-from` and `send`",
     ),
     (
         "client = true",
@@ -240,6 +240,35 @@ const ONE_WRONG: &[(&str, &str)] = &[
     (
         "handshake-rate = 10",
         "error 6 10 `handshake-rate` is a section of its own, not a whole number | write `handshake-rate = { per-second = 10, burst = 50 }`",
+    ),
+    // PROXY headers.
+    (
+        "proxy-protocol = { accept-from = \"10.1.2.3/8\" }",
+        "error 6 \"10.1.2.3/8\" `10.1.2.3/8` has bits of an address behind its length | write `10.0.0.0/8` for all of it, or `10.1.2.3` for this address alone",
+    ),
+    (
+        "proxy-protocol = { accept-from = \"0.0.0.0/0\" }",
+        "warning 6 \"0.0.0.0/0\" `0.0.0.0/0` is everybody: each client must send a header, and may claim any address | list the addresses of the proxies in front",
+    ),
+    (
+        "proxy-protocol = { accept-from = \"unix\" }",
+        "warning 6 \"unix\" `unix` has no effect: no listener is a unix socket | -",
+    ),
+    (
+        "proxy-protocol = { send = \"v3\" }",
+        "error 6 \"v3\" `v3` is not one of the possible values | did you mean `v1`?",
+    ),
+    (
+        "proxy-protocol = { }",
+        "warning 6 { } [service.proxy-protocol] has no effect without `accept-from` or `send` | add one of them, or remove the section",
+    ),
+    (
+        "proxy-protocol = { send = \"v1\", client-certificate = \"cn\" }",
+        "error 6 \"cn\" only headers of version 2 can say something of the client's certificate | add `send = \"v2\"`, or remove `client-certificate`",
+    ),
+    (
+        "proxy-protocol = { send = \"v2\", client-certificate = \"cn\" }",
+        "warning 6 \"cn\" `client-certificate` has no effect: clients are not asked for certificates | add [service.client-certificates]",
     ),
     // Addresses.
     (

@@ -1,0 +1,48 @@
+//! What a service takes of PROXY headers, and what it sends (`[service.proxy-protocol]`).
+
+use std::fmt;
+
+use handfast_net::prefix::Prefix;
+use handfast_wire::proxy_header::Version;
+
+/// PROXY headers of a service, in both directions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProxyProtocol {
+    /// Who must send a header before anything else; nobody else may send one.
+    pub accept_from: Vec<ProxySender>,
+    /// What is sent to backends before anything else; `None`: nothing.
+    pub send: Option<Version>,
+    /// What a backend is told of the client's certificate.
+    pub client_certificate: SentCertificate,
+}
+
+/// Who may tell a client's address (`accept-from`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProxySender {
+    /// Whoever connects from these addresses.
+    Prefix(Prefix),
+    /// Whoever connects to a unix socket of the service.
+    Unix,
+}
+
+impl fmt::Display for ProxySender {
+    /// As it is written in a configuration.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Prefix(prefix) => prefix.fmt(f),
+            Self::Unix => f.write_str("unix"),
+        }
+    }
+}
+
+/// What a header of version 2 says of the client's certificate (`client-certificate`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SentCertificate {
+    /// Whether there was one.
+    #[default]
+    Off,
+    /// Its subject's Common Name.
+    CommonName,
+    /// The Common Name, and the whole certificate.
+    Der,
+}
