@@ -10,9 +10,7 @@ use std::net::{Shutdown, TcpStream};
 use super::support::backend::Peer;
 use super::support::certificates::{Authority, Identity, KeyKind, authority, localhost};
 use super::support::folder::Folder;
-use super::support::{
-    Backend, Client, Config, DEADLINE, Event, Proxy, Stage, Trust, Version, client, pattern,
-};
+use super::support::{Backend, Client, Config, DEADLINE, Event, Proxy, Stage, Trust, Version, pattern};
 
 /// How a client reaches the backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,10 +64,15 @@ impl Chain {
     }
 
     fn plain(&self) -> TcpStream {
-        let stream = client::dial(self.outer.address()).expect("it listens");
-        stream.set_read_timeout(Some(DEADLINE)).expect("an open socket takes it");
-        stream
+        plain(&self.outer)
     }
+}
+
+/// A client without TLS; it may be reset before it has looked around.
+fn plain(proxy: &Proxy) -> TcpStream {
+    let stream = TcpStream::connect(proxy.address()).expect("it listens");
+    stream.set_read_timeout(Some(DEADLINE)).expect("an open socket takes it");
+    stream
 }
 
 fn echo(peer: &mut Peer) {
@@ -244,7 +247,7 @@ fn a_backend_without_tls_is_named() {
         ca.display(),
     );
     let proxy = Proxy::start(config);
-    let mut stream = client::dial(proxy.address()).expect("it listens");
+    let mut stream = plain(&proxy);
     let (_, is_reset) = read_to_end(&mut stream);
     assert!(is_reset);
     let record = proxy.record_of("connect/backend/not-tls");
@@ -262,7 +265,7 @@ fn a_backend_that_never_answers_is_ended_by_the_limit() {
         .text("service.backend-tls", "ca", ca.display())
         .text("service.limits", "connect", "300ms");
     let proxy = Proxy::start(config);
-    let mut stream = client::dial(proxy.address()).expect("it listens");
+    let mut stream = plain(&proxy);
     assert!(read_to_end(&mut stream).1);
     let record = proxy.record_of("connect/backend/connect-deadline");
     assert!(record.detail().contains("TLS handshake"), "{record:?}");
