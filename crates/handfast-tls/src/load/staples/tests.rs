@@ -47,7 +47,9 @@ fn said(findings: &[Finding]) -> Vec<(Severity, Reason)> {
 #[test]
 fn the_one_beside_a_certificate_is_its_own_in_folders_and_for_single_files() {
     let folder = folder("good");
-    for loaded in [of_folder(&folder), of_file(&folder, None), of_file(&folder, Some("web.pem.ocsp"))] {
+    let named = |folder: &Folder| of_file(folder, Some("web.pem.ocsp"));
+    for look in [of_folder, |folder: &Folder| of_file(folder, None), named] {
+        let loaded = look(&folder);
         assert_eq!(stapled(&loaded), [true]);
         assert_eq!(said(&loaded.findings), [(Severity::Note, Reason::ChainNeedless)]);
         assert!(loaded.staples.is_empty(), "{loaded:?}");
