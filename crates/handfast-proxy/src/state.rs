@@ -12,6 +12,7 @@ use handfast_tls::load::{self, FileProblem, FileStamp, Source, Trouble};
 use handfast_tls::server::ServerSettings;
 use handfast_tls::store::CertificateStore;
 use handfast_tls::ticket::KeySet;
+use handfast_tls::weak::Lists;
 
 use crate::admission::Admission;
 use crate::config::CertificateFact;
@@ -46,6 +47,8 @@ pub(crate) struct State {
     pub(crate) files: Arc<Vec<(PathBuf, FileStamp)>>,
     /// Folders in which a change may concern it.
     pub(crate) folders: Vec<PathBuf>,
+    /// Keys that are nobody's secret.
+    pub(crate) known_keys: Arc<Lists>,
 }
 
 /// One service, with what its files hold.

@@ -19,9 +19,7 @@ use crate::load::unix_seconds;
 use crate::parsed::{Parsed, date};
 use crate::sections::Contents;
 use crate::staple::Staple;
-
-/// Fewest bits of an RSA key: what aws-lc signs with and what clients accept (CA/Browser Forum baseline requirements, section 6.1.5).
-const RSA_BITS: usize = 2048;
+use crate::weak::{Lists, PublicKey};
 
 /// A chain with its key, ready to be served, and what is known of it.
 ///
@@ -57,7 +55,8 @@ impl Certificate {
         if findings.iter().any(|finding| finding.severity == crate::Severity::Error) {
             return (None, findings);
         }
-        let certificate = with_one_of(chain, keys, file, None, now, &mut findings);
+        let known_keys = Lists::default();
+        let certificate = with_one_of(chain, keys, file, None, (&known_keys, now), &mut findings);
         (certificate, findings)
     }
 
@@ -179,7 +178,7 @@ pub(crate) fn with_one_of(
     keys: Vec<Key>,
     chain_file: &Path,
     key_file: Option<&Path>,
-    now: i64,
+    (known_keys, now): (&Lists, i64),
     findings: &mut Vec<Finding>,
 ) -> Option<Certificate> {
     let Some(first) = chain.first() else {
@@ -189,7 +188,7 @@ pub(crate) fn with_one_of(
         );
         return None;
     };
-    if refuse_unusable(first, chain_file, findings) {
+    if refuse_unusable(first, &chain, known_keys, chain_file, findings) {
         return None;
     }
     let fits = |key: &&Key| chain.iter().any(|parsed| parsed.public_key == key.public_key);
@@ -225,24 +224,37 @@ fn no_key_fits(first: &Parsed, keys: &[Key], chain_file: &Path, key_file: Option
     }
 }
 
-/// Says why a certificate's key cannot be used at all, and returns whether that is so.
-pub(crate) fn refuse_unusable(leaf: &Parsed, file: &Path, findings: &mut Vec<Finding>) -> bool {
-    let finding = match leaf.kind {
-        KeyKind::Rsa(bits) if bits < RSA_BITS => {
-            let message = format!(
-                "the certificate's RSA key has {bits} bits, expected at least {RSA_BITS}: clients refuse it"
-            );
-            Finding::error(Reason::WeakKey, file, message)
-        }
-        KeyKind::Unusable(what) => Finding::error(
-            Reason::BadKey,
-            file,
-            format!("the certificate's key is {what}, which cannot be used"),
-        ),
-        _ => return false,
-    };
-    findings.push(finding.hint("reissue it with an ECDSA P-256 or an RSA-2048 key"));
-    true
+/// Says why a certificate's key, or another one of its chain, cannot be used at all, and returns whether that is so.
+pub(crate) fn refuse_unusable(
+    leaf: &Parsed,
+    chain: &[Parsed],
+    known_keys: &Lists,
+    file: &Path,
+    findings: &mut Vec<Finding>,
+) -> bool {
+    let before = findings.len();
+    if let KeyKind::Unusable(what) = leaf.kind {
+        let message = format!("the certificate's key is {what}, which cannot be used");
+        let finding = Finding::error(Reason::BadKey, file, message);
+        findings.push(finding.hint("reissue it with an ECDSA P-256 or an RSA-2048 key"));
+    }
+    for parsed in chain {
+        let Some(weakness) = parsed.weakness(known_keys) else { continue };
+        let kind = PublicKey::from_info(&parsed.public_key).map_or("key", |key| key.kind());
+        let (whose, hint) = match parsed.der == leaf.der {
+            true => (
+                format!("the certificate's {kind}"),
+                "make a new key, ECDSA P-256 or RSA-2048, and have the certificate reissued for it",
+            ),
+            false => (
+                format!("the {kind} of the CA certificate of {:?}", parsed.subject),
+                "take it out, or have the certificate reissued by a CA with a better key",
+            ),
+        };
+        let message = format!("{whose} {weakness}: {}", weakness.why());
+        findings.push(Finding::error(Reason::WeakKey, file, message).hint(hint));
+    }
+    findings.len() > before
 }
 
 /// Makes the certificate, when `key` is known to fit one of `chain`.

@@ -22,9 +22,10 @@ use crate::finding::{Finding, Reason, Severity};
 use crate::key_kind::KeyKind;
 use crate::load::{failed, unix_seconds, watch};
 use crate::parsed::{Parsed, date};
-use crate::presented::{Authorities, Peer, RSA_BITS, Refusal, Standing, standing};
+use crate::presented::{Authorities, Keys, Peer, Refusal, Standing, standing};
 use crate::read::{self, FileStamp};
 use crate::sections::Contents;
+use crate::weak::{Lists, Weakness};
 
 /// Whether a client may come without a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,10 +39,13 @@ pub enum Demand {
 /// A rule about client certificates, ready for rustls.
 #[derive(Clone)]
 pub struct ClientCertificates {
-    verifier: Arc<dyn ClientCertVerifier>,
+    verifier: Arc<Verifier>,
     fingerprint: [u8; 32],
     demand: Demand,
 }
+
+/// Which weaknesses of keys are looked for: another text when there are more, so that older tickets are good no longer.
+const KEYS_LOOKED_INTO: &[u8] = b"weak keys 1";
 
 /// What [`load`] found.
 #[derive(Debug)]
@@ -57,7 +61,14 @@ pub struct LoadedAuthorities {
 }
 
 /// Reads the CA certificates in the PEM file `authorities` and makes the rule.
-pub fn load(authorities: &Path, demand: Demand, now: SystemTime) -> LoadedAuthorities {
+///
+/// Keys on the lists `known_keys` are refused, of the CAs and of clients.
+pub fn load(
+    authorities: &Path,
+    demand: Demand,
+    known_keys: &Arc<Lists>,
+    now: SystemTime,
+) -> LoadedAuthorities {
     let mut findings = Vec::new();
     let mut folders = BTreeSet::new();
     watch(authorities, &mut folders);
@@ -68,8 +79,10 @@ pub fn load(authorities: &Path, demand: Demand, now: SystemTime) -> LoadedAuthor
             (FileStamp::of(authorities), Vec::new())
         }
     };
+    let certificates: Vec<_> =
+        certificates.into_iter().map(|parsed| Named::new(parsed, known_keys)).collect();
     say_doubts(&certificates, authorities, unix_seconds(now), &mut findings);
-    let rule = rule(&certificates, demand, authorities, &mut findings);
+    let rule = rule(&certificates, demand, known_keys, authorities, &mut findings);
     let is_usable = !findings.iter().any(|finding| finding.severity == Severity::Error);
     LoadedAuthorities {
         rule: rule.filter(|_| is_usable),
@@ -101,21 +114,43 @@ fn certificates_in(bytes: &[u8], file: &Path, findings: &mut Vec<Finding>) -> Ve
     contents.certificates
 }
 
-/// What a certificate of the file is good for; `Leaf` for what is good for nothing.
-fn good_for(parsed: &Parsed) -> Standing {
-    match parsed.kind {
+/// A certificate of the file, and what is known of its key.
+struct Named {
+    parsed: Parsed,
+    weakness: Option<Weakness>,
+}
+
+impl Named {
+    fn new(parsed: Parsed, known_keys: &Lists) -> Self {
+        let weakness = parsed.weakness(known_keys);
+        Self { parsed, weakness }
+    }
+
+    /// What it is good for; `Leaf` for what is good for nothing.
+    fn good_for(&self) -> Standing {
         // No signature by such a key is accepted, nor one by a key of a kind that is not known here.
-        KeyKind::Rsa(bits) if bits < RSA_BITS => Standing::Leaf,
-        KeyKind::Unusable(_) => Standing::Leaf,
-        _ => standing(&parsed.der).unwrap_or(Standing::Leaf),
+        if self.weakness.is_some() || matches!(self.parsed.kind, KeyKind::Unusable(_)) {
+            return Standing::Leaf;
+        }
+        standing(&self.parsed.der).unwrap_or(Standing::Leaf)
+    }
+
+    /// Why it is good for nothing.
+    fn unusable(&self) -> String {
+        match (&self.weakness, self.parsed.kind) {
+            (Some(weakness), _) => format!("has a key that {weakness} ({})", weakness.why()),
+            (None, KeyKind::Unusable(kind)) => format!("has a key that cannot be used here, {kind}"),
+            _ => "is no CA certificate".to_owned(),
+        }
     }
 }
 
-fn say_doubts(certificates: &[Parsed], file: &Path, now: i64, findings: &mut Vec<Finding>) {
-    let nobody_else = !certificates.iter().any(|parsed| good_for(parsed) != Standing::Leaf);
-    for parsed in certificates {
+fn say_doubts(certificates: &[Named], file: &Path, now: i64, findings: &mut Vec<Finding>) {
+    let nobody_else = !certificates.iter().any(|named| named.good_for() != Standing::Leaf);
+    for named in certificates {
+        let parsed = &named.parsed;
         let subject = &parsed.subject;
-        match good_for(parsed) {
+        match named.good_for() {
             Standing::Authority => {
                 // webpki does not look at the dates of what it is told to trust (RFC 5280 §6.1.1 (d) leaves it open).
                 if now > parsed.not_after {
@@ -141,7 +176,7 @@ fn say_doubts(certificates: &[Parsed], file: &Path, now: i64, findings: &mut Vec
                 }
             }
             Standing::Leaf => {
-                let message = format!("{subject:?} {}: no client is let in by it", unusable(parsed));
+                let message = format!("{subject:?} {}: no client is let in by it", named.unusable());
                 let finding = if nobody_else {
                     Finding::error(Reason::UnusedAuthority, file, message)
                 } else {
@@ -154,28 +189,18 @@ fn say_doubts(certificates: &[Parsed], file: &Path, now: i64, findings: &mut Vec
     }
 }
 
-/// Why a certificate of the file is good for nothing.
-fn unusable(parsed: &Parsed) -> String {
-    match parsed.kind {
-        KeyKind::Rsa(bits) if bits < RSA_BITS => {
-            format!("has an RSA key of {bits} bits, expected {RSA_BITS} or more")
-        }
-        KeyKind::Unusable(kind) => format!("has a key that cannot be used here, {kind}"),
-        _ => "is no CA certificate".to_owned(),
-    }
-}
-
 fn rule(
-    certificates: &[Parsed],
+    certificates: &[Named],
     demand: Demand,
+    known_keys: &Arc<Lists>,
     file: &Path,
     findings: &mut Vec<Finding>,
 ) -> Option<ClientCertificates> {
     let algorithms = default_provider().signature_verification_algorithms;
-    let mut trusted = Authorities::new(algorithms);
+    let mut trusted = Authorities::new(algorithms).refusing(Arc::clone(known_keys));
     let mut subjects = Vec::new();
-    for parsed in certificates {
-        let standing = good_for(parsed);
+    for named in certificates {
+        let (parsed, standing) = (&named.parsed, named.good_for());
         if standing == Standing::Leaf {
             continue;
         }
@@ -199,7 +224,7 @@ fn rule(
         return None;
     }
     let verifier = Arc::new(Verifier { trusted, subjects, demand, algorithms });
-    Some(ClientCertificates { verifier, fingerprint: fingerprint(certificates, demand), demand })
+    Some(ClientCertificates { verifier, fingerprint: fingerprint(certificates, known_keys, demand), demand })
 }
 
 /// What rustls asks about clients.
@@ -210,6 +235,19 @@ struct Verifier {
     subjects: Vec<DistinguishedName>,
     demand: Demand,
     algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl Verifier {
+    fn check(
+        &self,
+        own: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        keys: Keys,
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        self.trusted.check(Peer::Client, own, intermediates, keys, now).map_err(Refusal::noted)?;
+        Ok(ClientCertVerified::assertion())
+    }
 }
 
 impl ClientCertVerifier for Verifier {
@@ -227,8 +265,7 @@ impl ClientCertVerifier for Verifier {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        self.trusted.check(Peer::Client, end_entity, intermediates, now).map_err(Refusal::noted)?;
-        Ok(ClientCertVerified::assertion())
+        self.check(end_entity, intermediates, Keys::New, now)
     }
 
     fn verify_tls12_signature(
@@ -257,14 +294,17 @@ impl ClientCertVerifier for Verifier {
 }
 
 /// The same for the same set of CAs, in whatever order and however often they are written.
-fn fingerprint(certificates: &[Parsed], demand: Demand) -> [u8; 32] {
+fn fingerprint(certificates: &[Named], known_keys: &Lists, demand: Demand) -> [u8; 32] {
     let hashes: BTreeSet<Vec<u8>> =
-        certificates.iter().map(|parsed| digest(&SHA256, &parsed.der).as_ref().to_vec()).collect();
+        certificates.iter().map(|named| digest(&SHA256, &named.parsed.der).as_ref().to_vec()).collect();
     let mut context = Context::new(&SHA256);
     context.update(match demand {
         Demand::Request => b"request",
         Demand::Require => b"require",
     });
+    // Keys are looked into once, in the handshake that a ticket goes back to: the ticket says against what.
+    context.update(KEYS_LOOKED_INTO);
+    context.update(known_keys.fingerprint());
     hashes.iter().for_each(|hash| context.update(hash));
     let mut fingerprint = [0; 32];
     fingerprint.copy_from_slice(context.finish().as_ref());
@@ -273,8 +313,8 @@ fn fingerprint(certificates: &[Parsed], demand: Demand) -> [u8; 32] {
 
 impl ClientCertificates {
     /// The verifier for rustls.
-    pub fn verifier(&self) -> &Arc<dyn ClientCertVerifier> {
-        &self.verifier
+    pub fn verifier(&self) -> Arc<dyn ClientCertVerifier> {
+        Arc::<Verifier>::clone(&self.verifier)
     }
 
     /// A hash over the demand and the CAs: part of a ticket's policy.
@@ -296,7 +336,7 @@ impl ClientCertificates {
     /// **Errors**: as at a full handshake; the client caused them.
     ///
     /// **Cost**: one signature verification for each certificate up to the CA, with P-256 0.03 ms each; below 5 ms
-    /// whatever the chain.
+    /// whatever the chain. Keys are not looked into again: the ticket is only good where the same would be looked for.
     pub fn check_again(&self, chain: &[CertificateDer<'_>], now: SystemTime) -> Result<(), Error> {
         let Some((own, intermediates)) = chain.split_first() else {
             return match self.demand {
@@ -306,7 +346,7 @@ impl ClientCertificates {
         };
         let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
         let now = UnixTime::since_unix_epoch(since);
-        self.verifier.verify_client_cert(own, intermediates, now).map(|_| ())
+        self.verifier.check(own, intermediates, Keys::Known, now).map(|_| ())
     }
 }
 

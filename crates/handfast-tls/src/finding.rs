@@ -56,8 +56,12 @@ pub enum Reason {
     BadKey,
     /// A key behind a pass phrase.
     EncryptedKey,
-    /// A key too short to be accepted by clients.
+    /// A key that is known to be weak, or too short to be accepted by clients.
     WeakKey,
+    /// One key for unrelated names.
+    SharedKey,
+    /// A list of known keys that is none.
+    BadList,
     /// Nothing that could be served was found.
     NoCertificate,
     /// A certificate without its key.

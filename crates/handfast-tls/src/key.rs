@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
-use aws_lc_rs::signature::RsaKeyPair;
 use rustls::crypto::aws_lc_rs::sign;
 use rustls::sign::SigningKey;
 use rustls_pki_types::pem::SectionKind;
 use rustls_pki_types::{PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer};
+
+use crate::weak::{PublicKey, Weakness};
 
 /// A key that can sign.
 #[derive(Clone, Debug)]
@@ -20,10 +21,10 @@ pub(crate) struct Key {
 }
 
 /// Why a key cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unusable {
-    /// An RSA key below 2048 bits.
-    TooSmall,
+    /// An RSA key that is known to be weak.
+    Weak(Weakness),
     /// Broken, or of a kind that TLS here cannot use.
     NotUnderstood,
 }
@@ -58,15 +59,13 @@ fn from_der(der: &PrivateKeyDer<'_>) -> Result<Key, Unusable> {
     Ok(Key { signing, public_key })
 }
 
-/// rustls says of every key that it cannot use that it is of no known kind; the size is worth telling.
+/// rustls says of every key that it cannot use that it is of no known kind; that it is weak is worth telling.
 fn why_not(der: &PrivateKeyDer<'_>) -> Unusable {
-    let rejected = match der {
-        PrivateKeyDer::Pkcs1(pkcs1) => RsaKeyPair::from_der(pkcs1.secret_pkcs1_der()).err(),
-        PrivateKeyDer::Pkcs8(pkcs8) => RsaKeyPair::from_pkcs8(pkcs8.secret_pkcs8_der()).err(),
+    let numbers = match der {
+        PrivateKeyDer::Pkcs1(pkcs1) => PublicKey::of_private_rsa(pkcs1.secret_pkcs1_der()),
+        PrivateKeyDer::Pkcs8(pkcs8) => PublicKey::of_private_rsa(pkcs8.secret_pkcs8_der()),
         _ => None,
     };
-    match rejected.map(|rejected| rejected.to_string()).as_deref() {
-        Some("TooSmall") => Unusable::TooSmall,
-        _ => Unusable::NotUnderstood,
-    }
+    let weakness = numbers.and_then(|key| key.weaknesses().into_iter().next());
+    weakness.map_or(Unusable::NotUnderstood, Unusable::Weak)
 }

@@ -14,6 +14,7 @@
 //! | which certificate for this name and client | [`store`] |
 //! | who may resume, and with which keys | [`ticket`] |
 //! | whose client certificates are good | [`client_certificates`] |
+//! | is this key known to be weak | [`weak`] |
 //! | a session as a server | [`server`] |
 //! | a session as a client | [`client`] |
 //! | a certificate to try things with | [`throwaway`] |
@@ -28,6 +29,7 @@ pub mod load;
 pub mod store;
 pub mod ticket;
 pub mod client_certificates;
+pub mod weak;
 pub mod throwaway;
 pub mod buffer;
 pub mod session;

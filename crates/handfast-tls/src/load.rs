@@ -33,6 +33,7 @@ use crate::parsed::date;
 pub use crate::read::FileStamp;
 use crate::read::{self, Failure};
 use crate::sections::{Contents, NotPem};
+use crate::weak::Lists;
 
 mod folder;
 mod keep;
@@ -106,23 +107,23 @@ impl Loaded {
     }
 }
 
-/// Reads every source.
+/// Reads every source; keys on the lists `known_keys` are refused.
 ///
 /// **Cost**: CPU time of about 60 µs for each ECDSA pair of files and 260 µs for each RSA-2048 pair (aws-lc checks the
 /// key's arithmetic), spread over the CPUs; at most 1 MiB of memory for each file being read.
-pub fn load(sources: &[Source], now: SystemTime) -> Loaded {
+pub fn load(sources: &[Source], known_keys: &Lists, now: SystemTime) -> Loaded {
     let now = unix_seconds(now);
     let mut loaded = Loaded::default();
     let mut watched = BTreeSet::new();
     for source in sources {
         match source {
             Source::File { certificate, key, ocsp } => {
-                file(certificate, key.as_deref(), ocsp.as_deref(), now, &mut loaded);
+                file(certificate, key.as_deref(), ocsp.as_deref(), (known_keys, now), &mut loaded);
                 watch(certificate, &mut watched);
                 key.iter().chain(ocsp).for_each(|file| watch(file, &mut watched));
             }
             Source::Folder(path) => {
-                folder::load(path, now, &mut loaded);
+                folder::load(path, (known_keys, now), &mut loaded);
                 watched.insert(path.clone());
                 watched.extend(fs::canonicalize(path));
             }
@@ -276,7 +277,13 @@ fn look_at_all(paths: &[PathBuf]) -> Vec<Looked> {
 }
 
 /// One certificate that the configuration names by its file.
-fn file(certificate: &Path, key: Option<&Path>, ocsp: Option<&Path>, now: i64, loaded: &mut Loaded) {
+fn file(
+    certificate: &Path,
+    key: Option<&Path>,
+    ocsp: Option<&Path>,
+    (known_keys, now): (&Lists, i64),
+    loaded: &mut Loaded,
+) {
     let mut chain = take(certificate, loaded);
     let keys = match key {
         Some(key) if key != certificate => take(key, loaded).map(|contents| contents.keys),
@@ -285,7 +292,8 @@ fn file(certificate: &Path, key: Option<&Path>, ocsp: Option<&Path>, now: i64, l
     // A file with an error has said so; pairing what is left of it would only say it less well.
     let (Some(chain), Some(keys)) = (chain, keys) else { return };
     let Loaded { findings, .. } = loaded;
-    let made = certificate::with_one_of(chain.certificates, keys, certificate, key, now, findings);
+    let made =
+        certificate::with_one_of(chain.certificates, keys, certificate, key, (known_keys, now), findings);
     if let Some(mut made) = made {
         let beside = staples::beside(certificate);
         staples::attach(&mut made, ocsp.unwrap_or(&beside), ocsp.is_some(), now, loaded);

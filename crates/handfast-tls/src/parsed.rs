@@ -15,6 +15,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::public_key::PublicKey;
 
 use crate::key_kind::KeyKind;
+use crate::weak::{self, Lists, Weakness};
 
 /// One certificate of a file.
 #[derive(Debug)]
@@ -87,6 +88,14 @@ impl Parsed {
             common_name: names.common,
             der: CertificateDer::from(der.to_vec()),
         })
+    }
+
+    /// What is known to be weak of its key: by its numbers, or by these lists.
+    ///
+    /// **Cost**: see [`PublicKey::weaknesses`].
+    pub(crate) fn weakness(&self, known_keys: &Lists) -> Option<Weakness> {
+        let key = weak::PublicKey::from_info(&self.public_key)?;
+        key.weaknesses().into_iter().next().or_else(|| known_keys.find(&key))
     }
 
     /// Whether it is signed in its own name.

@@ -70,6 +70,22 @@ pub(crate) enum Failure {
     Changing,
 }
 
+/// Opens a file of at most `limit` bytes that is too large to be read at once. Whoever has read it looks at the stamp again.
+pub(crate) fn open(path: &Path, limit: u64) -> Result<(File, FileStamp), Failure> {
+    let opened = retry_stale(|| {
+        Ok(match open_file(path)? {
+            Ok((_, metadata)) if metadata.size() > limit => Err(Failure::TooLarge(metadata.size())),
+            Ok((file, metadata)) => Ok((file, FileStamp::from(&metadata))),
+            Err(failure) => Err(failure),
+        })
+    });
+    match opened {
+        Ok(opened) => opened,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Failure::Missing),
+        Err(error) => Err(Failure::Refused(error)),
+    }
+}
+
 /// Reads the file at `path`, of at most [`SIZE_LIMIT`] bytes.
 pub(crate) fn whole(path: &Path) -> Result<Content, Failure> {
     whole_with(path, &mut || {})
@@ -90,17 +106,10 @@ fn whole_with(path: &Path, meanwhile: &mut dyn FnMut()) -> Result<Content, Failu
 }
 
 fn attempt(path: &Path, meanwhile: &mut dyn FnMut()) -> io::Result<Result<Content, Failure>> {
-    // Looked at before it is opened: opening alone can have effects on a device.
-    if let Some(kind) = not_a_file(&fs::metadata(path)?) {
-        return Ok(Err(Failure::NotAFile(kind)));
-    }
-    // O_NONBLOCK for the case that a FIFO has taken the file's place since.
-    let mut file =
-        OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
-    let before = file.metadata()?;
-    if let Some(kind) = not_a_file(&before) {
-        return Ok(Err(Failure::NotAFile(kind)));
-    }
+    let (mut file, before) = match open_file(path)? {
+        Ok(opened) => opened,
+        Err(failure) => return Ok(Err(failure)),
+    };
     if before.size() > SIZE_LIMIT {
         return Ok(Err(Failure::TooLarge(before.size())));
     }
@@ -112,6 +121,20 @@ fn attempt(path: &Path, meanwhile: &mut dyn FnMut()) -> io::Result<Result<Conten
         return Ok(Err(Failure::Changing));
     }
     Ok(Ok(Content { bytes, stamp, mode: after.mode() & 0o7777 }))
+}
+
+fn open_file(path: &Path) -> io::Result<Result<(File, Metadata), Failure>> {
+    // Looked at before it is opened: opening alone can have effects on a device.
+    if let Some(kind) = not_a_file(&fs::metadata(path)?) {
+        return Ok(Err(Failure::NotAFile(kind)));
+    }
+    // O_NONBLOCK for the case that a FIFO has taken the file's place since.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
+    let metadata = file.metadata()?;
+    match not_a_file(&metadata) {
+        Some(kind) => Ok(Err(Failure::NotAFile(kind))),
+        None => Ok(Ok((file, metadata))),
+    }
 }
 
 /// Reads into a buffer that never has to grow, because growing would leave copies of a key behind.

@@ -140,9 +140,8 @@ fn broken_pem(broken: &pem::Broken, file: &Path) -> Finding {
 
 fn bad_key(why: Unusable, line: usize, file: &Path) -> Finding {
     match why {
-        Unusable::TooSmall => {
-            let message =
-                format!("line {line}: the RSA key has fewer than 2048 bits: clients refuse its signatures");
+        Unusable::Weak(weakness) => {
+            let message = format!("line {line}: the RSA key {weakness}: {}", weakness.why());
             Finding::error(Reason::WeakKey, file, message)
                 .hint("make an ECDSA P-256 or an RSA-2048 key, and a certificate for it")
         }

@@ -157,7 +157,7 @@ fn configure(
     let builder =
         ServerConfig::builder_with_provider(provider).with_protocol_versions(settings.policy.versions())?;
     let builder = match &settings.client_certificates {
-        Some(rule) => builder.with_client_cert_verifier(Arc::clone(rule.verifier())),
+        Some(rule) => builder.with_client_cert_verifier(rule.verifier()),
         None => builder.with_no_client_auth(),
     };
     let mut config = builder.with_cert_resolver(Arc::clone(&settings.resolver) as _);

@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         words::Verb::Compare(given) => compare::compare(&given),
         words::Verb::ProxyHeader(given) => proxy_header::proxy_header(&given),
         words::Verb::Speed(given) => speed::speed(&given),
+        words::Verb::WeakKeys(given) => verbs::weak_keys(&given),
         words::Verb::Reference(given) => verbs::reference(&given),
     }
 }

@@ -6,10 +6,12 @@ use std::process::ExitCode;
 
 use handfast_proxy::config::{self, FlagInput};
 use handfast_proxy::{ConfigSource, Outcome};
+use handfast_tls::weak::{self, PackError, Packed};
 use tracing::Level;
 
 use crate::talk;
 use crate::words::reference::{CONFIGURATION, ReferenceWords, page};
+use crate::words::weak_keys::WeakKeysWords;
 use crate::words::{CheckWords, From, ProxyWords};
 
 pub(crate) fn proxy(words: ProxyWords) -> ExitCode {
@@ -34,6 +36,24 @@ pub(crate) fn check(words: &CheckWords) -> ExitCode {
     }
     let verdict = if checked.good { format!("{}: good\n", source.name()) } else { String::new() };
     print(&verdict, checked.good)
+}
+
+pub(crate) fn weak_keys(words: &WeakKeysWords) -> ExitCode {
+    let WeakKeysWords::Pack(words) = words;
+    match weak::pack(&words.lists, &words.output) {
+        Ok(Packed { sha256, blacklist }) => {
+            let file = words.output.display();
+            print(
+                &format!("{file}: {sha256} keys by SHA-256, {blacklist} entries of openssl-blacklist\n"),
+                true,
+            )
+        }
+        Err(error) => {
+            talk::err(&format!("error: {error}"));
+            let is_ours = matches!(error, PackError::Write { .. });
+            exit(if is_ours { Outcome::Failed } else { Outcome::WrongUse })
+        }
+    }
 }
 
 pub(crate) fn reference(words: &ReferenceWords) -> ExitCode {

@@ -5,6 +5,7 @@ pub(crate) mod load;
 pub(crate) mod proxy_header;
 pub(crate) mod reference;
 pub(crate) mod speed;
+pub(crate) mod weak_keys;
 pub(crate) mod worker;
 
 use std::ffi::OsString;
@@ -70,6 +71,9 @@ pub(crate) enum Verb {
     /// Signatures, key exchanges, ciphers and handshakes in memory, on one core and on all, in about twelve seconds; then
     /// what follows from them for a server, with its arithmetic. Needs no options.
     Speed(speed::SpeedWords),
+    /// Make lists of keys that are known to others ready for the proxy (`[process] weak-keys`)
+    #[command(subcommand)]
+    WeakKeys(weak_keys::WeakKeysWords),
     /// Print the reference of the configuration file, or of a command, as Markdown
     #[command(hide = true)]
     Reference(reference::ReferenceWords),

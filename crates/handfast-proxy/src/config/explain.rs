@@ -53,6 +53,10 @@ pub fn explain(config: &Config, facts: &[CertificateFact]) -> String {
         AccessLog::File(path) => format!("One line for each connection goes to {}.", path.display()),
     };
     let _ = writeln!(text, "{admin}\n{log}");
+    if !config.process.weak_keys.is_empty() {
+        let files = list(config.process.weak_keys.iter().map(|file| file.display().to_string()));
+        let _ = writeln!(text, "Keys that are on the lists {files} are refused, whoever has them.");
+    }
     for one in &config.services {
         text.push('\n');
         text.push_str(&service(one, facts));

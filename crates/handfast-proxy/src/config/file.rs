@@ -178,7 +178,9 @@ fn process(section: &Table<'_>) -> Process {
         drain: section.or_default(&keys::DRAIN),
         watch_interval: section.or_default(&keys::WATCH_INTERVAL),
         keep_removed_certificates: section.or_default(&keys::KEEP_REMOVED),
+        weak_keys: section.optional(&keys::WEAK_KEYS).map(values).unwrap_or_default(),
     };
+    section.reading().names_weak_keys(&process.weak_keys);
     check::process(section, &process);
     process
 }

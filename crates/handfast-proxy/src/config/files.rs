@@ -9,6 +9,7 @@ use std::time::SystemTime;
 use handfast_tls::client;
 use handfast_tls::client_certificates::{self, Demand};
 use handfast_tls::load::{self, Source};
+use handfast_tls::weak;
 use handfast_tls::{Finding, Severity as FindingSeverity};
 
 use super::model::CertificateSource;
@@ -51,6 +52,8 @@ pub(crate) struct Named {
     pub(crate) authorities: Vec<PathBuf>,
     /// Files of whom to trust when dialling.
     pub(crate) trusted: Vec<PathBuf>,
+    /// Lists of known keys.
+    pub(crate) weak_keys: Vec<PathBuf>,
 }
 
 impl Named {
@@ -58,19 +61,20 @@ impl Named {
     ///
     /// Touches the disk: reads the files.
     pub(crate) fn with_problems_of_files(&self, mut problems: Vec<Problem>, now: SystemTime) -> Vec<Problem> {
-        let mut findings = Vec::new();
+        let mut loaded = weak::load(&self.weak_keys, None);
+        let mut findings = std::mem::take(&mut loaded.findings);
         for sources in &self.certificates {
             let sources: Vec<_> = sources.iter().filter_map(source).collect();
-            let loaded = load::load(&sources, now);
-            findings.extend(loaded.findings);
-            findings.extend(loaded.staples);
+            let certificates = load::load(&sources, &loaded.lists, now);
+            findings.extend(certificates.findings);
+            findings.extend(certificates.staples);
         }
         for file in &self.authorities {
             // What is asked of clients makes no difference to what the file holds.
-            findings.extend(client_certificates::load(file, Demand::Require, now).findings);
+            findings.extend(client_certificates::load(file, Demand::Require, &loaded.lists, now).findings);
         }
         for file in &self.trusted {
-            findings.extend(client::load_trust(file, now).findings);
+            findings.extend(client::load_trust(file, &loaded.lists, now).findings);
         }
         for finding in findings.iter().filter(|finding| finding.severity == FindingSeverity::Error) {
             let problem = self.problem(finding);

@@ -59,6 +59,7 @@ pub(crate) static PROCESS: Section = Section {
         &DRAIN,
         &WATCH_INTERVAL,
         &KEEP_REMOVED,
+        &WEAK_KEYS,
     ],
     sections: &[],
 };
@@ -146,6 +147,16 @@ pub(crate) static KEEP_REMOVED: Key<Span> = Key {
           certificate; ten minutes are longer than they take",
     example: "\"1h\"",
     elsewhere: &["certificate-grace", "grace", "removal-delay"],
+};
+
+pub(crate) static WEAK_KEYS: Key<List<FilePath>> = Key {
+    name: "weak-keys",
+    kind: List { item: FilePath, bare: true, least: 1, unique: true },
+    default: Default::Absent("only what a key's own numbers tell"),
+    doc: "Lists of keys that are known to others, such as those that Debian's OpenSSL made from 2006 to 2008: none of them is served,           trusted, or accepted from a client. A list is CSV with the SHA-256 of the modulus or x coordinate, a file of           `openssl-blacklist`, or what `handfast weak-keys pack` makes of those, which is read much sooner. They are kept in           memory, ten bytes for each key, and watched.",
+    why: "complete lists are too large to come with a program, and others publish them",
+    example: "[\"/usr/share/openssl-blacklist/blacklist.RSA-2048\", \"debian.weak\"]",
+    elsewhere: &["blacklist", "blocklist", "weak-key-file", "known-keys", "weakkeys"],
 };
 
 // ── looking in ──

@@ -65,6 +65,8 @@ pub struct Process {
     pub watch_interval: Duration,
     /// How long a certificate is served on whose file was removed.
     pub keep_removed_certificates: Duration,
+    /// Files with lists of keys that are known to others.
+    pub weak_keys: Vec<PathBuf>,
 }
 
 /// Where the access log goes (`[access-log]`).

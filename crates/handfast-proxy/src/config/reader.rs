@@ -74,6 +74,11 @@ impl<'r> Reading<'r> {
         self.named.borrow_mut().authorities.push(file.to_path_buf());
     }
 
+    /// Notes lists of known keys that could be loaded, whatever else is wrong.
+    pub(crate) fn names_weak_keys(&self, files: &[PathBuf]) {
+        self.named.borrow_mut().weak_keys.extend_from_slice(files);
+    }
+
     /// The file's text.
     pub(crate) fn text(&self) -> &'r str {
         self.text

@@ -16,6 +16,7 @@ use handfast_tls::server::{Server, ServerSettings};
 use handfast_tls::session::Failure;
 use handfast_tls::store::{CertificateStore, Resolver, UnknownName};
 use handfast_tls::ticket::KeySet;
+use handfast_tls::weak::{self, Lists};
 use handfast_tls::{Finding, Severity};
 
 use super::carried::CarriedOver;
@@ -75,12 +76,18 @@ pub(crate) fn build(
         authority_problems: Vec::new(),
         system: None,
         keep_removed: config.process.keep_removed_certificates,
+        known_keys: Arc::default(),
         carried,
         places: &config.places,
         now,
     };
-    let services = config.services.iter().filter_map(|model| builder.service(model, previous)).collect();
-    let Builder { report, files, folders, may_be_half_written, has_new_problems, carried, .. } = builder;
+    builder.lists(&config.process.weak_keys, previous);
+    let services: Vec<ServiceState> =
+        config.services.iter().filter_map(|model| builder.service(model, previous)).collect();
+    builder.say_shared_keys(&services);
+    let Builder {
+        known_keys, report, files, folders, may_be_half_written, has_new_problems, carried, ..
+    } = builder;
     let may_be_half_written = has_new_problems || (may_be_half_written && !report.errors.is_empty());
     // As with certificates: what is as it was stays where it is.
     let unchanged = previous.map(|previous| &previous.files).filter(|known| ***known == files);
@@ -91,6 +98,7 @@ pub(crate) fn build(
         built_in: carried.built_in.clone(),
         files: unchanged.map_or_else(|| Arc::new(files.clone()), Arc::clone),
         folders,
+        known_keys,
     });
     Built { state, report, may_be_half_written, files }
 }
@@ -108,12 +116,33 @@ pub(super) struct Builder<'a, 'p> {
     /// Whom this machine trusts, once that has been asked for.
     pub(super) system: Option<Result<Trust, Failure>>,
     keep_removed: Duration,
+    pub(super) known_keys: Arc<Lists>,
     carried: &'a mut CarriedOver,
     pub(super) places: &'p Places,
     pub(super) now: SystemTime,
 }
 
 impl Builder<'_, '_> {
+    /// Reads the lists of known keys. Where a file cannot be used now, what it held goes on being refused.
+    fn lists(&mut self, files: &[PathBuf], previous: Option<&State>) {
+        let loaded = weak::load(files, previous.map(|previous| &previous.known_keys));
+        self.may_be_half_written |= loaded.findings.iter().any(Finding::may_be_half_written);
+        self.report.take(loaded.findings, self.places);
+        for Finding { file, message: what, hint, .. } in &loaded.kept {
+            self.report.leave_out(words::known_keys(file, what, hint.as_deref()));
+        }
+        self.files.extend(loaded.files_read);
+        self.folders.extend(loaded.folders);
+        self.known_keys = loaded.lists;
+    }
+
+    /// Of all services together: their owners may not know of each other.
+    fn say_shared_keys(&mut self, services: &[ServiceState]) {
+        let certificates: Vec<Arc<Certificate>> =
+            services.iter().flat_map(|service| service.store.certificates()).cloned().collect();
+        self.report.take(weak::shared_keys(&certificates), self.places);
+    }
+
     fn service(&mut self, model: &Service, previous: Option<&State>) -> Option<ServiceState> {
         let before =
             previous.and_then(|state| state.services.iter().find(|service| service.model.name == model.name));
@@ -247,7 +276,7 @@ impl Builder<'_, '_> {
     /// served where their files cannot be used now.
     fn store(&mut self, model: &Service, tls: &model::Tls, before: Option<&ServiceState>) -> Option<Read> {
         let (mut certificates, sources) = self.sources(tls);
-        let mut loaded = load::load(&sources, self.now);
+        let mut loaded = load::load(&sources, &self.known_keys, self.now);
         self.may_be_half_written |= loaded.may_be_half_written();
         let mut kept =
             before.map(|before| self.keep(model, &mut loaded, &sources, before)).unwrap_or_default();
@@ -403,7 +432,7 @@ impl Builder<'_, '_> {
     }
 
     fn client_rule(&mut self, ca: &Path, demand: Demand) -> Option<ClientRule> {
-        let mut loaded = client_certificates::load(ca, demand, self.now);
+        let mut loaded = client_certificates::load(ca, demand, &self.known_keys, self.now);
         if loaded.rule.is_none()
             && let Some((_, _, known)) =
                 self.authorities.iter().find(|(file, known, _)| file == ca && *known == demand)

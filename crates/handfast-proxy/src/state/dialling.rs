@@ -93,7 +93,7 @@ impl Builder<'_, '_> {
     }
 
     fn trust(&mut self, ca: &std::path::Path, before: &[Arc<DialTls>]) -> Option<Trust> {
-        let mut loaded = client::load_trust(ca, self.now);
+        let mut loaded = client::load_trust(ca, &self.known_keys, self.now);
         let known = || before.iter().find(|known| known.model.ca.as_deref() == Some(ca))?.trust().cloned();
         let trust = loaded.trust.take().or_else(|| {
             let known = known()?;
@@ -108,7 +108,8 @@ impl Builder<'_, '_> {
 
     /// The machine's own list, read once for all services.
     fn system_trust(&mut self, service: &str) -> Option<Trust> {
-        let trust = self.system.get_or_insert_with(client::system_trust);
+        let known_keys = &self.known_keys;
+        let trust = self.system.get_or_insert_with(|| client::system_trust(known_keys));
         match trust {
             Ok(trust) => Some(trust.clone()),
             Err(failure) => {
@@ -123,7 +124,7 @@ impl Builder<'_, '_> {
     fn identity(&mut self, model: &BackendTls, before: &[Arc<DialTls>]) -> Option<Option<Arc<Certificate>>> {
         let Some((certificate, key)) = &model.identity else { return Some(None) };
         let source = Source::File { certificate: certificate.clone(), key: key.clone(), ocsp: None };
-        let mut loaded = load::load(&[source], self.now);
+        let mut loaded = load::load(&[source], &self.known_keys, self.now);
         // Clients staple nothing.
         loaded.staples.clear();
         self.may_be_half_written |= loaded.may_be_half_written();

@@ -1,5 +1,6 @@
 //! What is said of certificates whose files are broken or gone.
 
+use std::path::Path;
 use std::time::Duration;
 
 use handfast_tls::certificate::Certificate;
@@ -34,6 +35,15 @@ pub(super) fn authorities(problem: &FileProblem) -> String {
     let hint = hint.as_ref().map(|hint| format!("\n  hint: {hint}")).unwrap_or_default();
     format!(
         "{}: {what}; clients' certificates are checked against its old version, which would be lost by a restart{hint}",
+        file.display()
+    )
+}
+
+/// A list of known keys that cannot be used.
+pub(super) fn known_keys(file: &Path, what: &str, hint: Option<&str>) -> String {
+    let hint = hint.map(|hint| format!("\n  hint: {hint}")).unwrap_or_default();
+    format!(
+        "{}: {what}; keys of its old version are refused, which would be lost by a restart{hint}",
         file.display()
     )
 }

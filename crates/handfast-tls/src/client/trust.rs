@@ -18,10 +18,11 @@ use crate::finding::{Finding, Reason, Severity};
 use crate::load::{failed, unix_seconds, watch};
 use crate::parsed::{Parsed, date};
 use crate::presented::Pin;
-use crate::presented::{Authorities, Peer, Refusal, Standing, standing};
+use crate::presented::{Authorities, Keys, Peer, Refusal, Standing, standing};
 use crate::read::{self, FileStamp};
 use crate::sections::Contents;
 use crate::session::Failure;
+use crate::weak::Lists;
 
 /// Whom to trust, and what else a server's certificate must be.
 #[derive(Clone, Debug)]
@@ -84,7 +85,9 @@ impl Trust {
         now: UnixTime,
     ) -> Result<(), Refusal> {
         if self.chain {
-            self.authorities.check(Peer::Server, own, intermediates, now)?;
+            self.authorities.check(Peer::Server, own, intermediates, Keys::New, now)?;
+        } else {
+            self.authorities.check_key_of(own)?;
         }
         if self.name {
             Authorities::check_name(own, name)?;
@@ -103,16 +106,20 @@ fn nobody() -> Authorities {
     Authorities::new(default_provider().signature_verification_algorithms)
 }
 
-/// The CAs that this machine trusts, read from where it keeps them (or `SSL_CERT_FILE` names).
+/// The CAs that this machine trusts, read from where it keeps them (or `SSL_CERT_FILE` names); keys on the lists `known_keys`
+/// are refused.
 ///
 /// **Errors**: there are none. **Cost**: a hundred files may be read.
-pub fn system() -> Result<Trust, Failure> {
-    let (mut trusted, mut id) = (nobody(), Context::new(&SHA256));
+pub fn system(known_keys: &Arc<Lists>) -> Result<Trust, Failure> {
+    let (mut trusted, mut id) = (nobody().refusing(Arc::clone(known_keys)), Context::new(&SHA256));
+    id.update(known_keys.fingerprint());
     let found = rustls_native_certs::load_native_certs();
     for certificate in &found.certs {
         id.update(certificate);
-        // One among many that cannot be read is left out, as everybody does.
-        drop(trusted.add(certificate));
+        // One among many that cannot be read, or that anybody can sign for, is left out.
+        if trusted.check_key_of(certificate).is_ok() {
+            drop(trusted.add(certificate));
+        }
     }
     if !trusted.is_empty() {
         return Ok(Trust::new(trusted, id));
@@ -127,6 +134,7 @@ pub fn system() -> Result<Trust, Failure> {
 /// curl has it. Only a CA's makes others good.
 fn take(trusted: &mut Authorities, certificate: &CertificateDer<'_>) -> Result<(), Refusal> {
     let standing = standing(certificate).ok_or(Refusal::Unreadable)?;
+    trusted.check_key_of(certificate)?;
     trusted.pin(certificate);
     if standing == Standing::Authority { trusted.add(certificate) } else { Ok(()) }
 }
@@ -158,8 +166,8 @@ pub struct LoadedTrust {
     pub folders: Vec<PathBuf>,
 }
 
-/// Reads the CA certificates, or servers' own, in the PEM file `ca`.
-pub fn load(ca: &Path, now: SystemTime) -> LoadedTrust {
+/// Reads the CA certificates, or servers' own, in the PEM file `ca`; keys on the lists `known_keys` are refused.
+pub fn load(ca: &Path, known_keys: &Arc<Lists>, now: SystemTime) -> LoadedTrust {
     let mut findings = Vec::new();
     let mut folders = BTreeSet::new();
     watch(ca, &mut folders);
@@ -170,7 +178,8 @@ pub fn load(ca: &Path, now: SystemTime) -> LoadedTrust {
             (FileStamp::of(ca), Vec::new())
         }
     };
-    let (mut trusted, mut id) = (nobody(), Context::new(&SHA256));
+    let (mut trusted, mut id) = (nobody().refusing(Arc::clone(known_keys)), Context::new(&SHA256));
+    id.update(known_keys.fingerprint());
     for parsed in &certificates {
         id.update(&parsed.der);
         if let Err(refusal) = take(&mut trusted, &parsed.der) {

@@ -37,7 +37,7 @@ impl Verifier {
     ) -> Result<Self, Failure> {
         let trusted = match verification {
             Verification::Off => None,
-            Verification::System => Some(trust::system()?),
+            Verification::System => Some(trust::system(&Arc::default())?),
             Verification::Roots(pem) => Some(trust::of_pem(pem)?),
             Verification::Trust(trust) => Some(trust.clone()),
         };

@@ -9,7 +9,7 @@ fn at(seconds: i64) -> SystemTime {
 
 fn load_text(content: impl AsRef<[u8]>, demand: Demand) -> LoadedAuthorities {
     let folder = Folder::new();
-    load(&folder.put("ca.pem", content), demand, at(NOW))
+    load(&folder.put("ca.pem", content), demand, &Arc::default(), at(NOW))
 }
 
 fn reasons(loaded: &LoadedAuthorities) -> Vec<(Severity, Reason)> {
@@ -80,7 +80,7 @@ fn bad_files_give_no_rule_and_say_why() {
     // One bad among good ones: half a list of CAs is not the list.
     let broken = ca.pem() + "-----BEGIN CERTIFICATE-----\nAAEC\n-----END CERTIFICATE-----\n";
     assert!(load_text(broken, Demand::Require).rule.is_none());
-    let missing = load(&Folder::new().at("none"), Demand::Require, at(NOW));
+    let missing = load(&Folder::new().at("none"), Demand::Require, &Arc::default(), at(NOW));
     assert_eq!(reasons(&missing), [(Severity::Error, Reason::Missing)]);
 }
 
@@ -131,7 +131,7 @@ fn a_file_that_lets_nobody_in_is_an_error() {
     // A CA whose signatures nobody accepts.
     let folder = Folder::new();
     folder.openssl("req -x509 -newkey rsa:1024 -nodes -keyout ca.key -out ca.pem -subj /CN=small");
-    let loaded = load(&folder.at("ca.pem"), Demand::Require, at(NOW));
+    let loaded = load(&folder.at("ca.pem"), Demand::Require, &Arc::default(), at(NOW));
     assert_eq!(reasons(&loaded), [(Severity::Error, Reason::UnusedAuthority)]);
     assert!(loaded.findings[0].message.contains("1024 bits"), "{:?}", loaded.findings);
 }
@@ -148,7 +148,7 @@ fn a_ca_of_version_1_is_a_ca() {
         "x509 -req -in client.csr -CA ca.pem -CAkey ca.key -extfile extensions -out client.pem -days 3000",
     );
     let now = SystemTime::now();
-    let rule = load(&folder.at("ca.pem"), Demand::Require, now).rule.unwrap();
+    let rule = load(&folder.at("ca.pem"), Demand::Require, &Arc::default(), now).rule.unwrap();
     let pem = std::fs::read(folder.at("client.pem")).unwrap();
     let client = rustls_pki_types::pem::PemObject::from_pem_slice(&pem).unwrap();
     rule.check_again(&[client], now).unwrap();

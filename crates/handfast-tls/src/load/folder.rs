@@ -9,7 +9,7 @@ use crate::key::Key;
 use crate::parsed::Parsed;
 
 /// Loads every certificate in the folder at `path`.
-pub(super) fn load(path: &Path, now: i64, loaded: &mut Loaded) {
+pub(super) fn load(path: &Path, by: (&Lists, i64), loaded: &mut Loaded) {
     // Before the listing: a file added after it then makes the stamp differ.
     loaded.files_read.push((path.to_path_buf(), FileStamp::of(path)));
     let before = loaded.certificates.len();
@@ -21,7 +21,7 @@ pub(super) fn load(path: &Path, now: i64, loaded: &mut Loaded) {
         loaded.findings.extend(looked.permissions());
         holdings.extend(Holding::of(looked, loaded));
     }
-    pair(holdings, staples, now, loaded);
+    pair(holdings, staples, by, loaded);
     let said_why = loaded
         .findings
         .iter()
@@ -134,7 +134,12 @@ impl Holding {
     }
 }
 
-fn pair(mut holdings: Vec<Holding>, mut staples: BTreeSet<PathBuf>, now: i64, loaded: &mut Loaded) {
+fn pair(
+    mut holdings: Vec<Holding>,
+    mut staples: BTreeSet<PathBuf>,
+    (known_keys, now): (&Lists, i64),
+    loaded: &mut Loaded,
+) {
     let mut keys: HashMap<Box<[u8]>, (usize, Key)> = HashMap::new();
     for (owner, holding) in holdings.iter().enumerate() {
         for key in &holding.keys {
@@ -159,7 +164,7 @@ fn pair(mut holdings: Vec<Holding>, mut staples: BTreeSet<PathBuf>, now: i64, lo
             continue;
         }
         let chain = std::mem::take(&mut holdings[index].certificates);
-        if certificate::refuse_unusable(&chain[place], &path, &mut loaded.findings) {
+        if certificate::refuse_unusable(&chain[place], &chain, known_keys, &path, &mut loaded.findings) {
             continue;
         }
         if let [only] = chain.as_slice()
@@ -183,7 +188,7 @@ fn pair(mut holdings: Vec<Holding>, mut staples: BTreeSet<PathBuf>, now: i64, lo
     say_same_keys(&mut holdings, &keys, loaded);
     let left: Vec<Holding> = holdings.into_iter().filter(|holding| !holding.is_used).collect();
     say_incomplete(&incomplete, &left, loaded);
-    say_left(&left, loaded);
+    say_left(&left, known_keys, loaded);
 }
 
 /// Names files that hold only keys which another file, a used one, holds too.
@@ -237,7 +242,7 @@ fn say_incomplete(incomplete: &[(PathBuf, Box<[u8]>)], left: &[Holding], loaded:
 }
 
 /// Names what no pair was found for.
-fn say_left(left: &[Holding], loaded: &mut Loaded) {
+fn say_left(left: &[Holding], known_keys: &Lists, loaded: &mut Loaded) {
     let is_alone = |holding: &&Holding| holding.certificates.first().is_some_and(is_for_a_server);
     let alone: Vec<_> = left.iter().filter(is_alone).collect();
     let keys: Vec<_> = left.iter().filter(|holding| !holding.keys.is_empty()).collect();
@@ -255,7 +260,8 @@ fn say_left(left: &[Holding], loaded: &mut Loaded) {
                 loaded.findings.push(Finding::note(Reason::UnusedAuthority, path, message));
                 continue;
             }
-            if !certificate::refuse_unusable(first, path, &mut loaded.findings) {
+            let chain = &holding.certificates;
+            if !certificate::refuse_unusable(first, chain, known_keys, path, &mut loaded.findings) {
                 let key = keys.iter().find(|key| belong(holding, key));
                 loaded.findings.push(unpaired(holding, first, key.copied()));
             }

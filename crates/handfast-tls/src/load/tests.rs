@@ -13,11 +13,11 @@ fn now() -> SystemTime {
 
 fn load_file(certificate: &Path, key: Option<&Path>) -> Loaded {
     let source = Source::File { certificate: certificate.into(), key: key.map(Into::into), ocsp: None };
-    load(&[source], now())
+    load(&[source], &Lists::default(), now())
 }
 
 fn load_folder(folder: &Folder) -> Loaded {
-    load(&[Source::Folder(folder.path().into())], now())
+    load(&[Source::Folder(folder.path().into())], &Lists::default(), now())
 }
 
 /// Severity, reason and file name of each finding.
@@ -282,7 +282,7 @@ fn names_that_nobody_can_ask_for_are_said() {
     // openssl dates from the machine's clock, whatever that says.
     let later = SystemTime::UNIX_EPOCH + Duration::from_secs(3_350_000_000);
     let source = Source::File { certificate: folder.at("a.crt"), key: Some(folder.at("a.key")), ocsp: None };
-    let loaded = load(&[source], later);
+    let loaded = load(&[source], &Lists::default(), later);
     let (severity, reason, _) = &said(&loaded)[0];
     assert_eq!((*severity, *reason), (Severity::Warning, Reason::NoNames));
     assert!(loaded.findings.iter().any(|finding| finding.message.contains("www.example.org")));
@@ -422,10 +422,10 @@ fn folders_that_give_nothing_are_errors() {
     let loaded = load_folder(&folder);
     assert_eq!(loaded.findings[0].reason, Reason::NoCertificate);
     assert!(loaded.has_errors());
-    let loaded = load(&[Source::Folder(folder.at("none"))], now());
+    let loaded = load(&[Source::Folder(folder.at("none"))], &Lists::default(), now());
     assert_eq!(said(&loaded), [error(Reason::Missing, "none")]);
     let file = folder.put("file", "");
-    let loaded = load(&[Source::Folder(file)], now());
+    let loaded = load(&[Source::Folder(file)], &Lists::default(), now());
     assert_eq!(said(&loaded), [error(Reason::NotAFile, "file")]);
 }
 
@@ -434,7 +434,7 @@ fn a_certificate_found_twice_is_served_once() {
     let folder = Folder::new();
     let path = folder.put("a.pem", example("a.example.org").both());
     let file = Source::File { certificate: path, key: None, ocsp: None };
-    let loaded = load(&[file.clone(), file, Source::Folder(folder.path().into())], now());
+    let loaded = load(&[file.clone(), file, Source::Folder(folder.path().into())], &Lists::default(), now());
     assert_eq!(loaded.certificates.len(), 1);
     assert_eq!(said(&loaded), [note(Reason::Duplicate, "a.pem"), note(Reason::Duplicate, "a.pem")]);
 }
@@ -446,7 +446,7 @@ fn changes_are_seen_without_reading() {
     folder.put("a.crt", made.pem());
     folder.put("a.key", made.key_pem());
     let sources = [Source::Folder(folder.path().into())];
-    let fresh = || load(&sources, now()).files_read;
+    let fresh = || load(&sources, &Lists::default(), now()).files_read;
     let seen = fresh();
     assert!(!changed(&seen));
     folder.put("b.pem", "x");

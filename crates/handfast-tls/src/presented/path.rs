@@ -1,6 +1,6 @@
 //! Which way leads from a peer's certificate to a trusted CA, found at a bounded cost.
 //!
-//! In: a certificate, the CA certificates that came with it, and the trusted ones. Out: that webpki holds one path to be
+//! In: a certificate, the CA certificates that came with it, and the trusted ones. Out: a path that webpki holds to be
 //! good, or why none is.
 //!
 //! webpki looks for a path itself, and checks signatures only once it stands before a trusted CA: of many certificates
@@ -16,8 +16,9 @@ use rustls_pki_types::{
 use webpki::{EndEntityCert, KeyUsage};
 
 use super::outline::{self, Key, Outline};
-use super::refusal::{RSA_BITS, Refusal};
+use super::refusal::Refusal;
 use super::{Authorities, Peer};
+use crate::weak::{RSA_BITS, Weakness};
 
 /// CA certificates that may come with a peer's own one. Public chains have one to three, those of governments' bridges
 /// five or six, and a path may have no more than six (webpki's bound); the others are roots and second ways to one.
@@ -32,9 +33,9 @@ const DEPTH: usize = 6;
 const SAME_NAME: usize = 2;
 /// Looks at a certificate on the way; there are no more than four paths with seven each, unless they lead nowhere.
 const STEPS: usize = 64;
-/// Signatures checked: a path of seven, and some that turn out to be by another key of the same name. The dearest that
+/// Signatures checked: a path of seven, and one that turns out to be by another key of the same name. The dearest that
 /// is possible (RSA with 8,192 bits and an exponent of 33) takes 0.46 ms, P-521 0.26 ms, RSA-4096 0.05 ms, P-256 0.03 ms.
-const SIGNATURES: usize = 10;
+const SIGNATURES: usize = 8;
 /// Names held against name constraints: a hundred names and five hundred constraints. One takes 25 ns.
 const COMPARISONS: usize = 50_000;
 
@@ -88,13 +89,14 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Finds a good path.
+    /// Finds a good path: the CA certificates in it that the peer sent.
     ///
     /// **Errors**: why the most promising one is not good.
-    pub(super) fn run(mut self) -> Result<(), Refusal> {
+    pub(super) fn run(mut self) -> Result<Vec<Outline<'a>>, Refusal> {
         let own = self.own;
-        if self.extend(own, &mut Vec::with_capacity(DEPTH)) {
-            return Ok(());
+        let mut path = Vec::with_capacity(DEPTH);
+        if self.extend(own, &mut path) {
+            return Ok(path.into_iter().map(|place| self.candidates[place].0.clone()).collect());
         }
         if self.is_exhausted() {
             return Err(Refusal::TooMuchWork);
@@ -223,7 +225,9 @@ impl<'a> Search<'a> {
             let above = path.iter().filter_map(|der| Outline::read(der).map(|outline| outline.key_kind()));
             let trusted = anchors.iter().map(|anchor| outline::key_kind(&anchor.subject_public_key_info));
             above.chain(trusted).find_map(|key| match key {
-                Key::Rsa(bits) if bits < RSA_BITS => Some(Refusal::KeyTooSmall { bits, is_own: false }),
+                Key::Rsa(bits) if bits < RSA_BITS => {
+                    Some(Refusal::WeakKey { weakness: Weakness::TooSmall { bits }, is_own: false })
+                }
                 _ => None,
             })
         };

@@ -17,11 +17,10 @@ use super::outline::Outline;
 use super::path::{BYTES, INTERMEDIATES, PATHS};
 use crate::error_words::spaced;
 use crate::parsed::date;
+use crate::weak::Weakness;
 
 /// Names of a certificate that are told; the others are counted.
 const NAMES_TOLD: usize = 5;
-/// Bits of RSA below which nothing is accepted (NIST SP 800-131A: not since 2013).
-pub(crate) const RSA_BITS: usize = 2048;
 
 /// Why a certificate, or a signature made with its key, is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,8 +35,8 @@ pub(crate) enum Refusal {
     Unreadable,
     /// Of a version without extensions.
     Version(u8),
-    /// An RSA key too small, of the peer or else of a CA above it.
-    KeyTooSmall { bits: usize, is_own: bool },
+    /// A key that is known to be weak, of the peer or else of a CA above it.
+    WeakKey { weakness: Weakness, is_own: bool },
     /// A key of a kind that is not supported.
     UnknownKey(&'static str),
     /// Signed by an algorithm that is broken.
@@ -99,7 +98,7 @@ impl Refusal {
             | Self::TooLong { .. }
             | Self::TooMuchWork
             | Self::Unreadable
-            | Self::KeyTooSmall { .. }
+            | Self::WeakKey { .. }
             | Self::WeakSignature(_)
             | Self::BadSignature
             | Self::Overreached(_)
@@ -139,9 +138,9 @@ impl fmt::Display for Refusal {
             ),
             Self::Unreadable => f.write_str("it is damaged, or not an X.509 certificate"),
             Self::Version(version) => write!(f, "it is of X.509 version {version}, expected 3"),
-            Self::KeyTooSmall { bits, is_own } => {
-                let whose = if *is_own { "its RSA key" } else { "the RSA key of a CA above it" };
-                write!(f, "{whose} has {bits} bits, expected {RSA_BITS} or more")
+            Self::WeakKey { weakness, is_own } => {
+                let whose = if *is_own { "its key" } else { "the key of a CA above it" };
+                write!(f, "{whose} {weakness}: {}", weakness.why())
             }
             Self::UnknownKey(kind) => write!(f, "it has {kind}, expected RSA, ECDSA, Ed25519 or ML-DSA"),
             Self::WeakSignature(hash) => {

@@ -26,7 +26,7 @@ fn trusting(certificates: &[&CertificateDer<'_>]) -> Authorities {
 
 fn check(trusted: &Authorities, chain: &[&CertificateDer<'_>]) -> Result<(), Refusal> {
     let chain: Vec<CertificateDer<'_>> = chain.iter().map(|der| CertificateDer::from(&***der)).collect();
-    trusted.check(Peer::Client, &chain[0], &chain[1..], now())
+    trusted.check(Peer::Client, &chain[0], &chain[1..], Keys::New, now())
 }
 
 /// CPU time of this thread so far.

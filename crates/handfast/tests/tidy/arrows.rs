@@ -49,6 +49,7 @@ const TABLE: [Arrows; 11] = [
             "data-encoding",
             "flate2",
             "libc",
+            "num-bigint",
             "rcgen",
             "rustls",
             "rustls-native-certs",

@@ -23,7 +23,7 @@ fn good(trust: &Trust, made: &Made, host: &str) -> bool {
 
 fn loaded(pem: &str) -> LoadedTrust {
     let folder = Folder::new();
-    load(&folder.put("ca.pem", pem), now())
+    load(&folder.put("ca.pem", pem), &Arc::default(), now())
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn what_is_wrong_with_the_file_is_said() {
     let old = loaded(&Maker::authority("old").valid((2020, 1, 1), (2021, 1, 1)).self_signed().pem());
     assert!(old.trust.is_some() && old.findings[0].reason == Reason::Expired, "{:?}", old.findings);
     assert_eq!(old.findings[0].severity, Severity::Warning);
-    let missing = load(Path::new("/nowhere/ca.pem"), now());
+    let missing = load(Path::new("/nowhere/ca.pem"), &Arc::default(), now());
     assert!(missing.trust.is_none() && missing.findings[0].reason == Reason::Missing);
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::load::load;
 use crate::testing::{Folder, Made, Maker, NOW};
+use crate::weak::Lists;
 
 const KEEP: Duration = Duration::from_secs(600);
 
@@ -21,7 +22,7 @@ struct Served {
 
 impl Served {
     fn start(sources: Vec<Source>) -> Self {
-        let loaded = load(&sources, at(NOW));
+        let loaded = load(&sources, &Lists::default(), at(NOW));
         assert!(!loaded.has_errors(), "{:?}", loaded.findings);
         let certificates = loaded.certificates;
         Self { sources, certificates, problems: Vec::new(), dropped: 0, now: NOW, errors: Vec::new() }
@@ -34,7 +35,7 @@ impl Served {
     fn reload(&mut self) {
         let before =
             Before { sources: &self.sources, certificates: &self.certificates, problems: &self.problems };
-        let mut loaded = load(&self.sources, at(self.now));
+        let mut loaded = load(&self.sources, &Lists::default(), at(self.now));
         let kept = keep(&mut loaded, &self.sources, before, KEEP, at(self.now));
         let errors = loaded.findings.iter().filter(|finding| finding.severity == Severity::Error);
         self.errors = errors.map(ToString::to_string).collect();
@@ -266,7 +267,7 @@ fn what_the_configuration_newly_names_stays_an_error() {
         vec![named(good.clone()), named(bad)],
         vec![Source::File { certificate: good, key: Some(folder.at("none.key")), ocsp: None }],
     ] {
-        let mut loaded = load(&sources, at(NOW));
+        let mut loaded = load(&sources, &Lists::default(), at(NOW));
         let kept = keep(&mut loaded, &sources, before, KEEP, at(NOW));
         assert!(loaded.has_errors(), "{sources:?}");
         assert!(kept.problems.is_empty(), "{kept:?}");

@@ -28,12 +28,12 @@ fn folder(heading: &str) -> Folder {
 }
 
 fn of_folder(folder: &Folder) -> Loaded {
-    load(&[Source::Folder(folder.path().into())], at(NOW))
+    load(&[Source::Folder(folder.path().into())], &Default::default(), at(NOW))
 }
 
 fn of_file(folder: &Folder, ocsp: Option<&str>) -> Loaded {
     let ocsp = ocsp.map(|name| folder.at(name));
-    load(&[Source::File { certificate: folder.at("web.pem"), key: None, ocsp }], at(NOW))
+    load(&[Source::File { certificate: folder.at("web.pem"), key: None, ocsp }], &Default::default(), at(NOW))
 }
 
 fn stapled(loaded: &Loaded) -> Vec<bool> {
@@ -130,7 +130,7 @@ fn a_reload_keeps_the_response_of_before_while_it_is_good() {
         let folder = Folder::new();
         folder.put("web.pem", CHAIN.to_owned() + KEY);
         folder.put("web.pem.ocsp", content);
-        let mut loaded = load(&[Source::Folder(folder.path().into())], at(now));
+        let mut loaded = load(&[Source::Folder(folder.path().into())], &Default::default(), at(now));
         // As if it were the same folder.
         let mut known =
             Certificate::from_pem((CHAIN.to_owned() + KEY).as_bytes(), &folder.at("web.pem"), NOW).0.unwrap();

@@ -37,7 +37,7 @@ fn with(pair: Pair, chain: &[u8], key: &[u8]) -> Pair {
 
 /// A server that requires certificates by the CA in `ca.pem`.
 fn asking(version: &'static SupportedProtocolVersion, folder: &Folder) -> Pair {
-    let rule = load(&folder.at("ca.pem"), Demand::Require, SystemTime::now()).rule.unwrap();
+    let rule = load(&folder.at("ca.pem"), Demand::Require, &Arc::default(), SystemTime::now()).rule.unwrap();
     pair_asking(version, false, Some(rule))
 }
 
@@ -113,7 +113,7 @@ fn what_is_wrong_with_a_certificate_is_named_truly() {
         (
             ("rsa:1024", usual, "-sha256"),
             A::BadCertificate,
-            "its RSA key has 1024 bits, expected 2048 or more",
+            "its key has 1024 bits, expected 2048 or more: keys of this size can be factored, or soon can be; clients refuse them",
         ),
         (
             ("ed448", usual, "-sha256"),

@@ -21,7 +21,7 @@ fn fixture(name: &str) -> Vec<u8> {
 /// The certificates in files that `put` writes, loaded as of `now`.
 fn loaded(folder: &Folder, now: i64) -> Vec<Arc<Certificate>> {
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(now.try_into().unwrap());
-    let loaded = load_certificates(&[Source::Folder(folder.path().into())], now);
+    let loaded = load_certificates(&[Source::Folder(folder.path().into())], &Default::default(), now);
     assert!(!loaded.has_errors() && loaded.staples.is_empty(), "{loaded:?}");
     loaded.certificates
 }
@@ -240,7 +240,8 @@ fn clients_show_ml_dsa_certificates() {
     let folder = Folder::new();
     folder.put("ca.pem", fixture("ml-dsa/root.pem"));
     for bits in ["44", "65", "87"] {
-        let rule = load(&folder.at("ca.pem"), Demand::Require, SystemTime::now()).rule.unwrap();
+        let rule =
+            load(&folder.at("ca.pem"), Demand::Require, &Default::default(), SystemTime::now()).rule.unwrap();
         let pair = pair_asking(&TLS13, false, Some(rule));
         let chain = CertificateDer::from_pem_slice(&fixture(&format!("ml-dsa/{bits}.pem"))).unwrap();
         let key =

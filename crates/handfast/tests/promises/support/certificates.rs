@@ -85,14 +85,23 @@ impl Authority {
 
     /// A certificate that is good from one new year to another.
     pub(crate) fn identity_between(&self, names: &[&str], kind: KeyKind, from: i32, to: i32) -> Identity {
+        self.identity_of(names, &new_key(kind), from, to)
+    }
+
+    /// A certificate for a key that is there already, RSA in PEM (PKCS #8).
+    pub(crate) fn identity_with(&self, names: &[&str], key: &str) -> Identity {
+        let key = KeyPair::from_pem_and_sign_algo(key, &PKCS_RSA_SHA256).expect("the library reads it");
+        self.identity_of(names, &key, 2020, 2099)
+    }
+
+    fn identity_of(&self, names: &[&str], key: &KeyPair, from: i32, to: i32) -> Identity {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         let mut params = CertificateParams::new(names).expect("tests use well-formed names");
         params.not_before = rcgen::date_time_ymd(from, 1, 1);
         params.not_after = rcgen::date_time_ymd(to, 1, 1);
         params.extended_key_usages =
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        let key = new_key(kind);
-        let signed = params.signed_by(&key, &self.issuer).expect("the authority may sign");
+        let signed = params.signed_by(key, &self.issuer).expect("the authority may sign");
         Identity {
             certificate_pem: signed.pem(),
             key_pem: key.serialize_pem(),

@@ -1,0 +1,96 @@
+//! One key in certificates of unrelated names.
+//!
+//! In: all certificates of a configuration. Out: a warning for each key that is in more than one family of names. Whoever
+//! gets the key of one then has that of the other, and their owners rarely know of each other.
+//!
+//! A family is what one certificate names, and every other certificate that names something of the same domain: the same last two
+//! labels of a name, three where the second is one under which a country's registry gives names (`co.uk`, `com.au`); an address is
+//! its own. This is no list of public suffixes, so two strangers under one may go unnoticed.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::certificate::Certificate;
+use crate::finding::{Finding, Reason};
+use crate::presented::public_key_info;
+
+/// Second labels under which registries of countries give names.
+const SECOND: [&str; 14] =
+    ["ac", "co", "com", "edu", "go", "gob", "gov", "ltd", "mil", "ne", "net", "nom", "or", "org"];
+
+/// A warning for each key that is shared by unrelated names.
+///
+/// **Cost**: a look at each certificate, about two microseconds.
+pub fn shared_keys(certificates: &[Arc<Certificate>]) -> Vec<Finding> {
+    let mut by_key: HashMap<&[u8], Vec<&Certificate>> = HashMap::new();
+    for certificate in certificates {
+        if let Some(key) = public_key_info(&certificate.chain()[0]) {
+            by_key.entry(key).or_default().push(certificate);
+        }
+    }
+    let mut findings: Vec<Finding> =
+        by_key.values().filter(|sharing| sharing.len() > 1).filter_map(|sharing| finding(sharing)).collect();
+    findings.sort_by(|one, other| one.file.cmp(&other.file));
+    findings
+}
+
+fn finding(sharing: &[&Certificate]) -> Option<Finding> {
+    let families = families(sharing);
+    let [first, second, others @ ..] = families.as_slice() else { return None };
+    let more = match others.len() {
+        0 => String::new(),
+        count => format!(", and so have {count} more that are unrelated"),
+    };
+    let message = format!(
+        "the certificate of {} has the same key as that of {} in {}{more}: whoever gets the key of one has that of the other",
+        named(second),
+        named(first),
+        first.file().display(),
+    );
+    let finding = Finding::warning(Reason::SharedKey, second.file(), message);
+    Some(finding.hint("make a key of its own for each: openssl genpkey, or let the renewal make a new one"))
+}
+
+/// The first certificate of each family.
+fn families<'a>(sharing: &[&'a Certificate]) -> Vec<&'a Certificate> {
+    let mut families: Vec<(&Certificate, BTreeSet<String>)> = Vec::new();
+    for certificate in sharing {
+        let mut domains = domains(certificate);
+        // It may join what were two families so far.
+        let (related, apart): (Vec<_>, Vec<_>) =
+            families.into_iter().partition(|(_, known)| !known.is_disjoint(&domains));
+        let first = related.first().map_or(*certificate, |(first, _)| *first);
+        related.into_iter().for_each(|(_, known)| domains.extend(known));
+        families = apart;
+        families.push((first, domains));
+    }
+    families.into_iter().map(|(first, _)| first).collect()
+}
+
+fn domains(certificate: &Certificate) -> BTreeSet<String> {
+    let names = certificate.dns_names().iter().map(|name| domain(name).to_owned());
+    let names: BTreeSet<String> =
+        names.chain(certificate.ip_names().iter().map(ToString::to_string)).collect();
+    if names.is_empty() { BTreeSet::from([certificate.subject().to_owned()]) } else { names }
+}
+
+/// The end of a name that belongs to one owner.
+fn domain(name: &str) -> &str {
+    let mut labels = name.rmatch_indices('.').map(|(place, _)| place);
+    let (Some(last), Some(second)) = (labels.next(), labels.next()) else { return name };
+    let is_country = name.len() - last == 3;
+    let end = if is_country && SECOND.contains(&&name[second + 1..last]) {
+        labels.next().map_or(0, |third| third + 1)
+    } else {
+        second + 1
+    };
+    let domain = &name[end..];
+    domain.strip_prefix("*.").unwrap_or(domain)
+}
+
+fn named(certificate: &Certificate) -> &str {
+    certificate.dns_names().first().map_or(certificate.subject(), |name| name)
+}
+
+#[cfg(test)]
+mod tests;

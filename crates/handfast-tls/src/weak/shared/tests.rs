@@ -1,0 +1,61 @@
+//! Which names belong together, and what is said when they do not.
+
+use std::path::PathBuf;
+
+use rcgen::{CertificateParams, KeyPair};
+
+use super::*;
+use crate::testing::NOW;
+
+/// A certificate for `names` with this key, as if it was in `file`.
+fn certificate(key: &KeyPair, names: &[&str], file: &str) -> Arc<Certificate> {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let made = CertificateParams::new(names).unwrap().self_signed(key).unwrap();
+    let pem = made.pem() + &key.serialize_pem();
+    let (certificate, findings) = Certificate::from_pem(pem.as_bytes(), &PathBuf::from(file), NOW);
+    Arc::new(certificate.unwrap_or_else(|| panic!("{findings:?}")))
+}
+
+fn warned(of: &[&[&str]]) -> Vec<String> {
+    let key = KeyPair::generate().unwrap();
+    let number = |(place, names): (usize, &&[&str])| certificate(&key, names, &format!("{place}.pem"));
+    let mut all: Vec<_> = of.iter().enumerate().map(number).collect();
+    // One of another key makes no difference.
+    all.push(certificate(&KeyPair::generate().unwrap(), &["stranger.example"], "other.pem"));
+    shared_keys(&all).iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_key_for_unrelated_names_is_warned_of() {
+    let said = warned(&[&["a.example.org"], &["www.example.com", "example.com"]]);
+    let words = "1.pem: the certificate of www.example.com has the same key as that of a.example.org in 0.pem: whoever";
+    assert!(said.len() == 1 && said[0].starts_with(words), "{said:?}");
+    let said = warned(&[&["a.example.org"], &["b.example.com"], &["c.example.net"]]);
+    assert!(said.len() == 1 && said[0].contains("and so have 1 more that are unrelated"), "{said:?}");
+    assert_eq!(warned(&[&["a.co.uk"], &["b.co.uk"]]).len(), 1);
+    assert_eq!(warned(&[&["10.0.0.1"], &["10.0.0.2"]]).len(), 1);
+    assert_eq!(warned(&[&["10.0.0.1"], &[]]).len(), 1);
+}
+
+#[test]
+fn related_names_may_share_a_key() {
+    for related in [
+        // A renewal; another name of the same domain; a wildcard of it.
+        [&["a.example.org"][..], &["a.example.org"]],
+        [&["a.example.org"], &["example.org"]],
+        [&["a.example.org"], &["*.example.org"]],
+        [&["*.a.example.org"], &["*.b.example.org"]],
+        [&["x.a.co.uk"], &["y.a.co.uk"]],
+        [&["10.0.0.1", "a.example.org"], &["10.0.0.1"]],
+        [&["localhost"], &["localhost"]],
+        [&[], &[]],
+    ] {
+        assert_eq!(warned(&related), [""; 0], "{related:?}");
+    }
+    // One certificate for both makes a family of them, wherever it stands.
+    let bridge: &[&str] = &["a.example.org", "b.example.com"];
+    for order in [[0, 1, 2], [0, 2, 1], [2, 0, 1]] {
+        let all: [&[&str]; 3] = [&["x.example.org"], &["y.example.com"], bridge];
+        assert_eq!(warned(&order.map(|place| all[place])), [""; 0]);
+    }
+}
