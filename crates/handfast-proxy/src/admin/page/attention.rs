@@ -30,25 +30,9 @@ pub(super) fn attention(html: &mut Html, status: &Status) {
     html.raw("</section>");
 }
 
-/// All of it, the most urgent first.
-pub(super) fn points(status: &Status) -> Vec<(Urgency, String)> {
-    let mut points = Vec::new();
-    let mut say = |urgency: Urgency, sentence: String| points.push((urgency, sentence));
+/// Certificates and their files: those that are gone, those that expire, and their OCSP responses.
+fn certificates(status: &Status, say: &mut dyn FnMut(Urgency, String)) {
     let measured = &status.measured;
-    if let Some(reason) = &status.not_ready_because {
-        say(Urgency::Bad, format!("Not ready: {reason}."));
-    }
-    if measured.reload.last_problem.is_some() {
-        let generation = measured.reload.generation.unwrap_or_default();
-        let sentence = match measured.reload.left_out {
-            true => "Certificate files cannot be used; their old versions are served. They are named below."
-                .into(),
-            false => format!(
-                "The last reload changed nothing; generation {generation} is served. Its problems are below."
-            ),
-        };
-        say(Urgency::Bad, sentence);
-    }
     for problems in measured.file_problems.iter().filter(|problems| problems.removed > 0) {
         let files = counted(problems.removed, "certificate file");
         let service = &problems.service;
@@ -84,6 +68,28 @@ pub(super) fn points(status: &Status) -> Vec<(Urgency, String)> {
             say(urgency, format!("The {kind} certificate {name} of {service} {words}."));
         }
     }
+}
+
+/// All of it, the most urgent first.
+pub(super) fn points(status: &Status) -> Vec<(Urgency, String)> {
+    let mut points = Vec::new();
+    let mut say = |urgency: Urgency, sentence: String| points.push((urgency, sentence));
+    let measured = &status.measured;
+    if let Some(reason) = &status.not_ready_because {
+        say(Urgency::Bad, format!("Not ready: {reason}."));
+    }
+    if measured.reload.last_problem.is_some() {
+        let generation = measured.reload.generation.unwrap_or_default();
+        let sentence = match measured.reload.left_out {
+            true => "Certificate files cannot be used; their old versions are served. They are named below."
+                .into(),
+            false => format!(
+                "The last reload changed nothing; generation {generation} is served. Its problems are below."
+            ),
+        };
+        say(Urgency::Bad, sentence);
+    }
+    certificates(status, &mut say);
     for thread in &measured.threads {
         if thread.backing_off {
             say(
