@@ -104,7 +104,7 @@ impl Drop for Attempt {
 }
 
 /// Whether it is this machine that cannot dial, which says nothing about the backend.
-fn is_ours(cause: Cause) -> bool {
+pub(crate) fn is_ours(cause: Cause) -> bool {
     use SocketCause::{ForeignAddress, OutOfFiles, OutOfMemory, OutOfPorts};
     matches!(cause, Cause::Socket(OutOfFiles | OutOfPorts | OutOfMemory | ForeignAddress) | Cause::Internal)
 }

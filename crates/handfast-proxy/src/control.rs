@@ -8,17 +8,26 @@ use tokio::sync::mpsc::Sender;
 use tokio::sync::oneshot;
 
 use crate::admin::{
-    Control, NotReady, Overview, ReloadOutcome, ReloadRefusal, ServiceOverview, StillServing,
+    BackendOutcome, BackendRefusal, Control, NotReady, Overview, ReloadOutcome, ReloadRefusal,
+    ServiceOverview, StillServing,
 };
 use crate::config::model::{ClientCertificates, Clients, Config, Service, name_fits};
 use crate::listeners::Listeners;
 use crate::metrics::{Registry, ServiceSnapshot, Snapshot};
+use crate::standing::Wish;
 
 /// What the admin listener asks for.
 #[derive(Debug)]
 pub(crate) enum Request {
     /// Read the configuration again and answer.
     Reload(oneshot::Sender<Result<String, ReloadRefusal>>),
+    /// Do with a backend what an operator wants, and answer.
+    Backend {
+        service: String,
+        backend: String,
+        wish: Wish,
+        reply: oneshot::Sender<Result<String, BackendRefusal>>,
+    },
     /// Stop accepting, and end when the connections have.
     Drain,
     /// The process before this one has closed its listeners.
@@ -190,6 +199,15 @@ impl Control for Shared {
         let asked = self.requests.try_send(Request::Reload(sender));
         Box::pin(async move {
             let busy = Err(ReloadRefusal::Busy);
+            if asked.is_err() { busy } else { outcome.await.unwrap_or(busy) }
+        })
+    }
+
+    fn set_backend(&self, service: String, backend: String, wish: Wish) -> BackendOutcome {
+        let (reply, outcome) = oneshot::channel();
+        let asked = self.requests.try_send(Request::Backend { service, backend, wish, reply });
+        Box::pin(async move {
+            let busy = Err(BackendRefusal::Busy);
             if asked.is_err() { busy } else { outcome.await.unwrap_or(busy) }
         })
     }

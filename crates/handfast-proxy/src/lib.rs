@@ -72,6 +72,7 @@ pub mod access_log;
 pub mod admin;
 mod control;
 mod check;
+mod checks;
 
 #[cfg(test)]
 mod path_tests;

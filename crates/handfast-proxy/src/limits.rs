@@ -2,6 +2,7 @@
 
 use handfast_net::limits::FileLimit;
 
+use crate::checks::AT_ONCE;
 use crate::config::model::Config;
 use crate::error::Error;
 use handfast_text::units::counted;
@@ -18,6 +19,8 @@ const MOST_CONNECTIONS: usize = 1_000_000;
 pub(crate) fn max_connections(config: &Config, limit: FileLimit) -> Result<usize, Error> {
     let allowed = limit.now;
     let reserved = (allowed / 8).clamp(RESERVED_FILES.0, RESERVED_FILES.1);
+    let is_checked = config.services.iter().any(|service| service.check.is_some());
+    let reserved = reserved + if is_checked { u64::from(AT_ONCE) } else { 0 };
     let possible = usize::try_from(allowed.saturating_sub(reserved) / 2).unwrap_or(usize::MAX);
     if possible == 0 {
         return Err(Error::TooFewFiles { allowed, reserved });

@@ -11,16 +11,18 @@ use tokio::sync::mpsc::Receiver;
 use tokio::time::Instant;
 
 use crate::access_log::AccessLogHandle;
+use crate::admin::BackendRefusal;
+use crate::checks::{self, Checks};
 use crate::config::model;
 use crate::control::{Request, Shared};
 use crate::error::Error;
 use crate::listeners::{Listeners, Plan};
-use crate::metrics::{Configured, ConfiguredService, Registry};
+use crate::metrics::{Configured, ConfiguredBackend, ConfiguredService, Registry};
 use crate::reload::Present;
 use crate::resolve::{Answer, Names};
 use crate::signals::Signals;
 use crate::source::ConfigSource;
-use crate::standing::Standing;
+use crate::standing::{self, Wish};
 use crate::state::{ServiceState, SharedCarriedOver, State};
 use crate::thread_state::{Addresses, stands_for};
 use crate::watch::Watch;
@@ -44,6 +46,7 @@ pub(crate) struct Program {
     pub(crate) registry: Arc<Registry>,
     pub(crate) log: AccessLogHandle,
     pub(crate) shared: Rc<Shared>,
+    pub(crate) checks: Checks,
 }
 
 impl Program {
@@ -71,7 +74,7 @@ impl Program {
     }
 
     /// Tells those who look in what is configured now, and what names stand for.
-    pub(crate) fn tell(&self) {
+    pub(crate) fn tell(&mut self) {
         self.shared.waits_no_more_for(&self.names.waiting_for());
         let addresses = self.names.addresses();
         let service = |service: &ServiceState| ConfiguredService {
@@ -81,11 +84,58 @@ impl Program {
             sources: service.model.source.addresses(),
             backends: backends(&self.state, service, &addresses),
         };
+        self.checks.follow(checks::wanted(&self.state, &addresses));
         self.registry.set_configured(Configured {
             connections_limit: self.max_connections as u64,
             services: self.state.services.iter().map(service).collect(),
             names: self.names.snapshots(),
         });
+    }
+
+    /// Does with a backend what an operator wants, and says so.
+    ///
+    /// **Errors**: there is none of this name.
+    pub(crate) fn set_backend(
+        &mut self,
+        service: &str,
+        name: &str,
+        wish: Wish,
+    ) -> Result<String, BackendRefusal> {
+        let Some(found) = self.state.services.iter().find(|found| found.model.name == service) else {
+            let known = self.state.services.iter().map(|known| known.model.name.clone()).collect();
+            return Err(BackendRefusal::NoService { known });
+        };
+        let known = names_of(&self.state, found, &self.names.addresses());
+        if !known.iter().any(|known| known == name) {
+            return Err(BackendRefusal::NoBackend { known });
+        }
+        found.standings.set_wish(name, wish);
+        let backends = backends(&self.state, found, &self.names.addresses());
+        let mut standings = backends.iter().filter_map(|backend| backend.standing.as_ref()).peekable();
+        let mut text =
+            format!("service {service}: backend {name} is set to {}: {}", wish.name(), wish.in_words());
+        if standings.peek().is_some() && standings.all(|standing| standing.state() == standing::State::Out) {
+            text.push_str("; no backend of this service is in use now, so its clients are refused");
+        }
+        tracing::info!("{text}");
+        Ok(text)
+    }
+
+    /// What an operator said of backends outlives a reload that keeps them, and is said.
+    pub(crate) fn keep_wishes(&self) {
+        let addresses = self.names.addresses();
+        for service in &self.state.services {
+            let known = names_of(&self.state, service, &addresses);
+            let name = &service.model.name;
+            for (backend, wish) in
+                service.standings.keep_wishes(|name| known.iter().any(|known| known == name))
+            {
+                tracing::info!(
+                    "service {name}: backend {backend} is still set to {} by an operator",
+                    wish.name()
+                );
+            }
+        }
     }
 
     /// A watch on the folders of the present state.
@@ -127,27 +177,34 @@ impl Program {
     }
 }
 
-/// Every endpoint of a service by its name, those of its rules too, each once; without a standing: a name that has no
-/// address.
-fn backends(
-    state: &State,
-    service: &ServiceState,
-    addresses: &Addresses,
-) -> Vec<(String, Option<Arc<Standing>>)> {
+/// What the backends of a service may be called by an operator: as they are written, or as what names stand for.
+fn names_of(state: &State, service: &ServiceState, addresses: &Addresses) -> Vec<String> {
+    let rules = service.model.names.iter().filter_map(|rule| rule.backends.as_ref()).flatten();
+    let written = service.model.backends.iter().chain(rules).map(|backend| backend.target.to_string());
+    let resolved = backends(state, service, addresses).into_iter().map(|backend| backend.name);
+    let mut names: Vec<_> = written.chain(resolved).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Every endpoint of a service by its name, those of its rules too, each once.
+fn backends(state: &State, service: &ServiceState, addresses: &Addresses) -> Vec<ConfiguredBackend> {
     let rules = service.model.names.iter().filter_map(|rule| rule.backends.as_ref()).flatten();
     let mut found = Vec::new();
-    for model::Backend { target, .. } in service.model.backends.iter().chain(rules) {
+    for model::Backend { target, weight, backup } in service.model.backends.iter().chain(rules) {
+        let backend = |name, standing| ConfiguredBackend { name, weight: *weight, backup: *backup, standing };
         let stands_for = stands_for(target, state.built_in.as_ref(), addresses);
         if stands_for.is_empty() {
-            found.push((target.to_string(), None));
+            found.push(backend(target.to_string(), None));
         }
         let standing = |(name, _): (String, _)| {
             let standing = service.standings.of(&name);
-            (name, Some(standing))
+            backend(name, Some(standing))
         };
         found.extend(stands_for.into_iter().map(standing));
     }
-    found.sort_by(|(one, _), (other, _)| one.cmp(other));
-    found.dedup_by(|(one, _), (other, _)| one == other);
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    found.dedup_by(|one, other| one.name == other.name);
     found
 }

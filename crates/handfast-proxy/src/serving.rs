@@ -68,6 +68,11 @@ impl Serving {
                     Request::Reload(reply) => {
                         reloads.ask(Scope::Configuration, Some(reply), || program.present());
                     }
+                    Request::Backend { service, backend, wish, reply } => {
+                        // Whoever asked may have left.
+                        let _ = reply.send(program.set_backend(&service, &backend, wish));
+                        program.tell();
+                    }
                     Request::StandAlone => program.stand_alone(),
                     Request::Drain if leaving.is_some() => {}
                     Request::Drain => match self.leave(None, false) {
@@ -130,6 +135,7 @@ impl Serving {
             tracing::warn!("{key} has changed, which takes effect only at a restart");
         }
         program.names.follow(&state.config);
+        program.keep_wishes();
         program.tell();
         program.registry.set_certificates(state.certificate_snapshots());
         program.registry.set_file_problems(state.file_problems());

@@ -1,4 +1,4 @@
-//! How a backend does, as all worker threads of the process see it: up, marked down for a while, or on trial.
+//! How a backend does, as all worker threads of the process see it: up, marked down for a while, on trial, or out of use.
 //!
 //! In: the outcome of every attempt to connect, from any thread. Out: whether a connection should try it; and for the
 //! status page, since when and why not. A standing belongs to a service and outlives reloads that keep both.
@@ -9,12 +9,11 @@
 
 #![expect(
     clippy::disallowed_types,
-    reason = "the table is locked when threads take over a state, never on the path"
+    reason = "what a check or an operator says is locked, and connections look only at what came of it"
 )]
 
-use std::collections::HashMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
 use handfast_net::clock::Moment;
@@ -22,6 +21,13 @@ use handfast_net::fault::Cause as Socket;
 
 use crate::cause::Cause;
 use crate::reason::{CloseReason, Side};
+
+mod care;
+mod table;
+
+use care::Care;
+pub(crate) use care::Wish;
+pub(crate) use table::Standings;
 
 /// Nothing is wrong with it.
 const UP: u64 = 0;
@@ -67,6 +73,8 @@ pub(crate) struct Standing {
     down_since: AtomicU64,
     /// When it was last up again, in nanoseconds of the monotonic clock; 0: it was never down.
     came_up: AtomicU64,
+    /// What checks and an operator say.
+    care: Mutex<Care>,
     service: Box<str>,
     name: Box<str>,
 }
@@ -99,6 +107,7 @@ impl Standing {
             cause: AtomicU32::new(0),
             down_since: AtomicU64::new(0),
             came_up: AtomicU64::new(0),
+            care: Mutex::default(),
             service: service.into(),
             name: name.into(),
         }
@@ -246,43 +255,7 @@ fn cause(code: u32) -> Option<Cause> {
     }
 }
 
-/// The standings of one service's backends, shared by the states of the process that have the service.
-#[derive(Debug)]
-pub(crate) struct Standings {
-    service: Box<str>,
-    known: Mutex<Known>,
-}
-
-#[derive(Debug, Default)]
-struct Known {
-    /// Kept by those who use them, so that addresses of long ago take no room.
-    by_name: HashMap<Box<str>, Weak<Standing>>,
-    /// With so many, those of long ago are looked for.
-    full: usize,
-}
-
-impl Standings {
-    pub(crate) fn new(service: &str) -> Arc<Self> {
-        Arc::new(Self { service: service.into(), known: Mutex::default() })
-    }
-
-    /// The standing of a backend, made when nobody has it.
-    ///
-    /// For when a state is taken over or a name resolves to something else: it takes a lock.
-    pub(crate) fn of(&self, name: &str) -> Arc<Standing> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(standing) = known.by_name.get(name).and_then(Weak::upgrade) {
-            return standing;
-        }
-        if known.by_name.len() >= known.full {
-            known.by_name.retain(|_, standing| standing.strong_count() > 0);
-            known.full = known.by_name.len() * 2 + 16;
-        }
-        let standing = Arc::new(Standing::new(&self.service, name));
-        known.by_name.insert(name.into(), Arc::downgrade(&standing));
-        standing
-    }
-}
-
+#[cfg(test)]
+mod care_tests;
 #[cfg(test)]
 mod tests;

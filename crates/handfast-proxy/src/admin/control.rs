@@ -6,6 +6,7 @@ use std::pin::Pin;
 use serde::Serialize;
 
 use crate::metrics::Snapshot;
+use crate::standing::Wish;
 use handfast_text::units::counted;
 
 /// The outcome of a reload, when it is known: what is served now, as text for a person, or why it is not what was asked for.
@@ -44,6 +45,42 @@ impl fmt::Display for ReloadRefusal {
 }
 
 impl std::error::Error for ReloadRefusal {}
+
+/// The outcome of a word about a backend: what is so now, as text for a person, or why nothing has changed.
+pub type BackendOutcome = Pin<Box<dyn Future<Output = Result<String, BackendRefusal>>>>;
+
+/// Why a word about a backend changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BackendRefusal {
+    /// The program is ending, or has too many requests that wait.
+    Busy,
+    /// There is no service of this name.
+    NoService {
+        /// Those that there are.
+        known: Vec<String>,
+    },
+    /// The service has no backend of this name.
+    NoBackend {
+        /// What its backends are called.
+        known: Vec<String>,
+    },
+}
+
+impl fmt::Display for BackendRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Busy => f.write_str("the program is ending, or busy with earlier requests"),
+            Self::NoService { known } => {
+                write!(f, "there is no such service; there is: {}", known.join(", "))
+            }
+            Self::NoBackend { known } => {
+                write!(f, "the service has no such backend; it has:\n{}", known.join("\n"))
+            }
+        }
+    }
+}
+
+impl std::error::Error for BackendRefusal {}
 
 /// Why new connections should not be sent here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,6 +142,11 @@ pub trait Control {
     ///
     /// **Cancel:** the future may be dropped when the client goes away; the reload must then end by itself, one way or the other.
     fn reload(&self) -> ReloadOutcome;
+
+    /// Does with a backend what an operator wants.
+    ///
+    /// **Cancel:** the future may be dropped when the client goes away; what was asked for happens all the same.
+    fn set_backend(&self, service: String, backend: String, wish: Wish) -> BackendOutcome;
 
     /// Stops accepting and lets connections end; the program then stops. May be called again.
     fn drain(&self);

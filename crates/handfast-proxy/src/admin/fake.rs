@@ -9,12 +9,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use handfast_net::fault::Cause as SocketCause;
 
 use super::control::{
-    Control, NotReady, Overview, ReloadOutcome, ReloadRefusal, ServiceOverview, StillServing,
+    BackendOutcome, BackendRefusal, Control, NotReady, Overview, ReloadOutcome, ReloadRefusal,
+    ServiceOverview, StillServing,
 };
 use crate::cause::Cause;
 use crate::metrics::{CertificateSnapshot, Limit, Registry, Snapshot, ThreadMetrics};
 use crate::reason::{CloseReason, Side, Step};
 use crate::record::{Record, StepTimes};
+use crate::standing::Wish;
 use handfast_tls::session::Agreed;
 
 /// What the fake does, and what was asked of it; shared with the test's thread.
@@ -55,6 +57,15 @@ impl Control for Fake {
         self.script.reloads.fetch_add(1, Ordering::SeqCst);
         let problem = self.script.reload_problem.lock().expect("nobody panicked").clone();
         Box::pin(async move { problem.map_or(Ok("generation 4 is served".into()), Err) })
+    }
+
+    fn set_backend(&self, service: String, backend: String, wish: Wish) -> BackendOutcome {
+        let outcome = match (&*service, &*backend) {
+            ("web", "unix:/run/x.sock" | "[::1]:80") => Ok(format!("{backend} is set to {}", wish.name())),
+            ("web", _) => Err(BackendRefusal::NoBackend { known: vec!["[::1]:80".into()] }),
+            _ => Err(BackendRefusal::NoService { known: vec!["web".into()] }),
+        };
+        Box::pin(async move { outcome })
     }
 
     fn drain(&self) {

@@ -27,7 +27,10 @@ mod respond;
 mod serve;
 mod status;
 
-pub use control::{Control, NotReady, Overview, ReloadOutcome, ReloadRefusal, ServiceOverview, StillServing};
+pub use control::{
+    BackendOutcome, BackendRefusal, Control, NotReady, Overview, ReloadOutcome, ReloadRefusal,
+    ServiceOverview, StillServing,
+};
 pub use neighbour::{Neighbour, ask_for_address, neighbour};
 pub(crate) use serve::forget;
 pub use serve::{AdminListener, bind, serve};

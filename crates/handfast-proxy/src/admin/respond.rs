@@ -15,12 +15,13 @@ use hyper::{Method, Response, StatusCode};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::control::Control;
+use super::control::{BackendRefusal, Control};
 use super::neighbour::server_field;
 use super::page;
 use super::rates::History;
 use super::status::Status;
 use crate::metrics;
+use crate::standing::Wish;
 
 /// How long a client is kept waiting for a reload's outcome; the reload goes on without it.
 const RELOAD_DEADLINE: Duration = Duration::from_secs(30);
@@ -28,6 +29,9 @@ const RELOAD_DEADLINE: Duration = Duration::from_secs(30);
 /// What the pages may load: their own style, nothing else.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
                                        form-action 'none'; frame-ancestors 'none'";
+
+/// What paths of backends begin with.
+const BACKENDS: &str = "/backends/";
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
@@ -41,6 +45,8 @@ GET  /ready        200, or 503 with the reason
 GET  /live         200
 POST /reload       read the configuration again: 200, or 409 with the problems
 POST /drain        stop accepting and let connections end: 202
+POST /backends/SERVICE/BACKEND?state=drain
+                   no new connections for this backend; down: nor checks; up: back in use. 200, or 404 with the names
 POST /hand-over    give this address to the process that replaces this one: 202, or 409 unless this one is stopping
 ";
 
@@ -96,10 +102,14 @@ pub(super) async fn respond(
             control.drain();
             text(StatusCode::ACCEPTED, "draining: no new connections; /ready says how many are left".into())
         }
+        path if path.starts_with(BACKENDS) && head.method == Method::POST => {
+            backend(&path[BACKENDS.len()..], head.uri.query(), control).await
+        }
         "/" | "/status" | "/status.json" | "/metrics" | "/ready" | "/live" => {
             wrong_method(&head, "GET, HEAD")
         }
         "/reload" | "/drain" | "/hand-over" => wrong_method(&head, "POST"),
+        path if path.starts_with(BACKENDS) => wrong_method(&head, "POST"),
         path => text(StatusCode::NOT_FOUND, format!("nothing at {path}; there is:\n{HELP}")),
     }
 }
@@ -116,6 +126,43 @@ async fn reload(control: &dyn Control) -> Answer {
             ),
         ),
     }
+}
+
+/// Says what an operator wants of a backend: `SERVICE/BACKEND`, where the backend's name may have slashes of its own.
+async fn backend(path: &str, query: Option<&str>, control: &dyn Control) -> Answer {
+    let bad = |what: String| text(StatusCode::BAD_REQUEST, what);
+    let Some((service, backend)) = decoded(path).and_then(|path| {
+        let (service, backend) = path.split_once('/')?;
+        Some((service.to_owned(), backend.to_owned()))
+    }) else {
+        return bad(format!("{BACKENDS}{path} is not {BACKENDS}SERVICE/BACKEND"));
+    };
+    let word = query.and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("state=")));
+    let Some(wish) = word.and_then(Wish::named) else {
+        let words = Wish::ALL.map(|wish| format!("?state={}  {}", wish.name(), wish.in_words())).join("\n");
+        return bad(format!("no state is asked for, or an unknown one; there is:\n{words}"));
+    };
+    match control.set_backend(service, backend, wish).await {
+        Ok(outcome) => text(StatusCode::OK, outcome),
+        Err(refusal @ BackendRefusal::Busy) => text(StatusCode::CONFLICT, refusal.to_string()),
+        Err(refusal) => text(StatusCode::NOT_FOUND, refusal.to_string()),
+    }
+}
+
+/// A path without its percent-encoding (RFC 3986 §2.1); `None`: it is wrong, or no text.
+fn decoded(path: &str) -> Option<String> {
+    let mut bytes = path.bytes();
+    let mut decoded = Vec::with_capacity(path.len());
+    while let Some(byte) = bytes.next() {
+        if byte != b'%' {
+            decoded.push(byte);
+            continue;
+        }
+        let mut digit = || (bytes.next()? as char).to_digit(16);
+        let (high, low) = (digit()?, digit()?);
+        decoded.push(u8::try_from(high << 4 | low).ok()?);
+    }
+    String::from_utf8(decoded).ok()
 }
 
 fn wrong_method(head: &Parts, allowed: &'static str) -> Answer {

@@ -159,6 +159,33 @@ fn a_reload_answers_with_its_outcome() {
 }
 
 #[test]
+fn a_backend_is_set_by_its_name() {
+    let running = Running::start();
+    for (path, status, body) in [
+        ("web/[::1]:80?state=drain", 200, "[::1]:80 is set to drain\n"),
+        ("web/%5B%3a%3A1%5d:80?x&state=up", 200, "[::1]:80 is set to up\n"),
+        ("web/unix:/run/x.sock?state=down", 200, "unix:/run/x.sock is set to down\n"),
+        ("web/10.0.0.1:80?state=up", 404, "the service has no such backend; it has:\n[::1]:80\n"),
+        ("mail/[::1]:80?state=up", 404, "there is no such service; there is: web\n"),
+        ("web?state=up", 400, "/backends/web is not /backends/SERVICE/BACKEND\n"),
+        ("web/%zz?state=up", 400, "/backends/web/%zz is not /backends/SERVICE/BACKEND\n"),
+        ("web/%ff?state=up", 400, "/backends/web/%ff is not /backends/SERVICE/BACKEND\n"),
+        ("web/%f?state=up", 400, "/backends/web/%f is not /backends/SERVICE/BACKEND\n"),
+    ] {
+        let answer = running.post(&format!("/backends/{path}"), "");
+        assert_eq!((status_of(&answer), body_of(&answer)), (status, body), "{path}");
+    }
+    for wrong in ["", "?state=", "?state=gone", "?up"] {
+        let answer = running.post(&format!("/backends/web/[::1]:80{wrong}"), "");
+        assert_eq!(status_of(&answer), 400, "{answer}");
+        assert!(body_of(&answer).contains("?state=drain  no new connections"), "{answer}");
+    }
+    assert_eq!(status_of(&running.get("/backends/web/[::1]:80?state=drain")), 405);
+    let foreign = running.post("/backends/web/[::1]:80?state=down", "Origin: http://example.org\r\n");
+    assert_eq!(status_of(&foreign), 403, "{foreign}");
+}
+
+#[test]
 fn wrong_paths_and_methods_are_told_what_is_right() {
     let running = Running::start();
     let answer = running.get("/metric");

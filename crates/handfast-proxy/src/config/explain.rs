@@ -17,9 +17,9 @@ use handfast_wire::starttls::Protocol;
 use super::file::defaults;
 use super::model::{
     AccessLog, Address, Admission, Backend, BackendAlpn, BackendTls, BackendVerification, Balance,
-    CertificateSource, ClientCertificates, Clients, Config, HandshakeRate, Limits, MissingCloseNotify,
-    NameRule, PlainHttp, Policy, Process, ProxyProtocol, ProxySender, SentCertificate, Service, Source,
-    Starttls, Target, Tickets, Tls, UnknownName,
+    CertificateSource, Check, CheckKind, ClientCertificates, Clients, Config, HandshakeRate, Limits,
+    MissingCloseNotify, NameRule, PlainHttp, Policy, Process, ProxyProtocol, ProxySender, SentCertificate,
+    Service, Source, Starttls, Target, Tickets, Tls, UnknownName,
 };
 use super::policy::is_default;
 
@@ -115,6 +115,7 @@ fn service(service: &Service, facts: &[CertificateFact]) -> String {
     }));
     lines.extend(service.backend_tls.as_ref().map(backend_tls));
     lines.extend(source(&service.source));
+    lines.extend(service.check.as_ref().map(check));
     lines.extend(service.names.iter().map(rule));
     lines.extend(connections(service));
     lines.extend(admission(&service.admission));
@@ -280,6 +281,27 @@ fn backends(backends: &[Backend], balance: Balance) -> String {
         (_, Balance::SourceHash) => ", to the same one for the same client address",
     };
     format!("{}{how}", list(backends.iter().map(backend)))
+}
+
+fn check(check: &Check) -> String {
+    let Check { kind, interval, timeout, rise, fall, port, .. } = check;
+    let asks = match kind {
+        CheckKind::Tcp => "opens a connection to each backend".to_owned(),
+        CheckKind::Tls => "shakes hands with each backend over TLS".to_owned(),
+        CheckKind::Http { path, .. } => format!("asks each backend for {path} over HTTP"),
+        CheckKind::SendExpect { send, .. } if send.is_empty() => {
+            "opens a connection to each backend and waits for its greeting".to_owned()
+        }
+        CheckKind::SendExpect { .. } => "asks each backend for an answer".to_owned(),
+    };
+    let port = port.map(|port| format!(" at port {port}")).unwrap_or_default();
+    format!(
+        "{asks}{port} every {} and waits {} for it; uses none that failed {} in a row, until {} in a row passed",
+        duration::written(*interval),
+        duration::written(*timeout),
+        counted((*fall).into(), "time"),
+        rise
+    )
 }
 
 fn backend(backend: &Backend) -> String {

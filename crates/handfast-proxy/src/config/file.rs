@@ -36,6 +36,7 @@ mod starttls;
 mod proxy_protocol;
 
 use proxy_protocol::proxy_protocol;
+mod check_section;
 
 /// Largest file that is read. Ten thousand services fit; a device that never ends does not.
 const MOST_BYTES: u64 = 16 << 20;
@@ -236,6 +237,9 @@ fn service(
     let asks = tls.iter().flatten().any(|tls| asks(&tls.client_certificates))
         || names.iter().flatten().any(|rule| rule.client_certificates.as_ref().is_some_and(asks));
     let proxy_protocol = proxy_protocol(section, listen.as_deref().unwrap_or_default(), asks);
+    let of_rules = names.iter().flatten().filter_map(|rule| rule.backend_tls.as_ref());
+    let mut own_and_rules = of_rules.chain(backend_tls.iter().flatten().map(|tls| &tls.value));
+    let checks = check_section::check(&section.inner(&keys::CHECK), own_and_rules.any(Option::is_some));
     if let Some(listen) = &listen {
         check::backends(section, &keys::BACKEND, listen, backends.as_deref().unwrap_or_default());
         listeners.service(section, listen);
@@ -258,6 +262,7 @@ fn service(
         source: source?,
         slow_start,
         starttls: asked,
+        check: checks?,
         missing_close_notify: section.or_default(&keys::MISSING_CLOSE_NOTIFY),
         proxy_protocol,
         limits,

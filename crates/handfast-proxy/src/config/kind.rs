@@ -17,6 +17,7 @@ use super::scalar;
 mod address;
 mod backend;
 mod dialling;
+mod check;
 mod path;
 mod starttls;
 mod proxy_sender;
@@ -26,6 +27,7 @@ pub(crate) use address::{
     is_local,
 };
 pub(crate) use backend::{BackendEntry, Switch};
+pub(crate) use check::{Bytes, StatusRange};
 pub(crate) use dialling::{BackendProtocols, HostName, PublicKeyPin, SentServerName};
 pub(crate) use path::{Certificates, FilePath, LogTarget};
 pub(crate) use proxy_sender::ProxySenders;

@@ -10,8 +10,10 @@ pub use handfast_net::address::Address;
 use handfast_net::stream::Patience;
 
 mod backend;
+mod check;
 
 pub use backend::{Backend, Balance, Target};
+pub use check::{Check, CheckKind};
 
 pub use super::files::Places;
 pub use backend_tls::{BackendAlpn, BackendTls, BackendVerification, SentName};
@@ -115,6 +117,8 @@ pub struct Service {
     pub slow_start: Duration,
     /// What its clients speak before TLS; `None`: TLS from the first byte.
     pub starttls: Option<Starttls>,
+    /// How they are checked; `None`: not at all.
+    pub check: Option<Check>,
     /// What a client's FIN without close_notify is taken for.
     pub missing_close_notify: MissingCloseNotify,
     /// PROXY headers from clients and to backends.

@@ -29,8 +29,19 @@ pub(crate) struct ConfiguredService {
     pub(crate) address_limit: Option<u64>,
     /// Source addresses that its connections to backends come from: `None`: as the kernel chooses; 0: the clients' own.
     pub(crate) sources: Option<u64>,
-    /// Every endpoint by its name, those of rules too; without a standing: a name that has no address.
-    pub(crate) backends: Vec<(String, Option<Arc<Standing>>)>,
+    /// Every endpoint by its name, those of rules too.
+    pub(crate) backends: Vec<ConfiguredBackend>,
+}
+
+/// One backend.
+#[derive(Clone, Debug)]
+pub(crate) struct ConfiguredBackend {
+    pub(crate) name: String,
+    /// Where it is written first.
+    pub(crate) weight: u32,
+    pub(crate) backup: bool,
+    /// `None`: a name that has no address.
+    pub(crate) standing: Option<Arc<Standing>>,
 }
 
 /// A backend's name, and how asking for it goes.

@@ -29,15 +29,17 @@ mod machine;
 mod openmetrics;
 
 pub use configured::NameSnapshot;
-pub(crate) use configured::{Configured, ConfiguredService};
+pub(crate) use configured::{Configured, ConfiguredBackend, ConfiguredService};
 pub use handshakes::PHASES;
 pub use histogram::Distribution;
+pub(crate) use histogram::Histogram;
 pub(crate) use openmetrics::source_ports;
 pub use openmetrics::{CONTENT_TYPE, openmetrics};
 pub use service::{BackendMetrics, HeaderOutcome, Limit, ServiceMetrics};
 pub use snapshot::{
-    AcceptErrors, BackendSnapshot, BackendState, CertificateSnapshot, End, FileProblemSnapshot,
-    HandshakeSnapshot, ProcessSnapshot, ReloadSnapshot, ServiceSnapshot, Snapshot, ThreadSnapshot,
+    AcceptErrors, BackendSnapshot, BackendState, CertificateSnapshot, CheckSnapshot, End,
+    FileProblemSnapshot, HandshakeSnapshot, ProcessSnapshot, ReloadSnapshot, ServiceSnapshot, Snapshot,
+    ThreadSnapshot,
 };
 pub use thread::ThreadMetrics;
 

@@ -292,9 +292,24 @@ fn backends(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     to.gauge(
         "handfast_backend_up",
         None,
-        "1: used; 0: marked down because it kept failing, or a name that has no address; every backend that is configured",
+        "1: used; 0: marked down because it kept failing, found down by its checks, taken out by an operator, or a name that has no address; every backend that is configured",
         each().filter_map(|(labels, backend)| Some((labels, u64::from(backend.is_up()?)))),
     )?;
+    to.gauge(
+        "handfast_backend_weight",
+        None,
+        "Its share of new connections in proportion to the others'; 0: none",
+        each().filter_map(|(labels, backend)| Some((labels, u64::from(backend.weight?)))),
+    )?;
+    to.gauge(
+        "handfast_backend_taken_out",
+        None,
+        "1: an operator has set it to drain or down, so it gets no new connections; 0: not",
+        each()
+            .filter(|(_, backend)| backend.is_up().is_some())
+            .map(|(labels, backend)| (labels, u64::from(backend.operator.is_some()))),
+    )?;
+    checks(to, snapshot)?;
     to.gauge(
         "handfast_backend_connections",
         None,
@@ -331,6 +346,38 @@ fn backends(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
         None,
         "TCP sockets in TIME_WAIT on the whole machine, each of which may occupy a source port",
         snapshot.process.time_wait.map(|count| (NONE, count)),
+    )
+}
+
+/// What active checks of backends found, where there are any.
+fn checks(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
+    let each = || {
+        snapshot.services.iter().flat_map(|service| {
+            service.backends.iter().filter_map(move |backend| {
+                let labels = [("service", service.name.as_str()), ("backend", backend.name.as_str())];
+                Some((labels, backend.check.as_ref()?))
+            })
+        })
+    };
+    to.gauge(
+        "handfast_backend_check_up",
+        None,
+        "1: its checks find it up; 0: down, and it gets no connections",
+        each().map(|(labels, check)| (labels, u64::from(check.up))),
+    )?;
+    to.counter(
+        "handfast_backend_checks",
+        None,
+        "Checks of it that ended: passed or failed",
+        each().flat_map(|([service, name], check)| {
+            [("passed", check.passed), ("failed", check.failed)]
+                .map(|(result, count)| ([service, name, ("result", result)], count))
+        }),
+    )?;
+    to.seconds(
+        "handfast_backend_check",
+        "How long checks of it took, when they passed",
+        each().map(|(labels, check)| (labels, &check.seconds)),
     )
 }
 

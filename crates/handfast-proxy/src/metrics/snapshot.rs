@@ -125,6 +125,40 @@ pub struct BackendSnapshot {
     pub pause_left_seconds: Option<f64>,
     /// How long dialling took when it succeeded.
     pub connect: Distribution,
+    /// Its weight; `None` when it is not configured any more.
+    pub weight: Option<u32>,
+    /// Whether it is used only while no other one is up.
+    pub backup: bool,
+    /// What an operator has set it to: `drain`, `down`; `None`: nothing.
+    pub operator: Option<&'static str>,
+    /// Since when.
+    #[serde(serialize_with = "optional_time")]
+    pub operator_since: Option<SystemTime>,
+    /// What its checks found; `None` when it is not checked.
+    pub check: Option<CheckSnapshot>,
+}
+
+/// What the checks of a backend found.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CheckSnapshot {
+    /// Whether they find it up.
+    pub up: bool,
+    /// When they found it so; when they began, while nothing has changed since.
+    #[serde(serialize_with = "optional_time")]
+    pub since: Option<SystemTime>,
+    /// When the last one ended.
+    #[serde(serialize_with = "optional_time")]
+    pub last_at: Option<SystemTime>,
+    /// Why the last one failed; `None` when it passed.
+    pub last_failure: Option<String>,
+    /// The last ones that ended alike.
+    pub in_a_row: u32,
+    /// Checks that passed.
+    pub passed: u64,
+    /// Checks that failed.
+    pub failed: u64,
+    /// How long those took that passed.
+    pub seconds: Distribution,
 }
 
 /// Whether connections try a backend.
@@ -137,6 +171,12 @@ pub enum BackendState {
     Down,
     /// It was down, and one connection tries it now.
     OnTrial,
+    /// Its checks find it down: they do not.
+    CheckFailed,
+    /// An operator has set it to `drain`: they do not.
+    Drained,
+    /// An operator has set it to `down`: they do not, and nor is it checked.
+    TakenDown,
     /// It is a name that has no address.
     NoAddress,
     /// It is not configured any more, or its name stands for something else now.
@@ -295,7 +335,12 @@ impl BackendSnapshot {
     pub fn is_up(&self) -> Option<bool> {
         match self.state {
             BackendState::Up => Some(true),
-            BackendState::Down | BackendState::OnTrial | BackendState::NoAddress => Some(false),
+            BackendState::Down
+            | BackendState::OnTrial
+            | BackendState::CheckFailed
+            | BackendState::Drained
+            | BackendState::TakenDown
+            | BackendState::NoAddress => Some(false),
             BackendState::Gone => None,
         }
     }

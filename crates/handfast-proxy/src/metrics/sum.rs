@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
-use super::configured::{Configured, ConfiguredService};
+use super::configured::{Configured, ConfiguredBackend, ConfiguredService};
 use super::handshakes::{HandshakeKey, HandshakeTimes};
 use super::histogram::Distribution;
 use super::service::{BackendMetrics, HeaderOutcome, Limit, ServiceMetrics};
@@ -162,12 +162,14 @@ fn add_configured(to: &mut ServiceSnapshot, service: &ConfiguredService) {
     to.connections_limit = service.connections_limit;
     to.address_limit = service.address_limit;
     to.sources = service.sources;
-    for (name, standing) in &service.backends {
+    for ConfiguredBackend { name, weight, backup, standing } in &service.backends {
         let place = to.backends.iter().position(|known| known.name == *name).unwrap_or_else(|| {
             to.backends.push(BackendSnapshot { name: name.clone(), ..BackendSnapshot::default() });
             to.backends.len() - 1
         });
-        add_standing(&mut to.backends[place], standing.as_deref());
+        let to = &mut to.backends[place];
+        (to.weight, to.backup) = (Some(*weight), *backup);
+        add_standing(to, standing.as_deref());
     }
 }
 
@@ -178,10 +180,19 @@ fn add_standing(to: &mut BackendSnapshot, standing: Option<&Standing>) {
     };
     to.failures_in_a_row = standing.failures();
     to.last_failure = standing.cause().map(|cause| cause.name());
+    to.check = standing.checked();
+    let operator = standing.taken_out();
+    to.operator = operator.map(|(wish, _)| wish.name());
+    to.operator_since = operator.map(|(_, since)| since);
     let outage = standing.outage();
     to.down_since = outage.map(|outage| outage.since);
     to.pause_left_seconds = outage.and_then(|outage| outage.pause_left).map(|left| left.as_secs_f64());
     to.state = match (outage, standing.state()) {
+        (Some(_), State::Out) => match to.operator {
+            Some("drain") => BackendState::Drained,
+            Some(_) => BackendState::TakenDown,
+            None => BackendState::CheckFailed,
+        },
         (None, _) => BackendState::Up,
         (Some(_), State::OnTrial) => BackendState::OnTrial,
         (Some(_), _) => BackendState::Down,

@@ -11,6 +11,7 @@ use tokio::sync::mpsc::{Receiver, channel};
 use super::admin_address::AdminAddress;
 use super::prepared::Prepared;
 use crate::access_log::{self, AccessLogHandle};
+use crate::checks::Checks;
 use crate::config::model::{AccessLog, Config};
 use crate::control::Shared;
 use crate::error::Error;
@@ -105,6 +106,7 @@ impl Bound {
             registry,
             log,
             shared,
+            checks: Checks::default(),
         };
         Serving::begin(program, plan).await
     }

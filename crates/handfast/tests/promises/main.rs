@@ -37,6 +37,7 @@ mod a_failing_backend_is_named_and_another_is_tried;
 mod a_retry_is_one_connection;
 mod backends_are_shared_out_by_weight;
 mod either_side_may_speak_tls;
+mod checks_and_operators_take_backends_out;
 // relay
 mod a_backend_is_told_who_the_client_is;
 mod a_half_close_stays_a_half_close;

@@ -37,6 +37,8 @@ pub(super) fn backends(html: &mut Html, status: &Status) {
         "Backend",
         "Service",
         "State",
+        "#Weight",
+        "Last checks",
         "#Connections now",
         "#Failed attempts",
         "#Connect: median",
@@ -50,6 +52,8 @@ pub(super) fn backends(html: &mut Html, status: &Status) {
         for backend in service.backends.iter().filter(shown) {
             html.raw("<tr>").cell(&backend.name).cell(&service.name);
             state(html, backend, measured.process.now);
+            weight(html, backend);
+            check(html, backend, measured.process.now);
             html.number(&count(backend.connections()));
             failures(html, backend);
             quantiles(html, &backend.connect);
@@ -86,9 +90,37 @@ fn state(html: &mut Html, backend: &BackendSnapshot, now: SystemTime) {
         BackendState::Up => html.element("td class=good", "up"),
         BackendState::Down => html.element("td class=bad", &format!("down for {}", since())),
         BackendState::OnTrial => html.element("td class=bad", &format!("down for {}, being tried", since())),
+        BackendState::CheckFailed => html.element("td class=bad", "down: its checks fail"),
+        BackendState::Drained => html.element("td", "set to drain by an operator"),
+        BackendState::TakenDown => html.element("td", "set to down by an operator"),
         BackendState::NoAddress => html.element("td class=bad", "its name has no address"),
         BackendState::Gone => html.element("td", "not configured any more"),
     };
+}
+
+fn weight(html: &mut Html, backend: &BackendSnapshot) {
+    let weight = backend.weight.map(|weight| weight.to_string()).unwrap_or_default();
+    html.raw("<td class=number>").text(&weight);
+    if backend.backup {
+        html.element("small", "backup");
+    }
+    html.raw("</td>");
+}
+
+/// What the last check found, and how long ago.
+fn check(html: &mut Html, backend: &BackendSnapshot, now: SystemTime) {
+    let Some(check) = &backend.check else {
+        html.element("td", "not checked");
+        return;
+    };
+    let ago = check.last_at.map(|at| format!("{} ago", long(now.duration_since(at).unwrap_or_default())));
+    let outcome = match (&check.last_failure, &ago) {
+        (_, None) => "not yet".to_owned(),
+        (None, _) => format!("{} passed", count(check.in_a_row.into())),
+        (Some(reason), _) => format!("{} failed: {reason}", count(check.in_a_row.into())),
+    };
+    html.raw(if check.last_failure.is_some() { "<td class=bad>" } else { "<td>" }).text(&outcome);
+    html.element("small", &ago.unwrap_or_default()).raw("</td>");
 }
 
 /// How many attempts failed, and why, the most frequent cause first.

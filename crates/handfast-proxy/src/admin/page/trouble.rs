@@ -11,7 +11,7 @@ use super::words::{Urgency, count, counted, long, sentence, share_of};
 use crate::admin::rates::{Attempts, RecentService};
 use crate::admin::status::Status;
 use crate::cause::Cause;
-use crate::metrics::{BackendSnapshot, BackendState, End, NameSnapshot, ServiceSnapshot};
+use crate::metrics::{BackendSnapshot, BackendState, CheckSnapshot, End, NameSnapshot, ServiceSnapshot};
 use crate::reason::Side;
 
 /// Share of the source ports or files in use from which it is worth reporting, in percent.
@@ -75,6 +75,9 @@ fn backends(service: &ServiceSnapshot, now: SystemTime, points: &mut Points) {
         if matches!(backend.state, BackendState::Down | BackendState::OnTrial) {
             points.push((urgency, down(service, backend, now)));
         }
+        if let (BackendState::CheckFailed, Some(check)) = (backend.state, &backend.check) {
+            points.push((urgency, checked_down(service, backend, check, now)));
+        }
     }
 }
 
@@ -93,6 +96,29 @@ fn down(service: &ServiceSnapshot, backend: &BackendSnapshot, now: SystemTime) -
         long(now.duration_since(since).unwrap_or_default()),
         cause(backend.last_failure),
         counted(backend.failures_in_a_row.into(), "attempt"),
+    )
+}
+
+fn checked_down(
+    service: &ServiceSnapshot,
+    backend: &BackendSnapshot,
+    check: &CheckSnapshot,
+    now: SystemTime,
+) -> String {
+    let since = check.since.unwrap_or(now);
+    format!(
+        "Backend {} of {} is down since {} ({} ago) by its checks: {}.",
+        backend.name,
+        service.name,
+        clock(since),
+        long(now.duration_since(since).unwrap_or_default()),
+        match &check.last_failure {
+            Some(reason) => format!("the last {} failed: {reason}", counted(check.in_a_row.into(), "check")),
+            None => format!(
+                "the last {} passed, which is not yet enough",
+                counted(check.in_a_row.into(), "check")
+            ),
+        }
     )
 }
 

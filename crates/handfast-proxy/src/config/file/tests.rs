@@ -16,6 +16,7 @@ const WEB: &str = "[[service]]\nname = \"web\"\nlisten = \"127.0.0.1:8443\"\nbac
 const EXAMPLE: &str = include_str!("../../../../../docs/reference/handfast.toml");
 
 mod backends;
+mod checks;
 mod wrong;
 
 fn read(text: &str) -> Parsed {

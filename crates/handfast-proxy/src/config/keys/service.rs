@@ -2,7 +2,8 @@
 
 use super::{ALLOW_CLIENTS, BACKEND_TLS, HANDSHAKE_RATE, REFUSE_CLIENTS, RULE_BACKEND_TLS};
 use super::{
-    BACKEND, BALANCE, PROXY_PROTOCOL, RULE_BACKEND, SERVICE_LIMITS, SERVICE_TICKETS, SLOW_START, SOURCE,
+    BACKEND, BALANCE, CHECK, PROXY_PROTOCOL, RULE_BACKEND, SERVICE_LIMITS, SERVICE_TICKETS, SLOW_START,
+    SOURCE,
 };
 use crate::config::kind::{Certificates, ListenAddress, NamePattern, Protocol, ServiceName};
 use crate::config::kind::{Choice, Count, FilePath, List, Mode, Switch, Text};
@@ -44,6 +45,7 @@ pub(crate) static SERVICE: Section = Section {
     sections: &[
         &CLIENT_CERTIFICATES,
         &BACKEND_TLS,
+        &CHECK,
         &HANDSHAKE_RATE,
         &PROXY_PROTOCOL,
         &SERVICE_LIMITS,

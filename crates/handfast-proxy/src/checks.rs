@@ -1,0 +1,343 @@
+//! Active checks of backends: one thread asks all of them, and tells their standings what it found.
+//!
+//! In: what is to be checked, from the control thread, whenever a state or the addresses of a name change. Out:
+//! [`Standing::check_passed`] and [`Standing::check_failed`], which all worker threads see. The thread has an engine of its own,
+//! and is there from the first service with checks on.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use handfast_net::clock::Moment;
+use handfast_net::engine::{self, Mailbox, Priority, Sender, TaskHandle, mailbox, spawn};
+use handfast_tls::buffer::Scratch;
+use handfast_wire::proxy_header::{Version, Writer, write_v1};
+
+use crate::config::model::{Address, Check, Service, Target};
+use crate::standing::{Standing, Wish};
+use crate::state::{DialTls, State};
+use crate::thread_state::{Addresses, stands_for};
+
+mod probe;
+mod verdict;
+
+/// Checks that are under way at once; the others wait for their turn. Each has a descriptor, which the limit on connections
+/// leaves free (`limits.rs`).
+pub(crate) const AT_ONCE: u32 = 64;
+
+/// Within which time checks begin that nobody has waited for yet: that of a start with many backends, spread.
+const BEGIN: Duration = Duration::from_secs(1);
+
+/// Orders that may wait; a newer one takes the place of an older one.
+const MOST_ORDERS: usize = 4;
+
+/// One backend to be checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Checked {
+    service: Arc<str>,
+    name: String,
+    /// Where it is asked.
+    address: Address,
+    /// The `Host` of a check over HTTP.
+    host: String,
+    /// The PROXY header that says that the connection is nobody's but ours; empty where backends get none.
+    header: Vec<u8>,
+    /// How TLS is spoken with it, and the name that its certificate must have; `None`: it is asked in the clear.
+    tls: Option<(Arc<DialTls>, Option<String>)>,
+    check: Arc<Check>,
+    standing: Arc<Standing>,
+}
+
+impl Checked {
+    /// Whether this is the same check of the same backend.
+    fn is_same(&self, other: &Self) -> bool {
+        self.address == other.address
+            && self.host == other.host
+            && self.header == other.header
+            && self.check == other.check
+            && self.tls.as_ref().map(|(tls, _)| Arc::as_ptr(tls))
+                == other.tls.as_ref().map(|(tls, _)| Arc::as_ptr(tls))
+            && Arc::ptr_eq(&self.standing, &other.standing)
+    }
+}
+
+/// Everything that a state has to be checked, each backend of a service once, those of its rules too. What a service without
+/// checks has from one that had them is taken back.
+pub(crate) fn wanted(state: &State, addresses: &Addresses) -> Vec<Checked> {
+    let mut wanted: Vec<Checked> = Vec::new();
+    for service in &state.services {
+        // Its own backends, then those of each rule, with the TLS that connections to them use.
+        let rules = service.model.names.iter().map(|rule| rule.backends.as_deref().unwrap_or_default());
+        let groups = std::iter::once(&service.model.backends[..]).chain(rules).zip(&service.dialling);
+        let backends = groups.flat_map(|(backends, tls)| backends.iter().map(move |backend| (backend, tls)));
+        let begin = wanted.len();
+        let check = service.model.check.as_ref().map(|check| Arc::new(check.clone()));
+        let service_name: Arc<str> = service.model.name.as_str().into();
+        for (backend, tls) in backends {
+            for (name, address) in stands_for(&backend.target, state.built_in.as_ref(), addresses) {
+                let standing = service.standings.of(&name);
+                let Some(check) = &check else {
+                    standing.is_not_checked();
+                    continue;
+                };
+                if wanted[begin..].iter().any(|known| known.name == name) {
+                    continue;
+                }
+                let host = match &backend.target {
+                    Target::Address(Address::Unix(_)) => "localhost".to_owned(),
+                    target => target.to_string(),
+                };
+                let tls = tls.as_ref().filter(|_| !check.plain).map(|tls| {
+                    // As `Endpoint::host` says.
+                    let named = match (&backend.target, &address) {
+                        (Target::Name(name, _), _) => Some(name.clone()),
+                        (_, Address::Ip(address)) => Some(address.ip().to_string()),
+                        (_, Address::Unix(_)) => None,
+                    };
+                    (Arc::clone(tls), named)
+                });
+                let header = header(&service.model, check);
+                let (service, check) = (Arc::clone(&service_name), Arc::clone(check));
+                wanted.push(Checked {
+                    service,
+                    name,
+                    address: asked_at(address, &check),
+                    host,
+                    header,
+                    tls,
+                    check,
+                    standing,
+                });
+            }
+        }
+    }
+    wanted
+}
+
+/// What a backend that expects PROXY headers gets from a check: a connection of the proxy itself (`LOCAL`, section 2.2 of the
+/// specification; version 1 has no such word, and says that it is unknown whose it is). Another port is another server.
+fn header(service: &Service, check: &Check) -> Vec<u8> {
+    let mut header = Vec::new();
+    match service.proxy_protocol.send.filter(|_| check.port.is_none()) {
+        None => {}
+        Some(Version::V1) => write_v1(&mut header, None),
+        Some(Version::V2) => header = Writer::local().finish(false),
+    }
+    header
+}
+
+fn asked_at(address: Address, check: &Check) -> Address {
+    match (address, check.port) {
+        (Address::Ip(mut address), Some(port)) => {
+            address.set_port(port);
+            Address::Ip(address)
+        }
+        (address, _) => address,
+    }
+}
+
+/// The checks, as the control thread holds them.
+#[derive(Debug, Default)]
+pub(crate) struct Checks {
+    /// Once there was something to check.
+    orders: Option<Sender<Vec<Checked>>>,
+}
+
+impl Checks {
+    /// Checks these from now on, and no others. A check that stays goes on as it was.
+    pub(crate) fn follow(&mut self, wanted: Vec<Checked>) {
+        if self.orders.is_none() {
+            if wanted.is_empty() {
+                return;
+            }
+            match start() {
+                Ok(orders) => self.orders = Some(orders),
+                Err(error) => {
+                    tracing::error!(
+                        "checks of backends: start their thread: {error}; backends are used unchecked"
+                    );
+                    return;
+                }
+            }
+        }
+        let told = self.orders.as_ref().map(|orders| orders.send_instead(wanted, |_| true));
+        if matches!(told, Some(Err(_))) {
+            // Each takes the place of the one before: there is always room.
+            tracing::error!("checks of backends: their thread takes no orders");
+        }
+    }
+}
+
+/// Starts the thread `checks`.
+fn start() -> std::io::Result<Sender<Vec<Checked>>> {
+    let (orders, letterbox) = mailbox(MOST_ORDERS)?;
+    std::thread::Builder::new().name("checks".to_owned()).spawn(move || {
+        handfast_tls::warm_up();
+        let outcome = engine::run((), move || {
+            spawn(Priority::Flow, follow(letterbox.open()));
+        });
+        if let Err(error) = outcome {
+            tracing::error!("checks of backends: {error}; backends stay as they are now");
+        }
+    })?;
+    Ok(orders)
+}
+
+/// What the tasks of the thread share.
+#[derive(Debug)]
+struct Shared {
+    scratch: RefCell<Scratch>,
+    under_way: Cell<u32>,
+    /// Tasks that wait for one to end.
+    waiting: RefCell<VecDeque<TaskHandle>>,
+    lots: Cell<u64>,
+}
+
+impl Shared {
+    /// A duration below `most`, by lot.
+    fn lot(&self, most: Duration) -> Duration {
+        // SplitMix64's step and finalizer; it only has to spread.
+        self.lots.set(self.lots.get().wrapping_add(0x9e37_79b9_7f4a_7c15));
+        let mut mixed = self.lots.get();
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        most.mul_f64((mixed >> 11) as f64 / (1_u64 << 53) as f64)
+    }
+
+    /// Waits for a turn.
+    async fn turn(&self) -> Turn<'_> {
+        while self.under_way.get() >= AT_ONCE {
+            let task = engine::current();
+            self.waiting.borrow_mut().push_back(task);
+            engine::wait(Moment::NEVER).await;
+            // Nobody stands there twice: a turn that is given to a task that has ended would be lost.
+            self.waiting.borrow_mut().retain(|waiting| *waiting != task);
+        }
+        self.under_way.set(self.under_way.get() + 1);
+        Turn(self)
+    }
+}
+
+/// One of the checks that are under way.
+struct Turn<'a>(&'a Shared);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.under_way.set(self.0.under_way.get() - 1);
+        let next = self.0.waiting.borrow_mut().pop_front();
+        // One that is to end passes it on.
+        next.into_iter().for_each(TaskHandle::wake);
+    }
+}
+
+/// A task that checks one backend, as the one that starts and stops them holds it.
+#[derive(Debug)]
+struct Running {
+    checked: Rc<Checked>,
+    stop: Rc<Stop>,
+}
+
+/// Whether a task is to end, and which it is.
+#[derive(Debug, Default)]
+struct Stop {
+    asked: Cell<bool>,
+    task: Cell<Option<TaskHandle>>,
+}
+
+impl Stop {
+    /// The task ends now, or with the check that is under way, whose outcome does not count.
+    fn ask(&self) {
+        self.asked.set(true);
+        if let Some(task) = self.task.get() {
+            task.wake();
+        }
+    }
+
+    /// Waits for a moment, or for the end.
+    async fn wait(&self, until: Moment) {
+        while !self.asked.get() && engine::now() < until {
+            engine::wait(until).await;
+        }
+    }
+}
+
+/// Starts and stops checks as it is told.
+async fn follow(mut orders: Mailbox<Vec<Checked>>) {
+    let shared = Rc::new(Shared {
+        scratch: RefCell::new(Scratch::new(handfast_leg::READ)),
+        under_way: Cell::new(0),
+        waiting: RefCell::default(),
+        lots: Cell::new(Moment::now().nanos()),
+    });
+    let mut running: HashMap<(Arc<str>, String), Running> = HashMap::new();
+    loop {
+        let wanted = match orders.receive().await {
+            Ok(letters) => letters.into_iter().next_back(),
+            Err(error) => {
+                tracing::error!("checks of backends: {error}; backends stay as they are now");
+                return engine::stop();
+            }
+        };
+        let Some(wanted) = wanted else { continue };
+        let mut before = std::mem::take(&mut running);
+        for checked in wanted {
+            let key = (Arc::clone(&checked.service), checked.name.clone());
+            let same = before.remove(&key).filter(|running| {
+                let same = running.checked.is_same(&checked);
+                if !same {
+                    running.stop.ask();
+                }
+                same
+            });
+            running.insert(key, same.unwrap_or_else(|| begin(checked, &shared)));
+        }
+        before.into_values().for_each(|gone| gone.stop.ask());
+    }
+}
+
+fn begin(checked: Checked, shared: &Rc<Shared>) -> Running {
+    let running = Running { checked: Rc::new(checked), stop: Rc::default() };
+    spawn(
+        Priority::Handshake,
+        watch(Rc::clone(&running.checked), Rc::clone(&running.stop), Rc::clone(shared)),
+    );
+    running
+}
+
+/// Checks one backend until it is told to stop.
+async fn watch(checked: Rc<Checked>, stop: Rc<Stop>, shared: Rc<Shared>) {
+    stop.task.set(Some(engine::current()));
+    let Check { interval, rise, fall, .. } = *checked.check;
+    stop.wait(engine::now() + shared.lot(interval.min(BEGIN))).await;
+    while !stop.asked.get() {
+        let begun = engine::now();
+        // Nobody asks what an operator has switched off.
+        if checked.standing.wish() != Some(Wish::Down) {
+            let turn = shared.turn().await;
+            if stop.asked.get() {
+                return;
+            }
+            let begun = Moment::now();
+            let outcome = probe::probe(&checked, &shared.scratch).await;
+            drop(turn);
+            let after = Moment::now().since(begun);
+            match outcome {
+                _ if stop.asked.get() => return,
+                Ok(()) => checked.standing.check_passed(after, rise),
+                // It is this machine that cannot ask, which says nothing about the backend.
+                Err(failed) if failed.is_ours() => {
+                    tracing::warn!(
+                        "service {}: check of backend {}: {failed}",
+                        checked.service,
+                        checked.name
+                    );
+                }
+                Err(failed) => checked.standing.check_failed(&failed, fall),
+            }
+        }
+        let pause = interval.mul_f64(0.9) + shared.lot(interval / 5);
+        stop.wait(begun + pause).await;
+    }
+}

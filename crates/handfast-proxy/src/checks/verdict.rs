@@ -1,0 +1,165 @@
+//! What an answer to a check is worth. Pure: bytes in, a verdict out.
+//!
+//! The one line that matters of an answer over HTTP is taken apart here, and not by a library: it needs no state, and a
+//! backend that is checked may send anything.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+/// What is known after so many bytes; `None`: more are needed.
+pub(super) type Judged = Option<Result<(), Wrong>>;
+
+/// Bytes of an answer that are shown.
+const SHOWN: usize = 60;
+
+/// What is wrong with an answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Wrong {
+    /// Another status than those that are good.
+    Status { status: u16, expected: Vec<RangeInclusive<u16>> },
+    /// It does not begin as an answer of HTTP does; its beginning.
+    NotHttp(String),
+    /// What was expected has not come; the answer's beginning.
+    Unexpected(String),
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Status { status, expected } => {
+                let range = |range: &RangeInclusive<u16>| match (range.start(), range.end()) {
+                    (one, other) if one == other => one.to_string(),
+                    (first, last) => format!("{first} to {last}"),
+                };
+                let expected: Vec<_> = expected.iter().map(range).collect();
+                write!(f, "status {status}, expected {}", expected.join(" or "))
+            }
+            Self::NotHttp(begins) => write!(f, "the answer is not HTTP; it begins with \"{begins}\""),
+            Self::Unexpected(begins) => {
+                write!(
+                    f,
+                    "what was expected is not in the first 16 KiB of the answer, which begins with \"{begins}\""
+                )
+            }
+        }
+    }
+}
+
+/// The beginning of what came, as it can be shown and logged.
+fn beginning(heard: &[u8]) -> String {
+    heard[..heard.len().min(SHOWN)].escape_ascii().to_string()
+}
+
+/// The request of a check over HTTP (RFC 9112 §3).
+pub(super) fn request(path: &str, host: &str) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    format!(
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: handfast-check/{version}\r\nAccept: */*\r\nConnection: close\r\n\r\n"
+    )
+}
+
+/// What a status line says (RFC 9112 §4): `HTTP/1.1 200 OK`. An interim status (RFC 9110 §15.2) is one that nobody asked for.
+pub(super) fn of_http(heard: &[u8], expected: &[RangeInclusive<u16>]) -> Judged {
+    const BEGIN: &[u8] = b"HTTP/1.";
+    /// `HTTP/1.1 200` and what follows.
+    const LINE: usize = 13;
+    let not_http = || Some(Err(Wrong::NotHttp(beginning(heard))));
+    let known = heard.len().min(BEGIN.len());
+    if heard[..known] != BEGIN[..known] {
+        return not_http();
+    }
+    let line = heard.get(..LINE)?;
+    let [minor, b' ', digits @ .., end] = &line[BEGIN.len()..] else { return not_http() };
+    let status = std::str::from_utf8(digits).ok().filter(|_| digits.iter().all(u8::is_ascii_digit));
+    let (Some(status), true, b' ' | b'\r' | b'\n') =
+        (status.and_then(|digits| digits.parse().ok()), minor.is_ascii_digit(), end)
+    else {
+        return not_http();
+    };
+    if expected.iter().any(|range| range.contains(&status)) {
+        return Some(Ok(()));
+    }
+    Some(Err(Wrong::Status { status, expected: expected.to_vec() }))
+}
+
+/// Whether what is expected has come.
+pub(super) fn of_bytes(heard: &[u8], expect: &[u8]) -> Judged {
+    let has = heard.windows(expect.len()).any(|window| window == expect);
+    has.then_some(Ok(()))
+}
+
+/// Nothing of what was looked at decided.
+pub(super) fn never(heard: &[u8]) -> Wrong {
+    Wrong::Unexpected(beginning(heard))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn http(heard: &[u8]) -> Judged {
+        of_http(heard, &[200..=299, 401..=401])
+    }
+
+    #[test]
+    fn a_status_line_decides_as_soon_as_it_is_there() {
+        let whole = b"HTTP/1.1 204 No Content\r\n\r\n";
+        for length in 0..whole.len() {
+            assert_eq!(http(&whole[..length]).is_some(), length >= 13, "{length}");
+        }
+        assert_eq!(http(whole), Some(Ok(())));
+        assert_eq!(http(b"HTTP/1.0 401\r\n"), Some(Ok(())));
+        let wrong = http(b"HTTP/1.1 503 \r\n").expect("it is whole").expect_err("503 is not good");
+        assert_eq!(wrong.to_string(), "status 503, expected 200 to 299 or 401");
+    }
+
+    #[test]
+    fn what_is_not_http_is_told_at_its_first_wrong_byte() {
+        for other in [
+            &b"SSH-2.0-OpenSSH\r\n"[..],
+            b"H",
+            b"HTTP/2.0 200 OK\r\n",
+            b"HTTP/1.1  200 OK",
+            b"HTTP/1.1 2000 OK",
+            b"HTTP/1.1 +20 OK\r",
+            b"HTTP/x.1 200 OK\r",
+            b"HTTP/1.x 200 OK\r",
+            b"\x15\x03\x03\x00\x02\x02\x0a",
+            &[0xff; 40],
+        ] {
+            match http(other) {
+                None => assert_eq!(other, b"H"),
+                Some(outcome) => assert!(matches!(outcome, Err(Wrong::NotHttp(_))), "{other:?}: {outcome:?}"),
+            }
+        }
+        let told = http(b"\x15\x03\x03\n\"").expect("it is wrong").expect_err("at once").to_string();
+        assert_eq!(told, "the answer is not HTTP; it begins with \"\\x15\\x03\\x03\\n\\\"\"");
+    }
+
+    #[test]
+    fn any_change_of_a_byte_is_judged_and_nothing_panics() {
+        let line = b"HTTP/1.1 200 OK\r\n";
+        for (place, byte) in (0..line.len()).flat_map(|place| (0..=255).map(move |byte| (place, byte))) {
+            let mut changed = *line;
+            changed[place] = byte;
+            let _ = http(&changed);
+            let _ = of_bytes(&changed, b"OK");
+        }
+    }
+
+    #[test]
+    fn expected_bytes_may_come_anywhere_and_in_pieces() {
+        assert_eq!(of_bytes(b"", b"+PONG"), None);
+        assert_eq!(of_bytes(b"noise +PON", b"+PONG"), None);
+        assert_eq!(of_bytes(b"noise +PONG\r\n", b"+PONG"), Some(Ok(())));
+        assert_eq!(of_bytes(b"\x00\xff\x00", b"\xff"), Some(Ok(())));
+        assert!(never(b"-LOADING").to_string().ends_with("begins with \"-LOADING\""));
+    }
+
+    #[test]
+    fn a_request_names_its_host_and_asks_to_close() {
+        let request = request("/health", "db.example:80");
+        assert!(request.starts_with("GET /health HTTP/1.1\r\nHost: db.example:80\r\n"), "{request}");
+        assert!(request.ends_with("Connection: close\r\n\r\n"), "{request}");
+    }
+}

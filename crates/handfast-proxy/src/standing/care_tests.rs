@@ -1,0 +1,151 @@
+//! Checks, an operator and failing connections together: none undoes what another one found out.
+
+use std::time::Duration;
+
+use handfast_net::fault::Cause as Socket;
+
+use super::{Patience, Standings, State, Wish};
+use crate::cause::Cause;
+
+const PATIENCE: Patience = Patience { failures: 3, pause: Duration::from_secs(3_600) };
+const RISE: u32 = 2;
+const FALL: u32 = 3;
+
+fn fail(standing: &super::Standing, times: usize) {
+    (0..times).for_each(|_| standing.check_failed(&"status 503", FALL));
+}
+
+fn pass(standing: &super::Standing, times: usize) {
+    (0..times).for_each(|_| standing.check_passed(Duration::from_millis(1), RISE));
+}
+
+fn refused(standing: &super::Standing) {
+    let refused = Cause::Socket(Socket::Refused);
+    (0..3).for_each(|_| drop(standing.failed(refused, None, PATIENCE)));
+}
+
+#[test]
+fn checks_take_a_backend_out_after_fall_and_back_after_rise() {
+    let standing = Standings::new("web").of("10.0.0.7:80");
+    pass(&standing, 1);
+    fail(&standing, 2);
+    pass(&standing, 1);
+    fail(&standing, 2);
+    assert_eq!(standing.state(), State::Up, "never three in a row");
+    fail(&standing, 1);
+    assert_eq!((standing.state(), standing.try_out()), (State::Out, None), "nobody tries it");
+    standing.connected();
+    assert_eq!(standing.state(), State::Out, "a connection of before changes nothing");
+    pass(&standing, 1);
+    fail(&standing, 1);
+    pass(&standing, 1);
+    assert_eq!(standing.state(), State::Out, "never two in a row");
+    pass(&standing, 1);
+    assert_eq!(standing.state(), State::Up);
+    assert!(standing.came_up().is_some(), "its share begins to grow");
+    let seen = standing.checked().expect("it is checked");
+    assert_eq!((seen.up, seen.passed, seen.failed, seen.in_a_row), (true, 5, 6, 2));
+    assert_eq!((seen.last_failure, seen.seconds.count()), (None, 5));
+}
+
+#[test]
+fn one_that_never_passed_is_out_with_its_first_failure() {
+    let standing = Standings::new("web").of("10.0.0.7:80");
+    assert_eq!(standing.state(), State::Up, "before anything is known");
+    fail(&standing, 1);
+    assert_eq!(standing.state(), State::Out);
+    assert_eq!(standing.checked().and_then(|seen| seen.last_failure).as_deref(), Some("status 503"));
+    standing.is_not_checked();
+    assert_eq!(standing.state(), State::Up, "a reload took the checks away");
+    assert!(standing.checked().is_none());
+}
+
+#[test]
+fn connections_that_fail_and_checks_that_pass_are_two_things() {
+    let standing = Standings::new("web").of("10.0.0.7:80");
+    pass(&standing, 1);
+    refused(&standing);
+    pass(&standing, 5);
+    assert!(matches!(standing.state(), State::Down(_)), "its pause goes on: {standing:?}");
+    let trial = standing.try_out().expect("the trial is to be had");
+    fail(&standing, 3);
+    assert_eq!(standing.state(), State::Out, "in the middle of a trial");
+    standing.give_back(trial);
+    assert_eq!(standing.state(), State::Out);
+    pass(&standing, 2);
+    assert_eq!((standing.state(), standing.failures()), (State::Up, 0), "it begins anew");
+}
+
+#[test]
+fn an_operators_word_counts_whatever_checks_find() {
+    let standings = Standings::new("web");
+    let standing = standings.of("10.0.0.7:80");
+    for wish in [Wish::Drain, Wish::Down] {
+        standings.set_wish("10.0.0.7:80", wish);
+        pass(&standing, 5);
+        standing.connected();
+        assert_eq!((standing.state(), standing.try_out()), (State::Out, None));
+        assert_eq!(standing.taken_out().map(|(wish, _)| wish), Some(wish));
+    }
+    fail(&standing, 3);
+    standings.set_wish("10.0.0.7:80", Wish::Up);
+    assert_eq!(standing.state(), State::Out, "its checks still find it down");
+    pass(&standing, 2);
+    assert_eq!(standing.state(), State::Up);
+}
+
+#[test]
+fn a_word_about_a_name_counts_for_what_it_stands_for_now_and_later() {
+    let standings = Standings::new("web");
+    let [one, two] = ["db.example=10.0.0.1:80", "db.example=10.0.0.2:80"].map(|name| standings.of(name));
+    let other = standings.of("db.example=10.0.0.1:81");
+    standings.set_wish("db.example:80", Wish::Drain);
+    assert_eq!([&one, &two, &other].map(|known| known.state()), [State::Out, State::Out, State::Up]);
+    let later = standings.of("db.example=10.0.0.3:80");
+    assert_eq!(later.state(), State::Out, "an address that came later");
+    standings.set_wish("db.example=10.0.0.2:80", Wish::Up);
+    assert_eq!([&one, &two].map(|known| known.state()), [State::Out, State::Up], "one of them apart");
+    drop(two);
+    assert_eq!(standings.of("db.example=10.0.0.2:80").state(), State::Up, "also when it went and came back");
+    let kept = standings.keep_wishes(|name| name == "db.example:80");
+    assert_eq!(kept.len(), 2, "{kept:?}");
+    standings.set_wish("db.example:80", Wish::Up);
+    assert!(standings.keep_wishes(|_| true).is_empty(), "nothing is left of it");
+    assert_eq!([&one, &later].map(|known| known.state()), [State::Up, State::Up]);
+    standings.set_wish("db.example:80", Wish::Down);
+    assert!(standings.keep_wishes(|name| name == "10.0.0.9:80").is_empty(), "it is configured no more");
+}
+
+#[test]
+fn in_whatever_order_things_happen_no_backend_is_lost_or_used_when_it_is_out() {
+    let mut random: u64 = 0x853c_49e6_748f_ea9b;
+    let mut draw = |most: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % most
+    };
+    for _ in 0..2_000 {
+        let standings = Standings::new("web");
+        let standing = standings.of("10.0.0.7:80");
+        let (mut wish, mut trials) = (Wish::Up, Vec::new());
+        for _ in 0..40 {
+            match draw(8) {
+                0 | 1 => pass(&standing, 1),
+                2 => fail(&standing, 1),
+                3 => refused(&standing),
+                4 => standing.connected(),
+                5 => trials.extend(standing.try_out()),
+                6 => trials.pop().into_iter().for_each(|trial| standing.give_back(trial)),
+                _ => {
+                    wish = Wish::ALL[usize::try_from(draw(3)).expect("small")];
+                    standings.set_wish("10.0.0.7:80", wish);
+                }
+            }
+            let is_out = wish != Wish::Up || standing.checked().is_some_and(|seen| !seen.up);
+            assert_eq!(standing.state() == State::Out, is_out, "{standing:?}");
+        }
+        standings.set_wish("10.0.0.7:80", Wish::Up);
+        pass(&standing, 2);
+        standing.connected();
+        assert_eq!(standing.state(), State::Up, "{standing:?}");
+    }
+}
