@@ -49,6 +49,27 @@ pub(super) struct KeyFile {
     seen: FileStamp,
 }
 
+/// The lock, until it is dropped.
+///
+/// Released by name, not by closing: a process that is being forked elsewhere has a copy of the descriptor until it executes
+/// its program, and would hold the lock for as long.
+#[derive(Debug)]
+pub(super) struct Lock(File);
+
+#[cfg(test)]
+impl Lock {
+    pub(super) fn copy(&self) -> File {
+        self.0.try_clone().unwrap()
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Where it fails, closing is what is left.
+        let _ = self.0.unlock();
+    }
+}
+
 impl KeyFile {
     pub(super) fn new(path: &Path) -> Self {
         // Through links, or the rename would replace the link and leave the file that others read as it was.
@@ -89,7 +110,7 @@ impl KeyFile {
     }
 
     /// Takes the lock; `None` when another process has it and `may_wait` is false.
-    pub(super) fn lock(&self, may_wait: bool) -> Result<Option<File>, Error> {
+    pub(super) fn lock(&self, may_wait: bool) -> Result<Option<Lock>, Error> {
         let path = self.beside(".lock");
         let file =
             OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(
@@ -97,12 +118,12 @@ impl KeyFile {
             )?;
         for _ in 0..LOCK_TRIES {
             match file.try_lock() {
-                Ok(()) => return Ok(Some(file)),
+                Ok(()) => return Ok(Some(Lock(file))),
                 Err(TryLockError::WouldBlock) if !may_wait => return Ok(None),
                 Err(TryLockError::WouldBlock) => pause(),
                 // The last rename wins, which is good enough: see the head of this file.
                 Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {
-                    return Ok(Some(file));
+                    return Ok(Some(Lock(file)));
                 }
                 Err(TryLockError::Error(error)) => {
                     return Err(Error::File { act: "lock ticket keys", file: path, source: error });

@@ -337,6 +337,19 @@ fn a_broken_file_is_refused_with_its_line() {
     assert!(refused(&folder.at("no/folder")).contains("No such file"));
 }
 
+/// As a process that is forked while the lock is held has, until it executes its program.
+#[test]
+fn a_copy_of_the_locks_descriptor_does_not_hold_the_lock() {
+    let folder = Folder::new();
+    let file = KeyFile::new(&folder.at("tickets"));
+    let lock = file.lock(false).unwrap().expect("nobody else has it");
+    let copy = lock.copy();
+    assert!(file.lock(false).unwrap().is_none(), "it is held");
+    drop(lock);
+    assert!(file.lock(false).unwrap().is_some(), "it was given back");
+    drop(copy);
+}
+
 #[test]
 fn a_file_that_breaks_later_leaves_what_is_in_memory_for_a_while() {
     let folder = Folder::new();
