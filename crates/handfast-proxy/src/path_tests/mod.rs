@@ -7,6 +7,7 @@
 //! are the same each time.)
 
 mod backend;
+mod by_hand;
 mod client;
 mod judge;
 mod peers;

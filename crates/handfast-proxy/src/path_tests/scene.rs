@@ -25,7 +25,7 @@ use crate::account::Account;
 use crate::cause::Cause;
 use crate::config::model::AccessLog;
 use crate::connection::Connection;
-use crate::metrics::Registry;
+use crate::metrics::{Registry, Snapshot};
 use crate::path;
 use crate::permits::{Pool, Share};
 use crate::reason::{Side, Step};
@@ -40,7 +40,7 @@ const EVENTS: usize = 20_000;
 const QUIET: u32 = 8;
 
 /// How a connection ended, in the words of the metrics.
-type Reason = (&'static str, &'static str, &'static str);
+pub(super) type Reason = (&'static str, &'static str, &'static str);
 
 /// How the two sides speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,10 +77,16 @@ pub(super) struct Scene {
 
 impl Scene {
     pub(super) fn new(mode: Mode) -> Self {
+        Self::with(mode, "")
+    }
+
+    /// The same with `more` in the service's section.
+    pub(super) fn with(mode: Mode, more: &str) -> Self {
         let folder = Folder::new();
         folder.ed25519_certificate("web.pem");
         // The second service has what a server of TLS needs.
-        let more = format!("[admin]\nlisten = \"off\"\n[access-log]\nto = \"off\"\n{}", mode.service());
+        let off = "[admin]\nlisten = \"off\"\n[access-log]\nto = \"off\"\n";
+        let more = format!("{off}{}{more}\n", mode.service());
         let source = folder.configure_as(&more, &[("with-tls", &["127.0.0.1:3"])]);
         let (config, _) = source.read(false).expect("it is right");
         let mut carried = CarriedOver::with_threads(1);
@@ -207,7 +213,15 @@ impl Scene {
         assert!(client.tickets() > 0, "the tickets were never sent");
     }
 
-    fn accept(&self, now: Moment, socket: handfast_leg::memory::Memory) -> Connection<Simulated> {
+    pub(super) fn thread(&self) -> &Thread {
+        &self.thread
+    }
+
+    pub(super) fn snapshot(&self) -> Snapshot {
+        self.registry.snapshot()
+    }
+
+    pub(super) fn accept(&self, now: Moment, socket: handfast_leg::memory::Memory) -> Connection<Simulated> {
         let service = Rc::clone(&self.thread.state().services[0]);
         let permit = self.thread.share.take().expect("the connection before has given its permit back");
         Connection {
@@ -224,7 +238,7 @@ impl Scene {
         self.registry.snapshot().services[0].duration.sum_seconds()
     }
 
-    fn ends(&self) -> Vec<(Reason, u64)> {
+    pub(super) fn ends(&self) -> Vec<(Reason, u64)> {
         let snapshot = self.registry.snapshot();
         let service = &snapshot.services[0];
         assert_eq!(service.accepted, service.closed, "each is counted once");
@@ -301,7 +315,7 @@ impl Scene {
 }
 
 /// A client's session without tickets of an earlier one.
-fn session(version: &str) -> handfast_tls::client::ClientSession {
+pub(super) fn session(version: &str) -> handfast_tls::client::ClientSession {
     let settings = ClientSettings {
         versions: vec![version.to_owned()],
         groups: vec!["X25519".to_owned()],

@@ -210,7 +210,11 @@ impl Builder<'_, '_> {
         tls: &model::Tls,
         before: Option<&ServiceState>,
     ) -> Option<Termination> {
-        let (store, sources, problems) = self.store(model, tls, before)?;
+        // Without a certificate the rest is looked at all the same: everything that is wrong is said at once, and what the report
+        // has of this keeps it from being served.
+        let now = seconds(self.now);
+        let nothing = || (Arc::new(CertificateStore::new(Vec::new(), now).0), Vec::new(), Vec::new());
+        let (store, sources, problems) = self.store(model, tls, before).unwrap_or_else(nothing);
         let unknown_name = match tls.unknown_name {
             model::UnknownName::First => UnknownName::First,
             model::UnknownName::Refuse => UnknownName::Refuse,
@@ -481,3 +485,6 @@ fn address_limit(model: &Service, before: Option<&ServiceState>) -> Option<Arc<A
     let same = before.filter(|before| before.model.max_connections_per_address == Some(limit));
     same.and_then(|before| before.address_limit.clone()).or_else(|| Some(AddressLimit::new(limit)))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,407 @@
+//! Single connections, led step by step: what the schedules meet only by chance, or cannot tell from something else.
+
+use std::cell::{Cell, RefCell};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use handfast_leg::memory::Link;
+use handfast_net::clock::Moment;
+use handfast_tls::buffer::Buffer;
+use handfast_tls::client::ClientSession;
+use handfast_tls::session::Session;
+
+use super::TERMINATES;
+use super::backend::Dial;
+use super::scene::{Reason, Scene, session};
+use super::world::{self, Simulated, World, world};
+use crate::path;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A connection in a test's hand; whatever is sent to either peer arrives at once.
+struct Play<'a> {
+    scene: &'a Scene,
+    before: Vec<(Reason, u64)>,
+    task: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    session: ClientSession,
+    client: Rc<RefCell<Link>>,
+    backend: Rc<RefCell<Link>>,
+    /// What the client has not made out yet, and the plaintext that it has.
+    incoming: Vec<u8>,
+    heard: Vec<u8>,
+    saw_close_notify: bool,
+}
+
+impl<'a> Play<'a> {
+    fn new(scene: &'a Scene, version: &str) -> Self {
+        let link = || Rc::new(RefCell::new(Link { room: 100_000, ..Link::default() }));
+        let (client, backend) = (link(), link());
+        let (now, calm) = (Moment::now(), Rc::new(Cell::new(false)));
+        // The seed decides how much the kernel takes with the SYN: nothing, here.
+        world::begin(World::new(now, Dial::Stands { after: Duration::ZERO }, Rc::clone(&backend), &calm, 1));
+        let before = scene.ends();
+        let connection = scene.accept(now, world::socket(&client, &calm, 1, 4));
+        let task: Pin<Box<dyn Future<Output = ()>>> = Box::pin(path::serve::<Simulated>(connection));
+        let (incoming, heard) = (Vec::new(), Vec::new());
+        let session = session(version);
+        Self {
+            scene,
+            before,
+            task: Some(task),
+            session,
+            client,
+            backend,
+            incoming,
+            heard,
+            saw_close_notify: false,
+        }
+    }
+
+    /// One whose relay has begun.
+    fn established(scene: &'a Scene, version: &str) -> Self {
+        let mut play = Self::new(scene, version);
+        play.shake_hands();
+        play.wake();
+        play
+    }
+
+    /// Wakes the connection, as the engine does for an event or a deadline; whether it has ended.
+    fn wake(&mut self) -> bool {
+        let Some(task) = &mut self.task else { return true };
+        if task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+            self.task = None;
+        }
+        self.task.is_none()
+    }
+
+    fn pass(&mut self, time: Duration) {
+        world(|world| world.now = world.now + time);
+        self.wake();
+    }
+
+    /// As the client, in the clear.
+    fn send(&self, bytes: &[u8]) {
+        self.client.borrow_mut().to_leg.extend(bytes);
+    }
+
+    fn hello(&mut self) -> Vec<u8> {
+        let mut records = Buffer::default();
+        self.session.start(&mut records).expect("a client can begin");
+        records.filled().to_vec()
+    }
+
+    /// Until the client has all that it needs, and its last flight is on its way.
+    fn shake_hands(&mut self) {
+        let hello = self.hello();
+        self.send(&hello);
+        for _ in 0..4 {
+            self.wake();
+            self.listen();
+            if self.session.is_established() {
+                return;
+            }
+        }
+        panic!("no time has passed, and nothing was missing");
+    }
+
+    fn say(&mut self, plaintext: &[u8]) {
+        let mut records = Buffer::default();
+        self.session.encrypt(plaintext, &mut records).expect("it is established");
+        self.send(records.filled());
+    }
+
+    fn close(&mut self) {
+        let mut records = Buffer::default();
+        self.session.close(&mut records);
+        self.send(records.filled());
+    }
+
+    /// The client takes what has come.
+    fn listen(&mut self) {
+        self.incoming.extend(self.client.borrow_mut().to_peer.drain(..));
+        let mut bytes = std::mem::take(&mut self.incoming);
+        let (mut plaintext, mut replies) = (Buffer::default(), Buffer::default());
+        let received = self.session.receive(&mut bytes, &mut plaintext, &mut replies);
+        self.incoming = self.session.kept().to_vec();
+        self.heard.extend(plaintext.filled());
+        self.saw_close_notify |= received.closed;
+        self.send(replies.filled());
+    }
+
+    fn backend_says(&mut self, bytes: &[u8]) {
+        self.backend.borrow_mut().to_leg.extend(bytes);
+        self.wake();
+    }
+
+    /// The backend takes what has come.
+    fn backend_hears(&self) -> Vec<u8> {
+        self.backend.borrow_mut().to_peer.drain(..).collect()
+    }
+
+    fn tickets(&self) -> usize {
+        self.session.tickets_received()
+    }
+
+    /// How it ended; `None` while it goes on.
+    fn end(&mut self) -> Option<Reason> {
+        if !self.wake() {
+            return None;
+        }
+        let known = |reason| self.before.iter().find(|(known, _)| *known == reason).map_or(0, |(_, n)| *n);
+        self.scene
+            .ends()
+            .into_iter()
+            .find(|(reason, count)| *count > known(*reason))
+            .map(|(reason, _)| reason)
+    }
+
+    /// The alert that the client got in the clear: the last record's description.
+    fn alert(&self) -> Option<u8> {
+        let sent: Vec<u8> = self.client.borrow().to_peer.iter().copied().collect();
+        match sent.as_slice() {
+            [.., 21, 3, _, 0, 2, 2, description] => Some(*description),
+            _ => None,
+        }
+    }
+}
+
+#[test]
+fn a_task_that_is_dropped_has_ended_too() {
+    let scene = Scene::new(TERMINATES);
+    let mut play = Play::established(&scene, "1.3");
+    play.task = None;
+    assert_eq!(play.end(), Some(("relay", "local", "internal")));
+    assert_eq!(scene.thread().connections(), 0);
+    // Its permit is back: it was the only one.
+    drop(Play::established(&scene, "1.3"));
+}
+
+#[test]
+fn tickets_ride_on_the_first_data_and_a_flight_never_waits() {
+    let scene = Scene::new(TERMINATES);
+    let mut play = Play::established(&scene, "1.3");
+    play.listen();
+    assert_eq!(play.tickets(), 0, "they wait for company");
+    play.backend_says(b"welcome");
+    play.listen();
+    assert_eq!((play.heard.as_slice(), play.tickets() > 0), (&b"welcome"[..], true));
+    drop(play);
+    // In TLS 1.2 they are in front of the server's Finished, without which the client cannot go on.
+    let play = Play::established(&scene, "1.2");
+    assert_eq!(play.tickets(), 1);
+}
+
+#[test]
+fn what_comes_with_the_last_flight_reaches_the_backend_once() {
+    let scene = Scene::new(TERMINATES);
+    let mut play = Play::new(&scene, "1.3");
+    play.shake_hands();
+    play.say(b"with the last flight");
+    play.wake();
+    play.wake();
+    assert_eq!(play.backend_hears(), b"with the last flight");
+    play.say(b", and after it");
+    play.wake();
+    assert_eq!(play.backend_hears(), b", and after it");
+}
+
+/// RFC 9846 §6.1. Whether something can have been cut off decides what it is called.
+#[test]
+fn a_fin_without_close_notify_is_called_what_it_may_have_cut() {
+    const NOTHING: Option<Reason> = Some(("relay", "client", "no-close-notify"));
+    const SOMETHING: Option<Reason> = Some(("relay", "client", "truncated"));
+    let scene = Scene::new(TERMINATES);
+    let fin = |mut play: Play<'_>, expected, why: &str| {
+        play.client.borrow_mut().peer_ended = true;
+        let ended = (0..4).find_map(|_| {
+            play.pass(10 * SECOND);
+            play.end()
+        });
+        assert_eq!(ended, expected, "{why}");
+    };
+    let answered = || {
+        let mut play = Play::established(&scene, "1.3");
+        play.say(b"question");
+        play.wake();
+        assert_eq!(play.backend_hears(), b"question");
+        play.backend_says(b"answer");
+        play
+    };
+
+    let mut play = answered();
+    play.listen();
+    fin(play, NOTHING, "answered, and the answer was taken");
+
+    fin(answered(), SOMETHING, "the answer was not taken");
+
+    let mut play = answered();
+    play.listen();
+    play.say(b"another");
+    play.wake();
+    assert_eq!(play.backend_hears(), b"another");
+    fin(play, SOMETHING, "the second question has no answer");
+
+    let mut play = Play::new(&scene, "1.3");
+    play.shake_hands();
+    play.say(b"question");
+    play.wake();
+    play.wake();
+    play.listen();
+    assert_eq!(play.backend_hears(), b"question");
+    fin(play, SOMETHING, "a question that came with the last flight has none either");
+
+    let mut play = Play::established(&scene, "1.3");
+    play.say(b"question");
+    play.wake();
+    play.backend_says(b"answer");
+    play.listen();
+    fin(play, SOMETHING, "the backend has not acknowledged the question");
+
+    let mut play = Play::established(&scene, "1.3");
+    play.wake();
+    play.listen();
+    fin(play, NOTHING, "nobody has spoken: tickets that wait are nobody's data");
+
+    let mut play = answered();
+    play.listen();
+    play.send(&[23, 3, 3, 0, 100, 1]);
+    play.wake();
+    fin(play, SOMETHING, "in the middle of a record");
+}
+
+#[test]
+fn a_fin_is_an_end_where_the_operator_says_so() {
+    let scene = Scene::with(TERMINATES, "missing-close-notify = \"end\"");
+    let mut play = Play::established(&scene, "1.3");
+    play.client.borrow_mut().peer_ended = true;
+    play.wake();
+    assert!(play.backend.borrow().leg_ended, "it is passed on");
+    play.backend_says(b"still");
+    play.backend.borrow_mut().peer_ended = true;
+    assert_eq!(play.end(), Some(("relay", "client", "finished")));
+    play.listen();
+    assert_eq!((play.heard.as_slice(), play.saw_close_notify), (&b"still"[..], true));
+}
+
+/// Every refusal before a session has its alert (RFC 9846 §6.2) and its cause.
+#[test]
+fn a_hello_that_is_none_gets_its_alert() {
+    let scene = Scene::with(TERMINATES, "[service.limits]\nhello = \"4KiB\"");
+    for (bytes, cause, alert) in [
+        // 8 KiB announced; illegal_parameter.
+        (&[22, 3, 1, 16, 0, 1, 0, 32, 0, 3, 3][..], "hello-too-large", Some(47)),
+        // unexpected_message
+        (b"SSH-2.0-OpenSSH_9.9\r\n", "not-tls", Some(10)),
+        // Cut in the middle of its random; decode_error.
+        (&[22, 3, 1, 0, 8, 1, 0, 0, 4, 3, 3, 0, 0], "tls", Some(50)),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "not-tls", None),
+    ] {
+        let mut play = Play::new(&scene, "1.3");
+        play.send(bytes);
+        play.wake();
+        assert_eq!(play.alert(), alert, "{cause}");
+        let says_http = play.client.borrow().to_peer.iter().take(12).copied().eq(*b"HTTP/1.1 400");
+        assert_eq!(says_http, alert.is_none(), "{cause}");
+        play.client.borrow_mut().peer_ended = true;
+        assert_eq!(play.end(), Some(("hello", "client", cause)));
+    }
+}
+
+#[test]
+fn nothing_is_signed_for_a_client_that_cannot_be_served() {
+    let scene = Scene::with(TERMINATES, "unknown-name = \"refuse\"");
+    let mut play = Play::new(&scene, "1.3");
+    let hello = play.hello();
+    play.send(&hello);
+    play.client.borrow_mut().peer_ended = true;
+    assert_eq!(play.end(), Some(("handshake", "client", "closed-early")));
+    assert!(play.client.borrow().to_peer.is_empty(), "it has left: nothing is computed for it");
+
+    let mut play = Play::new(&scene, "1.3");
+    let mut hello = play.hello();
+    let name = hello.windows(9).position(|bytes| bytes == b"localhost").expect("it asks for a name");
+    hello[name] = b'r';
+    play.send(&hello);
+    play.wake();
+    assert_eq!(play.alert(), Some(112), "unrecognized_name");
+    play.client.borrow_mut().peer_ended = true;
+    assert_eq!(play.end(), Some(("handshake", "client", "unknown-name")));
+}
+
+#[test]
+fn a_handshake_is_counted_with_what_was_agreed() {
+    let scene = Scene::new(TERMINATES);
+    for (version, name) in [("1.3", "TLSv1.3"), ("1.2", "TLSv1.2")] {
+        drop(Play::established(&scene, version));
+        let snapshot = scene.snapshot();
+        let known = snapshot.handshakes.iter().find(|known| known.version == name);
+        let known = known.unwrap_or_else(|| panic!("no handshake of {name}"));
+        assert_eq!((known.group, known.resumed), ("X25519", false));
+    }
+}
+
+const LIMITS: &str =
+    "[service.limits]\nidle = \"20s\"\nhalf-closed = \"5s\"\nbackend-ended = \"3s\"\nlifetime = \"100s\"";
+
+#[test]
+fn silence_counts_from_the_last_byte_of_either_side() {
+    let scene = Scene::with(TERMINATES, LIMITS);
+    for client_speaks in [true, false] {
+        let mut play = Play::established(&scene, "1.3");
+        for _ in 0..3 {
+            play.pass(19 * SECOND);
+            assert_eq!(play.end(), None);
+            if client_speaks {
+                play.say(b"x")
+            } else {
+                play.backend_says(b"x")
+            }
+            play.wake();
+            let _ = (play.listen(), play.backend_hears());
+        }
+        play.pass(20 * SECOND);
+        assert_eq!(play.end(), Some(("relay", "operator", "idle")), "client speaks: {client_speaks}");
+    }
+}
+
+#[test]
+fn a_connection_has_a_greatest_age_however_busy_it_is() {
+    let scene = Scene::with(TERMINATES, LIMITS);
+    let mut play = Play::established(&scene, "1.3");
+    for second in 1..100 {
+        play.pass(SECOND);
+        assert_eq!(play.end(), None, "after {second} seconds");
+        play.backend_says(b"x");
+        play.listen();
+    }
+    play.pass(SECOND);
+    assert_eq!(play.end(), Some(("relay", "operator", "lifetime")));
+}
+
+#[test]
+fn a_half_closed_connection_has_a_limit_of_its_own() {
+    let scene = Scene::with(TERMINATES, LIMITS);
+    // The client has ended, and the backend is silent. The tickets that went alone before count as progress.
+    let mut play = Play::established(&scene, "1.3");
+    play.pass(Duration::from_millis(10));
+    play.close();
+    play.wake();
+    assert!(play.backend.borrow().leg_ended);
+    play.pass(4 * SECOND);
+    assert_eq!(play.end(), None);
+    play.pass(SECOND);
+    assert_eq!(play.end(), Some(("relay", "operator", "half-closed-idle")));
+    // The backend has ended, and the client is in the middle of a record: it is waited for longer than a silent one.
+    let mut play = Play::established(&scene, "1.3");
+    play.pass(Duration::from_millis(10));
+    play.backend.borrow_mut().peer_ended = true;
+    play.send(&[23, 3, 3, 0, 100, 1]);
+    play.wake();
+    play.listen();
+    play.pass(4 * SECOND);
+    assert_eq!(play.end(), None);
+    play.pass(SECOND);
+    assert_eq!(play.end(), Some(("relay", "operator", "half-closed-idle")));
+}
