@@ -198,6 +198,12 @@ fn good_with(header: &str, key: &str, value: &str) -> Config {
         "[service.rule.client-certificates]" => {
             format!("{WEB}[[service.rule]]\nnames = \"z.example\"\n{header}\n{client}{line}")
         }
+        "[service.check]" => {
+            let sends = matches!(key, "send" | "expect");
+            let kind = if sends { "type = \"send-expect\"\nexpect = \"x\"\n" } else { "type = \"http\"\n" };
+            let kind = if key.is_empty() || key == "type" { "type = \"tcp\"\n" } else { kind };
+            format!("{WEB}backend-tls = {{}}\n{header}\n{}{line}", drop_line(kind))
+        }
         // A header of version 1 has no room for a certificate.
         "[service.proxy-protocol]" if key == "client-certificate" => {
             format!("{WEB}{header}\nsend = \"v2\"\n{line}")
