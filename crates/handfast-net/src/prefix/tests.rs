@@ -119,7 +119,7 @@ fn the_longest_prefix_of_a_set_is_found() {
 fn any_ip() -> impl Strategy<Value = IpAddr> {
     // Few different bits, so that prefixes nest and addresses meet them.
     let few = prop::sample::select(vec![0_u8, 1, 10, 127, 128, 255]);
-    let v4 = [few.clone(), few.clone(), few.clone(), few.clone()].prop_map(|octets| IpAddr::from(octets));
+    let v4 = [few.clone(), few.clone(), few.clone(), few.clone()].prop_map(IpAddr::from);
     let v6 = prop::collection::vec(few, 16)
         .prop_map(|octets| IpAddr::from(<[u8; 16]>::try_from(octets).expect("sixteen")));
     prop_oneof![v4, v6]

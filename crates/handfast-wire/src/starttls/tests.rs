@@ -50,8 +50,11 @@ fn clients() -> Vec<(Protocol, Vec<u8>, &'static [u8])> {
     ]
 }
 
+/// A protocol, what a server of it says in its turns up to its yes, and what it is asked with last.
+type Scene = (Protocol, Vec<Vec<u8>>, &'static [u8]);
+
 /// What a server says in its turns up to its yes, and what it is asked with last.
-fn servers() -> Vec<(Protocol, Vec<Vec<u8>>, &'static [u8])> {
+fn servers() -> Vec<Scene> {
     let turns = |turns: &[&[u8]]| turns.iter().map(|turn| turn.to_vec()).collect::<Vec<_>>();
     let features = format!(
         "{XMPP_OPEN}<stream:features><starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'><required/></starttls>\

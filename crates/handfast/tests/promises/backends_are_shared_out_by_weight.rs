@@ -29,7 +29,7 @@ fn each_gets_its_share() {
         "[{{ address = \"{}\", weight = 0 }}, \"{}\", {{ address = \"{}\", weight = 4 }}]",
         three.address, one.address, none.address
     );
-    std::fs::write(&proxy.file, config.set("service", "backend", list).to_string()).expect("it was there");
+    proxy.rewrite(config.set("service", "backend", list));
     assert!(proxy.reload());
     serve(&proxy, 40);
     assert_eq!(backends.each_ref().map(Backend::accepted), [30, 18, 32]);

@@ -108,7 +108,7 @@ fn a_backend_that_fails_its_check_gets_no_connections_and_comes_back() {
     wait_until("it to be out again", || (!up(&proxy, &one)).then_some(()));
     let text = config.to_string();
     let (without, _) = text.split_once("[service.check]").expect("it is the last section");
-    std::fs::write(&proxy.file, without).expect("the file is there");
+    proxy.rewrite(without);
     assert!(proxy.reload());
     wait_until("it to be used unchecked", || up(&proxy, &one).then_some(()));
 }

@@ -4,13 +4,13 @@
 //! The backend with TLS is another Handfast in front of a scripted peer, so every end goes through two proxies and must come
 //! out of the second as it went into the first. `path_tests` of the proxy plays the orders of events that chance rarely has.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 
 use super::support::backend::Peer;
 use super::support::certificates::{Authority, Identity, KeyKind, authority, localhost};
 use super::support::folder::Folder;
-use super::support::{Backend, Client, Config, DEADLINE, Event, Proxy, Stage, Trust, Version, pattern};
+use super::support::{Backend, Client, Config, Event, Proxy, Stage, Trust, Version, client, pattern};
 
 /// How a client reaches the backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,15 +64,16 @@ impl Chain {
     }
 
     fn plain(&self) -> TcpStream {
-        plain(&self.outer)
+        client::dial(self.outer.address()).expect("it listens")
     }
 }
 
-/// A client without TLS; it may be reset before it has looked around.
-fn plain(proxy: &Proxy) -> TcpStream {
-    let stream = TcpStream::connect(proxy.address()).expect("it listens");
-    stream.set_read_timeout(Some(DEADLINE)).expect("an open socket takes it");
-    stream
+/// What a client without TLS reads, and whether a reset ends it, which may come before it has looked around.
+fn read_from(proxy: &Proxy) -> (Vec<u8>, bool) {
+    match client::dial(proxy.address()) {
+        Ok(mut stream) => read_to_end(&mut stream),
+        Err(error) => (Vec::new(), error.kind() == io::ErrorKind::ConnectionReset),
+    }
 }
 
 fn echo(peer: &mut Peer) {
@@ -119,13 +120,13 @@ fn bytes_arrive_as_they_were_in_every_mode() {
     let chain = Chain::new(Mode::Originates, echo);
     let mut stream = chain.plain();
     let mut writer = stream.try_clone().expect("a second handle");
-    let all = sent.clone();
-    let writing = std::thread::spawn(move || {
-        writer.write_all(&all).expect("it is taken");
-        writer.shutdown(Shutdown::Write).expect("it is open");
+    let (bytes, is_reset) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            writer.write_all(&sent).expect("it is taken");
+            writer.shutdown(Shutdown::Write).expect("it is open");
+        });
+        read_to_end(&mut stream)
     });
-    let (bytes, is_reset) = read_to_end(&mut stream);
-    writing.join().expect("it does not panic");
     assert!(bytes == sent && !is_reset, "{} bytes, reset: {is_reset}", bytes.len());
 }
 
@@ -196,8 +197,7 @@ fn sessions_with_the_backend_are_resumed_also_after_a_reload() {
 /// Why a client was not served, as the access log has it.
 fn refused(ca: &str, more: impl FnOnce(Config) -> Config) -> (String, String) {
     let chain = Chain::with(Mode::Originates, echo, ca, more);
-    let mut stream = chain.plain();
-    let (bytes, is_reset) = read_to_end(&mut stream);
+    let (bytes, is_reset) = read_from(&chain.outer);
     assert!(bytes.is_empty() && is_reset, "{} bytes, reset: {is_reset}", bytes.len());
     assert_eq!(chain.inner.backend.accepted(), 0, "nobody has spoken to the backend");
     let record = chain.outer.record("an end at connect", |record| record.reason().starts_with("connect/"));
@@ -247,9 +247,7 @@ fn a_backend_without_tls_is_named() {
         ca.display(),
     );
     let proxy = Proxy::start(config);
-    let mut stream = plain(&proxy);
-    let (_, is_reset) = read_to_end(&mut stream);
-    assert!(is_reset);
+    assert!(read_from(&proxy).1);
     let record = proxy.record_of("connect/backend/not-tls");
     assert!(record.detail().contains("220 mail.example ESMTP"), "{record:?}");
 }
@@ -265,8 +263,7 @@ fn a_backend_that_never_answers_is_ended_by_the_limit() {
         .text("service.backend-tls", "ca", ca.display())
         .text("service.limits", "connect", "300ms");
     let proxy = Proxy::start(config);
-    let mut stream = plain(&proxy);
-    assert!(read_to_end(&mut stream).1);
+    assert!(read_from(&proxy).1);
     let record = proxy.record_of("connect/backend/connect-deadline");
     assert!(record.detail().contains("TLS handshake"), "{record:?}");
 }

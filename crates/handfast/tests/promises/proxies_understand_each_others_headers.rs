@@ -29,7 +29,7 @@ fn ours() -> Stage {
 fn listens(tool: &Tool, address: SocketAddr) {
     wait_until_seeing(
         "it to listen",
-        || std::net::TcpStream::connect(address).ok().map(drop),
+        || dial(address).ok().map(drop),
         || format!("{}\n{}", tool.output.so_far().join("\n"), tool.talk.so_far().join("\n")),
     );
 }

@@ -1,5 +1,10 @@
 //! What is served beside the certificate itself: OCSP responses, compressed messages, post-quantum signatures.
 
+#![expect(
+    clippy::disallowed_types,
+    reason = "rustls wants a verifier that threads may share; it is asked by one"
+)]
+
 use std::fs;
 use std::sync::Mutex;
 

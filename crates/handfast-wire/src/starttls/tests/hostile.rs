@@ -172,7 +172,7 @@ proptest! {
         let said = lines.concat().into_bytes();
         for protocol in Protocol::ALL {
             let _ = Server::new(protocol, "a").take(&said, &mut Vec::new());
-            let _ = ask(protocol, &[said.clone()]);
+            let _ = ask(protocol, std::slice::from_ref(&said));
         }
     }
 }
