@@ -196,7 +196,7 @@ mod tests {
         let Peek::Complete(header) = peek(&bytes, V2_LIMIT) else { panic!("it is whole") };
         let text = text(&header, &bytes);
         for line in [
-            "PROXY header v2, 131 bytes\n",
+            "PROXY header v2, 116 bytes\n",
             "  command                  PROXY: the sender speaks for somebody else\n",
             "  source                   192.0.2.7:40000\n",
             "  AUTHORITY (0x02)         \"a.example\\u{1b}[2J\"\n",
