@@ -285,9 +285,7 @@ impl Builder<'_, '_> {
         let mut kept =
             before.map(|before| self.keep(model, &mut loaded, &sources, before)).unwrap_or_default();
         kept.problems.extend(self.staples(&mut loaded, before));
-        self.report.take(loaded.findings, self.places);
-        self.files.extend(loaded.files_read);
-        self.folders.extend(loaded.folders);
+        self.took(loaded.findings, loaded.files_read, loaded.folders);
         certificates.extend(loaded.certificates);
         if certificates.is_empty() {
             self.report.error(format!("service {}: no certificate can be served", model.name));
@@ -445,16 +443,26 @@ impl Builder<'_, '_> {
             let (errors, others) =
                 loaded.findings.into_iter().partition(|finding| finding.severity == Severity::Error);
             loaded.findings = others;
-            self.leave_out_authorities(errors);
+            self.leave_out_authorities(errors, "clients' certificates are checked against its old version");
         }
-        self.report.take(loaded.findings, self.places);
-        self.files.extend(loaded.files_read);
-        self.folders.extend(loaded.folders);
+        self.took(loaded.findings, loaded.files_read, loaded.folders);
         loaded.rule
     }
 
+    /// Notes what was seen in files that were read, and where to look for a change.
+    pub(super) fn took(
+        &mut self,
+        findings: Vec<Finding>,
+        files: Vec<(PathBuf, FileStamp)>,
+        folders: Vec<PathBuf>,
+    ) {
+        self.report.take(findings, self.places);
+        self.files.extend(files);
+        self.folders.extend(folders);
+    }
+
     /// A file of authorities that cannot be used keeps no certificate from being renewed.
-    pub(super) fn leave_out_authorities(&mut self, errors: Vec<Finding>) {
+    pub(super) fn leave_out_authorities(&mut self, errors: Vec<Finding>, still: &str) {
         for Finding { file, message: what, hint, .. } in errors {
             let problem = FileProblem {
                 file,
@@ -464,7 +472,7 @@ impl Builder<'_, '_> {
                 kept: None,
                 since: seconds(self.now),
             };
-            self.report.leave_out(words::authorities(&problem));
+            self.report.leave_out(words::still_used(&problem, still));
             if !self.authority_problems.iter().any(|known| known.file == problem.file) {
                 self.authority_problems.push(problem);
             }

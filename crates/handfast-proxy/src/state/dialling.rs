@@ -1,5 +1,6 @@
 //! What TLS towards backends needs of files: whom to trust, and what to show. Made once for all threads.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use handfast_tls::certificate::Certificate;
@@ -9,7 +10,7 @@ use handfast_tls::{Finding, Severity};
 
 use super::build::Builder;
 use crate::backend_tls::client_for;
-use crate::config::model::{BackendTls, BackendVerification};
+use crate::config::model::{BackendAlpn, BackendTls, BackendVerification};
 
 /// TLS towards backends, ready to dial with but for the backend's name.
 #[derive(Debug)]
@@ -57,8 +58,8 @@ impl Builder<'_, '_> {
         let client = ClientSettings {
             policy: Some(policy?),
             alpn: match &model.alpn {
-                crate::config::model::BackendAlpn::Own(protocols) => protocols.clone(),
-                crate::config::model::BackendAlpn::Client => Vec::new(),
+                BackendAlpn::Own(protocols) => protocols.clone(),
+                BackendAlpn::Client => Vec::new(),
             },
             identity: identity?.map(Identity::Loaded),
             verification: verification?,
@@ -87,22 +88,19 @@ impl Builder<'_, '_> {
                 None => self.system_trust(service)?,
             },
         };
-        let trust = trust.and_pins(&model.pins);
-        let any = model.verify == BackendVerification::AnyName;
-        Some(Verification::Trust(if any { trust.for_any_name() } else { trust }))
+        Some(Verification::Trust(trust.asking(&model.pins, model.verify == BackendVerification::Full)))
     }
 
-    fn trust(&mut self, ca: &std::path::Path, before: &[Arc<DialTls>]) -> Option<Trust> {
+    fn trust(&mut self, ca: &Path, before: &[Arc<DialTls>]) -> Option<Trust> {
         let mut loaded = client::load_trust(ca, &self.known_keys, self.now);
         let known = || before.iter().find(|known| known.model.ca.as_deref() == Some(ca))?.trust().cloned();
         let trust = loaded.trust.take().or_else(|| {
             let known = known()?;
-            self.keep_in_spite_of(&mut loaded.findings);
+            let still = "backends' certificates are checked against its old version";
+            self.keep_in_spite_of(&mut loaded.findings, still);
             Some(known)
         });
-        self.report.take(loaded.findings, self.places);
-        self.files.extend(loaded.files_read);
-        self.folders.extend(loaded.folders);
+        self.took(loaded.findings, loaded.files_read, loaded.folders);
         trust
     }
 
@@ -133,20 +131,18 @@ impl Builder<'_, '_> {
             || before.iter().find(|known| known.model.identity == model.identity)?.identity().cloned();
         let found = loaded.certificates.pop().filter(|_| !has_errors).or_else(|| {
             let known = known()?;
-            self.keep_in_spite_of(&mut loaded.findings);
+            self.keep_in_spite_of(&mut loaded.findings, "its old version is shown to backends");
             Some(known)
         });
-        self.report.take(loaded.findings, self.places);
-        self.files.extend(loaded.files_read);
-        self.folders.extend(loaded.folders);
+        self.took(loaded.findings, loaded.files_read, loaded.folders);
         found.map(Some)
     }
 
     /// Files that cannot be used now, while what they were is used on.
-    fn keep_in_spite_of(&mut self, findings: &mut Vec<Finding>) {
+    fn keep_in_spite_of(&mut self, findings: &mut Vec<Finding>, still: &str) {
         let (errors, others) =
             std::mem::take(findings).into_iter().partition(|finding| finding.severity == Severity::Error);
         *findings = others;
-        self.leave_out_authorities(errors);
+        self.leave_out_authorities(errors, still);
     }
 }

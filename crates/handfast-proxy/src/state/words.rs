@@ -29,14 +29,11 @@ pub(super) fn problem(problem: &FileProblem, keep_removed: Duration) -> String {
     }
 }
 
-/// A file of authorities for clients' certificates that cannot be used.
-pub(super) fn authorities(problem: &FileProblem) -> String {
+/// A file of authorities, or of a certificate for backends, that cannot be used; `still`: what its old version is good for.
+pub(super) fn still_used(problem: &FileProblem, still: &str) -> String {
     let FileProblem { file, what, hint, .. } = problem;
     let hint = hint.as_ref().map(|hint| format!("\n  hint: {hint}")).unwrap_or_default();
-    format!(
-        "{}: {what}; clients' certificates are checked against its old version, which would be lost by a restart{hint}",
-        file.display()
-    )
+    format!("{}: {what}; {still}, which would be lost by a restart{hint}", file.display())
 }
 
 /// A list of known keys that cannot be used.

@@ -53,17 +53,14 @@ impl Trust {
 
     /// Trusts whoever has one of these keys, whatever the certificate says; its dates and names are not looked at.
     pub fn only_pins(pins: &[Pin]) -> Self {
-        Self { name: false, chain: false, ..Self::new(nobody(), Context::new(&SHA256)) }.and_pins(pins)
+        let nobodys = Self::new(nobody(), Context::new(&SHA256));
+        Self { chain: false, ..nobodys }.asking(pins, false)
     }
 
-    /// The same, and one of these keys must be the certificate's. None: any key will do.
-    pub fn and_pins(self, pins: &[Pin]) -> Self {
-        Self { pins: pins.into(), ..self }
-    }
-
-    /// The same for a certificate with any name.
-    pub fn for_any_name(self) -> Self {
-        Self { name: false, ..self }
+    /// Trusts the same authorities, and asks this and no more of what they signed: one of these keys (none: any will do), and
+    /// with `name` that it is for the name that was dialled. What was asked before counts no longer.
+    pub fn asking(self, pins: &[Pin], name: bool) -> Self {
+        Self { pins: pins.into(), name, ..self }
     }
 
     pub(super) fn asks_for_a_name(&self) -> bool {

@@ -193,3 +193,29 @@ fn authorities_that_broke_are_not_used_for_another_demand() {
     assert!(built.state.is_none());
     assert!(built.report.errors.iter().any(|line| line.contains("ca.pem")), "{:?}", built.report);
 }
+
+/// What is asked of a backend is what is written now, also where whom to trust is still what a file was.
+#[test]
+fn a_broken_file_keeps_whom_to_trust_and_not_what_is_asked() {
+    let mut process = Process::new();
+    let mail = "certificate = \"mail.pem\"";
+    let asking = |verify: &str| {
+        format!("{mail}\nbackend-tls = {{ ca = \"ca.pem\", verify = {verify:?}, name = \"mail.example\" }}")
+    };
+    let verification = |built: &Built| {
+        let dialling = made(built).services[1].dialling[0].as_ref().expect("TLS towards its backend");
+        dialling.client.verification.clone()
+    };
+    process.configure(mail, &asking("full"));
+    let full = verification(&process.build());
+    process.configure(mail, &asking("insecure-any-name"));
+    let lax = process.build();
+    assert_ne!(verification(&lax), full);
+    process.state = lax.state;
+    process.folder.write("ca.pem", "no authority");
+    process.configure(mail, &asking("full"));
+    let built = process.build();
+    assert_eq!(verification(&built), full, "its name is asked for again");
+    let said = built.report.left_out.iter().find(|line| line.contains("backends' certificates are checked"));
+    assert!(said.is_some_and(|line| line.contains("ca.pem")), "{:?}", built.report);
+}

@@ -34,7 +34,7 @@ fn a_ca_makes_those_good_that_it_signed_for_their_names() {
     assert!(good(&trust, &server, "backend.example"));
     assert!(!good(&trust, &server, "other.example"), "another name");
     assert!(!good(&trust, &Maker::new(&["backend.example"]).signed_by(&other), "backend.example"));
-    let any = trust.for_any_name();
+    let any = trust.asking(&[], false);
     assert!(good(&any, &server, "other.example"), "any name was asked for");
     assert!(!good(&any, &Maker::new(&["backend.example"]).signed_by(&other), "backend.example"));
 }
@@ -54,7 +54,7 @@ fn a_pinned_key_is_asked_for_beside_the_ca_or_decides_alone() {
     let ca = Maker::authority("a CA").self_signed();
     let [server, other] = [0, 1].map(|_| Maker::new(&["backend.example"]).signed_by(&ca));
     let pin = Pin::of(server.certificate.der()).expect("readable");
-    let both = loaded(&ca.pem()).trust.expect("no error").and_pins(&[pin]);
+    let both = loaded(&ca.pem()).trust.expect("no error").asking(&[pin], true);
     assert!(good(&both, &server, "backend.example"));
     assert!(!good(&both, &other, "backend.example"), "another key");
     assert!(!good(&both, &server, "other.example"), "the name counts too");
@@ -93,7 +93,19 @@ fn the_same_files_and_pins_are_the_same_trust() {
     let trust = |made: &Made| loaded(&made.pem()).trust.expect("no error");
     assert_eq!(trust(&one), trust(&one));
     assert_ne!(trust(&one), trust(&other));
-    assert_ne!(trust(&one), trust(&one).for_any_name());
+    assert_ne!(trust(&one), trust(&one).asking(&[], false));
     let pin = Pin::of(one.certificate.der()).expect("readable");
-    assert_ne!(trust(&one), trust(&one).and_pins(&[pin]));
+    assert_ne!(trust(&one), trust(&one).asking(&[pin], true));
+}
+
+/// A file that breaks leaves whom it made trusted in use; a name that was not asked for before is asked for from now on.
+#[test]
+fn what_was_asked_before_is_forgotten() {
+    let ca = Maker::authority("a CA").self_signed();
+    let server = Maker::new(&["backend.example"]).signed_by(&ca);
+    let pin = Pin::of(ca.certificate.der()).expect("readable");
+    let lax = loaded(&ca.pem()).trust.expect("no error").asking(&[pin], false);
+    assert!(!good(&lax, &server, "other.example"), "the key is another");
+    let strict = lax.asking(&[], true);
+    assert!(good(&strict, &server, "backend.example") && !good(&strict, &server, "other.example"));
 }
