@@ -79,8 +79,14 @@ impl Dialler {
     }
 
     /// Forgets the endpoints that are not dialled any more.
-    pub(crate) fn keep_only<'e>(&self, endpoints: impl Iterator<Item = &'e Rc<Endpoint>> + Clone) {
-        self.clients.borrow_mut().retain(|name, _| endpoints.clone().any(|known| known.name == *name));
+    pub(crate) fn keep_only(&self, endpoints: &[Rc<Endpoint>]) {
+        self.clients.borrow_mut().retain(|name, _| endpoints.iter().any(|known| known.name == *name));
+    }
+
+    /// Endpoints that it has sessions with.
+    #[cfg(test)]
+    pub(crate) fn endpoints(&self) -> usize {
+        self.clients.borrow().len()
     }
 
     fn client(&self, host: Option<String>) -> Result<Client, Failure> {

@@ -82,28 +82,19 @@ impl Rules {
     /// that one. An exact name comes before a wildcard, which stands for one label (RFC 9525 §6.3), and that before
     /// rules without names.
     pub(crate) fn choose(&self, name: Option<&str>, alpn: &[Box<[u8]>]) -> (Choice, Option<&Rc<str>>) {
-        let fits = |candidate: &&Candidate| {
-            candidate.alpn.is_empty()
-                || candidate
-                    .alpn
-                    .iter()
-                    .any(|wanted| alpn.iter().any(|offered| **offered == *wanted.as_bytes()))
-        };
-        let named = |table: &'_ HashMap<Box<str>, Vec<Candidate>>, name: &str| {
-            table.get(name).and_then(|candidates| candidates.iter().position(|one| fits(&one)))
-        };
-        let by_name = name.and_then(|name| {
-            if let Some(place) = named(&self.exact, name) {
-                return Some(&self.exact[name][place]);
-            }
-            let parent = name.split_once('.')?.1;
-            named(&self.wildcard, parent).map(|place| &self.wildcard[parent][place])
-        });
-        match by_name.or_else(|| self.any.iter().find(fits)) {
+        let exact = name.and_then(|name| first(self.exact.get(name)?, alpn));
+        let covering = || first(self.wildcard.get(name?.split_once('.')?.1)?, alpn);
+        match exact.or_else(covering).or_else(|| first(&self.any, alpn)) {
             Some(candidate) => (Choice { rule: Some(candidate.rule) }, Some(&candidate.because)),
             None => (Choice::SERVICE, None),
         }
     }
+}
+
+/// The first of some rules that fits a client which offers these protocols.
+fn first<'r>(candidates: &'r [Candidate], offered: &[Box<[u8]>]) -> Option<&'r Candidate> {
+    let is_offered = |wanted: &Box<str>| offered.iter().any(|offered| **offered == *wanted.as_bytes());
+    candidates.iter().find(|one| one.alpn.is_empty() || one.alpn.iter().any(is_offered))
 }
 
 #[cfg(test)]

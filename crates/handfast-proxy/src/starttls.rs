@@ -254,7 +254,7 @@ fn of_backend(problem: &Problem) -> CloseReason {
 
 /// Hands a client its server's greeting, and reads its request for TLS.
 async fn ask_mysql<R: Runtime>(connection: &mut Connection<R>) -> Result<Asked<R::Socket>, CloseReason> {
-    let mut connected = connect::dial(connection, Choice { rule: None }, &[]).await?;
+    let mut connected = connect::dial(connection, Choice::SERVICE, &[]).await?;
     let mut received = Vec::new();
     let greeting = loop {
         received.extend_from_slice(&hear_backend(connection, &mut connected).await?);

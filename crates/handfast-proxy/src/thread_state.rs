@@ -162,7 +162,7 @@ impl ThreadState {
             })
             .collect();
         for service in &self.services {
-            for ((backends, group), dialler) in service.groups.iter().zip(&service.diallers) {
+            for (backends, group) in &service.groups {
                 let (mut endpoints, mut nameless) = (Vec::new(), Vec::new());
                 for Backend { target, weight, backup } in backends {
                     let found = stands_for(target, self.shared.built_in.as_ref(), addresses);
@@ -173,12 +173,11 @@ impl ThreadState {
                         |(name, address)| (service.endpoint(name, address, &known), *weight, *backup);
                     endpoints.extend(found.into_iter().map(endpoint));
                 }
-                // Rules that share their service's TLS may have other backends, so these are only added to.
-                if let Some(dialler) = dialler.as_ref().filter(|dialler| Rc::strong_count(dialler) == 1) {
-                    dialler.keep_only(endpoints.iter().map(|(endpoint, ..)| endpoint));
-                }
                 group.set(endpoints, nameless);
             }
+            // Rules may share their service's TLS and have other backends: what any of them dials is kept.
+            let endpoints: Vec<_> = service.groups.iter().flat_map(|(_, group)| group.endpoints()).collect();
+            service.diallers.iter().flatten().for_each(|dialler| dialler.keep_only(&endpoints));
         }
     }
 
@@ -346,3 +345,6 @@ fn diallers(service: &ServiceState, known: &[Rc<Dialler>]) -> Vec<Option<Rc<Dial
     }
     made
 }
+
+#[cfg(test)]
+mod tests;
