@@ -71,11 +71,13 @@ impl Dialler {
         }
     }
 
-    /// Whether the two sides of a connection would speak different application protocols.
-    pub(crate) fn is_at_odds(&self, agreed: Option<&str>, chosen: Option<&str>) -> bool {
+    /// Which different application protocols the two sides of a connection would speak, if they would.
+    pub(crate) fn at_odds(&self, agreed: Option<&str>, chosen: Option<&str>) -> Option<String> {
+        let agreed = agreed.filter(|_| self.settings.model.alpn == BackendAlpn::Client)?;
         // RFC 7301 §3.2 lets a server ignore the extension, and servers of HTTP/1.1 alone often do.
-        let silent = chosen.is_none() && agreed == Some("http/1.1");
-        self.settings.model.alpn == BackendAlpn::Client && agreed.is_some() && chosen != agreed && !silent
+        let is_silent = chosen.is_none() && agreed == "http/1.1";
+        (chosen != Some(agreed) && !is_silent)
+            .then(|| format!("the client agreed to {agreed}, the backend chose {}", chosen.unwrap_or("none")))
     }
 
     /// Forgets the endpoints that are not dialled any more.

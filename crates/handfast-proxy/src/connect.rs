@@ -215,19 +215,14 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// The attempt has no time left: whose limit it was, and what that ends. `failure`: what the backend did, as far as it
-    /// was given time enough.
-    fn over<R: Runtime>(
-        &self,
-        connection: &Connection<R>,
-        failure: Option<CloseReason>,
-        own: CloseReason,
-    ) -> Ended {
-        if self.deadline == connection.deadline {
-            let reason = CloseReason::new(Step::Connect, Side::Backend, Cause::HandshakeDeadline);
-            return Ended::Connection(reason, failure);
+    /// The attempt has no time left: it was its own, or the whole connection's. `failure`: what the backend did until now, which
+    /// is held against it if it was given time to speak of.
+    fn over<R: Runtime>(&self, connection: &Connection<R>, failure: CloseReason) -> Ended {
+        if self.deadline != connection.deadline {
+            return Ended::Attempt(failure);
         }
-        Ended::Attempt(own)
+        let reason = CloseReason::new(Step::Connect, Side::Backend, Cause::HandshakeDeadline);
+        Ended::Connection(reason, self.was_long::<R>().then_some(failure))
     }
 
     /// Whether the backend was given time to speak of.
@@ -250,12 +245,7 @@ async fn stand<R: Runtime>(
             return Ok((dialling.into_socket(), sent));
         }
         if over {
-            if attempt.deadline == connection.deadline {
-                let failure = unanswered::<R>(dialling, attempt);
-                let own = CloseReason::new(Step::Connect, Side::Backend, Cause::HandshakeDeadline);
-                return Err(attempt.over(connection, failure, own));
-            }
-            return Err(Ended::socket(dialling.give_up()));
+            return Err(attempt.over(connection, of_socket(&dialling.give_up())));
         }
         let woken = connection.wait(Step::Connect, attempt.deadline).await;
         let woken = woken.map_err(|reason| Ended::Connection(reason, None))?;

@@ -25,11 +25,11 @@ pub(super) fn begin<R: Runtime>(
     endpoint: &Endpoint,
 ) -> Result<(ClientSession, Vec<u8>), Ended> {
     let before = R::now();
-    let agreed = connection.account.record.tls.alpn.clone();
     let thread = Rc::clone(&connection.account.thread);
     let records = &mut thread.scratch.borrow_mut().records;
     records.clear();
-    let session = dialler.session(endpoint, agreed.as_deref(), before).and_then(|mut session| {
+    let agreed = connection.account.record.tls.alpn.as_deref();
+    let session = dialler.session(endpoint, agreed, before).and_then(|mut session| {
         session.start(records)?;
         Ok(session)
     });
@@ -51,18 +51,14 @@ pub(super) async fn finish<R: Runtime>(
     let begun = R::now();
     let outcome = exchange(connection, leg, attempt).await;
     let agreed = leg.session().map(|session| session.agreed()).unwrap_or_default();
-    let client = connection.account.record.tls.alpn.clone();
-    let is_at_odds = outcome.is_ok() && dialler.is_at_odds(client.as_deref(), agreed.alpn.as_deref());
     let account = &mut connection.account;
+    let (client, chosen) = (account.record.tls.alpn.as_deref(), agreed.alpn.as_deref());
+    let outcome = outcome.and_then(|spoken| match dialler.at_odds(client, chosen) {
+        None => Ok(spoken),
+        Some(detail) => Err(Ended::Attempt(reason(Cause::BackendProtocol).because(detail))),
+    });
     let rare = account.record.rare();
     rare.backend_handshake = R::now().since(begun) + rare.backend_crypto;
-    if is_at_odds {
-        let chosen = agreed.alpn.as_deref().unwrap_or("none");
-        let detail =
-            format!("the client agreed to {}, the backend chose {chosen}", client.unwrap_or_default());
-        rare.backend_tls = Some(agreed);
-        return Err(Ended::Attempt(reason(Cause::BackendProtocol).because(detail)));
-    }
     if outcome.is_ok() {
         account.service.metrics.backend_handshake(&agreed, rare.backend_handshake, rare.backend_crypto);
     }
@@ -79,9 +75,10 @@ async fn exchange<R: Runtime>(
     leg.send_flight().map_err(of_leg)?;
     // It cannot have answered yet: asking would be a call for nothing.
     leg.socket_mut().expect_later().map_err(Ended::socket)?;
-    let mut over = false;
+    let (mut is_first, mut over) = (true, false);
     loop {
-        while let Some(bytes) = receive(connection, leg)? {
+        while let Some(bytes) = receive(connection, leg, is_first)? {
+            is_first = false;
             advance(connection, leg, bytes, &mut spoken)?;
             if leg.is_established() {
                 return Ok(spoken);
@@ -89,11 +86,11 @@ async fn exchange<R: Runtime>(
             leg.send_flight().map_err(of_leg)?;
             // Whoever always has something to say never lets us wait, and the deadline is not for waiting alone.
             if R::now() >= attempt.deadline {
-                return Err(unfinished(connection, attempt));
+                return Err(attempt.over(connection, deadline()));
             }
         }
         if over {
-            return Err(unfinished(connection, attempt));
+            return Err(attempt.over(connection, deadline()));
         }
         let woken = connection.wait(Step::Connect, attempt.deadline).await;
         let woken = woken.map_err(|reason| Ended::Connection(reason, None))?;
@@ -105,14 +102,14 @@ async fn exchange<R: Runtime>(
     }
 }
 
-/// Takes in what is there, after sending what waits; how many bytes, if any came.
+/// Takes in what is there, after sending what waits; how many bytes, if any came. `is_first`: none had before.
 fn receive<R: Runtime>(
     connection: &mut Connection<R>,
     leg: &mut Leg<R::Socket>,
+    is_first: bool,
 ) -> Result<Option<usize>, Ended> {
     let thread = Rc::clone(&connection.account.thread);
     let scratch = &mut *thread.scratch.borrow_mut();
-    let is_first = leg.heard() == 0 && !leg.is_in_a_record() && leg.session().is_some_and(is_unanswered);
     let bytes = leg.read_flight(scratch).map_err(of_leg)?;
     match bytes.map(|bytes| &scratch.received[..bytes]) {
         // A record of a handshake or an alert, in the first byte that a server sends (RFC 9846 §5.1).
@@ -137,12 +134,6 @@ fn shown(said: &[u8]) -> String {
     }
 }
 
-/// Whether nothing has been agreed on yet.
-#[expect(clippy::borrowed_box, reason = "as a leg has it")]
-fn is_unanswered(session: &Box<dyn Session>) -> bool {
-    session.agreed().version.is_none()
-}
-
 /// Gives the session what came. Computing is timed, waiting is not.
 fn advance<R: Runtime>(
     connection: &mut Connection<R>,
@@ -164,11 +155,6 @@ fn advance<R: Runtime>(
 }
 
 /// The backend's TLS took too long.
-fn unfinished<R: Runtime>(connection: &Connection<R>, attempt: &Waiting) -> Ended {
-    let failure = attempt.was_long::<R>().then(deadline);
-    attempt.over(connection, failure, deadline())
-}
-
 fn deadline() -> CloseReason {
     reason(Cause::Socket(SocketCause::ConnectDeadline)).because("during the TLS handshake with it")
 }
