@@ -11,6 +11,7 @@ use std::time::SystemTime;
 
 use handfast_net::fault::Cause as SocketCause;
 use handfast_text::calendar::Utc;
+use handfast_tls::session::Agreed;
 use serde::{Serialize, Serializer};
 use serde_json::ser::Formatter;
 
@@ -89,20 +90,8 @@ struct Line<'a> {
     passed_through: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     encrypted_hello: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    alpn: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    version: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    suite: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    group: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    signature: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    resumed: Option<bool>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    hello_retry: bool,
+    #[serde(flatten)]
+    tls: Tls<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     client_subject: Option<&'a str>,
     seconds: Seconds,
@@ -120,9 +109,9 @@ struct Line<'a> {
     generation: u64,
 }
 
-/// What TLS with the backend agreed on; times as in [`Seconds`].
+/// What TLS agreed on with either side.
 #[derive(Serialize)]
-struct BackendTls<'a> {
+struct Tls<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     alpn: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -137,6 +126,27 @@ struct BackendTls<'a> {
     resumed: Option<bool>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     hello_retry: bool,
+}
+
+impl<'a> Tls<'a> {
+    fn of(tls: &'a Agreed) -> Self {
+        Self {
+            alpn: tls.alpn.as_deref(),
+            version: tls.version,
+            suite: tls.suite,
+            group: tls.group,
+            signature: tls.signature,
+            resumed: tls.resumed,
+            hello_retry: tls.hello_retry,
+        }
+    }
+}
+
+/// What TLS with the backend agreed on; times as in [`Seconds`].
+#[derive(Serialize)]
+struct BackendTls<'a> {
+    #[serde(flatten)]
+    tls: Tls<'a>,
     handshake: f64,
     crypto: f64,
 }
@@ -145,13 +155,7 @@ impl<'a> BackendTls<'a> {
     fn of(rare: &'a Rare) -> Option<Self> {
         let tls = rare.backend_tls.as_ref()?;
         Some(Self {
-            alpn: tls.alpn.as_deref(),
-            version: tls.version,
-            suite: tls.suite,
-            group: tls.group,
-            signature: tls.signature,
-            resumed: tls.resumed,
-            hello_retry: tls.hello_retry,
+            tls: Tls::of(tls),
             handshake: rare.backend_handshake.as_secs_f64(),
             crypto: rare.backend_crypto.as_secs_f64(),
         })
@@ -204,13 +208,7 @@ impl<'a> Line<'a> {
             rule: record.rule.as_deref(),
             passed_through: record.rare.as_ref().is_some_and(|rare| rare.passed_through),
             encrypted_hello: record.rare.as_ref().is_some_and(|rare| rare.encrypted_hello),
-            alpn: tls.alpn.as_deref(),
-            version: tls.version,
-            suite: tls.suite,
-            group: tls.group,
-            signature: tls.signature,
-            resumed: tls.resumed,
-            hello_retry: tls.hello_retry,
+            tls: Tls::of(tls),
             client_subject: tls.client_subject.as_deref().map(shortened),
             seconds: Seconds::of(&record.seconds),
             bytes_to_backend: record.bytes_to_backend,
