@@ -18,13 +18,12 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 use rustls_pki_types::{CertificateDer, UnixTime};
 
-use crate::finding::{Finding, Reason, Severity};
+use crate::finding::{Finding, Reason};
 use crate::key_kind::KeyKind;
-use crate::load::{failed, unix_seconds, watch};
+use crate::load::{TrustFile, unix_seconds};
 use crate::parsed::{Parsed, date};
 use crate::presented::{Authorities, Keys, Peer, Refusal, Standing, standing};
-use crate::read::{self, FileStamp};
-use crate::sections::Contents;
+use crate::read::FileStamp;
 use crate::weak::{Lists, Weakness};
 
 /// Whether a client may come without a certificate.
@@ -69,49 +68,24 @@ pub fn load(
     known_keys: &Arc<Lists>,
     now: SystemTime,
 ) -> LoadedAuthorities {
-    let mut findings = Vec::new();
-    let mut folders = BTreeSet::new();
-    watch(authorities, &mut folders);
-    let (stamp, certificates) = match read::whole(authorities) {
-        Ok(content) => (content.stamp, certificates_in(&content.bytes, authorities, &mut findings)),
-        Err(failure) => {
-            findings.push(failed(authorities, &failure));
-            (FileStamp::of(authorities), Vec::new())
-        }
-    };
-    let certificates: Vec<_> =
-        certificates.into_iter().map(|parsed| Named::new(parsed, known_keys)).collect();
-    say_doubts(&certificates, authorities, unix_seconds(now), &mut findings);
-    let rule = rule(&certificates, demand, known_keys, authorities, &mut findings);
-    let is_usable = !findings.iter().any(|finding| finding.severity == Severity::Error);
+    let mut file = TrustFile::read(authorities, "the CAs that sign clients' certificates");
+    if file.has_key {
+        let message = "holds a private key, which is not used here";
+        let finding = Finding::warning(Reason::UnusedSection, authorities, message);
+        file.findings.push(finding.hint("a CA's key has no business on a server: take it away"));
+    }
+    let certificates: Vec<_> = std::mem::take(&mut file.certificates)
+        .into_iter()
+        .map(|parsed| Named::new(parsed, known_keys))
+        .collect();
+    say_doubts(&certificates, authorities, unix_seconds(now), &mut file.findings);
+    let rule = rule(&certificates, demand, known_keys, authorities, &mut file.findings);
     LoadedAuthorities {
-        rule: rule.filter(|_| is_usable),
-        findings,
-        files_read: vec![(authorities.to_path_buf(), stamp)],
-        folders: folders.into_iter().collect(),
+        rule: rule.filter(|_| file.is_usable()),
+        findings: file.findings,
+        files_read: file.files_read,
+        folders: file.folders,
     }
-}
-
-fn certificates_in(bytes: &[u8], file: &Path, findings: &mut Vec<Finding>) -> Vec<Parsed> {
-    let contents = Contents::of(bytes, file);
-    findings.extend(contents.findings);
-    if let Some(not_pem) = contents.not_pem {
-        let (words, hint) = not_pem.words(file);
-        let mut finding = Finding::error(Reason::NotPem, file, words);
-        finding.hint = hint;
-        findings.push(finding);
-    } else if contents.certificates.is_empty()
-        && !findings.iter().any(|finding| finding.severity == Severity::Error)
-    {
-        let message = "holds no certificate, expected those of the CAs that sign clients' certificates";
-        findings.push(Finding::error(Reason::NoCertificate, file, message));
-    }
-    if !contents.keys.is_empty() {
-        let finding =
-            Finding::warning(Reason::UnusedSection, file, "holds a private key, which is not used here");
-        findings.push(finding.hint("a CA's key has no business on a server: take it away"));
-    }
-    contents.certificates
 }
 
 /// A certificate of the file, and what is known of its key.

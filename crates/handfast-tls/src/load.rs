@@ -37,10 +37,12 @@ use crate::weak::Lists;
 
 mod folder;
 mod keep;
+mod trust_file;
 mod staples;
 
 pub use keep::{Before, FileProblem, Kept, Trouble, keep};
 pub use staples::keep_staples;
+pub(crate) use trust_file::TrustFile;
 
 /// A place to look.
 #[derive(Clone, Debug, PartialEq, Eq)]

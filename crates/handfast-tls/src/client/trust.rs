@@ -3,7 +3,6 @@
 //! In: a PEM file, the machine's own list, or pins. Out: a [`Trust`], made once and shared by all threads and sessions, or
 //! findings that say what is wrong with the file. What is good is decided in `presented.rs`.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -14,13 +13,12 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use super::wrong;
-use crate::finding::{Finding, Reason, Severity};
-use crate::load::{failed, unix_seconds, watch};
-use crate::parsed::{Parsed, date};
+use crate::finding::{Finding, Reason};
+use crate::load::{TrustFile, unix_seconds};
+use crate::parsed::date;
 use crate::presented::Pin;
 use crate::presented::{Authorities, Keys, Peer, Refusal, Standing, standing};
-use crate::read::{self, FileStamp};
-use crate::sections::Contents;
+use crate::read::FileStamp;
 use crate::session::Failure;
 use crate::weak::Lists;
 
@@ -165,53 +163,27 @@ pub struct LoadedTrust {
 
 /// Reads the CA certificates, or servers' own, in the PEM file `ca`; keys on the lists `known_keys` are refused.
 pub fn load(ca: &Path, known_keys: &Arc<Lists>, now: SystemTime) -> LoadedTrust {
-    let mut findings = Vec::new();
-    let mut folders = BTreeSet::new();
-    watch(ca, &mut folders);
-    let (stamp, certificates) = match read::whole(ca) {
-        Ok(content) => (content.stamp, certificates_in(&content.bytes, ca, &mut findings)),
-        Err(failure) => {
-            findings.push(failed(ca, &failure));
-            (FileStamp::of(ca), Vec::new())
-        }
-    };
+    let mut file = TrustFile::read(ca, "the CAs that sign the backends' certificates");
     let (mut trusted, mut id) = (nobody().refusing(Arc::clone(known_keys)), Context::new(&SHA256));
     id.update(known_keys.fingerprint());
-    for parsed in &certificates {
+    for parsed in &file.certificates {
         id.update(&parsed.der);
         if let Err(refusal) = take(&mut trusted, &parsed.der) {
             let message = format!("the certificate of {:?} cannot be used: {refusal}", parsed.subject);
-            findings.push(Finding::error(Reason::BadCertificate, ca, message));
+            file.findings.push(Finding::error(Reason::BadCertificate, ca, message));
         }
         if unix_seconds(now) > parsed.not_after {
             let message =
                 format!("the certificate of {:?} expired on {}", parsed.subject, date(parsed.not_after));
-            findings.push(Finding::warning(Reason::Expired, ca, message));
+            file.findings.push(Finding::warning(Reason::Expired, ca, message));
         }
     }
-    let is_usable = !findings.iter().any(|finding| finding.severity == Severity::Error);
     LoadedTrust {
-        trust: is_usable.then(|| Trust::new(trusted, id)),
-        findings,
-        files_read: vec![(ca.to_path_buf(), stamp)],
-        folders: folders.into_iter().collect(),
+        trust: file.is_usable().then(|| Trust::new(trusted, id)),
+        findings: file.findings,
+        files_read: file.files_read,
+        folders: file.folders,
     }
-}
-
-fn certificates_in(bytes: &[u8], file: &Path, findings: &mut Vec<Finding>) -> Vec<Parsed> {
-    let contents = Contents::of(bytes, file);
-    let had_errors = contents.findings.iter().any(|finding| finding.severity == Severity::Error);
-    findings.extend(contents.findings);
-    if let Some(not_pem) = contents.not_pem {
-        let (words, hint) = not_pem.words(file);
-        let mut finding = Finding::error(Reason::NotPem, file, words);
-        finding.hint = hint;
-        findings.push(finding);
-    } else if contents.certificates.is_empty() && !had_errors {
-        let message = "holds no certificate, expected those of the CAs that sign the backends' certificates";
-        findings.push(Finding::error(Reason::NoCertificate, file, message));
-    }
-    contents.certificates
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Who is let in, and what is said of a file of CAs.
 
 use super::*;
+use crate::finding::Severity;
 use crate::testing::{Folder, Made, Maker, NOW};
 
 fn at(seconds: i64) -> SystemTime {

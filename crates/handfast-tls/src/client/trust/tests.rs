@@ -3,6 +3,7 @@
 use rustls_pki_types::ServerName;
 
 use super::*;
+use crate::finding::Severity;
 use crate::testing::{Folder, Made, Maker, NOW};
 
 fn at() -> UnixTime {

@@ -1,0 +1,66 @@
+//! A PEM file of certificates by which others are judged: clients at a server, backends where we dial.
+//!
+//! In: its path. Out: the certificates, and what is wrong with the file. What each of them is good for is the caller's.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::{failed, watch};
+use crate::finding::{Finding, Reason, Severity};
+use crate::parsed::Parsed;
+use crate::read::{self, FileStamp};
+use crate::sections::Contents;
+
+/// What was read.
+pub(crate) struct TrustFile {
+    pub(crate) certificates: Vec<Parsed>,
+    /// It holds a private key too, which has no use there.
+    pub(crate) has_key: bool,
+    pub(crate) findings: Vec<Finding>,
+    pub(crate) files_read: Vec<(PathBuf, FileStamp)>,
+    /// Folders to watch for changes.
+    pub(crate) folders: Vec<PathBuf>,
+}
+
+impl TrustFile {
+    /// Reads it; `wanted`: whose certificates it should hold.
+    pub(crate) fn read(file: &Path, wanted: &str) -> Self {
+        let mut folders = BTreeSet::new();
+        watch(file, &mut folders);
+        let content = read::whole(file);
+        let stamp = content.as_ref().map_or_else(|_| FileStamp::of(file), |content| content.stamp);
+        let mut read = Self {
+            certificates: Vec::new(),
+            has_key: false,
+            findings: Vec::new(),
+            files_read: vec![(file.to_path_buf(), stamp)],
+            folders: folders.into_iter().collect(),
+        };
+        match content {
+            Ok(content) => read.take(&content.bytes, file, wanted),
+            Err(failure) => read.findings.push(failed(file, &failure)),
+        }
+        read
+    }
+
+    fn take(&mut self, bytes: &[u8], file: &Path, wanted: &str) {
+        let contents = Contents::of(bytes, file);
+        self.findings = contents.findings;
+        if let Some(not_pem) = contents.not_pem {
+            let (words, hint) = not_pem.words(file);
+            let mut finding = Finding::error(Reason::NotPem, file, words);
+            finding.hint = hint;
+            self.findings.push(finding);
+        } else if contents.certificates.is_empty() && self.is_usable() {
+            let message = format!("holds no certificate, expected those of {wanted}");
+            self.findings.push(Finding::error(Reason::NoCertificate, file, message));
+        }
+        self.has_key = !contents.keys.is_empty();
+        self.certificates = contents.certificates;
+    }
+
+    /// Whether no finding is an error so far.
+    pub(crate) fn is_usable(&self) -> bool {
+        !self.findings.iter().any(|finding| finding.severity == Severity::Error)
+    }
+}
