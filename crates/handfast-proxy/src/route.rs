@@ -93,8 +93,8 @@ impl Rules {
 
 /// The first of some rules that fits a client which offers these protocols.
 fn first<'r>(candidates: &'r [Candidate], offered: &[Box<[u8]>]) -> Option<&'r Candidate> {
-    let is_offered = |wanted: &Box<str>| offered.iter().any(|offered| **offered == *wanted.as_bytes());
-    candidates.iter().find(|one| one.alpn.is_empty() || one.alpn.iter().any(is_offered))
+    let is_offered = |wanted: &str| offered.iter().any(|offered| **offered == *wanted.as_bytes());
+    candidates.iter().find(|one| one.alpn.is_empty() || one.alpn.iter().any(|wanted| is_offered(wanted)))
 }
 
 #[cfg(test)]
