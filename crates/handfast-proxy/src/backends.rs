@@ -43,14 +43,20 @@ impl Endpoint {
         Rc::new(Self { name: name.into(), address, standing, metrics, connections: Cell::new(0) })
     }
 
-    /// What its certificate must be for, as long as nobody says otherwise: the name that it was found under, or its IP
-    /// address. `None` for a unix socket.
+    /// What its certificate must be for, as long as nobody says otherwise.
     pub(crate) fn host(&self) -> Option<String> {
-        let named = self.name.split_once('=').map(|(name, _)| name.to_owned());
-        match &self.address {
-            Address::Ip(address) => Some(named.unwrap_or_else(|| address.ip().to_string())),
-            Address::Unix(_) => None,
-        }
+        host_of(&self.name, &self.address)
+    }
+}
+
+/// What the certificate of an endpoint with this name and address must be for, as long as nobody says otherwise: the name
+/// that it was found under, or its IP address. `None` for a unix socket.
+pub(crate) fn host_of(name: &str, address: &Address) -> Option<String> {
+    match (address, name.split_once('=')) {
+        (Address::Unix(_), _) => None,
+        // As `stands_for` writes what a name resolved to.
+        (Address::Ip(_), Some((found_under, _))) => Some(found_under.to_owned()),
+        (Address::Ip(address), None) => Some(address.ip().to_string()),
     }
 }
 

@@ -15,6 +15,7 @@ use handfast_net::engine::{self, Mailbox, Priority, Sender, TaskHandle, mailbox,
 use handfast_tls::buffer::Scratch;
 use handfast_wire::proxy_header::{Version, Writer, write_v1};
 
+use crate::backends::host_of;
 use crate::config::model::{Address, Check, Service, Target};
 use crate::standing::{Standing, Wish};
 use crate::state::{DialTls, State};
@@ -89,15 +90,8 @@ pub(crate) fn wanted(state: &State, addresses: &Addresses) -> Vec<Checked> {
                     Target::Address(Address::Unix(_)) => "localhost".to_owned(),
                     target => target.to_string(),
                 };
-                let tls = tls.as_ref().filter(|_| !check.plain).map(|tls| {
-                    // As `Endpoint::host` says.
-                    let named = match (&backend.target, &address) {
-                        (Target::Name(name, _), _) => Some(name.clone()),
-                        (_, Address::Ip(address)) => Some(address.ip().to_string()),
-                        (_, Address::Unix(_)) => None,
-                    };
-                    (Arc::clone(tls), named)
-                });
+                let tls = tls.as_ref().filter(|_| !check.plain);
+                let tls = tls.map(|tls| (Arc::clone(tls), host_of(&name, &address)));
                 let header = header(&service.model, check);
                 let (service, check) = (Arc::clone(&service_name), Arc::clone(check));
                 wanted.push(Checked {
