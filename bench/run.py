@@ -91,14 +91,14 @@ class Bench:
         site = self.fresh_site()
         # Kept at once: what was started is stopped with it, also when the next one fails.
         self.sites[kind] = site
-        for name in ["handfast", *self.rivals(java=kind == "ecdsa")]:
+        rivals = [name for name in self.rivals(java=kind == "ecdsa") if name in peers.ONWARDS.get(kind, peers.PEERS)]
+        for name in ["handfast", *rivals]:
             try:
                 self.warm(site.start(name, kind))
             except Failed as problem:
                 stopped = site.peers.pop(name, None)
                 if stopped:
-                    stopped.stop()
-                    stopped.backend.stop()
+                    stopped.stop_all()
                 if name == "handfast":
                     self.sites.pop(kind).stop()
                     raise
@@ -157,7 +157,7 @@ def measure(config, bench, chosen):
         left = sum(other.seconds for other in chosen[number - 1 :])
         print(f"[{number:2}/{len(chosen)}] {work.name}: {work.what}; about {max(1, round(left / 60))} min left",
               file=sys.stderr, flush=True)
-        if work.name in ("idle1k", "idle9k", "certificates", "limit"):
+        if work.name in ("idle1k", "idle9k", "idle-reencrypt", "certificates", "limit"):
             bench.close_sites()
         begin = time.monotonic()
         try:

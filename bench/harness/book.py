@@ -76,7 +76,8 @@ class Book:
         lines += rows([("openssl", first_line(["openssl", "version"])),
                        ("handfast, SHA-256", digest(bench.programs["handfast"]))], head=False)
         lines += ["", "## Configuration files, SHA-256", ""]
-        lines += rows((f"`bench/peers/{path.name}`", digest(path)) for path in sorted(peers.TEMPLATES.iterdir()))
+        lines += rows((f"`bench/peers/{path.relative_to(peers.TEMPLATES)}`", digest(path))
+                  for path in sorted(peers.TEMPLATES.rglob("*")) if path.is_file())
         lines += ["", "## Sysctls", ""]
         lines += rows((name.replace("/", "."), read(f"/proc/sys/{name}")) for name in SYSCTLS)
         (self.folder / "setup.md").write_text("\n".join(lines) + "\n")

@@ -84,7 +84,8 @@ class Generator:
         for _ in range(REPEATS):
             members = peer.members()
             before, generator, cores = machine.settled_cpu_ns(members), machine.children_cpu_ns(), Cores()
-            backend = machine.cpu_ns({peer.backend.pid: 0}) if peer.backend else 0
+            around = {process.pid: 0 for process in peer.around}
+            backend = machine.cpu_ns(around)
             report = self.once(peer, load, seconds)
             taken, generator = cores.since(), machine.children_cpu_ns() - generator
             spent = machine.settled_cpu_ns(members) - before
@@ -99,7 +100,7 @@ class Generator:
             units = each(report["totals"])
             if units <= 0:
                 raise Failed(f"{peer.label}: nothing was done")
-            spent_by_backend = machine.cpu_ns({peer.backend.pid: 0}) - backend if peer.backend else 0
+            spent_by_backend = machine.cpu_ns(around) - backend
             # While the load lasted: the ticks of the cores would have start and end of the generator in them.
             rate = unit(report["totals"]) / report["totals"]["duration_seconds"] if unit else report["totals"]["rate"]
             others = cores.others(spent + spent_by_backend + generator)

@@ -9,6 +9,7 @@ import re
 import resource
 import subprocess
 import time
+import urllib.request
 from pathlib import Path
 
 from . import machine
@@ -35,6 +36,8 @@ PEERS = {
 }
 # Those whose ratio the goals are about; SSLProxy.java has a goal of its own.
 RIVALS = ["haproxy", "nginx", "hitch", "stunnel"]
+# Kinds in which TLS is spoken with the backend: who can do that. Templates are in a folder of that name.
+ONWARDS = {name: ["haproxy", "nginx", "stunnel"] for name in ("reencrypt", "originate")}
 
 
 class Peer:
@@ -43,6 +46,14 @@ class Peer:
     def __init__(self, name, process, port, label=None):
         self.name, self.process, self.port = name, process, port
         self.label = label or name
+        # What stands around it on the load's core, the echo among them; and the one that ends the TLS of a proxy that speaks it
+        # with its backend, with the port that tells how many sessions were resumed.
+        self.around, self.behind = [], None
+
+    def stop_all(self):
+        self.stop()
+        for process in self.around:
+            process.stop()
 
     def members(self):
         if not self.process.running():
@@ -70,6 +81,16 @@ class Site:
             raise Failed(f"start the backend: {process.said()}")
         return process, address
 
+    def terminator(self, folder, label, backend, cores):
+        """Handfast, which ends TLS, in front of `backend`: the process, its port, its admin port."""
+        port, admin = machine.free_port(), machine.free_port()
+        values = {"PORT": port, "ADMIN": admin, "BACKEND": backend, "CERTIFICATE": self.certificates["ecdsa"]}
+        config = folder / f"{label}.toml"
+        config.write_text(fill((TEMPLATES / "terminate.toml").read_text(), values))
+        process = Process([self.programs["handfast"], "proxy", "-c", config], cores, folder / f"{label}.log", folder)
+        machine.wait_for_port(port, process)
+        return process, port, admin
+
     def start(self, name, kind="ecdsa", label=None, cores=None, threads=1, certificate=None, more="", others=None):
         """Starts a proxy with a backend of its own and waits until it listens. `others` are the cores for those whom it talks
         to. Deadline: 30 s."""
@@ -78,33 +99,55 @@ class Site:
         folder = self.folder / f"{self.count:02}-{name}"
         folder.mkdir()
         backend, address = self.echo(others)
+        around, behind, onwards = [backend], None, kind in ONWARDS
+        if onwards:
+            ended, ended_at, behind = self.terminator(folder, "behind", address, others)
+            around.append(ended)
+            address = f"127.0.0.1:{ended_at}"
         port = machine.free_port()
         host, backend_port = address.rsplit(":", 1)
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         template, command, _ = PEERS[name]
+        key = self.certificates["ecdsa" if onwards else kind]
         values = {
-            "CERTIFICATE": certificate or self.certificates[kind], "PKCS12": self.certificates[kind].with_suffix(".p12"),
+            "CERTIFICATE": certificate or key, "PKCS12": key.with_suffix(".p12"), "CA": key.with_suffix(".crt"),
+            "MIDDLE": machine.free_port(),
             "CONFIG": folder / template, "FOLDER": folder, "PORT": port, "BACKEND": address, "BACKEND_HOST": host,
             "BACKEND_PORT": backend_port, "THREADS": threads, "FILES": files, "MAXCONN": (files - 100) // 2,
             "HANDFAST": self.programs["handfast"], "CLASSES": self.programs["classes"],
             # hitch refuses to work as root.
             "HITCH_USER": 'user = "nobody"' if os.geteuid() == 0 else "",
         }
-        (folder / template).write_text(fill((TEMPLATES / template).read_text(), values) + more)
+        (folder / template).write_text(fill((TEMPLATES / (kind if onwards else ".") / template).read_text(), values) + more)
         begin = time.monotonic_ns()
         process = Process([fill(word, values) for word in command], cores or {machine.PROXY_CORE}, folder / "log", folder)
         peer = Peer(name, process, port, label)
         peer.backend, peer.others, peer.folder, peer.config = backend, others, folder, folder / template
+        peer.around, peer.behind = around, behind
         self.peers[peer.label] = peer
         machine.wait_for_port(port, process)
         peer.start_ns = time.monotonic_ns() - begin
+        if kind == "originate":
+            # The load speaks TLS: it is ended in front of the proxy too.
+            front, peer.port, _ = self.terminator(folder, "front", f"127.0.0.1:{port}", others)
+            peer.around.append(front)
         return peer
 
     def stop(self):
         for peer in self.peers.values():
-            peer.stop()
-            peer.backend.stop()
+            peer.stop_all()
         self.peers = {}
+
+
+def resumed_behind(peer):
+    """Full and resumed handshakes that the peer's backend has seen."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{peer.behind}/metrics", timeout=10) as answer:
+        text = answer.read().decode()
+    found = {"full": 0.0, "resumed": 0.0}
+    for line in text.splitlines():
+        if line.startswith("handfast_handshakes_total{"):
+            found["resumed" if 'kind="resumed"' in line else "full"] += float(line.rsplit(" ", 1)[1])
+    return found
 
 
 def fill(text, values):

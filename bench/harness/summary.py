@@ -56,6 +56,9 @@ class Goals:
         self.share_of_limit("50 exchanges on a connection", "exchanges50", 85)
         self.against_best("bulk, 4 streams, AES-128-GCM", "bulk", "aes128, 4 streams", 1.6)
         self.share_of_limit("bulk, 4 streams, AES-128-GCM", "bulk", 80)
+        for name, what in (("reencrypt", "TLS on both sides"), ("originate", "TLS with the backend alone")):
+            self.against_best(f"{what}: transaction", name, "full speed", 1.8)
+            self.against_best(f"{what}: bulk", name, "aes128, 4 streams", 1.5)
         self.java()
         self.calls()
         self.idle()
@@ -80,6 +83,10 @@ class Goals:
         row = self.results.get("idle9k", {}).get("handfast")
         self.add("idle connection, resident memory, 9,000 held", "≤ 5 KiB", row and f"{row['rss_kib']:.2f} KiB",
                  row and row["rss_kib"] <= 5)
+
+        row = self.results.get("idle-reencrypt", {}).get("handfast")
+        self.add("idle connection with TLS on both sides, 4,000 held", "≤ 8 KiB", row and f"{row['rss_kib']:.2f} KiB",
+                 row and row["rss_kib"] <= 8)
 
     def latency(self):
         added = self.results.get("latency", {}).get("added_ns", {})
@@ -270,6 +277,6 @@ def limit_table(found):
     return [f"Share of the limit, whose relay had its peers on {where}.", "", *lines, ""]
 
 
-TABLES = {name: by_mode for name in ("a-a", "ecdsa", "rsa", "resumed", "tls12", "exchanges50", "bulk", "bulk-others", "cores")} | {
-    "idle1k": idle_table, "idle9k": idle_table, "latency": latency_table, "open": open_table,
+TABLES = {name: by_mode for name in ("a-a", "ecdsa", "rsa", "resumed", "tls12", "exchanges50", "bulk", "bulk-others", "cores", "reencrypt", "originate")} | {
+    "idle1k": idle_table, "idle9k": idle_table, "idle-reencrypt": idle_table, "latency": latency_table, "open": open_table,
     "certificates": certificates_table, "calls": calls_table, "flood": flood_table, "limit": limit_table}

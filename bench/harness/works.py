@@ -14,7 +14,7 @@ from statistics import median
 from . import machine, pairs
 from .generator import AES128, Load
 from .machine import Failed
-from .peers import RIVALS
+from .peers import ONWARDS, RIVALS, resumed_behind
 
 KIB4 = ["-c", "16"]
 # Seconds that the Java virtual machine gets to compile what it runs; the others get one.
@@ -71,8 +71,7 @@ def same_twice(bench, work):
     bench.warm(site.peers["again"])
     load = Load(*KIB4)
     result = pairs.compare(bench, work, ["again"], load, bench.config.seconds, bench.pairs(work))
-    site.peers["again"].stop()
-    site.peers.pop("again").backend.stop()
+    site.peers.pop("again").stop_all()
     bench.book.result(work.name, {"full speed": result})
 
 
@@ -99,13 +98,30 @@ def bulk(bench, work):
     bench.book.result(work.name, out)
 
 
+def onwards(bench, work):
+    """Transactions and bulk through proxies that speak TLS with their backends, with the share that they resumed there."""
+    site, out = bench.site(work.kind), {}
+    loads = {"full speed": (Load(*KIB4), None, bench.pairs(work)),
+             "aes128, 4 streams": (Load("-n", "unlimited", "-c", 4, "--send", BULK), both_ways, bench.pairs(work))}
+    for mode, (load, unit, pairs_wanted) in loads.items():
+        before = {name: resumed_behind(peer) for name, peer in site.peers.items()}
+        out[mode] = pairs.compare(bench, work, bench.rivals(), load, bench.config.seconds, pairs_wanted, unit=unit)
+        if unit:
+            continue
+        for name, peer in site.peers.items():
+            now = resumed_behind(peer)
+            full, resumed = (now[what] - before[name][what] for what in ("full", "resumed"))
+            bench.note(f"{work.name}: {name} resumed {resumed / max(1, full + resumed):.1%} of {full + resumed:,.0f} sessions with its backend")
+    bench.book.result(work.name, out)
+
+
 def idle(bench, work):
     """Memory of connections that stand and do nothing, over what the proxy had before, each proxy fresh."""
     count, out = work.options["count"], {}
-    for name in ["handfast", *bench.rivals()]:
+    for name in ["handfast", *(name for name in bench.rivals() if name in ONWARDS.get(work.kind, [name]))]:
         site = bench.fresh_site()
         try:
-            peer = site.start(name)
+            peer = site.start(name, work.kind)
             # A few first, so that what is set up once is not counted as the connections'.
             bench.generator.warm(peer, Load("-c", "4"), 0.5)
             members = peer.members()
@@ -152,7 +168,7 @@ class Direct:
         line = self.process.process.stdout.readline().decode().strip()
         if not line:
             raise Failed(f"start the TLS echo: {self.process.said()}")
-        self.port, self.label, self.name, self.backend = int(line.rsplit(":", 1)[1]), "direct", "direct", None
+        self.port, self.label, self.name, self.around = int(line.rsplit(":", 1)[1]), "direct", "direct", []
         self.others = {machine.LOAD_CORE}
 
     def members(self):
@@ -296,8 +312,7 @@ def two_cores(bench, work):
     site.start("handfast", label="two threads", cores=both, threads=2)
     bench.warm(site.peers["two threads"])
     result = pairs.compare(bench, work, ["two threads"], Load(*KIB4), bench.config.seconds, bench.pairs(work))
-    site.peers["two threads"].stop()
-    site.peers.pop("two threads").backend.stop()
+    site.peers.pop("two threads").stop_all()
     bench.book.result(work.name, {"full speed": result})
 
 
@@ -515,6 +530,9 @@ def standard_works(config):
              runs(config, config.pairs, rivals) + runs(config, few, rivals), rows=[("aes128", 4, 99), ("aes128", 1, few)]),
         Work("bulk-others", bulk, "bulk, both ways, the other ciphers", runs(config, few, rivals, modes=2),
              rows=[("aes256", 4, few), ("chacha", 4, few)]),
+        Work("reencrypt", onwards, "TLS on both sides: full with the client, resumed with the backend", 2 * runs(config, config.pairs, 3),
+             kind="reencrypt"),
+        Work("originate", onwards, "plain clients, TLS with the backend, resumed", 2 * runs(config, config.pairs, 3), kind="originate"),
         Work("tls12", transactions, "standard transaction, ECDSA P-256, TLS 1.2 full", runs(config, few, rivals),
              pairs=few, agreed=TLS12["ecdsa"], tls="1.2"),
         Work("latency", latency, "added latency of 4 KiB there and back", (rivals + 2) * (6 * seconds + 2)),
@@ -524,6 +542,8 @@ def standard_works(config):
         Work("calls", calls, "system calls of a transaction", 4),
         Work("idle1k", idle, "memory of 1,000 idle connections", (rivals + 1) * (4 + config.quiet), count=1000),
         Work("idle9k", idle, "memory of 9,000 idle connections", (rivals + 1) * (14 + config.quiet), count=9000),
+        Work("idle-reencrypt", idle, "memory of 4,000 idle connections with TLS on both sides", 4 * (14 + config.quiet), kind="reencrypt",
+             count=4000),
         Work("certificates", many_certificates, "start and memory with many certificates", 45),
         Work("size", size, "the program's size", 1),
         Work("limit", limit, "the share of what no proxy of these parts can fall below", min(5, config.pairs) * (18 + 10 * (seconds + 0.3))),
