@@ -1,8 +1,9 @@
-# Four commands. All install what is missing (and say what) on a Debian, the Rust toolchain included.
+# Five commands. All install what is missing (and say what) on a Debian, the Rust toolchain included.
 #
 #   make run    build the release program and start the proxy on its embedded defaults
 #   make test   formatting, lints and every test; the last line is the count
 #   make bench  beside its peers, on two quiet cores: 25 minutes. WORK=ecdsa for one work, WORK=counts for counts alone
+#   make lab    the laboratory at length: how exact its path is, what handshakes cost; tables in target/lab/
 #   make mutants  which faults no test would notice, planted one by one: CRATE=handfast-wire, ARGS="--file …/store.rs"
 #
 # CARGO_TARGET_DIR is honoured. Variables: CARGO (which cargo).
@@ -12,7 +13,7 @@ CARGO ?= cargo
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 
-.PHONY: help run test bench mutants
+.PHONY: help run test bench mutants lab
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -32,6 +33,11 @@ mutants:
 	@scripts/install-missing build
 	@scripts/install-toolchain
 	@scripts/mutants "$(or $(CRATE),handfast-wire)" $(ARGS)
+
+lab:
+	@scripts/install-missing build test
+	@scripts/install-toolchain
+	@scripts/lab
 
 bench:
 	@scripts/install-missing build bench

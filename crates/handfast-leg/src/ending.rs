@@ -99,6 +99,7 @@ impl Ending {
                 _ if hurry => Stage::Over,
                 Stage::Delivering { left, progress, pause } => {
                     let left_now = left_to_deliver(leg);
+                    // Slow is not stuck: only a peer that takes nothing at all runs out of time.
                     if left_now < *left {
                         (*left, *progress) = (left_now, now);
                     }

@@ -230,6 +230,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
         if self.ended || self.side != Side::Backend || !matches!(broken.why, Why::Socket(_)) {
             return Err(broken);
         }
+        // Nobody will take it, and while it waits nothing is read for this leg.
         self.unsent = Vec::new();
         self.refused = Some(Box::new(broken));
         Ok(())

@@ -173,6 +173,10 @@ impl Socket for Memory {
         self.check()
     }
 
+    fn watch(&mut self) -> Result<(), Fault> {
+        Ok(())
+    }
+
     fn peer_ended(&self) -> bool {
         let link = self.link.borrow();
         link.peer_ended || link.peer_reset

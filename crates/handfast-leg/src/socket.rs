@@ -47,6 +47,11 @@ pub trait Socket {
     /// **Errors**: registering with the engine.
     fn expect_later(&mut self) -> Result<(), Fault>;
 
+    /// Is woken by what happens to it, when nothing has blocked yet; what may be there is still tried first.
+    ///
+    /// **Errors**: registering with the engine.
+    fn watch(&mut self) -> Result<(), Fault>;
+
     /// Whether events have told that the peer ended its direction or is gone.
     fn peer_ended(&self) -> bool;
 
@@ -98,6 +103,10 @@ impl Socket for Stream {
 
     fn expect_later(&mut self) -> Result<(), Fault> {
         Self::expect_later(self)
+    }
+
+    fn watch(&mut self) -> Result<(), Fault> {
+        Self::watch(self)
     }
 
     fn peer_ended(&self) -> bool {

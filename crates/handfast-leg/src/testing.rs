@@ -145,6 +145,10 @@ impl Socket for Script {
         Ok(())
     }
 
+    fn watch(&mut self) -> Result<(), Fault> {
+        Ok(())
+    }
+
     fn peer_ended(&self) -> bool {
         self.ends
     }

@@ -51,6 +51,7 @@ pub enum Cause {
     Deadline,
     ConnectDeadline,
     Unacknowledged,
+    ZeroWindow,
     KeepaliveUnanswered,
     ConnectTimedOut,
     HostUnreachable,
@@ -69,7 +70,7 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::Reset,
         Self::Refused,
         Self::ClosedEarly,
@@ -85,6 +86,7 @@ impl Cause {
         Self::Deadline,
         Self::ConnectDeadline,
         Self::Unacknowledged,
+        Self::ZeroWindow,
         Self::KeepaliveUnanswered,
         Self::ConnectTimedOut,
         Self::HostUnreachable,
@@ -136,6 +138,7 @@ impl Cause {
                 ("connect-deadline", "the target did not answer the SYN within --timeout")
             }
             Self::Unacknowledged => ("unacknowledged", "the target stopped acknowledging what was sent"),
+            Self::ZeroWindow => ("zero-window", "the target took nothing more: its window stayed closed"),
             Self::KeepaliveUnanswered => {
                 ("keepalive-unanswered", "the target did not answer keep-alive probes")
             }
@@ -172,6 +175,7 @@ impl From<fault::Cause> for Cause {
             Socket::Refused => Self::Refused,
             Socket::ClosedEarly => Self::ClosedEarly,
             Socket::Unacknowledged => Self::Unacknowledged,
+            Socket::ZeroWindow => Self::ZeroWindow,
             Socket::KeepaliveUnanswered => Self::KeepaliveUnanswered,
             Socket::ConnectTimedOut => Self::ConnectTimedOut,
             Socket::ConnectDeadline => Self::ConnectDeadline,
@@ -229,6 +233,7 @@ mod tests {
             Socket::Reset,
             Socket::Refused,
             Socket::Unacknowledged,
+            Socket::ZeroWindow,
             Socket::KeepaliveUnanswered,
             Socket::ConnectTimedOut,
             Socket::ConnectDeadline,

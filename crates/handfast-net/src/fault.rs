@@ -48,6 +48,8 @@ causes! {
     Refused = "refused",
     /// The kernel gave up: the peer stopped acknowledging what we sent.
     Unacknowledged = "unacknowledged",
+    /// The kernel gave up: the peer acknowledged, but had room for nothing more.
+    ZeroWindow = "zero-window",
     /// The kernel gave up: keep-alive probes of an idle connection were not answered.
     KeepaliveUnanswered = "keepalive-unanswered",
     /// The kernel gave up dialling: no answer to our SYN.
@@ -98,7 +100,8 @@ impl Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Errno(number) => write!(f, "{} (errno {number})", io::Error::from_raw_os_error(*number)),
+            // The system's sentence, with the number.
+            Self::Errno(number) => io::Error::from_raw_os_error(*number).fmt(f),
             other => f.write_str(other.name()),
         }
     }
@@ -152,7 +155,7 @@ impl Fault {
     /// Translates what a call on `socket` said, asking the kernel for more where the errno does not tell.
     ///
     /// **Source**: the table in docs/lessons (what Linux says when a connection breaks); tcp(7), connect(2).
-    pub(crate) fn of(operation: Operation, errno: Errno, socket: Option<BorrowedFd<'_>>) -> Self {
+    pub fn of(operation: Operation, errno: Errno, socket: Option<BorrowedFd<'_>>) -> Self {
         let info = socket.and_then(sys::tcp_info);
         let icmp = match operation {
             Operation::Connect => socket.and_then(sys::take_icmp_error),
@@ -193,6 +196,11 @@ fn cause(operation: Operation, errno: Errno, info: Option<&TcpInfo>, icmp: Optio
         Errno::TIMEDOUT if info.is_some_and(|info| info.unacknowledged > 0 || info.retransmits > 0) => {
             Cause::Unacknowledged
         }
+        // TCP_USER_TIMEOUT counts while a window is closed, too, whether the peer answers the probes of it or not; what waits for
+        // the window was never sent, so nothing is unacknowledged, and no retransmission is counted.
+        Errno::TIMEDOUT if info.is_some_and(|info| info.not_sent_bytes > 0) => {
+            if info.is_some_and(probed_in_vain) { Cause::Unacknowledged } else { Cause::ZeroWindow }
+        }
         Errno::TIMEDOUT => Cause::KeepaliveUnanswered,
         Errno::HOSTUNREACH if icmp.is_some_and(IcmpError::prohibited) => Cause::Prohibited,
         Errno::NETUNREACH if icmp.is_some_and(IcmpError::prohibited) => Cause::Prohibited,
@@ -218,6 +226,12 @@ fn cause(operation: Operation, errno: Errno, info: Option<&TcpInfo>, icmp: Optio
     }
 }
 
+/// Whether nobody answers the probes of a closed window. An answer sets their number back; a single one may go without, as
+/// Linux answers one in half a second (net.ipv4.tcp_invalid_ratelimit), and the first ones are sent faster.
+fn probed_in_vain(info: &TcpInfo) -> bool {
+    info.probes > 1
+}
+
 fn evidence(cause: Cause, info: Option<TcpInfo>, icmp: Option<IcmpError>) -> Option<Box<str>> {
     if let Some(icmp) = icmp {
         let from = icmp.offender.map(|offender| format!(" from {offender}")).unwrap_or_default();
@@ -229,6 +243,22 @@ fn evidence(cause: Cause, info: Option<TcpInfo>, icmp: Option<IcmpError>) -> Opt
     }
     let info = info?;
     match cause {
+        Cause::Unacknowledged if info.not_sent_bytes > 0 && probed_in_vain(&info) => Some(
+            format!(
+                "{} of its closed window unanswered, last acknowledgement {} ms ago",
+                counted(info.probes, "probe"),
+                info.last_ack_received_ms
+            )
+            .into(),
+        ),
+        Cause::ZeroWindow => Some(
+            format!(
+                "{} not sent for want of room at the peer, last acknowledgement {} ms ago",
+                counted(info.not_sent_bytes, "byte"),
+                info.last_ack_received_ms
+            )
+            .into(),
+        ),
         Cause::Unacknowledged => Some(
             format!(
                 "{} unanswered, last acknowledgement {} ms ago",
@@ -263,6 +293,9 @@ mod tests {
         use Operation::{Accept, Bind, Connect, Open, Read, Write};
         let alive = TcpInfo::default();
         let unacknowledged = TcpInfo { unacknowledged: 3, ..alive };
+        let full = TcpInfo { not_sent_bytes: 4_096, probes: 1, ..alive };
+        let gone = TcpInfo { probes: 2, ..full };
+        let idle = TcpInfo { probes: 2, ..alive };
         for (operation, errno, info, expected) in [
             (Read, Errno::CONNRESET, Some(&alive), Cause::Reset),
             (Write, Errno::PIPE, Some(&alive), Cause::ClosedEarly),
@@ -270,6 +303,9 @@ mod tests {
             (Read, Errno::CONNREFUSED, Some(&alive), Cause::PortUnreachable),
             (Connect, Errno::TIMEDOUT, Some(&alive), Cause::ConnectTimedOut),
             (Read, Errno::TIMEDOUT, Some(&unacknowledged), Cause::Unacknowledged),
+            (Read, Errno::TIMEDOUT, Some(&full), Cause::ZeroWindow),
+            (Write, Errno::TIMEDOUT, Some(&gone), Cause::Unacknowledged),
+            (Read, Errno::TIMEDOUT, Some(&idle), Cause::KeepaliveUnanswered),
             (Read, Errno::TIMEDOUT, Some(&alive), Cause::KeepaliveUnanswered),
             (Connect, Errno::HOSTUNREACH, Some(&alive), Cause::HostUnreachable),
             (Connect, Errno::NETUNREACH, Some(&alive), Cause::NetworkUnreachable),

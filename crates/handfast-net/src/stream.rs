@@ -165,6 +165,17 @@ impl Stream {
         Ok(())
     }
 
+    /// Has the present task woken by what happens to this stream, when nothing has blocked yet. What may be there to
+    /// read is still tried first.
+    ///
+    /// **Errors**: registering with the engine.
+    pub fn watch(&mut self) -> Result<(), Fault> {
+        if self.source.is_none() {
+            self.source = Some(self.register(Ready::UNTRIED)?);
+        }
+        Ok(())
+    }
+
     fn register(&mut self, ready: Ready) -> Result<Source, Fault> {
         Source::register(&self.socket, ready).map_err(|error| {
             let errno = Errno::from_io_error(&error).unwrap_or(Errno::NOMEM);

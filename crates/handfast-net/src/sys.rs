@@ -1,15 +1,17 @@
 //! The socket calls that `rustix` does not offer: the kernel's own account of a TCP connection, its error queue, the
-//! bytes it has not sent yet; and wakers that are numbers. All of this crate's unsafe code is in this file.
+//! bytes it has not sent yet; and wakers that are numbers. All of this crate's unsafe code is in this module.
 
 #![expect(
     unsafe_code,
     reason = "most of these calls pass pointers to the kernel; each block says why that is sound"
 )]
 
+pub mod link;
+
 use std::io;
-use std::mem::{MaybeUninit, size_of};
+use std::mem::{MaybeUninit, size_of, zeroed};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
 use crate::engine::TaskHandle;
@@ -81,7 +83,8 @@ pub(crate) fn waker_of(handle: u64) -> Waker {
 
 /// What TCP knows of a connection, alive or dead.
 ///
-/// **Source**: `struct tcp_info` in linux/tcp.h; fields that every kernel since 2.6 has.
+/// **Source**: `struct tcp_info` in linux/tcp.h; fields that every kernel since 2.6 has, but for
+/// `not_sent_bytes` (4.6; 0 before).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
     /// State, as numbered in the kernel's `enum tcp_state`: 1 established, 7 closed, 8 close-wait.
@@ -92,6 +95,8 @@ pub struct TcpInfo {
     pub probes: u8,
     /// Segments sent and not acknowledged.
     pub unacknowledged: u32,
+    /// Bytes that were written and never sent, for want of room at the peer or on the path.
+    pub not_sent_bytes: u32,
     /// Retransmissions in the whole life of the connection.
     pub total_retransmissions: u32,
     /// Milliseconds since data last arrived.
@@ -127,6 +132,7 @@ pub fn tcp_info(socket: impl AsFd) -> Option<TcpInfo> {
         retransmits: info.tcpi_retransmits,
         probes: info.tcpi_probes,
         unacknowledged: info.tcpi_unacked,
+        not_sent_bytes: info.tcpi_notsent_bytes,
         total_retransmissions: info.tcpi_total_retrans,
         last_data_received_ms: info.tcpi_last_data_recv,
         last_ack_received_ms: info.tcpi_last_ack_recv,
@@ -152,6 +158,52 @@ pub fn choose_port_at_connect(socket: impl AsFd) -> io::Result<()> {
     switch_on(socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT)
 }
 
+/// Has every ICMP error about an IPv4 socket reported at once and kept in its error queue ([`take_icmp_error`]), where TCP
+/// by itself waits whether it can do without.
+///
+/// **Errors**: setsockopt(2). **Source**: `IP_RECVERR` in ip(7) and tcp(7).
+pub fn report_icmp_errors(socket: impl AsFd) -> io::Result<()> {
+    switch_on(socket, libc::IPPROTO_IP, libc::IP_RECVERR)
+}
+
+/// Bounds how often a SYN is sent again before connect(2) has failed.
+///
+/// **Errors**: setsockopt(2). **Source**: `TCP_SYNCNT` in tcp(7).
+pub fn repeat_syn(socket: impl AsFd, times: u8) -> io::Result<()> {
+    set(socket, libc::IPPROTO_TCP, libc::TCP_SYNCNT, times.into())
+}
+
+/// The user's end of a TUN interface: every packet that the network namespace sends into the interface is read here, one by
+/// one and without a header of the device, and what is written here arrives there. The interface goes away with the descriptor.
+///
+/// **Errors**: open(2) of /dev/net/tun; EPERM without CAP_NET_ADMIN over the calling thread's network namespace.
+///
+/// **Source**: TUNSETIFF in the kernel's Documentation/networking/tuntap.rst.
+pub fn open_tun(name: &str) -> io::Result<OwnedFd> {
+    let mut request = named(name)?;
+    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
+    let device: OwnedFd = std::fs::File::options().read(true).write(true).open("/dev/net/tun")?.into();
+    // SAFETY: the descriptor is open; TUNSETIFF reads and writes one ifreq, which `request` is.
+    let outcome = unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
+    if outcome == 0 { Ok(device) } else { Err(io::Error::last_os_error()) }
+}
+
+/// A request about the interface of this name, with nothing else in it.
+///
+/// **Errors**: ENAMETOOLONG.
+fn named(name: &str) -> io::Result<libc::ifreq> {
+    // SAFETY: ifreq is a C struct of integers and pointers, for which zeroes are valid.
+    let mut request: libc::ifreq = unsafe { zeroed() };
+    // The zero at its end has to fit too.
+    if name.len() >= request.ifr_name.len() {
+        return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    Ok(request)
+}
+
 /// Lets a socket be bound to an address that is none of this machine's, and take what is routed here for it.
 ///
 /// **Errors**: setsockopt(2); EPERM without CAP_NET_ADMIN or CAP_NET_RAW. **Source**: `IP_TRANSPARENT` in ip(7).
@@ -163,14 +215,17 @@ pub fn allow_foreign_source(socket: impl AsFd, v6: bool) -> io::Result<()> {
 }
 
 fn switch_on(socket: impl AsFd, level: libc::c_int, option: libc::c_int) -> io::Result<()> {
-    let on: libc::c_int = 1;
-    // SAFETY: the descriptor is borrowed for the call; the kernel reads one int, which `on` is.
+    set(socket, level, option, 1)
+}
+
+fn set(socket: impl AsFd, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    // SAFETY: the descriptor is borrowed for the call; the kernel reads one int, which `value` is.
     let outcome = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
             level,
             option,
-            (&raw const on).cast(),
+            (&raw const value).cast(),
             size_of::<libc::c_int>() as libc::socklen_t,
         )
     };
@@ -259,34 +314,40 @@ pub fn take_icmp_error(socket: impl AsFd) -> Option<IcmpError> {
     extended_error(&control.0[..filled])
 }
 
-/// Finds the extended error among control messages: `cmsghdr` (length, level, type), then `sock_extended_err`, then
-/// the offender's address. Read byte by byte, so nothing depends on alignment.
-fn extended_error(control: &[u8]) -> Option<IcmpError> {
+/// Level, type and content of a control message.
+type ControlMessage<'a> = (i32, i32, &'a [u8]);
+
+/// Control messages as recvmsg(2) left them: each a `cmsghdr` (length, level, type) and its content. Read byte by byte, so nothing
+/// depends on alignment; ends at the first one that is not whole.
+fn control_messages(control: &[u8]) -> impl Iterator<Item = ControlMessage<'_>> {
     const HEADER: usize = size_of::<libc::cmsghdr>();
+    let mut rest = Some(control);
+    std::iter::from_fn(move || {
+        let left = rest.take().filter(|left| left.len() >= HEADER)?;
+        let length = usize::from_ne_bytes(left[..8].try_into().ok()?);
+        let level = i32::from_ne_bytes(left[8..12].try_into().ok()?);
+        let kind = i32::from_ne_bytes(left[12..16].try_into().ok()?);
+        let body = left.get(HEADER..length)?;
+        rest = length.checked_next_multiple_of(8).and_then(|end| left.get(end..));
+        Some((level, kind, body))
+    })
+}
+
+/// Finds the extended error among control messages: `sock_extended_err`, then the offender's address.
+fn extended_error(control: &[u8]) -> Option<IcmpError> {
     const ERROR: usize = 16;
-    let mut rest = control;
-    while rest.len() >= HEADER {
-        let length = usize::from_ne_bytes(rest[..8].try_into().ok()?);
-        let level = i32::from_ne_bytes(rest[8..12].try_into().ok()?);
-        let kind = i32::from_ne_bytes(rest[12..16].try_into().ok()?);
-        let body = rest.get(HEADER..length)?;
+    control_messages(control).find_map(|(level, kind, body)| {
         let v6 = (level, kind) == (libc::IPPROTO_IPV6, libc::IPV6_RECVERR);
         let v4 = (level, kind) == (libc::IPPROTO_IP, libc::IP_RECVERR);
-        if (v4 || v6) && body.len() >= ERROR {
-            let origin = body[4];
-            if origin == 2 || origin == 3 {
-                return Some(IcmpError {
-                    errno: i32::from_ne_bytes(body[..4].try_into().ok()?),
-                    v6: origin == 3,
-                    kind: body[5],
-                    code: body[6],
-                    offender: offender(&body[ERROR..]),
-                });
-            }
-        }
-        rest = rest.get(length.next_multiple_of(8)..)?;
-    }
-    None
+        let origin = body.get(4).filter(|_| (v4 || v6) && body.len() >= ERROR)?;
+        matches!(origin, 2 | 3).then_some(IcmpError {
+            errno: i32::from_ne_bytes(body[..4].try_into().ok()?),
+            v6: *origin == 3,
+            kind: body[5],
+            code: body[6],
+            offender: offender(&body[ERROR..]),
+        })
+    })
 }
 
 /// The address in a `sockaddr_in` or `sockaddr_in6`.

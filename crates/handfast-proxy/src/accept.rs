@@ -53,6 +53,7 @@ pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<Th
             Taken::All => batch = (batch * 2).min(BATCH),
             Taken::Some(count) => batch = count.max(1),
             Taken::AtLimit(limit) => {
+                // Each client that leaves makes room for one, and then the limit is reached again: all that is once.
                 if back_off.limited.is_none() {
                     service.metrics.refused(limit);
                 }
@@ -125,6 +126,7 @@ fn begin(
     permits: Permits,
 ) {
     let accepted = Moment::now();
+    // In the books before it is asked whether it may come in: who may not has its line and its count too.
     let mut account = Account::open(thread, service, peer, permits);
     // A proxy in front is let in to say whom it speaks for; then it is asked about that one.
     let speaks_for_others = service.proxy_senders.as_ref().is_some_and(|senders| senders.has(peer));
@@ -154,6 +156,7 @@ async fn at_limit(listener: &mut Listener, thread: &Thread) {
 /// serves the address from now on, clients in the middle of their TCP handshake are waited for too.
 async fn finish(listener: &mut Listener, thread: &Rc<Thread>, id: &ListenerId) {
     let state = thread.state();
+    // A reload may have moved the service to another address; whoever came by this one is its client all the same.
     let service =
         state.service_of(id).or_else(|| state.services.iter().find(|known| *known.name == *id.0).cloned());
     let Some(service) = service else { return };
@@ -291,31 +294,4 @@ impl BackOff {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::metrics::Registry;
-
-    #[test]
-    fn pauses_double_to_the_greatest_and_begin_anew_when_some_were_accepted() {
-        let mut back_off = BackOff::default();
-        let pauses: Vec<_> = (0..6).map(|_| back_off.next_pause().as_millis()).collect();
-        assert_eq!(pauses, [50, 100, 200, 400, 800, 800]);
-        back_off.eases();
-        assert_eq!(back_off.next_pause(), Duration::from_millis(50));
-    }
-
-    /// Who waits at a limit is a gauge: it must not stay when the listener is closed.
-    #[test]
-    fn clients_that_wait_are_counted_while_they_do() {
-        let registry = Registry::new();
-        let metrics = registry.thread("worker-0").service("web");
-        let counted = || registry.snapshot().services[0].waiting[Limit::Process.name()];
-        let mut waiting = Waiting { metrics, limit: Limit::Process, counted: 0 };
-        waiting.count(3);
-        assert_eq!(counted(), 3);
-        waiting.count(2);
-        assert_eq!(counted(), 2);
-        drop(waiting);
-        assert_eq!(counted(), 0);
-    }
-}
+mod tests;

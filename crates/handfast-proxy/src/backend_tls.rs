@@ -12,10 +12,12 @@ use std::time::Duration;
 use handfast_net::clock::Moment;
 use handfast_tls::client::{Client, ClientSession, ClientSettings};
 use handfast_tls::session::Failure;
+use handfast_wire::starttls::{Client as Asking, Protocol};
 
 use crate::backends::Endpoint;
-use crate::config::model::{BackendAlpn, SentName};
+use crate::config::model::{BackendAlpn, BackendTls, SentName};
 use crate::state::DialTls;
+use crate::thread_state::machine_name;
 
 /// How long sessions are resumed before the backend has to show its certificate again. A resumed session checks none, and
 /// brings a new ticket each time: without an end, one that has expired or was replaced would never be noticed.
@@ -71,6 +73,11 @@ impl Dialler {
         }
     }
 
+    /// The protocol in which backends are asked for TLS; `None`: TLS from the first byte.
+    pub(crate) fn starttls(&self) -> Option<Protocol> {
+        self.settings.model.starttls.as_ref().map(|starttls| starttls.protocol)
+    }
+
     /// Which different application protocols the two sides of a connection would speak, if they would.
     pub(crate) fn at_odds(&self, agreed: Option<&str>, chosen: Option<&str>) -> Option<String> {
         let agreed = agreed.filter(|_| self.settings.model.alpn == BackendAlpn::Client)?;
@@ -96,11 +103,23 @@ impl Dialler {
     }
 }
 
+/// Who asks the backend that is written as `host` for TLS; `None`: it speaks TLS from the first byte.
+pub(crate) fn asking(model: &BackendTls, host: impl FnOnce() -> Option<String>) -> Option<Asking> {
+    let starttls = model.starttls.as_ref()?;
+    let known = starttls.name.clone();
+    let name = match starttls.protocol {
+        // An XMPP stream is for a domain.
+        Protocol::Xmpp | Protocol::XmppServer => known.or_else(|| model.name.clone()).or_else(host),
+        _ => known,
+    };
+    Some(Asking::new(starttls.protocol, &name.unwrap_or_else(machine_name)))
+}
+
 /// A client for the backend that is written as `host`.
 ///
 /// **Errors**: as [`Client::new`].
 pub(crate) fn client_for(
-    model: &crate::config::model::BackendTls,
+    model: &BackendTls,
     settings: &ClientSettings,
     host: Option<String>,
 ) -> Result<Client, Failure> {
@@ -116,3 +135,6 @@ pub(crate) fn client_for(
     let checked = if checked.is_empty() { "unnamed.invalid".to_owned() } else { checked };
     Client::new(&settings, &checked)
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,6 +17,7 @@ use crate::config::model::Address;
 use crate::metrics::BackendMetrics;
 use crate::reason::CloseReason;
 use crate::standing::{Patience, Standing, Trial};
+use crate::through::Behind;
 
 mod balance;
 mod group;
@@ -28,6 +29,8 @@ pub(crate) use group::Group;
 pub(crate) struct Endpoint {
     pub(crate) name: Rc<str>,
     pub(crate) address: Address,
+    /// Whom the proxy that answers there is asked for; `None`: it is the backend itself.
+    pub(crate) behind: Option<Behind>,
     pub(crate) standing: Arc<Standing>,
     metrics: Arc<BackendMetrics>,
     connections: Cell<u32>,
@@ -37,24 +40,28 @@ impl Endpoint {
     pub(crate) fn new(
         name: &str,
         address: Address,
+        behind: Option<Behind>,
         standing: Arc<Standing>,
         metrics: Arc<BackendMetrics>,
     ) -> Rc<Self> {
-        Rc::new(Self { name: name.into(), address, standing, metrics, connections: Cell::new(0) })
+        Rc::new(Self { name: name.into(), address, behind, standing, metrics, connections: Cell::new(0) })
     }
 
     /// What its certificate must be for, as long as nobody says otherwise.
     pub(crate) fn host(&self) -> Option<String> {
-        host_of(&self.name, &self.address)
+        host_of(&self.name, &self.address, self.behind.as_ref())
     }
 }
 
 /// What the certificate of an endpoint with this name and address must be for, as long as nobody says otherwise: the name
 /// that it was found under, or its IP address. `None` for a unix socket.
-pub(crate) fn host_of(name: &str, address: &Address) -> Option<String> {
+pub(crate) fn host_of(name: &str, address: &Address, behind: Option<&Behind>) -> Option<String> {
+    if let Some(behind) = behind {
+        return Some(behind.host().to_owned());
+    }
     match (address, name.split_once('=')) {
         (Address::Unix(_), _) => None,
-        // As `stands_for` writes what a name resolved to.
+        // As `places` writes what a name resolved to.
         (Address::Ip(_), Some((found_under, _))) => Some(found_under.to_owned()),
         (Address::Ip(address), None) => Some(address.ip().to_string()),
     }
@@ -80,10 +87,14 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    /// A connection stands; it counts until the returned value is dropped.
-    pub(crate) fn connected(self, after: Duration) -> InUse {
+    /// A connection stands; it counts until the returned value is dropped. `is_good`: nothing is left that the backend may fail
+    /// at. Else its failures are forgotten only by [`InUse::is_good`]: one that is reached each time and fails right behind that would never
+    /// be marked down.
+    pub(crate) fn connected(self, after: Duration, is_good: bool) -> InUse {
         let endpoint = Rc::clone(&self.endpoint);
-        endpoint.standing.connected();
+        if is_good {
+            endpoint.standing.connected();
+        }
         endpoint.connections.set(endpoint.connections.get() + 1);
         endpoint.metrics.connected(after);
         InUse(endpoint)
@@ -91,13 +102,7 @@ impl Attempt {
 
     /// Dialling failed, or the handshake with it.
     pub(crate) fn failed(self, reason: &CloseReason, patience: Patience) {
-        self.endpoint.metrics.failed(reason.cause);
-        if !is_ours(reason.cause) {
-            let standing = &self.endpoint.standing;
-            if let Some(marked) = standing.failed(reason.cause, self.trial, patience) {
-                standing.say_down(reason, marked);
-            }
-        }
+        failed(&self.endpoint, self.trial, reason, patience);
     }
 }
 
@@ -105,6 +110,16 @@ impl Drop for Attempt {
     fn drop(&mut self) {
         if let Some(trial) = self.trial {
             self.endpoint.standing.give_back(trial);
+        }
+    }
+}
+
+fn failed(endpoint: &Endpoint, trial: Option<Trial>, reason: &CloseReason, patience: Patience) {
+    endpoint.metrics.failed(reason.cause);
+    if !is_ours(reason.cause) {
+        let standing = &endpoint.standing;
+        if let Some(marked) = standing.failed(reason.cause, trial, patience) {
+            standing.say_down(reason, marked);
         }
     }
 }
@@ -118,6 +133,23 @@ pub(crate) fn is_ours(cause: Cause) -> bool {
 /// A standing connection to an endpoint.
 #[derive(Debug)]
 pub(crate) struct InUse(Rc<Endpoint>);
+
+impl InUse {
+    /// Where to.
+    pub(crate) fn endpoint(&self) -> &Rc<Endpoint> {
+        &self.0
+    }
+
+    /// It can serve, after something that was left to do.
+    pub(crate) fn is_good(&self) {
+        self.0.standing.connected();
+    }
+
+    /// It answered, and failed later, before it could serve: that counts as if it had not answered.
+    pub(crate) fn failed(&self, reason: &CloseReason, patience: Patience) {
+        failed(&self.0, None, reason, patience);
+    }
+}
 
 impl Drop for InUse {
     fn drop(&mut self) {

@@ -57,6 +57,8 @@ causes! {
     StarttlsRefused = "starttls-refused",
     /// The peer sent plain text behind the request for TLS, or behind the yes to it.
     PlaintextInjected = "plaintext-injected",
+    /// The proxy on the way to a backend did not open the way.
+    Tunnel = "tunnel",
     /// A proxy in front sent no PROXY header, which it must.
     ProxyHeaderMissing = "proxy-header-missing",
     /// A proxy in front sent a PROXY header that cannot be believed.
@@ -151,6 +153,7 @@ impl Cause {
             Self::PlaintextInjected => {
                 format!("plain text came from {who} where TLS has to begin: somebody may have put it there")
             }
+            Self::Tunnel => "the proxy in connect-through did not open a connection to the backend".into(),
             Self::ProxyHeaderMissing => {
                 format!("{who} is in accept-from of [service.proxy-protocol], but sent no PROXY header")
             }
@@ -189,6 +192,7 @@ fn of_socket(cause: Socket, who: &str) -> String {
         Socket::ClosedEarly => format!("{who} closed before the step was done"),
         Socket::Refused => "nobody listened at the backend's address (connection refused)".into(),
         Socket::Unacknowledged => format!("{who} stopped acknowledging what was sent"),
+        Socket::ZeroWindow => format!("{who} took nothing more: its window stayed closed"),
         Socket::KeepaliveUnanswered => format!("{who} did not answer keep-alive probes"),
         Socket::ConnectTimedOut => format!("{who} did not answer the connection request (SYN)"),
         Socket::ConnectDeadline => "the deadline for connecting passed".into(),

@@ -2,8 +2,8 @@
 
 use std::time::SystemTime;
 
-use crate::config::explain;
 use crate::config::model::{CertificateSource, Config};
+use crate::config::{explain, name_pattern};
 use crate::preflight;
 use crate::privileges;
 use crate::source::ConfigSource;
@@ -20,11 +20,19 @@ pub struct Checked {
     pub explanation: String,
 }
 
+/// A name as a client may ask for it (SNI), in lower case; `None` for what is none: an address, a wildcard, a URL.
+pub fn asked_name(text: &str) -> Option<String> {
+    let name = name_pattern(text.strip_suffix('.').unwrap_or(text)).ok()?;
+    (!name.contains('*')).then_some(name)
+}
+
 /// Reads a configuration and every file that it names, as a start would, and looks whether this machine and this user could
 /// serve it: each address is bound for a moment, and nothing listens.
 ///
+/// `host`: explain what becomes of a client that asks for this name, instead of everything.
+///
 /// A ticket-key file or a log that is not there yet is not made, and no throwaway certificate is written.
-pub fn check(source: &ConfigSource, color: bool) -> Checked {
+pub fn check(source: &ConfigSource, host: Option<&str>, color: bool) -> Checked {
     let (config, warnings) = match source.read(color) {
         Ok(read) => read,
         Err(error) => {
@@ -56,7 +64,11 @@ pub fn check(source: &ConfigSource, color: bool) -> Checked {
     found.errors.iter().for_each(|error| problems.push_str(&format!("error: {error}\n")));
     found.warnings.iter().for_each(|warning| problems.push_str(&format!("warning: {warning}\n")));
     let facts = state.as_ref().map(|state| state.certificate_facts(now)).unwrap_or_default();
-    let explanation = if state.is_some() { explain(&config, &facts) } else { String::new() };
+    let explanation = match (&state, host) {
+        (None, _) => String::new(),
+        (Some(state), Some(host)) => state.explain_host(host, now),
+        (Some(_), None) => explain(&config, &facts),
+    };
     Checked { good: state.is_some() && found.errors.is_empty(), problems, explanation }
 }
 

@@ -15,11 +15,11 @@ use handfast_net::engine::{self, Mailbox, Priority, Sender, TaskHandle, mailbox,
 use handfast_tls::buffer::Scratch;
 use handfast_wire::proxy_header::{Version, Writer, write_v1};
 
-use crate::backends::host_of;
-use crate::config::model::{Address, Check, Service, Target};
+use crate::config::model::{Address, Check, Service, Source, Target};
 use crate::standing::{Standing, Wish};
 use crate::state::{DialTls, State};
-use crate::thread_state::{Addresses, stands_for};
+use crate::thread_state::Addresses;
+use crate::through::{Behind, Place, Through, places};
 
 mod probe;
 mod verdict;
@@ -41,6 +41,9 @@ pub(crate) struct Checked {
     name: String,
     /// Where it is asked.
     address: Address,
+    /// Whom the proxy that answers there is asked for, and how; `None`: it is the backend itself.
+    behind: Option<Behind>,
+    through: Option<Arc<Through>>,
     /// The `Host` of a check over HTTP.
     host: String,
     /// The PROXY header that says that the connection is nobody's but ours; empty where backends get none.
@@ -48,6 +51,8 @@ pub(crate) struct Checked {
     /// How TLS is spoken with it, and the name that its certificate must have; `None`: it is asked in the clear.
     tls: Option<(Arc<DialTls>, Option<String>)>,
     check: Arc<Check>,
+    /// Where it is asked from: what keeps connections from a backend by their source keeps its checks from it too.
+    source: Arc<Source>,
     standing: Arc<Standing>,
 }
 
@@ -55,9 +60,12 @@ impl Checked {
     /// Whether this is the same check of the same backend.
     fn is_same(&self, other: &Self) -> bool {
         self.address == other.address
+            && self.behind == other.behind
+            && self.through == other.through
             && self.host == other.host
             && self.header == other.header
             && self.check == other.check
+            && self.source == other.source
             && self.tls.as_ref().map(|(tls, _)| Arc::as_ptr(tls))
                 == other.tls.as_ref().map(|(tls, _)| Arc::as_ptr(tls))
             && Arc::ptr_eq(&self.standing, &other.standing)
@@ -76,14 +84,16 @@ pub(crate) fn wanted(state: &State, addresses: &Addresses) -> Vec<Checked> {
         let begin = wanted.len();
         let check = service.model.check.as_ref().map(|check| Arc::new(check.clone()));
         let service_name: Arc<str> = service.model.name.as_str().into();
+        let source = Arc::new(service.model.source.clone());
         for (backend, tls) in backends {
-            for (name, address) in stands_for(&backend.target, state.built_in.as_ref(), addresses) {
-                let standing = service.standings.of(&name);
+            let through = service.model.connect_through.as_ref();
+            for place in places(&backend.target, through, state.built_in.as_ref(), addresses) {
+                let standing = service.standings.of(&place.name);
                 let Some(check) = &check else {
                     standing.is_not_checked();
                     continue;
                 };
-                if wanted[begin..].iter().any(|known| known.name == name) {
+                if wanted[begin..].iter().any(|known| known.name == place.name) {
                     continue;
                 }
                 let host = match &backend.target {
@@ -91,17 +101,20 @@ pub(crate) fn wanted(state: &State, addresses: &Addresses) -> Vec<Checked> {
                     target => target.to_string(),
                 };
                 let tls = tls.as_ref().filter(|_| !check.plain);
-                let tls = tls.map(|tls| (Arc::clone(tls), host_of(&name, &address)));
+                let tls = tls.map(|tls| (Arc::clone(tls), place.host()));
                 let header = header(&service.model, check);
-                let (service, check) = (Arc::clone(&service_name), Arc::clone(check));
+                let Place { name, address, behind } = place.at(check.port);
                 wanted.push(Checked {
-                    service,
+                    service: Arc::clone(&service_name),
                     name,
-                    address: asked_at(address, &check),
+                    address,
+                    behind,
+                    through: service.through.clone(),
                     host,
                     header,
                     tls,
-                    check,
+                    check: Arc::clone(check),
+                    source: Arc::clone(&source),
                     standing,
                 });
             }
@@ -120,16 +133,6 @@ fn header(service: &Service, check: &Check) -> Vec<u8> {
         Some(Version::V2) => header = Writer::local().finish(false),
     }
     header
-}
-
-fn asked_at(address: Address, check: &Check) -> Address {
-    match (address, check.port) {
-        (Address::Ip(mut address), Some(port)) => {
-            address.set_port(port);
-            Address::Ip(address)
-        }
-        (address, _) => address,
-    }
 }
 
 /// The checks, as the control thread holds them.
@@ -304,6 +307,8 @@ fn begin(checked: Checked, shared: &Rc<Shared>) -> Running {
 async fn watch(checked: Rc<Checked>, stop: Rc<Stop>, shared: Rc<Shared>) {
     stop.task.set(Some(engine::current()));
     let Check { interval, rise, fall, .. } = *checked.check;
+    // Each backend has its own turns: every source is asked from, also where several backends are asked in step.
+    let sources = Cell::new(0);
     stop.wait(engine::now() + shared.lot(interval.min(BEGIN))).await;
     while !stop.asked.get() {
         let begun = engine::now();
@@ -314,7 +319,7 @@ async fn watch(checked: Rc<Checked>, stop: Rc<Stop>, shared: Rc<Shared>) {
                 return;
             }
             let begun = Moment::now();
-            let outcome = probe::probe(&checked, &shared.scratch).await;
+            let outcome = probe::probe(&checked, &sources, &shared.scratch).await;
             drop(turn);
             let after = Moment::now().since(begun);
             match outcome {

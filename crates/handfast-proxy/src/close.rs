@@ -45,12 +45,14 @@ async fn finish<R: Runtime>(
 ) {
     loop {
         let hurry = is_hurried(connection);
+        // The loan of the thread's buffers ends before the wait: others use them meanwhile.
         let until = {
             let scratch = &mut *connection.account.thread.scratch.borrow_mut();
             // The backend first: it is not to learn of an abort later than the client of its alert.
             let backend = step::<R>(&mut connection.backend, &mut backend, scratch, hurry);
             backend.min(step::<R>(&mut connection.client, &mut client, scratch, hurry))
         };
+        // The last socket is left open: `end` writes the books first.
         if client.is_none() && backend.is_none() {
             return;
         }

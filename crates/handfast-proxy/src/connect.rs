@@ -3,7 +3,10 @@
 //! In: a client that is served from here on. Out: a leg to a backend, secured where the service says so, and whatever belongs
 //! to it. A backend that refuses is counted, and the next one is tried; each at most once for a connection.
 
+mod converse;
 mod secure;
+
+pub(crate) use secure::later as secure_later;
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -15,15 +18,16 @@ use handfast_net::engine::Woken;
 use handfast_net::fault::{Cause as SocketCause, Fault};
 
 use crate::backend_tls::Dialler;
-use crate::backends::{Attempt, Endpoint, InUse, Pick};
+use crate::backends::{Endpoint, InUse, Pick};
 use crate::cause::Cause;
-use crate::config::model::MissingCloseNotify;
 use crate::connection::Connection;
+use crate::opening::Opening;
 use crate::proxy_out;
 use crate::reason::{CloseReason, Side, Step};
 use crate::route::Choice;
 use crate::runtime::{Dialling, Runtime};
 use crate::standing::{Patience, State};
+use crate::thread_state::ThreadService;
 
 /// A backend that answered.
 #[derive(Debug)]
@@ -36,23 +40,42 @@ pub(crate) struct Connected<S: Socket> {
     pub(crate) spoken: Vec<u8>,
     /// Counts the connection at its endpoint.
     pub(crate) in_use: InUse,
+    /// What it is to get before TLS begins there (MySQL's request for TLS, which the client has made already).
+    pub(crate) request: Vec<u8>,
+}
+
+/// How far a backend is brought before it counts as one that answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// The client's bytes can pass: TLS stands where it is wanted.
+    Ready,
+    /// Its first word can be heard: TLS begins later, behind what it says to the client (MySQL).
+    Greeting,
 }
 
 /// What every attempt of a connection has to work with.
 struct Wanted<'a> {
+    service: Rc<ThreadService>,
     /// TLS towards the backends, where it is asked for.
     dialler: Option<Rc<Dialler>>,
-    /// The PROXY header that comes before everything else; empty where none is sent.
+    /// The PROXY header that the backend hears before everything else; empty where none is sent.
     header: Vec<u8>,
     /// The client's first bytes.
     first: &'a [u8],
 }
 
 impl Wanted<'_> {
-    /// What the backend's socket is given first: the header, where there is one, and this.
-    fn behind_header<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
-        if self.header.is_empty() { bytes.into() } else { [&self.header, bytes].concat().into() }
+    /// What is said before TLS, or before the client's bytes.
+    fn opening(&self, endpoint: &Endpoint) -> Opening {
+        let way = (self.service.through.as_deref(), endpoint.behind.as_ref());
+        let tls = self.dialler.as_ref().map(|dialler| &dialler.settings().model);
+        Opening::towards(way, self.header.clone(), tls, || endpoint.host())
     }
+}
+
+/// What a socket is given first: what was to be said before, if anything, and this.
+fn behind<'a>(said: &[u8], bytes: &'a [u8]) -> Cow<'a, [u8]> {
+    if said.is_empty() { bytes.into() } else { [said, bytes].concat().into() }
 }
 
 /// A backend that has not answered for so long fails, even when it is the client that does not wait any longer: the
@@ -68,11 +91,13 @@ pub(crate) async fn dial<R: Runtime>(
     connection: &mut Connection<R>,
     choice: Choice,
     first: &[u8],
+    until: Until,
 ) -> Result<Connected<R::Socket>, CloseReason> {
     let begun = R::now();
     let service = Rc::clone(&connection.account.service);
-    let dialler = service.dialler(choice).cloned();
-    let wanted = Wanted { dialler, header: proxy_out::header(connection), first };
+    let dialler = service.dialler(choice).filter(|_| until == Until::Ready).cloned();
+    let header = proxy_out::header(connection);
+    let wanted = Wanted { service: Rc::clone(&service), dialler, header, first };
     let group = service.group(choice);
     let client = connection.account.record.client.map(|client| client.ip());
     let mut tried: Vec<Rc<Endpoint>> = Vec::new();
@@ -91,21 +116,23 @@ pub(crate) async fn dial<R: Runtime>(
             }
             Pick::Dial(attempt) => {
                 let endpoint = Rc::clone(&attempt.endpoint);
+                // Named before it has answered: a connection that ends while it waits, waited for this one.
                 connection.account.record.backend = Some(Rc::clone(&endpoint.name));
                 match begin(connection, &endpoint, &wanted).await {
                     Ok((leg, spoken)) => {
-                        let in_use = attempt.connected(R::now().since(begun));
+                        let is_good = until == Until::Ready || service.dialler(choice).is_none();
+                        let in_use = attempt.connected(R::now().since(begun), is_good);
                         let given = if leg.is_secured() { 0 } else { first.len() };
-                        break Ok(Connected { leg, given, spoken, in_use });
+                        break Ok(Connected { leg, given, spoken, in_use, request: Vec::new() });
                     }
                     Err(Ended::Connection(reason, failure)) => {
                         if let Some(failure) = failure {
-                            failed(connection, attempt, &failure);
+                            attempt.failed(&failure, note_failure(connection, &endpoint, &failure));
                         }
                         break Err(reason);
                     }
                     Err(Ended::Attempt(reason)) => {
-                        failed(connection, attempt, &reason);
+                        attempt.failed(&reason, note_failure(connection, &endpoint, &reason));
                         last = Some(reason);
                     }
                 }
@@ -118,11 +145,15 @@ pub(crate) async fn dial<R: Runtime>(
     outcome
 }
 
-fn failed<R: Runtime>(connection: &mut Connection<R>, attempt: Attempt, reason: &CloseReason) {
+/// Notes that a backend failed this connection; how many failures it may have.
+fn note_failure<R: Runtime>(
+    connection: &mut Connection<R>,
+    endpoint: &Endpoint,
+    reason: &CloseReason,
+) -> Patience {
+    connection.account.record.backend_failed(&endpoint.name, reason.cause);
     let limits = &connection.account.service.limits;
-    let patience = Patience { failures: limits.backend_failures, pause: limits.backend_retry };
-    connection.account.record.backend_failed(&attempt.endpoint.name, reason.cause);
-    attempt.failed(reason, patience);
+    Patience { failures: limits.backend_failures, pause: limits.backend_retry }
 }
 
 /// Waits while another connection tries out a backend. `None`: it is to be looked at again; else why it failed.
@@ -178,17 +209,24 @@ async fn begin<R: Runtime>(
     endpoint: &Endpoint,
     wanted: &Wanted<'_>,
 ) -> Result<(Leg<R::Socket>, Vec<u8>), Ended> {
-    let begun = R::now();
-    let deadline = connection.deadline.min(begun.deadline(connection.account.service.limits.connect));
-    let attempt = Waiting { begun, deadline };
-    let speaks = wanted.dialler.is_some() || !wanted.first.is_empty() || !wanted.header.is_empty();
+    let attempt = Waiting::begin(connection);
+    let mut opening = wanted.opening(endpoint);
+    let said = opening.begin();
+    let has_bytes = opening.is_over() && (wanted.dialler.is_some() || !wanted.first.is_empty());
+    let speaks = has_bytes || !said.is_empty();
     let client = connection.account.record.client;
     let source = connection.account.service.source(client);
     let dialling = R::dial(&endpoint.address, source, speaks).map_err(Ended::socket)?;
+    if !opening.is_over() {
+        let (socket, sent) = stand(connection, dialling, &said, &attempt).await?;
+        let mut leg: Leg<R::Socket> = Leg::plain(LegSide::Backend, socket).dialled(0);
+        leg.keep(&said[sent..]);
+        return Box::pin(converse::begin(connection, endpoint, wanted, leg, opening, &attempt)).await;
+    }
     let Some(dialler) = &wanted.dialler else {
-        let opening = wanted.behind_header(wanted.first);
+        let opening = behind(&said, wanted.first);
         let (socket, sent) = stand(connection, dialling, &opening, &attempt).await?;
-        let mut leg = Leg::plain(LegSide::Backend, socket).dialled(sent).preceded_by(wanted.header.len());
+        let mut leg = Leg::plain(LegSide::Backend, socket).dialled(sent).preceded_by(said.len());
         // What the backend has taken is not kept, nor its room.
         leg.keep(&opening[sent..]);
         return Ok((leg, Vec::new()));
@@ -196,13 +234,10 @@ async fn begin<R: Runtime>(
     // The key share is computed while the SYN is on its way.
     let (session, hello) = secure::begin(connection, dialler, endpoint)?;
     // In the clear, before TLS: the backend reads it before its own TLS begins.
-    let opening = wanted.behind_header(&hello);
+    let opening = behind(&said, &hello);
     let (socket, sent) = stand(connection, dialling, &opening, &attempt).await?;
     let mut leg: Leg<R::Socket> = Leg::plain(LegSide::Backend, socket).dialled(0);
-    leg.secure(Box::new(session));
-    if dialler.settings().model.missing_close_notify == MissingCloseNotify::End {
-        leg.be_lenient();
-    }
+    secure::with(&mut leg, session, dialler);
     leg.keep(&opening[sent..]);
     let spoken = secure::finish(connection, &mut leg, dialler, &attempt).await?;
     Ok((leg, spoken))
@@ -215,6 +250,13 @@ struct Waiting {
 }
 
 impl Waiting {
+    /// An attempt that begins now.
+    fn begin<R: Runtime>(connection: &Connection<R>) -> Self {
+        let begun = R::now();
+        let limit = connection.account.service.limits.connect;
+        Self { begun, deadline: connection.deadline.min(begun.deadline(limit)) }
+    }
+
     /// The attempt has no time left: it was its own, or the whole connection's. `failure`: what the backend did until now, which
     /// is held against it if it was given time to speak of.
     fn over<R: Runtime>(&self, connection: &Connection<R>, failure: CloseReason) -> Ended {
@@ -259,6 +301,7 @@ async fn stand<R: Runtime>(
 /// Whether the client is still there.
 fn check_client<R: Runtime>(connection: &mut Connection<R>) -> Result<(), CloseReason> {
     let socket = connection.client().socket_mut();
+    // One that has ended its own direction alone still waits for an answer.
     if !socket.is_broken() {
         return Ok(());
     }

@@ -2,7 +2,7 @@
 //!
 //! In: what accept made. Out: borrowed by each step; `path.rs` has their order.
 
-use handfast_leg::Leg;
+use handfast_leg::{Leg, Socket};
 use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 
@@ -40,7 +40,14 @@ impl<R: Runtime> Connection<R> {
     }
 
     /// Waits for this connection's sockets, until `deadline`; ends with a reason when the program is ending.
-    pub(crate) async fn wait(&self, step: Step, deadline: Moment) -> Result<Woken, CloseReason> {
+    pub(crate) async fn wait(&mut self, step: Step, deadline: Moment) -> Result<Woken, CloseReason> {
+        // A plain client has not been read from when its backend is dialled, so nobody would be told that it has left.
+        if step == Step::Connect
+            && let Some(client) = &mut self.client
+        {
+            let watched = client.socket_mut().watch();
+            watched.map_err(|fault| CloseReason::fault(step, Side::Client, &fault))?;
+        }
         let woken = R::wait(deadline).await;
         if self.account.thread.phase() == Phase::Ending {
             return Err(CloseReason::new(step, Side::Operator, Cause::Stopped));

@@ -137,8 +137,8 @@ impl Shared {
 fn service_overview(service: &Service, listeners: &Listeners) -> ServiceOverview {
     let client_certificates = match service.tls.as_ref().map(|tls| &tls.client_certificates) {
         None | Some(ClientCertificates::Off) => "off",
-        Some(ClientCertificates::Request { .. }) => "request",
-        Some(ClientCertificates::Require { .. }) => "require",
+        Some(ClientCertificates::Request(_)) => "request",
+        Some(ClientCertificates::Require(_)) => "require",
     };
     let policy = match (service.clients, &service.tls) {
         (Clients::Tls, Some(tls)) => tls.policy.base.clone(),

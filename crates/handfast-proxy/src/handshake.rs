@@ -9,7 +9,7 @@ use handfast_leg::{Broken, Leg, Socket};
 use handfast_net::engine::Woken;
 use handfast_tls::policy::Objection;
 use handfast_tls::server::Server;
-use handfast_tls::session::Session;
+use handfast_tls::session::{Session, Verdict};
 use handfast_tls::store::Selection;
 use handfast_wire::{Alert, AlertDescription, ClientHello};
 
@@ -50,6 +50,9 @@ pub(crate) async fn finish<R: Runtime>(
     // Once, for whatever it came to: finding the names takes longer than anything else here that is not a cipher.
     account.record.tls =
         connection.client.as_ref().and_then(Leg::session).map(Session::agreed).unwrap_or_default();
+    if let Some(Verdict::Failed { fault, .. }) = account.record.tls.verdict.as_deref() {
+        account.service.metrics.certificate_failed(*fault);
+    }
     if outcome.is_ok() {
         account.service.metrics.handshake(&account.record.tls, &account.record.seconds);
     }

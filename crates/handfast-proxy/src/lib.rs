@@ -21,6 +21,7 @@ mod handshake;
 mod route;
 mod proxy_out;
 mod connect;
+mod opening;
 mod relay;
 mod close;
 
@@ -31,6 +32,7 @@ mod runtime;
 mod permits;
 mod standing;
 mod backend_tls;
+mod through;
 mod backends;
 mod builtin;
 mod cell;
@@ -79,7 +81,7 @@ mod path_tests;
 #[cfg(test)]
 mod testing;
 
-pub use check::check;
+pub use check::{asked_name, check};
 pub use error::Outcome;
 pub use run::run;
 pub use source::ConfigSource;

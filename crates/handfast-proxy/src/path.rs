@@ -41,9 +41,12 @@ async fn open<R: Runtime>(connection: &mut Connection<R>) -> Result<Relay, Close
     let (asked, choice, mut first) = receive(connection).await?;
     let connected = match asked {
         Some(backend) => *backend,
-        None => connect::dial(connection, choice, starttls::first_words(connection, &first)).await?,
+        None => {
+            let (words, until) = starttls::first_words(connection, choice, &first);
+            connect::dial(connection, choice, words, until).await?
+        }
     };
-    let connected = starttls::join(connection, &mut first, connected).await?;
+    let connected = starttls::join(connection, choice, &mut first, connected).await?;
     Relay::begin(connection, &first, connected)
 }
 
@@ -65,7 +68,11 @@ async fn receive<R: Runtime>(connection: &mut Connection<R>) -> Result<Received<
     if connection.account.service.passes_through(choice) {
         return Ok((None, choice, handshake::pass_through(connection, heard)));
     }
-    Ok((asked.backend, choice, handshake::finish(connection, heard, choice).await?))
+    let first = handshake::finish(connection, heard, choice).await?;
+    let choice = route::after_handshake(choice, &connection.account.record.tls);
+    // Who fails is not for a backend that was connected before that was known.
+    let backend = asked.backend.filter(|_| !choice.failed);
+    Ok((backend, choice, first))
 }
 
 #[cfg(test)]

@@ -201,5 +201,39 @@ mod tests {
         assert!(limit.take("192.0.2.1".parse().expect("an address")).is_some());
         let v6 = limit.take("2001:db8::1".parse().expect("an address"));
         assert!(v6.is_some() && limit.take("2001:db8::2".parse().expect("an address")).is_none());
+        let neighbours = ["2001:db8:0:1::1", "2001:db9::1", "2002:db8::1"]
+            .map(|text| limit.take(text.parse().expect("an address")));
+        assert!(neighbours.iter().all(Option::is_some), "another /64 is another client");
+    }
+
+    /// Addresses of every last byte, so that a table that is not there is found out.
+    #[test]
+    fn an_address_that_has_no_connection_takes_no_memory() {
+        let limit = AddressLimit::new(2);
+        let addresses = (0..=255_u8).map(|last| IpAddr::from([192, 0, 2, last]));
+        let permits: Vec<_> =
+            addresses.flat_map(|address| [limit.take(address), limit.take(address)]).collect();
+        assert!(permits.iter().all(Option::is_some));
+        let known = || -> Vec<usize> {
+            let tables = limit.tables.iter();
+            tables.map(|table| table.lock().expect("nobody panicked").len()).collect()
+        };
+        assert_eq!(known(), [16; 16], "spread evenly");
+        drop(permits);
+        assert_eq!(known(), [0; 16]);
+    }
+
+    #[test]
+    fn a_thread_takes_handfuls_of_a_large_limit_and_keeps_no_more_than_two() {
+        let pool = Pool::new(6_400, 2);
+        assert_eq!(pool.handful, 32);
+        let share = Share::new(&pool);
+        let taken = || pool.taken.load(Ordering::Relaxed);
+        let mut permits: Vec<_> = (0..33).map(|_| share.take().expect("there are many")).collect();
+        assert_eq!(taken(), 64);
+        permits.truncate(1);
+        assert_eq!(taken(), 64, "what it may need at once is kept");
+        permits.clear();
+        assert_eq!(taken(), 0, "two handfuls are too much");
     }
 }

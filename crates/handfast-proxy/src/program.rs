@@ -24,7 +24,8 @@ use crate::signals::Signals;
 use crate::source::ConfigSource;
 use crate::standing::{self, Wish};
 use crate::state::{ServiceState, SharedCarriedOver, State};
-use crate::thread_state::{Addresses, stands_for};
+use crate::thread_state::Addresses;
+use crate::through::{Place, places};
 use crate::watch::Watch;
 use crate::worker::Order;
 use crate::workers::Workers;
@@ -83,6 +84,7 @@ impl Program {
             address_limit: service.model.max_connections_per_address.map(|limit| limit as u64),
             sources: service.model.source.addresses(),
             backends: backends(&self.state, service, &addresses),
+            asks_for_certificates: service.model.asks_for_certificates(),
         };
         self.checks.follow(checks::wanted(&self.state, &addresses));
         self.registry.set_configured(Configured {
@@ -180,7 +182,8 @@ impl Program {
 /// What the backends of a service may be called by an operator: as they are written, or as what names stand for.
 fn names_of(state: &State, service: &ServiceState, addresses: &Addresses) -> Vec<String> {
     let rules = service.model.names.iter().filter_map(|rule| rule.backends.as_ref()).flatten();
-    let written = service.model.backends.iter().chain(rules).map(|backend| backend.target.to_string());
+    let all = service.model.backends.iter().chain(rules).chain(service.model.failed_to());
+    let written = all.map(|backend| backend.target.to_string());
     let resolved = backends(state, service, addresses).into_iter().map(|backend| backend.name);
     let mut names: Vec<_> = written.chain(resolved).collect();
     names.sort();
@@ -192,17 +195,20 @@ fn names_of(state: &State, service: &ServiceState, addresses: &Addresses) -> Vec
 fn backends(state: &State, service: &ServiceState, addresses: &Addresses) -> Vec<ConfiguredBackend> {
     let rules = service.model.names.iter().filter_map(|rule| rule.backends.as_ref()).flatten();
     let mut found = Vec::new();
-    for model::Backend { target, weight, backup } in service.model.backends.iter().chain(rules) {
+    for model::Backend { target, weight, backup } in
+        service.model.backends.iter().chain(rules).chain(service.model.failed_to())
+    {
         let backend = |name, standing| ConfiguredBackend { name, weight: *weight, backup: *backup, standing };
-        let stands_for = stands_for(target, state.built_in.as_ref(), addresses);
-        if stands_for.is_empty() {
+        let through = service.model.connect_through.as_ref();
+        let places = places(target, through, state.built_in.as_ref(), addresses);
+        if places.is_empty() {
             found.push(backend(target.to_string(), None));
         }
-        let standing = |(name, _): (String, _)| {
-            let standing = service.standings.of(&name);
-            backend(name, Some(standing))
+        let standing = |place: Place| {
+            let standing = service.standings.of(&place.name);
+            backend(place.name, Some(standing))
         };
-        found.extend(stands_for.into_iter().map(standing));
+        found.extend(places.into_iter().map(standing));
     }
     found.sort_by(|one, other| one.name.cmp(&other.name));
     found.dedup_by(|one, other| one.name == other.name);

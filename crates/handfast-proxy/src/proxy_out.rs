@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use handfast_leg::Socket;
-use handfast_tls::session::{Agreed, Session};
+use handfast_tls::session::{Agreed, Session, Verdict};
 use handfast_tls::subject::common_name;
 use handfast_wire::proxy_header::{Tls, Version, Writer, tlv, write_v1};
 
@@ -98,8 +98,9 @@ fn add_tls(header: &mut Writer, tls: &Agreed, certificate: Option<&[u8]>, sent: 
             client |= Tls::CERTIFICATE_NOW;
         }
     }
-    // 0 says that a certificate was there and good; a client with a bad one does not come so far.
-    let verify = u32::from(certificate.is_none());
+    // 0 says that a certificate was there and good; a client with a bad one comes so far only where it has a place.
+    let has_failed = matches!(tls.verdict.as_deref(), Some(Verdict::Failed { .. }));
+    let verify = u32::from(certificate.is_none() || has_failed);
     let name = certificate.filter(|_| sent != SentCertificate::Off).and_then(common_name);
     let texts = [
         (tlv::SSL_VERSION, tls.version),
@@ -171,6 +172,7 @@ fn scheme(kind: &str, version: Option<&str>) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use handfast_tls::session::CertificateFault;
     use handfast_wire::proxy_header::{Peek, V2_LIMIT, peek};
 
     use super::*;
@@ -227,6 +229,11 @@ mod tests {
         assert_eq!((values.len(), &values[4]), (5, &(tlv::SSL_CN, "Grüße".as_bytes().to_vec())));
         let (_, _, values) = told(SentCertificate::Der);
         assert_eq!((values.len(), &values[5]), (6, &(tlv::SSL_CLIENT_CERT, der.clone())));
+        // One that was found wanting is told as that, for backends that serve such clients.
+        let words = "revoked".into();
+        let verdict = Verdict::Failed { fault: CertificateFault::Revoked, words };
+        let failed = Agreed { verdict: Some(Box::new(verdict)), ..agreed() };
+        assert_eq!(read(&failed, Some(&der), SentCertificate::Off).1, 1);
         // Of one that was shown in an earlier connection that is told.
         let resumed = Agreed { resumed: Some(true), ..agreed() };
         assert_eq!(read(&resumed, Some(&der), SentCertificate::Off).0, 5);
@@ -237,7 +244,17 @@ mod tests {
 
     #[test]
     fn the_scheme_is_told_where_the_key_decides_it() {
-        assert_eq!(scheme("ECDSA-P256", Some("TLSv1.3")), Some("ecdsa_secp256r1_sha256"));
+        for (kind, name) in [
+            ("ECDSA-P256", "ecdsa_secp256r1_sha256"),
+            ("ECDSA-P384", "ecdsa_secp384r1_sha384"),
+            ("ECDSA-P521", "ecdsa_secp521r1_sha512"),
+            ("Ed25519", "ed25519"),
+            ("ML-DSA-44", "mldsa44"),
+            ("ML-DSA-65", "mldsa65"),
+            ("ML-DSA-87", "mldsa87"),
+        ] {
+            assert_eq!(scheme(kind, Some("TLSv1.3")), Some(name));
+        }
         assert_eq!(scheme("ECDSA-P256", Some("TLSv1.2")), None);
         assert_eq!(scheme("RSA-2048", Some("TLSv1.3")), None);
         assert_eq!((key_name("ECDSA-P256"), key_name("Ed25519")), ("EC256", "Ed25519"));

@@ -64,7 +64,7 @@ impl Relay {
         connected: Connected<R::Socket>,
     ) -> Result<Self, CloseReason> {
         let now = R::now();
-        let Connected { mut leg, given, spoken, in_use } = connected;
+        let Connected { mut leg, given, spoken, in_use, request: _ } = connected;
         let service = Rc::clone(&connection.account.service);
         let client = connection.client();
         client.hold(now + TICKET_DELAY);
@@ -120,6 +120,7 @@ impl Relay {
             Ok(()) => self.finished(connection),
             Err(reason) => reason,
         };
+        // A turn that broke a leg may have moved bytes before.
         self.count(connection);
         connection.account.record.seconds.relay = R::now().since(self.began);
         reason
@@ -156,6 +157,7 @@ impl Relay {
             }
             if rounds == ROUNDS {
                 R::yield_now().await;
+                // It woke itself: if nothing moves then, that is nobody's wake in vain.
                 woken = false;
                 continue;
             }
@@ -220,6 +222,7 @@ impl Relay {
         let (client, backend) = connection.legs();
         let until = limit.min(alarm(client, backend)).min(self.settle);
         let woken = connection.wait(Step::Relay, until).await?;
+        // Before the limits: a peer that broke off in the same turn is the reason, and not the clock.
         self.look_for_faults(connection)?;
         if woken == Woken::Event {
             return Ok(woken);

@@ -231,8 +231,12 @@ fn wanted(config: &Config) -> HashMap<Wanted, Wish> {
     let mut wanted: HashMap<Wanted, Wish> = HashMap::new();
     for service in &config.services {
         let exceptions = service.names.iter().filter_map(|rule| rule.backends.as_ref()).flatten();
-        for backend in service.backends.iter().chain(exceptions) {
-            if let Target::Name(name, port) = &backend.target {
+        let backends = service.backends.iter().chain(exceptions).chain(service.failed_to());
+        // Behind a proxy, only the proxy's own name is looked up.
+        let through = service.connect_through.as_ref().map(|through| &through.proxy);
+        let direct = backends.map(|backend| &backend.target).filter(|_| through.is_none());
+        for target in direct.chain(through) {
+            if let Target::Name(name, port) = target {
                 let interval = service.limits.resolve;
                 let wish = wanted.entry((name.clone(), *port));
                 let wish = wish.or_insert_with(|| Wish { interval, services: Vec::new() });

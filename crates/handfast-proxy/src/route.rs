@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use handfast_tls::session::{Agreed, Verdict};
 use handfast_wire::ClientHello;
 
 use crate::config::model::NameRule;
@@ -37,11 +38,13 @@ struct Candidate {
 pub(crate) struct Choice {
     /// Place of the rule among the service's exceptions; `None`: the service's own settings.
     pub(crate) rule: Option<usize>,
+    /// Whether the client's certificate failed, and the backends are those of such clients (`failed-to`).
+    pub(crate) failed: bool,
 }
 
 impl Choice {
     /// Nothing but the service itself decides.
-    pub(crate) const SERVICE: Self = Self { rule: None };
+    pub(crate) const SERVICE: Self = Self { rule: None, failed: false };
 }
 
 /// Step 4 of a connection: by which rules it goes on. Why is noted for the access log.
@@ -50,6 +53,12 @@ pub(crate) fn choose<R: Runtime>(connection: &mut Connection<R>, hello: &ClientH
     let (choice, because) = account.service.rules.choose(hello.server_name.as_deref(), &hello.alpn);
     account.record.rule = because.cloned();
     choice
+}
+
+/// What the handshake has changed about it: a client whose certificate failed, and who was not refused for that, is served
+/// by the backends for such clients and by no others.
+pub(crate) fn after_handshake(choice: Choice, agreed: &Agreed) -> Choice {
+    Choice { failed: matches!(agreed.verdict.as_deref(), Some(Verdict::Failed { .. })), ..choice }
 }
 
 impl Rules {
@@ -85,7 +94,9 @@ impl Rules {
         let exact = name.and_then(|name| first(self.exact.get(name)?, alpn));
         let covering = || first(self.wildcard.get(name?.split_once('.')?.1)?, alpn);
         match exact.or_else(covering).or_else(|| first(&self.any, alpn)) {
-            Some(candidate) => (Choice { rule: Some(candidate.rule) }, Some(&candidate.because)),
+            Some(candidate) => {
+                (Choice { rule: Some(candidate.rule), failed: false }, Some(&candidate.because))
+            }
             None => (Choice::SERVICE, None),
         }
     }

@@ -138,6 +138,7 @@ impl Serving {
         program.keep_wishes();
         program.tell();
         program.registry.set_certificates(state.certificate_snapshots());
+        program.registry.set_revocation_lists(state.revocation_lists());
         program.registry.set_file_problems(state.file_problems());
         // The old state's memory goes with its last connection, most of it now.
         handfast_net::sys::release_memory();

@@ -1,26 +1,31 @@
 //! What comes between accept and hello where clients ask for TLS in the middle of another protocol (`starttls`).
 //!
 //! In: an accepted client. Out: one that begins TLS with its next byte, having been answered in its own protocol by
-//! `handfast_wire::starttls`; nothing that it said before has an effect or is kept. And behind the handshake: a backend whose greeting
-//! the client does not expect any more was heard by us.
+//! `handfast_wire::starttls`; nothing that it said before has an effect or is kept. And behind connect, who has been greeted is made
+//! the same on both sides: a backend whose greeting the client does not expect any more is heard by us, and a client whose backend
+//! has greeted us alone, before its TLS (`backend-tls.starttls`), is greeted by us.
 //!
-//! MySQL is apart: there the server speaks first with what its client needs to log in. So its backend is dialled before the client
-//! has said anything, and the login is renumbered by one packet, the request for TLS, that only the client's side has.
+//! MySQL is apart: there the server speaks first with what its client needs to log in. So its backend is heard before the client
+//! has said anything, TLS with it begins when the client's part of the login is known, and where only one side has TLS the login
+//! is renumbered by one packet, the request for it.
 
 use std::rc::Rc;
 
 use handfast_leg::{Broken, Leg, Socket, Why};
+use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 use handfast_tls::buffer::Scratch;
 use handfast_wire::starttls::mysql::{self, Login, TlsSide};
-use handfast_wire::starttls::{Greeted, Greeting, Problem, Progress, Protocol, Server};
+use handfast_wire::starttls::{Greeted, Greeting, Problem, Progress, Protocol, Server, second_greeting};
 
 use crate::cause::Cause;
-use crate::connect::{self, Connected};
+use crate::connect::{self, Connected, Until};
 use crate::connection::Connection;
+use crate::opening::cause_of;
 use crate::reason::{CloseReason, Side, Step};
 use crate::route::Choice;
 use crate::runtime::Runtime;
+use crate::thread_state::machine_name;
 
 /// A client that is about to begin TLS.
 #[derive(Debug)]
@@ -53,25 +58,51 @@ pub(crate) async fn ask<R: Runtime>(
     outcome
 }
 
-/// What a backend is given as soon as it stands: nothing, if it is to greet first.
-pub(crate) fn first_words<'a, R: Runtime>(connection: &Connection<R>, first: &'a [u8]) -> &'a [u8] {
-    let starttls = connection.account.service.starttls.as_ref();
-    if starttls.is_some_and(|starttls| starttls.protocol.server_speaks_first()) { &[] } else { first }
+/// What a backend is given as soon as it stands, nothing if it is to greet first; and how far it is brought.
+pub(crate) fn first_words<'a, R: Runtime>(
+    connection: &Connection<R>,
+    choice: Choice,
+    first: &'a [u8],
+) -> (&'a [u8], Until) {
+    let service = &connection.account.service;
+    let before_its_tls = service.dialler(choice).and_then(|dialler| dialler.starttls());
+    if before_its_tls == Some(Protocol::MySql) {
+        return (&[], Until::Greeting);
+    }
+    let greets = service.starttls_protocol().is_some_and(Protocol::server_speaks_first);
+    (if greets { &[] } else { first }, Until::Ready)
 }
 
-/// Hears a backend's greeting, which is not the client's, or carries a login; `first` is afterwards what the backend is to be given
-/// next.
+/// Makes who has been greeted the same on both sides, or carries a login; `first` is afterwards what the backend is to be given next.
 pub(crate) async fn join<R: Runtime>(
     connection: &mut Connection<R>,
+    choice: Choice,
     first: &mut Vec<u8>,
     mut connected: Connected<R::Socket>,
 ) -> Result<Connected<R::Socket>, CloseReason> {
     let service = Rc::clone(&connection.account.service);
+    let of_backend = service.dialler(choice).and_then(|dialler| dialler.starttls());
     let begun = R::now();
-    match service.starttls.as_ref().map(|starttls| (starttls.protocol, Greeting::new(starttls.protocol))) {
-        Some((_, Some(greeting))) => Box::pin(greet(connection, greeting, &mut connected)).await?,
-        Some((Protocol::MySql, _)) => Box::pin(log_in(connection, first, &mut connected)).await?,
-        _ => return Ok(connected),
+    match (service.starttls_protocol(), of_backend) {
+        (None, None) => return Ok(connected),
+        // Both have asked for it: packets have the same numbers on both sides.
+        (Some(Protocol::MySql), Some(_)) => {
+            Box::pin(connect::secure_later(connection, choice, &mut connected)).await?;
+        }
+        (Some(Protocol::MySql), None) => {
+            let login = Login::new(TlsSide::Client);
+            Box::pin(log_in(connection, login, first, &mut connected)).await?;
+        }
+        (None, Some(Protocol::MySql)) => {
+            Box::pin(log_in_by_tls(connection, choice, first, &mut connected)).await?;
+        }
+        (None, Some(protocol)) => greet_again(connection, protocol)?,
+        // Its greeting was heard before its TLS.
+        (Some(_), Some(_)) => {}
+        (Some(protocol), None) => {
+            let Some(greeting) = Greeting::new(protocol) else { return Ok(connected) };
+            Box::pin(greet(connection, greeting, &mut connected)).await?;
+        }
     }
     connection.account.record.seconds.connect += R::now().since(begun);
     Ok(connected)
@@ -149,7 +180,7 @@ async fn say<R: Runtime>(connection: &mut Connection<R>, answer: &[u8]) -> Resul
 
 /// Waits for either side, and no longer than until the one deadline, which no dialogue moves.
 async fn patience<R: Runtime>(
-    connection: &Connection<R>,
+    connection: &mut Connection<R>,
     side: Side,
     step: Step,
     what: &str,
@@ -190,6 +221,17 @@ async fn greet<R: Runtime>(
         let client = connection.client();
         return if words.is_empty() { Ok(()) } else { write::<R>(client, &words, scratch) };
     }
+}
+
+/// Greets a client that waits for a greeting, when the backend's own came before its TLS.
+fn greet_again<R: Runtime>(connection: &mut Connection<R>, protocol: Protocol) -> Result<(), CloseReason> {
+    let words = second_greeting(protocol, &machine_name());
+    if words.is_empty() {
+        return Ok(());
+    }
+    let thread = Rc::clone(&connection.account.thread);
+    let scratch = &mut *thread.scratch.borrow_mut();
+    write::<R>(connection.client(), &words, scratch)
 }
 
 /// Waits for what the backend says.
@@ -242,33 +284,23 @@ fn write<R: Runtime>(
 }
 
 fn of_backend(problem: &Problem) -> CloseReason {
-    let cause = match problem {
-        Problem::Injected { .. } => Cause::PlaintextInjected,
-        Problem::Refused { .. } | Problem::NotOffered => Cause::StarttlsRefused,
-        _ => Cause::Starttls,
-    };
-    CloseReason::new(Step::Connect, Side::Backend, cause).because(problem.to_string())
+    CloseReason::new(Step::Connect, Side::Backend, cause_of(problem)).because(problem.to_string())
 }
 
 // ── MySQL ──
 
 /// Hands a client its server's greeting, and reads its request for TLS.
 async fn ask_mysql<R: Runtime>(connection: &mut Connection<R>) -> Result<Asked<R::Socket>, CloseReason> {
-    let mut connected = connect::dial(connection, Choice::SERVICE, &[]).await?;
-    let mut received = Vec::new();
-    let greeting = loop {
-        received.extend_from_slice(&hear_backend(connection, &mut connected).await?);
-        match mysql::greeting(&received) {
-            Ok(Some(greeting)) => break greeting,
-            Ok(None) => {}
-            Err(problem) => {
-                // A server's refusal is meant for its client, who can read it.
-                if matches!(problem, Problem::Refused { .. }) {
-                    say(connection, &received).await?;
-                }
-                return Err(of_backend(&problem));
-            }
+    let mut connected = connect::dial(connection, Choice::SERVICE, &[], Until::Greeting).await?;
+    let secured = connection.account.service.dialler(Choice::SERVICE).is_some();
+    let greeting = match hear_mysql(connection, &mut connected).await? {
+        // A server's refusal is meant for its client, who can read it.
+        Err((problem, words)) => {
+            say(connection, &words).await?;
+            return Err(of_backend(&problem));
         }
+        Ok(greeting) if secured && !greeting.offers_tls() => return Err(of_backend(&Problem::NotOffered)),
+        Ok(greeting) => greeting,
     };
     let mut said = greeting.packet(true);
     let mut received = Vec::new();
@@ -281,6 +313,9 @@ async fn ask_mysql<R: Runtime>(connection: &mut Connection<R>) -> Result<Asked<R
             Ok(None) => {}
             Ok(Some(request)) => {
                 connection.account.record.starttls = Some(Protocol::MySql);
+                if secured {
+                    connected.request = request.packet;
+                }
                 return Ok(Asked { received: request.received, backend: Some(Box::new(connected)) });
             }
             Err(problem) => return Err(end(connection, &said, &problem)),
@@ -288,13 +323,91 @@ async fn ask_mysql<R: Runtime>(connection: &mut Connection<R>) -> Result<Asked<R
     }
 }
 
-/// Carries the login of a client with TLS to a server without, until the server has let it in or not.
-async fn log_in<R: Runtime>(
+/// A server's greeting; or what its refusal means, and its words.
+type MySqlGreeting = Result<mysql::Greeting, (Problem, Vec<u8>)>;
+
+/// Waits for a server's greeting.
+async fn hear_mysql<R: Runtime>(
     connection: &mut Connection<R>,
+    connected: &mut Connected<R::Socket>,
+) -> Result<MySqlGreeting, CloseReason> {
+    let mut received = Vec::new();
+    loop {
+        received.extend_from_slice(&hear_backend(connection, connected).await?);
+        match mysql::greeting(&received) {
+            Ok(Some(greeting)) => return Ok(Ok(greeting)),
+            Ok(None) => {}
+            Err(problem @ Problem::Refused { .. }) => return Ok(Err((problem, received))),
+            Err(problem) => return Err(of_backend(&problem)),
+        }
+    }
+}
+
+/// Carries the login of a client that was not asked for TLS here (it has none, or had it from the first byte) to a server that is:
+/// the server's greeting, the client's login, and only then TLS with the server, whose request says what the login says.
+async fn log_in_by_tls<R: Runtime>(
+    connection: &mut Connection<R>,
+    choice: Choice,
     first: &mut Vec<u8>,
     connected: &mut Connected<R::Socket>,
 ) -> Result<(), CloseReason> {
-    let mut login = Login::new(TlsSide::Client);
+    let (words, refused) = match hear_mysql(connection, connected).await? {
+        Ok(greeting) if !greeting.offers_tls() => return Err(of_backend(&Problem::NotOffered)),
+        Ok(greeting) => (greeting.packet(false), None),
+        Err((problem, words)) => (words, Some(problem)),
+    };
+    {
+        let thread = Rc::clone(&connection.account.thread);
+        write::<R>(connection.client(), &words, &mut thread.scratch.borrow_mut())?;
+    }
+    if let Some(problem) = refused {
+        return Err(of_backend(&problem));
+    }
+    let mut login = Login::new(TlsSide::Backend);
+    login.hear_client(first).map_err(|problem| of_login(Side::Client, &problem))?;
+    first.clear();
+    connected.request = loop {
+        if let Some(request) = login.request() {
+            break request;
+        }
+        match hear_login(connection)? {
+            Some(words) => login.hear_client(&words).map_err(|problem| of_login(Side::Client, &problem))?,
+            None => patience(connection, Side::Client, Step::Connect, "it did not log in").await?,
+        }
+    };
+    connect::secure_later(connection, choice, connected).await?;
+    log_in(connection, login, first, connected).await
+}
+
+/// Reads once from a client that logs in, after sending what waits; what it said, if anything.
+fn hear_login<R: Runtime>(connection: &mut Connection<R>) -> Result<Option<Vec<u8>>, CloseReason> {
+    let thread = Rc::clone(&connection.account.thread);
+    let scratch = &mut *thread.scratch.borrow_mut();
+    let client = connection.client();
+    let broken = |broken: Broken| CloseReason::broken(Step::Connect, &broken);
+    while client.flush().map_err(broken)? {}
+    if client.unsent() > 0 {
+        return Ok(None);
+    }
+    let got = client.read(scratch, false).map_err(broken)?;
+    client.answer(scratch, got.failed.is_some()).map_err(broken)?;
+    if let Some(failed) = got.failed {
+        return Err(broken(failed));
+    }
+    if client.has_ended() {
+        return Err(CloseReason::new(Step::Connect, Side::Client, Cause::CLOSED_EARLY));
+    }
+    let words = client.plaintext(&scratch.received, &scratch.plaintext, got.length).to_vec();
+    Ok(got.moved.then_some(words))
+}
+
+/// Carries a login between a side with TLS and one without, until the server has let the client in or not.
+async fn log_in<R: Runtime>(
+    connection: &mut Connection<R>,
+    mut login: Login,
+    first: &mut Vec<u8>,
+    connected: &mut Connected<R::Socket>,
+) -> Result<(), CloseReason> {
     let mut carried = Vec::new();
     login.carry_client(first, &mut carried).map_err(|problem| of_login(Side::Client, &problem))?;
     while !login.is_decided() {
@@ -317,25 +430,18 @@ fn step<R: Runtime>(
     carried: &mut Vec<u8>,
     backend: &mut Leg<R::Socket>,
 ) -> Result<bool, CloseReason> {
+    let mut moved = false;
+    if let Some(words) = hear_login(connection)? {
+        moved = true;
+        login.carry_client(&words, carried).map_err(|problem| of_login(Side::Client, &problem))?;
+    }
     let thread = Rc::clone(&connection.account.thread);
     let scratch = &mut *thread.scratch.borrow_mut();
     let broken = |broken: Broken| CloseReason::broken(Step::Connect, &broken);
     let client = connection.client();
-    let mut moved = client.flush().map_err(broken)?;
-    if client.unsent() == 0 {
-        let got = client.read(scratch, false).map_err(broken)?;
-        client.answer(scratch, got.failed.is_some()).map_err(broken)?;
-        if let Some(failed) = got.failed {
-            return Err(broken(failed));
-        }
-        if client.has_ended() {
-            return Err(CloseReason::new(Step::Connect, Side::Client, Cause::CLOSED_EARLY));
-        }
-        moved |= got.moved;
-        let words = client.plaintext(&scratch.received, &scratch.plaintext, got.length);
-        login.carry_client(words, carried).map_err(|problem| of_login(Side::Client, &problem))?;
-    }
-    if !carried.is_empty() {
+    // Behind what the backend has not taken yet nothing is written, or it would overtake that.
+    let is_free = backend.unsent() == 0 || backend.held_until() != Moment::NEVER;
+    if !carried.is_empty() && is_free {
         moved = true;
         backend.write(&std::mem::take(carried), &mut scratch.records).map_err(broken)?;
     }

@@ -7,19 +7,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use handfast_tls::client_certificates::{ClientCertificates as ClientRule, Demand};
+use handfast_tls::certificate::Certificate;
+use handfast_tls::client_certificates::{ClientCertificates as ClientRule, Demand, KnownLists};
 use handfast_tls::load::{self, FileProblem, FileStamp, Source, Trouble};
 use handfast_tls::server::ServerSettings;
-use handfast_tls::store::CertificateStore;
+use handfast_tls::store::{CertificateStore, UnknownName};
 use handfast_tls::ticket::KeySet;
 use handfast_tls::weak::Lists;
 
 use crate::admission::Admission;
-use crate::config::CertificateFact;
-use crate::config::model::{Address, ClientCertificates, Config, Service};
-use crate::metrics::{CertificateSnapshot, FileProblemSnapshot};
+use crate::config::model::{Address, ClientChecks, Config, Service};
+use crate::config::{CertificateFact, explain_host};
+use crate::metrics::{CertificateSnapshot, FileProblemSnapshot, RevocationListSnapshot};
 use crate::permits::{AddressLimit, Pool};
 use crate::standing::Standings;
+use crate::through::Through;
 
 mod build;
 mod carried;
@@ -59,6 +61,8 @@ pub(crate) struct ServiceState {
     pub(crate) settings: Vec<ServerSettings>,
     /// TLS towards the backends, in the same order; `None`: plain text.
     pub(crate) dialling: Vec<Option<Arc<DialTls>>>,
+    /// The proxy on the way to them.
+    pub(crate) through: Option<Arc<Through>>,
     /// `None` where no TLS ends here.
     pub(crate) ring: Option<(RingId, Arc<KeySet>)>,
     pub(crate) pool: Option<Arc<Pool>>,
@@ -75,9 +79,22 @@ pub(crate) struct ServiceState {
 }
 
 /// A rule about client certificates, and what it was made of.
-type Authorities = (PathBuf, Demand, ClientRule);
+type Authorities = (ClientChecks, Demand, ClientRule);
 
 impl ServiceState {
+    /// What people are told of one of its certificates.
+    fn fact(&self, certificate: &Certificate, is_for_the_name: bool, now: SystemTime) -> CertificateFact {
+        CertificateFact {
+            service: self.model.name.clone(),
+            names: certificate.dns_names().iter().map(ToString::to_string).collect(),
+            kind: certificate.kind().into(),
+            staple_until: certificate.staple_until(),
+            expires_in_days: (certificate.not_after() - seconds(now)).div_euclid(86_400),
+            file: certificate.files().first().cloned().unwrap_or_default(),
+            is_for_the_name,
+        }
+    }
+
     /// The rules about client certificates that are in use, with the file and the demand that they were made of.
     fn authorities(&self) -> Vec<Authorities> {
         let of_rules = self.model.names.iter().map(|rule| rule.client_certificates.as_ref());
@@ -86,11 +103,7 @@ impl ServiceState {
             std::iter::once(None).chain(of_rules).map(|own| own.unwrap_or(&tls.client_certificates));
         let made = demands.zip(&self.settings).filter_map(|(demand, settings)| {
             let rule = settings.client_certificates.clone()?;
-            match demand {
-                ClientCertificates::Off => None,
-                ClientCertificates::Request { ca } => Some((ca.clone(), Demand::Request, rule)),
-                ClientCertificates::Require { ca } => Some((ca.clone(), Demand::Require, rule)),
-            }
+            demand.checks().map(|(demand, checks)| (checks.clone(), demand, rule))
         });
         made.collect()
     }
@@ -113,32 +126,81 @@ impl State {
         self.services.iter().flat_map(of_service).collect()
     }
 
+    /// The revocation lists in force, for metrics: those of each CA once for each service.
+    pub(crate) fn revocation_lists(&self) -> Vec<RevocationListSnapshot> {
+        let mut lists: Vec<RevocationListSnapshot> = Vec::new();
+        let time =
+            |seconds: i64| SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+        for service in &self.services {
+            let rules = service.settings.iter().filter_map(|settings| settings.client_certificates.as_ref());
+            for fact in rules.flat_map(ClientRule::list_facts) {
+                let list = RevocationListSnapshot {
+                    service: service.model.name.clone(),
+                    issuer: fact.issuer.into(),
+                    entries: fact.entries as u64,
+                    next_update: fact.next_update.map(time),
+                    late_at: fact.late_at.map(time),
+                };
+                // Rules of one service mostly have the same lists; of two of one name the first to expire counts.
+                let same = |known: &&mut RevocationListSnapshot| {
+                    (&known.service, &known.issuer) == (&list.service, &list.issuer)
+                };
+                match lists.iter_mut().find(same) {
+                    Some(known) if known.next_update <= list.next_update => {}
+                    Some(known) => *known = list,
+                    None => lists.push(list),
+                }
+            }
+        }
+        lists
+    }
+
     /// The same, for explanations.
     pub(crate) fn certificate_facts(&self, now: SystemTime) -> Vec<CertificateFact> {
         let of_service = |service: &ServiceState| {
-            let name = service.model.name.clone();
-            let facts = service.store.certificates().iter().map(move |certificate| CertificateFact {
-                service: name.clone(),
-                names: certificate.dns_names().iter().map(ToString::to_string).collect(),
-                kind: certificate.kind().into(),
-                staple_until: certificate.staple_until(),
-                expires_in_days: (certificate.not_after() - seconds(now)).div_euclid(86_400),
-                file: certificate.files().first().cloned().unwrap_or_default(),
-            });
-            facts.collect::<Vec<_>>()
+            let all = service.store.certificates().iter();
+            all.map(|certificate| service.fact(certificate, false, now)).collect::<Vec<_>>()
         };
         self.services.iter().flat_map(of_service).collect()
     }
 
+    /// What becomes of a client that asks for `host`, service by service, in sentences.
+    pub(crate) fn explain_host(&self, host: &str, now: SystemTime) -> String {
+        let of_service = |service: &ServiceState| {
+            let unknown_name =
+                service.model.tls.as_ref().map_or(UnknownName::First, |tls| tls.unknown_name.into());
+            let is_known = service.store.knows(Some(host));
+            let shown = service.store.candidates(Some(host), unknown_name);
+            let facts: Vec<_> = shown.map(|certificate| service.fact(certificate, is_known, now)).collect();
+            explain_host(&service.model, host, &facts)
+        };
+        let services: Vec<_> = self.services.iter().map(of_service).collect();
+        format!("A client that asks for {host} (SNI)\n\n{}", services.join("\n"))
+    }
+
+    /// The revocation lists that are in memory, for the next state.
+    fn known_lists(&self) -> KnownLists {
+        let mut known = KnownLists::default();
+        let rules = self.services.iter().flat_map(|service| &service.settings);
+        rules
+            .filter_map(|settings| settings.client_certificates.as_ref())
+            .for_each(|rule| known.add(rule.lists()));
+        known
+    }
+
     /// Whether it would be made otherwise now: a file has changed, a certificate has begun or ceased to be valid that
-    /// another one can stand in for, an OCSP response has expired, or one whose file was removed has been served for long enough.
+    /// another one can stand in for, an OCSP response has expired, a revocation list is late or has expired, or one whose file
+    /// was removed has been served for long enough.
     pub(crate) fn is_outdated(&self, now: SystemTime) -> bool {
         let keep = i64::try_from(self.config.process.keep_removed_certificates.as_secs()).unwrap_or(i64::MAX);
         let is_over = |problem: &FileProblem| {
             problem.trouble == Trouble::Removed && problem.since.saturating_add(keep) <= seconds(now)
         };
         let due = |service: &ServiceState| {
-            service.store.rebuild_at().is_some_and(|at| at <= seconds(now))
+            let of_lists = service.settings.iter().filter_map(|settings| {
+                settings.client_certificates.as_ref().and_then(ClientRule::attention_at)
+            });
+            service.store.rebuild_at().into_iter().chain(of_lists).any(|at| at <= seconds(now))
                 || service.problems.iter().any(is_over)
         };
         self.services.iter().any(due) || load::changed(&self.files)

@@ -1,10 +1,14 @@
-//! What tests of whole configurations share: a folder with certificates and a configuration file.
+//! What tests of whole configurations share: a folder with certificates and a configuration file, an engine to run on.
 
 #![expect(clippy::disallowed_methods, reason = "nobody else reads these files")]
 
+use std::cell::Cell;
 use std::fs;
 use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
 
+use handfast_net::engine::{self, Observer, Priority, spawn};
 use rcgen::{CertificateParams, KeyPair};
 use tempfile::TempDir;
 
@@ -62,4 +66,30 @@ impl Folder {
         self.write("handfast.toml", &format!("{more}\n{services}"));
         ConfigSource::File(self.path("handfast.toml"))
     }
+}
+
+/// Runs `test` as a task on an engine of its own thread and passes a panic on.
+pub(crate) fn on_engine<F: Future<Output = ()> + 'static>(test: impl FnOnce() -> F + Send + 'static) {
+    struct Panics(Rc<Cell<bool>>);
+    impl Observer for Panics {
+        fn turn(&mut self, _: Duration, _: usize) {}
+        fn before_sleep(&mut self) {}
+        fn panicked(&mut self) {
+            self.0.set(true);
+            engine::stop();
+        }
+    }
+    let body = move || {
+        let panicked = Rc::new(Cell::new(false));
+        engine::run(Panics(Rc::clone(&panicked)), || {
+            spawn(Priority::Flow, async move {
+                test().await;
+                engine::stop();
+            });
+        })
+        .expect("an epoll instance");
+        assert!(!panicked.get(), "a task panicked; see above");
+    };
+    let thread = std::thread::Builder::new().name("engine-test".into()).spawn(body).expect("a thread");
+    thread.join().expect("it passes");
 }

@@ -20,7 +20,8 @@ use crate::backend_tls::Dialler;
 use crate::backends::{Endpoint, Group};
 use crate::cause::Cause;
 use crate::config::model::{
-    self, Address, Backend, Clients, Limits, MissingCloseNotify, PlainHttp, Service, Source, Target,
+    self, Address, Backend, ClientCertificates, Clients, ConnectThrough, Limits, MissingCloseNotify,
+    PlainHttp, Service, Source, Target,
 };
 use crate::metrics::{ServiceMetrics, ThreadMetrics};
 use crate::permits::{AddressLimit, Share};
@@ -30,6 +31,7 @@ use crate::reason::{CloseReason, Side, Step};
 use crate::route::{Choice, Rules};
 use crate::standing::Standings;
 use crate::state::{RingId, ServiceState, State};
+use crate::through::{Place, Through, places};
 
 /// What names resolve to now; replaced as a whole when any of it changes.
 pub(crate) type Addresses = Arc<HashMap<(String, u16), Vec<SocketAddr>>>;
@@ -58,9 +60,13 @@ pub(crate) struct Starttls {
 
 impl Starttls {
     fn new(model: &model::Starttls) -> Self {
-        let machine = || rustix::system::uname().nodename().to_string_lossy().into_owned();
-        Self { protocol: model.protocol, name: model.name.clone().unwrap_or_else(machine).into() }
+        Self { protocol: model.protocol, name: model.name.clone().unwrap_or_else(machine_name).into() }
     }
+}
+
+/// What this machine calls itself.
+pub(crate) fn machine_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// One service of a thread.
@@ -90,13 +96,15 @@ pub(crate) struct ThreadService {
     pub(crate) plain_http: PlainHttp,
     ring: Option<RingId>,
     source: Source,
+    /// The proxy on the way to its backends.
+    pub(crate) through: Option<Arc<Through>>,
     /// Counts its connections to backends, so that each source address has its turn.
     turn: Cell<usize>,
     /// How its backends do, for all threads.
     standings: Arc<Standings>,
     /// The service's own, then one for each rule; none where no TLS ends here.
     servers: Vec<Server>,
-    /// The same for backends.
+    /// The same for backends, and again for those of clients whose certificate failed.
     groups: Vec<(Vec<Backend>, Group)>,
     /// TLS towards these; `None`: plain text.
     diallers: Vec<Option<Rc<Dialler>>>,
@@ -165,12 +173,12 @@ impl ThreadState {
             for (backends, group) in &service.groups {
                 let (mut endpoints, mut nameless) = (Vec::new(), Vec::new());
                 for Backend { target, weight, backup } in backends {
-                    let found = stands_for(target, self.shared.built_in.as_ref(), addresses);
+                    let built_in = self.shared.built_in.as_ref();
+                    let found = places(target, service.connect_through(), built_in, addresses);
                     if found.is_empty() {
                         nameless.push(service.metrics.backend(&target.to_string(), false));
                     }
-                    let endpoint =
-                        |(name, address)| (service.endpoint(name, address, &known), *weight, *backup);
+                    let endpoint = |place: Place| (service.endpoint(place, &known), *weight, *backup);
                     endpoints.extend(found.into_iter().map(endpoint));
                 }
                 group.set(endpoints, nameless);
@@ -187,23 +195,6 @@ impl ThreadState {
             for server in &service.servers {
                 server.update_keys(Arc::clone(keys));
             }
-        }
-    }
-}
-
-/// The names and addresses that a target stands for now; none when its name has no address.
-pub(crate) fn stands_for(
-    target: &Target,
-    built_in: Option<&Address>,
-    addresses: &Addresses,
-) -> Vec<(String, Address)> {
-    match target {
-        Target::Address(address) => vec![(address.to_string(), address.clone())],
-        Target::BuiltIn => built_in.iter().map(|address| ("built-in".into(), (*address).clone())).collect(),
-        Target::Name(name, port) => {
-            let found = addresses.get(&(name.clone(), *port)).map_or(&[][..], Vec::as_slice);
-            let named = |address: &SocketAddr| (format!("{name}={address}"), Address::Ip(*address));
-            found.iter().map(named).collect()
         }
     }
 }
@@ -228,8 +219,19 @@ impl ThreadService {
         let group =
             |backends: &Vec<Backend>| (backends.clone(), Group::new(balance, model.slow_start, thread));
         let own = std::iter::once(group(&model.backends));
+        let of_service = model.tls.as_ref().map(|tls| &tls.client_certificates);
+        let failed = |rule: Option<&ClientCertificates>| {
+            let to = rule.or(of_service).and_then(ClientCertificates::failed_to);
+            group(&to.map(<[Backend]>::to_vec).unwrap_or_default())
+        };
+        let of_rules = model.names.iter().map(|rule| failed(rule.client_certificates.as_ref()));
+        let failed: Vec<_> = std::iter::once(failed(None)).chain(of_rules).collect();
         let exceptions =
             model.names.iter().map(|rule| group(rule.backends.as_ref().unwrap_or(&model.backends)));
+        let groups: Vec<_> = own.chain(exceptions).chain(failed).collect();
+        let mut diallers = diallers(service, known);
+        // Where clients go that fail: not for our own certificate, nor known by the name of the others.
+        diallers.resize(groups.len(), None);
         Ok(Self {
             index,
             name: model.name.as_str().into(),
@@ -249,11 +251,12 @@ impl ThreadService {
             plain_http: model.plain_http,
             ring: service.ring.as_ref().map(|ring| ring.0),
             source: model.source.clone(),
+            through: service.through.clone(),
             turn: Cell::new(thread),
             standings: Arc::clone(&service.standings),
             servers,
-            groups: own.chain(exceptions).collect(),
-            diallers: diallers(service, known),
+            groups,
+            diallers,
         })
     }
 
@@ -274,7 +277,7 @@ impl ThreadService {
 
     /// The backends for them.
     pub(crate) fn group(&self, choice: Choice) -> &Group {
-        &self.groups[place(choice)].1
+        &self.groups[self.group_place(choice)].1
     }
 
     /// Whether their TLS is passed on as it is.
@@ -284,20 +287,23 @@ impl ThreadService {
 
     /// TLS towards the backends of `choice`; `None`: plain text.
     pub(crate) fn dialler(&self, choice: Choice) -> Option<&Rc<Dialler>> {
-        self.diallers[place(choice)].as_ref()
+        self.diallers[self.group_place(choice)].as_ref()
     }
 
     /// Why there is no backend to try; counted.
     pub(crate) fn no_backend(&self, choice: Choice) -> CloseReason {
-        let (backends, group) = &self.groups[place(choice)];
+        let (backends, group) = &self.groups[self.group_place(choice)];
         group.nothing_to_try();
-        let names: Vec<_> = backends
-            .iter()
-            .filter_map(|backend| match &backend.target {
-                Target::Name(name, _) => Some(name.as_str()),
-                _ => None,
-            })
-            .collect();
+        // Behind a proxy, only the proxy's own name is looked up.
+        let looked_up: Vec<&Target> = match self.connect_through() {
+            Some(through) => vec![&through.proxy],
+            None => backends.iter().map(|backend| &backend.target).collect(),
+        };
+        let names = looked_up.into_iter().filter_map(|target| match target {
+            Target::Name(name, _) => Some(name.as_str()),
+            _ => None,
+        });
+        let names: Vec<_> = names.collect();
         let reason = CloseReason::new(Step::Connect, Side::Operator, Cause::NoBackend);
         if group.is_all_out() {
             reason.because("checks find every one down, or an operator has taken it out of use")
@@ -308,14 +314,22 @@ impl ThreadService {
         }
     }
 
-    fn endpoint(&self, name: String, address: Address, known: &Endpoints) -> Rc<Endpoint> {
+    fn connect_through(&self) -> Option<&ConnectThrough> {
+        self.through.as_ref().map(|through| &through.model)
+    }
+
+    fn group_place(&self, choice: Choice) -> usize {
+        place(choice) + if choice.failed { self.groups.len() / 2 } else { 0 }
+    }
+
+    fn endpoint(&self, Place { name, address, behind }: Place, known: &Endpoints) -> Rc<Endpoint> {
         let key = (Rc::clone(&self.name), name);
         match known.get(&key) {
             Some(endpoint) => Rc::clone(endpoint),
             None => {
                 let tcp = matches!(address, Address::Ip(_));
                 let metrics = self.metrics.backend(&key.1, tcp);
-                Endpoint::new(&key.1, address, self.standings.of(&key.1), metrics)
+                Endpoint::new(&key.1, address, behind, self.standings.of(&key.1), metrics)
             }
         }
     }

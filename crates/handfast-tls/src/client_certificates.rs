@@ -1,8 +1,8 @@
 //! Whose client certificates are good.
 //!
-//! In: a PEM file of CA certificates, and whether a client may come without. Out: a verifier for rustls, a fingerprint
-//! for tickets, and a second look at clients that resume. What is good is decided in `presented.rs`. Revocation lists
-//! are not read.
+//! In: a PEM file of CA certificates, whether a client may come without, revocation lists, rules. Out: a verifier for
+//! rustls, a fingerprint for tickets, and a second look at clients that resume. What is good is decided in `presented.rs`,
+//! what was revoked in `revocation.rs`, and who of the others is let in by [`Rules`].
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -18,13 +18,23 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 use rustls_pki_types::{CertificateDer, UnixTime};
 
-use crate::finding::{Finding, Reason};
+use crate::finding::{Finding, Reason, Severity};
 use crate::key_kind::KeyKind;
 use crate::load::{TrustFile, unix_seconds};
-use crate::parsed::{Parsed, date};
-use crate::presented::{Authorities, Keys, Peer, Refusal, Standing, standing};
+use crate::parsed::Parsed;
+use crate::presented::{Authorities, Keys, Outline, Peer, Refusal, Standing, standing};
 use crate::read::FileStamp;
+use crate::revocation::{self, List, Revocations};
+pub use crate::revocation::{Known as KnownLists, Lenience};
+use crate::session::{CertificateFault, Verdict};
 use crate::weak::{Lists, Weakness};
+pub use identity::{Rule, Rules};
+pub use pattern::FORMS;
+
+mod doubts;
+mod identity;
+mod pattern;
+pub(crate) mod resumed;
 
 /// Whether a client may come without a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,12 +45,49 @@ pub enum Demand {
     Require,
 }
 
+/// What a rule about client certificates is made of.
+#[derive(Clone, Debug)]
+pub struct Wanted<'a> {
+    /// PEM file of the CAs that sign clients' certificates.
+    pub authorities: &'a Path,
+    /// Whether a client may come without.
+    pub demand: Demand,
+    /// Keys that are refused, of the CAs and of clients.
+    pub known_keys: &'a Arc<Lists>,
+    /// Files and folders of revocation lists; none: nothing is asked about revocation.
+    pub lists: &'a [PathBuf],
+    /// What becomes of clients that the lists say nothing about.
+    pub lenience: Lenience,
+    /// Who of those with good certificates is let in.
+    pub rules: &'a Rules,
+    /// Whether clients that fail are let through the handshake, to be served elsewhere: see [`Verdict::Failed`].
+    pub tolerates: bool,
+}
+
+impl<'a> Wanted<'a> {
+    /// Whoever has a certificate by one of these CAs.
+    pub fn new(authorities: &'a Path, demand: Demand, known_keys: &'a Arc<Lists>) -> Self {
+        static ALL: Rules = Rules { allow: Vec::new(), refuse: Vec::new() };
+        Self {
+            authorities,
+            demand,
+            known_keys,
+            lists: &[],
+            lenience: Lenience::default(),
+            rules: &ALL,
+            tolerates: false,
+        }
+    }
+}
+
 /// A rule about client certificates, ready for rustls.
 #[derive(Clone)]
 pub struct ClientCertificates {
-    verifier: Arc<Verifier>,
+    verifier: Arc<dyn ClientCertVerifier>,
+    checks: Arc<Checks>,
     fingerprint: [u8; 32],
-    demand: Demand,
+    lists: KnownLists,
+    attention_at: Option<i64>,
 }
 
 /// Which weaknesses of keys are looked for: another text when there are more, so that older tickets are good no longer.
@@ -53,10 +100,27 @@ pub struct LoadedAuthorities {
     pub rule: Option<ClientCertificates>,
     /// What was noticed.
     pub findings: Vec<Finding>,
+    /// Errors of files of revocation lists that go on as they were read before.
+    pub left_out: Vec<Finding>,
     /// The files read, for [`crate::load::changed`].
     pub files_read: Vec<(PathBuf, FileStamp)>,
     /// Folders to watch for changes.
     pub folders: Vec<PathBuf>,
+}
+
+/// One revocation list in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListFact {
+    /// The CA's name.
+    pub issuer: Box<str>,
+    /// How many certificates it revokes.
+    pub entries: usize,
+    /// When it was made, in seconds of Unix time.
+    pub this_update: i64,
+    /// When it expires, likewise; `None`: never.
+    pub next_update: Option<i64>,
+    /// When the next one is late, likewise.
+    pub late_at: Option<i64>,
 }
 
 /// Reads the CA certificates in the PEM file `authorities` and makes the rule.
@@ -68,24 +132,67 @@ pub fn load(
     known_keys: &Arc<Lists>,
     now: SystemTime,
 ) -> LoadedAuthorities {
-    let mut file = TrustFile::read(authorities, "the CAs that sign clients' certificates");
-    if file.has_key {
+    load_all(&Wanted::new(authorities, demand, known_keys), &KnownLists::default(), now)
+}
+
+/// Reads everything that is wanted and makes the rule. Revocation lists that are `known`, and whose files have not
+/// changed, are not read again; nor are those that cannot be read now.
+///
+/// **Cost**: for a million revoked certificates about a second, 22 MB, and while they are read the size of their file
+/// twice.
+pub fn load_all(wanted: &Wanted<'_>, known: &KnownLists, now: SystemTime) -> LoadedAuthorities {
+    let file = wanted.authorities;
+    let mut read = TrustFile::read(file, "the CAs that sign clients' certificates");
+    if read.has_key {
         let message = "holds a private key, which is not used here";
-        let finding = Finding::warning(Reason::UnusedSection, authorities, message);
-        file.findings.push(finding.hint("a CA's key has no business on a server: take it away"));
+        let finding = Finding::warning(Reason::UnusedSection, file, message);
+        read.findings.push(finding.hint("a CA's key has no business on a server: take it away"));
     }
-    let certificates: Vec<_> = std::mem::take(&mut file.certificates)
-        .into_iter()
-        .map(|parsed| Named::new(parsed, known_keys))
-        .collect();
-    say_doubts(&certificates, authorities, unix_seconds(now), &mut file.findings);
-    let rule = rule(&certificates, demand, known_keys, authorities, &mut file.findings);
-    LoadedAuthorities {
-        rule: rule.filter(|_| file.is_usable()),
-        findings: file.findings,
-        files_read: file.files_read,
-        folders: file.folders,
+    let certificates: Vec<_> =
+        read.certificates.into_iter().map(|parsed| Named::new(parsed, wanted.known_keys)).collect();
+    let now = unix_seconds(now);
+    doubts::say(&certificates, file, now, &mut read.findings);
+    let mut folders: BTreeSet<PathBuf> = read.folders.into_iter().collect();
+    let mut loaded = LoadedAuthorities {
+        rule: None,
+        findings: read.findings,
+        left_out: Vec::new(),
+        files_read: read.files_read,
+        folders: Vec::new(),
+    };
+    let is_error = |findings: &[Finding]| findings.iter().any(|finding| finding.severity == Severity::Error);
+    let can_read_lists = !wanted.lists.is_empty() && !is_error(&loaded.findings);
+    let read = can_read_lists.then(|| lists(wanted, &certificates, known, now, &mut loaded, &mut folders));
+    let rule = rule(&certificates, wanted, read, &mut loaded.findings);
+    loaded.rule = rule.filter(|_| !is_error(&loaded.findings));
+    loaded.folders = folders.into_iter().collect();
+    loaded
+}
+
+/// Reads the revocation lists.
+fn lists(
+    wanted: &Wanted<'_>,
+    certificates: &[Named],
+    known: &KnownLists,
+    now: i64,
+    loaded: &mut LoadedAuthorities,
+    folders: &mut BTreeSet<PathBuf>,
+) -> revocation::Read {
+    let is_authority = |named: &&Named| named.good_for() == Standing::Authority;
+    let authorities: Vec<&Parsed> =
+        certificates.iter().filter(is_authority).map(|named| &named.parsed).collect();
+    let algorithms = default_provider().signature_verification_algorithms;
+    let mut read = revocation::read(wanted.lists, &authorities, algorithms, known, now);
+    loaded.findings.append(&mut read.findings);
+    loaded.left_out.append(&mut read.left_out);
+    loaded.files_read.append(&mut read.files_read);
+    folders.append(&mut read.folders);
+    // Of a list that cannot be read another finding speaks.
+    let is_whole = !loaded.findings.iter().any(|finding| finding.severity == Severity::Error);
+    if is_whole && !wanted.lenience.accept_missing {
+        doubts::say_without_list(&authorities, &read.lists, wanted.authorities, &mut loaded.findings);
     }
+    read
 }
 
 /// A certificate of the file, and what is known of its key.
@@ -119,63 +226,25 @@ impl Named {
     }
 }
 
-fn say_doubts(certificates: &[Named], file: &Path, now: i64, findings: &mut Vec<Finding>) {
-    let nobody_else = !certificates.iter().any(|named| named.good_for() != Standing::Leaf);
-    for named in certificates {
-        let parsed = &named.parsed;
-        let subject = &parsed.subject;
-        match named.good_for() {
-            Standing::Authority => {
-                // webpki does not look at the dates of what it is told to trust (RFC 5280 §6.1.1 (d) leaves it open).
-                if now > parsed.not_after {
-                    let message = format!(
-                        "the CA {subject:?} expired on {}; clients' certificates it signed are accepted nevertheless",
-                        date(parsed.not_after)
-                    );
-                    let finding = Finding::warning(Reason::Expired, file, message);
-                    findings.push(finding.hint("take it out to refuse them"));
-                }
-            }
-            Standing::Itself => {
-                let message = format!(
-                    "{subject:?} is no CA certificate: a client with exactly this certificate is let in, and nobody it signs"
-                );
-                findings.push(Finding::warning(Reason::UnusedAuthority, file, message));
-                if now > parsed.not_after {
-                    let message = format!(
-                        "the client certificate {subject:?} expired on {}, and is refused",
-                        date(parsed.not_after)
-                    );
-                    findings.push(Finding::warning(Reason::Expired, file, message));
-                }
-            }
-            Standing::Leaf => {
-                let message = format!("{subject:?} {}: no client is let in by it", named.unusable());
-                let finding = if nobody_else {
-                    Finding::error(Reason::UnusedAuthority, file, message)
-                } else {
-                    Finding::warning(Reason::UnusedAuthority, file, message)
-                };
-                findings
-                    .push(finding.hint("name the certificate of the CA that signs clients' certificates"));
-            }
-        }
-    }
-}
-
 fn rule(
     certificates: &[Named],
-    demand: Demand,
-    known_keys: &Arc<Lists>,
-    file: &Path,
+    wanted: &Wanted<'_>,
+    read: Option<revocation::Read>,
     findings: &mut Vec<Finding>,
 ) -> Option<ClientCertificates> {
+    let file = wanted.authorities;
     let algorithms = default_provider().signature_verification_algorithms;
-    let mut trusted = Authorities::new(algorithms).refusing(Arc::clone(known_keys));
+    let revocations = read.as_ref().map(|read| Revocations::new(&read.lists, wanted.lenience));
+    let mut trusted = Authorities::new(algorithms).refusing(Arc::clone(wanted.known_keys));
     let mut subjects = Vec::new();
     for named in certificates {
         let (parsed, standing) = (&named.parsed, named.good_for());
         if standing == Standing::Leaf {
+            continue;
+        }
+        if let Some(by) = revocations.as_ref().and_then(|lists| revoked_by(parsed, certificates, lists)) {
+            let message = format!("the CA {:?} was revoked by {by:?}, and is not trusted", parsed.subject);
+            findings.push(Finding::warning(Reason::Revoked, file, message).hint("take it out of the file"));
             continue;
         }
         // Who presents a certificate of the file itself has its key, and needs nobody to vouch for that.
@@ -194,39 +263,80 @@ fn rule(
         }
     }
     if trusted.is_empty() {
-        // A finding has said so.
+        if !findings.iter().any(|finding| finding.severity == Severity::Error) {
+            let message = "holds no CA that is trusted: all were revoked";
+            findings.push(Finding::error(Reason::Revoked, file, message));
+        }
         return None;
     }
-    let verifier = Arc::new(Verifier { trusted, subjects, demand, algorithms });
-    Some(ClientCertificates { verifier, fingerprint: fingerprint(certificates, known_keys, demand), demand })
+    if let Some(revocations) = revocations {
+        trusted.revoke_by(revocations);
+    }
+    let read = read.unwrap_or_default();
+    let checks = Checks {
+        trusted,
+        demand: wanted.demand,
+        rules: wanted.rules.clone(),
+        tolerates: wanted.tolerates,
+        lists: read.lists,
+    };
+    let checks = Arc::new(checks);
+    let verifier = Arc::new(Verifier { checks: Arc::clone(&checks), subjects, algorithms });
+    let fingerprint = fingerprint(certificates, wanted);
+    let (lists, attention_at) = (read.known, read.attention_at);
+    Some(ClientCertificates { verifier, checks, fingerprint, lists, attention_at })
 }
 
-/// What rustls asks about clients.
+/// Who revoked a CA of the file, by a list of another CA of the file.
+fn revoked_by(parsed: &Parsed, certificates: &[Named], lists: &Revocations) -> Option<Box<str>> {
+    let own = Outline::read(&parsed.der)?;
+    let is_issuer =
+        |other: &&Parsed| other.subject_der == parsed.issuer_der && other.subject_der != parsed.subject_der;
+    certificates.iter().map(|named| &named.parsed).filter(is_issuer).find_map(|issuer| {
+        let issuer = Outline::read(&issuer.der)?;
+        lists.of(issuer.subject, issuer.key).find(|list| list.has(own.serial)).map(|list| list.name.clone())
+    })
+}
+
+/// What is asked of a client, at a full handshake and of one that resumes.
 #[derive(Debug)]
-struct Verifier {
+struct Checks {
     trusted: Authorities,
-    /// Told to clients, who choose among their certificates by them.
-    subjects: Vec<DistinguishedName>,
     demand: Demand,
-    algorithms: WebPkiSupportedAlgorithms,
+    rules: Rules,
+    tolerates: bool,
+    lists: Vec<Arc<List>>,
 }
 
-impl Verifier {
-    fn check(
+impl Checks {
+    /// The rule that lets a client in; `None` where none is needed.
+    fn judge(
         &self,
         own: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
         keys: Keys,
         now: UnixTime,
-    ) -> Result<ClientCertVerified, Error> {
-        self.trusted.check(Peer::Client, own, intermediates, keys, now).map_err(Refusal::noted)?;
-        Ok(ClientCertVerified::assertion())
+    ) -> Result<Option<&Rule>, Refusal> {
+        self.trusted.check(Peer::Client, own, intermediates, keys, now)?;
+        if self.rules.is_empty() {
+            return Ok(None);
+        }
+        self.rules.decide(&Outline::read(own).ok_or(Refusal::Unreadable)?)
     }
+}
+
+/// What rustls asks about clients.
+#[derive(Debug)]
+struct Verifier {
+    checks: Arc<Checks>,
+    /// Told to clients, who choose among their certificates by them.
+    subjects: Vec<DistinguishedName>,
+    algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl ClientCertVerifier for Verifier {
     fn client_auth_mandatory(&self) -> bool {
-        self.demand == Demand::Require
+        self.checks.demand == Demand::Require && !self.checks.tolerates
     }
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
@@ -239,7 +349,11 @@ impl ClientCertVerifier for Verifier {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        self.check(end_entity, intermediates, Keys::New, now)
+        // Those that may fail are judged when they have proved that the key is theirs: see `ClientCertificates::judge`.
+        if !self.checks.tolerates {
+            self.checks.judge(end_entity, intermediates, Keys::New, now).map_err(Refusal::noted)?;
+        }
+        Ok(ClientCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -248,7 +362,7 @@ impl ClientCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.trusted.check_signature(false, message, certificate, signed)?;
+        self.checks.trusted.check_signature(false, message, certificate, signed)?;
         Ok(HandshakeSignatureValid::assertion())
     }
 
@@ -258,7 +372,7 @@ impl ClientCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.trusted.check_signature(true, message, certificate, signed)?;
+        self.checks.trusted.check_signature(true, message, certificate, signed)?;
         Ok(HandshakeSignatureValid::assertion())
     }
 
@@ -267,19 +381,22 @@ impl ClientCertVerifier for Verifier {
     }
 }
 
-/// The same for the same set of CAs, in whatever order and however often they are written.
-fn fingerprint(certificates: &[Named], known_keys: &Lists, demand: Demand) -> [u8; 32] {
+/// The same for the same set of CAs and rules, in whatever order and however often they are written. What lists revoke is
+/// not in it: who resumes is held against the lists of now.
+fn fingerprint(certificates: &[Named], wanted: &Wanted<'_>) -> [u8; 32] {
     let hashes: BTreeSet<Vec<u8>> =
         certificates.iter().map(|named| digest(&SHA256, &named.parsed.der).as_ref().to_vec()).collect();
     let mut context = Context::new(&SHA256);
-    context.update(match demand {
+    context.update(match wanted.demand {
         Demand::Request => b"request",
         Demand::Require => b"require",
     });
     // Keys are looked into once, in the handshake that a ticket goes back to: the ticket says against what.
     context.update(KEYS_LOOKED_INTO);
-    context.update(known_keys.fingerprint());
+    context.update(wanted.known_keys.fingerprint());
+    context.update(&[u8::from(wanted.tolerates)]);
     hashes.iter().for_each(|hash| context.update(hash));
+    wanted.rules.feed(|bytes| context.update(bytes));
     let mut fingerprint = [0; 32];
     fingerprint.copy_from_slice(context.finish().as_ref());
     fingerprint
@@ -288,24 +405,59 @@ fn fingerprint(certificates: &[Named], known_keys: &Lists, demand: Demand) -> [u
 impl ClientCertificates {
     /// The verifier for rustls.
     pub fn verifier(&self) -> Arc<dyn ClientCertVerifier> {
-        Arc::<Verifier>::clone(&self.verifier)
+        Arc::clone(&self.verifier)
     }
 
-    /// A hash over the demand and the CAs: part of a ticket's policy.
+    /// A hash over the demand, the CAs and the rules: part of a ticket's policy.
     pub fn fingerprint(&self) -> &[u8; 32] {
         &self.fingerprint
     }
 
     /// What is demanded.
     pub fn demand(&self) -> Demand {
-        self.demand
+        self.checks.demand
+    }
+
+    /// Whether clients that fail are let through the handshake; what was decided about them is then in
+    /// [`crate::session::Agreed`].
+    pub fn tolerates(&self) -> bool {
+        self.checks.tolerates
+    }
+
+    /// The files of revocation lists it was made of, to be lent to the next one.
+    pub fn lists(&self) -> &KnownLists {
+        &self.lists
+    }
+
+    /// Whether its revocation lists are those of another rule.
+    #[cfg(test)]
+    pub(crate) fn has_same_lists(&self, other: &Self) -> bool {
+        self.lists.is_same(&other.lists)
+    }
+
+    /// The revocation lists in force.
+    pub fn list_facts(&self) -> Vec<ListFact> {
+        let fact = |list: &Arc<List>| ListFact {
+            issuer: list.name.clone(),
+            entries: list.len(),
+            this_update: list.this_update,
+            next_update: list.next_update,
+            late_at: list.next_update.map(|next| revocation::late_at(list.this_update, next)),
+        };
+        self.checks.lists.iter().map(fact).collect()
+    }
+
+    /// When something should be said of its revocation lists, or said otherwise, in seconds of Unix time: one of them is
+    /// late, or expires.
+    pub fn attention_at(&self) -> Option<i64> {
+        self.attention_at
     }
 
     /// Checks again the chain that a resumed session carries, the client's own certificate first; empty when the client
     /// had none.
     ///
     /// rustls takes a resumed client's certificate from the ticket as it was, and gives out a new ticket each time: without
-    /// this a certificate that expired would go on being good for as long as its owner comes back in time.
+    /// this a certificate that expired or was revoked would go on being good for as long as its owner comes back in time.
     ///
     /// **Errors**: as at a full handshake; the client caused them.
     ///
@@ -313,20 +465,50 @@ impl ClientCertificates {
     /// whatever the chain. Keys are not looked into again: the ticket is only good where the same would be looked for.
     pub fn check_again(&self, chain: &[CertificateDer<'_>], now: SystemTime) -> Result<(), Error> {
         let Some((own, intermediates)) = chain.split_first() else {
-            return match self.demand {
+            return match self.checks.demand {
                 Demand::Request => Ok(()),
                 Demand::Require => Err(Error::NoCertificatesPresented),
             };
         };
-        let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        let now = UnixTime::since_unix_epoch(since);
-        self.verifier.check(own, intermediates, Keys::Known, now).map(|_| ())
+        self.checks.judge(own, intermediates, Keys::Known, unix_time(now)).map(|_| ()).map_err(Refusal::noted)
     }
+
+    /// What is decided about a client that has proved that its key is its own; the error of rustls's is not made.
+    ///
+    /// **Cost**: as of [`Self::check_again`].
+    pub(crate) fn verdict(&self, chain: &[CertificateDer<'_>], now: SystemTime) -> Option<Verdict> {
+        let Some((own, intermediates)) = chain.split_first() else {
+            return (self.checks.demand == Demand::Require).then(|| Verdict::Failed {
+                fault: CertificateFault::Missing,
+                words: "the client sent no certificate, one is required".into(),
+            });
+        };
+        // Who failed has tickets too, so a key may never have been looked into.
+        match self.checks.judge(own, intermediates, Keys::New, unix_time(now)) {
+            Ok(rule) => rule.map(|rule| Verdict::Allowed(rule.to_string().into())),
+            Err(refusal) => Some(Verdict::Failed {
+                fault: refusal.fault(),
+                words: format!("the client's certificate failed: {refusal}").into(),
+            }),
+        }
+    }
+
+    /// The rule that let in a client whose certificate is good.
+    pub(crate) fn allowed_by(&self, own: &CertificateDer<'_>) -> Option<&Rule> {
+        if self.checks.rules.is_empty() {
+            return None;
+        }
+        self.checks.rules.decide(&Outline::read(own)?).ok().flatten()
+    }
+}
+
+fn unix_time(now: SystemTime) -> UnixTime {
+    UnixTime::since_unix_epoch(now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO))
 }
 
 impl fmt::Debug for ClientCertificates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientCertificates").field("demand", &self.demand).finish_non_exhaustive()
+        f.debug_struct("ClientCertificates").field("demand", &self.checks.demand).finish_non_exhaustive()
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) const OBJECT_IDENTIFIER: u8 = 0x06;
 pub(crate) const ENUMERATED: u8 = 0x0a;
 pub(crate) const GENERALIZED_TIME: u8 = 0x18;
 pub(crate) const SEQUENCE: u8 = 0x30;
+pub(crate) const SET: u8 = 0x31;
 
 /// What is left of some bytes.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +24,8 @@ impl<'a> Der<'a> {
         let (length, rest) = rest.split_first()?;
         let (length, rest) = match length {
             0..=0x7f => (usize::from(*length), rest),
-            // Longer ones than three bytes of length do not fit into a handshake message.
-            0x81..=0x83 => {
+            // Nothing that is read here has four gibibytes.
+            0x81..=0x84 => {
                 let (bytes, rest) = rest.split_at_checked(usize::from(length & 0x7f))?;
                 (bytes.iter().fold(0, |length, byte| length << 8 | usize::from(*byte)), rest)
             }
@@ -67,5 +68,10 @@ impl<'a> Der<'a> {
             count += 1;
         }
         count
+    }
+
+    /// Whether everything was taken.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }

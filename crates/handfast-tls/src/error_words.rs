@@ -5,7 +5,7 @@ use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible};
 use handfast_wire::registry;
 
 use crate::presented;
-use crate::session::{Failure, FailureKind};
+use crate::session::{CertificateFault, Failure, FailureKind};
 
 /// Who is at the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,9 @@ pub(crate) fn failure(peer: Peer, error: &Error) -> Failure {
         }
         Error::NoCertificatesPresented => {
             let who = if peer == Peer::Client { "client" } else { "server" };
-            (FailureKind::PeerCertificate, format!("the {who} sent no certificate, one is required"))
+            let words = format!("the {who} sent no certificate, one is required");
+            let certificate = Some(CertificateFault::Missing);
+            return Failure { certificate, ..Failure::new(FailureKind::PeerCertificate, words) };
         }
         Error::InvalidCertificate(reason) => return certificate_failure(peer, reason),
         Error::InvalidCertRevocationList(reason) => {
@@ -73,8 +75,9 @@ fn certificate_failure(peer: Peer, reason: &CertificateError) -> Failure {
         None => spaced(&reason.to_string()),
     };
     let detail = format!("the {who}'s certificate was refused: {words}");
+    let certificate = refusal.as_ref().map_or(CertificateFault::Unacceptable, presented::Refusal::fault);
     let hint = refusal.and_then(|refusal| refusal.hint());
-    Failure { hint, ..Failure::new(FailureKind::PeerCertificate, detail) }
+    Failure { hint, certificate: Some(certificate), ..Failure::new(FailureKind::PeerCertificate, detail) }
 }
 
 fn alert_words(alert: AlertDescription) -> String {

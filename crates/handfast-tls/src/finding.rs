@@ -94,6 +94,10 @@ pub enum Reason {
     Duplicate,
     /// Another certificate for the same names and kind of key is served instead.
     Shadowed,
+    /// A revocation list that cannot be used.
+    BadRevocationList,
+    /// A CA without a revocation list, where others have one; or a file without any.
+    NoRevocationList,
     /// A CA's certificate that nothing here uses.
     UnusedAuthority,
     /// A PEM section that is neither certificate nor key.
@@ -177,6 +181,8 @@ impl Finding {
                 | Reason::BadPem
                 | Reason::BadCertificate
                 | Reason::BadKey
+                | Reason::BadRevocationList
+                | Reason::NoRevocationList
                 | Reason::Empty
                 | Reason::NotPem
                 | Reason::Missing

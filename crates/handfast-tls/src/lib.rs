@@ -48,6 +48,7 @@ mod pem;
 mod presented;
 mod random;
 mod read;
+mod revocation;
 mod sections;
 mod staple;
 mod unbuffered;

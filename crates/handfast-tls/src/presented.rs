@@ -18,8 +18,9 @@ use webpki::EndEntityCert;
 use crate::weak::{Lists, PublicKey, RSA_BITS, Weakness};
 
 pub(crate) use crate::error_words::Peer;
-use outline::{Key, Outline};
-pub(crate) use outline::{Standing, public_key_info, standing};
+use crate::revocation::Revocations;
+use outline::Key;
+pub(crate) use outline::{Outline, Standing, public_key_info, standing};
 use path::{BYTES, INTERMEDIATES, Search};
 pub(crate) use refusal::{Refusal, last};
 
@@ -49,6 +50,8 @@ pub(crate) struct Authorities {
     anchors: HashMap<Box<[u8]>, Vec<TrustAnchor<'static>>>,
     /// Certificates that are good themselves, whoever signed them.
     pinned: Vec<CertificateDer<'static>>,
+    /// What CAs have taken back; `None`: nobody asked.
+    revocations: Option<Revocations>,
     algorithms: WebPkiSupportedAlgorithms,
     /// Keys that are nobody's secret.
     known_keys: Arc<Lists>,
@@ -58,7 +61,7 @@ impl Authorities {
     /// Nobody yet.
     pub(crate) fn new(algorithms: WebPkiSupportedAlgorithms) -> Self {
         let (anchors, pinned, known_keys) = Default::default();
-        Self { anchors, pinned, algorithms, known_keys }
+        Self { anchors, pinned, revocations: None, algorithms, known_keys }
     }
 
     /// Refuses keys on these lists too.
@@ -84,6 +87,11 @@ impl Authorities {
         if !self.pinned.contains(certificate) {
             self.pinned.push(certificate.clone().into_owned());
         }
+    }
+
+    /// Holds every certificate that is good otherwise against these lists.
+    pub(crate) fn revoke_by(&mut self, revocations: Revocations) {
+        self.revocations = Some(revocations);
     }
 
     /// Whether nobody is trusted.

@@ -88,13 +88,18 @@ pub(crate) fn open(path: &Path, limit: u64) -> Result<(File, FileStamp), Failure
 
 /// Reads the file at `path`, of at most [`SIZE_LIMIT`] bytes.
 pub(crate) fn whole(path: &Path) -> Result<Content, Failure> {
-    whole_with(path, &mut || {})
+    whole_with(path, SIZE_LIMIT, &mut || {})
+}
+
+/// Reads the file at `path`, of at most `limit` bytes.
+pub(crate) fn whole_up_to(path: &Path, limit: u64) -> Result<Content, Failure> {
+    whole_with(path, limit, &mut || {})
 }
 
 /// `meanwhile` runs between reading and looking again, for the tests.
-fn whole_with(path: &Path, meanwhile: &mut dyn FnMut()) -> Result<Content, Failure> {
+fn whole_with(path: &Path, limit: u64, meanwhile: &mut dyn FnMut()) -> Result<Content, Failure> {
     for _ in 0..ATTEMPTS {
-        match retry_stale(|| attempt(path, meanwhile)) {
+        match retry_stale(|| attempt(path, limit, meanwhile)) {
             Ok(Ok(content)) => return Ok(content),
             Ok(Err(Failure::Changing)) => {}
             Ok(Err(failure)) => return Err(failure),
@@ -105,15 +110,15 @@ fn whole_with(path: &Path, meanwhile: &mut dyn FnMut()) -> Result<Content, Failu
     Err(Failure::Changing)
 }
 
-fn attempt(path: &Path, meanwhile: &mut dyn FnMut()) -> io::Result<Result<Content, Failure>> {
+fn attempt(path: &Path, limit: u64, meanwhile: &mut dyn FnMut()) -> io::Result<Result<Content, Failure>> {
     let (mut file, before) = match open_file(path)? {
         Ok(opened) => opened,
         Err(failure) => return Ok(Err(failure)),
     };
-    if before.size() > SIZE_LIMIT {
+    if before.size() > limit {
         return Ok(Err(Failure::TooLarge(before.size())));
     }
-    let bytes = read_limited(&mut file, before.size())?;
+    let bytes = read_limited(&mut file, before.size().min(limit))?;
     meanwhile();
     let after = file.metadata()?;
     let stamp = FileStamp::from(&before);
@@ -139,7 +144,7 @@ fn open_file(path: &Path) -> io::Result<Result<(File, Metadata), Failure>> {
 
 /// Reads into a buffer that never has to grow, because growing would leave copies of a key behind.
 fn read_limited(file: &mut File, size: u64) -> io::Result<Zeroizing<Vec<u8>>> {
-    let capacity = usize::try_from(size.min(SIZE_LIMIT)).unwrap_or(0) + 1;
+    let capacity = usize::try_from(size).unwrap_or(0) + 1;
     let mut bytes = Zeroizing::new(vec![0; capacity]);
     let mut filled = 0;
     while filled < capacity {
@@ -273,10 +278,11 @@ mod tests {
         };
         let mut rest = Some(b"f");
         let content =
-            whole_with(&path, &mut || rest.take().into_iter().for_each(|rest| append(rest))).unwrap();
+            whole_with(&path, SIZE_LIMIT, &mut || rest.take().into_iter().for_each(|rest| append(rest)))
+                .unwrap();
         assert_eq!(*content.bytes, b"half");
         let mut times = 0;
-        let result = whole_with(&path, &mut || {
+        let result = whole_with(&path, SIZE_LIMIT, &mut || {
             times += 1;
             append(b"!");
         });
@@ -286,7 +292,7 @@ mod tests {
         let next = folder.path().join("b");
         fs::write(&next, b"next").unwrap();
         fs::write(&path, b"last").unwrap();
-        let content = whole_with(&path, &mut || drop(fs::rename(&next, &path))).unwrap();
+        let content = whole_with(&path, SIZE_LIMIT, &mut || drop(fs::rename(&next, &path))).unwrap();
         assert_eq!(*content.bytes, b"next");
         assert_eq!(content.stamp, FileStamp::of(&path));
     }

@@ -18,10 +18,11 @@ use rustls::{CommonState, HandshakeKind, ServerConfig};
 
 use crate::buffer::Buffer;
 use crate::client_certificates::ClientCertificates;
+use crate::client_certificates::resumed::{self, Checked};
 use crate::compressed::Prepared;
 use crate::error_words::{Peer, failure};
 use crate::policy::{Objection, Offer, Policy};
-use crate::session::{Agreed, Failure, FailureKind, Received, Session};
+use crate::session::{Agreed, Failure, FailureKind, Received, Session, Verdict};
 use crate::store::{Resolver, Selection, UnknownName, last_selection};
 use crate::ticket::{KeySet, Ticketer};
 use crate::unbuffered::{Connection, Core, Watch};
@@ -127,9 +128,11 @@ impl Server {
             .map_err(|error| failure(Peer::Client, &error))?;
         let watch = Handshake {
             expected_name: hello.server_name.as_deref().map(Box::from),
-            recheck: self.settings.client_certificates.clone(),
+            recheck: self.settings.client_certificates.clone().map(Box::new),
             signature: None,
             client_subject: None,
+            verdict: None,
+            was_checked: false,
         };
         let plan = Plan {
             length: hello.length_on_wire,
@@ -165,7 +168,12 @@ fn configure(
     // Stateless tickets only: the cache that is the default is one map behind one lock.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     if settings.tickets_per_handshake > 0 {
-        config.ticketer = ticketer;
+        // Those that may fail are judged when the handshake is done.
+        let strict = settings.client_certificates.clone().filter(|rule| !rule.tolerates());
+        config.ticketer = match strict {
+            Some(rule) => Arc::new(Checked { tickets: ticketer, rule }),
+            None => ticketer,
+        };
     }
     config.send_tls13_tickets = settings.tickets_per_handshake.into();
     config.max_tls13_tickets = settings.tickets_per_handshake.into();
@@ -189,10 +197,14 @@ pub struct ServerSession {
 struct Handshake {
     /// What our own reading of the hello found; rustls's must be the same.
     expected_name: Option<Box<str>>,
-    /// The rule that a resumed session's client certificate is held against again.
-    recheck: Option<ClientCertificates>,
+    /// The rule that a resumed session's client certificate is held against again. Boxed: few services have one, and every
+    /// idle connection would keep its room.
+    recheck: Option<Box<ClientCertificates>>,
     signature: Option<&'static str>,
     client_subject: Option<Box<str>>,
+    verdict: Option<Box<Verdict>>,
+    /// Whether the client that resumes was checked when its ticket was opened.
+    was_checked: bool,
 }
 
 impl fmt::Debug for ServerSession {
@@ -210,8 +222,11 @@ impl Session for ServerSession {
             None => self.take(incoming, plaintext, outgoing),
             Some(opening) => self.open(*opening, incoming, plaintext, outgoing),
         };
-        if received.failure.is_some() {
+        if let Some(failure) = &received.failure {
             say_as_tls12(&mut outgoing.filled_mut()[before..]);
+            if let Some(fault) = failure.certificate {
+                self.watch.verdict = Some(Box::new(Verdict::Failed { fault, words: failure.detail.clone() }));
+            }
         }
         received
     }
@@ -233,7 +248,11 @@ impl Session for ServerSession {
     }
 
     fn agreed(&self) -> Agreed {
-        Agreed { client_subject: self.watch.client_subject.clone(), ..self.core.agreed(self.watch.signature) }
+        Agreed {
+            client_subject: self.watch.client_subject.clone(),
+            verdict: self.watch.verdict.clone(),
+            ..self.core.agreed(self.watch.signature)
+        }
     }
 
     fn peer_certificate(&self) -> Option<&[u8]> {
@@ -259,9 +278,11 @@ impl Watch<UnbufferedServerConnection> for Handshake {
         // What the resolver notes is of this thread, not of this session: nothing of another one may be left in it,
         // and what a step leaves is taken after it, whatever else came of it.
         drop(last_selection());
+        resumed::begin();
     }
 
     fn after(&mut self, connection: &UnbufferedServerConnection, _: &[u8]) -> Result<(), Failure> {
+        self.was_checked |= resumed::was_good();
         if let Some(selected) = last_selection() {
             if selected.server_name != self.expected_name {
                 return Err(Failure::new(
@@ -271,8 +292,9 @@ impl Watch<UnbufferedServerConnection> for Handshake {
             }
             self.signature = Some(selected.kind);
         }
-        // Read once: it is asked for after each piece of a flight.
-        if self.client_subject.is_none() {
+        // Read once: it is asked for after each piece of a flight. Of one that may have failed nothing is believed yet.
+        let tolerates = self.recheck.as_deref().is_some_and(ClientCertificates::tolerates);
+        if self.client_subject.is_none() && !tolerates {
             let client = connection.peer_certificates().and_then(|chain| chain.first());
             self.client_subject = client.and_then(|own| subject_of(own));
         }
@@ -281,13 +303,34 @@ impl Watch<UnbufferedServerConnection> for Handshake {
         }
         // Not needed again: an idle session keeps no copy of names and rules.
         self.expected_name = None;
-        let (Some(rule), Some(chain)) = (self.recheck.take(), connection.peer_certificates()) else {
+        let Some(rule) = self.recheck.take() else { return Ok(()) };
+        self.judge(&rule, connection)
+    }
+}
+
+impl Handshake {
+    /// What is decided about the client once it has proved that its key is its own.
+    fn judge(
+        &mut self,
+        rule: &ClientCertificates,
+        connection: &UnbufferedServerConnection,
+    ) -> Result<(), Failure> {
+        let chain = connection.peer_certificates().unwrap_or_default();
+        let own = chain.first();
+        if rule.tolerates() {
+            self.verdict = rule.verdict(chain, SystemTime::now()).map(Box::new);
+            if !matches!(self.verdict.as_deref(), Some(Verdict::Failed { .. })) {
+                self.client_subject = own.and_then(|own| subject_of(own));
+            }
             return Ok(());
-        };
-        if connection.handshake_kind() == Some(HandshakeKind::Resumed) {
-            // The ticket vouches for a check in the past; certificates expire.
+        }
+        if connection.handshake_kind() == Some(HandshakeKind::Resumed) && !self.was_checked {
+            // Never, as long as every ticket is looked at when it is opened: it vouches for a check in the past, and
+            // certificates expire and are revoked.
             rule.check_again(chain, SystemTime::now()).map_err(|error| failure(Peer::Client, &error))?;
         }
+        let allowed = own.and_then(|own| rule.allowed_by(own));
+        self.verdict = allowed.map(|rule| Box::new(Verdict::Allowed(rule.to_string().into())));
         Ok(())
     }
 }

@@ -101,6 +101,79 @@ pub struct Agreed {
     pub alpn: Option<Box<str>>,
     /// Subject of the client's certificate.
     pub client_subject: Option<Box<str>>,
+    /// What was decided about the client by its certificate, where that is more than that its CA is trusted.
+    pub verdict: Option<Box<Verdict>>,
+}
+
+/// What was decided about a client by its certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Let in by this rule, as it is written.
+    Allowed(Box<str>),
+    /// Refused; or, where there is a place for such clients, to be served there and nowhere else.
+    Failed {
+        /// What was wrong.
+        fault: CertificateFault,
+        /// The same in a sentence.
+        words: Box<str>,
+    },
+}
+
+/// What was wrong with a client's certificate: coarse, to be counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum CertificateFault {
+    /// There was none, and one is required.
+    Missing,
+    /// No trusted CA signed it.
+    UnknownCa,
+    /// It, or a CA above it, has expired.
+    Expired,
+    /// It, or a CA above it, is not valid yet.
+    NotYetValid,
+    /// Its CA has revoked it, or a CA above it was revoked.
+    Revoked,
+    /// The revocation list of its CA has expired.
+    CrlExpired,
+    /// Its CA has no revocation list.
+    CrlMissing,
+    /// A rule refuses it.
+    RefusedByRule,
+    /// No rule allows it.
+    NotAllowed,
+    /// Anything else: damaged, weak, for another purpose.
+    Unacceptable,
+}
+
+impl CertificateFault {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 10] = [
+        Self::Missing,
+        Self::UnknownCa,
+        Self::Expired,
+        Self::NotYetValid,
+        Self::Revoked,
+        Self::CrlExpired,
+        Self::CrlMissing,
+        Self::RefusedByRule,
+        Self::NotAllowed,
+        Self::Unacceptable,
+    ];
+
+    /// The word used in logs, labels and documents: kebab-case, stable.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::UnknownCa => "unknown-ca",
+            Self::Expired => "expired",
+            Self::NotYetValid => "not-yet-valid",
+            Self::Revoked => "revoked",
+            Self::CrlExpired => "crl-expired",
+            Self::CrlMissing => "crl-missing",
+            Self::RefusedByRule => "refused-by-rule",
+            Self::NotAllowed => "not-allowed",
+            Self::Unacceptable => "unacceptable",
+        }
+    }
 }
 
 /// Why a session failed.
@@ -114,6 +187,8 @@ pub struct Failure {
     pub hint: Option<&'static str>,
     /// The number of the alert that the peer sent (RFC 9846 §6), if that is what happened.
     pub alert: Option<u8>,
+    /// What was wrong with the peer's certificate, if that is what happened.
+    pub certificate: Option<CertificateFault>,
 }
 
 /// The ways a session fails, by which side's fault.
@@ -132,7 +207,7 @@ pub enum FailureKind {
 impl Failure {
     /// A failure with its sentence.
     pub fn new(kind: FailureKind, detail: impl Into<Box<str>>) -> Self {
-        Self { kind, detail: detail.into(), hint: None, alert: None }
+        Self { kind, detail: detail.into(), hint: None, alert: None, certificate: None }
     }
 }
 

@@ -113,6 +113,21 @@ impl CertificateStore {
         schemes: &[SignatureScheme],
         unknown_name: UnknownName,
     ) -> Selection<'_> {
+        let mut candidates = self.candidates(name, unknown_name);
+        let Some(best) = candidates.clone().next() else { return Selection::UnknownName };
+        match candidates.find(|candidate| can_verify(candidate, schemes)) {
+            Some(candidate) => Selection::Chosen(candidate),
+            None => Selection::NoCommonSignature(best),
+        }
+    }
+
+    /// The certificates for a client that asks for `name`, in the order in which they are chosen: the first one that the client
+    /// can verify.
+    pub fn candidates(
+        &self,
+        name: Option<&str>,
+        unknown_name: UnknownName,
+    ) -> impl Iterator<Item = &Arc<Certificate>> + Clone {
         let places = match name {
             Some(name) => with_lower_case(name, |name| self.places(name)),
             None => Some([&*self.default, &[]]),
@@ -120,14 +135,9 @@ impl CertificateStore {
         let places = match (places, unknown_name) {
             (Some(places), _) => places,
             (None, UnknownName::First) => [&*self.default, &[]],
-            (None, UnknownName::Refuse) => return Selection::UnknownName,
+            (None, UnknownName::Refuse) => [&[][..], &[]],
         };
-        let mut candidates = places.into_iter().flatten().map(|place| &self.certificates[*place as usize]);
-        let Some(best) = candidates.clone().next() else { return Selection::UnknownName };
-        match candidates.find(|candidate| can_verify(candidate, schemes)) {
-            Some(candidate) => Selection::Chosen(candidate),
-            None => Selection::NoCommonSignature(best),
-        }
+        places.into_iter().flatten().map(|place| &self.certificates[*place as usize])
     }
 
     /// Candidates for a name in lower case: its own, then the wildcard's; `None` when there are none.

@@ -202,7 +202,7 @@ impl<C: Connection> Core<C> {
             resumed,
             hello_retry: kind == Some(HandshakeKind::FullWithHelloRetryRequest),
             alpn: common.alpn_protocol().map(|protocol| String::from_utf8_lossy(protocol).into()),
-            client_subject: None,
+            ..Agreed::default()
         }
     }
 

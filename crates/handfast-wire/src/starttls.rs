@@ -8,6 +8,7 @@
 //! | speak with a client that will ask for TLS | [`Server`] |
 //! | ask a server for TLS | [`Client`] |
 //! | get past the greeting of a server behind us | [`Greeting`] |
+//! | greet a client whose server has greeted us alone | [`second_greeting`] |
 //! | do so for MySQL, whose server speaks before TLS and whose packets are numbered through it | [`mysql`] |
 //! | reach a server through an HTTP or SOCKS proxy | [`Tunnel`] |
 //!
@@ -38,6 +39,7 @@ pub use greeting::{Greeted, Greeting};
 pub use problem::Problem;
 pub use protocol::{Protocol, is_safe_name};
 pub use serving::Server;
+pub use text::second_greeting;
 pub use tunnel::{Credentials, Tunnel};
 
 /// Most bytes of one line, packet, tag or head. IMAP's and XMPP's clients send long ones after TLS, not before.

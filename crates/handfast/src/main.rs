@@ -1,10 +1,11 @@
 //! The one program: words in, report out, exit code. What each word does lives in the crate of its name.
 //!
 //! Exit codes: 0 as asked, 1 failed while running or a finding, 2 wrong use or configuration; of `load` also 3 the run
-//! is not valid, 4 a limit was missed, 5 a worker was lost.
+//! is not valid, 4 a limit was missed, 5 a worker was lost; of `lab` that of the command, 125 to 127 when it did not run.
 #![forbid(unsafe_code)]
 
 mod compare;
+mod lab;
 mod load;
 mod proxy_header;
 mod speed;
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
     match words.verb {
         words::Verb::Proxy(given) => verbs::proxy(given),
         words::Verb::Check(given) => verbs::check(&given),
+        words::Verb::Lab(given) => lab::lab(&given),
         words::Verb::Load(given) => load::load(&given),
         words::Verb::Worker(given) => worker::worker(given),
         words::Verb::Compare(given) => compare::compare(&given),

@@ -29,9 +29,10 @@ pub(crate) fn proxy(words: ProxyWords) -> ExitCode {
 
 pub(crate) fn check(words: &CheckWords) -> ExitCode {
     let source = source(words.from.clone(), PathBuf::from("handfast-throwaway-ca.pem"));
-    let checked = handfast_proxy::check(&source, color());
+    let host = words.explain.as_ref().and_then(Option::as_deref);
+    let checked = handfast_proxy::check(&source, host, color());
     talk::err(checked.problems.trim_end());
-    if words.explain {
+    if words.explain.is_some() {
         return print(&checked.explanation, checked.good);
     }
     let verdict = if checked.good { format!("{}: good\n", source.name()) } else { String::new() };

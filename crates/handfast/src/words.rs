@@ -1,6 +1,7 @@
 //! The command line, as it is typed.
 
 pub(crate) mod compare;
+pub(crate) mod lab;
 pub(crate) mod load;
 pub(crate) mod proxy_header;
 pub(crate) mod reference;
@@ -71,6 +72,12 @@ pub(crate) enum Verb {
     /// Signatures, key exchanges, ciphers and handshakes in memory, on one core and on all, in about twelve seconds; then
     /// what follows from them for a server, with its arithmetic. Needs no options.
     Speed(speed::SpeedWords),
+    /// Run a command on a network of its own: with a delay, with losses, at a rate
+    ///
+    /// Makes hosts and a link between them on this machine, for this command alone. Needs no root where user namespaces are
+    /// allowed, touches nothing of the machine's own network, and leaves nothing behind.
+    #[command(after_help = lab::AFTER_HELP)]
+    Lab(Box<lab::LabWords>),
     /// Make lists of keys that are known to others ready for the proxy (`[process] weak-keys`)
     #[command(subcommand)]
     WeakKeys(weak_keys::WeakKeysWords),
@@ -92,9 +99,18 @@ pub(crate) struct ProxyWords {
 pub(crate) struct CheckWords {
     #[command(flatten)]
     pub(crate) from: From,
-    /// Explain in sentences what it listens on, which certificate serves which names, and where connections go
-    #[arg(long)]
-    pub(crate) explain: bool,
+    /// Explain in sentences what it listens on, which certificate serves which names, and where connections go; with HOST, what
+    /// becomes of a client that asks for this name (SNI): by which rule, with which certificate, to which backends
+    #[arg(long, value_name = "HOST", num_args = 0..=1, value_parser = host_name)]
+    #[expect(clippy::option_option, reason = "an option whose value may be left away")]
+    pub(crate) explain: Option<Option<String>>,
+}
+
+/// A name as a client would ask for it.
+fn host_name(text: &str) -> Result<String, String> {
+    let expected =
+        || "expected a host name, such as www.example.org, without https:// and without a port".to_owned();
+    handfast_proxy::asked_name(text).ok_or_else(expected)
 }
 
 /// Where the configuration comes from.

@@ -44,6 +44,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
         if begin >= UNFINISHED {
             return Err(self.broken(Why::Endless));
         }
+        // In front of what comes now: the session wants a record in one piece, and an idle connection owns no buffer for it.
         scratch.received[..begin].copy_from_slice(kept);
         let end = if to_encrypt && self.session.is_none() { READ_TO_ENCRYPT } else { READ };
         match self.socket.try_read(&mut scratch.received[begin..end]) {
@@ -51,6 +52,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
             Ok(Read::Blocked) => Ok(Got::NOTHING),
             Ok(Read::End) => self.end(begin > 0),
             Err(fault) => {
+                // What broke it first is the true reason; this fault is what came of it.
                 let refused = self.refused.take().map(|broken| *broken);
                 Err(refused.unwrap_or_else(|| Broken::socket(self.side, fault)))
             }

@@ -71,6 +71,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
         let session = self.session.as_mut().expect("asked for by write(), which looked");
         session.encrypt(plaintext, records).map_err(|failure| Broken::session(self.side, failure))?;
         self.put(Writing::More, records.filled())?;
+        // All of it, though some may wait: how much plaintext is in a part of a record, nobody can say.
         self.sent = self.sent.wrapping_add(plaintext.len() as u64);
         Ok(())
     }

@@ -15,6 +15,8 @@ impl Ready {
     pub(crate) const NONE: Self = Self(0);
     pub(crate) const READ: Self = Self(1);
     pub(crate) const WRITE: Self = Self(2);
+    /// Nothing has blocked yet.
+    pub(crate) const UNTRIED: Self = Self(3);
     /// The peer ended its direction, or an error or hang-up was reported: reading goes on until it says so itself.
     pub(crate) const ENDED: Self = Self(4);
     /// An error or a hang-up of both directions was reported.

@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 use handfast_net::fault::Cause as SocketCause;
 use handfast_text::calendar::Utc;
-use handfast_tls::session::Agreed;
+use handfast_tls::session::{Agreed, Verdict};
 use serde::{Serialize, Serializer};
 use serde_json::ser::Formatter;
 
@@ -94,6 +94,12 @@ struct Line<'a> {
     tls: Tls<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     client_subject: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_rule: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_fault: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_failed: Option<&'a str>,
     seconds: Seconds,
     bytes_to_backend: u64,
     bytes_to_client: u64,
@@ -195,6 +201,15 @@ struct Reason<'a> {
 impl<'a> Line<'a> {
     fn of(record: &'a Record, reason: &'a CloseReason) -> Self {
         let (tls, proxied) = (&record.tls, record.proxied());
+        let (client_rule, client_fault, client_failed) = match tls.verdict.as_deref() {
+            None => (None, None, None),
+            Some(Verdict::Allowed(rule)) => (Some(shortened(rule)), None, None),
+            // Where it was refused for that, the reason's detail has the words.
+            Some(Verdict::Failed { fault, .. }) if reason.cause == Cause::ClientCertificate => {
+                (None, Some(fault.name()), None)
+            }
+            Some(Verdict::Failed { fault, words }) => (None, Some(fault.name()), Some(shortened(words))),
+        };
         Self {
             time: Utc::of(record.accepted_at),
             service: &record.service,
@@ -210,6 +225,9 @@ impl<'a> Line<'a> {
             encrypted_hello: record.rare.as_ref().is_some_and(|rare| rare.encrypted_hello),
             tls: Tls::of(tls),
             client_subject: tls.client_subject.as_deref().map(shortened),
+            client_rule,
+            client_fault,
+            client_failed,
             seconds: Seconds::of(&record.seconds),
             bytes_to_backend: record.bytes_to_backend,
             bytes_to_client: record.bytes_to_client,

@@ -13,7 +13,7 @@ use super::control::{
     ServiceOverview, StillServing,
 };
 use crate::cause::Cause;
-use crate::metrics::{CertificateSnapshot, Limit, Registry, Snapshot, ThreadMetrics};
+use crate::metrics::{CertificateSnapshot, Limit, Registry, RevocationListSnapshot, Snapshot, ThreadMetrics};
 use crate::reason::{CloseReason, Side, Step};
 use crate::record::{Record, StepTimes};
 use crate::standing::Wish;
@@ -130,6 +130,14 @@ fn busy() -> Arc<Registry> {
         certificate("web", "www.example.org", "RSA-2048", 16),
         certificate("mail", "imap.example.org", "ECDSA-P256", 3),
     ]);
+    let in_days = |days: u64| Some(SystemTime::now() + Duration::from_secs(days * 86_400 + 600));
+    registry.set_revocation_lists(vec![RevocationListSnapshot {
+        service: "web".into(),
+        issuer: "CN=Clients of Example".into(),
+        entries: 1_204,
+        next_update: in_days(6),
+        late_at: in_days(4),
+    }]);
     registry
 }
 

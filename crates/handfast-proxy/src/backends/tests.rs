@@ -9,7 +9,7 @@ use super::*;
 use crate::config::model::Balance;
 use crate::metrics::Registry;
 use crate::reason::{Side, Step};
-use crate::standing::Standings;
+use crate::standing::{Standings, State};
 
 fn refused() -> CloseReason {
     CloseReason::new(Step::Connect, Side::Backend, Cause::Socket(SocketCause::Refused))
@@ -34,7 +34,8 @@ fn weighted<const THREADS: usize>(
         let group = Group::new(balance, slow_start, thread);
         let endpoint = |(name, weight, backup): &(&str, u32, bool)| {
             let address = Address::Unix("/nowhere".into());
-            let endpoint = Endpoint::new(name, address, standings.of(name), service.backend(name, false));
+            let endpoint =
+                Endpoint::new(name, address, None, standings.of(name), service.backend(name, false));
             (endpoint, *weight, *backup)
         };
         group.set(members.iter().map(endpoint).collect(), Vec::new());
@@ -80,7 +81,7 @@ fn round_robin_takes_turns() {
 fn least_connections_fills_up_the_emptiest() {
     let group = group(Balance::LeastConnections, &["a", "b"]);
     let now = Moment::now();
-    let busy = dial(&group, now, &[]).connected(Duration::ZERO);
+    let busy = dial(&group, now, &[]).connected(Duration::ZERO, true);
     for _ in 0..3 {
         assert_ne!(dial(&group, now, &[]).endpoint.name, busy.0.name);
     }
@@ -109,7 +110,7 @@ fn a_retry_is_one_connection_until_it_has_an_outcome() {
             assert_eq!(names(&picks(group, now, 3)), ["b", "b", "b"]);
         }
     }
-    drop(trial.connected(Duration::ZERO));
+    drop(trial.connected(Duration::ZERO, true));
     assert!(names(&picks(&other, later, 2)).contains(&"a"), "it is up for everybody");
 }
 
@@ -170,7 +171,7 @@ fn connections_are_spread_by_weight_however_one_is_picked() {
     let now = Moment::now();
     for (balance, inexact) in [(Balance::LeastConnections, 0), (Balance::TwoChoices, 40)] {
         let group = alone(balance, &[("a", 3, false), ("b", 1, false), ("c", 4, false)]);
-        let held: Vec<_> = (0..800).map(|_| dial(&group, now, &[]).connected(Duration::ZERO)).collect();
+        let held: Vec<_> = (0..800).map(|_| dial(&group, now, &[]).connected(Duration::ZERO, true)).collect();
         for (name, share) in [("a", 300), ("b", 100), ("c", 400)] {
             let has = held.iter().filter(|held| *held.0.name == *name).count();
             assert!(has.abs_diff(share) <= inexact, "{balance:?}: {name} has {has} of 800");
@@ -187,7 +188,7 @@ fn lots_fall_by_weight_and_the_emptier_of_two_is_picked() {
     assert!(a.abs_diff(3_000) < 440, "{a} of 4000, while nobody has any connection");
     let mut drawn = picks(&group, now, 100).into_iter();
     let busy = drawn.find(|attempt| &*attempt.endpoint.name == "a").expect("three quarters of them");
-    let _busy = busy.connected(Duration::ZERO);
+    let _busy = busy.connected(Duration::ZERO, true);
     // There are two, so the emptier one is always drawn.
     assert_eq!(share_of("a", &group, now, 100), 0);
     let alone = alone(Balance::TwoChoices, &[("a", 1, false)]);
@@ -238,7 +239,7 @@ fn a_client_comes_to_the_same_backend_and_a_loss_moves_only_its_own() {
     for (number, backend) in (0..).zip(&before).filter(|(_, backend)| *backend == "b").take(3) {
         let Pick::Dial(attempt) = one.pick(later, &[], Some(client(number))) else { panic!("{number}") };
         assert_eq!(*attempt.endpoint.name, **backend);
-        drop(attempt.connected(Duration::ZERO));
+        drop(attempt.connected(Duration::ZERO, true));
     }
     // An IPv6 client, and one that came over IPv6 with an IPv4 address.
     let mapped = IpAddr::V6(std::net::Ipv4Addr::new(10, 0, 0, 9).to_ipv6_mapped());
@@ -291,7 +292,7 @@ fn backups_are_used_while_no_other_is_up() {
         tried.sort_unstable();
         assert_eq!(tried[2], "spare", "{balance:?}: {tried:?}");
         // A connection that was refused by all that are up goes on to a backup, too.
-        drop(trials.map(|trial| trial.connected(Duration::ZERO)));
+        drop(trials.map(|trial| trial.connected(Duration::ZERO, true)));
         let used: Vec<_> =
             group.endpoints().into_iter().filter(|known| ["a", "b"].contains(&&*known.name)).collect();
         assert_eq!(&*dial(&group, later, &used).endpoint.name, "spare", "{balance:?}");
@@ -309,7 +310,7 @@ fn a_backend_that_came_up_gets_its_share_slowly() {
         fail(&group, "a", 3);
         let trial = dial(&group, now + Duration::from_secs(11), &[]);
         assert_eq!(&*trial.endpoint.name, "a");
-        drop(trial.connected(Duration::ZERO));
+        drop(trial.connected(Duration::ZERO, true));
         let up = Moment::now();
         for (after, range) in [(0, 0..=20), (10, 40..=140), (50, 250..=420), (100, 400..=600)] {
             let got = share_of("a", &group, up + Duration::from_secs(after), 1_000);
@@ -318,4 +319,71 @@ fn a_backend_that_came_up_gets_its_share_slowly() {
         fail(&group, "b", 3);
         assert_eq!(share_of("a", &group, up, 10), 10, "while no other one is up it gets everything");
     }
+}
+
+#[test]
+fn a_certificate_must_be_for_what_the_backend_was_found_under() {
+    let ip = |text: &str| Address::Ip(text.parse().expect("an address"));
+    let unix = Address::Unix("/run/x=y.sock".into());
+    for (name, address, host) in [
+        ("10.0.0.1:443", ip("10.0.0.1:443"), Some("10.0.0.1")),
+        ("[2001:db8::1]:443", ip("[2001:db8::1]:443"), Some("2001:db8::1")),
+        ("backend.example=10.0.0.1:443", ip("10.0.0.1:443"), Some("backend.example")),
+        ("unix:/run/x=y.sock", unix, None),
+    ] {
+        assert_eq!(host_of(name, &address, None).as_deref(), host, "{name}");
+        let (registry, standings) = (Registry::new(), Standings::new("test"));
+        let metrics = registry.thread("worker-0").service("test").backend(name, false);
+        assert_eq!(Endpoint::new(name, address, None, standings.of(name), metrics).host().as_deref(), host);
+    }
+}
+
+/// Else a machine without descriptors would mark all its backends down, and then refuse clients when it has some again.
+#[test]
+fn what_this_machine_lacks_is_not_held_against_a_backend() {
+    let local = [
+        SocketCause::OutOfFiles,
+        SocketCause::OutOfPorts,
+        SocketCause::OutOfMemory,
+        SocketCause::ForeignAddress,
+    ];
+    let group = group(Balance::RoundRobin, &["a"]);
+    let now = Moment::now();
+    for cause in local.map(Cause::Socket).into_iter().chain([Cause::Internal]) {
+        for _ in 0..5 {
+            let reason = CloseReason::new(Step::Connect, Side::Local, cause);
+            dial(&group, now, &[]).failed(&reason, PATIENCE);
+        }
+        assert_eq!(group.endpoints()[0].standing.state(), State::Up, "{cause:?}");
+    }
+    fail(&group, "a", 3);
+    assert!(matches!(group.endpoints()[0].standing.state(), State::Down(_)));
+}
+
+/// Where it is so, the reason says it, and clients are not told that none is configured.
+#[test]
+fn whether_all_are_out_of_use_is_known() {
+    let out = |group: &Group, name: &str| {
+        let endpoint = group.endpoints().into_iter().find(|known| *known.name == *name).expect("it is there");
+        endpoint.standing.check_failed(&"it does not answer", 1);
+    };
+    let group = alone(Balance::RoundRobin, &[("a", 1, false), ("b", 1, true), ("never", 0, false)]);
+    assert!(!group.is_all_out());
+    out(&group, "a");
+    assert!(!group.is_all_out(), "there is a backup");
+    out(&group, "b");
+    assert!(group.is_all_out());
+    assert!(matches!(group.pick(Moment::now(), &[], None), Pick::Nothing), "they are not guessed at");
+    assert!(!alone(Balance::RoundRobin, &[]).is_all_out(), "there is none");
+    assert!(!alone(Balance::RoundRobin, &[("never", 0, false)]).is_all_out(), "none that is used");
+}
+
+/// Its TLS comes late, behind words before it: that it answered says nothing yet.
+#[test]
+fn a_backend_that_answered_and_failed_later_counts_as_one_that_fails() {
+    let group = group(Balance::RoundRobin, &["a"]);
+    let in_use = dial(&group, Moment::now(), &[]).connected(Duration::ZERO, true);
+    in_use.failed(&refused(), Patience { failures: 1, ..PATIENCE });
+    assert!(matches!(in_use.endpoint().standing.state(), State::Down(_)));
+    assert_eq!(in_use.endpoint().standing.cause(), Some(Cause::Socket(SocketCause::Refused)));
 }

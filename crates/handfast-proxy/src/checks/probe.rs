@@ -2,7 +2,7 @@
 //!
 //! In: where and what to ask. Out: that the answer was right, or what was wrong, within the check's time.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use super::verdict::{self, Judged, Wrong};
 use crate::backend_tls::client_for;
 use crate::backends::is_ours;
 use crate::config::model::{BackendAlpn, Check, CheckKind};
+use crate::opening::Opening;
 use crate::reason::{CloseReason, Side, Step};
 
 /// Most bytes of an answer that are looked at.
@@ -67,19 +68,22 @@ impl fmt::Display for Failed {
     }
 }
 
-/// Asks once.
-pub(super) async fn probe(checked: &Checked, scratch: &RefCell<Scratch>) -> Result<(), Failed> {
+/// Asks once. `sources` counts the turns of the service's source addresses.
+pub(super) async fn probe(
+    checked: &Checked,
+    sources: &Cell<usize>,
+    scratch: &RefCell<Scratch>,
+) -> Result<(), Failed> {
     let Check { kind, timeout, .. } = &*checked.check;
     let deadline = Moment::now().deadline(*timeout);
-    let stream = dial(checked, deadline).await?;
+    let stream = dial(checked, sources, deadline).await?;
     let mut leg: Leg = Leg::plain(LegSide::Backend, stream).dialled(0);
-    leg.keep(&checked.header);
+    let mut heard = open(&mut leg, checked, deadline, scratch).await?;
     if matches!(kind, CheckKind::Tcp) {
         leg.send_flight().map_err(of_leg)?;
         leg.socket_mut().finish_at_drop();
         return Ok(());
     }
-    let mut heard = Vec::new();
     if checked.tls.is_some() {
         secure(&mut leg, checked, deadline, scratch, &mut heard).await?;
     }
@@ -98,6 +102,43 @@ pub(super) async fn probe(checked: &Checked, scratch: &RefCell<Scratch>) -> Resu
     };
     end(&mut leg, kind, deadline, scratch).await;
     verdict.map_err(Failed::Wrong)
+}
+
+/// Says what comes before TLS, or before the question; what the backend has said behind it.
+async fn open(
+    leg: &mut Leg,
+    checked: &Checked,
+    deadline: Moment,
+    scratch: &RefCell<Scratch>,
+) -> Result<Vec<u8>, Failed> {
+    // That a connection can be opened is seen without asking for TLS on it.
+    let tls = checked.tls.as_ref().filter(|_| !matches!(checked.check.kind, CheckKind::Tcp));
+    let way = (checked.through.as_deref(), checked.behind.as_ref());
+    let host = || tls.and_then(|(_, host)| host.clone());
+    let model = tls.map(|(tls, _)| &tls.model);
+    let mut opening = Opening::towards(way, checked.header.clone(), model, host);
+    leg.keep(&opening.begin());
+    let mut over = false;
+    while !opening.is_over() {
+        leg.send_flight().map_err(of_leg)?;
+        let bytes = leg.read_flight(&mut scratch.borrow_mut()).map_err(of_leg)?;
+        if let Some(bytes) = bytes {
+            let mut words = Vec::new();
+            let outcome = opening.take(&scratch.borrow().received[..bytes], &mut words);
+            leg.keep(&words);
+            if let Err(refused) = outcome {
+                leg.socket_mut().finish_at_drop();
+                return Err(Failed::Leg(refused.reason()));
+            }
+        }
+        if over || Moment::now() >= deadline {
+            return Err(Failed::Late { answered: true, timeout: checked.check.timeout });
+        }
+        if bytes.is_none() {
+            over = engine::wait(deadline).await == Woken::Deadline;
+        }
+    }
+    opening.into_heard().map_err(Failed::Leg)
 }
 
 /// Shakes hands, in full: what is resumed shows no certificate.
@@ -197,8 +238,10 @@ fn of_leg(broken: Broken) -> Failed {
     Failed::Leg(CloseReason::broken(Step::Connect, &broken))
 }
 
-async fn dial(checked: &Checked, deadline: Moment) -> Result<Stream, Failed> {
-    let mut dialling = Dialling::start(&checked.address).map_err(of_fault)?;
+/// From where the service's connections come; no client's address, since there is none.
+async fn dial(checked: &Checked, sources: &Cell<usize>, deadline: Moment) -> Result<Stream, Failed> {
+    let source = checked.source.next(None, sources);
+    let mut dialling = Dialling::begin(&checked.address, source, false).map_err(of_fault)?;
     let mut over = false;
     loop {
         // Also when it is over: the answer may have come while this thread was busy with others.

@@ -17,11 +17,16 @@ use handfast_wire::starttls::Protocol;
 use super::file::defaults;
 use super::model::{
     AccessLog, Address, Admission, Backend, BackendAlpn, BackendTls, BackendVerification, Balance,
-    CertificateSource, Check, CheckKind, ClientCertificates, Clients, Config, HandshakeRate, Limits,
+    CertificateSource, Check, CheckKind, Clients, Config, ConnectThrough, HandshakeRate, Limits,
     MissingCloseNotify, NameRule, PlainHttp, Policy, Process, ProxyProtocol, ProxySender, SentCertificate,
     Service, Source, Starttls, Target, Tickets, Tls, UnknownName,
 };
 use super::policy::is_default;
+
+mod clients;
+mod host;
+
+pub(crate) use host::explain_host;
 
 /// What is known of one certificate that was loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +43,8 @@ pub struct CertificateFact {
     pub staple_until: Option<i64>,
     /// The file it is from.
     pub file: std::path::PathBuf,
+    /// Whether it is good for the name that was asked for, where one was.
+    pub is_for_the_name: bool,
 }
 
 /// Says in sentences what a configuration does; `facts` adds what the certificates' files hold.
@@ -113,6 +120,7 @@ fn service(service: &Service, facts: &[CertificateFact]) -> String {
         let after = duration::written(service.slow_start);
         format!("gives a backend that came up again its whole share after {after}")
     }));
+    lines.extend(service.connect_through.as_ref().map(connect_through));
     lines.extend(service.backend_tls.as_ref().map(backend_tls));
     lines.extend(source(&service.source));
     lines.extend(service.check.as_ref().map(check));
@@ -136,8 +144,17 @@ fn termination(service: &Service, tls: &Tls, facts: &[CertificateFact], lines: &
     });
     lines.push(format!("speaks TLS with {}", policy(&tls.policy)));
     lines.push(protocols(&tls.alpn));
-    lines.push(clients(&tls.client_certificates));
+    lines.extend(clients::sentences(&tls.client_certificates));
     lines.push(tickets(&tls.tickets));
+}
+
+/// The proxy on the way to the backends.
+fn connect_through(through: &ConnectThrough) -> String {
+    let user = through.login.as_ref().map(|(user, _)| format!(" as {user}")).unwrap_or_default();
+    let (kind, proxy) = (through.kind.in_words(), target(&through.proxy));
+    format!(
+        "asks the {kind} proxy {proxy} for a connection to them{user}; their names are not looked up here"
+    )
 }
 
 /// TLS towards the backends.
@@ -155,7 +172,14 @@ fn backend_tls(tls: &BackendTls) -> String {
         BackendVerification::AnyName => format!("asks them for {who}, WHATEVER ITS NAME{pins}"),
         BackendVerification::Nothing => "does NOT verify their certificates".to_owned(),
     };
-    let mut parts = vec![format!("speaks TLS with them by {}", policy(&tls.policy)), asked];
+    let how = policy(&tls.policy);
+    let begins = match &tls.starttls {
+        None => format!("speaks TLS with them by {how}"),
+        Some(starttls) => {
+            format!("asks them for TLS in {} (STARTTLS), and speaks it by {how}", starttls.protocol)
+        }
+    };
+    let mut parts = vec![begins, asked];
     parts.extend(tls.identity.as_ref().map(|(file, _)| format!("shows them {}", file.display())));
     match &tls.alpn {
         BackendAlpn::Own(protocols) if protocols.is_empty() => {}
@@ -191,18 +215,21 @@ fn certificates(service: &Service, tls: &Tls, facts: &[CertificateFact], lines: 
     });
     lines.extend(tls.certificates.iter().map(|source| format!("  {}", certificate(source))));
     for fact in facts.iter().filter(|fact| fact.service == service.name) {
-        let expiry = match fact.expires_in_days {
-            days if days < 0 => format!("EXPIRED {} ago", counted(days.unsigned_abs(), "day")),
-            days => format!("good for {}", counted(days.unsigned_abs(), "more day")),
-        };
-        let names =
-            if fact.names.is_empty() { "no names".to_owned() } else { list(fact.names.iter().cloned()) };
-        let staple = fact
-            .staple_until
-            .map(|until| format!(", OCSP response stapled until {}", Utc::of_seconds(until).for_people()));
-        let staple = staple.unwrap_or_default();
-        lines.push(format!("  → {names} ({}, {expiry}, {}{staple})", fact.kind, fact.file.display()));
+        lines.push(format!("  → {}", certificate_fact(fact)));
     }
+}
+
+fn certificate_fact(fact: &CertificateFact) -> String {
+    let expiry = match fact.expires_in_days {
+        days if days < 0 => format!("EXPIRED {} ago", counted(days.unsigned_abs(), "day")),
+        days => format!("good for {}", counted(days.unsigned_abs(), "more day")),
+    };
+    let names = if fact.names.is_empty() { "no names".to_owned() } else { list(fact.names.iter().cloned()) };
+    let staple = fact
+        .staple_until
+        .map(|until| format!(", OCSP response stapled until {}", Utc::of_seconds(until).for_people()));
+    let staple = staple.unwrap_or_default();
+    format!("{names} ({}, {expiry}, {}{staple})", fact.kind, fact.file.display())
 }
 
 fn certificate(source: &CertificateSource) -> String {
@@ -239,18 +266,6 @@ fn protocols(alpn: &[String]) -> String {
         [] => "does not answer what application protocols a client offers (ALPN)".to_owned(),
         protocols => {
             format!("agrees on the application protocols {}, in this order", list(protocols.iter().cloned()))
-        }
-    }
-}
-
-fn clients(rule: &ClientCertificates) -> String {
-    match rule {
-        ClientCertificates::Off => "lets every client in".to_owned(),
-        ClientCertificates::Request { ca } => {
-            format!("lets in clients without a certificate, and those with one signed by {}", ca.display())
-        }
-        ClientCertificates::Require { ca } => {
-            format!("lets in only clients with a certificate signed by {}", ca.display())
         }
     }
 }
@@ -329,7 +344,7 @@ fn rule(rule: &NameRule) -> String {
     parts.extend(
         rule.backends.as_ref().map(|backends| format!("goes to {}", list(backends.iter().map(backend)))),
     );
-    parts.extend(rule.client_certificates.as_ref().map(clients));
+    parts.extend(rule.client_certificates.iter().flat_map(clients::sentences));
     parts.extend(rule.policy.as_ref().map(|rule| format!("speaks TLS with {}", policy(rule))));
     parts.extend(rule.alpn.as_deref().map(protocols));
     parts.extend(rule.pass_through.map(|passes| {

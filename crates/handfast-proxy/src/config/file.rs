@@ -16,7 +16,7 @@ use toml::de::DeTable;
 use super::check::{self, Listeners};
 use super::files::{Named, Places};
 use super::foreign;
-use super::keys::{self, ClientMode};
+use super::keys;
 use super::kind::{Written, values};
 use super::model::{
     Address, Backend, BackendTls, CertificateSource, ClientCertificates, Clients, Config, Limits, NameRule,
@@ -27,10 +27,14 @@ use super::problem::{Fault, Place, Problem, Severity};
 use super::reader::{Reading, Table, default_of};
 use super::schema::Key;
 use super::syntax;
+use client_certificates::client_certificates;
+
+mod client_certificates;
 
 mod admission;
 mod backend_tls;
 mod clients;
+mod connect_through;
 mod source;
 mod starttls;
 mod proxy_protocol;
@@ -215,12 +219,16 @@ fn service(
     around.check_backends(section);
     let names = rules(section, &around);
     let terminates = clients::terminate(clients, names.as_deref().unwrap_or_default());
-    let mut tls = tls(section, policy.clone(), tickets_of_all, terminates);
+    let mut tls = tls(section, policy.clone(), tickets_of_all, around.listen, terminates);
     let asked = starttls::starttls(section, clients);
     if let Some(Some(tls)) = &mut tls {
         starttls::fit(section, asked.as_ref(), names.as_deref().unwrap_or_default(), tls);
     }
-    starttls::fit_backends(section, asked.as_ref(), around.backend_tls, names.as_deref().unwrap_or_default());
+    let goes_elsewhere = |rule: &ClientCertificates| rule.failed_to().is_some();
+    let fails_elsewhere = tls.iter().flatten().any(|tls| goes_elsewhere(&tls.client_certificates))
+        || names.iter().flatten().any(|rule| rule.client_certificates.as_ref().is_some_and(goes_elsewhere));
+    let rules = names.as_deref().unwrap_or_default();
+    starttls::fit_backends(section, asked.as_ref(), around.backend_tls, rules, fails_elsewhere);
     let listen_mode = section.optional(&keys::LISTEN_MODE);
     let balance = section.or_default(&keys::BALANCE);
     let slow_start = section.or_default(&keys::SLOW_START);
@@ -228,7 +236,10 @@ fn service(
     let of_service = backends.as_deref().unwrap_or_default().iter().map(|backend| &backend.value);
     let of_rules = names.as_deref().unwrap_or_default().iter();
     let of_rules = of_rules.flat_map(|rule| rule.backends.iter().flatten());
-    let source = source::source(section, of_service.chain(of_rules), process.user.as_deref());
+    let backends_of_all = of_service.chain(of_rules);
+    let source = source::source(section, backends_of_all.clone(), process.user.as_deref());
+    let connect_through =
+        connect_through::connect_through(&section.inner(&keys::CONNECT_THROUGH), backends_of_all);
     let admission = admission::admission(section, listen.as_deref().unwrap_or_default());
     let max_connections_per_address = section.optional(&keys::ADDRESS_CONNECTIONS).map(count);
 
@@ -258,6 +269,7 @@ fn service(
         names: names?,
         backends: values(backends?),
         backend_tls: backend_tls?.and_then(|tls| tls.value),
+        connect_through: connect_through?,
         balance,
         source: source?,
         slow_start,
@@ -347,6 +359,7 @@ fn tls(
     section: &Table<'_>,
     policy: Policy,
     tickets_of_all: &Tickets,
+    listen: &[Written<Address>],
     terminates: bool,
 ) -> Option<Option<Tls>> {
     if !terminates && section.written(&keys::CERTIFICATE).is_none() {
@@ -355,7 +368,7 @@ fn tls(
     let certificates = certificates(section);
     let unknown_name = section.or_default(&keys::UNKNOWN_NAME);
     let alpn = values(section.or_default(&keys::ALPN));
-    let client_certificates = client_certificates(&section.inner(&keys::CLIENT_CERTIFICATES));
+    let client_certificates = client_certificates(&section.inner(&keys::CLIENT_CERTIFICATES), listen);
     let tickets = tickets(&section.inner(&keys::SERVICE_TICKETS), Some(tickets_of_all));
     Some(Some(Tls {
         certificates: certificates?,
@@ -405,35 +418,6 @@ fn certificates(section: &Table<'_>) -> Option<Vec<CertificateSource>> {
     }
 }
 
-/// The rule about client certificates; the inner `None`: nothing is written about it.
-fn client_certificates(section: &Table<'_>) -> Option<Option<ClientCertificates>> {
-    if !section.is_written() {
-        return Some(None);
-    }
-    let (mode, ca) = (section.required(&keys::CLIENT_MODE), section.optional(&keys::CLIENT_CA));
-    let ca_span = section.written(&keys::CLIENT_CA);
-    ca.iter().for_each(|ca| section.reading().names_authorities(ca));
-    let rule = match (mode?, ca) {
-        (ClientMode::Off, None) => ClientCertificates::Off,
-        (ClientMode::Off, Some(_)) => {
-            let fault = Fault::new("client certificates are off, so `ca` has no use")
-                .hint("remove `ca`, or set the mode");
-            section.reading().error(&ca_span.unwrap_or_default(), fault);
-            return None;
-        }
-        (ClientMode::Request, Some(ca)) => ClientCertificates::Request { ca },
-        (ClientMode::Require, Some(ca)) => ClientCertificates::Require { ca },
-        (_, None) if ca_span.is_some() => return None,
-        (_, None) => {
-            let fault = Fault::new("client certificates are asked for, but no `ca` says whose are good")
-                .hint("add `ca = \"clients-ca.pem\"`, the authorities that sign your clients' certificates");
-            section.reading().missing(section.span(), fault);
-            return None;
-        }
-    };
-    Some(Some(rule))
-}
-
 /// The rules for certain names and protocols.
 fn rules(service: &Table<'_>, around: &Around<'_>) -> Option<Vec<NameRule>> {
     let sections = service.inner_list(&keys::RULE);
@@ -454,7 +438,8 @@ fn rule(section: &Table<'_>, around: &Around<'_>, names: &mut check::RuleNames) 
         names.rule(section, patterns, client_alpn.is_empty());
     }
     let policy = policy::of_rule(section, around.policy);
-    let client_certificates = client_certificates(&section.inner(&keys::RULE_CLIENT_CERTIFICATES));
+    let client_certificates =
+        client_certificates(&section.inner(&keys::RULE_CLIENT_CERTIFICATES), around.listen);
     let alpn = section.optional(&keys::RULE_ALPN).map(values);
     let backends = section.optional(&keys::RULE_BACKEND);
     let listed = backends.as_deref().unwrap_or_default();

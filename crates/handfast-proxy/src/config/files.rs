@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use handfast_tls::client;
-use handfast_tls::client_certificates::{self, Demand};
+use handfast_tls::client_certificates::{self, Demand, KnownLists};
 use handfast_tls::load::{self, Source};
 use handfast_tls::weak;
 use handfast_tls::{Finding, Severity as FindingSeverity};
 
-use super::model::CertificateSource;
+use super::model::{CertificateSource, ClientChecks};
 use super::problem::{Place, Problem, Severity};
 use super::reader::in_order;
 
@@ -48,8 +48,8 @@ pub(crate) struct Named {
     pub(crate) places: Places,
     /// What each service serves.
     pub(crate) certificates: Vec<Vec<CertificateSource>>,
-    /// Files of client authorities.
-    pub(crate) authorities: Vec<PathBuf>,
+    /// Files of client authorities, and their revocation lists.
+    pub(crate) authorities: Vec<ClientChecks>,
     /// Files of whom to trust when dialling.
     pub(crate) trusted: Vec<PathBuf>,
     /// Lists of known keys.
@@ -69,9 +69,10 @@ impl Named {
             findings.extend(certificates.findings);
             findings.extend(certificates.staples);
         }
-        for file in &self.authorities {
+        for checks in &self.authorities {
             // What is asked of clients makes no difference to what the file holds.
-            findings.extend(client_certificates::load(file, Demand::Require, &loaded.lists, now).findings);
+            let wanted = checks.wanted(Demand::Require, &loaded.lists);
+            findings.extend(client_certificates::load_all(&wanted, &KnownLists::default(), now).findings);
         }
         for file in &self.trusted {
             findings.extend(client::load_trust(file, &loaded.lists, now).findings);

@@ -13,6 +13,8 @@ mod backend;
 mod backend_tls;
 mod proxy_protocol;
 mod check;
+mod client_certificates;
+mod connect_through;
 mod service;
 mod source;
 mod starttls;
@@ -21,6 +23,8 @@ pub(crate) use admission::*;
 pub(crate) use backend::*;
 pub(crate) use backend_tls::*;
 pub(crate) use check::*;
+pub(crate) use client_certificates::*;
+pub(crate) use connect_through::*;
 pub(crate) use proxy_protocol::*;
 pub(crate) use service::*;
 pub(crate) use source::*;
@@ -331,8 +335,8 @@ pub(crate) static UNACKNOWLEDGED: Key<Span> = Key {
     name: "unacknowledged",
     kind: Span { range: seconds(1)..=HOUR, zero: None },
     default: Default::Value("\"30s\""),
-    doc: "When a peer acknowledges nothing of what was sent to it for so long, the connection is ended (TCP_USER_TIMEOUT), \
-          on both sides.",
+    doc: "When a peer acknowledges nothing of what was sent to it for so long, or has no room for more all the while, the \
+          connection is ended (TCP_USER_TIMEOUT), on both sides.",
     why: "the kernel alone takes 15 minutes to notice that a path is dead; 30 s are longer than a switch takes to reboot",
     example: "\"1m\"",
     elsewhere: &["tcp-user-timeout", "user-timeout", "tcp-ut"],

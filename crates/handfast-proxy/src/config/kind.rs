@@ -18,6 +18,7 @@ mod address;
 mod backend;
 mod dialling;
 mod check;
+mod identity;
 mod path;
 mod starttls;
 mod proxy_sender;
@@ -29,6 +30,7 @@ pub(crate) use address::{
 pub(crate) use backend::{BackendEntry, Switch};
 pub(crate) use check::{Bytes, StatusRange};
 pub(crate) use dialling::{BackendProtocols, HostName, PublicKeyPin, SentServerName};
+pub(crate) use identity::{FileOrFolder, Identity};
 pub(crate) use path::{Certificates, FilePath, LogTarget};
 pub(crate) use proxy_sender::ProxySenders;
 pub(crate) use starttls::{AnnouncedName, StarttlsProtocol};

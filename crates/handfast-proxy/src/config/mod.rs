@@ -32,9 +32,11 @@ mod render;
 mod explain;
 mod reference;
 
+pub(crate) use explain::explain_host;
 pub use explain::{CertificateFact, explain};
 pub use file::{Loaded, Parsed, load, parse};
 pub use flags::{FlagInput, from_flags};
 pub use problem::{Place, Problem, Severity};
 pub use reference::reference;
 pub use render::{render, summary};
+pub(crate) use scalar::name_pattern;

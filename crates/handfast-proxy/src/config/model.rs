@@ -21,15 +21,20 @@ pub use backend_tls::{BackendAlpn, BackendTls, BackendVerification, SentName};
 mod backend_tls;
 
 mod admission;
+mod connect_through;
 mod proxy_protocol;
 mod source;
 
 pub use admission::{Admission, HandshakeRate};
+pub use client_certificates::{ClientCertificates, ClientChecks};
+pub use connect_through::{ConnectThrough, TunnelKind};
 pub use proxy_protocol::{ProxyProtocol, ProxySender, SentCertificate};
 pub use source::Source;
 mod starttls;
 
 pub use starttls::Starttls;
+
+mod client_certificates;
 
 /// A whole configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -107,6 +112,8 @@ pub struct Service {
     pub names: Vec<NameRule>,
     /// TLS towards the backends; `None`: they are plain.
     pub backend_tls: Option<BackendTls>,
+    /// The proxy that they are reached through; `None`: they are dialled directly.
+    pub connect_through: Option<ConnectThrough>,
     /// Its backends; at least one.
     pub backends: Vec<Backend>,
     /// How a backend is picked.
@@ -203,6 +210,15 @@ pub enum UnknownName {
     Refuse,
 }
 
+impl From<UnknownName> for handfast_tls::store::UnknownName {
+    fn from(written: UnknownName) -> Self {
+        match written {
+            UnknownName::First => Self::First,
+            UnknownName::Refuse => Self::Refuse,
+        }
+    }
+}
+
 /// Versions, suites and groups: a dated named policy, and what overrides it (`policy`, `versions`, …).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
@@ -214,23 +230,6 @@ pub struct Policy {
     pub suites: Option<Vec<String>>,
     /// Groups by IANA name, best first, when they are overridden.
     pub groups: Option<Vec<String>>,
-}
-
-/// Whether client certificates are asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ClientCertificates {
-    /// Not asked for.
-    Off,
-    /// Asked for; a client without one is served, one with a bad one is not.
-    Request {
-        /// PEM file of the CAs that may sign them.
-        ca: PathBuf,
-    },
-    /// Asked for; a client without a good one is refused.
-    Require {
-        /// PEM file of the CAs that may sign them.
-        ca: PathBuf,
-    },
 }
 
 /// Session tickets (`[service.tickets]` has the same keys as `[tickets]`, which is for all services).

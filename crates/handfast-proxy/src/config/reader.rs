@@ -16,7 +16,7 @@ use super::files::Named;
 use super::foreign;
 use super::keys;
 use super::kind::ValueKind;
-use super::model::CertificateSource;
+use super::model::{CertificateSource, ClientChecks};
 use super::problem::{Fault, Place, Problem, Severity};
 use super::schema::{Default, Entry, Key, Section};
 
@@ -69,9 +69,9 @@ impl<'r> Reading<'r> {
         self.named.borrow_mut().trusted.push(file.to_path_buf());
     }
 
-    /// Notes authorities that could be loaded, whatever else is wrong.
-    pub(crate) fn names_authorities(&self, file: &Path) {
-        self.named.borrow_mut().authorities.push(file.to_path_buf());
+    /// Notes authorities and revocation lists that could be loaded, whatever else is wrong.
+    pub(crate) fn names_authorities(&self, checks: &ClientChecks) {
+        self.named.borrow_mut().authorities.push(checks.clone());
     }
 
     /// Notes lists of known keys that could be loaded, whatever else is wrong.
@@ -244,6 +244,11 @@ impl<'t> Table<'t> {
     /// The reading it belongs to.
     pub(crate) fn reading(&self) -> &'t Reading<'t> {
         self.reading
+    }
+
+    /// Every key that it may have.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &'static dyn Entry> {
+        self.section.keys.iter().copied()
     }
 
     /// Where its header stands.

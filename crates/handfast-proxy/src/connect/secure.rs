@@ -10,12 +10,14 @@ use handfast_net::engine::Woken;
 use handfast_tls::client::ClientSession;
 use handfast_tls::session::{Failure, Session};
 
-use super::{Ended, SocketCause, Waiting, check_client};
+use super::{Connected, Ended, SocketCause, Waiting, check_client, note_failure};
 use crate::backend_tls::Dialler;
 use crate::backends::Endpoint;
 use crate::cause::Cause;
+use crate::config::model::MissingCloseNotify;
 use crate::connection::Connection;
 use crate::reason::{CloseReason, Side, Step};
+use crate::route::Choice;
 use crate::runtime::Runtime;
 
 /// A session that has begun, and its hello.
@@ -39,6 +41,51 @@ pub(super) fn begin<R: Runtime>(
     rare.backend_tls = None;
     rare.backend_crypto = R::now().since(before);
     Ok((session, records.filled().to_vec()))
+}
+
+/// The leg speaks TLS from now on.
+pub(super) fn with<S: Socket>(leg: &mut Leg<S>, session: ClientSession, dialler: &Dialler) {
+    leg.secure(Box::new(session));
+    if dialler.settings().model.missing_close_notify == MissingCloseNotify::End {
+        leg.be_lenient();
+    }
+}
+
+/// TLS with a backend that has been heard before it (MySQL). The client has been told of this one already: there is no other to try.
+pub(crate) async fn later<R: Runtime>(
+    connection: &mut Connection<R>,
+    choice: Choice,
+    connected: &mut Connected<R::Socket>,
+) -> Result<(), CloseReason> {
+    let service = Rc::clone(&connection.account.service);
+    let Some(dialler) = service.dialler(choice) else { return Ok(()) };
+    let attempt = Waiting::begin(connection);
+    let endpoint = Rc::clone(connected.in_use.endpoint());
+    let outcome = match begin(connection, dialler, &endpoint) {
+        Ok((session, hello)) => {
+            with(&mut connected.leg, session, dialler);
+            connected.leg.keep(&std::mem::take(&mut connected.request));
+            connected.leg.keep(&hello);
+            finish(connection, &mut connected.leg, dialler, &attempt).await
+        }
+        Err(ended) => Err(ended),
+    };
+    let (reason, failure) = match outcome {
+        Ok(spoken) => {
+            // What is left of the handshake goes with the next bytes, in front of them.
+            connected.leg.hold(R::now());
+            connected.in_use.is_good();
+            connected.spoken.extend_from_slice(&spoken);
+            connected.given = 0;
+            return Ok(());
+        }
+        Err(Ended::Attempt(reason)) => (reason.clone(), Some(reason)),
+        Err(Ended::Connection(reason, failure)) => (reason, failure),
+    };
+    if let Some(failure) = failure {
+        connected.in_use.failed(&failure, note_failure(connection, &endpoint, &failure));
+    }
+    Err(reason)
 }
 
 /// Carries the handshake to its end; what the backend said together with it.

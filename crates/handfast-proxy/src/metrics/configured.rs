@@ -29,6 +29,8 @@ pub(crate) struct ConfiguredService {
     pub(crate) address_limit: Option<u64>,
     /// Source addresses that its connections to backends come from: `None`: as the kernel chooses; 0: the clients' own.
     pub(crate) sources: Option<u64>,
+    /// Whether clients are asked for certificates.
+    pub(crate) asks_for_certificates: bool,
     /// Every endpoint by its name, those of rules too.
     pub(crate) backends: Vec<ConfiguredBackend>,
 }

@@ -38,8 +38,8 @@ pub use openmetrics::{CONTENT_TYPE, openmetrics};
 pub use service::{BackendMetrics, HeaderOutcome, Limit, ServiceMetrics};
 pub use snapshot::{
     AcceptErrors, BackendSnapshot, BackendState, CertificateSnapshot, CheckSnapshot, End,
-    FileProblemSnapshot, HandshakeSnapshot, ProcessSnapshot, ReloadSnapshot, ServiceSnapshot, Snapshot,
-    ThreadSnapshot,
+    FileProblemSnapshot, HandshakeSnapshot, ProcessSnapshot, ReloadSnapshot, RevocationListSnapshot,
+    ServiceSnapshot, Snapshot, ThreadSnapshot,
 };
 pub use thread::ThreadMetrics;
 
@@ -60,6 +60,7 @@ struct Inner {
     threads: Vec<Arc<ThreadMetrics>>,
     reload: ReloadSnapshot,
     certificates: Vec<CertificateSnapshot>,
+    revocation_lists: Vec<RevocationListSnapshot>,
     configured: Arc<Configured>,
     file_problems: Vec<FileProblemSnapshot>,
     access_log: Option<Arc<Totals>>,
@@ -121,6 +122,11 @@ impl Registry {
         self.lock().certificates = certificates;
     }
 
+    /// Replaces what is known of revocation lists.
+    pub fn set_revocation_lists(&self, lists: Vec<RevocationListSnapshot>) {
+        self.lock().revocation_lists = lists;
+    }
+
     /// Replaces what is known of limits, backends and their names.
     pub(crate) fn set_configured(&self, configured: Configured) {
         self.lock().configured = Arc::new(configured);
@@ -141,12 +147,13 @@ impl Registry {
     /// **Cost:** some microseconds for each service and thread, and a dozen small files of `/proc`.
     pub fn snapshot(&self) -> Snapshot {
         // Blocks are collected under the lock and added up after it, so a worker that reloads waits for nothing.
-        let (threads, reload, certificates, configured, file_problems, access_log) = {
+        let (threads, reload, certificates, revocation_lists, configured, file_problems, access_log) = {
             let inner = self.lock();
             (
                 inner.threads.clone(),
                 inner.reload.clone(),
                 inner.certificates.clone(),
+                inner.revocation_lists.clone(),
                 Arc::clone(&inner.configured),
                 inner.file_problems.clone(),
                 inner.access_log.clone(),
@@ -155,6 +162,7 @@ impl Registry {
         let mut snapshot = sum::sum(&threads, &configured);
         snapshot.reload = reload;
         snapshot.certificates = certificates;
+        snapshot.revocation_lists = revocation_lists;
         snapshot.file_problems = file_problems;
         if let Some(totals) = access_log {
             snapshot.access_log_written = totals.written();

@@ -19,6 +19,8 @@ use super::handshakes::{BACKEND_PHASES, PHASES};
 use super::histogram::Distribution;
 use super::snapshot::{BackendSnapshot, HandshakeSnapshot, ServiceSnapshot, Snapshot, ThreadSnapshot};
 
+mod revocation;
+
 /// Content type of the text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -221,6 +223,17 @@ fn handshakes(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
         None,
         "Handshakes that cost a round trip more because the client's key share was of a group not wanted here",
         by_service(|service| service.hello_retries),
+    )?;
+    to.counter(
+        "handfast_client_certificates_failed",
+        None,
+        "Clients whose certificate failed, by what was wrong with it; they were refused, or served by the backends in failed-to",
+        services.iter().filter(|service| service.asks_for_certificates).flat_map(|service| {
+            let row = |(fault, count): (&&'static str, &u64)| {
+                ([("service", service.name.as_str()), ("reason", *fault)], *count)
+            };
+            service.certificate_faults.iter().map(row).collect::<Vec<_>>()
+        }),
     )?;
     to.counter(
         "handfast_tickets_offered",
@@ -536,6 +549,7 @@ fn certificates(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
         "When the OCSP response that is stapled to the certificate expires, in seconds since 1970",
         rows(&staples, &unix_seconds),
     )?;
+    revocation::lists(to, snapshot)?;
     to.gauge(
         "handfast_certificate_file_problems",
         None,

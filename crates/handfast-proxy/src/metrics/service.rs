@@ -16,7 +16,7 @@ use crate::cause::Cause;
 use crate::cell::Cell;
 use crate::reason::{CloseReason, Side, Step};
 use crate::record::{Record, StepTimes};
-use handfast_tls::session::Agreed;
+use handfast_tls::session::{Agreed, CertificateFault};
 
 /// Backends of one service that are counted apart on one thread; further ones are counted as `other`.
 ///
@@ -110,6 +110,8 @@ pub struct ServiceMetrics {
     pub(super) backend_handshakes_resumed: Cell,
     pub(super) hello_retries: Cell,
     pub(super) tickets_offered: Cell,
+    /// By number of the fault.
+    pub(super) certificate_faults: [Cell; CertificateFault::ALL.len()],
     pub(super) duration: Histogram,
     pub(super) backends: Mutex<Vec<(String, Arc<BackendMetrics>)>>,
     handshakes: Arc<Handshakes>,
@@ -134,6 +136,7 @@ impl ServiceMetrics {
             backend_handshakes_resumed: Cell::default(),
             hello_retries: Cell::default(),
             tickets_offered: Cell::default(),
+            certificate_faults: Default::default(),
             duration: Histogram::default(),
             backends: Mutex::default(),
             handshakes,
@@ -174,6 +177,11 @@ impl ServiceMetrics {
     /// A client's hello offered to resume a session (a ticket or a pre-shared key).
     pub fn ticket_offered(&self) {
         self.tickets_offered.add(1);
+    }
+
+    /// A client's certificate failed, and it was refused or is served as one that failed.
+    pub fn certificate_failed(&self, fault: CertificateFault) {
+        self.certificate_faults[fault as usize].add(1);
     }
 
     /// A handshake was completed.

@@ -31,6 +31,8 @@ pub struct Snapshot {
     pub reload: ReloadSnapshot,
     /// Certificates that are served.
     pub certificates: Vec<CertificateSnapshot>,
+    /// Revocation lists that clients' certificates are held against.
+    pub revocation_lists: Vec<RevocationListSnapshot>,
     /// Certificate files that are not used as they are, by service.
     pub file_problems: Vec<FileProblemSnapshot>,
     /// Access log lines that were written.
@@ -80,6 +82,10 @@ pub struct ServiceSnapshot {
     pub hello_retries: u64,
     /// Hellos that offered to resume a session.
     pub tickets_offered: u64,
+    /// Clients whose certificate failed, by what was wrong.
+    pub certificate_faults: BTreeMap<&'static str, u64>,
+    /// Whether clients are asked for certificates.
+    pub asks_for_certificates: bool,
     /// From accept to the end.
     pub duration: Distribution,
     /// Its backends, in the order of their names.
@@ -260,6 +266,23 @@ pub struct CertificateSnapshot {
     /// When its OCSP response expires; `None`: none is stapled.
     #[serde(serialize_with = "optional_time")]
     pub staple_until: Option<SystemTime>,
+}
+
+/// One revocation list that clients' certificates are held against.
+#[derive(Clone, Debug, Serialize)]
+pub struct RevocationListSnapshot {
+    /// The service.
+    pub service: String,
+    /// The CA.
+    pub issuer: String,
+    /// How many certificates it revokes.
+    pub entries: u64,
+    /// When it expires; `None`: never.
+    #[serde(serialize_with = "optional_time")]
+    pub next_update: Option<SystemTime>,
+    /// When the next one is late.
+    #[serde(serialize_with = "optional_time")]
+    pub late_at: Option<SystemTime>,
 }
 
 /// How many of a service's certificate files are not used as they are.

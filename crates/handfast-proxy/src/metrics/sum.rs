@@ -14,6 +14,8 @@ use super::snapshot::{
     ServiceSnapshot, Snapshot, ThreadSnapshot,
 };
 use super::thread::ThreadMetrics;
+use handfast_tls::session::CertificateFault;
+
 use crate::standing::{Standing, State};
 
 /// Adds up the cells of all threads, and what is configured; the rest is left empty.
@@ -47,6 +49,7 @@ pub(super) fn sum(threads: &[Arc<ThreadMetrics>], configured: &Configured) -> Sn
         threads: threads.iter().map(|thread| thread_snapshot(thread)).collect(),
         reload: ReloadSnapshot::default(),
         certificates: Vec::new(),
+        revocation_lists: Vec::new(),
         file_problems: Vec::new(),
         access_log_written: 0,
         access_log_dropped: 0,
@@ -110,6 +113,10 @@ fn add_service(sum: &mut ServiceSnapshot, block: &ServiceMetrics) {
     sum.backend_handshakes_resumed += block.backend_handshakes_resumed.value();
     sum.hello_retries += block.hello_retries.value();
     sum.tickets_offered += block.tickets_offered.value();
+    for fault in CertificateFault::ALL {
+        *sum.certificate_faults.entry(fault.name()).or_default() +=
+            block.certificate_faults[fault as usize].value();
+    }
     block.duration.add_to(&mut sum.duration);
     let backends = block.backends.lock().unwrap_or_else(PoisonError::into_inner).clone();
     for (name, backend) in backends {
@@ -162,6 +169,7 @@ fn add_configured(to: &mut ServiceSnapshot, service: &ConfiguredService) {
     to.connections_limit = service.connections_limit;
     to.address_limit = service.address_limit;
     to.sources = service.sources;
+    to.asks_for_certificates = service.asks_for_certificates;
     for ConfiguredBackend { name, weight, backup, standing } in &service.backends {
         let place = to.backends.iter().position(|known| known.name == *name).unwrap_or_else(|| {
             to.backends.push(BackendSnapshot { name: name.clone(), ..BackendSnapshot::default() });

@@ -88,6 +88,12 @@ impl Backend {
         }
     }
 
+    /// One that answers everything, says nothing by itself and ends only when it is told of an end.
+    pub(super) fn willing(link: Rc<RefCell<Link>>, server: &Rc<Server>) -> Self {
+        let backend = Self::new(link, Random::stream(1, 2), Some(server));
+        Self { end: End::Silent, patient: true, means: 0, breaks_early: false, ..backend }
+    }
+
     /// Whether it accepts and then says nothing for as long as it can.
     pub(super) fn is_mute(&self) -> bool {
         matches!(self.dial, Dial::Stands { .. }) && self.end == End::Silent && self.means == 0

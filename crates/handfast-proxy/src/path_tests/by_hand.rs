@@ -1,171 +1,19 @@
 //! Single connections, led step by step: what the schedules meet only by chance, or cannot tell from something else.
 
-use std::cell::{Cell, RefCell};
-use std::pin::Pin;
-use std::rc::Rc;
-use std::task::{Context, Waker};
+mod connecting;
+mod opening;
+mod play;
+mod proxy_headers;
+mod refusals;
+mod relaying;
+mod starttls;
+
 use std::time::Duration;
 
-use handfast_leg::memory::Link;
-use handfast_net::clock::Moment;
-use handfast_tls::buffer::Buffer;
-use handfast_tls::client::ClientSession;
-use handfast_tls::session::Session;
+use play::{Play, SECOND};
 
 use super::TERMINATES;
-use super::backend::Dial;
-use super::scene::{Reason, Scene, session};
-use super::world::{self, Simulated, World, world};
-use crate::path;
-
-const SECOND: Duration = Duration::from_secs(1);
-
-/// A connection in a test's hand; whatever is sent to either peer arrives at once.
-struct Play<'a> {
-    scene: &'a Scene,
-    before: Vec<(Reason, u64)>,
-    task: Option<Pin<Box<dyn Future<Output = ()>>>>,
-    session: ClientSession,
-    client: Rc<RefCell<Link>>,
-    backend: Rc<RefCell<Link>>,
-    /// What the client has not made out yet, and the plaintext that it has.
-    incoming: Vec<u8>,
-    heard: Vec<u8>,
-    saw_close_notify: bool,
-}
-
-impl<'a> Play<'a> {
-    fn new(scene: &'a Scene, version: &str) -> Self {
-        let link = || Rc::new(RefCell::new(Link { room: 100_000, ..Link::default() }));
-        let (client, backend) = (link(), link());
-        let (now, calm) = (Moment::now(), Rc::new(Cell::new(false)));
-        // The seed decides how much the kernel takes with the SYN: nothing, here.
-        world::begin(World::new(now, Dial::Stands { after: Duration::ZERO }, Rc::clone(&backend), &calm, 1));
-        let before = scene.ends();
-        let connection = scene.accept(now, world::socket(&client, &calm, 1, 4));
-        let task: Pin<Box<dyn Future<Output = ()>>> = Box::pin(path::serve::<Simulated>(connection));
-        let (incoming, heard) = (Vec::new(), Vec::new());
-        let session = session(version);
-        Self {
-            scene,
-            before,
-            task: Some(task),
-            session,
-            client,
-            backend,
-            incoming,
-            heard,
-            saw_close_notify: false,
-        }
-    }
-
-    /// One whose relay has begun.
-    fn established(scene: &'a Scene, version: &str) -> Self {
-        let mut play = Self::new(scene, version);
-        play.shake_hands();
-        play.wake();
-        play
-    }
-
-    /// Wakes the connection, as the engine does for an event or a deadline; whether it has ended.
-    fn wake(&mut self) -> bool {
-        let Some(task) = &mut self.task else { return true };
-        if task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
-            self.task = None;
-        }
-        self.task.is_none()
-    }
-
-    fn pass(&mut self, time: Duration) {
-        world(|world| world.now = world.now + time);
-        self.wake();
-    }
-
-    /// As the client, in the clear.
-    fn send(&self, bytes: &[u8]) {
-        self.client.borrow_mut().to_leg.extend(bytes);
-    }
-
-    fn hello(&mut self) -> Vec<u8> {
-        let mut records = Buffer::default();
-        self.session.start(&mut records).expect("a client can begin");
-        records.filled().to_vec()
-    }
-
-    /// Until the client has all that it needs, and its last flight is on its way.
-    fn shake_hands(&mut self) {
-        let hello = self.hello();
-        self.send(&hello);
-        for _ in 0..4 {
-            self.wake();
-            self.listen();
-            if self.session.is_established() {
-                return;
-            }
-        }
-        panic!("no time has passed, and nothing was missing");
-    }
-
-    fn say(&mut self, plaintext: &[u8]) {
-        let mut records = Buffer::default();
-        self.session.encrypt(plaintext, &mut records).expect("it is established");
-        self.send(records.filled());
-    }
-
-    fn close(&mut self) {
-        let mut records = Buffer::default();
-        self.session.close(&mut records);
-        self.send(records.filled());
-    }
-
-    /// The client takes what has come.
-    fn listen(&mut self) {
-        self.incoming.extend(self.client.borrow_mut().to_peer.drain(..));
-        let mut bytes = std::mem::take(&mut self.incoming);
-        let (mut plaintext, mut replies) = (Buffer::default(), Buffer::default());
-        let received = self.session.receive(&mut bytes, &mut plaintext, &mut replies);
-        self.incoming = self.session.kept().to_vec();
-        self.heard.extend(plaintext.filled());
-        self.saw_close_notify |= received.closed;
-        self.send(replies.filled());
-    }
-
-    fn backend_says(&mut self, bytes: &[u8]) {
-        self.backend.borrow_mut().to_leg.extend(bytes);
-        self.wake();
-    }
-
-    /// The backend takes what has come.
-    fn backend_hears(&self) -> Vec<u8> {
-        self.backend.borrow_mut().to_peer.drain(..).collect()
-    }
-
-    fn tickets(&self) -> usize {
-        self.session.tickets_received()
-    }
-
-    /// How it ended; `None` while it goes on.
-    fn end(&mut self) -> Option<Reason> {
-        if !self.wake() {
-            return None;
-        }
-        let known = |reason| self.before.iter().find(|(known, _)| *known == reason).map_or(0, |(_, n)| *n);
-        self.scene
-            .ends()
-            .into_iter()
-            .find(|(reason, count)| *count > known(*reason))
-            .map(|(reason, _)| reason)
-    }
-
-    /// The alert that the client got in the clear: the last record's description.
-    fn alert(&self) -> Option<u8> {
-        let sent: Vec<u8> = self.client.borrow().to_peer.iter().copied().collect();
-        match sent.as_slice() {
-            [.., 21, 3, _, 0, 2, 2, description] => Some(*description),
-            _ => None,
-        }
-    }
-}
+use super::scene::{Reason, Scene};
 
 #[test]
 fn a_task_that_is_dropped_has_ended_too() {

@@ -21,6 +21,8 @@ const SCHEDULES: u64 = 2_500;
 
 /// TLS ends here.
 const TERMINATES: Mode = Mode { client_tls: true, backend_tls: false };
+/// Plain on both sides.
+const RELAYS: Mode = Mode { client_tls: false, backend_tls: false };
 
 fn run(mode: Mode, version: &str) {
     let scene = Scene::new(mode);

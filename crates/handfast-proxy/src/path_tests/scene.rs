@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
 use std::rc::Rc;
@@ -9,18 +10,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, SystemTime};
 
-use handfast_leg::memory::Link;
+use handfast_leg::memory::{Link, Memory};
 use handfast_leg::{Leg, Side as LegSide};
 use handfast_net::clock::Moment;
 use handfast_stats::random::Random;
-use handfast_tls::client::{Client as TlsClient, ClientSettings, Verification};
+use handfast_tls::client::{Client as TlsClient, ClientSession, ClientSettings, Verification};
 use handfast_tls::server::Server;
 
 use super::backend::Backend;
 use super::client::Client;
 use super::judge::Outcome;
 use super::world::{self, Simulated, World, world};
-use crate::access_log;
+use crate::access_log::{self, AccessLogHandle};
 use crate::account::Account;
 use crate::cause::Cause;
 use crate::config::model::AccessLog;
@@ -53,7 +54,7 @@ pub(super) struct Mode {
 
 impl Mode {
     /// As a service has it.
-    fn service(self) -> String {
+    pub(super) fn service(self) -> String {
         let client = if self.client_tls { "certificate = \"web.pem\"" } else { "client-tls = false" };
         // Who the backend is, is not what is tried here; its certificate names nobody at 127.0.0.1.
         let backend =
@@ -72,22 +73,31 @@ pub(super) struct Scene {
     registry: Arc<Registry>,
     /// Every end that has been seen.
     seen: RefCell<BTreeSet<Reason>>,
-    _folder: Folder,
+    log: RefCell<Option<AccessLogHandle>>,
+    folder: Folder,
 }
 
 impl Scene {
     pub(super) fn new(mode: Mode) -> Self {
-        Self::with(mode, "")
+        Self::made(mode, &mode.service(), false)
     }
 
     /// The same with `more` in the service's section.
     pub(super) fn with(mode: Mode, more: &str) -> Self {
+        Self::of(mode, &format!("{}{more}", mode.service()))
+    }
+
+    /// The same with a first service of one's own.
+    pub(super) fn of(mode: Mode, service: &str) -> Self {
+        Self::made(mode, service, true)
+    }
+
+    fn made(mode: Mode, service: &str, logs: bool) -> Self {
         let folder = Folder::new();
         folder.ed25519_certificate("web.pem");
         // The second service has what a server of TLS needs.
         let off = "[admin]\nlisten = \"off\"\n[access-log]\nto = \"off\"\n";
-        let more = format!("{off}{}{more}\n", mode.service());
-        let source = folder.configure_as(&more, &[("with-tls", &["127.0.0.1:3"])]);
+        let source = folder.configure_as(&format!("{off}{service}\n"), &[("with-tls", &["127.0.0.1:3"])]);
         let (config, _) = source.read(false).expect("it is right");
         let mut carried = CarriedOver::with_threads(1);
         let built = state::build(config, 1, None, &mut carried, SystemTime::now());
@@ -100,11 +110,27 @@ impl Scene {
         let metrics = registry.thread("worker-0");
         let state =
             ThreadState::new(shared, None, &metrics, &Addresses::default(), 0).expect("TLS is set up");
-        let log = access_log::start(&AccessLog::Off).expect("nothing to open").for_thread();
+        let log = if logs { AccessLog::File(folder.path("access.log")) } else { AccessLog::Off };
+        let log = access_log::start(&log).expect("the folder is ours");
         // One permit: a connection that does not give it back is the last one.
         let share = Share::new(&Pool::new(1, 1));
-        let thread = Thread::new(metrics, log, share, Rc::new(state));
-        Self { thread, mode, server, registry, seen: RefCell::default(), _folder: folder }
+        let thread = Thread::new(metrics, log.for_thread(), share, Rc::new(state));
+        let (seen, log) = (RefCell::default(), RefCell::new(Some(log)));
+        Self { thread, mode, server, registry, seen, log, folder }
+    }
+
+    /// The line of every connection so far. To be asked once: it ends the log.
+    pub(super) fn lines(&self) -> Vec<serde_json::Value> {
+        self.thread.flush_log();
+        let log = self.log.take().expect("it was not ended before");
+        assert!(log.stop(Duration::from_secs(20)).finished, "its thread has written everything");
+        let text = std::fs::read_to_string(self.folder.path("access.log")).expect("it was written");
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
+
+    /// What a backend with TLS answers by.
+    pub(super) fn server(&self) -> &Rc<Server> {
+        self.server.as_ref().expect("the backend speaks TLS")
     }
 
     /// Plays one schedule, and says its seed if it fails.
@@ -213,7 +239,7 @@ impl Scene {
         assert!(client.tickets() > 0, "the tickets were never sent");
     }
 
-    pub(super) fn thread(&self) -> &Thread {
+    pub(super) fn thread(&self) -> &Rc<Thread> {
         &self.thread
     }
 
@@ -221,11 +247,21 @@ impl Scene {
         self.registry.snapshot()
     }
 
-    pub(super) fn accept(&self, now: Moment, socket: handfast_leg::memory::Memory) -> Connection<Simulated> {
+    pub(super) fn accept(&self, now: Moment, socket: Memory) -> Connection<Simulated> {
+        self.accept_from(None, now, socket)
+    }
+
+    /// A client at this address.
+    pub(super) fn accept_from(
+        &self,
+        client: Option<SocketAddr>,
+        now: Moment,
+        socket: Memory,
+    ) -> Connection<Simulated> {
         let service = Rc::clone(&self.thread.state().services[0]);
         let permit = self.thread.share.take().expect("the connection before has given its permit back");
         Connection {
-            account: Account::open(&self.thread, &service, None, (permit, None)),
+            account: Account::open(&self.thread, &service, client, (permit, None)),
             accepted: now,
             deadline: now.deadline(service.limits.handshake),
             client: Some(Leg::plain(LegSide::Client, socket)),
@@ -315,7 +351,12 @@ impl Scene {
 }
 
 /// A client's session without tickets of an earlier one.
-pub(super) fn session(version: &str) -> handfast_tls::client::ClientSession {
+pub(super) fn session(version: &str) -> ClientSession {
+    client(version).connect(false).expect("a session")
+}
+
+/// Who makes such sessions, and keeps their tickets.
+pub(super) fn client(version: &str) -> TlsClient {
     let settings = ClientSettings {
         versions: vec![version.to_owned()],
         groups: vec!["X25519".to_owned()],
@@ -323,8 +364,7 @@ pub(super) fn session(version: &str) -> handfast_tls::client::ClientSession {
         verification: Verification::Off,
         ..ClientSettings::default()
     };
-    let client = TlsClient::new(&settings, "localhost").expect("these settings work");
-    client.connect(false).expect("a session")
+    TlsClient::new(&settings, "localhost").expect("these settings work")
 }
 
 /// Some milliseconds; as far as the connection waits, when nobody else does anything any more.

@@ -1,6 +1,7 @@
 //! The world of a simulated connection: a clock that stands still until it is moved, and dials that do what was planned.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -22,8 +23,12 @@ pub(super) struct World {
     pub(super) now: Moment,
     /// Until when the connection waits at most.
     pub(super) deadline: Moment,
-    /// What becomes of an attempt to dial.
+    /// What becomes of the next attempts to dial …
+    pub(super) dials: VecDeque<Dial>,
+    /// … and of all that follow.
     pub(super) dial: Dial,
+    /// Who was dialled, and whether it was going to be spoken to at once.
+    pub(super) dialled: Vec<(String, bool)>,
     pub(super) backend: Rc<RefCell<Link>>,
     pub(super) capricious: Rc<Cell<bool>>,
     /// The connection has given way to others, and wants to go on.
@@ -32,6 +37,8 @@ pub(super) struct World {
     pub(super) seed: u64,
     /// The backend has been dialled and the connection stands.
     pub(super) stands: bool,
+    /// The connection carries bytes: it goes before handshakes.
+    pub(super) carries_bytes: bool,
     /// Waits in a row that were over before they began.
     overdue: u32,
 }
@@ -46,8 +53,22 @@ impl World {
         seed: u64,
     ) -> Self {
         let capricious = Rc::clone(capricious);
-        let (deadline, yields, stands, overdue) = (now, false, false, 0);
-        Self { now, deadline, dial, backend, capricious, yields, seed, stands, overdue }
+        let (dials, dialled) = Default::default();
+        let (deadline, yields, stands, carries_bytes, overdue) = (now, false, false, false, 0);
+        Self {
+            now,
+            deadline,
+            dials,
+            dial,
+            dialled,
+            backend,
+            capricious,
+            yields,
+            seed,
+            stands,
+            carries_bytes,
+            overdue,
+        }
     }
 }
 
@@ -102,12 +123,17 @@ impl Runtime for Simulated {
         Wait { deadline: Self::now() + Duration::from_secs(1), waiting: false }.await;
     }
 
-    fn carries_bytes() {}
+    fn carries_bytes() {
+        world(|world| world.carries_bytes = true);
+    }
 
-    fn dial(_: &Address, _: SourceAddress<'_>, _: bool) -> Result<Dialled, Fault> {
-        world(|world| match world.dial {
-            Dial::RefusedAtOnce => Err(Fault::own(Operation::Connect, Cause::NetworkUnreachable)),
-            dial => Ok(Dialled { dial, begun: world.now }),
+    fn dial(address: &Address, _: SourceAddress<'_>, speaks: bool) -> Result<Dialled, Fault> {
+        world(|world| {
+            world.dialled.push((address.to_string(), speaks));
+            match world.dials.pop_front().unwrap_or(world.dial) {
+                Dial::RefusedAtOnce => Err(Fault::own(Operation::Connect, Cause::NetworkUnreachable)),
+                dial => Ok(Dialled { dial, begun: world.now }),
+            }
         })
     }
 }

@@ -72,6 +72,7 @@ impl Bound {
         let registry = Registry::new();
         registry.set_access_log(log.totals());
         registry.set_certificates(state.certificate_snapshots());
+        registry.set_revocation_lists(state.revocation_lists());
         registry.set_file_problems(state.file_problems());
         let (answer_sender, mut answers) = channel(CHANNEL);
         let mut names = Names::new(answer_sender);

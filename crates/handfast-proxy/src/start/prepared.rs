@@ -65,10 +65,10 @@ fn threads(config: &Config) -> usize {
 fn wants_built_in(config: &Config) -> bool {
     let is_built_in = |backend: &Backend| backend.target == Target::BuiltIn;
     let of_rules = |rule: &NameRule| rule.backends.iter().flatten().any(is_built_in);
-    config
-        .services
-        .iter()
-        .any(|service| service.backends.iter().any(is_built_in) || service.names.iter().any(of_rules))
+    config.services.iter().any(|service| {
+        service.backends.iter().chain(service.failed_to()).any(is_built_in)
+            || service.names.iter().any(of_rules)
+    })
 }
 
 fn first_state(config: Config, carried: &mut CarriedOver) -> Result<State, Error> {

@@ -2,19 +2,19 @@
 //!
 //! In: a configuration, the state before, what is carried over. Out: [`Built`]. Nothing that serves is touched.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use handfast_net::dial;
 use handfast_tls::certificate::Certificate;
 use handfast_tls::client::Trust;
-use handfast_tls::client_certificates::{self, ClientCertificates as ClientRule, Demand};
+use handfast_tls::client_certificates::{self, ClientCertificates as ClientRule, Demand, KnownLists};
 use handfast_tls::load::{self, Before, FileProblem, FileStamp, Kept, Source, Trouble};
 use handfast_tls::policy::{self, Policy};
 use handfast_tls::server::{Server, ServerSettings};
 use handfast_tls::session::Failure;
-use handfast_tls::store::{CertificateStore, Resolver, UnknownName};
+use handfast_tls::store::{CertificateStore, Resolver};
 use handfast_tls::ticket::KeySet;
 use handfast_tls::weak::{self, Lists};
 use handfast_tls::{Finding, Severity};
@@ -26,10 +26,11 @@ use super::rings::RingId;
 use super::{Authorities, ServiceState, State, seconds, words};
 use crate::admission::Admission;
 use crate::config::model::{
-    self, CertificateSource, ClientCertificates, Clients, Config, NameRule, Places, Service,
+    self, CertificateSource, ClientChecks, Clients, Config, NameRule, Places, Service,
 };
 use crate::permits::{AddressLimit, Pool};
 use crate::standing::Standings;
+use crate::through::Through;
 
 /// What a service needs where TLS ends here; nothing where it does not.
 #[derive(Debug, Default)]
@@ -75,6 +76,7 @@ pub(crate) fn build(
         authorities: Vec::new(),
         authority_problems: Vec::new(),
         system: None,
+        lists: previous.map(State::known_lists).unwrap_or_default(),
         keep_removed: config.process.keep_removed_certificates,
         known_keys: Arc::default(),
         carried,
@@ -115,6 +117,8 @@ pub(super) struct Builder<'a, 'p> {
     authority_problems: Vec<FileProblem>,
     /// Whom this machine trusts, once that has been asked for.
     pub(super) system: Option<Result<Trust, Failure>>,
+    /// Revocation lists that need not be read again.
+    lists: KnownLists,
     keep_removed: Duration,
     pub(super) known_keys: Arc<Lists>,
     carried: &'a mut CarriedOver,
@@ -149,6 +153,7 @@ impl Builder<'_, '_> {
         self.authorities = before.map(ServiceState::authorities).unwrap_or_default();
         let tls = model.tls.as_ref().map(|tls| self.termination(model, tls, before));
         let dialling = self.diallings(model, before);
+        let through = self.through(model, before);
         let mut late = Vec::new();
         for problem in self.authority_problems.drain(..) {
             self.has_new_problems |= !before.is_some_and(|before| problem.is_known(&before.problems));
@@ -173,7 +178,24 @@ impl Builder<'_, '_> {
             sources,
             problems,
             dialling: dialling?,
+            through: through?,
         })
+    }
+
+    /// The proxy on the way to the backends; the inner `None`: there is none.
+    fn through(&mut self, model: &Service, before: Option<&ServiceState>) -> Option<Option<Arc<Through>>> {
+        let Some(through) = &model.connect_through else { return Some(None) };
+        match Through::read(through) {
+            Ok(through) => {
+                let known =
+                    before.and_then(|before| before.through.as_ref()).filter(|known| ***known == through);
+                Some(Some(known.map_or_else(|| Arc::new(through), Arc::clone)))
+            }
+            Err(problem) => {
+                self.report.error(format!("service {}: connect-through: {problem}", model.name));
+                None
+            }
+        }
     }
 
     /// Whether this machine, and the user that this process is, can dial from where the service says.
@@ -215,11 +237,7 @@ impl Builder<'_, '_> {
         let now = seconds(self.now);
         let nothing = || (Arc::new(CertificateStore::new(Vec::new(), now).0), Vec::new(), Vec::new());
         let (store, sources, problems) = self.store(model, tls, before).unwrap_or_else(nothing);
-        let unknown_name = match tls.unknown_name {
-            model::UnknownName::First => UnknownName::First,
-            model::UnknownName::Refuse => UnknownName::Refuse,
-        };
-        let resolver = Arc::new(Resolver::new(Arc::clone(&store), unknown_name));
+        let resolver = Arc::new(Resolver::new(Arc::clone(&store), tls.unknown_name.into()));
         let ring = self.ring(&tls.tickets);
         let own = self.settings(model, tls, None, &resolver);
         let exceptions: Vec<_> =
@@ -395,10 +413,9 @@ impl Builder<'_, '_> {
         let policy = self.policy(rule.and_then(|rule| rule.policy.as_ref()).unwrap_or(&tls.policy))?;
         let demand =
             rule.and_then(|rule| rule.client_certificates.as_ref()).unwrap_or(&tls.client_certificates);
-        let client_certificates = match demand {
-            ClientCertificates::Off => None,
-            ClientCertificates::Request { ca } => Some(self.client_rule(ca, Demand::Request)?),
-            ClientCertificates::Require { ca } => Some(self.client_rule(ca, Demand::Require)?),
+        let client_certificates = match demand.checks() {
+            None => None,
+            Some((demand, checks)) => Some(self.client_rule(checks, demand)?),
         };
         let names = rule.map(|rule| rule.names.join(" ")).unwrap_or_default();
         Some(ServerSettings {
@@ -433,19 +450,24 @@ impl Builder<'_, '_> {
         }
     }
 
-    fn client_rule(&mut self, ca: &Path, demand: Demand) -> Option<ClientRule> {
-        let mut loaded = client_certificates::load(ca, demand, &self.known_keys, self.now);
+    fn client_rule(&mut self, checks: &ClientChecks, demand: Demand) -> Option<ClientRule> {
+        let wanted = checks.wanted(demand, &self.known_keys);
+        let mut loaded = client_certificates::load_all(&wanted, &self.lists, self.now);
+        self.leave_out(loaded.left_out, words::LISTS_STILL);
+        let is_known = |(known, of, _): &&Authorities| known == checks && *of == demand;
         if loaded.rule.is_none()
-            && let Some((_, _, known)) =
-                self.authorities.iter().find(|(file, known, _)| file == ca && *known == demand)
+            && let Some((_, _, known)) = self.authorities.iter().find(is_known)
         {
             loaded.rule = Some(known.clone());
             let (errors, others) =
                 loaded.findings.into_iter().partition(|finding| finding.severity == Severity::Error);
             loaded.findings = others;
-            self.leave_out_authorities(errors, "clients' certificates are checked against its old version");
+            self.leave_out(errors, "clients' certificates are checked against its old version");
         }
         self.took(loaded.findings, loaded.files_read, loaded.folders);
+        if let Some(rule) = &loaded.rule {
+            self.lists.add(rule.lists());
+        }
         loaded.rule
     }
 
@@ -461,8 +483,8 @@ impl Builder<'_, '_> {
         self.folders.extend(folders);
     }
 
-    /// A file of authorities that cannot be used keeps no certificate from being renewed.
-    pub(super) fn leave_out_authorities(&mut self, errors: Vec<Finding>, still: &str) {
+    /// A file of authorities or revocation lists that cannot be used keeps no certificate from being renewed.
+    pub(super) fn leave_out(&mut self, errors: Vec<Finding>, still: &str) {
         for Finding { file, message: what, hint, .. } in errors {
             let problem = FileProblem {
                 file,

@@ -143,6 +143,6 @@ impl Builder<'_, '_> {
         let (errors, others) =
             std::mem::take(findings).into_iter().partition(|finding| finding.severity == Severity::Error);
         *findings = others;
-        self.leave_out_authorities(errors, still);
+        self.leave_out(errors, still);
     }
 }

@@ -6,6 +6,10 @@ use std::time::Duration;
 use handfast_tls::certificate::Certificate;
 use handfast_tls::load::{FileProblem, Trouble};
 
+/// What the old version of a file of revocation lists is good for.
+pub(super) const LISTS_STILL: &str =
+    "clients' certificates are checked against the revocation lists that were in it, until these expire";
+
 /// Names shown of one certificate.
 const NAMES: usize = 3;
 

@@ -29,7 +29,10 @@ fn sessions_with_addresses_of_long_ago_are_forgotten() {
     let state = ThreadState::new(shared, None, &metrics, &addresses(0), 0).expect("TLS is set up");
     let service = &state.services[0];
     let dialler = service.dialler(Choice::SERVICE).expect("TLS towards the backends");
-    assert!(Rc::ptr_eq(dialler, service.dialler(Choice { rule: Some(0) }).expect("the same TLS")));
+    assert!(Rc::ptr_eq(
+        dialler,
+        service.dialler(Choice { rule: Some(0), failed: false }).expect("the same TLS")
+    ));
     for last in 1..20 {
         for (_, group) in &service.groups {
             for endpoint in group.endpoints() {

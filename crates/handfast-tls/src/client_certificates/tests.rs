@@ -63,6 +63,63 @@ fn the_fingerprint_is_of_the_set_and_the_demand() {
 }
 
 #[test]
+fn the_fingerprint_is_of_the_rules_too() {
+    let (folder, keys) = (Folder::new(), Arc::default());
+    let ca = folder.put("ca.pem", Maker::authority("ca").self_signed().pem());
+    let usual = Wanted::new(&ca, Demand::Require, &keys);
+    let of =
+        |wanted: &Wanted<'_>| *load_all(wanted, &KnownLists::default(), at(NOW)).rule.unwrap().fingerprint();
+    let rules = |allow: &[&str], refuse: &[&str]| {
+        let parse = |texts: &[&str]| texts.iter().map(|text| Rule::parse(text).unwrap()).collect();
+        Rules { allow: parse(allow), refuse: parse(refuse) }
+    };
+    let all = [
+        rules(&[], &[]),
+        rules(&["cn:a"], &[]),
+        rules(&[], &["cn:a"]),
+        rules(&["cn:a", "cn:b"], &[]),
+        rules(&["cn:a"], &["cn:b"]),
+    ];
+    let mut seen: Vec<_> = all.iter().map(|rules| of(&Wanted { rules, ..usual.clone() })).collect();
+    seen.push(of(&Wanted { tolerates: true, ..usual.clone() }));
+    let different: BTreeSet<_> = seen.iter().collect();
+    assert_eq!(different.len(), seen.len());
+    let other_order = rules(&["cn:b", "cn:a"], &[]);
+    assert_eq!(of(&Wanted { rules: &other_order, ..usual }), seen[3]);
+}
+
+/// At a full handshake, and again of one that resumes; and what is told of it.
+#[test]
+fn rules_decide_among_those_whom_the_authorities_let_in() {
+    let (folder, keys) = (Folder::new(), Arc::default());
+    let (ca, stranger) = (Maker::authority("ca").self_signed(), Maker::authority("stranger").self_signed());
+    let path = folder.put("ca.pem", ca.pem());
+    let rule = |text: &str| vec![Rule::parse(text).unwrap()];
+    let (own, other) = (client(&ca), client(&stranger));
+    let chain = |made: &Made| [made.certificate.der().clone()];
+    for (allow, refuse, verdict) in [
+        (rule("dns:client.example.org"), Vec::new(), "allowed"),
+        (rule("dns:another.example.org"), Vec::new(), "failed"),
+        (Vec::new(), rule("dns:client.example.org"), "failed"),
+        (rule("dns:client.example.org"), rule("dns:client.example.org"), "failed"),
+        (Vec::new(), rule("dns:another.example.org"), "nothing"),
+    ] {
+        let rules = Rules { allow, refuse };
+        let wanted = Wanted { rules: &rules, ..Wanted::new(&path, Demand::Require, &keys) };
+        let made = load_all(&wanted, &KnownLists::default(), at(NOW)).rule.unwrap();
+        let found = match made.verdict(&chain(&own), at(NOW)) {
+            Some(Verdict::Allowed(_)) => "allowed",
+            Some(Verdict::Failed { .. }) => "failed",
+            None => "nothing",
+        };
+        assert_eq!(found, verdict, "{rules:?}");
+        assert_eq!(made.check_again(&chain(&own), at(NOW)).is_err(), verdict == "failed", "{rules:?}");
+        assert_eq!(made.allowed_by(own.certificate.der()).is_some(), verdict == "allowed", "{rules:?}");
+        made.check_again(&chain(&other), at(NOW)).unwrap_err();
+    }
+}
+
+#[test]
 fn bad_files_give_no_rule_and_say_why() {
     let ca = Maker::authority("ca").self_signed();
     let cases = [

@@ -20,23 +20,32 @@ const PURPOSES: usize = 64;
 pub(crate) struct Outline<'a> {
     /// 1, 2 or 3.
     pub(crate) version: u8,
+    /// Content of its serial number.
+    pub(crate) serial: &'a [u8],
     /// Names in DER, without their outermost header, to be compared byte by byte.
     pub(crate) issuer: &'a [u8],
     pub(crate) subject: &'a [u8],
     /// SubjectPublicKeyInfo, without its outermost header.
     pub(crate) key: &'a [u8],
+    /// The same with its header: what pins are made of.
+    pub(crate) key_whole: &'a [u8],
     validity: &'a [u8],
     /// Whether its basic constraints make it a CA.
     pub(crate) is_authority: bool,
     /// Whether its key may sign handshakes; `None`: it has no key usage.
     pub(crate) may_sign: Option<bool>,
+    /// Whether it may sign revocation lists, by the same.
+    pub(crate) may_revoke: Option<bool>,
     /// What names its key, and its issuer's.
     pub(crate) key_identifier: Option<&'a [u8]>,
     pub(crate) issuer_key_identifier: Option<&'a [u8]>,
     /// Object identifiers of the extended key usage, in DER; `None`: any purpose.
     purposes: Option<&'a [u8]>,
-    /// Alternative names.
+    /// Content of the alternative names, and how many these are.
+    pub(crate) alternative_names: &'a [u8],
     pub(crate) names: usize,
+    /// Content of the places where its issuer's revocation lists are (RFC 5280 §4.2.1.13).
+    pub(crate) distribution_points: &'a [u8],
     /// Subtrees of its name constraints.
     pub(crate) constraints: usize,
 }
@@ -69,24 +78,30 @@ impl<'a> Outline<'a> {
             Some(version) => Der(version).expect(INTEGER)?.last()?.checked_add(1)?,
             None => 1,
         };
-        body.expect(INTEGER)?; // serial number
+        let serial = body.expect(INTEGER)?;
         body.expect(SEQUENCE)?; // signature algorithm
         let issuer = body.expect(SEQUENCE)?;
         let validity = body.expect(SEQUENCE)?;
         let subject = body.expect(SEQUENCE)?;
-        let key = body.expect(SEQUENCE)?;
+        let key_whole = body.whole(SEQUENCE)?;
+        let key = Der(key_whole).expect(SEQUENCE)?;
         let mut outline = Self {
             version,
+            serial,
             issuer,
             subject,
             key,
+            key_whole,
             validity,
             is_authority: false,
             may_sign: None,
+            may_revoke: None,
             key_identifier: None,
             issuer_key_identifier: None,
             purposes: None,
+            alternative_names: &[],
             names: 0,
+            distribution_points: &[],
             constraints: 0,
         };
         // Two identifiers that nobody uses (RFC 5280 §4.1.2.8).
@@ -100,7 +115,7 @@ impl<'a> Outline<'a> {
 
     fn read_extensions(&mut self, mut extensions: Der<'a>) -> Option<()> {
         for _ in 0..EXTENSIONS {
-            if extensions.0.is_empty() {
+            if extensions.is_empty() {
                 return Some(());
             }
             let mut extension = Der(extensions.expect(SEQUENCE)?);
@@ -118,15 +133,21 @@ impl<'a> Outline<'a> {
     fn read_extension(&mut self, number: u8, mut value: Der<'a>) -> Option<()> {
         match number {
             14 => self.key_identifier = Some(value.expect(OCTET_STRING)?),
-            // The first bit of the first byte after the number of unused ones.
+            // Bits 0 (digitalSignature) and 6 (cRLSign) of the first byte after the number of unused ones.
             15 => {
-                self.may_sign = Some(value.expect(BIT_STRING)?.get(1).is_some_and(|first| first & 0x80 != 0));
+                let first = value.expect(BIT_STRING)?.get(1);
+                self.may_sign = Some(first.is_some_and(|first| first & 0x80 != 0));
+                self.may_revoke = Some(first.is_some_and(|first| first & 0x02 != 0));
             }
-            17 => self.names = Der(value.expect(SEQUENCE)?).count(),
+            17 => {
+                self.alternative_names = value.expect(SEQUENCE)?;
+                self.names = Der(self.alternative_names).count();
+            }
             19 => {
                 let is_authority = Der(value.expect(SEQUENCE)?).optional(BOOLEAN);
                 self.is_authority = is_authority.is_some_and(|value| value == [0xff]);
             }
+            31 => self.distribution_points = value.expect(SEQUENCE)?,
             30 => self.constraints = constraints(value.expect(SEQUENCE)?),
             35 => self.issuer_key_identifier = Der(value.expect(SEQUENCE)?).optional(0x80),
             37 => {

@@ -13,7 +13,7 @@ use rustls_pki_types::{
     AlgorithmIdentifier, CertificateDer, InvalidSignature, SignatureVerificationAlgorithm, TrustAnchor,
     UnixTime,
 };
-use webpki::{EndEntityCert, KeyUsage};
+use webpki::{EndEntityCert, KeyUsage, VerifiedPath};
 
 use super::outline::{self, Key, Outline};
 use super::refusal::Refusal;
@@ -204,15 +204,36 @@ impl<'a> Search<'a> {
             Peer::Server => KeyUsage::server_auth(),
         };
         let found =
-            self.certificate.verify_for_usage(&algorithms, anchors, path, self.now, usage, None, None).err();
-        let Some(error) = found else { return true };
-        let refusal = self.refusal_of(&error, path, anchors);
+            self.certificate.verify_for_usage(&algorithms, anchors, path, self.now, usage, None, None);
+        let refusal = match found {
+            Ok(path) => match self.revoked(&path) {
+                None => return true,
+                Some(refusal) => refusal,
+            },
+            Err(error) => self.refusal_of(&error, path, anchors),
+        };
         // What says more stays: of a path that leads to a stranger nobody learns anything.
         let says_little = |refusal: &Refusal| matches!(refusal, Refusal::UnknownIssuer(_));
         if self.refusal.as_ref().is_none_or(says_little) {
             self.refusal = Some(refusal);
         }
         false
+    }
+
+    /// Why a path that is good otherwise is not, by the lists of its CAs. The trusted one at its end is not asked about:
+    /// that was done when it was read.
+    fn revoked(&self, path: &VerifiedPath<'_>) -> Option<Refusal> {
+        let revocations = self.authorities.revocations.as_ref()?;
+        let above: Vec<CertificateDer<'_>> =
+            path.intermediate_certificates().map(|certificate| certificate.der()).collect();
+        let above: Option<Vec<Outline<'_>>> = above.iter().map(|der| Outline::read(der)).collect();
+        // They were read before; what cannot be asked about is not good.
+        let Some(above) = above else { return Some(Refusal::Unreadable) };
+        let trusted = &path.anchor().subject_public_key_info;
+        let keys = above.iter().map(|outline| outline.key).chain([trusted.as_ref()]);
+        let certificates = std::iter::once(self.own).chain(&above);
+        let mut pairs = certificates.zip(keys).enumerate();
+        pairs.find_map(|(place, (one, key))| revocations.check(one, key, place == 0, self.now).err())
     }
 
     fn refusal_of(

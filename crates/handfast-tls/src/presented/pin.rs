@@ -20,21 +20,13 @@ impl Pin {
     ///
     /// **Cost**: one pass over the certificate and a hash over its key, some microseconds.
     pub fn of(certificate: &CertificateDer<'_>) -> Option<Self> {
-        let outline = Outline::read(certificate)?;
-        let mut info = vec![0x30];
-        match outline.key.len() {
-            short @ 0..=0x7f => info.push(short as u8),
-            long => {
-                let bytes = long.to_be_bytes();
-                let first = bytes.iter().position(|byte| *byte != 0).unwrap_or(bytes.len() - 1);
-                info.push(0x80 | (bytes.len() - first) as u8);
-                info.extend_from_slice(&bytes[first..]);
-            }
-        }
-        info.extend_from_slice(outline.key);
+        Outline::read(certificate).map(|outline| Self::of_outline(&outline))
+    }
+
+    pub(crate) fn of_outline(outline: &Outline<'_>) -> Self {
         let mut pin = [0; 32];
-        pin.copy_from_slice(digest(&SHA256, &info).as_ref());
-        Some(Self(pin))
+        pin.copy_from_slice(digest(&SHA256, outline.key_whole).as_ref());
+        Self(pin)
     }
 }
 

@@ -17,6 +17,7 @@ use super::outline::Outline;
 use super::path::{BYTES, INTERMEDIATES, PATHS};
 use crate::error_words::spaced;
 use crate::parsed::date;
+use crate::session::CertificateFault;
 use crate::weak::Weakness;
 
 /// Names of a certificate that are told; the others are counted.
@@ -61,6 +62,18 @@ pub(crate) enum Refusal {
     Authority,
     /// A certificate above it is no CA's, or goes beyond what its own CA allows.
     Overreached(&'static str),
+    /// Its CA has revoked it, or one has revoked a CA's certificate above it.
+    Revoked { by: Box<str>, is_own: bool },
+    /// The revocation list of its CA has expired; seconds of Unix time.
+    ListExpired { by: Box<str>, since: i64 },
+    /// Its CA has no revocation list, and has to.
+    NoList { by: Box<str> },
+    /// It has more names than are held against rules.
+    TooManyNames { names: usize },
+    /// A rule of ours refuses whoever has one of its names, or its key.
+    ByRule(Box<str>),
+    /// None of the rules that let clients in is for it; its names.
+    NotAllowed(Box<str>),
     /// It is for other names.
     WrongName { wanted: Box<str>, others: Vec<String> },
     /// Its key is none of those that are pinned.
@@ -97,6 +110,7 @@ impl Refusal {
             Self::TooMany { .. }
             | Self::TooLong { .. }
             | Self::TooMuchWork
+            | Self::TooManyNames { .. }
             | Self::Unreadable
             | Self::WeakKey { .. }
             | Self::WeakSignature(_)
@@ -116,8 +130,52 @@ impl Refusal {
             Self::Expired { .. } | Self::NotYet { .. } => CertificateError::Expired,
             // unknown_ca
             Self::UnknownIssuer(_) | Self::SelfSigned(_) => CertificateError::UnknownIssuer,
+            // certificate_revoked
+            Self::Revoked { .. } => CertificateError::Revoked,
+            // certificate_expired, and unknown_ca
+            Self::ListExpired { .. } => CertificateError::Expired,
+            Self::NoList { .. } => CertificateError::UnknownRevocationStatus,
+            // access_denied: "a valid certificate … was received, but when access control was applied, the sender decided
+            // not to proceed"
+            Self::ByRule(_) | Self::NotAllowed(_) => CertificateError::ApplicationVerificationFailure,
             // decrypt_error
             Self::NotItsKey => CertificateError::BadSignature,
+        }
+    }
+}
+
+impl Refusal {
+    /// What to count it as.
+    pub(crate) fn fault(&self) -> CertificateFault {
+        use CertificateFault as F;
+        match self {
+            Self::UnknownIssuer(_) | Self::SelfSigned(_) => F::UnknownCa,
+            Self::Expired { .. } => F::Expired,
+            Self::NotYet { .. } => F::NotYetValid,
+            Self::Revoked { .. } => F::Revoked,
+            Self::ListExpired { .. } => F::CrlExpired,
+            Self::NoList { .. } => F::CrlMissing,
+            Self::ByRule(_) => F::RefusedByRule,
+            Self::NotAllowed(_) => F::NotAllowed,
+            Self::TooMany { .. }
+            | Self::TooLong { .. }
+            | Self::TooMuchWork
+            | Self::TooManyNames { .. }
+            | Self::Unreadable
+            | Self::Version(_)
+            | Self::WeakKey { .. }
+            | Self::UnknownKey(_)
+            | Self::WeakSignature(_)
+            | Self::UnknownSignature
+            | Self::MayNotSign
+            | Self::WrongPurpose(_)
+            | Self::BadSignature
+            | Self::Authority
+            | Self::Overreached(_)
+            | Self::WrongName { .. }
+            | Self::NotPinned { .. }
+            | Self::NotItsKey
+            | Self::Other(_) => F::Unacceptable,
         }
     }
 }
@@ -177,6 +235,21 @@ impl fmt::Display for Refusal {
             Self::BadSignature => f.write_str("a signature on it, or on a CA certificate above it, is wrong"),
             Self::Authority => f.write_str("it is a CA's certificate, expected that of one client or server"),
             Self::Overreached(how) => f.write_str(how),
+            Self::Revoked { by, is_own } => write!(f, "{} was revoked by {by:?}", whose(*is_own)),
+            Self::ListExpired { by, since } => {
+                write!(f, "the revocation list of its CA {by:?} expired on {}", date(*since))
+            }
+            Self::NoList { by } => {
+                write!(f, "there is no revocation list of its CA {by:?}, so it may have been revoked")
+            }
+            Self::TooManyNames { names } => {
+                write!(
+                    f,
+                    "it has {names} alternative names, too many to hold against the `allow` and `refuse` rules"
+                )
+            }
+            Self::ByRule(rule) => write!(f, "the rule refuse = {rule:?} is for it"),
+            Self::NotAllowed(names) => write!(f, "none of the `allow` rules is for it: {names}"),
             Self::WrongName { wanted, others } => wrong_name(f, wanted, others),
             Self::NotPinned { key } => {
                 write!(f, "its public key is {key}, which is none of the pinned ones")

@@ -280,3 +280,10 @@ fn a_dot_at_the_end_of_the_name_changes_nothing() {
     assert_eq!(received.failure, None);
     assert_eq!(session.agreed().signature, Some("ECDSA-P256"));
 }
+
+/// An idle connection keeps its session: what is ours in it is told apart from the library's, and what is rare is boxed.
+#[test]
+fn a_session_of_ours_adds_little_to_the_librarys() {
+    let added = size_of::<ServerSession>() - size_of::<UnbufferedServerConnection>();
+    assert!(added <= 120, "{added} bytes");
+}

@@ -58,7 +58,7 @@ fn servers() -> Vec<Scene> {
     let turns = |turns: &[&[u8]]| turns.iter().map(|turn| turn.to_vec()).collect::<Vec<_>>();
     let features = format!(
         "{XMPP_OPEN}<stream:features><starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'><required/></starttls>\
-         <other/></stream:features>"
+         <mechanisms xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><mechanism>PLAIN</mechanism></mechanisms></stream:features>"
     );
     let xmpp = turns(&[features.as_bytes(), b"<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>"]);
     let smtp =
@@ -246,6 +246,20 @@ fn a_server_that_says_no_is_understood() {
     }
     // An error message in plain text is anybody's.
     assert!(matches!(of(Protocol::PostgreSql, &[b"Eabc"]), Problem::Unexpected { .. }));
+}
+
+#[test]
+fn a_second_greeting_is_one_and_says_nothing_of_tls() {
+    for protocol in Protocol::ALL {
+        let words = second_greeting(protocol, "a.example");
+        let Some(mut greeting) = Greeting::new(protocol) else {
+            assert!(words.is_empty(), "{protocol}");
+            continue;
+        };
+        assert_eq!(greeting.take(&words), Ok(Greeted::Ready(Vec::new())), "{protocol}");
+        let words = String::from_utf8_lossy(&words);
+        assert!(words.contains("a.example") && !words.contains("STARTTLS"), "{words}");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The protocols of lines, as their server: SMTP, LMTP, IMAP, POP3, NNTP.
 
 use super::problem::{Problem, quote};
-use super::protocol::Protocol;
+use super::protocol::{Protocol, is_safe_name};
 use super::serving::Heard;
 
 /// Says the greeting of a server, where the protocol has one.
@@ -15,6 +15,21 @@ pub(super) fn greet(protocol: Protocol, name: &str, answer: &mut Vec<u8>) {
         _ => return,
     };
     answer.extend_from_slice(greeting.as_bytes());
+}
+
+/// A greeting for a client that waits for one, where the server's own was spoken before TLS: none of that is believed or passed on
+/// (RFC 3207 §4.2), and the server has no second one. It says that the server is ready, and of capabilities nothing: whoever wants to
+/// know them asks. `name`: who greets, see [`is_safe_name`];
+/// another one counts as `localhost`. Empty where the client speaks first, and for MySQL
+/// ([`mysql`](super::mysql)).
+pub fn second_greeting(protocol: Protocol, name: &str) -> Vec<u8> {
+    let name = if is_safe_name(name) { name } else { "localhost" };
+    let mut greeting = Vec::new();
+    match protocol {
+        Protocol::Imap => greeting.extend_from_slice(format!("* OK {name} ready\r\n").as_bytes()),
+        _ => greet(protocol, name, &mut greeting),
+    }
+    greeting
 }
 
 /// LOGINDISABLED keeps clients from sending a password at all (RFC 9051 §6.2.3).

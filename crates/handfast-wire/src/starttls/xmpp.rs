@@ -18,8 +18,17 @@ pub(super) struct Tag(Vec<u8>);
 
 /// The next tag. Between tags there is white space alone.
 pub(super) fn tag(inbox: &mut Inbox) -> Result<Option<Tag>, Problem> {
+    tag_behind(inbox, u8::is_ascii_whitespace)
+}
+
+/// The next tag behind text, which a list of features has in its elements: the names of mechanisms.
+fn tag_behind_text(inbox: &mut Inbox) -> Result<Option<Tag>, Problem> {
+    tag_behind(inbox, |byte| *byte != b'<')
+}
+
+fn tag_behind(inbox: &mut Inbox, is_between: fn(&u8) -> bool) -> Result<Option<Tag>, Problem> {
     let unread = inbox.unread();
-    let blank = unread.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+    let blank = unread.iter().take_while(|byte| is_between(byte)).count();
     if blank >= UNIT_LIMIT {
         return Err(Problem::UnitTooLong);
     }
@@ -207,7 +216,10 @@ pub(super) enum Asking {
 impl Asking {
     /// Reads what a server said.
     pub(super) fn hear(&mut self, inbox: &mut Inbox, words: &mut Vec<u8>) -> Result<Progress, Problem> {
-        while let Some(tag) = tag(inbox)? {
+        loop {
+            let in_features = matches!(self, Self::Features { .. });
+            let next = if in_features { tag_behind_text(inbox) } else { tag(inbox) };
+            let Some(tag) = next? else { return Ok(Progress::More) };
             if self.step(&tag)? {
                 return Ok(Progress::Ready);
             }
@@ -217,7 +229,6 @@ impl Asking {
                 *self = Self::Answer;
             }
         }
-        Ok(Progress::More)
     }
 
     /// Whether TLS may begin.

@@ -174,7 +174,9 @@ impl Output {
                 let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
                 let name = real.file_name();
                 let name = name.ok_or_else(|| OutputError::NoName { path: path.to_path_buf() })?;
-                let aside = format!(".{}.{}.part", name.to_string_lossy(), std::process::id());
+                // Not the process's number alone: in a lab it is always 1.
+                let own = (std::process::id(), handfast_net::clock::Moment::now().nanos());
+                let aside = format!(".{}.{}-{:x}.part", name.to_string_lossy(), own.0, own.1);
                 let aside = real.with_file_name(aside);
                 let file = OpenOptions::new().write(true).create_new(true).open(&aside).map_err(wrong)?;
                 Place::Aside { file, aside }

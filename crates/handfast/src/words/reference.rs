@@ -9,7 +9,7 @@ use super::Words;
 /// The page of the configuration file, which is not made here.
 pub(crate) const CONFIGURATION: &str = "configuration";
 /// Commands that have a page.
-const COMMANDS: [&str; 4] = ["load", "worker", "compare", "proxy-header"];
+const COMMANDS: [&str; 5] = ["load", "worker", "compare", "proxy-header", "lab"];
 /// Columns of the help, whatever the terminal is.
 const WIDTH: usize = 100;
 
@@ -17,7 +17,7 @@ const WIDTH: usize = 100;
 #[derive(Args, Debug)]
 pub(crate) struct ReferenceWords {
     /// What to print the reference of
-    #[arg(default_value = CONFIGURATION, value_parser = [CONFIGURATION, COMMANDS[0], COMMANDS[1], COMMANDS[2], COMMANDS[3]])]
+    #[arg(default_value = CONFIGURATION, value_parser = [CONFIGURATION, COMMANDS[0], COMMANDS[1], COMMANDS[2], COMMANDS[3], COMMANDS[4]])]
     pub(crate) page: String,
 }
 
@@ -44,6 +44,7 @@ pub(crate) fn page(name: &str) -> String {
 fn explained(name: &str) -> &'static str {
     match name {
         "proxy-header" => "[guide.md](../guide.md#the-proxy-protocol)",
+        "lab" => "[lab.md](../lab.md)",
         _ => "[load.md](../load.md)",
     }
 }
@@ -65,6 +66,7 @@ mod tests {
             include_str!("../../../../docs/reference/worker.md"),
             include_str!("../../../../docs/reference/compare.md"),
             include_str!("../../../../docs/reference/proxy-header.md"),
+            include_str!("../../../../docs/reference/lab.md"),
         ];
         for (name, kept) in COMMANDS.into_iter().zip(kept) {
             assert!(

@@ -2,12 +2,12 @@
 //! client's own where that was asked for; and when there is no port left at all, that is said with its arithmetic.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 
 use rustls::ClientConnection;
 
-use super::support::client::{dial, server_name};
-use super::support::network::{in_a_network_of_its_own, set_parameter};
+use super::support::client::{dial, dial_from, server_name};
+use super::support::network::{Host, in_a_network_of_its_own, must, set_parameter};
 use super::support::skip::skipped;
 use super::support::*;
 
@@ -15,7 +15,11 @@ use super::support::*;
 const ANSWER: usize = 24;
 
 fn tells_the_source() -> Backend {
-    Backend::start(|peer| {
+    tells_the_source_on(TcpListener::bind("127.0.0.1:0").expect("loopback has a free port"))
+}
+
+fn tells_the_source_on(listener: TcpListener) -> Backend {
+    Backend::on(listener, |peer| {
         let from = peer.stream.peer_addr().expect("it is connected").to_string();
         while peer.read_exactly(4).len() == 4 {
             peer.send(format!("{from:<ANSWER$}").as_bytes());
@@ -118,5 +122,58 @@ fn a_backend_may_see_the_clients_own_address() {
         let mut connected = from(&stage, client).expect("it is served");
         assert_eq!(source(&mut connected).to_string(), client);
         connected.finish();
+    }
+}
+
+/// A client, this machine and a backend, each in a network of its own; the backend's way back to clients leads through here.
+/// The commands are those of the guide.
+#[test]
+fn behind_a_router_the_answers_find_their_way_with_the_rules_of_the_guide() {
+    in_a_network_of_its_own!();
+    // A neighbour is asked for with an address of the link itself, which the kernel does not use before it has made sure for seconds
+    // that nobody else has it. Where it does not take this, that is waited for.
+    let _ = set_parameter("net.ipv6.conf.default.dad_transmits", "0");
+    let [client, server] = ["client", "server"].map(Host::new);
+    client.link("10.77.1.1/24", &["10.77.1.2/24", "10.77.1.3/24"]);
+    client.link_more("fd00:77:1::1/64", &["fd00:77:1::2/64"]);
+    server.link("10.77.2.1/24", &["10.77.2.2/24"]);
+    server.link_more("fd00:77:2::1/64", &["fd00:77:2::2/64"]);
+    wait_until("the links to be ready", || must("ip -6 address show tentative").is_empty().then_some(()));
+    for (family, listen, backend, sources) in [
+        ("", "10.77.1.1:0", "10.77.2.2:0", &["10.77.1.2", "10.77.1.3"][..]),
+        ("-6", "[fd00:77:1::1]:0", "[fd00:77:2::2]:0", &["fd00:77:1::2"]),
+    ] {
+        let listener = server.inside(|| TcpListener::bind(backend).expect("it is its address"));
+        let stage = Stage::with(tells_the_source_on(listener), |config, _| {
+            config.text("service", "listen", listen).text("service", "source", "client").text(
+                "service.limits",
+                "connect",
+                "1s",
+            )
+        });
+        let connect = |source: &str| {
+            let (source, address) = (source.parse::<IpAddr>().expect("an address"), stage.proxy.address());
+            shake_hands(client.inside(|| dial_from(source, address).expect("it listens")))
+        };
+        // The answers go to the client itself, which knows nothing of them.
+        assert!(connect(sources[0]).read_to_end().is_abort());
+        stage.proxy.record_of("connect/backend/connect-deadline");
+        if family.is_empty() {
+            must("nft add table inet handfast");
+            let chain = "chain inet handfast answers { type filter hook prerouting priority mangle; }";
+            assert_eq!(tools::run("nft", &["add", chain], b"").code, Some(0));
+            must(
+                "nft add rule inet handfast answers meta l4proto tcp socket transparent 1 meta mark set 1 accept",
+            );
+        }
+        must(&format!("ip {family} rule add fwmark 1 lookup 100"));
+        let everything = if family.is_empty() { "0.0.0.0/0" } else { "::/0" };
+        must(&format!("ip {family} route add local {everything} dev lo table 100"));
+        for source_address in sources {
+            let mut connected = connect(source_address);
+            assert_eq!(source(&mut connected).to_string(), *source_address);
+            connected.finish();
+        }
+        stage.is_quiet();
     }
 }

@@ -36,6 +36,21 @@ fn alert(stage: &Stage, config: &Arc<ClientConfig>) -> Option<AlertDescription> 
     }
 }
 
+/// The alerts that four clients get who show this at the same time, and what they cost the proxy in all. Clients of another
+/// service do not wait for that.
+fn four_at_once(stage: &Stage, config: &Arc<ClientConfig>) -> ([Option<AlertDescription>; 4], Duration) {
+    let before = stage.proxy.process().cpu_precisely();
+    let alerts = std::thread::scope(|scope| {
+        let hostile = [(); 4].map(|()| scope.spawn(|| alert(stage, config)));
+        let plain = Trust::version(Version::Tls13).config();
+        let mut client = Client::connect(stage.proxy.address_of("plain"), &plain);
+        client.echo(b"meanwhile");
+        client.finish();
+        hostile.map(|hostile| hostile.join().expect("an alert"))
+    });
+    (alerts, stage.proxy.process().cpu_precisely() - before)
+}
+
 #[test]
 fn to_a_proxy_that_asks_for_certificates() {
     let stage = stage();
@@ -44,17 +59,7 @@ fn to_a_proxy_that_asks_for_certificates() {
         let (identity, above) = Authority::tangle(name, count);
         for version in Version::BOTH {
             let config = Trust::version(version).showing(&identity).sending(above.clone()).config();
-            let before = stage.proxy.process().cpu_precisely();
-            let alerts = std::thread::scope(|scope| {
-                let hostile = [(); 4].map(|()| scope.spawn(|| alert(&stage, &config)));
-                // Clients of another service do not wait for that.
-                let plain = Trust::version(Version::Tls13).config();
-                let mut client = Client::connect(stage.proxy.address_of("plain"), &plain);
-                client.echo(b"meanwhile");
-                client.finish();
-                hostile.map(|hostile| hostile.join().expect("an alert"))
-            });
-            let spent = stage.proxy.process().cpu_precisely() - before;
+            let (alerts, spent) = four_at_once(&stage, &config);
             assert!(spent < COST, "{version:?}, {count} of {name}: {spent:?}");
             assert_eq!(alerts, [Some(AlertDescription::BadCertificate); 4], "{version:?}, {count} of {name}");
         }
@@ -67,6 +72,34 @@ fn to_a_proxy_that_asks_for_certificates() {
     let mut client = Client::connect(stage.proxy.address_of("web"), &config);
     client.echo(b"and this one is served");
     client.finish();
+    stage.is_quiet();
+}
+
+/// Chains that are what they claim to be, and too long, or full of names that constrain each other.
+#[test]
+fn whose_every_signature_is_good() {
+    let stage = stage();
+    // As high as chains are in practice, and constrained: it is served.
+    for constraints in [0, 20] {
+        let (identity, above) = authority().ladder(4, constraints);
+        for version in Version::BOTH {
+            let config = Trust::version(version).showing(&identity).sending(above.clone()).config();
+            let mut client = Client::connect(stage.proxy.address_of("web"), &config);
+            client.echo(b"this one is served");
+            client.finish();
+        }
+    }
+    // A hundred CAs; and few, of which each asks each name whether it is one of hundreds.
+    for (height, constraints) in [(100, 0), (100, 10), (6, 300), (3, 600)] {
+        let (identity, above) = authority().ladder(height, constraints);
+        for version in Version::BOTH {
+            let config = Trust::version(version).showing(&identity).sending(above.clone()).config();
+            let (alerts, spent) = four_at_once(&stage, &config);
+            let what = format!("{version:?}, {height} CAs, {constraints} names: {spent:?}");
+            assert!(spent < COST, "{what}");
+            assert!(alerts.iter().all(Option::is_some), "{what}: {alerts:?}");
+        }
+    }
     stage.is_quiet();
 }
 

@@ -1,8 +1,9 @@
 //! A backend whose checks fail gets no connections, and comes back after `rise`; what an operator takes out gets no new
 //! connections, keeps its open ones, and stays out over a reload. Each is said in log, metrics and status.
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::{Arc, Mutex};
 
 use super::support::*;
 
@@ -30,7 +31,7 @@ fn served(proxy: &Proxy) -> String {
     proxy.records().last().expect("there is one").text("backend").to_owned()
 }
 
-fn up(proxy: &Proxy, backend: &Backend) -> bool {
+pub(super) fn up(proxy: &Proxy, backend: &Backend) -> bool {
     proxy.metrics().sum("handfast_backend_up", &[("backend", &backend.address.to_string())]) > 0.5
 }
 
@@ -39,9 +40,15 @@ fn set(proxy: &Proxy, backend: &Backend, state: &str) -> http::Answer {
     http::request(proxy.admin(), "POST", &path, "*/*")
 }
 
-fn said(proxy: &Proxy, words: &[&str]) -> usize {
+pub(super) fn said(proxy: &Proxy, words: &[&str]) -> usize {
     let has = |line: &&String| words.iter().all(|word| line.contains(word));
     proxy.talk.so_far().iter().filter(has).count()
+}
+
+/// It is out of use, or back, a moment before that is said.
+fn is_said_once(proxy: &Proxy, words: &[&str]) {
+    wait_until("it to be said", || (said(proxy, words) > 0).then_some(()));
+    assert_eq!(said(proxy, words), 1, "{words:?}");
 }
 
 #[test]
@@ -73,10 +80,7 @@ fn a_backend_that_fails_its_check_gets_no_connections_and_comes_back() {
         assert_eq!(served(&proxy), other.address.to_string());
     }
     let name = one.address.to_string();
-    assert_eq!(
-        said(&proxy, &[&name, "is down: 3 checks in a row failed: status 503, expected 200 to 399"]),
-        1
-    );
+    is_said_once(&proxy, &[&name, "is down: 3 checks in a row failed: status 503, expected 200 to 399"]);
     let page = http::get(proxy.admin(), "/status", "text/html").body;
     assert!(
         page.contains("by its checks: the last ") && page.contains("status 503, expected 200 to 399"),
@@ -99,7 +103,7 @@ fn a_backend_that_fails_its_check_gets_no_connections_and_comes_back() {
     assert_eq!(served(&proxy), other.address.to_string());
     status[0].store(204, Ordering::SeqCst);
     wait_until("it to be back", || up(&proxy, &one).then_some(()));
-    assert_eq!(said(&proxy, &[&name, "is up again after", "2 checks in a row passed"]), 1);
+    is_said_once(&proxy, &[&name, "is up again after", "2 checks in a row passed"]);
     let mut both = [served(&proxy), served(&proxy)];
     both.sort();
     assert_eq!(both, addresses, "both serve again");
@@ -134,7 +138,7 @@ fn a_service_whose_backends_all_fail_their_checks_refuses_its_clients() {
     wait_until("it to be found silent", || (!up(&stage.proxy, &stage.backend)).then_some(()));
     let name = stage.backend.address.to_string();
     let words = [&*name, "its first check failed: connected, but no whole answer within 50ms"];
-    assert_eq!(said(&stage.proxy, &words), 1);
+    is_said_once(&stage.proxy, &words);
     if let Ok(mut client) =
         Client::try_connect(stage.proxy.address(), &Trust::version(Version::Tls13).config(), "localhost")
     {
@@ -174,4 +178,50 @@ fn what_an_operator_takes_out_keeps_its_open_connections_and_stays_out() {
     let unknown = http::request(proxy.admin(), "POST", "/backends/web/10.0.0.1:1?state=up", "*/*");
     assert!(unknown.status == 404 && unknown.body.contains(&one.address.to_string()), "{unknown:?}");
     open.into_iter().for_each(Client::finish);
+}
+
+/// A backend that lets only some addresses in is found as connections find it.
+#[test]
+fn checks_come_from_where_connections_come_from() {
+    let let_in = Arc::new(Mutex::new(BTreeSet::from(["127.0.0.5", "127.0.0.6"])));
+    let seen = Arc::new(Mutex::new(BTreeMap::<String, usize>::new()));
+    let (door, noted) = (Arc::clone(&let_in), Arc::clone(&seen));
+    let backend = Backend::start(move |peer| {
+        let from = peer.stream.peer_addr().expect("it is connected").ip().to_string();
+        *noted.lock().expect("nobody panics").entry(from.clone()).or_default() += 1;
+        if door.lock().expect("nobody panics").contains(&*from) {
+            peer.send(b"+OK\r\n");
+        }
+    });
+    let stage = Stage::with(backend, |config, _| {
+        config
+            .set("service", "source", "[\"127.0.0.5\", \"127.0.0.6\"]")
+            .text("service.check", "type", "send-expect")
+            .text("service.check", "expect", "+OK")
+            .text("service.check", "interval", "100ms")
+            .text("service.check", "timeout", "50ms")
+            .set("service.check", "fall", 2)
+            .set("service.check", "rise", 2)
+    });
+    let times = |source: &str| seen.lock().expect("nobody panics").get(source).copied().unwrap_or(0);
+    wait_until("checks from both", || (times("127.0.0.5") > 2 && times("127.0.0.6") > 2).then_some(()));
+    assert!(up(&stage.proxy, &stage.backend));
+    let all: Vec<String> = seen.lock().expect("nobody panics").keys().cloned().collect();
+    assert_eq!(all, ["127.0.0.5", "127.0.0.6"], "and from nowhere else");
+    // A reload that changes the sources changes those of checks.
+    stage.proxy.rewrite(
+        stage
+            .config()
+            .text("service", "source", "127.0.0.7")
+            .text("service.check", "type", "send-expect")
+            .text("service.check", "expect", "+OK")
+            .text("service.check", "interval", "100ms")
+            .text("service.check", "timeout", "50ms")
+            .set("service.check", "fall", 2),
+    );
+    assert!(stage.proxy.reload());
+    wait_until("the stranger to be kept out", || (!up(&stage.proxy, &stage.backend)).then_some(()));
+    assert!(times("127.0.0.7") > 1);
+    let_in.lock().expect("nobody panics").insert("127.0.0.7");
+    wait_until("it to be let in", || up(&stage.proxy, &stage.backend).then_some(()));
 }

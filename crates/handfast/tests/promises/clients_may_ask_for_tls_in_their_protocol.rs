@@ -6,124 +6,20 @@ use std::net::TcpStream;
 
 use rustls::ClientConnection;
 
-use super::support::backend::Peer;
 use super::support::certificates::localhost;
 use super::support::client::dial;
 use super::support::folder::Folder;
 use super::support::skip::{needs, skipped};
+use super::support::starttls::{
+    PROTOCOLS, Protocol, expect, greeting_echo, mysql_greeting, mysql_login, mysql_server, packet, service,
+};
 use super::support::*;
-
-/// A protocol: our word, OpenSSL's, what a server greets with, and what a client says to begin.
-struct Protocol {
-    word: &'static str,
-    of_openssl: &'static str,
-    greeting: &'static [u8],
-    /// What we say first, and what the client says then.
-    greets: &'static [u8],
-    request: &'static [u8],
-    yes: &'static [u8],
-}
-
-const LDAP: &[u8] = b"\x30\x1d\x02\x01\x01\x77\x18\x80\x161.3.6.1.4.1.1466.20037";
-const XMPP: &[u8] = b"<stream:stream to='localhost' xmlns='jabber:client' \
-    xmlns:stream='http://etherx.jabber.org/streams' version='1.0'><starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>";
-const PROCEED: &[u8] = b"<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>";
-
-const PROTOCOLS: [Protocol; 9] = [
-    Protocol {
-        word: "smtp",
-        of_openssl: "smtp",
-        greeting: b"220-backend\r\n220 ready\r\n",
-        greets: b"220 mail.example ESMTP\r\n",
-        request: b"STARTTLS\r\n",
-        yes: b"220 2.0.0 Ready to start TLS\r\n",
-    },
-    Protocol {
-        word: "lmtp",
-        of_openssl: "lmtp",
-        greeting: b"220 backend\r\n",
-        greets: b"220 mail.example LMTP\r\n",
-        request: b"STARTTLS\r\n",
-        yes: b"220 2.0.0 Ready to start TLS\r\n",
-    },
-    Protocol {
-        word: "imap",
-        of_openssl: "imap",
-        greeting: b"* OK [CAPABILITY IMAP4rev1] backend\r\n",
-        greets: b"* OK [CAPABILITY IMAP4rev1 STARTTLS LOGINDISABLED] mail.example ready\r\n",
-        request: b"1 STARTTLS\r\n",
-        yes: b"1 OK Begin TLS negotiation now\r\n",
-    },
-    Protocol {
-        word: "pop3",
-        of_openssl: "pop3",
-        greeting: b"+OK backend <1.2@backend>\r\n",
-        greets: b"+OK mail.example ready\r\n",
-        request: b"STLS\r\n",
-        yes: b"+OK Begin TLS negotiation\r\n",
-    },
-    Protocol {
-        word: "nntp",
-        of_openssl: "nntp",
-        greeting: b"200 backend\r\n",
-        greets: b"200 mail.example ready\r\n",
-        request: b"STARTTLS\r\n",
-        yes: b"382 Continue with TLS negotiation\r\n",
-    },
-    Protocol {
-        word: "ldap",
-        of_openssl: "ldap",
-        greeting: b"",
-        greets: b"",
-        request: LDAP,
-        yes: b"\x30\x24\x02\x01\x01\x78\x1f\x0a\x01\0\x04\0\x04\0\x8a\x161.3.6.1.4.1.1466.20037",
-    },
-    Protocol {
-        word: "postgresql",
-        of_openssl: "postgres",
-        greeting: b"",
-        greets: b"",
-        request: &[0, 0, 0, 8, 4, 210, 22, 47],
-        yes: b"S",
-    },
-    Protocol { word: "xmpp", of_openssl: "xmpp", greeting: b"", greets: b"", request: XMPP, yes: PROCEED },
-    Protocol {
-        word: "xmpp-server",
-        of_openssl: "xmpp-server",
-        greeting: b"",
-        greets: b"",
-        request: XMPP,
-        yes: PROCEED,
-    },
-];
-
-/// Greets, if it does, and echoes.
-fn greeting_echo(greeting: &'static [u8]) -> Backend {
-    Backend::start(move |peer: &mut Peer| {
-        let _ = peer.stream.write_all(greeting);
-        let mut buffer = vec![0; 65_536];
-        while let Ok(count @ 1..) = peer.stream.read(&mut buffer) {
-            if peer.stream.write_all(&buffer[..count]).is_err() {
-                return;
-            }
-        }
-    })
-}
 
 /// One proxy with a service for each protocol.
 struct Scene {
     folder: Folder,
     backends: Vec<Backend>,
     proxy: Proxy,
-}
-
-fn service(config: Config, folder: &Folder, word: &str, backend: &Backend) -> Config {
-    let certificate = folder.write("web.pem", localhost().combined());
-    config.service(word, backend.address).certificate(&certificate).text("service", "starttls", word).text(
-        "service",
-        "starttls-name",
-        "mail.example",
-    )
 }
 
 impl Scene {
@@ -152,12 +48,6 @@ impl Scene {
         }
         stream
     }
-}
-
-fn expect(stream: &mut TcpStream, expected: &[u8]) {
-    let mut came = vec![0; expected.len()];
-    stream.read_exact(&mut came).expect("it speaks");
-    assert_eq!(String::from_utf8_lossy(&came), String::from_utf8_lossy(expected));
 }
 
 fn session() -> ClientConnection {
@@ -293,33 +183,15 @@ fn who_does_not_ask_is_not_waited_for() {
     assert_eq!(backend.accepted(), 0);
 }
 
-fn packet(number: u8, payload: &[u8]) -> Vec<u8> {
-    [&u32::try_from(payload.len()).expect("short").to_le_bytes()[..3], &[number], payload].concat()
-}
-
 /// MySQL's server speaks first, and counts packets: one of them, the request for TLS, it never sees.
 #[test]
 fn mysqls_login_is_renumbered() {
-    const GREETING: &[u8] =
-        b"\x0a11.8.3\0\x07\0\0\0abcdefgh\0\xfe\xf7\x2d\x02\0\xff\x81\x15\0\0\0\0\0\0\x1d\0\0\0ijklmnopqrst\0";
-    let login =
-        |number, ssl: u32| packet(number, &[&(0x0200 | ssl).to_le_bytes()[..], &[0; 28], b"root\0"].concat());
-    let backend = Backend::start(move |peer: &mut Peer| {
-        peer.stream.write_all(&packet(0, GREETING)).expect("it is heard");
-        expect(&mut peer.stream, &login(1, 0));
-        peer.stream.write_all(&packet(2, b"\xfemysql_native_password\0")).expect("it is heard");
-        expect(&mut peer.stream, &packet(3, b"scrambled"));
-        peer.stream.write_all(&packet(4, b"\0\0\0\x02\0\0\0")).expect("it is heard");
-        expect(&mut peer.stream, &packet(0, b"\x03SELECT 1"));
-        peer.stream.write_all(&packet(1, b"\x01")).expect("it is heard");
-    });
+    let backend = mysql_server();
     let folder = Folder::new();
     let proxy = Proxy::start(service(Config::empty(), &folder, "mysql", &backend));
     let greeted = || {
         let mut stream = dial(proxy.address()).expect("the proxy listens");
-        let mut offered = packet(0, GREETING);
-        offered[4 + 1 + 7 + 4 + 8 + 1 + 1] |= 8;
-        expect(&mut stream, &offered);
+        expect(&mut stream, &mysql_greeting(true));
         stream
     };
     let request = packet(1, &[&0x0a00_u32.to_le_bytes()[..], &[0; 28]].concat());
@@ -331,7 +203,7 @@ fn mysqls_login_is_renumbered() {
     stream.write_all(&words).expect("it reads");
     let mut client =
         Client::handshake(stream, session).unwrap_or_else(|refusal| panic!("handshake: {refusal:?}"));
-    client.send(&login(2, 0x800));
+    client.send(&mysql_login(2, 0x800));
     assert_eq!(client.read_exactly(27), packet(3, b"\xfemysql_native_password\0"));
     client.send(&packet(4, b"scrambled"));
     assert_eq!(client.read_exactly(11), packet(5, b"\0\0\0\x02\0\0\0"));
@@ -344,7 +216,7 @@ fn mysqls_login_is_renumbered() {
     let _ = stream.read_to_end(&mut Vec::new());
     proxy.record_of("hello/client/plaintext-injected");
     let mut stream = greeted();
-    stream.write_all(&login(1, 0)).expect("it reads");
+    stream.write_all(&mysql_login(1, 0)).expect("it reads");
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
     assert!(String::from_utf8_lossy(&answer).contains("insecure transport are prohibited"), "{answer:?}");

@@ -3,6 +3,7 @@
 //!
 //! Each fault is provoked in a network of the test's own, and has shown to have happened before the log is judged by it.
 
+use std::io::Write;
 use std::net::TcpStream;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -324,6 +325,22 @@ fn by_what_becomes_of_a_path_that_worked() {
         wrong.lock().expect("nobody panics while holding it").extend(judge(cell, &record));
     });
     assert_all_right(&wrong.into_inner().expect("nobody panicked while holding it"));
+}
+
+#[test]
+fn by_a_client_that_acknowledges_and_reads_nothing() {
+    let endless = Backend::start(|peer| {
+        peer.send(GREETING);
+        let _ = peer.stream.set_write_timeout(Some(DEADLINE));
+        while peer.stream.write_all(&[b's'; 65_536]).is_ok() {}
+    });
+    let folder = folder::Folder::new();
+    let services = [("web", endless.address.to_string())];
+    let proxy = Proxy::start(config(&folder, &services, &[("unacknowledged", "1s")]));
+    let mut client = Client::connect(proxy.address_of("web"), &Trust::version(Version::Tls13).config());
+    client.read_exactly(GREETING.len());
+    let cell = Cell { name: "web", verdict: None, reason: "relay/client/zero-window", detail: "not sent" };
+    assert_all_right(&Vec::from_iter(judge(&cell, &record_of(&proxy, "web"))));
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod out_of_descriptors_is_slower_never_spinning;
 // hello
 mod a_proxy_header_is_believed_from_those_listed;
 mod any_split_of_a_hello_works;
+mod backends_are_asked_for_tls_in_their_protocol;
 mod clients_may_ask_for_tls_in_their_protocol;
 mod nobody_can_hold_a_handshake_open;
 mod slow_hellos_do_not_starve_tunnels;
@@ -31,15 +32,19 @@ mod unused_files_are_named;
 mod a_restart_keeps_resumption;
 mod a_resumption_that_cannot_be_is_a_full_handshake;
 mod a_ticket_never_crosses_a_policy;
+mod sessions_with_backends_never_outlive_their_checks;
 // connect
 mod a_backend_is_dialled_from_the_sources_that_were_named;
 mod a_failing_backend_is_named_and_another_is_tried;
 mod a_retry_is_one_connection;
 mod backends_are_shared_out_by_weight;
 mod either_side_may_speak_tls;
+mod real_servers_are_backends_with_tls;
 mod checks_and_operators_take_backends_out;
+mod checks_find_what_connections_would;
 // relay
 mod a_backend_is_told_who_the_client_is;
+mod a_backend_with_tls_keeps_every_promise;
 mod a_half_close_stays_a_half_close;
 mod a_missing_close_notify_is_an_abort_or_an_end;
 mod a_silent_client_is_ended_after_its_backend;
@@ -63,6 +68,7 @@ mod a_bad_reload_changes_nothing_and_says_why;
 mod a_reload_loses_nothing;
 mod a_renewal_never_serves_another_name;
 mod changed_certificates_are_picked_up;
+mod clients_are_known_by_their_certificates;
 // stop
 mod a_restart_loses_nothing;
 mod a_stop_drains_and_says_how_it_went;
@@ -86,6 +92,10 @@ mod load_what_is_offered_is_what_was_asked;
 mod load_wrong_use_is_told_before_the_run;
 // speed
 mod speed_shows_every_row_and_its_arithmetic;
+// lab
+mod lab_a_path_is_what_was_asked_for;
+mod lab_sockets_say_what_the_page_says;
+mod lab_round_trips_are_counted;
 // the words on the command line and in the file
 mod check_finds_what_a_start_would_fail_on;
 mod every_mistake_in_a_configuration_is_told_at_once;

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 
 use handfast_wire::proxy_header::{Tls, Version as Form, tlv};
 
-use super::support::certificates::localhost;
+use super::support::certificates::{KeyKind, localhost};
 use super::support::client::dial;
 use super::support::deadline::wait_until_seeing;
 use super::support::folder::Folder;
@@ -18,7 +18,7 @@ use super::support::tools::Tool;
 use super::support::*;
 
 const SECTION: &str = "service.proxy-protocol";
-const NGINX_STREAM: &str = "/usr/lib/nginx/modules/ngx_stream_module.so";
+pub(super) const NGINX_STREAM: &str = "/usr/lib/nginx/modules/ngx_stream_module.so";
 
 /// A proxy of ours in front of an echo, that believes everybody on this machine.
 fn ours() -> Stage {
@@ -26,7 +26,7 @@ fn ours() -> Stage {
 }
 
 /// Waits until somebody listens. What is asked so is no client of ours: it sends nothing.
-fn listens(tool: &Tool, address: SocketAddr) {
+pub(super) fn listens(tool: &Tool, address: SocketAddr) {
     wait_until_seeing(
         "it to listen",
         || dial(address).ok().map(drop),
@@ -35,7 +35,7 @@ fn listens(tool: &Tool, address: SocketAddr) {
 }
 
 /// HAProxy with these sections.
-fn haproxy(folder: &Folder, address: SocketAddr, sections: &str) -> Tool {
+pub(super) fn haproxy(folder: &Folder, address: SocketAddr, sections: &str) -> Tool {
     let config = format!(
         "defaults\n    timeout connect 10s\n    timeout client 10s\n    timeout server 10s\n{sections}"
     );
@@ -134,7 +134,20 @@ fn haproxy_understands_ours() {
     }
 }
 
-fn nginx(folder: &Folder, address: SocketAddr, config: &str) -> Tool {
+/// nginx as a server of HTTP behind PROXY headers, with this `location`.
+pub(super) fn nginx_with_headers(folder: &Folder, address: SocketAddr, location: &str) -> Tool {
+    let place = folder.path().display();
+    let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|kind| format!("  {kind}_temp_path {place}/{kind};\n"))
+        .concat();
+    let config = format!(
+        "events {{ }}\nhttp {{\n{temporary}  access_log off;\n  server {{\n    listen {address} proxy_protocol;\n    {location}\n  \
+         }}\n}}\n"
+    );
+    nginx(folder, address, &config)
+}
+
+pub(super) fn nginx(folder: &Folder, address: SocketAddr, config: &str) -> Tool {
     let place = folder.path().display().to_string();
     let config = format!("daemon off;\nmaster_process off;\npid {place}/pid;\nerror_log stderr;\n{config}");
     let config = folder.write("nginx.conf", config).display().to_string();
@@ -169,16 +182,9 @@ fn nginx_understands_ours() {
     needs!("nginx");
     for form in ["v1", "v2"] {
         let (folder, address) = (Folder::new(), address_of_ones_own());
-        let place = folder.path().display();
-        let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-            .map(|kind| format!("  {kind}_temp_path {place}/{kind};\n"))
-            .concat();
-        let config = format!(
-            "events {{ }}\nhttp {{\n{temporary}  access_log off;\n  server {{\n    listen {address} proxy_protocol;\n    location / {{ \
-             return 200 \"$proxy_protocol_addr:$proxy_protocol_port \
-             $proxy_protocol_server_addr:$proxy_protocol_server_port;\"; }}\n  }}\n}}\n"
-        );
-        let _nginx = nginx(&folder, address, &config);
+        let location = "location / { return 200 \"$proxy_protocol_addr:$proxy_protocol_port \
+                        $proxy_protocol_server_addr:$proxy_protocol_server_port;\"; }";
+        let _nginx = nginx_with_headers(&folder, address, location);
         let stage =
             Stage::with(Backend::echo(), |_, folder| Config::to(folder, address).text(SECTION, "send", form));
         let mut client = stage.any_client();
@@ -206,6 +212,42 @@ fn noting() -> (Backend, Receiver<Vec<u8>>) {
         peer.send(b"seen");
     });
     (backend, first)
+}
+
+/// With the client's name and its whole certificate a header is longer than those that are usual.
+#[test]
+fn a_header_with_a_certificate_is_understood_too() {
+    needs!("haproxy");
+    for asked in ["cn", "der"] {
+        let (folder, address) = (Folder::new(), address_of_ones_own());
+        let sections = format!(
+            "frontend front\n    mode http\n    bind {address} accept-proxy\n    http-request return status 200 \
+             content-type text/plain lf-string \"%[src]:%[src_port] %[fc_pp_authority] %[fc_pp_unique_id];\"\n"
+        );
+        let _haproxy = haproxy(&folder, address, &sections);
+        let stage = Stage::with(Backend::echo(), |_, folder| {
+            let ca = folder.write("clients.pem", &authority().pem);
+            Config::to(folder, address)
+                .text("service.client-certificates", "mode", "require")
+                .text("service.client-certificates", "ca", ca.display())
+                .text(SECTION, "send", "v2")
+                .text(SECTION, "client-certificate", asked)
+        });
+        // Some CAs write long ones.
+        let names: Vec<String> = (0..150).map(|number| format!("name-{number}.client.example")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let identity = authority().identity(&names, KeyKind::Ecdsa);
+        assert!(identity.certificate.len() > 3_000);
+        let trust = Trust::version(Version::Tls13).showing(&identity).protocol("mqtt");
+        let mut client = stage.client(&trust.config());
+        client.send(b"GET / HTTP/1.0\r\n\r\n");
+        let answer = String::from_utf8_lossy(&client.read_to_end().bytes).into_owned();
+        let own = client.stream.local_addr().expect("it is bound").to_string();
+        drop(client);
+        let record = stage.proxy.record(&own, |record| record.text("client") == own);
+        let expected = format!("{own} localhost {};", record.text("unique_id"));
+        assert!(answer.contains(&expected), "{asked}: {expected:?} is not in\n{answer}");
+    }
 }
 
 /// A client of somebody's TLS sends its mark; gives its address, and what the backend got.

@@ -19,7 +19,7 @@ struct Arrows {
 }
 
 /// The table. To add an arrow is a decision: say in the commit what it saves and what it costs.
-const TABLE: [Arrows; 11] = [
+const TABLE: [Arrows; 12] = [
     Arrows {
         name: "handfast-wire",
         ours: &[],
@@ -141,8 +141,16 @@ const TABLE: [Arrows; 11] = [
         never: "load is a product: it names no other product, and TLS only through handfast-tls",
     },
     Arrows {
+        name: "handfast-lab",
+        ours: &["handfast-net", "handfast-stats", "handfast-text", "handfast-tls"],
+        theirs: &["nix", "rcgen", "rustix", "serde", "serde_json", "toml"],
+        in_tests: &["proptest", "tempfile"],
+        never: "lab is a product: it names no other product, has TLS only through handfast-tls, and what it does to a network it does in its own namespaces",
+    },
+    Arrows {
         name: "handfast",
         ours: &[
+            "handfast-lab",
             "handfast-load",
             "handfast-net",
             "handfast-proxy",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::html::Html;
 use super::trouble::{self, NEARLY_FULL};
-use super::words::{Urgency, counted, expiry, long, share_of};
+use super::words::{Urgency, counted, expiry, list_expiry, long, share_of};
 use crate::admin::status::Status;
 use crate::metrics::source_ports;
 
@@ -66,6 +66,13 @@ fn certificates(status: &Status, say: &mut dyn FnMut(Urgency, String)) {
         if urgency > Urgency::Good {
             let (name, kind, service) = (&certificate.name, &certificate.kind, &certificate.service);
             say(urgency, format!("The {kind} certificate {name} of {service} {words}."));
+        }
+    }
+    for list in &measured.revocation_lists {
+        let (urgency, words) = list_expiry(list, measured.process.now);
+        if urgency > Urgency::Good {
+            let (issuer, service) = (&list.issuer, &list.service);
+            say(urgency, format!("The revocation list of {issuer} (clients of {service}) {words}."));
         }
     }
 }

@@ -36,6 +36,7 @@ pub(super) fn page(status: &Status, refresh: Option<u32>) -> String {
     sections::handshakes(&mut html, status);
     sections::ends(&mut html, status);
     tables::certificates(&mut html, status);
+    tables::revocation_lists(&mut html, status);
     tables::backends(&mut html, status);
     tables::names(&mut html, status);
     tables::threads(&mut html, status);

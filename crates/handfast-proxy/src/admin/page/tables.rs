@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use super::html::Html;
-use super::words::{bytes, count, counted, expiry, long, seconds, share_of};
+use super::words::{bytes, count, counted, expiry, list_expiry, long, seconds, share_of};
 use handfast_text::calendar::Utc;
 
 use crate::admin::status::Status;
@@ -27,6 +27,23 @@ pub(super) fn certificates(html: &mut Html, status: &Status) {
         html.end_table();
     }
     html.raw("</section>");
+}
+
+/// Revocation lists of client authorities, the first to expire first.
+pub(super) fn revocation_lists(html: &mut Html, status: &Status) {
+    if status.measured.revocation_lists.is_empty() {
+        return;
+    }
+    let mut lists: Vec<_> = status.measured.revocation_lists.iter().collect();
+    lists.sort_by_key(|list| list.next_update);
+    html.section("Revocation lists", "Clients' certificates are held against them.");
+    html.table(&["Authority", "Service", "#Revoked", "Expiry"]);
+    for list in lists {
+        let (urgency, words) = list_expiry(list, status.measured.process.now);
+        html.raw("<tr>").cell(&list.issuer).cell(&list.service).number(&count(list.entries));
+        html.element(&format!("td class={}", urgency.class()), &words).raw("</tr>");
+    }
+    html.end_table().raw("</section>");
 }
 
 /// Backends: how they do, and how far source ports reach.

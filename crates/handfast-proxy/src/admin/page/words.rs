@@ -5,6 +5,7 @@
 use std::time::{Duration, SystemTime};
 
 use crate::cause::Cause;
+use crate::metrics::RevocationListSnapshot;
 use crate::reason::{Side, Step};
 
 pub(super) use handfast_text::units::{bytes, count, counted, long, rate, share_of};
@@ -52,6 +53,18 @@ pub(super) fn sentence(step: &str, side: &str, cause: &str) -> String {
     match (Step::named(step), Side::named(side), Cause::named(cause)) {
         (Some(step), Some(side), Some(cause)) => format!("{}, {}", step.while_doing(), cause.sentence(side)),
         _ => "ended in a way too rare to be counted apart".into(),
+    }
+}
+
+/// How long a revocation list is good for; the next one comes before that.
+pub(super) fn list_expiry(list: &RevocationListSnapshot, now: SystemTime) -> (Urgency, String) {
+    let Some(next) = list.next_update else { return (Urgency::Good, "never expires".into()) };
+    match next.duration_since(now) {
+        Err(since) => (Urgency::Bad, format!("expired {} ago", long(since.duration()))),
+        Ok(left) if list.late_at.is_some_and(|late| late < now) => {
+            (Urgency::Soon, format!("expires in {}: the next one is late", long(left)))
+        }
+        Ok(left) => (Urgency::Good, format!("expires in {}", long(left))),
     }
 }
 

@@ -83,6 +83,7 @@ fn fact(service: &str, names: &[&str], kind: &str, expires_in_days: i64, file: &
         expires_in_days,
         staple_until: (kind == "RSA-2048" && service == "web").then_some(1_793_534_400),
         file: file.into(),
+        is_for_the_name: false,
     }
 }
 
@@ -103,4 +104,19 @@ fn limits_are_only_named_where_they_differ() {
     let text = explain(&config, &[]);
     assert!(!text.contains("limits of its own"), "{text}");
     assert!(text.contains("speaks TLS with policy 2026-11 (the default)"), "{text}");
+}
+
+#[test]
+fn what_is_spoken_on_the_way_to_backends_is_told() {
+    let text = "[[service]]\nname = \"db\"\nlisten = \"127.0.0.1:5432\"\nbackend = \"db.example:5432\"\nclient-tls = false\n\
+                backend-tls = { starttls = \"postgresql\" }\n\
+                connect-through = { type = \"http\", address = \"10.0.0.2:3128\", user = \"bob\", password-file = \"p\" }\n";
+    let (config, _) = parse("handfast.toml", text, &|_| false).expect("a good configuration");
+    let text = explain(&config, &[]);
+    for sentence in [
+        "asks the HTTP proxy 10.0.0.2:3128 for a connection to them as bob; their names are not looked up here",
+        "asks them for TLS in PostgreSQL (STARTTLS), and speaks it by policy 2026-11 (the default)",
+    ] {
+        assert!(text.contains(sentence), "{text}");
+    }
 }

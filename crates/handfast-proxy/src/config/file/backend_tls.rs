@@ -1,9 +1,12 @@
 //! TLS towards the backends, from its section to the model.
 
+use super::check::warn;
 use super::policy;
 use crate::config::keys::{self, BackendMode};
 use crate::config::kind::Written;
-use crate::config::model::{Backend, BackendAlpn, BackendTls, BackendVerification, SentName, Target};
+use crate::config::model::{
+    Backend, BackendAlpn, BackendTls, BackendVerification, SentName, Starttls, Target,
+};
 use crate::config::problem::Fault;
 use crate::config::reader::Table;
 
@@ -20,6 +23,7 @@ pub(super) fn read(section: &Table<'_>) -> Option<Option<Written<Option<BackendT
     let key = section.optional(&keys::BACKEND_CERTIFICATE_KEY);
     ca.iter().for_each(|ca| section.reading().names_trusted(ca));
     check_verification(section, verify);
+    let starttls = starttls(section);
     if key.is_some() && section.written(&keys::BACKEND_CERTIFICATE).is_none() {
         let span = section.written(&keys::BACKEND_CERTIFICATE_KEY).unwrap_or_default();
         let fault =
@@ -35,11 +39,26 @@ pub(super) fn read(section: &Table<'_>) -> Option<Option<Written<Option<BackendT
         identity: certificate.map(|certificate| (certificate, key)),
         alpn: section.or_default(&keys::BACKEND_ALPN),
         policy: policy::of_service(section),
+        starttls,
         resumption: section.or_default(&keys::BACKEND_RESUMPTION),
         missing_close_notify: section.or_default(&keys::BACKEND_MISSING_CLOSE_NOTIFY),
     };
     let value = (mode == BackendMode::Tls).then_some(tls);
     Some(Some(Written { value, span: section.span().clone() }))
+}
+
+/// In which protocol backends are asked for TLS.
+fn starttls(section: &Table<'_>) -> Option<Starttls> {
+    let protocol = section.optional(&keys::BACKEND_STARTTLS);
+    let name = section.optional(&keys::BACKEND_STARTTLS_NAME);
+    if section.written(&keys::BACKEND_STARTTLS).is_none() {
+        warn(section, &keys::BACKEND_STARTTLS_NAME, || {
+            Fault::new(
+                "`starttls-name` has no effect: the backend speaks TLS from the first byte, see `starttls`",
+            )
+        });
+    }
+    Some(Starttls { protocol: protocol?, name })
 }
 
 /// Keys that contradict `verify`.

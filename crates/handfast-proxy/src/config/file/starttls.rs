@@ -54,13 +54,39 @@ pub(super) fn fit_backends(
     starttls: Option<&Starttls>,
     of_service: Option<&Written<Option<BackendTls>>>,
     names: &[NameRule],
+    fails_elsewhere: bool,
 ) {
-    let is_mysql = starttls.is_some_and(|starttls| starttls.protocol == Protocol::MySql);
-    let secured = of_service.is_some_and(|tls| tls.value.is_some())
-        || names.iter().any(|rule| matches!(rule.backend_tls, Some(Some(_))));
-    if is_mysql && secured {
-        let what = "a server of MySQL speaks before TLS begins, so `backend-tls` cannot be met";
+    let Some(protocol) = starttls.map(|starttls| starttls.protocol) else { return };
+    let error = |what: String, hint: String| {
         let span = section.written(&keys::STARTTLS).unwrap_or_default();
-        section.reading().error(&span, Fault::new(what).hint("remove `backend-tls`"));
+        section.reading().error(&span, Fault::new(what).hint(hint));
+    };
+    let of_rules = names.iter().filter_map(|rule| rule.backend_tls.as_ref()?.as_ref());
+    let mut secured = of_service.iter().filter_map(|tls| tls.value.as_ref()).chain(of_rules.clone());
+    let of_backend = |tls: &BackendTls| tls.starttls.as_ref().map(|starttls| starttls.protocol);
+    if let Some(other) = secured.clone().find_map(of_backend).filter(|other| *other != protocol) {
+        let what = format!(
+            "clients speak {protocol} before TLS, and backends {other}: after it, they would not understand each other"
+        );
+        error(what, "write the same `starttls` for both, or leave one away".into());
+    }
+    if protocol != Protocol::MySql {
+        return;
+    }
+    if secured.any(|tls| of_backend(tls).is_none()) {
+        let what =
+            "a server of MySQL speaks before TLS begins, so backends cannot have TLS from the first byte";
+        error(what.into(), "add `starttls = \"mysql\"` to `backend-tls`, or remove the section".into());
+    }
+    if of_rules.clone().next().is_some() {
+        let what = "a rule cannot have `backend-tls` with MySQL: its server speaks before a client has said which name it asks for";
+        error(what.into(), "write the section for the service".into());
+    }
+    if fails_elsewhere {
+        let what = "`failed-to` cannot be met with MySQL: its client logs in with what another server has greeted it with";
+        error(
+            what.into(),
+            "remove `failed-to`, and let clients without a good certificate be refused".into(),
+        );
     }
 }

@@ -17,6 +17,7 @@ const EXAMPLE: &str = include_str!("../../../../../docs/reference/handfast.toml"
 
 mod backends;
 mod checks;
+mod towards_backends;
 mod wrong;
 
 fn read(text: &str) -> Parsed {
@@ -60,7 +61,9 @@ fn paths_start_from_the_folder_of_the_file() {
     };
     assert_eq!(certificate, &PathBuf::from("/etc/handfast/site.pem"));
     assert_eq!(key, &Some(PathBuf::from("/etc/handfast/keys/site.key")));
-    assert_eq!(tls.client_certificates, ClientCertificates::Require { ca: "/ca.pem".into() });
+    let ca = "/ca.pem".into();
+    let checks = crate::config::model::ClientChecks { ca, ..std::default::Default::default() };
+    assert_eq!(tls.client_certificates, ClientCertificates::Require(Box::new(checks)));
 }
 
 #[test]
@@ -169,7 +172,7 @@ fn good_with(header: &str, key: &str, value: &str) -> Config {
             .filter(|line| key.is_empty() || !line.starts_with(&format!("{key} = ")))
             .collect()
     };
-    let client = drop_line("mode = \"request\"\nca = \"ca.pem\"\n");
+    let client = drop_line("mode = \"request\"\nca = \"ca.pem\"\ncrl = \"list.pem\"\n");
     let mut other = WEB.replace("web", "site").replace("8443", "8444");
     if (key, value) == ("client-tls", "false") {
         // Plain clients and a certificate contradict each other.
@@ -182,6 +185,7 @@ fn good_with(header: &str, key: &str, value: &str) -> Config {
     let dialling = match key {
         "verify" => "pins = \"sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\"\n",
         "key" => "certificate = \"c.pem\"\n",
+        "starttls-name" => "starttls = \"smtp\"\n",
         _ => "",
     };
     let text = match header {
@@ -203,6 +207,15 @@ fn good_with(header: &str, key: &str, value: &str) -> Config {
             let kind = if sends { "type = \"send-expect\"\nexpect = \"x\"\n" } else { "type = \"http\"\n" };
             let kind = if key.is_empty() || key == "type" { "type = \"tcp\"\n" } else { kind };
             format!("{WEB}backend-tls = {{}}\n{header}\n{}{line}", drop_line(kind))
+        }
+        "[service.connect-through]" => {
+            let proxy = drop_line("type = \"http\"\naddress = \"10.0.0.3:3128\"\n");
+            let login = match key {
+                "user" => "password-file = \"p\"\n",
+                "password-file" => "user = \"u\"\n",
+                _ => "",
+            };
+            format!("{WEB}{header}\n{proxy}{login}{line}")
         }
         // A header of version 1 has no room for a certificate.
         "[service.proxy-protocol]" if key == "client-certificate" => {

@@ -1,8 +1,9 @@
 //! The keys of TLS towards the backends.
 
-use super::{CERTIFICATE, CERTIFICATE_KEY, GROUPS, MISSING_CLOSE_NOTIFY, POLICY, SUITES, VERSIONS};
+use super::{CERTIFICATE, CERTIFICATE_KEY, GROUPS, MISSING_CLOSE_NOTIFY, POLICY, STARTTLS, SUITES, VERSIONS};
 use crate::config::kind::{
-    BackendProtocols, Choice, FilePath, HostName, List, PublicKeyPin, SentServerName, Switch,
+    AnnouncedName, BackendProtocols, Choice, FilePath, HostName, List, PublicKeyPin, SentServerName,
+    StarttlsProtocol, Switch,
 };
 use crate::config::model::{BackendVerification, MissingCloseNotify};
 use crate::config::schema::{Default, Key, Section};
@@ -38,6 +39,8 @@ pub(crate) static RULE_BACKEND_TLS: Section = Section {
 
 const BACKEND_TLS_KEYS: &[&dyn crate::config::schema::Entry] = &[
     &BACKEND_MODE,
+    &BACKEND_STARTTLS,
+    &BACKEND_STARTTLS_NAME,
     &BACKEND_VERIFY,
     &BACKEND_CA,
     &BACKEND_NAME,
@@ -62,6 +65,28 @@ pub(crate) static BACKEND_MODE: Key<Choice<BackendMode>> = Key {
     why: "who writes the section wants TLS",
     example: "\"off\"",
     elsewhere: &["enabled", "ssl", "on"],
+};
+
+pub(crate) static BACKEND_STARTTLS: Key<StarttlsProtocol> = Key {
+    name: "starttls",
+    kind: StarttlsProtocol,
+    default: Default::Absent("the backend speaks TLS from the first byte"),
+    doc: "What the backend speaks before TLS: it is asked for TLS in that protocol. One that does not offer it, or says no, is not \
+          used. What it said before is not believed, nor passed on: a client that waits for a greeting is greeted by Handfast. With \
+          `starttls` for clients, both are the same.",
+    why: "TLS from the first byte is simpler and safer (RFC 8314); this is for backends that cannot do it",
+    example: "\"postgresql\"",
+    elsewhere: STARTTLS.elsewhere,
+};
+
+pub(crate) static BACKEND_STARTTLS_NAME: Key<AnnouncedName> = Key {
+    name: "starttls-name",
+    kind: AnnouncedName,
+    default: Default::Absent("the machine's name; with `xmpp`, the name that the certificate must have"),
+    doc: "What Handfast calls itself towards the backend before TLS (`EHLO`); with `xmpp`, the domain that is asked for.",
+    why: "mail servers may look the name up",
+    example: "\"proxy.example.org\"",
+    elsewhere: &["helo", "ehlo", "helo-name", "domain", "xmpp-domain", "protocol-host"],
 };
 
 pub(crate) static BACKEND_VERIFY: Key<Choice<BackendVerification>> = Key {

@@ -5,6 +5,7 @@ use super::{
     BACKEND, BALANCE, CHECK, PROXY_PROTOCOL, RULE_BACKEND, SERVICE_LIMITS, SERVICE_TICKETS, SLOW_START,
     SOURCE,
 };
+use super::{CLIENT_CERTIFICATES, CONNECT_THROUGH, RULE_CLIENT_CERTIFICATES};
 use crate::config::kind::{Certificates, ListenAddress, NamePattern, Protocol, ServiceName};
 use crate::config::kind::{Choice, Count, FilePath, List, Mode, Switch, Text};
 use crate::config::model::{MissingCloseNotify, PlainHttp, UnknownName};
@@ -45,6 +46,7 @@ pub(crate) static SERVICE: Section = Section {
     sections: &[
         &CLIENT_CERTIFICATES,
         &BACKEND_TLS,
+        &CONNECT_THROUGH,
         &CHECK,
         &HANDSHAKE_RATE,
         &PROXY_PROTOCOL,
@@ -257,52 +259,6 @@ pub(crate) static MISSING_CLOSE_NOTIFY: Key<Choice<MissingCloseNotify>> = Key {
     ],
 };
 
-/// `[service.client-certificates]`
-pub(crate) static CLIENT_CERTIFICATES: Section = Section {
-    name: "client-certificates",
-    header: "[service.client-certificates]",
-    doc: "Whether clients must show a certificate. Also in one line: `client-certificates = { mode = \"require\", ca = \
-          \"clients-ca.pem\" }`. Without it, clients are not asked.",
-    keys: &[&CLIENT_MODE, &CLIENT_CA],
-    sections: &[],
-};
-
-/// How client certificates are asked for, as it is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ClientMode {
-    /// Not at all.
-    Off,
-    /// Without insisting.
-    Request,
-    /// Insisting.
-    Require,
-}
-
-pub(crate) static CLIENT_MODE: Key<Choice<ClientMode>> = Key {
-    name: "mode",
-    kind: Choice(&[
-        ("require", ClientMode::Require),
-        ("request", ClientMode::Request),
-        ("off", ClientMode::Off),
-    ]),
-    default: Default::Required,
-    doc: "`require`: a client without a good certificate is refused. `request`: a client without one is served, a client \
-          with a bad one is refused. `off`: clients are not asked; for rules that make an exception.",
-    why: "",
-    example: "\"require\"",
-    elsewhere: &["verify", "client-verify", "require"],
-};
-
-pub(crate) static CLIENT_CA: Key<FilePath> = Key {
-    name: "ca",
-    kind: FilePath,
-    default: Default::Absent("needed, unless the mode is `off`"),
-    doc: "PEM file with the certificates of the authorities that may sign clients' certificates.",
-    why: "who may come in is never guessed: the machine's own list of authorities is for servers",
-    example: "\"clients-ca.pem\"",
-    elsewhere: &["ca-file", "cafile", "cacert", "ca-certificate", "client-verify-ca"],
-};
-
 /// `[[service.rule]]`
 pub(crate) static RULE: Section = Section {
     name: "rule",
@@ -383,15 +339,6 @@ pub(crate) static RULE_ALPN: Key<List<Protocol>> = Key {
     why: "the service decides",
     example: "[\"http/1.1\"]",
     elsewhere: ALPN.elsewhere,
-};
-
-/// `[service.rule.client-certificates]`
-pub(crate) static RULE_CLIENT_CERTIFICATES: Section = Section {
-    name: "client-certificates",
-    header: "[service.rule.client-certificates]",
-    doc: "Whether clients that ask for these names must show a certificate. Without it, the service decides.",
-    keys: &[&CLIENT_MODE, &CLIENT_CA],
-    sections: &[],
 };
 
 // ── inside the list of `certificate` ──

@@ -34,7 +34,7 @@ impl ValueKind for FilePath {
 }
 
 /// A path, and whether it is a folder.
-fn path(text: &str, reading: &Reading<'_>) -> Result<(PathBuf, bool), Fault> {
+pub(super) fn path(text: &str, reading: &Reading<'_>) -> Result<(PathBuf, bool), Fault> {
     if text.is_empty() {
         return Err(Fault::new("the path is empty"));
     }

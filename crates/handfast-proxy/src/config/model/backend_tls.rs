@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use handfast_tls::Pin;
 
-use super::{MissingCloseNotify, Policy};
+use super::{MissingCloseNotify, Policy, Starttls};
 
 /// How backends are spoken to in TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct BackendTls {
     pub alpn: BackendAlpn,
     /// Versions, suites, groups.
     pub policy: Policy,
+    /// The protocol in which they are asked for TLS, and what we call ourselves in it; `None`: TLS from the first byte.
+    pub starttls: Option<Starttls>,
     /// Whether sessions are resumed.
     pub resumption: bool,
     /// What a backend's FIN without close_notify is taken for.

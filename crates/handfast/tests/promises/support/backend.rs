@@ -21,6 +21,8 @@ const EVENTS_KEPT: usize = 65_536;
 pub(crate) enum Event {
     /// Bytes; those that came in several reads are put together.
     Data(Vec<u8>),
+    /// In a session: the other side has said that this was all.
+    CloseNotify,
     /// The end of what the other side had to say.
     Fin,
     /// An abort.
@@ -34,6 +36,7 @@ impl fmt::Debug for Event {
                 let start = String::from_utf8_lossy(&bytes[..bytes.len().min(20)]).into_owned();
                 write!(f, "{} bytes, {start:?}", bytes.len())
             }
+            Self::CloseNotify => f.write_str("close_notify"),
             Self::Fin => f.write_str("FIN"),
             Self::Reset => f.write_str("reset"),
         }
@@ -205,14 +208,21 @@ impl Peer {
     }
 
     fn note(&mut self, read: &[u8]) {
-        match self.events.last_mut() {
-            _ if read.is_empty() => {}
-            Some(Event::Data(bytes)) => bytes.extend_from_slice(read),
-            _ => self.events.push(Event::Data(read.to_vec())),
+        if !read.is_empty() {
+            self.saw(Event::Data(read.to_vec()));
         }
     }
 
-    fn end(&mut self, end: SocketEnd) {
+    /// Notes what was seen; bytes that follow bytes are put together.
+    pub(crate) fn saw(&mut self, event: Event) {
+        match (self.events.last_mut(), event) {
+            (Some(Event::Data(bytes)), Event::Data(more)) => bytes.extend_from_slice(&more),
+            (_, event) => self.events.push(event),
+        }
+    }
+
+    /// Notes how the socket ended.
+    pub(crate) fn end(&mut self, end: SocketEnd) {
         self.events.push(match end {
             SocketEnd::Fin => Event::Fin,
             SocketEnd::Reset => Event::Reset,

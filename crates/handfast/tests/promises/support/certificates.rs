@@ -1,10 +1,13 @@
 //! An authority for all tests of a run, and certificates for names. Keys that are dear (RSA) are made once.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256, RsaKeySize,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, ExtendedKeyUsagePurpose,
+    GeneralSubtree, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, NameConstraints,
+    PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256, RevokedCertParams, RsaKeySize, SanType, SerialNumber,
 };
 use rustls_pki_types::CertificateDer;
 
@@ -28,6 +31,7 @@ pub(crate) struct Identity {
     pub(crate) certificate: CertificateDer<'static>,
     /// The key (PKCS #8).
     pub(crate) key: Vec<u8>,
+    serial: SerialNumber,
 }
 
 impl Identity {
@@ -78,9 +82,74 @@ impl Authority {
         (authorities[0].identity(&["client.example"], KeyKind::Ecdsa), certificates)
     }
 
+    /// A client's certificate below so many CAs, each signed by the one above it and the topmost by this one. Each of them
+    /// constrains names `constraints` times, and the client has as many names, which all agree with them.
+    pub(crate) fn ladder(
+        &self,
+        height: usize,
+        constraints: usize,
+    ) -> (Identity, Vec<CertificateDer<'static>>) {
+        let mut above: Vec<(CertificateDer<'static>, Issuer<'static, KeyPair>)> = Vec::new();
+        for step in 0..height {
+            let key = new_key(KeyKind::Ecdsa);
+            let mut params = CertificateParams::default();
+            params.distinguished_name.push(DnType::CommonName, format!("step {step}"));
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            if constraints > 0 {
+                // The one that fits is the last one that is looked at.
+                let others =
+                    (1..constraints).map(|number| GeneralSubtree::DnsName(format!("n{number}.example")));
+                let permitted_subtrees =
+                    others.chain([GeneralSubtree::DnsName("c.test".to_owned())]).collect();
+                params.name_constraints =
+                    Some(NameConstraints { permitted_subtrees, excluded_subtrees: Vec::new() });
+            }
+            let by = above.last().map_or(&self.issuer, |(_, issuer)| issuer);
+            let signed = params.signed_by(&key, by).expect("an authority may sign another");
+            let certificate = signed.der().clone();
+            above.push((certificate, Issuer::new(params, key)));
+        }
+        let names: Vec<String> = (0..constraints.max(1)).map(|number| format!("{number}.c.test")).collect();
+        let mut params = CertificateParams::new(names).expect("tests use well-formed names");
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let by = above.last().map_or(&self.issuer, |(_, issuer)| issuer);
+        let identity = Self::signed(params, &new_key(KeyKind::Ecdsa), by);
+        (identity, above.into_iter().rev().map(|(certificate, _)| certificate).collect())
+    }
+
     /// A certificate for some names, good from 2020 to 2099.
     pub(crate) fn identity(&self, names: &[&str], kind: KeyKind) -> Identity {
         self.identity_between(names, kind, 2020, 2099)
+    }
+
+    /// A certificate with a common name and, if there is one, a URI.
+    pub(crate) fn identity_called(&self, common_name: &str, uri: Option<&str>) -> Identity {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, common_name);
+        let uri = uri.map(|uri| SanType::URI(uri.try_into().expect("tests use well-formed names")));
+        params.subject_alt_names.extend(uri);
+        self.sign(params, &new_key(KeyKind::Ecdsa))
+    }
+
+    /// A list of revoked certificates, good from now on for so many days; PEM.
+    pub(crate) fn revocation_list(&self, revoked: &[&Identity], days: u64) -> String {
+        let now = SystemTime::now();
+        let entry = |identity: &&Identity| RevokedCertParams {
+            serial_number: identity.serial.clone(),
+            revocation_time: now.into(),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let params = CertificateRevocationListParams {
+            this_update: now.into(),
+            next_update: (now + Duration::from_secs(days * 86_400)).into(),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: revoked.iter().map(entry).collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let list = params.signed_by(&self.issuer).expect("the authority may sign lists");
+        list.pem().expect("it is written as PEM")
     }
 
     /// A certificate that is good from one new year to another.
@@ -101,8 +170,20 @@ impl Authority {
         params.not_after = rcgen::date_time_ymd(to, 1, 1);
         params.extended_key_usages =
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        let signed = params.signed_by(key, &self.issuer).expect("the authority may sign");
+        self.sign(params, key)
+    }
+
+    fn sign(&self, params: CertificateParams, key: &KeyPair) -> Identity {
+        Self::signed(params, key, &self.issuer)
+    }
+
+    fn signed(mut params: CertificateParams, key: &KeyPair, by: &Issuer<'static, KeyPair>) -> Identity {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let serial = SerialNumber::from(NEXT.fetch_add(1, Ordering::Relaxed));
+        params.serial_number = Some(serial.clone());
+        let signed = params.signed_by(key, by).expect("the authority may sign");
         Identity {
+            serial,
             certificate_pem: signed.pem(),
             key_pem: key.serialize_pem(),
             certificate: signed.der().clone(),

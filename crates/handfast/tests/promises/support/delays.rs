@@ -2,19 +2,19 @@
 //! [`Manners`]. Out: where it listens, and a [`Seen`] for each connection.
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::server::{Acceptor, WebPkiClientVerifier};
-use rustls::{HandshakeKind, NamedGroup, RootCertStore, ServerConfig, ServerConnection};
-use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::Acceptor;
+use rustls::{HandshakeKind, NamedGroup, ServerConfig, ServerConnection};
 
-use super::certificates::{authority, localhost};
 use super::deadline::{DEADLINE, pause, thread, wait_until_seeing};
 use super::ending::{self, SocketEnd};
+use super::secured;
+use super::trust::Version;
 
 /// What is done with a request.
 #[derive(Clone, Copy, Debug)]
@@ -202,32 +202,12 @@ impl Drop for TlsServer {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this server is the tests' own, and shares no policy with the program"
-)]
 fn config(manners: &Manners, asks_for_certificate: bool) -> Arc<ServerConfig> {
     let mut provider: CryptoProvider = aws_lc_rs::default_provider();
     if !manners.groups.is_empty() {
         provider.kx_groups.retain(|group| manners.groups.contains(&group.name()));
     }
-    let provider = Arc::new(provider);
-    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-        .with_protocol_versions(&[&rustls::version::TLS12, &rustls::version::TLS13])
-        .expect("the provider has suites for both versions");
-    let builder = if asks_for_certificate {
-        let mut roots = RootCertStore::empty();
-        roots.add(authority().certificate.clone()).expect("the authority is well-formed");
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
-        builder.with_client_cert_verifier(verifier.expect("there is an authority"))
-    } else {
-        builder.with_no_client_auth()
-    };
-    let identity = localhost();
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(identity.key.clone()));
-    let mut config = builder
-        .with_single_cert(vec![identity.certificate.clone()], key)
-        .expect("the key fits its certificate");
+    let mut config = secured::settings(provider, &Version::BOTH, asks_for_certificate);
     config.alpn_protocols.clone_from(&manners.protocols);
     if manners.without_tickets {
         config.send_tls13_tickets = 0;
@@ -285,8 +265,12 @@ impl<'a> Peer<'a> {
         })?;
         let mut peer = Self { shared, stream, tls, seen };
         match peer.talk() {
-            // A client that is not understood, or refused.
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => {}
+            // A client that is not understood, or refused. What it has sent is read, or closing would reset its connection, and the
+            // alert could be lost on its way.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                let _ = peer.stream.shutdown(Shutdown::Write);
+                let _ = io::copy(&mut peer.stream, &mut io::sink());
+            }
             Err(error) => peer.seen.end = peer.seen.end.or_else(|| ending::end_of(&error)),
             Ok(()) => {}
         }

@@ -15,6 +15,7 @@
 //! | `http` | one GET |
 //! | `ending` | how a socket ended: in order, or by a reset |
 //! | `backend` | backends that follow a script and note what they saw |
+//! | `secured` | such a backend's end of a TLS session |
 //! | `client` | a TLS client with every end under its control |
 //! | `trust` | what that client offers, trusts and remembers |
 //! | `hello` | a ClientHello as bytes |
@@ -53,9 +54,11 @@ pub(crate) mod process;
 pub(crate) mod proxy;
 pub(crate) mod proxy_headers;
 pub(crate) mod record;
+pub(crate) mod secured;
 pub(crate) mod servers;
 pub(crate) mod skip;
 pub(crate) mod stage;
+pub(crate) mod starttls;
 pub(crate) mod tools;
 pub(crate) mod tracer;
 pub(crate) mod trust;

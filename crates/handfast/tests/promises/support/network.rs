@@ -30,7 +30,7 @@ pub(crate) enum Place {
 macro_rules! in_a_network_of_its_own {
     () => {{
         use $crate::support::skip::{needs, skipped};
-        needs!("unshare", "ip", "nft", "ss", "timeout");
+        needs!("unshare", "nsenter", "ip", "nft", "ss", "timeout");
         fn test() {}
         match $crate::support::network::enter(std::any::type_name_of_val(&test)) {
             $crate::support::network::Place::Inside => {}
@@ -141,6 +141,65 @@ pub(crate) fn all_acknowledged(from: u16) {
         let sockets = must(&format!("ss -Htn state established sport = :{from}"));
         sockets.lines().all(|socket| socket.split_whitespace().nth(1) == Some("0")).then_some(())
     });
+}
+
+/// A host of its own beside this network, joined to it by a cable. It is there as long as this value.
+pub(crate) struct Host {
+    name: &'static str,
+    holder: tools::Tool,
+}
+
+impl Host {
+    /// Without a cable yet.
+    pub(crate) fn new(name: &'static str) -> Self {
+        // It says so from inside: before that, its network is still this one.
+        let holder = tools::Tool::start("unshare", &["-n", "sh", "-c", "echo inside; exec sleep 120"]);
+        let _ = holder.output.containing("inside");
+        Self { name, holder }
+    }
+
+    /// Lays the cable: our address at this end, and those of the host at the other; its way out leads through us.
+    pub(crate) fn link(&self, ours: &str, its: &[&str]) {
+        let (name, process) = (self.name, self.holder.process().0);
+        must(&format!("ip link add to-{name} type veth peer name wire netns {process}"));
+        must(&format!("ip link set to-{name} up"));
+        self.must("ip link set lo up");
+        self.must("ip link set wire up");
+        self.link_more(ours, its);
+    }
+
+    /// More addresses at both ends; the first one of ours in each family is the host's gateway.
+    pub(crate) fn link_more(&self, ours: &str, its: &[&str]) {
+        let option = if ours.contains(':') { "nodad" } else { "" };
+        must(&format!("ip address add {ours} dev to-{} {option}", self.name));
+        for address in its {
+            self.must(&format!("ip address add {address} dev wire {option}"));
+        }
+        let (gateway, _) = ours.split_once('/').expect("an address with its prefix");
+        self.must(&format!("ip route add default via {gateway}"));
+    }
+
+    fn must(&self, command: &str) {
+        must(&format!("nsenter -t {} -n {command}", self.holder.process().0));
+    }
+
+    /// Does something there: sockets that are opened stay there.
+    pub(crate) fn inside<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
+        let network = std::fs::File::open(format!("/proc/{}/ns/net", self.holder.process().0));
+        let network = network.expect("the host is there");
+        std::thread::scope(|scope| {
+            let acting = scope.spawn(|| {
+                // This thread alone, which ends with it.
+                rustix::thread::move_into_link_name_space(
+                    std::os::fd::AsFd::as_fd(&network),
+                    Some(rustix::thread::LinkNameSpaceType::Network),
+                )
+                .expect("it is a network of ours");
+                act()
+            });
+            acting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
 }
 
 /// Sets a parameter of the kernel, in this network only; whether that is allowed.

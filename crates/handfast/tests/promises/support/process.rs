@@ -13,6 +13,15 @@ impl Process {
         fs::read_dir(format!("/proc/{}/fd", self.0)).map_or(0, Iterator::count)
     }
 
+    /// The limit on open files that leaves room for so many more: the kernel bounds their numbers, and gives the lowest free one.
+    pub(crate) fn limit_with_room_for(self, more: usize) -> u64 {
+        let open = fs::read_dir(format!("/proc/{}/fd", self.0)).expect("the process lives");
+        let open: Vec<u64> =
+            open.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+        let mut free = (0_u64..).filter(|number| !open.contains(number));
+        free.nth(more).expect("there are more numbers than files")
+    }
+
     /// CPU time of all its threads, in user and kernel mode; to the clock tick of 10 ms.
     pub(crate) fn cpu(self) -> Duration {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.0)).expect("the process lives");

@@ -26,7 +26,8 @@ impl Version {
     /// Both.
     pub(crate) const BOTH: [Self; 2] = [Self::Tls12, Self::Tls13];
 
-    fn supported(self) -> &'static SupportedProtocolVersion {
+    /// As rustls has it.
+    pub(crate) fn supported(self) -> &'static SupportedProtocolVersion {
         match self {
             Self::Tls12 => &rustls::version::TLS12,
             Self::Tls13 => &rustls::version::TLS13,

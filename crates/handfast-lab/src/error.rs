@@ -1,0 +1,94 @@
+//! Every way in which the lab can fail, in words.
+
+use std::fmt;
+use std::io;
+
+/// What went wrong.
+#[derive(Debug)]
+pub enum LabError {
+    /// This machine does not let us make namespaces.
+    Refused {
+        /// Which act.
+        act: &'static str,
+        /// What the kernel said.
+        error: io::Error,
+        /// What would help, as far as it can be known.
+        hint: String,
+    },
+    /// A change to a network of ours failed.
+    Network {
+        /// Which change, with its object: `add address 10.77.0.1/30 to veth0`.
+        act: String,
+        /// What the kernel said.
+        error: io::Error,
+    },
+    /// A command could not be started or waited for.
+    Command {
+        /// What was tried: `run curl`.
+        act: String,
+        /// What the kernel said.
+        error: io::Error,
+    },
+    /// A file could not be read or written.
+    File {
+        /// What was tried: `write report.json`.
+        act: String,
+        /// What the kernel said.
+        error: io::Error,
+    },
+    /// What was asked for cannot be; each problem is one line, with its cure.
+    Wrong(Vec<String>),
+    /// What was waited for did not happen.
+    Late {
+        /// What was waited for, and for how long.
+        what: String,
+        /// What could help.
+        hint: String,
+    },
+}
+
+impl LabError {
+    /// A failed change to a network, for `map_err`.
+    pub fn network<E: Into<io::Error>>(act: impl Into<String>) -> impl FnOnce(E) -> Self {
+        let act = act.into();
+        move |error| Self::Network { act, error: error.into() }
+    }
+
+    /// A file that failed, for `map_err`.
+    pub fn file<E: Into<io::Error>>(act: impl Into<String>) -> impl FnOnce(E) -> Self {
+        let act = act.into();
+        move |error| Self::File { act, error: error.into() }
+    }
+
+    /// A command that failed, for `map_err`.
+    pub fn command<E: Into<io::Error>>(act: impl Into<String>) -> impl FnOnce(E) -> Self {
+        let act = act.into();
+        move |error| Self::Command { act, error: error.into() }
+    }
+
+    /// The exit code that says so: 2 for wrong use, 126 and 127 as shells have them for a command that cannot be run or is
+    /// not there, 125 for everything else, which is none of the command's.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Wrong(_) => 2,
+            Self::Command { error, .. } if error.kind() == io::ErrorKind::NotFound => 127,
+            Self::Command { error, .. } if error.kind() == io::ErrorKind::PermissionDenied => 126,
+            _ => 125,
+        }
+    }
+}
+
+impl fmt::Display for LabError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused { act, error, hint } => write!(f, "{act}: {error}\nhint: {hint}"),
+            Self::Network { act, error } | Self::Command { act, error } | Self::File { act, error } => {
+                write!(f, "{act}: {error}")
+            }
+            Self::Wrong(problems) => write!(f, "{}", problems.join("\nerror: ")),
+            Self::Late { what, hint } => write!(f, "{what}\nhint: {hint}"),
+        }
+    }
+}
+
+impl std::error::Error for LabError {}

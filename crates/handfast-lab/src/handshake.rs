@@ -1,0 +1,271 @@
+//! What a handshake costs on a long path: each kind of it, with several servers, its round trips counted from packets.
+//!
+//! In: how long the path is, and which servers. Out: a [`Report`](report::Report). The client is the load tester's; servers are
+//! this program's proxy, and others where they are installed, each with the same certificates, on the other side of an emulated link.
+//!
+//! How round trips are counted is told in `count.rs`.
+
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::Duration;
+
+use handfast_net::clock::Moment;
+use handfast_tls::client::{Client, ClientSettings, Verification};
+
+use crate::error::LabError;
+use crate::forwarder::{Forwarder, Sighting, Watch};
+use crate::namespace::Inside;
+use crate::network::{Make, Network};
+use crate::plan::{LinkWords, Plan};
+
+mod certificates;
+mod client;
+mod count;
+mod html;
+mod origin;
+mod page;
+pub mod report;
+mod servers;
+
+use client::{Times, Trouble};
+use count::Packets;
+use report::{PageRow, Report, Row, ServerReport};
+use servers::{Running, Variant};
+
+/// Segments that a connection has in flight at its start where the initial window is enlarged.
+const WIDE: u32 = 30;
+/// Packets of one transaction that may wait to be counted.
+const SIGHTINGS: usize = 65_536;
+
+/// What is wanted.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// There and back.
+    pub rtt: Duration,
+    /// How often each handshake is made; the one in the middle is shown.
+    pub runs: usize,
+    /// Names of the servers; empty: all that are installed.
+    pub servers: Vec<String>,
+}
+
+/// Names that [`Wanted::servers`] may have.
+pub fn known_servers() -> impl Iterator<Item = &'static str> {
+    servers::ALL.iter().map(|server| server.name)
+}
+
+/// The kinds of handshake, in the order of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Tcp,
+    Tls12,
+    Tls12Resumed,
+    Tls13,
+    Tls13Resumed,
+    EarlyData,
+    HelloRetry,
+    PostQuantum,
+    LongChain,
+    LongChainWide,
+}
+
+impl Kind {
+    const ALL: [Self; 10] = [
+        Self::Tcp,
+        Self::Tls12,
+        Self::Tls12Resumed,
+        Self::Tls13,
+        Self::Tls13Resumed,
+        Self::EarlyData,
+        Self::HelloRetry,
+        Self::PostQuantum,
+        Self::LongChain,
+        Self::LongChainWide,
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "TCP alone",
+            Self::Tls12 => "TLS 1.2, full",
+            Self::Tls12Resumed => "TLS 1.2, resumed",
+            Self::Tls13 => "TLS 1.3, full",
+            Self::Tls13Resumed => "TLS 1.3, resumed",
+            Self::EarlyData => "TLS 1.3, resumed, 0-RTT",
+            Self::HelloRetry => "TLS 1.3, hello retry",
+            Self::PostQuantum => "TLS 1.3, post-quantum hello",
+            Self::LongChain => "TLS 1.3, long chain",
+            Self::LongChainWide => "TLS 1.3, long chain, initial window 30",
+        }
+    }
+
+    const fn resumes(self) -> bool {
+        matches!(self, Self::Tls12Resumed | Self::Tls13Resumed | Self::EarlyData)
+    }
+
+    const fn variant(self) -> Variant {
+        match self {
+            Self::HelloRetry => Variant::OneGroup,
+            Self::LongChain | Self::LongChainWide => Variant::LongChain,
+            _ => Variant::Plain,
+        }
+    }
+
+    fn settings(self) -> ClientSettings {
+        let version = if matches!(self, Self::Tls12 | Self::Tls12Resumed) { "1.2" } else { "1.3" };
+        let groups: &[&str] = match self {
+            // The first one's share is sent, and the server does not take it.
+            Self::HelloRetry => &["secp384r1", "X25519"],
+            Self::PostQuantum => &["X25519MLKEM768", "X25519"],
+            // In TLS 1.2 the curve of the certificate's key has to be among them (RFC 8422 §5.1).
+            _ => &["X25519", "secp256r1"],
+        };
+        ClientSettings {
+            versions: vec![version.to_owned()],
+            groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+            server_name: Some(servers::NAME.to_owned()),
+            alpn: vec!["http/1.1".to_owned()],
+            verification: Verification::Off,
+            early_data: self == Self::EarlyData,
+            ..ClientSettings::default()
+        }
+    }
+}
+
+/// Makes and measures everything. `progress` is told what is measured next.
+///
+/// **Errors**: no lab here; a server that does not start; a handshake that fails, with its reason.
+pub fn run(inside: Inside, wanted: &Wanted, progress: &mut dyn FnMut(&str)) -> Result<Report, LabError> {
+    let chosen = servers::chosen(&wanted.servers)?;
+    let words = LinkWords { rtt: Some(handfast_text::duration::written(wanted.rtt)), ..LinkWords::default() };
+    let plan = Plan::of_one_link(&words, None, Some(1))?;
+    let mut network = Network::make(inside, &plan, Make::default())?;
+    for host in &network.hosts {
+        // What one connection learns of the path would change the next one.
+        host.set_parameter("net.ipv4.tcp_no_metrics_save", "1")?;
+    }
+    crate::names::add(&network.names())?;
+    crate::names::own_folder()?;
+    certificates::write()?;
+    servers::write_body()?;
+    network.hosts[1].run(origin::start)?.map_err(LabError::network("start the origin behind the servers"))?;
+    let (sightings, seen) = sync_channel(SIGHTINGS);
+    let wires = std::mem::take(&mut network.wires);
+    let forwarder = Forwarder::start(wires, 1, Some(Watch { sightings }))?;
+    let measuring = Measuring { network: &network, seen, wanted };
+    let mut reports = Vec::new();
+    for server in chosen {
+        progress(server.name);
+        reports.push(measuring.server(server)?);
+    }
+    let ended = forwarder.stop();
+    let late = ended.map(|ended| ended.tallies.iter().flatten().map(|tally| tally.late_packets).sum());
+    Ok(Report::new(wanted, network.engine, late.unwrap_or(0), reports))
+}
+
+struct Measuring<'a> {
+    network: &'a Network,
+    seen: Receiver<Sighting>,
+    wanted: &'a Wanted,
+}
+
+impl Measuring<'_> {
+    fn server(&self, server: &'static servers::Server) -> Result<ServerReport, LabError> {
+        let running = Running::start(&self.network.hosts[1], server)?;
+        let mut rows = Vec::new();
+        for kind in Kind::ALL {
+            rows.push(self.row(server, kind)?);
+        }
+        let mut pages = Vec::new();
+        if server.keeps_connections {
+            for (version, mode) in page::MODES {
+                if mode != page::Mode::Http2 || server.http2 {
+                    pages.push(self.page(version, mode)?);
+                }
+            }
+        }
+        drop(running);
+        Ok(ServerReport { name: server.title.to_owned(), version: servers::version(server), rows, pages })
+    }
+
+    fn row(&self, server: &'static servers::Server, kind: Kind) -> Result<Row, LabError> {
+        if kind == Kind::LongChainWide {
+            self.network.widen(1, Some(WIDE))?;
+        }
+        let row = self.runs(server, kind);
+        if kind == Kind::LongChainWide {
+            self.network.widen(1, None)?;
+        }
+        row
+    }
+
+    fn runs(&self, server: &servers::Server, kind: Kind) -> Result<Row, LabError> {
+        let act = || format!("{} with {}", kind.name(), server.title);
+        let client = Client::new(&kind.settings(), servers::NAME).map_err(|failure| LabError::Late {
+            what: format!("{}: {failure:?}", act()),
+            hint: "this is a fault of the lab".to_owned(),
+        })?;
+        let to = self.network.address(1, kind.variant().port());
+        if kind.resumes() {
+            // For its ticket.
+            self.one(to, &client, kind, false).map_err(|trouble| trouble.into_error(&act()))?;
+        }
+        let mut rows = Vec::new();
+        for _ in 0..self.wanted.runs.max(1) {
+            let (times, packets) =
+                self.one(to, &client, kind, kind.resumes()).map_err(|trouble| trouble.into_error(&act()))?;
+            rows.push(Row::of(kind.name(), self.wanted.rtt, &times, &packets, kind == Kind::EarlyData));
+        }
+        rows.sort_by(|one, other| one.last_ms().total_cmp(&other.last_ms()));
+        Ok(rows.swap_remove(rows.len() / 2))
+    }
+
+    fn one(
+        &self,
+        to: std::net::SocketAddr,
+        client: &Client,
+        kind: Kind,
+        resume: bool,
+    ) -> Result<(Times, Packets), Trouble> {
+        self.forget();
+        let (times, stream) =
+            self.network.hosts[0]
+                .run(|| {
+                    if kind == Kind::Tcp { client::connect(to) } else { client::transact(to, client, resume) }
+                })
+                .map_err(Trouble::Lab)??;
+        // What is sent at once in answer counts too; what closing sends does not.
+        self.let_pass();
+        let packets = Packets::of(self.seen.try_iter(), times.begun, &[times.local], self.wanted.rtt);
+        drop(stream);
+        Ok((times, packets))
+    }
+
+    fn page(&self, version: &'static str, mode: page::Mode) -> Result<PageRow, LabError> {
+        self.forget();
+        let to = self.network.address(1, Variant::Plain.port());
+        let loaded = self.network.hosts[0].run(|| page::load(to, version, mode))?;
+        let loaded = loaded.map_err(|trouble| trouble.into_error(&format!("a page with {}", mode.name())))?;
+        self.let_pass();
+        let packets = Packets::of(self.seen.try_iter(), loaded.begun, &loaded.locals, self.wanted.rtt);
+        Ok(PageRow::of(version, mode.name(), &loaded, &packets, self.wanted.rtt))
+    }
+
+    /// Lets a quarter of a round trip pass, up to which packets are counted.
+    fn let_pass(&self) {
+        let end = Moment::now() + self.wanted.rtt / 4;
+        let mut left = self.wanted.rtt / 4;
+        while !left.is_zero() {
+            let mut nothing: [rustix::event::PollFd<'_>; 0] = [];
+            let _ = rustix::event::poll(&mut nothing, rustix::time::Timespec::try_from(left).ok().as_ref());
+            left = end.since(Moment::now());
+        }
+    }
+
+    /// What was seen of earlier connections.
+    fn forget(&self) {
+        while self.seen.try_recv().is_ok() {}
+    }
+}
+
+/// Milliseconds from one moment to another.
+fn ms(from: Moment, to: Moment) -> f64 {
+    (to.since(from).as_secs_f64() * 1e6).round() / 1e3
+}

@@ -1,0 +1,251 @@
+//! The client of the handshake table: one connection, blocking, each of its moments noted.
+//!
+//! In: where to, and a maker of TLS sessions. Out: [`Times`], or what went wrong. It sends its request with its last flight, and
+//! as early data where the ticket allows it, as a browser does.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use handfast_net::clock::Moment;
+use handfast_tls::buffer::Buffer;
+use handfast_tls::client::{Client, ClientSession};
+use handfast_tls::session::{Agreed, Failure, Session};
+
+use super::servers::NAME;
+use crate::error::LabError;
+
+/// How long a connection may be silent.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The longest response that is read.
+const LONGEST: usize = 1 << 20;
+
+/// What went wrong.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// The lab itself.
+    Lab(LabError),
+    /// The socket.
+    Socket(&'static str, io::Error),
+    /// TLS.
+    Tls(Failure),
+    /// The server ended too early, or what it said is not HTTP.
+    Answer(&'static str),
+}
+
+impl Trouble {
+    pub(super) fn into_error(self, act: &str) -> LabError {
+        let why = match self {
+            Self::Lab(error) => return error,
+            Self::Socket(step, error) => format!("{step}: {error}"),
+            Self::Tls(failure) => failure.detail.to_string(),
+            Self::Answer(what) => what.to_owned(),
+        };
+        LabError::Late {
+            what: format!("{act}: {why}"),
+            hint: "what the server said is above, if anything".to_owned(),
+        }
+    }
+}
+
+/// When what happened.
+#[derive(Clone, Debug)]
+pub(super) struct Times {
+    /// Our address.
+    pub(super) local: SocketAddr,
+    /// connect() was called.
+    pub(super) begun: Moment,
+    /// It returned.
+    pub(super) connected: Moment,
+    /// Application data can be sent with all that TLS gives.
+    pub(super) secured: Option<Moment>,
+    /// The first byte of the response was there.
+    pub(super) first_byte: Option<Moment>,
+    /// What was agreed on.
+    pub(super) agreed: Agreed,
+    /// Whether early data was taken; `None`: none was sent.
+    pub(super) early: Option<bool>,
+}
+
+/// Connects. The connection is open as long as the stream is there.
+pub(super) fn connect(to: SocketAddr) -> Result<(Times, TcpStream), Trouble> {
+    let begun = Moment::now();
+    let stream =
+        TcpStream::connect_timeout(&to, PATIENCE).map_err(|error| Trouble::Socket("connect", error))?;
+    let connected = Moment::now();
+    let local = stream.local_addr().map_err(|error| Trouble::Socket("connect", error))?;
+    let agreed = Agreed::default();
+    Ok((Times { local, begun, connected, secured: None, first_byte: None, agreed, early: None }, stream))
+}
+
+/// Connects, shakes hands, asks for one resource, and reads it to its end.
+pub(super) fn transact(to: SocketAddr, client: &Client, resume: bool) -> Result<(Times, TcpStream), Trouble> {
+    // Kept open: a server that may answer early data would also end the connection before the handshake is done.
+    let request = request(false);
+    let mut connection = Connection::open(to, client, resume, &request)?;
+    connection.response()?;
+    Ok((connection.times, connection.stream))
+}
+
+/// A request for the resource that every server has.
+pub(super) fn request(last: bool) -> Vec<u8> {
+    let close = if last { "Connection: close\r\n" } else { "" };
+    format!("GET /body HTTP/1.1\r\nHost: {NAME}\r\n{close}\r\n").into_bytes()
+}
+
+/// A connection that is established.
+pub(super) struct Connection {
+    stream: TcpStream,
+    session: ClientSession,
+    plaintext: Buffer,
+    outgoing: Buffer,
+    ended: bool,
+    pub(super) times: Times,
+}
+
+impl Connection {
+    /// Opens one and sends `request` as soon as it may go.
+    pub(super) fn open(
+        to: SocketAddr,
+        client: &Client,
+        resume: bool,
+        request: &[u8],
+    ) -> Result<Self, Trouble> {
+        let session = client.connect(resume).map_err(Trouble::Tls)?;
+        let begun = Moment::now();
+        let stream =
+            TcpStream::connect_timeout(&to, PATIENCE).map_err(|error| Trouble::Socket("connect", error))?;
+        let connected = Moment::now();
+        let ready = || {
+            stream.set_nodelay(true)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.local_addr()
+        };
+        let local = ready().map_err(|error| Trouble::Socket("connect", error))?;
+        let agreed = Agreed::default();
+        let times = Times { local, begun, connected, secured: None, first_byte: None, agreed, early: None };
+        let buffer = || Buffer::with_capacity(32 << 10);
+        let mut connection =
+            Self { stream, session, plaintext: buffer(), outgoing: buffer(), ended: false, times };
+        connection.session.start(&mut connection.outgoing).map_err(Trouble::Tls)?;
+        let early = connection.session.early_data(request, &mut connection.outgoing);
+        connection.flush()?;
+        while !connection.session.is_established() {
+            connection.read()?;
+            if connection.ended {
+                return Err(Trouble::Answer("the server ended the connection in the handshake"));
+            }
+            if !connection.session.is_established() {
+                connection.flush()?;
+            }
+        }
+        connection.times.secured = Some(Moment::now());
+        connection.times.agreed = connection.session.agreed();
+        connection.times.early = connection.session.early_data_accepted();
+        if connection.times.early == Some(true) && early == request.len() {
+            connection.flush()?;
+        } else {
+            connection.send(request)?;
+        }
+        Ok(connection)
+    }
+
+    /// Sends, with whatever of a flight is not sent yet.
+    pub(super) fn send(&mut self, bytes: &[u8]) -> Result<(), Trouble> {
+        self.session.encrypt(bytes, &mut self.outgoing).map_err(Trouble::Tls)?;
+        self.flush()
+    }
+
+    fn flush(&mut self) -> Result<(), Trouble> {
+        let written = self.stream.write_all(self.outgoing.filled());
+        written.map_err(|error| Trouble::Socket("write", error))?;
+        self.outgoing.clear();
+        Ok(())
+    }
+
+    /// Whether the server has ended it.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Plaintext that has come and is not taken.
+    pub(super) fn plaintext(&mut self) -> &mut Buffer {
+        &mut self.plaintext
+    }
+
+    /// Reads once; what came is decrypted.
+    pub(super) fn read(&mut self) -> Result<(), Trouble> {
+        if self.plaintext.len() > LONGEST {
+            return Err(Trouble::Answer("the response is longer than anything that was asked for"));
+        }
+        let mut incoming = self.session.kept().to_vec();
+        let before = incoming.len();
+        incoming.resize(before + (32 << 10), 0);
+        let read = self.stream.read(&mut incoming[before..]);
+        let read = read.map_err(|error| Trouble::Socket("read", error))?;
+        if read == 0 {
+            self.ended = true;
+            return Ok(());
+        }
+        let received =
+            self.session.receive(&mut incoming[..before + read], &mut self.plaintext, &mut self.outgoing);
+        if let Some(failure) = received.failure {
+            // The alert; that it cannot be sent changes nothing.
+            let _ = self.flush();
+            return Err(Trouble::Tls(failure));
+        }
+        self.ended |= received.closed;
+        if !self.plaintext.is_empty() && self.times.first_byte.is_none() {
+            self.times.first_byte = Some(Moment::now());
+        }
+        Ok(())
+    }
+
+    /// Reads one response and takes it out: to its Content-Length, or to the end of the connection.
+    pub(super) fn response(&mut self) -> Result<(), Trouble> {
+        loop {
+            if let Some(length) = whole(self.plaintext.filled(), self.ended)? {
+                self.plaintext.take(length);
+                return Ok(());
+            }
+            if self.ended {
+                return Err(Trouble::Answer(
+                    "the server ended the connection before its response was complete",
+                ));
+            }
+            self.read()?;
+        }
+    }
+}
+
+/// Bytes of the response, when all of it is there.
+fn whole(bytes: &[u8], ended: bool) -> Result<Option<usize>, Trouble> {
+    let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { return Ok(None) };
+    let head = String::from_utf8_lossy(&bytes[..end]).to_ascii_lowercase();
+    if !(head.starts_with("http/1.1 200") || head.starts_with("http/1.0 200")) {
+        return Err(Trouble::Answer("the server did not answer with 200"));
+    }
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));
+    match length.and_then(|length| length.trim().parse::<usize>().ok()) {
+        Some(length) => Ok((bytes.len() >= end + 4 + length).then_some(end + 4 + length)),
+        None => Ok(ended.then_some(bytes.len())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_response_is_whole_when_its_length_is_there_or_its_connection_ended() {
+        let response = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab";
+        for length in 0..response.len() {
+            assert!(matches!(whole(&response[..length], false), Ok(None)), "{length}");
+        }
+        assert!(matches!(whole(response, false), Ok(Some(length)) if length == response.len()));
+        let open = b"HTTP/1.0 200 ok\r\n\r\nab";
+        assert!(matches!(whole(open, false), Ok(None)));
+        assert!(matches!(whole(open, true), Ok(Some(21))));
+        assert!(whole(b"HTTP/1.1 404 no\r\n\r\n", false).is_err());
+    }
+}

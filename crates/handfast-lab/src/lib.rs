@@ -1,0 +1,40 @@
+//! A network on one machine: namespaces of the lab's own, emulated paths between hosts in them, and what sockets do there.
+//!
+//! In: what the network should be like, and commands to run in it. Out: what really happened, as data and as text.
+//! Nothing outside the lab's own namespaces is ever changed; whoever wants to change one has to show an
+//! [`Inside`](namespace::Inside), which only [`namespace::enter`] gives.
+//!
+//! | what | file |
+//! |---|---|
+//! | a place where networks can be made without asking anybody, and that ends with us | [`namespace`] |
+//! | one host: a network namespace to run things in | [`host`] |
+//! | interfaces, addresses, routes | [`netlink`] |
+//! | what sockets say when a connection breaks, measured | [`sockets`] |
+//! | what a network should be like | [`plan`] |
+//! | one direction of a link, as arithmetic: loss, queue, rate, delay | [`emulate`] |
+//! | a plan made real | [`network`], [`port`], `names` |
+//! | the thread that is the network | [`forwarder`] |
+//! | servers, the command, and how they end | [`run`] |
+//! | what really happened | [`report`], [`capture`], [`packet`] |
+//! | what each kind of handshake costs on such a path | [`handshake`] |
+//! | every way in which it can fail | [`error`] |
+#![forbid(unsafe_code)]
+
+pub mod capture;
+pub mod emulate;
+pub mod error;
+pub mod forwarder;
+pub mod handshake;
+pub mod host;
+mod names;
+pub mod namespace;
+pub mod netlink;
+pub mod network;
+pub mod packet;
+pub mod plan;
+pub mod port;
+pub mod report;
+pub mod run;
+pub mod sockets;
+#[cfg(test)]
+pub(crate) mod testing;

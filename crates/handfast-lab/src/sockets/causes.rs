@@ -1,0 +1,121 @@
+//! What Handfast tells its user, held against what was made to happen.
+//!
+//! In: a row and what was measured of it. Out: every cell where the word is another one than the row's, with the reason, where
+//! there is a good one. A difference without a reason is a fault of `handfast-net`, or of the row.
+
+use handfast_net::fault::Cause;
+use serde::{Deserialize, Serialize};
+
+use super::outcome::{Operation, Outcome, RowResult};
+use super::rows::Row;
+
+/// A cell in which another cause is told than the one that the row stands for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Difference {
+    /// The row.
+    pub row: String,
+    /// The operation.
+    pub operation: Operation,
+    /// What is told.
+    pub told: String,
+    /// What would name the event.
+    pub expected: Vec<String>,
+    /// Why it cannot be told; `None`: it should be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// A difference that is known, and why nothing can be done about it.
+struct Known {
+    /// Beginnings of names of rows.
+    rows: &'static [&'static str],
+    operations: &'static [Operation],
+    told: &'static [&'static str],
+    reason: &'static str,
+}
+
+const KNOWN: &[Known] = &[
+    Known {
+        rows: &["backlog-full"],
+        operations: &[Operation::Connect],
+        told: &[Cause::ConnectTimedOut.name()],
+        reason: "Linux drops a SYN that finds the queue full, so nothing tells it from a host that is not there; \
+                 `backlog-full` is told of unix sockets, where connect says so",
+    },
+    Known {
+        rows: &["icmp-net-prohibited", "icmp-host-prohibited", "icmp-admin"],
+        operations: &[Operation::Read, Operation::Write, Operation::Poll],
+        told: &[Cause::HostUnreachable.name(), Cause::NetworkUnreachable.name()],
+        reason: "of an established connection Linux keeps the errno and not the ICMP message, and these share the errno of \
+                 an unreachable host or network",
+    },
+    Known {
+        rows: &["listener-closed"],
+        operations: &[Operation::Accept],
+        told: &["EINVAL"],
+        reason: "only who shuts down a listener of his own gets it; Handfast closes them",
+    },
+];
+
+/// The cells of a row in which Handfast tells another cause.
+pub(super) fn differences(row: &Row, result: &RowResult) -> Vec<Difference> {
+    let told = result.cells.iter().flat_map(|cell| {
+        cell.outcomes.iter().filter_map(move |counted| match &counted.outcome {
+            Outcome::Measured(seen) => Some((cell.operation, seen.cause.as_deref()?)),
+            Outcome::DoesNotApply(_) | Outcome::Skipped(_) | Outcome::Failed(_) => None,
+        })
+    });
+    told.filter_map(|(operation, told)| difference(row, operation, told)).collect()
+}
+
+fn difference(row: &Row, operation: Operation, told: &str) -> Option<Difference> {
+    let expected = match operation {
+        Operation::Connect => row.stands_for.0,
+        Operation::Accept
+        | Operation::Read
+        | Operation::Write
+        | Operation::Shutdown
+        | Operation::Close
+        | Operation::Poll => row.stands_for.1,
+    };
+    if expected.iter().any(|cause| cause.name() == told) {
+        return None;
+    }
+    let known = KNOWN.iter().find(|known| {
+        known.rows.iter().any(|name| row.name.starts_with(name))
+            && known.operations.contains(&operation)
+            && known.told.contains(&told)
+    });
+    Some(Difference {
+        row: row.name.into(),
+        operation,
+        told: told.into(),
+        expected: expected.iter().map(|cause| cause.name().into()).collect(),
+        reason: known.map(|known| known.reason.into()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_is_not_the_rows_needs_a_reason() {
+        let row = Row::named("icmp-admin").expect("a row");
+        assert_eq!(difference(row, Operation::Connect, "prohibited"), None);
+        let known = difference(row, Operation::Read, "host-unreachable").expect("another word");
+        assert_eq!(known.expected, ["prohibited"]);
+        assert!(known.reason.is_some_and(|reason| reason.contains("errno")));
+        let wrong = difference(row, Operation::Connect, "host-unreachable").expect("another word");
+        assert_eq!(wrong.reason, None, "at connect the error queue has the message");
+    }
+
+    #[test]
+    fn every_known_difference_is_about_a_row_that_there_is() {
+        for known in KNOWN {
+            for name in known.rows {
+                assert!(super::super::rows::ROWS.iter().any(|row| row.name.starts_with(name)), "{name}");
+            }
+        }
+    }
+}

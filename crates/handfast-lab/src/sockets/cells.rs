@@ -1,0 +1,219 @@
+//! One experiment: sockets are brought to where the event meets them, the event is made, calls are made, and everything that can
+//! be asked is noted.
+//!
+//! In: a place, a row, an operation. Out: what was seen, and how long it took until it could be noticed.
+
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use handfast_net::fault;
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use rustix::net;
+
+use super::Failure;
+use super::outcome::{Call, Observation, Operation, Outcome};
+use super::path::Seen;
+use super::place::Place;
+use super::probe::{NEWS, Probe, wait};
+use super::rows::{Event, PATIENCE, Row};
+use super::stage::{self, FewFiles, Pair, Queued};
+
+/// What one experiment gives.
+type Seeing = Result<(Observation, Option<Duration>), Failure>;
+
+/// Runs one experiment.
+pub(super) fn run(place: &mut Place, row: &Row, operation: Operation) -> (Outcome, Option<f64>) {
+    let measured = place.next_peer().and_then(|peer| match operation {
+        Operation::Connect if row.event == Event::FileLimit => open_without_files(place),
+        Operation::Connect => connect(place, peer, row),
+        Operation::Accept => accept(place, peer, row),
+        Operation::Read | Operation::Write | Operation::Shutdown | Operation::Close | Operation::Poll => {
+            established(place, peer, row, operation)
+        }
+    });
+    match measured {
+        Ok((observation, noticed)) => {
+            (Outcome::Measured(observation), noticed.map(|time| time.as_secs_f64() * 1_000.0))
+        }
+        Err(Failure::Skipped(reason)) => (Outcome::Skipped(reason), None),
+        Err(failure) => (Outcome::Failed(failure.to_string()), None),
+    }
+}
+
+fn connect(place: &Place, peer: Ipv4Addr, row: &Row) -> Seeing {
+    let mut happened = stage::meet_dialling(place, peer, row)?;
+    let socket = stage::socket(place, row.options)?;
+    let mut probe = Probe::new(place, socket.as_fd());
+    let begun = Instant::now();
+    let dialled = stage::dial(place, &socket, peer);
+    probe.note_call("connect", dialled.map(|()| "ok".into()));
+    let mut noticed = None;
+    match dialled {
+        Ok(()) | Err(Errno::INPROGRESS) => {
+            stage::after_dialling(place, &socket, peer, row, &mut happened)?;
+            probe.look();
+            noticed = wait(&socket, PollFlags::OUT, PATIENCE).map(|_| begun.elapsed());
+            place.settle()?;
+            probe.look();
+            probe.ask_error(Some(fault::Operation::Connect));
+        }
+        Err(errno) => {
+            probe.look();
+            probe.tell(fault::Operation::Connect, errno);
+            probe.ask_error(None);
+        }
+    }
+    probe.read()?;
+    let observation = probe.finish();
+    prove(row, &place.path().seen())?;
+    stage::abort(socket);
+    Ok((observation, noticed))
+}
+
+/// Without a descriptor there is not even a socket.
+fn open_without_files(place: &Place) -> Seeing {
+    let any = stage::socket(place, Default::default())?;
+    let mut probe = Probe::new(place, any.as_fd());
+    let opened = {
+        let _few = FewFiles::set()?;
+        stage::open()
+    };
+    if let Err(errno) = opened {
+        probe.tell_without_socket(fault::Operation::Open, errno);
+    }
+    probe.note_call("socket", opened.map(|_| "ok".into()));
+    Ok((probe.finish(), None))
+}
+
+fn accept(place: &Place, peer: Ipv4Addr, row: &Row) -> Seeing {
+    let mut queued = Queued::connect(place, peer, row)?;
+    let happened = queued.meet(place, peer, row)?;
+    let listener = &queued.listener;
+    let mut probe = Probe::new(place, listener.as_fd());
+    probe.look();
+    let mut accepted = None;
+    if row.event == Event::FileLimit {
+        let _few = FewFiles::set()?;
+        for _ in 0..2 {
+            probe.call("accept", Some(fault::Operation::Accept), |listener| {
+                net::accept(listener).map(|_| "ok".into())
+            })?;
+        }
+    }
+    for _ in 0..2 {
+        if accepted.is_none() {
+            probe.call("accept", Some(fault::Operation::Accept), |listener| {
+                accepted = Some(net::accept(listener)?);
+                Ok("ok".into())
+            })?;
+        }
+    }
+    let observation = match &accepted {
+        Some(socket) => {
+            probe.go_on_with(socket.as_fd());
+            probe.read()?;
+            probe.read()?;
+            probe.finish()
+        }
+        None => probe.finish(),
+    };
+    accepted.into_iter().for_each(stage::abort);
+    drop(happened);
+    Ok((observation, None))
+}
+
+fn established(place: &Place, peer: Ipv4Addr, row: &Row, operation: Operation) -> Seeing {
+    let mut pair = Pair::connect(place, peer, row)?;
+    let begun = Instant::now();
+    let happened = pair.meet(place, row)?;
+    // What is known here as soon as it arrives is timed before anything else is done.
+    let mut noticed = None;
+    let prompt = row.is_prompt();
+    if prompt {
+        noticed = wait(pair.ours(), NEWS, row.patience()).map(|_| begun.elapsed());
+    }
+    place.settle()?;
+    if operation == Operation::Close {
+        return close(place, row, &mut pair, noticed);
+    }
+    let mut probe = Probe::new(place, pair.ours());
+    probe.look();
+    let act = |probe: &mut Probe<'_>| match operation {
+        Operation::Write => probe.write(),
+        Operation::Shutdown => probe.shut_down(),
+        Operation::Read => probe.read(),
+        Operation::Poll | Operation::Connect | Operation::Accept | Operation::Close => Ok(()),
+    };
+    act(&mut probe)?;
+    if !prompt {
+        noticed = probe.wait(NEWS, row.patience()).map(|_| begun.elapsed());
+        place.settle()?;
+        probe.look();
+    }
+    act(&mut probe)?;
+    act(&mut probe)?;
+    // In the column poll it is the first who asks; in the others, it says what the calls have left.
+    probe.ask_error((operation == Operation::Poll).then_some(fault::Operation::Read));
+    if operation == Operation::Poll {
+        probe.read()?;
+    }
+    let observation = probe.finish();
+    prove(row, &place.path().seen())?;
+    drop(happened);
+    Ok((observation, noticed))
+}
+
+/// close(2), and what leaves our machine because of it.
+fn close(place: &Place, row: &Row, pair: &mut Pair, mut noticed: Option<Duration>) -> Seeing {
+    let begun = Instant::now();
+    let mut probe = Probe::new(place, pair.ours());
+    probe.look();
+    if !row.is_prompt() && row.ends() {
+        noticed = probe.wait(NEWS, row.patience()).map(|_| begun.elapsed());
+        place.settle()?;
+        probe.look();
+    }
+    let mut observation = probe.finish();
+    prove(row, &place.path().seen())?;
+    place.path().forget();
+    let ours = pair.take_ours();
+    let closed = place.path().still(|| nix::unistd::close(ours));
+    place.settle()?;
+    let result = closed.map_or_else(|errno| format!("{errno:?}"), |()| "ok".into());
+    observation.calls.push(Call { call: "close".into(), result });
+    let seen = place.path().seen();
+    let sent = match (seen.our_reset, seen.our_end) {
+        (true, _) => "RST",
+        (false, true) => "FIN",
+        (false, false) => "nothing",
+    };
+    observation.sent = Some(sent.into());
+    Ok((observation, noticed))
+}
+
+/// Whether the event was seen on the path, where it can be: an experiment without its event proves nothing.
+fn prove(row: &Row, seen: &Seen) -> Result<(), Failure> {
+    let (proven, what) = match row.event {
+        Event::NobodyListens | Event::PeerResets | Event::PeerResetsBehindData => {
+            (seen.peers_reset, "the peer's reset was on the path")
+        }
+        Event::PeerClosesUnread | Event::ListenerCloses => {
+            (seen.peers_reset, "the peer's reset was on the path")
+        }
+        Event::PeerCloses | Event::PeerHalfCloses => (seen.peers_end, "the peer's FIN was on the path"),
+        Event::Vanishes | Event::ZeroWindowVanishes => (seen.ruled > 0, "a packet was dropped"),
+        Event::PathResets => (seen.ruled > 0, "the path answered with a reset"),
+        Event::Icmp(_) => (seen.ruled > 0, "the path answered with an ICMP error"),
+        Event::BacklogFull
+        | Event::ZeroWindow
+        | Event::InterfaceDown
+        | Event::RouteRemoved
+        | Event::Refusing(_)
+        | Event::Destroyed
+        | Event::FileLimit
+        | Event::PortsExhausted => return Ok(()),
+    };
+    if proven { Ok(()) } else { Err(Failure::DidNotHappen(what)) }
+}

@@ -1,0 +1,253 @@
+//! All experiments: which rows, how often, several at a time.
+//!
+//! In: names of rows, a number of runs. Out: a [`Matrix`].
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+
+use nix::sys::signal::Signal;
+use nix::sys::signalfd::SignalFd;
+use rustix::event::{PollFd, PollFlags, poll};
+use serde::{Deserialize, Serialize};
+
+use super::causes::Difference;
+use super::outcome::{Cell, Operation, Outcome, RowResult};
+use super::place::Place;
+use super::rows::{Event, ROWS, Row};
+use super::{Failure, causes, cells};
+use crate::namespace::{Inside, signals};
+use crate::port::Engine;
+
+/// The name and version of what [`Matrix`] is as JSON.
+pub const SCHEMA: &str = "handfast-sockets/1";
+/// Experiments at the same time. Most of their time they wait for the kernel's timers.
+const AT_ONCE: usize = 48;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Rows by name; none: all.
+    pub only: Vec<String>,
+    /// How often each experiment is run.
+    pub runs: u32,
+    /// What carries packets between the hosts; `None`: what works here, TUN first.
+    pub engine: Option<Engine>,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Matrix {
+    /// `handfast-sockets/1`.
+    pub schema: String,
+    /// Version of the program.
+    pub program: String,
+    /// Release of the kernel.
+    pub kernel: String,
+    /// How often each experiment was run.
+    pub runs: u32,
+    /// The rows, in the order of the table.
+    pub rows: Vec<RowResult>,
+    /// Where Handfast does not tell what the row is about, and why.
+    pub differences: Vec<Difference>,
+}
+
+/// How the experiments went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Cells that were measured in every run.
+    pub measured: usize,
+    /// Cells that make no sense.
+    pub does_not_apply: usize,
+    /// Cells that this machine cannot make.
+    pub skipped: usize,
+    /// Cells in which the laboratory failed, in one run or more.
+    pub failed: usize,
+    /// Cells that were measured, and not the same in every run.
+    pub inconsistent: usize,
+}
+
+impl Matrix {
+    /// How the experiments went.
+    pub fn summary(&self) -> Summary {
+        let mut summary = Summary::default();
+        for cell in self.rows.iter().flat_map(|row| &row.cells) {
+            let any =
+                |wanted: fn(&Outcome) -> bool| cell.outcomes.iter().any(|counted| wanted(&counted.outcome));
+            if any(|outcome| matches!(outcome, Outcome::Failed(_))) {
+                summary.failed += 1;
+            } else if any(|outcome| matches!(outcome, Outcome::Skipped(_))) {
+                summary.skipped += 1;
+            } else if any(|outcome| matches!(outcome, Outcome::DoesNotApply(_))) {
+                summary.does_not_apply += 1;
+            } else {
+                summary.measured += 1;
+                summary.inconsistent += usize::from(cell.outcomes.len() != 1);
+            }
+        }
+        summary
+    }
+
+    /// Whether every case was made, the same in every run, and Handfast's word for it is right or could not be.
+    pub fn is_good(&self) -> bool {
+        let summary = self.summary();
+        summary.failed == 0
+            && summary.inconsistent == 0
+            && self.differences.iter().all(|difference| difference.reason.is_some())
+    }
+}
+
+/// One experiment to be run.
+type Job = (&'static Row, Operation);
+/// How often, and by which engine.
+type How = (u32, Option<Engine>);
+
+/// Measures.
+///
+/// **Errors**: a row that is not there; no place can be made here; it was stopped. What fails in an experiment is said in its cell.
+pub fn measure(inside: Inside, wanted: &Wanted) -> Result<Matrix, Failure> {
+    let rows = chosen(&wanted.only)?;
+    // Each place has a dozen descriptors. Where the limit cannot be raised, some cells will say so.
+    let _ = handfast_net::limits::raise_file_limit();
+    let applies = |row: &'static Row| {
+        Operation::ALL
+            .into_iter()
+            .filter(|operation| row.does_not_apply(*operation).is_none())
+            .map(move |o| (row, o))
+    };
+    // The limit on files is the whole process's, so nobody may run beside it.
+    let (alone, together): (Vec<Job>, Vec<Job>) =
+        rows.iter().copied().flat_map(applies).partition(|(row, _)| row.event == Event::FileLimit);
+    // What stands in the way of every experiment is said once.
+    drop(Place::open(inside, wanted.engine)?);
+    let how = (wanted.runs, wanted.engine);
+    let mut measured = in_threads(inside, together, how)?;
+    measured.extend(alone.into_iter().map(|(row, operation)| (row.name, one(inside, row, operation, how))));
+    let result = |row: &&'static Row| RowResult {
+        name: row.name.into(),
+        event: row.says.into(),
+        settings: row.settings(),
+        cells: Operation::ALL.into_iter().map(|operation| cell(row, operation, &measured)).collect(),
+    };
+    let results: Vec<RowResult> = rows.iter().map(result).collect();
+    let differences =
+        rows.iter().zip(&results).flat_map(|(row, result)| causes::differences(row, result)).collect();
+    Ok(Matrix {
+        schema: SCHEMA.into(),
+        program: env!("CARGO_PKG_VERSION").into(),
+        kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+        runs: wanted.runs,
+        rows: results,
+        differences,
+    })
+}
+
+/// Whether there are rows of these names.
+///
+/// **Errors**: the first that is not there.
+pub fn known_rows(names: &[String]) -> Result<(), Failure> {
+    chosen(names).map(drop)
+}
+
+fn chosen(names: &[String]) -> Result<Vec<&'static Row>, Failure> {
+    if names.is_empty() {
+        return Ok(ROWS.iter().collect());
+    }
+    names.iter().map(|name| Row::named(name).ok_or_else(|| Failure::NoSuchRow(name.clone()))).collect()
+}
+
+fn cell(row: &Row, operation: Operation, measured: &[(&str, Cell)]) -> Cell {
+    if let Some(reason) = row.does_not_apply(operation) {
+        return Cell::of(operation, vec![(Outcome::DoesNotApply(reason.into()), None)]);
+    }
+    let found = measured.iter().find(|(name, cell)| *name == row.name && cell.operation == operation);
+    let lost = || Cell::of(operation, vec![(Outcome::Failed("its thread ended early".into()), None)]);
+    found.map_or_else(lost, |(_, cell)| cell.clone())
+}
+
+/// What those who measure say to the one who waits.
+enum News {
+    /// A cell is done.
+    Cell(&'static str, Cell),
+    /// A worker has nothing left to do, or has failed.
+    Ended,
+    /// Somebody wants it to stop.
+    Stopped(Signal),
+}
+
+/// Says that a worker has ended, whatever ended it.
+struct Ends(SyncSender<News>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        // Nobody waits any more where it was stopped.
+        let _ = self.0.send(News::Ended);
+    }
+}
+
+/// Several at once; each takes the next that nobody has. Who is stopped does not wait for them: they end with the process, and
+/// everything that they made with it.
+fn in_threads(inside: Inside, jobs: Vec<Job>, how: How) -> Result<Vec<(&'static str, Cell)>, Failure> {
+    let (news, heard) = sync_channel(jobs.len() + 2 * AT_ONCE);
+    let workers = AT_ONCE.min(jobs.len());
+    let (jobs, next) = (Arc::new(jobs), Arc::new(AtomicUsize::new(0)));
+    // Before there is another thread, so that none of them takes the signals.
+    let signals = signals().map_err(Failure::io("take signals"))?;
+    let start = |name: String, work: Box<dyn FnOnce() + Send>| {
+        std::thread::Builder::new().name(name).spawn(work).map(drop).map_err(Failure::io("start a thread"))
+    };
+    for number in 0..workers {
+        let (jobs, next, ends) = (jobs.clone(), next.clone(), Ends(news.clone()));
+        start(
+            format!("lab-{number}"),
+            Box::new(move || {
+                while let Some((row, operation)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    // Nobody waits any more where it was stopped.
+                    let _ = ends.0.send(News::Cell(row.name, one(inside, row, *operation, how)));
+                }
+            }),
+        )?;
+    }
+    start(
+        "lab-signals".into(),
+        Box::new(move || {
+            if let Some(signal) = wanted_to_stop(&signals) {
+                let _ = news.send(News::Stopped(signal));
+            }
+        }),
+    )?;
+    let (mut done, mut ended) = (Vec::new(), 0);
+    while ended < workers {
+        match heard.recv() {
+            Ok(News::Cell(name, cell)) => done.push((name, cell)),
+            Ok(News::Ended) => ended += 1,
+            Ok(News::Stopped(signal)) => return Err(Failure::Stopped(signal)),
+            Err(_) => break,
+        }
+    }
+    Ok(done)
+}
+
+/// Waits for a signal that means us. As process 1 of our namespace we get only those that we ask for.
+fn wanted_to_stop(signals: &SignalFd) -> Option<Signal> {
+    loop {
+        let mut ready = [PollFd::new(signals, PollFlags::IN)];
+        if poll(&mut ready, None).is_err() {
+            continue;
+        }
+        let info = signals.read_signal().ok()??;
+        match i32::try_from(info.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok()) {
+            Some(Signal::SIGCHLD | Signal::SIGUSR1 | Signal::SIGUSR2) | None => {}
+            Some(signal) => return Some(signal),
+        }
+    }
+}
+
+/// One experiment, as often as is wanted, in a place of its own.
+fn one(inside: Inside, row: &Row, operation: Operation, (runs, engine): How) -> Cell {
+    let mut place = match Place::open(inside, engine) {
+        Ok(place) => place,
+        Err(failure) => return Cell::of(operation, vec![(Outcome::Failed(failure.to_string()), None)]),
+    };
+    Cell::of(operation, (0..runs).map(|_| cells::run(&mut place, row, operation)).collect())
+}

@@ -1,0 +1,286 @@
+//! Two hosts and the path between them, for one experiment after the other: `here`, where the sockets under test are, and
+//! `there`, where their peers are.
+//!
+//! In: the proof that we are in namespaces of the lab's own. Out: sockets in either host, and faults on demand. Both hosts are
+//! networks that were made for this place and end with it, so no fault can reach the machine's own.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+
+use super::Failure;
+use super::diagnosis::Diagnosis;
+use super::path::Path;
+use crate::error::LabError;
+use crate::host::Host;
+use crate::namespace::Inside;
+use crate::netlink::{Netlink, Prefix, Way};
+use crate::network::make_port;
+use crate::port::{Engine, Port};
+
+/// Our address. RFC 2544 reserves 198.18.0.0/15 for tests of network devices.
+pub(super) const HERE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+/// Addresses of the other host: each experiment has a peer of its own, so that nothing the kernel remembers about one (routes,
+/// path MTU, metrics, waiting ends) is met by the next.
+const THERE: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 0);
+const ALL_THERE: Prefix = Prefix(std::net::IpAddr::V4(THERE), 16);
+/// Where the path's own words come from.
+pub(super) const ROUTER: Ipv4Addr = Ipv4Addr::new(198, 18, 255, 254);
+/// The size that fits, as a router says that returns everything as too large.
+pub(super) const SMALL_MTU: u16 = 1_300;
+/// Largest packet of both interfaces, in bytes.
+const MTU: u32 = 1_500;
+/// Name of the interface at both ends.
+const INTERFACE: &str = "lab0";
+/// A mark that has not come by then is sent again.
+const LOST: Duration = Duration::from_millis(500);
+/// Longest that a packet takes through the path; only a machine that stands still needs so long.
+const SLOWEST: Duration = Duration::from_secs(20);
+
+/// One host, and its end of the path.
+#[derive(Debug)]
+struct End {
+    host: Host,
+    netlink: RefCell<Netlink>,
+    interface: u32,
+}
+
+/// Two hosts and a path.
+#[derive(Debug)]
+pub(super) struct Place {
+    // Dropped first: its thread ends before the interfaces go.
+    path: Path,
+    here: End,
+    there: End,
+    diagnosis: Diagnosis,
+    /// Carries nothing but marks: what was sent before one has arrived when it has.
+    mark: (UdpSocket, UdpSocket),
+    marks: Cell<u64>,
+    peers: u16,
+    /// Whether no mark can pass.
+    cut: Cell<bool>,
+}
+
+impl Place {
+    /// Makes two hosts and connects them.
+    ///
+    /// **Errors**: what the machine does not allow, by the step that failed.
+    pub(super) fn open(inside: Inside, engine: Option<Engine>) -> Result<Self, Failure> {
+        let (here, our_port) = End::make(inside, engine, "here", (HERE, ALL_THERE))?;
+        let back = Prefix(HERE.into(), 32);
+        let (there, their_port) = End::make(inside, engine, "there", (peer_address(0), back))?;
+        let theirs =
+            there.host.run(|| mark(peer_address(0)))?.map_err(Failure::io("open the mark's socket there"))?;
+        let ours = here.host.run(|| mark(HERE))?.map_err(Failure::io("open the mark's socket here"))?;
+        let meet = || {
+            ours.connect(theirs.local_addr()?)?;
+            theirs.connect(ours.local_addr()?)
+        };
+        meet().map_err(Failure::io("connect the marks"))?;
+        let diagnosis = here.host.run(Diagnosis::open)?.map_err(Failure::errno("open sock_diag"))?;
+        let path = Path::start(our_port, their_port).map_err(Failure::io("start the path"))?;
+        let mark = (ours, theirs);
+        let place =
+            Self { path, here, there, diagnosis, mark, marks: Cell::new(0), peers: 0, cut: Cell::new(false) };
+        place.settle()?;
+        Ok(place)
+    }
+
+    /// The path between the hosts.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A peer whom nobody has met, watched on the path from now on.
+    ///
+    /// **Errors**: the path does not carry, or no address is left.
+    pub(super) fn next_peer(&mut self) -> Result<Ipv4Addr, Failure> {
+        // A cable that the experiment before this one has switched off and on again may take a moment.
+        self.settle()?;
+        self.peers =
+            self.peers.checked_add(1).ok_or_else(|| Failure::Skipped("no address is left".into()))?;
+        let peer = peer_address(self.peers);
+        let interface = self.there.interface;
+        self.there.netlink.borrow_mut().add_address(interface, Prefix(peer.into(), 32))?;
+        self.path.watch(peer);
+        Ok(peer)
+    }
+
+    /// Runs something on our host: sockets that it opens are there for good.
+    pub(super) fn here<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T, Failure> {
+        Ok(self.here.host.run(act)?)
+    }
+
+    /// Runs something on the other host.
+    pub(super) fn there<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T, Failure> {
+        Ok(self.there.host.run(act)?)
+    }
+
+    /// Waits until everything that is on its way has arrived, and what came back at once has, too.
+    ///
+    /// **Errors**: the path does not carry, which is a fault of the laboratory.
+    pub(super) fn settle(&self) -> Result<(), Failure> {
+        if self.cut.get() {
+            // Nothing can be on its way.
+            return Ok(());
+        }
+        let (ours, theirs) = &self.mark;
+        // Twice: an answer to an answer is on its way, too.
+        for _ in 0..2 {
+            self.pass(ours, theirs)
+                .and_then(|()| self.pass(theirs, ours))
+                .map_err(Failure::io("send a mark through the path"))?;
+        }
+        Ok(())
+    }
+
+    /// Sends one mark until it has arrived: an interface that was just switched on may lose the first.
+    fn pass(&self, from: &UdpSocket, to: &UdpSocket) -> io::Result<()> {
+        self.marks.set(self.marks.get() + 1);
+        let mark = self.marks.get().to_be_bytes();
+        let begun = Instant::now();
+        while begun.elapsed() < SLOWEST {
+            from.send(&mark)?;
+            let mut came = [0; 8];
+            // An older one had been sent twice.
+            while to.recv(&mut came).is_ok() {
+                if came == mark {
+                    return Ok(());
+                }
+            }
+        }
+        Err(io::ErrorKind::TimedOut.into())
+    }
+
+    /// Switches our interface off, until the value is dropped.
+    pub(super) fn without_interface(&self) -> Result<Repair<'_>, Failure> {
+        self.here.netlink.borrow_mut().down(self.here.interface)?;
+        self.cut.set(true);
+        Ok(Repair { place: self, damage: Damage::Interface })
+    }
+
+    /// Takes away our route to all peers, until the value is dropped.
+    pub(super) fn without_route(&self) -> Result<Repair<'_>, Failure> {
+        self.here.netlink.borrow_mut().delete_route(ALL_THERE, Way::Direct(self.here.interface))?;
+        self.cut.set(true);
+        Ok(Repair { place: self, damage: Damage::Route })
+    }
+
+    /// Routes one peer so, until the value is dropped.
+    pub(super) fn with_route(&self, peer: Ipv4Addr, way: Way) -> Result<Repair<'_>, Failure> {
+        let peer = Prefix(peer.into(), 32);
+        self.here.netlink.borrow_mut().add_route(peer, way, None)?;
+        Ok(Repair { place: self, damage: Damage::Added(peer, way) })
+    }
+
+    /// Leaves us so many source ports, until the value is dropped.
+    pub(super) fn with_ports(&self, first: u16, last: u16) -> Result<Repair<'_>, Failure> {
+        let read = || std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
+        let before = self.here(read)?.map_err(Failure::io("read net.ipv4.ip_local_port_range"))?;
+        self.set_ports(&format!("{first} {last}")).map_err(|error| {
+            Failure::Skipped(format!("the range of source ports cannot be set here ({error})"))
+        })?;
+        Ok(Repair { place: self, damage: Damage::Ports(before.trim().to_owned()) })
+    }
+
+    fn set_ports(&self, range: &str) -> Result<(), LabError> {
+        self.here.host.set_parameter("net.ipv4.ip_local_port_range", range)
+    }
+
+    /// Ends one of our sockets, as `ss --kill` does.
+    pub(super) fn destroy(&self, from: SocketAddrV4, to: SocketAddrV4) -> Result<(), Failure> {
+        self.diagnosis.destroy(from, to).map_err(|errno| match errno {
+            Errno::OPNOTSUPP => {
+                Failure::Skipped("this kernel has no SOCK_DESTROY (CONFIG_INET_DIAG_DESTROY)".into())
+            }
+            other => Failure::errno("destroy a socket")(other),
+        })
+    }
+}
+
+/// What a [`Repair`] undoes.
+#[derive(Debug)]
+enum Damage {
+    Interface,
+    Route,
+    Added(Prefix, Way),
+    Ports(String),
+}
+
+/// Undoes, when it is dropped, what was done to our host.
+#[derive(Debug)]
+pub(super) struct Repair<'a> {
+    place: &'a Place,
+    damage: Damage,
+}
+
+impl Drop for Repair<'_> {
+    fn drop(&mut self) {
+        let (place, here) = (self.place, &self.place.here);
+        let there = |netlink: &mut Netlink| netlink.add_route(ALL_THERE, Way::Direct(here.interface), None);
+        let mut netlink = here.netlink.borrow_mut();
+        // When it fails, the next experiment cannot settle and says so.
+        let _ = match &self.damage {
+            // An interface that goes down takes its routes along.
+            Damage::Interface => netlink.up(here.interface).and_then(|()| there(&mut netlink)),
+            Damage::Route => there(&mut netlink),
+            Damage::Added(to, way) => netlink.delete_route(*to, *way),
+            Damage::Ports(range) => place.set_ports(range),
+        };
+        place.cut.set(false);
+    }
+}
+
+impl End {
+    /// Makes a host with one address, and one route by its interface.
+    fn make(
+        inside: Inside,
+        engine: Option<Engine>,
+        name: &str,
+        (address, route): (Ipv4Addr, Prefix),
+    ) -> Result<(Self, Port), Failure> {
+        let host = Host::new(inside, name)?;
+        let port = port(inside, engine, &host)?;
+        let (netlink, interface) = host.run(|| {
+            let mut netlink = Netlink::open(inside)?;
+            let interface = netlink.index(INTERFACE)?;
+            netlink.no_link_local_address(interface)?;
+            netlink.add_address(interface, Prefix(address.into(), 32))?;
+            netlink.up(interface)?;
+            netlink.add_route(route, Way::Direct(interface), None)?;
+            Ok::<_, LabError>((netlink, interface))
+        })??;
+        Ok((Self { host, netlink: RefCell::new(netlink), interface }, port))
+    }
+}
+
+/// By TUN if nothing else is wanted and it works: an interface of it that is switched on again carries at once.
+fn port(inside: Inside, engine: Option<Engine>, host: &Host) -> Result<Port, Failure> {
+    /// Names of the ends of cables, which are all in one network.
+    static CABLES: AtomicU32 = AtomicU32::new(0);
+    let ours = format!("s{}", CABLES.fetch_add(1, Ordering::Relaxed));
+    let make = |engine| make_port(inside, engine, host, (INTERFACE, &ours), MTU);
+    match engine {
+        Some(engine) => Ok(make(engine)?),
+        None => make(Engine::Tun).or_else(|tun| {
+            make(Engine::Veth)
+                .map_err(|veth| Failure::NoLink { tun: tun.to_string(), veth: veth.to_string() })
+        }),
+    }
+}
+
+fn mark(address: Ipv4Addr) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind((address, 0))?;
+    socket.set_read_timeout(Some(LOST))?;
+    Ok(socket)
+}
+
+fn peer_address(number: u16) -> Ipv4Addr {
+    let [high, low] = number.to_be_bytes();
+    let [first, second, ..] = THERE.octets();
+    Ipv4Addr::new(first, second, high, low)
+}

@@ -1,0 +1,91 @@
+//! What becomes of a client that asks for one name, at each service: by which rule, with which certificate, where to.
+//!
+//! In: the model, the name, and the certificates that the store would show. Out: a text for `handfast check --explain HOST`. The
+//! rule is chosen by the same code that chooses it for connections.
+
+use super::{CertificateFact, backend_tls, backends, certificate_fact, list, place, rule};
+use crate::config::model::{Clients, NameRule, Service, UnknownName};
+use crate::route::Rules;
+
+/// Says it for one service; `shown`: the certificates for the name, best first, none where no TLS ends.
+pub(crate) fn explain_host(service: &Service, host: &str, shown: &[CertificateFact]) -> String {
+    let rules = Rules::new(&service.names);
+    let choose = |alpn: &[&str]| {
+        let alpn: Vec<Box<[u8]>> = alpn.iter().map(|protocol| protocol.as_bytes().into()).collect();
+        let (choice, because) = rules.choose(Some(host), &alpn);
+        (choice.rule, because.map(ToString::to_string))
+    };
+    let mut lines = vec![format!("Service {}, at {}", service.name, list(service.listen.iter().map(place)))];
+    if service.clients == Clients::Plain {
+        lines.push("clients speak plain text here and ask for no name".to_owned());
+        lines.push(format!("goes to {}", backends(&service.backends, service.balance)));
+        return lines.join("\n  ") + "\n";
+    }
+    let (usual, because) = choose(&[]);
+    lines.extend(outcome(service, usual, because.as_deref(), shown));
+    // Rules may depend on what the client offers beside the name.
+    let mut offers: Vec<&str> =
+        service.names.iter().flat_map(|rule| &rule.client_alpn).map(String::as_str).collect();
+    offers.sort_unstable();
+    offers.dedup();
+    for offer in offers {
+        let (index, because) = choose(&[offer]);
+        if index != usual {
+            lines.push(format!("if the client offers {offer} (ALPN):"));
+            let of_offer = outcome(service, index, because.as_deref(), shown);
+            lines.extend(of_offer.into_iter().map(|line| format!("  {line}")));
+        }
+    }
+    lines.join("\n  ") + "\n"
+}
+
+fn outcome(
+    service: &Service,
+    index: Option<usize>,
+    because: Option<&str>,
+    shown: &[CertificateFact],
+) -> Vec<String> {
+    let chosen: Option<&NameRule> = index.map(|index| &service.names[index]);
+    let mut lines = vec![match because {
+        Some(because) => format!("is decided by {because}"),
+        None => "no rule is about it: the service's own settings count".to_owned(),
+    }];
+    let passes =
+        chosen.and_then(|rule| rule.pass_through).unwrap_or(service.clients == Clients::PassedThrough);
+    if passes {
+        lines.push("its TLS is passed on as it is: the backend shows its own certificate".to_owned());
+    } else {
+        lines.extend(certificates(service, shown));
+    }
+    lines.extend(chosen.map(rule));
+    if chosen.is_none_or(|rule| rule.backends.is_none()) {
+        lines.push(format!("goes to {}", backends(&service.backends, service.balance)));
+    }
+    if !passes && chosen.is_none_or(|rule| rule.backend_tls.is_none()) {
+        lines.extend(service.backend_tls.as_ref().map(backend_tls));
+    }
+    lines
+}
+
+/// What the client is shown; the first of several is for clients that can verify it.
+fn certificates(service: &Service, shown: &[CertificateFact]) -> Vec<String> {
+    let refuses = service.tls.as_ref().is_some_and(|tls| tls.unknown_name == UnknownName::Refuse);
+    if shown.is_empty() {
+        let what = if refuses {
+            "no certificate has this name: it is refused (unrecognized_name)"
+        } else {
+            "no certificate"
+        };
+        return vec![what.to_owned()];
+    }
+    let mut lines = vec![if shown[0].is_for_the_name {
+        "is shown".to_owned()
+    } else {
+        "NO CERTIFICATE HAS THIS NAME: it is shown the first one, which clients refuse".to_owned()
+    }];
+    for (place, fact) in shown.iter().enumerate() {
+        let otherwise = if place == 0 { "" } else { ", if the client cannot verify the one before" };
+        lines.push(format!("  → {}{otherwise}", certificate_fact(fact)));
+    }
+    lines
+}

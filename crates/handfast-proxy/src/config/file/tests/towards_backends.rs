@@ -1,0 +1,81 @@
+//! What is spoken on the way to backends: STARTTLS, and proxies; what cannot be meant.
+
+use super::super::super::model::{ConnectThrough, Target, TunnelKind};
+use super::*;
+
+/// What is said of a service with these lines, errors and warnings.
+fn told(lines: &str) -> Vec<String> {
+    let problems = match read(&format!("{WEB}{lines}\n")) {
+        Ok((_, warnings)) => warnings,
+        Err(problems) => problems,
+    };
+    problems.into_iter().map(|problem| format!("{:?}: {}", problem.severity, problem.what)).collect()
+}
+
+#[test]
+fn a_proxy_on_the_way_is_read() {
+    let text = format!(
+        "{WEB}connect-through = {{ type = \"socks5\", address = \"proxy.example:1080\", user = \"bob\", password-file = \"p\" }}\n"
+    );
+    let expected = ConnectThrough {
+        kind: TunnelKind::Socks5,
+        proxy: Target::Name("proxy.example".into(), 1080),
+        login: Some(("bob".into(), "/etc/handfast/p".into())),
+    };
+    assert_eq!(good(&text).services[0].connect_through, Some(expected));
+    assert_eq!(good(WEB).services[0].connect_through, None);
+}
+
+#[test]
+fn what_cannot_be_meant_is_told() {
+    const MYSQL: &str = "starttls = \"mysql\"";
+    let through =
+        |more: &str| format!("connect-through = {{ type = \"http\", address = \"10.0.0.2:80\"{more} }}");
+    for (lines, message) in [
+        (through(", user = \"bob\""), "Error: a `user` without its `password-file`"),
+        (through(", password-file = \"p\""), "Error: a `password-file` without its `user`"),
+        (
+            through(", user = \"a:b\", password-file = \"p\""),
+            "Error: this cannot be a user's name for a proxy",
+        ),
+        (
+            "backend-tls = { starttls-name = \"x\" }".into(),
+            "Warning: `starttls-name` has no effect: the backend speaks TLS from the first byte, see `starttls`",
+        ),
+        (
+            "starttls = \"smtp\"\nbackend-tls = { starttls = \"imap\" }".into(),
+            "Error: clients speak SMTP before TLS, and backends IMAP: after it, they would not understand each other",
+        ),
+        (
+            format!("{MYSQL}\nbackend-tls = {{}}"),
+            "Error: a server of MySQL speaks before TLS begins, so backends cannot have TLS from the first byte",
+        ),
+        (
+            format!("{MYSQL}\n[[service.rule]]\nnames = \"a.example\"\nbackend-tls = {{ {MYSQL} }}"),
+            "Error: a rule cannot have `backend-tls` with MySQL: its server speaks before a client has said which name it asks \
+             for",
+        ),
+        (
+            format!(
+                "{MYSQL}\nclient-certificates = {{ mode = \"require\", ca = \"ca.pem\", failed-to = \"10.0.0.9:81\" }}"
+            ),
+            "Error: `failed-to` cannot be met with MySQL: its client logs in with what another server has greeted it with",
+        ),
+    ] {
+        assert_eq!(told(&lines), [message], "{lines}");
+    }
+    // Both with the same word, or one of them.
+    for lines in [
+        format!("{MYSQL}\nbackend-tls = {{ {MYSQL} }}"),
+        "starttls = \"smtp\"\nbackend-tls = {}".into(),
+        "backend-tls = { starttls = \"xmpp\" }".into(),
+    ] {
+        assert_eq!(told(&lines), [""; 0], "{lines}");
+    }
+    let near = WEB.replace("10.0.0.9:80", "unix:/run/x");
+    let problems = read(&format!("{near}{}\n", through(""))).expect_err("no proxy reaches it");
+    assert_eq!(
+        problems[0].what,
+        "no proxy can connect to the backend `unix:/run/x`: it is on this machine alone"
+    );
+}

@@ -1,0 +1,121 @@
+//! Between dialling and the backend's TLS, or the client's bytes: a proxy on the way, and a backend that is asked for TLS.
+
+use handfast_leg::memory::Closed;
+use serde_json::json;
+
+use super::super::RELAYS;
+use super::super::scene::{Reason, Scene};
+use super::play::{Play, SECOND};
+
+const CONNECT: &[u8] = b"CONNECT 127.0.0.1:1 HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\n";
+
+fn through() -> Scene {
+    Scene::with(RELAYS, "connect-through = { type = \"http\", address = \"127.0.0.1:9\" }")
+}
+
+fn asking() -> Scene {
+    Scene::with(RELAYS, "backend-tls = { starttls = \"smtp\", ca = \"web.pem\", name = \"localhost\" }")
+}
+
+#[test]
+fn a_tunnel_is_waited_for_to_its_last_byte() {
+    let scene = through();
+    let mut play = Play::new(&scene, "1.3");
+    play.send(b"early");
+    play.wake();
+    assert_eq!(play.dialled(), [("127.0.0.1:9".to_owned(), true)], "the proxy is dialled, and spoken to");
+    assert_eq!(play.backend_hears(), CONNECT);
+    for byte in b"HTTP/1.1 200 OK\r\n\r\n" {
+        play.pass(SECOND / 10);
+        assert!(!play.carries());
+        assert_eq!(play.backend_hears(), b"", "the client's bytes are the backend's");
+        play.backend_says(&[*byte]);
+    }
+    assert!(play.carries());
+    play.wake();
+    assert_eq!(play.backend_hears(), b"early");
+    play.backend_says(b"welcome");
+    assert_eq!(play.client_hears(), b"welcome");
+    assert!(play.cut().is_some());
+    let line = &scene.lines()[0];
+    assert_eq!(line["backend"], json!("127.0.0.1:1 via 127.0.0.1:9"));
+    assert_eq!((&line["bytes_to_backend"], &line["bytes_to_client"]), (&json!(5), &json!(7)));
+    assert!(line["seconds"]["connect"].as_f64().is_some_and(|connect| connect > 1.5), "{line}");
+}
+
+#[test]
+fn what_comes_with_the_proxys_last_word_is_the_clients() {
+    let scene = through();
+    let mut play = Play::new(&scene, "1.3");
+    play.wake();
+    play.backend_says(b"HTTP/1.1 200 OK\r\n\r\n220 welcome\r\n");
+    play.wake();
+    assert_eq!(play.client_hears(), b"220 welcome\r\n");
+}
+
+/// Each way not to get there, and what is said of it.
+#[test]
+fn a_conversation_that_fails_has_its_cause() {
+    let tunnel: fn() -> Scene = through;
+    for (scene, words, fin, end, detail) in [
+        (tunnel, &b"HTTP/1.1 407 Who are you\r\n\r\n"[..], false, "tunnel", "407 Who are you"),
+        (tunnel, b"SSH-2.0-x\r\n", false, "tunnel", "a status line"),
+        (tunnel, b"HTTP/1.1 2", true, "closed-early", "to the proxy on the way"),
+        (tunnel, b"HTTP/1.1 2", false, "connect-deadline", "to the proxy on the way"),
+        (asking, b"220 mx\r\n250 STARTTLS\r\n", false, "plaintext-injected", ""),
+        (asking, b"554 go away\r\n", false, "starttls-refused", "554 go away"),
+        (asking, b"220 mx\r\n", false, "connect-deadline", "before TLS"),
+    ] {
+        let scene = scene();
+        let mut play = Play::new(&scene, "1.3");
+        play.wake();
+        play.backend_says(words);
+        play.backend.borrow_mut().peer_ended = fin;
+        play.wake();
+        assert!(!play.carries());
+        for _ in 0..7 {
+            play.pass(SECOND);
+        }
+        play.client.borrow_mut().peer_ended = true;
+        play.pass(SECOND);
+        assert_eq!(play.end(), Some(("connect", "backend", end)), "{words:?}");
+        assert_eq!(play.client_hears(), b"", "the client hears nothing of it");
+        let line = scene.lines().swap_remove(0);
+        assert!(line["reason"]["detail"].as_str().unwrap_or_default().contains(detail), "{line}");
+    }
+}
+
+/// Somebody who is asked and says no is not reset: the no was in order.
+#[test]
+fn who_says_no_is_ended_in_order() {
+    let scene = through();
+    let mut play = Play::new(&scene, "1.3");
+    play.wake();
+    play.backend_says(b"HTTP/1.1 403 No\r\n\r\n");
+    play.wake();
+    assert_eq!(play.backend.borrow().leg_closed, Some(Closed::InOrder));
+}
+
+#[test]
+fn a_client_that_leaves_meanwhile_is_noticed() {
+    for scene in [through(), asking()] {
+        let mut play = Play::new(&scene, "1.3");
+        play.wake();
+        play.reset();
+        let end: Option<Reason> = play.end();
+        assert_eq!(end, Some(("connect", "client", "reset")));
+    }
+}
+
+/// A backend that speaks and speaks, and never to the point, has its limit all the same.
+#[test]
+fn talk_does_not_move_the_deadline() {
+    let scene = asking();
+    let mut play = Play::new(&scene, "1.3");
+    play.wake();
+    for _ in 0..50 {
+        play.backend_says(b"220-more\r\n");
+        play.pass(SECOND / 5);
+    }
+    assert_eq!(play.end(), Some(("connect", "backend", "connect-deadline")));
+}

@@ -1,0 +1,387 @@
+//! Before hello, and behind connect: clients that ask for TLS in another protocol, and what becomes of the backend's own greeting.
+
+use handfast_leg::memory::Closed;
+use serde_json::json;
+
+use super::super::TERMINATES;
+use super::super::backend::Dial;
+use super::super::scene::{Reason, Scene};
+use super::super::world::world;
+use super::play::{Play, SECOND};
+
+fn scene(protocol: &str) -> Scene {
+    let more = format!(
+        "starttls = \"{protocol}\"\nstarttls-name = \"mail.example\"\n[service.limits]\nhandshake = \"5s\""
+    );
+    Scene::with(TERMINATES, &more)
+}
+
+/// Says something in the clear, and gives the answer.
+fn ask(play: &mut Play<'_>, words: &[u8]) -> String {
+    play.send(words);
+    play.wake();
+    String::from_utf8_lossy(&play.client_hears()).into_owned()
+}
+
+/// A mail client that has asked for TLS, and shaken hands.
+fn upgraded<'a>(scene: &'a Scene) -> Play<'a> {
+    let mut play = Play::new(scene, "1.3");
+    assert_eq!(ask(&mut play, b""), "220 mail.example ESMTP\r\n");
+    assert!(ask(&mut play, b"EHLO me\r\n").contains("250 STARTTLS\r\n"));
+    assert!(ask(&mut play, b"STARTTLS\r\n").starts_with("220 "));
+    play.shake_hands();
+    play.wake();
+    play
+}
+
+fn detail(scene: &Scene) -> String {
+    scene.lines()[0]["reason"]["detail"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_mail_client_gets_to_tls_and_the_backends_greeting_is_ours() {
+    let scene = scene("smtp");
+    let mut play = upgraded(&scene);
+    assert_eq!(play.dialled(), [("127.0.0.1:1".to_owned(), false)], "the backend speaks first");
+    // It may come in pieces, and the client may speak before.
+    play.say(b"EHLO again\r\n");
+    play.wake();
+    assert_eq!(play.backend_hears(), b"", "not before it has greeted");
+    play.backend_says(b"220-back");
+    play.pass(SECOND);
+    assert!(!play.carries());
+    play.backend_says(b"end\r\n220 ready\r\n250 early");
+    assert!(play.carries());
+    play.wake();
+    assert_eq!(play.backend_hears(), b"EHLO again\r\n");
+    play.listen();
+    assert_eq!(play.heard, b"250 early", "what came behind the greeting is the client's");
+    assert!(play.cut().is_some());
+    let line = &scene.lines()[0];
+    assert_eq!((&line["starttls"], &line["sni"]), (&json!("smtp"), &json!("localhost")));
+    assert_eq!(line["seconds"]["connect"], json!(1.0), "waiting for the greeting is connecting");
+}
+
+#[test]
+fn a_backend_that_does_not_serve_says_so_to_the_client() {
+    let scene = scene("smtp");
+    let mut play = upgraded(&scene);
+    play.backend_says(b"554 go away\r\n");
+    play.wake();
+    play.listen();
+    assert_eq!(play.heard, b"554 go away\r\n");
+}
+
+#[test]
+fn what_a_client_does_before_tls_has_its_cause() {
+    const STARTTLS: &[u8] = b"EHLO me\r\nSTARTTLS\r\n";
+    for (words, fin, end, said) in [
+        (&[STARTTLS, b"RCPT TO:<x>\r\n"].concat()[..], false, "plaintext-injected", ""),
+        (b"\x16\x03\x01\x00\x05", false, "starttls", ""),
+        (b"QUIT\r\n", false, "closed-early", ""),
+        (b"EHLO me\r\n", true, "closed-early", "before it asked for TLS"),
+        (b"EHLO me\r\n", false, "handshake-deadline", "it did not ask for TLS"),
+    ] {
+        let scene = scene("smtp");
+        let mut play = Play::new(&scene, "1.3");
+        ask(&mut play, b"");
+        play.pass(SECOND);
+        play.send(words);
+        play.client.borrow_mut().peer_ended = fin;
+        play.wake();
+        play.pass(4 * SECOND);
+        play.client.borrow_mut().peer_ended = true;
+        let _ = play.client_hears();
+        play.pass(SECOND);
+        assert_eq!(play.end(), Some(("hello", "client", end)), "{words:?}");
+        let line = scene.lines().swap_remove(0);
+        assert!(line["reason"]["detail"].as_str().unwrap_or_default().contains(said), "{line}");
+        assert_eq!(line["starttls"], json!(null), "it did not come to TLS");
+        let spent = if end == "handshake-deadline" { 5.0 } else { 1.0 };
+        assert_eq!(line["seconds"]["hello"], json!(spent), "{words:?}");
+    }
+    let scene = scene("smtp");
+    let mut play = Play::new(&scene, "1.3");
+    ask(&mut play, b"");
+    play.reset();
+    assert_eq!(play.end(), Some(("hello", "client", "reset")));
+}
+
+/// Who is told why reads it: the answer is not taken from its hands by a reset.
+#[test]
+fn the_last_words_before_tls_arrive() {
+    let scene = scene("smtp");
+    let mut play = Play::new(&scene, "1.3");
+    ask(&mut play, b"");
+    let said = ask(&mut play, b"QUIT\r\n");
+    assert!(said.starts_with("221 "), "{said}");
+    play.client.borrow_mut().peer_ended = true;
+    assert!(play.end().is_some());
+    assert_eq!(play.client.borrow().leg_closed, Some(Closed::InOrder));
+}
+
+/// A client that does not read holds nobody up for longer than the one deadline.
+#[test]
+fn a_client_that_does_not_take_the_answer_is_not_waited_for() {
+    let scene = scene("smtp");
+    let mut play = Play::new(&scene, "1.3");
+    ask(&mut play, b"");
+    ask(&mut play, b"EHLO me\r\n");
+    play.client.borrow_mut().room = 0;
+    ask(&mut play, b"STARTTLS\r\n");
+    play.pass(5 * SECOND);
+    play.client.borrow_mut().room = 100_000;
+    play.client.borrow_mut().peer_ended = true;
+    assert_eq!(play.end(), Some(("hello", "client", "handshake-deadline")));
+    assert_eq!(detail(&scene), "it did not take the answer");
+}
+
+#[test]
+fn what_a_backend_does_in_place_of_a_greeting_has_its_cause() {
+    type Does = fn(&mut Play<'_>);
+    let cases: [(Does, Reason, &str); 6] = [
+        (|play| play.pass(5 * SECOND), ("connect", "backend", "handshake-deadline"), "it did not greet"),
+        (
+            |play| play.backend.borrow_mut().peer_ended = true,
+            ("connect", "backend", "closed-early"),
+            "before it was ready",
+        ),
+        (|play| play.backend.borrow_mut().peer_reset = true, ("connect", "backend", "reset"), ""),
+        (|play| play.backend_says(b"HTTP/1.1 400 Bad Request\r\n"), ("connect", "backend", "starttls"), ""),
+        (|play| play.client.borrow_mut().peer_gone = true, ("connect", "client", "closed-early"), ""),
+        // One that always has something to say has the same deadline.
+        (
+            |play| {
+                for _ in 0..6 {
+                    world(|world| world.now = world.now + SECOND);
+                    play.backend_says(b"220-and\r\n");
+                }
+            },
+            ("connect", "backend", "handshake-deadline"),
+            "it did not greet",
+        ),
+    ];
+    for (does, end, said) in cases {
+        let scene = scene("smtp");
+        let mut play = upgraded(&scene);
+        does(&mut play);
+        play.wake();
+        let _ = (play.client_hears(), play.backend_hears());
+        play.pass(SECOND / 100);
+        assert_eq!(play.end(), Some(end));
+        let detail = detail(&scene);
+        assert!(detail.contains(said), "{detail}");
+    }
+}
+
+#[test]
+fn where_the_protocol_allows_it_tls_may_begin_at_once() {
+    let scene = scene("postgresql");
+    let mut play = Play::new(&scene, "1.3");
+    play.shake_hands();
+    play.say(b"startup");
+    play.wake();
+    play.wake();
+    assert_eq!(play.backend_hears(), b"startup");
+    assert!(play.cut().is_some());
+    assert_eq!(scene.lines()[0]["starttls"], json!(null), "it did not ask in the clear");
+
+    let scene = self::scene("postgresql");
+    let mut play = Play::new(&scene, "1.3");
+    assert_eq!(ask(&mut play, &[0, 0, 0, 8, 4, 210, 22, 47]), "S", "a request for TLS, and its answer");
+    play.shake_hands();
+    play.wake();
+    assert!(play.carries());
+}
+
+/// One packet of MySQL.
+fn packet(number: u8, payload: &[u8]) -> Vec<u8> {
+    [&[payload.len() as u8, 0, 0, number], payload].concat()
+}
+
+/// CLIENT_PROTOCOL_41 and CLIENT_SSL.
+const CAPABILITIES: u16 = 0x0a00;
+
+fn greeting() -> Vec<u8> {
+    let mut payload = b"\x0a8.4.0\0\x01\0\0\0challeng\0".to_vec();
+    payload.extend_from_slice(&(CAPABILITIES & !0x0800).to_le_bytes());
+    payload.extend_from_slice(&[45, 0, 0, 0, 0, 0, 0]);
+    packet(0, &payload)
+}
+
+fn request() -> Vec<u8> {
+    let mut payload = CAPABILITIES.to_le_bytes().to_vec();
+    payload.resize(32, 0);
+    packet(1, &payload)
+}
+
+/// A client that has asked for TLS with its server's own greeting, and shaken hands.
+fn mysql_upgraded<'a>(scene: &'a Scene) -> Play<'a> {
+    let mut play = Play::new(scene, "1.3");
+    play.wake();
+    let (begin, end) = (greeting()[..7].to_vec(), greeting()[7..].to_vec());
+    play.backend_says(&begin);
+    assert_eq!(play.client_hears(), b"", "it is not whole");
+    play.backend_says(&end);
+    let heard = play.client_hears();
+    assert_eq!(heard.len(), greeting().len());
+    assert_ne!(heard, greeting(), "it offers TLS");
+    let request = request();
+    play.send(&request[..20]);
+    play.wake();
+    play.send(&request[20..]);
+    play.shake_hands();
+    play.wake();
+    play
+}
+
+fn login() -> Vec<u8> {
+    let mut payload = CAPABILITIES.to_le_bytes().to_vec();
+    payload.resize(40, b'u');
+    packet(2, &payload)
+}
+
+#[test]
+fn a_mysql_login_is_numbered_for_both_sides() {
+    let scene = scene("mysql");
+    let mut play = mysql_upgraded(&scene);
+    assert_eq!(play.dialled(), [("127.0.0.1:1".to_owned(), false)]);
+    play.say(&login()[..10]);
+    play.wake();
+    assert_eq!(play.backend_hears(), b"", "half a packet has no number yet");
+    play.say(&login()[10..]);
+    play.wake();
+    let heard = play.backend_hears();
+    assert_eq!((heard.len(), heard[3], heard[5] & 0x08), (login().len(), 1, 0), "without the mark of TLS");
+    // The server asks for more, and then lets it in.
+    play.backend_says(&packet(2, b"\xfeplugin"));
+    play.listen();
+    assert_eq!(play.heard, packet(3, b"\xfeplugin"));
+    play.pass(SECOND);
+    play.say(&packet(4, b"proof"));
+    play.wake();
+    assert_eq!(play.backend_hears(), packet(3, b"proof"));
+    assert!(!play.carries());
+    play.heard.clear();
+    play.backend_says(&packet(4, b"\0\0\0"));
+    assert!(play.carries());
+    play.listen();
+    assert_eq!(play.heard, packet(5, b"\0\0\0"));
+    // From here on every command begins at zero, and bytes are bytes.
+    play.say(&packet(0, b"\x03select 1"));
+    play.wake();
+    assert_eq!(play.backend_hears(), packet(0, b"\x03select 1"));
+    assert!(play.cut().is_some());
+    let line = &scene.lines()[0];
+    assert_eq!((&line["starttls"], &line["seconds"]["connect"]), (&json!("mysql"), &json!(1.0)));
+}
+
+#[test]
+fn what_goes_wrong_with_mysql_before_tls_has_its_cause() {
+    type Does = fn(&mut Play<'_>);
+    let cases: [(Does, Reason); 7] = [
+        (
+            |play| play.backend_says(&packet(0, b"\xff\x10\x04Too many connections")),
+            ("connect", "backend", "starttls-refused"),
+        ),
+        (|play| play.backend_says(&packet(0, b"\x09old")), ("connect", "backend", "starttls")),
+        (|play| play.pass(5 * SECOND), ("connect", "backend", "handshake-deadline")),
+        (
+            |play| {
+                play.backend_says(&greeting());
+                play.send(&login());
+            },
+            ("hello", "client", "starttls"),
+        ),
+        (
+            |play| {
+                play.backend_says(&greeting());
+                play.send(&[&request()[..], b"more"].concat());
+            },
+            ("hello", "client", "plaintext-injected"),
+        ),
+        (
+            |play| {
+                play.backend_says(&greeting());
+                play.pass(5 * SECOND);
+            },
+            ("hello", "client", "handshake-deadline"),
+        ),
+        (
+            |play| {
+                play.backend_says(&greeting());
+                play.client.borrow_mut().peer_ended = true;
+            },
+            ("hello", "client", "closed-early"),
+        ),
+    ];
+    for (does, end) in cases {
+        let scene = scene("mysql");
+        let mut play = Play::new(&scene, "1.3");
+        play.wake();
+        does(&mut play);
+        play.wake();
+        let heard = play.client_hears();
+        if end.2 == "starttls-refused" {
+            assert_eq!(heard, packet(0, b"\xff\x10\x04Too many connections"), "they are the client's words");
+        }
+        assert_eq!(ended_by_its_client(&mut play), Some(end));
+    }
+}
+
+/// The client ends, and both take what is on its way; how it ended.
+fn ended_by_its_client(play: &mut Play<'_>) -> Option<Reason> {
+    play.client.borrow_mut().peer_ended = true;
+    (0..4).find_map(|_| {
+        let _ = (play.client_hears(), play.backend_hears());
+        play.pass(SECOND / 10);
+        play.end()
+    })
+}
+
+#[test]
+fn what_goes_wrong_in_a_mysql_login_has_its_cause() {
+    type Does = fn(&mut Play<'_>);
+    let cases: [(Does, Reason); 7] = [
+        (|play| play.pass(5 * SECOND), ("connect", "client", "handshake-deadline")),
+        (
+            |play| {
+                play.say(&login());
+                play.wake();
+                play.pass(5 * SECOND);
+            },
+            ("connect", "backend", "handshake-deadline"),
+        ),
+        (|play| play.close(), ("connect", "client", "closed-early")),
+        (|play| play.say(&packet(2, b"x")), ("connect", "client", "starttls")),
+        (|play| play.backend.borrow_mut().peer_ended = true, ("connect", "backend", "closed-early")),
+        (|play| play.backend_says(&[255, 255, 255, 2]), ("connect", "backend", "starttls")),
+        (|play| play.send(&[23, 3, 3, 0, 1, 0]), ("connect", "client", "tls")),
+    ];
+    for (does, end) in cases {
+        let scene = scene("mysql");
+        let mut play = mysql_upgraded(&scene);
+        does(&mut play);
+        play.wake();
+        assert_eq!(ended_by_its_client(&mut play), Some(end));
+    }
+}
+
+/// Its client says nothing before it was greeted.
+#[test]
+fn no_backend_is_dialled_for_a_mysql_client_that_speaks_first() {
+    let more = "starttls = \"mysql\"\n[service.proxy-protocol]\naccept-from = \"10.0.0.0/8\"";
+    let scene = Scene::with(TERMINATES, more);
+    let mut play = Play::from(&scene, "1.3", Some(([10, 0, 0, 1], 9).into()));
+    play.send(b"PROXY UNKNOWN\r\nwords");
+    assert_eq!(play.end(), Some(("hello", "client", "starttls")));
+    assert!(play.dialled().is_empty());
+}
+
+#[test]
+fn a_mysql_backend_that_does_not_stand_is_no_clients_fault() {
+    let scene = scene("mysql");
+    let mut play = Play::new(&scene, "1.3").dials(&[Dial::RefusedAtOnce]);
+    assert_eq!(play.end(), Some(("connect", "backend", "network-unreachable")));
+    assert_eq!(play.client_hears(), b"");
+}

@@ -1,0 +1,84 @@
+//! What an operator should know of a file of CAs: who is not let in by it, and who is all the same.
+//!
+//! In: the certificates of the file, and the revocation lists. Out: findings.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Named;
+use crate::finding::{Finding, Reason};
+use crate::parsed::{Parsed, date};
+use crate::presented::{Outline, Standing};
+use crate::revocation::List;
+
+/// What is odd about certificates of the file.
+pub(super) fn say(certificates: &[Named], file: &Path, now: i64, findings: &mut Vec<Finding>) {
+    let nobody_else = !certificates.iter().any(|named| named.good_for() != Standing::Leaf);
+    for named in certificates {
+        let parsed = &named.parsed;
+        let subject = &parsed.subject;
+        match named.good_for() {
+            Standing::Authority => {
+                // webpki does not look at the dates of what it is told to trust (RFC 5280 §6.1.1 (d) leaves it open).
+                if now > parsed.not_after {
+                    let message = format!(
+                        "the CA {subject:?} expired on {}; clients' certificates it signed are accepted nevertheless",
+                        date(parsed.not_after)
+                    );
+                    let finding = Finding::warning(Reason::Expired, file, message);
+                    findings.push(finding.hint("take it out to refuse them"));
+                }
+            }
+            Standing::Itself => {
+                let message = format!(
+                    "{subject:?} is no CA certificate: a client with exactly this certificate is let in, and nobody it signs"
+                );
+                findings.push(Finding::warning(Reason::UnusedAuthority, file, message));
+                if now > parsed.not_after {
+                    let message = format!(
+                        "the client certificate {subject:?} expired on {}, and is refused",
+                        date(parsed.not_after)
+                    );
+                    findings.push(Finding::warning(Reason::Expired, file, message));
+                }
+            }
+            Standing::Leaf => {
+                let message = format!("{subject:?} {}: no client is let in by it", named.unusable());
+                let finding = if nobody_else {
+                    Finding::error(Reason::UnusedAuthority, file, message)
+                } else {
+                    Finding::warning(Reason::UnusedAuthority, file, message)
+                };
+                findings
+                    .push(finding.hint("name the certificate of the CA that signs clients' certificates"));
+            }
+        }
+    }
+}
+
+/// Names the CAs that have no revocation list, where others have one. Not those that signed another CA of the file: they
+/// sign clients themselves seldom, and if they do, the refusal says why.
+pub(super) fn say_without_list(
+    authorities: &[&Parsed],
+    lists: &[Arc<List>],
+    file: &Path,
+    findings: &mut Vec<Finding>,
+) {
+    for parsed in authorities {
+        let Some(own) = Outline::read(&parsed.der) else { continue };
+        let has_list = lists.iter().any(|list| *list.issuer == *own.subject && *list.key == *own.key);
+        let signs_another = authorities
+            .iter()
+            .any(|other| other.issuer_der == parsed.subject_der && other.subject_der != parsed.subject_der);
+        if !has_list && !signs_another {
+            let message = format!(
+                "the CA {:?} has no revocation list: clients that it signed are refused",
+                parsed.subject
+            );
+            let finding = Finding::warning(Reason::NoRevocationList, file, message);
+            findings.push(finding.hint(
+                "name its list in `crl`; or write `crl-missing = \"accept\"`, and they cannot be revoked",
+            ));
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Which clients are let in by what their certificates say of them: rules by name and by key.
+//!
+//! In: rules as people write them (`dns:*.clients.example.org`); then a certificate that a trusted CA signed. Out: the
+//! rule that let it in, or a refusal that names the rule.
+//!
+//! Names are compared as they stand in the certificate, byte by byte but for the case of host names. The work is bounded:
+//! how many names there are to compare is the client's choice.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::net::IpAddr;
+
+use super::pattern::{self, Pattern};
+use crate::der::{Der, OBJECT_IDENTIFIER, SEQUENCE, SET};
+use crate::presented::{Outline, Pin, Refusal};
+
+/// Comparisons of a name with a rule for one client: 1,000 rules and 200 names. One takes some 10 ns.
+const COMPARISONS: usize = 200_000;
+/// Names of a client that a refusal tells, and bytes of each.
+const TOLD: (usize, usize) = (5, 128);
+
+/// A rule, as it is written and what it means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    text: Box<str>,
+    pattern: Pattern,
+}
+
+impl Rule {
+    /// Reads a rule.
+    ///
+    /// **Errors**: what is wrong with it, for who wrote it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        Ok(Self { text: text.into(), pattern: pattern::parse(text)? })
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Whom to let in among those whose certificates are good.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// If there are any, only clients for which one of them is.
+    pub allow: Vec<Rule>,
+    /// Nobody for whom one of these is, whatever the others say.
+    pub refuse: Vec<Rule>,
+}
+
+/// One name of a certificate.
+#[derive(Debug)]
+pub(super) enum Name<'a> {
+    Dns(&'a str),
+    Email(&'a str),
+    Uri(&'a str),
+    Ip(IpAddr),
+}
+
+/// What rules ask of a certificate.
+pub(super) struct Identity<'a> {
+    pub(super) names: Vec<Name<'a>>,
+    /// Type and value of each part of the subject, in the certificate's order.
+    pub(super) subject: Vec<(&'a [u8], Cow<'a, str>)>,
+    pub(super) pin: Pin,
+}
+
+impl Rules {
+    /// Whether every client with a good certificate is let in.
+    pub fn is_empty(&self) -> bool {
+        self.allow.is_empty() && self.refuse.is_empty()
+    }
+
+    /// The rule that lets a client in; `None` where none is needed.
+    ///
+    /// **Errors**: it is refused, and by what rule.
+    pub(crate) fn decide(&self, own: &Outline<'_>) -> Result<Option<&Rule>, Refusal> {
+        if self.is_empty() {
+            return Ok(None);
+        }
+        let identity = Identity::of(own, self.allow.len() + self.refuse.len())?;
+        if let Some(rule) = self.refuse.iter().find(|rule| rule.pattern.fits(&identity)) {
+            return Err(Refusal::ByRule(rule.text.clone()));
+        }
+        match self.allow.iter().find(|rule| rule.pattern.fits(&identity)) {
+            Some(rule) => Ok(Some(rule)),
+            None if self.allow.is_empty() => Ok(None),
+            None => Err(Refusal::NotAllowed(identity.to_string().into())),
+        }
+    }
+
+    /// Feeds a hash that is the same for the same rules in whatever order.
+    pub(super) fn feed(&self, mut update: impl FnMut(&[u8])) {
+        for (word, rules) in [("allow", &self.allow), ("refuse", &self.refuse)] {
+            let mut texts: Vec<&str> = rules.iter().map(|rule| &*rule.text).collect();
+            texts.sort_unstable();
+            texts.dedup();
+            for text in texts {
+                update(word.as_bytes());
+                update(&(text.len() as u64).to_be_bytes());
+                update(text.as_bytes());
+            }
+        }
+    }
+}
+
+impl<'a> Identity<'a> {
+    fn of(own: &Outline<'a>, rules: usize) -> Result<Self, Refusal> {
+        if own.names.saturating_mul(rules) > COMPARISONS {
+            return Err(Refusal::TooManyNames { names: own.names });
+        }
+        let mut names = Vec::with_capacity(own.names);
+        let mut left = Der(own.alternative_names);
+        while let Some((tag, content)) = left.next() {
+            names.extend(name(tag, content));
+        }
+        Ok(Self { names, subject: subject(own.subject), pin: Pin::of_outline(own) })
+    }
+}
+
+/// RFC 5280 §4.2.1.6; names of other kinds have no rules, nor have those that are no text.
+fn name(tag: u8, content: &[u8]) -> Option<Name<'_>> {
+    let text = || std::str::from_utf8(content).ok();
+    match tag {
+        0x81 => text().map(Name::Email),
+        0x82 => text().map(Name::Dns),
+        0x86 => text().map(Name::Uri),
+        0x87 => match content.len() {
+            4 => <[u8; 4]>::try_from(content).ok().map(|bytes| Name::Ip(bytes.into())),
+            16 => <[u8; 16]>::try_from(content).ok().map(|bytes| Name::Ip(bytes.into())),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The parts of a name in DER without its header.
+fn subject(content: &[u8]) -> Vec<(&[u8], Cow<'_, str>)> {
+    let mut parts = Vec::new();
+    let mut sets = Der(content);
+    while let Some(set) = sets.expect(SET) {
+        let mut set = Der(set);
+        while let Some(part) = set.expect(SEQUENCE) {
+            let mut part = Der(part);
+            let kind = part.expect(OBJECT_IDENTIFIER);
+            let value = part.next().and_then(|(tag, content)| text(tag, content));
+            parts.extend(kind.zip(value));
+        }
+    }
+    parts
+}
+
+/// A DirectoryString (RFC 5280 §4.1.2.4), or what older certificates have instead; `None`: in letters that are not
+/// known here, and then no rule is for it.
+fn text(tag: u8, content: &[u8]) -> Option<Cow<'_, str>> {
+    match tag {
+        // UTF8String, PrintableString, IA5String; a TeletexString where it is plain ASCII.
+        0x0c | 0x13 | 0x16 => std::str::from_utf8(content).ok().map(Cow::Borrowed),
+        0x14 if content.is_ascii() => std::str::from_utf8(content).ok().map(Cow::Borrowed),
+        // BMPString
+        0x1e => {
+            let (pairs, []) = content.as_chunks::<2>() else { return None };
+            let units = pairs.iter().map(|pair| u16::from_be_bytes(*pair));
+            char::decode_utf16(units).collect::<Result<String, _>>().ok().map(Cow::Owned)
+        }
+        _ => None,
+    }
+}
+
+impl fmt::Display for Identity<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (most, bytes) = TOLD;
+        let cut = |text: &str| text[..text.floor_char_boundary(bytes)].to_owned();
+        let common = self.subject.iter().filter(|(kind, _)| *kind == pattern::COMMON_NAME);
+        let common = common.map(|(_, value)| format!("cn:{}", cut(value)));
+        let others = self.names.iter().map(|name| match name {
+            Name::Dns(name) => format!("dns:{}", cut(name)),
+            Name::Email(name) => format!("email:{}", cut(name)),
+            Name::Uri(name) if name.starts_with("spiffe://") => cut(name),
+            Name::Uri(name) => format!("uri:{}", cut(name)),
+            Name::Ip(address) => format!("ip:{address}"),
+        });
+        let all: Vec<String> = common.chain(others).collect();
+        let told = all.iter().take(most).map(String::as_str).collect::<Vec<_>>().join(", ");
+        f.write_str(if told.is_empty() { "it has no names" } else { &told })?;
+        match all.len().saturating_sub(most) {
+            0 => Ok(()),
+            more => write!(f, " and {more} other names"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

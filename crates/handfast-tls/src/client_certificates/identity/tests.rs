@@ -1,0 +1,212 @@
+//! Which rule is for which certificate, and what rules cannot be.
+
+use std::net::IpAddr;
+
+use rcgen::{CertificateParams, DnType, DnValue, KeyPair, SanType};
+use rustls_pki_types::CertificateDer;
+
+use super::*;
+
+/// A certificate with a subject and names of every kind.
+fn certificate(subject: &[(DnType, DnValue)], names: &[SanType]) -> (CertificateDer<'static>, KeyPair) {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    for (kind, value) in subject {
+        params.distinguished_name.push(kind.clone(), value.clone());
+    }
+    params.subject_alt_names = names.to_vec();
+    let key = KeyPair::generate().unwrap();
+    (params.self_signed(&key).unwrap().der().clone(), key)
+}
+
+fn usual() -> CertificateDer<'static> {
+    let names = [
+        SanType::DnsName("Web.Clients.example.org".try_into().unwrap()),
+        SanType::Rfc822Name("alice@Example.org".try_into().unwrap()),
+        SanType::URI("spiffe://example.org/web/one".try_into().unwrap()),
+        SanType::IpAddress("10.1.2.3".parse::<IpAddr>().unwrap()),
+        SanType::IpAddress("2001:db8::7".parse::<IpAddr>().unwrap()),
+    ];
+    let subject = [
+        (DnType::OrganizationName, DnValue::PrintableString("Example".try_into().unwrap())),
+        (DnType::CommonName, DnValue::Utf8String("alice, née O=x".into())),
+    ];
+    certificate(&subject, &names).0
+}
+
+fn with_uris(uris: &[&str]) -> CertificateDer<'static> {
+    let names: Vec<_> = uris.iter().map(|uri| SanType::URI((*uri).try_into().unwrap())).collect();
+    certificate(&[(DnType::CommonName, "x".into())], &names).0
+}
+
+fn rules(texts: &[&str]) -> Vec<Rule> {
+    texts.iter().map(|text| Rule::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))).collect()
+}
+
+fn fits(rule: &str, certificate: &CertificateDer<'_>) -> bool {
+    let rules = Rules { allow: rules(&[rule]), refuse: Vec::new() };
+    rules.decide(&Outline::read(certificate).unwrap()).is_ok()
+}
+
+#[test]
+fn every_kind_of_rule_is_for_its_names_alone() {
+    let own = usual();
+    for (rule, is_for_it) in [
+        ("cn:alice, née O=x", true),
+        ("cn:alice", false),
+        ("subject:O=Example, CN=alice\\, née O\\=x", true),
+        ("subject:CN=alice\\, née O\\=x,O=Example", true),
+        ("subject:cn=alice\\, née O\\=x + o=Example", true),
+        ("subject:CN=alice\\, née O\\=x", false),
+        ("subject:O=Example, CN=alice, OU=née O=x", false),
+        ("dns:web.clients.example.org", true),
+        ("dns:*.clients.example.org", true),
+        ("dns:*.CLIENTS.example.org", true),
+        ("dns:*.example.org", false),
+        ("dns:clients.example.org", false),
+        ("dns:*.org", false),
+        ("email:alice@example.org", true),
+        ("email:*@example.org", true),
+        ("email:Alice@example.org", false),
+        ("email:*@org", false),
+        ("uri:spiffe://example.org/web/one", true),
+        ("spiffe://example.org/web/one", true),
+        ("spiffe://example.org/web/*", true),
+        ("spiffe://example.org/*/one", true),
+        ("spiffe://example.org/**", true),
+        ("spiffe://example.org/*", false),
+        ("spiffe://example.org/web", false),
+        ("spiffe://example.org/web/one/**", false),
+        ("spiffe://example.org", false),
+        ("spiffe://example.or/**", false),
+        ("ip:10.1.2.3", true),
+        ("ip:10.0.0.0/8", true),
+        ("ip:0.0.0.0/0", true),
+        ("ip:10.1.2.2/31", true),
+        ("ip:10.1.2.4", false),
+        ("ip:2001:db8::/32", true),
+        ("ip:::/0", true),
+        ("ip:2001:db9::/32", false),
+        ("ip:11.0.0.0/8", false),
+    ] {
+        assert_eq!(fits(rule, &own), is_for_it, "{rule}");
+    }
+}
+
+#[test]
+fn an_id_is_that_of_one_uri_and_of_no_tricks() {
+    assert!(fits("spiffe://example.org/web/*", &with_uris(&["spiffe://example.org/web/a"])));
+    // Whoever has two has none.
+    let two = with_uris(&["spiffe://example.org/web/a", "spiffe://example.org/web/b"]);
+    assert!(!fits("spiffe://example.org/web/*", &two));
+    assert!(fits("uri:spiffe://example.org/web/*", &two));
+    for (uri, rule) in [
+        ("spiffe://example.org/web/", "spiffe://example.org/web/*"),
+        ("spiffe://example.org/web/..", "spiffe://example.org/web/*"),
+        ("spiffe://example.org/web/../admin", "spiffe://example.org/web/**"),
+        ("spiffe://example.org/web//a", "spiffe://example.org/web/**"),
+        ("spiffe://example.org/web/a/b", "spiffe://example.org/web/*"),
+        ("spiffe://example.org.evil.net/web/a", "spiffe://example.org/web/*"),
+        ("https://example.org/web/a", "spiffe://example.org/web/*"),
+    ] {
+        assert!(!fits(rule, &with_uris(&[uri])), "{uri} {rule}");
+    }
+}
+
+#[test]
+fn a_pin_is_of_the_key_as_openssl_and_curl_write_it() {
+    let folder = crate::testing::Folder::new();
+    let (der, key) = certificate(&[(DnType::CommonName, "x".into())], &[]);
+    folder.put("key.pem", key.serialize_pem());
+    folder.openssl("pkey -in key.pem -pubout -outform der | openssl dgst -sha256 -binary | base64 > pin");
+    let pin = std::fs::read_to_string(folder.at("pin")).unwrap();
+    assert!(fits(&format!("pin:sha256/{}", pin.trim()), &der));
+    assert!(fits(&format!("pin:sha256//{}", pin.trim()), &der));
+    assert!(!fits(&format!("pin:sha256/{}", pin.trim()), &usual()));
+}
+
+#[test]
+fn refuse_wins_and_the_rule_is_named() {
+    let own = usual();
+    let outline = Outline::read(&own).unwrap();
+    let decide = |allow: &[&str], refuse: &[&str]| {
+        let rules = Rules { allow: rules(allow), refuse: rules(refuse) };
+        rules
+            .decide(&outline)
+            .map(|rule| rule.map(ToString::to_string))
+            .map_err(|refusal| refusal.to_string())
+    };
+    assert_eq!(decide(&[], &[]), Ok(None));
+    assert_eq!(decide(&[], &["cn:bob"]), Ok(None));
+    assert_eq!(decide(&["cn:bob", "ip:10.0.0.0/8"], &["cn:bob"]), Ok(Some("ip:10.0.0.0/8".into())));
+    let refused = decide(&["ip:10.0.0.0/8"], &["email:*@example.org"]);
+    assert_eq!(refused, Err("the rule refuse = \"email:*@example.org\" is for it".into()));
+    let stranger = decide(&["cn:bob"], &[]).unwrap_err();
+    assert_eq!(
+        stranger,
+        "none of the `allow` rules is for it: cn:alice, née O=x, dns:Web.Clients.example.org, email:alice@Example.org, \
+         spiffe://example.org/web/one, ip:10.1.2.3 and 1 other names"
+    );
+}
+
+#[test]
+fn rules_that_mean_nothing_are_refused() {
+    for (text, word) in [
+        ("alice", "does not say what it is about"),
+        ("cn:", "nothing follows"),
+        ("cn:*.example.org", "no wildcards"),
+        ("user:alice", "no kind of rule"),
+        ("dns:", "nothing follows"),
+        ("dns:a.*.org", "no host name"),
+        ("dns:*", "no host name"),
+        ("dns:a b", "no host name"),
+        ("ip:10.0.0.1/8", "beyond its 8"),
+        ("ip:10.0.0.0/33", "no IP address"),
+        ("ip:10.0.0", "no IP address"),
+        ("uri:https://a/b*", "a whole part"),
+        ("uri:https://a/**/b", "only at the end"),
+        ("spiffe:example.org", "no SPIFFE ID"),
+        ("spiffe://Example.org/a", "no trust domain"),
+        ("spiffe:///a", "no trust domain"),
+        ("spiffe://*/a", "no trust domain"),
+        ("spiffe://example.org/a/", "no empty parts"),
+        ("spiffe://example.org/../a", "no empty parts"),
+        ("email:alice", "no address"),
+        ("email:a*@example.org", "in front of the `@`"),
+        ("email:*@*", "no address"),
+        ("subject:alice", "no part of a subject"),
+        ("subject:XY=alice", "no part of a subject"),
+        ("pin:sha1/AAAA", "no pin"),
+        ("pin:sha256/AAAA", "no pin"),
+        ("pin:sha256/AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAB=", "no pin"),
+    ] {
+        let said = Rule::parse(text).unwrap_err();
+        assert!(said.contains(word), "{text}: {said}");
+    }
+}
+
+#[test]
+fn thousands_of_names_are_refused_and_not_compared() {
+    let names: Vec<_> = (0..2_000).map(|number| format!("http://example.org/{number}")).collect();
+    let own = with_uris(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let rules = Rules {
+        allow: (0..200).map(|number| Rule::parse(&format!("uri:x{number}")).unwrap()).collect(),
+        refuse: vec![],
+    };
+    let refusal = rules.decide(&Outline::read(&own).unwrap()).unwrap_err();
+    assert_eq!(refusal, Refusal::TooManyNames { names: 2_000 });
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_rule_and_no_name_panics(text in ".{0,60}", kind in 0..9_usize, place in 0_usize..2000, value in proptest::prelude::any::<u8>()) {
+        let kinds = ["", "cn:", "subject:", "dns:", "ip:", "uri:", "spiffe://", "email:", "pin:sha256/"];
+        let mut der = usual().to_vec();
+        let place = place % der.len();
+        der[place] = value;
+        let rule = Rule::parse(&format!("{}{text}", kinds[kind]));
+        if let (Ok(rule), Some(outline)) = (rule, Outline::read(&der)) {
+            let _ = Rules { allow: vec![rule], refuse: vec![] }.decide(&outline);
+        }
+    }
+}

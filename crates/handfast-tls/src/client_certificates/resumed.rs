@@ -1,0 +1,135 @@
+//! Clients that resume are checked when their ticket is opened: who is not let in any more gets a full handshake, and in
+//! that the alert that says why.
+//!
+//! In: a ticket's content, as rustls writes it. Out: the same, or nothing, and then rustls goes on as if there had been no
+//! ticket. A session that was resumed already cannot be refused with the right alert: rustls gives nobody the key.
+
+use std::cell::Cell;
+use std::fmt;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use rustls::server::ProducesTickets;
+use rustls_pki_types::CertificateDer;
+
+use super::ClientCertificates;
+
+thread_local! {
+    /// What the tickets of one step have come to.
+    static OPENED: Cell<Opened> = const { Cell::new(Opened::None) };
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Opened {
+    None,
+    Good,
+    Bad,
+}
+
+/// Forgets what the tickets of the step before have come to: a step is about to begin.
+pub(crate) fn begin() {
+    OPENED.set(Opened::None);
+}
+
+/// Whether every ticket that was opened in this step carries a client who is let in, and there was one.
+pub(crate) fn was_good() -> bool {
+    OPENED.get() == Opened::Good
+}
+
+/// Opens tickets for whoever is still let in.
+pub(crate) struct Checked {
+    pub(crate) tickets: Arc<dyn ProducesTickets>,
+    pub(crate) rule: ClientCertificates,
+}
+
+impl fmt::Debug for Checked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Checked").finish_non_exhaustive()
+    }
+}
+
+impl ProducesTickets for Checked {
+    fn enabled(&self) -> bool {
+        self.tickets.enabled()
+    }
+
+    fn lifetime(&self) -> u32 {
+        self.tickets.lifetime()
+    }
+
+    fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        self.tickets.encrypt(plain)
+    }
+
+    fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
+        // A client may bring a hundred tickets; one that is bad is enough.
+        if OPENED.get() == Opened::Bad {
+            return None;
+        }
+        let plain = self.tickets.decrypt(ticket)?;
+        let is_good =
+            chain(&plain).is_some_and(|chain| self.rule.check_again(&chain, SystemTime::now()).is_ok());
+        // The full handshake that follows has words of its own.
+        drop(crate::presented::last());
+        OPENED.set(if is_good { Opened::Good } else { Opened::Bad });
+        is_good.then_some(plain)
+    }
+}
+
+/// The client's chain in a session as rustls 0.23 encodes it (`ServerSessionValue`); empty when the client had none.
+fn chain(session: &[u8]) -> Option<Vec<CertificateDer<'_>>> {
+    let mut left = Bytes(session);
+    if left.number(1)? == 1 {
+        left.block(1)?; // server name
+    }
+    left.take(4)?; // version and suite
+    left.block(1)?; // secret
+    left.take(1)?; // extended master secret
+    if left.number(1)? == 0 {
+        return Some(Vec::new());
+    }
+    let mut list = Bytes(left.block(3)?);
+    let mut chain = Vec::new();
+    while !list.0.is_empty() {
+        chain.push(CertificateDer::from(list.block(3)?));
+    }
+    Some(chain)
+}
+
+struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn number(&mut self, bytes: usize) -> Option<usize> {
+        Some(self.take(bytes)?.iter().fold(0, |number, byte| number << 8 | usize::from(*byte)))
+    }
+
+    /// What a length of so many bytes stands in front of.
+    fn block(&mut self, length_bytes: usize) -> Option<&'a [u8]> {
+        let length = self.number(length_bytes)?;
+        self.take(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chain_of_a_session_is_found_and_no_cut_of_it_is_a_chain() {
+        let head = [&[1, 3][..], b"a.b", &[3, 4, 0x13, 1, 2, 7, 7, 1]].concat();
+        let with = [&head[..], &[1, 0, 0, 9, 0, 0, 2, 8, 8, 0, 0, 1, 9], &[0, 0, 0]].concat();
+        let found = chain(&with).unwrap();
+        assert_eq!(found.iter().map(|der| der.to_vec()).collect::<Vec<_>>(), [vec![8, 8], vec![9]]);
+        for cut in 0..with.len() - 3 {
+            assert_eq!(chain(&with[..cut]), None, "{cut}");
+        }
+        assert_eq!(chain(&[&head[..], &[0, 0]].concat()), Some(Vec::new()));
+        assert_eq!(chain(&[0, 3, 4, 0x13, 1, 0, 1, 0]), Some(Vec::new()));
+    }
+}

@@ -1,0 +1,97 @@
+//! Which certificates their CAs have taken back: certificate revocation lists (CRLs).
+//!
+//! In: files and folders of lists, in PEM or DER, and the CAs that may have signed them. Out: [`Revocations`], asked for
+//! each certificate of a path that is good otherwise. Lists are read and verified when a state is made, never for a
+//! client. What is not in it on purpose: delta and indirect lists, and fetching.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rustls_pki_types::UnixTime;
+
+pub use files::Known;
+pub(crate) use files::{Read, late_at, read};
+pub(crate) use list::List;
+use list::name;
+
+use crate::presented::{Outline, Refusal};
+
+mod files;
+mod list;
+
+/// What becomes of clients about whose certificate no list says anything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Lenience {
+    /// Those of a CA that has no list are let in.
+    pub accept_missing: bool,
+    /// Those of a CA whose list has expired are let in, unless it names them.
+    pub accept_expired: bool,
+}
+
+/// The lists that are in force.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Revocations {
+    /// By the name of the CA.
+    lists: HashMap<Box<[u8]>, Vec<Arc<List>>>,
+    lenience: Lenience,
+}
+
+impl Revocations {
+    pub(crate) fn new(lists: &[Arc<List>], lenience: Lenience) -> Self {
+        let mut by_issuer: HashMap<Box<[u8]>, Vec<Arc<List>>> = HashMap::new();
+        for list in lists {
+            by_issuer.entry(list.issuer.clone()).or_default().push(Arc::clone(list));
+        }
+        Self { lists: by_issuer, lenience }
+    }
+
+    /// The lists of the CA with this name and key.
+    pub(crate) fn of(&self, issuer: &[u8], key: &[u8]) -> impl Iterator<Item = &Arc<List>> {
+        self.lists.get(issuer).into_iter().flatten().filter(move |list| *list.key == *key)
+    }
+
+    /// Checks a certificate that the holder of `key` signed; `is_own`: it is the peer's own and not a CA's above it.
+    ///
+    /// A CA above the peer's needs no list: whoever names lists of those that sign clients seldom has the root's.
+    ///
+    /// **Errors**: it was revoked, or it is not known whether it was.
+    ///
+    /// **Cost**: a search in each list of this CA, about a microsecond.
+    pub(crate) fn check(
+        &self,
+        certificate: &Outline<'_>,
+        key: &[u8],
+        is_own: bool,
+        now: UnixTime,
+    ) -> Result<(), Refusal> {
+        let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        let mut due = None;
+        let (mut is_covered, mut is_current) = (false, false);
+        for list in self.of(certificate.issuer, key) {
+            if list.has(certificate.serial) {
+                return Err(Refusal::Revoked { by: list.name.clone(), is_own });
+            }
+            if list.is_about(certificate) {
+                is_covered = true;
+                let is_over = list.next_update.is_some_and(|next| next < now);
+                is_current |= !is_over;
+                if is_over {
+                    due = due.max(list.next_update.map(|next| (next, &list.name)));
+                }
+            }
+        }
+        match due {
+            _ if is_current => Ok(()),
+            Some((since, by)) if !self.lenience.accept_expired => {
+                Err(Refusal::ListExpired { by: by.clone(), since })
+            }
+            None if is_own && !is_covered && !self.lenience.accept_missing => {
+                Err(Refusal::NoList { by: name(certificate.issuer) })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

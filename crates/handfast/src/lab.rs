@@ -1,0 +1,199 @@
+//! `handfast lab`: words in, a command run in a network of its own, what really happened out.
+//!
+//! In: [`LabWords`]. Out: what the command writes, the report on standard error, perhaps JSON and a capture in files, the
+//! command's exit code.
+
+pub(crate) mod sockets;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use handfast_lab::error::LabError;
+use handfast_lab::handshake;
+use handfast_lab::namespace::{Inside, Place, enter};
+use handfast_lab::plan::{LinkWords, Plan, shell};
+use handfast_lab::port::Engine;
+use handfast_lab::report::Report;
+use handfast_lab::run::{Wanted, run};
+use handfast_text::duration;
+use handfast_text::suggest::did_you_mean_or_all;
+
+use crate::load::outputs::Output;
+use crate::talk;
+use crate::verbs::print;
+use crate::words::lab::{EngineWord, Experiment, HandshakeWords, LabWords};
+
+/// What `handfast lab` does.
+pub(crate) fn lab(words: &LabWords) -> ExitCode {
+    match &words.experiment {
+        None => command(words),
+        Some(Experiment::Sockets(words)) => sockets::sockets(words),
+        Some(Experiment::Handshake(words)) => handshake(words),
+    }
+}
+
+/// The lab's own network, from the process that is in it. In the one outside, the second process has said everything: its exit code;
+/// and if there can be no such network, why not was said.
+fn inside() -> Result<Inside, ExitCode> {
+    match enter() {
+        Ok(Place::Inside(inside)) => Ok(inside),
+        Ok(Place::Outside(code)) => Err(code.into()),
+        Err(error) => Err(failed(&error)),
+    }
+}
+
+/// What `handfast lab -- COMMAND` does.
+fn command(words: &LabWords) -> ExitCode {
+    // Read outside too: who is wrong is told before anything is made, and once.
+    let wanted = match wanted(words) {
+        Ok(wanted) => wanted,
+        Err(error) => return failed(&error),
+    };
+    let inside = match inside() {
+        Ok(inside) => inside,
+        Err(code) => return code,
+    };
+    if let Err(what) = can_be_kept("--json", words.json.as_deref()) {
+        return told(&what, FAILED);
+    }
+    match run(inside, &wanted) {
+        Ok(report) => tell(&report, words),
+        Err(error) => failed(&error),
+    }
+}
+
+/// What `handfast lab handshake` does.
+fn handshake(words: &HandshakeWords) -> ExitCode {
+    let wanted = match handshake_wanted(words) {
+        Ok(wanted) => wanted,
+        Err(error) => return failed(&error),
+    };
+    let inside = match inside() {
+        Ok(inside) => inside,
+        Err(code) => return code,
+    };
+    // Before anything is measured: a report that cannot be kept is not worth making.
+    let (json, html) = (words.json.as_deref(), words.html.as_deref());
+    if let Err(what) = can_be_kept("--json", json).and_then(|()| can_be_kept("--html", html)) {
+        return told(&what, FAILED);
+    }
+    let mut progress = |server: &str| talk::err(&format!("handfast lab: handshakes with {server}"));
+    let report = match handshake::run(inside, &wanted, &mut progress) {
+        Ok(report) => report,
+        Err(error) => return failed(&error),
+    };
+    if words.json.as_deref().is_some_and(|path| path.as_os_str() == "-") {
+        talk::err(report.to_text().trim_end());
+    } else {
+        print(&report.to_text(), true);
+    }
+    match keep("--json", json, &report.to_json()).and_then(|()| keep("--html", html, &report.to_html())) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(what) => told(&what, FAILED),
+    }
+}
+
+fn handshake_wanted(words: &HandshakeWords) -> Result<handshake::Wanted, LabError> {
+    const LONGEST: Duration = Duration::from_secs(5);
+    const SHORTEST: Duration = Duration::from_millis(1);
+    let mut problems = Vec::new();
+    let rtt = duration::parse(&words.rtt).unwrap_or_else(|error| {
+        problems.push(format!("--rtt: {error}"));
+        SHORTEST
+    });
+    if !(SHORTEST..=LONGEST).contains(&rtt) {
+        problems.push(format!("--rtt {}: expected from 1ms to 5s", words.rtt));
+    }
+    if !(1..=100).contains(&words.runs) {
+        problems.push(format!("--runs {}: expected from 1 to 100", words.runs));
+    }
+    let known: Vec<_> = handshake::known_servers().collect();
+    for name in words.server.iter().filter(|name| !known.contains(&name.as_str())) {
+        problems.push(format!("--server {name}: unknown; {}", did_you_mean_or_all(name, &known)));
+    }
+    if problems.is_empty() {
+        Ok(handshake::Wanted { rtt, runs: words.runs, servers: words.server.clone() })
+    } else {
+        Err(LabError::Wrong(problems))
+    }
+}
+
+/// Exit code when the lab, and not the command, failed; as others who run commands have it.
+const FAILED: u8 = 125;
+
+fn wanted(words: &LabWords) -> Result<Wanted, LabError> {
+    let patience = duration::parse(&words.server_timeout)
+        .map_err(|error| LabError::Wrong(vec![format!("--server-timeout: {error}")]))?;
+    let mut plan = match &words.topology {
+        None => of_options(words)?,
+        Some(path) => {
+            let name = path.display().to_string();
+            let text = std::fs::read_to_string(path).map_err(LabError::file(format!("read {name}")))?;
+            Plan::of_file(&name, &text)?
+        }
+    };
+    plan.seed = words.seed.or(plan.seed);
+    Ok(Wanted {
+        within: words.topology.is_none() && plan.servers.is_empty(),
+        plan,
+        command: words.command.clone(),
+        engine: words.engine.map(Engine::from),
+        capture: words.capture.clone(),
+        patience,
+    })
+}
+
+fn of_options(words: &LabWords) -> Result<Plan, LabError> {
+    let link = LinkWords {
+        rtt: words.rtt.clone(),
+        jitter: words.jitter.clone(),
+        loss: words.loss.clone(),
+        rate: words.rate.clone(),
+        reorder: words.reorder.clone(),
+        queue: words.queue.clone(),
+        mtu: words.mtu.clone(),
+    };
+    let server = words.server.as_deref().map(shell);
+    Plan::of_one_link(&link, server.map(|server| (server, words.server_port)), words.seed)
+}
+
+/// Whether a file could be written. It is made at the end: until then, nothing of it is there that a lab that is killed would leave.
+fn can_be_kept(option: &str, path: Option<&Path>) -> Result<(), String> {
+    let tried = path.map(Output::prepare).transpose();
+    tried.map(drop).map_err(|what| format!("{option}: {what}"))
+}
+
+fn keep(option: &str, path: Option<&Path>, text: &str) -> Result<(), String> {
+    let Some(path) = path else { return Ok(()) };
+    let written = Output::prepare(path).and_then(|output| output.write(text));
+    written.map_err(|what| format!("{option}: {what}"))
+}
+
+fn tell(report: &Report, words: &LabWords) -> ExitCode {
+    if !words.quiet {
+        talk::err(report.to_text().trim_end());
+    }
+    match keep("--json", words.json.as_deref(), &report.to_json()) {
+        Ok(()) => report.exit.into(),
+        Err(what) => told(&what, FAILED),
+    }
+}
+
+fn failed(error: &LabError) -> ExitCode {
+    told(&error.to_string(), error.exit_code())
+}
+
+fn told(what: &str, code: u8) -> ExitCode {
+    talk::err(&format!("error: {what}"));
+    code.into()
+}
+
+impl From<EngineWord> for Engine {
+    fn from(word: EngineWord) -> Self {
+        match word {
+            EngineWord::Veth => Self::Veth,
+            EngineWord::Tun => Self::Tun,
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The command line of `handfast lab`, as it is typed.
+
+pub(crate) mod sockets;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+/// What `--help` ends with.
+pub(crate) const AFTER_HELP: &str = "\
+COMMAND runs on the host `client`. --server starts another command on the host `server`, at the other end of the link, waits
+until it listens, and ends it when COMMAND has ended. Both names can be used as addresses (IPv4; client6 and server6 are those
+of IPv6). COMMAND has the standard input and
+output; what the server says, and the report, go to standard error.
+
+Within a lab, a lab without --server adds its link in front of what is there:
+  handfast lab --rtt 40ms --server 'nginx -c /tmp/n.conf' -- handfast lab --loss 1% -- curl https://server:8443/
+
+A file for --topology:
+  client = \"laptop\"                  # where COMMAND runs [default: the first host]
+  [[link]]
+  between = [\"laptop\", \"router\"]    # hosts are those that links name
+  rtt = \"20ms\"                       # also jitter, loss, rate, reorder, queue, mtu
+  rate = \"50mbit\"
+  back = { rate = \"5mbit\" }          # the way back, where it differs: delay, jitter, loss, rate, reorder, queue
+  [[link]]
+  between = [\"router\", \"web\"]
+  rtt = \"100ms\"
+  [[server]]
+  host = \"web\"
+  run = \"nginx -c /tmp/nginx.conf\"
+  port = 8443
+
+`handfast lab sockets` measures what sockets say when connections break; see its own --help.
+
+Exit codes: that of COMMAND; 125 the lab failed, 126 COMMAND cannot be run, 127 there is no such command, 2 wrong use.
+
+Examples:
+  handfast lab --rtt 114ms --server 'openssl s_server -accept 8443 -cert c.pem -key k.pem -www' -- \\
+    curl --cacert c.pem https://server:8443/
+  handfast lab --rtt 40ms --jitter 5ms --loss 1% --rate 20mbit -- ping -c 5 server
+  handfast lab --topology net.toml --capture run.pcapng --json run.json -- ./test.sh";
+
+/// `handfast lab`.
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct LabWords {
+    #[command(subcommand)]
+    pub(crate) experiment: Option<Experiment>,
+    /// Time from the client to the server and back: 114ms [default: no delay]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) rtt: Option<String>,
+    /// By how much each direction varies, evenly to both sides; packets keep their order
+    #[arg(long, value_name = "TIME")]
+    pub(crate) jitter: Option<String>,
+    /// Share of packets lost in each direction: 1% or 0.01
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) loss: Option<String>,
+    /// Bits a second in each direction, counted from the IP header on: 20mbit, 512kbit, 1gbit [default: no limit]
+    #[arg(long, value_name = "RATE")]
+    pub(crate) rate: Option<String>,
+    /// Share of packets held back in each direction, by a quarter of its delay and at least 1 ms, so that others overtake them
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) reorder: Option<String>,
+    /// Largest packet, in bytes [default: 1500]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) mtu: Option<String>,
+    /// What may wait where there is a --rate: packets such as 100, or bytes such as 64KiB; what comes then is dropped
+    /// [default: 100]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) queue: Option<String>,
+    /// Any network, from a file in TOML (see below)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rtt", "jitter", "loss", "rate", "reorder", "mtu", "queue", "server"])]
+    pub(crate) topology: Option<PathBuf>,
+    /// Seed of everything random, to repeat a run [default: random, and in the report]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// What runs on the other side: a command in quotation marks, which the shell reads
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) server: Option<String>,
+    /// TCP port on which --server is waited for [default: the first one on which anybody listens there]
+    #[arg(long, value_name = "PORT", requires = "server")]
+    pub(crate) server_port: Option<u16>,
+    /// How long a server may take until it listens
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub(crate) server_timeout: String,
+    /// What carries packets: veth or tun [default: what works here, veth first]
+    #[arg(long, value_name = "ENGINE")]
+    pub(crate) engine: Option<EngineWord>,
+    /// Keep every packet at both ends in a file for Wireshark, with the secrets of TLS sessions whose programs heed
+    /// SSLKEYLOGFILE
+    #[arg(long, value_name = "FILE")]
+    pub(crate) capture: Option<PathBuf>,
+    /// Write what really happened as JSON; - for standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Do not print the report
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// What runs on the client, and its words
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// What the lab does by itself, instead of running a command.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Experiment {
+    /// Measure what sockets say on this kernel when connections break
+    ///
+    /// Some forty events (the peer closes, resets, vanishes, does not read; ICMP errors; an interface, a route or a socket
+    /// is taken away; backlog, files and ports run out) met by connect, accept, read, write, shutdown, close and poll: what each
+    /// call says, SO_ERROR, poll bits, the state by TCP_INFO, the error queue, when it is noticed, and the cause that Handfast
+    /// tells its user. Takes some ten seconds.
+    #[command(after_help = sockets::AFTER_HELP)]
+    Sockets(sockets::SocketsWords),
+    /// Measure what each kind of handshake costs on a long path, with every server that is installed
+    ///
+    /// TCP alone, TLS 1.2 and 1.3 full and resumed, 0-RTT, hello retry, a post-quantum hello, a chain that does not fit the first
+    /// flight; and ten resources over one or several connections. Round trips are counted from packets.
+    #[command(after_help = HANDSHAKE_AFTER_HELP)]
+    Handshake(HandshakeWords),
+}
+
+/// What `handfast lab handshake --help` ends with.
+const HANDSHAKE_AFTER_HELP: &str = "\
+Servers: handfast (this program), nginx, haproxy, stunnel4, openssl.
+
+Exit codes: 0 measured, 125 the lab failed or a handshake did, 2 wrong use.
+
+Examples:
+  handfast lab handshake
+  handfast lab handshake --rtt 20ms --server handfast --server nginx --html handshake.html";
+
+/// `handfast lab handshake`.
+#[derive(Args, Debug)]
+pub(crate) struct HandshakeWords {
+    /// Time to the server and back
+    #[arg(long, value_name = "TIME", default_value = "114ms")]
+    pub(crate) rtt: String,
+    /// How often each handshake is made; the one in the middle is shown
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub(crate) runs: usize,
+    /// Measure with this server (may be repeated) [default: all that are installed]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) server: Vec<String>,
+    /// Write everything as JSON; - for standard output, and the text then goes to standard error
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write one page with waterfalls that needs no network
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+}
+
+/// Words of [`handfast_lab::port::Engine`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EngineWord {
+    /// A cable, and a packet socket at its end
+    Veth,
+    /// An interface behind /dev/net/tun
+    Tun,
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::words::{Verb, Words};
+
+    fn read(typed: &[&str]) -> Option<(Option<String>, Vec<String>, Option<String>)> {
+        let words = Words::read(typed.iter().map(Into::into)).ok()?;
+        let Verb::Lab(lab) = words.verb else { return None };
+        let command = lab.command.iter().map(|word| word.to_string_lossy().into_owned());
+        Some((lab.server.clone(), command.collect(), lab.rtt))
+    }
+
+    #[test]
+    fn both_commands_keep_their_own_options() {
+        let client = ["curl", "-q", "--rtt", "x", "--", "y"].map(str::to_owned).to_vec();
+        let server = "openssl s_server -www";
+        let lab = ["handfast", "lab", "--server", server, "--rtt", "5ms", "--"];
+        let typed = [&lab[..], &["curl", "-q", "--rtt", "x", "--", "y"]].concat();
+        assert_eq!(read(&typed), Some((Some(server.to_owned()), client, Some("5ms".to_owned()))));
+        // A server in several words would not end where it is meant to.
+        assert_eq!(read(&["handfast", "lab", "--server", "nginx", "-c", "x", "--", "curl"]), None);
+        assert_eq!(read(&["handfast", "lab", "--rtt", "5ms"]), None);
+    }
+}

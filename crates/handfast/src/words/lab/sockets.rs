@@ -1,0 +1,42 @@
+//! The command line of `handfast lab sockets`, as it is typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, value_parser};
+
+/// What `--help` ends with.
+pub(crate) const AFTER_HELP: &str = "\
+Examples:
+  handfast lab sockets
+  handfast lab sockets --list
+  handfast lab sockets --only peer-resets --only zero-window-user-timeout
+  handfast lab sockets --runs 100 --json matrix.json
+
+Needs no privileges where user namespaces are allowed. Nothing is changed outside the network
+namespaces that it makes and that end with it.
+
+Exit codes: 0 every case was made and was the same in every run, and the causes that Handfast tells
+are right or cannot be; 1 something of that is not so; 2 wrong use.";
+
+/// `handfast lab sockets`.
+#[derive(Args, Debug)]
+pub(crate) struct SocketsWords {
+    /// Measure this row only (may be repeated)
+    #[arg(long, value_name = "ROW")]
+    pub(crate) only: Vec<String>,
+    /// Say which rows there are, and end
+    #[arg(long, conflicts_with_all = ["only", "runs", "engine", "json", "page"])]
+    pub(crate) list: bool,
+    /// Run each experiment so often, and see whether it is the same each time
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = value_parser!(u32).range(1..=1_000))]
+    pub(crate) runs: u32,
+    /// What carries packets: veth or tun [default: what works here, tun first]
+    #[arg(long, value_name = "ENGINE")]
+    pub(crate) engine: Option<super::EngineWord>,
+    /// Write everything as JSON; - for standard output, and the text then goes to standard error
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write the page that docs/sockets has for each kernel
+    #[arg(long, value_name = "FILE")]
+    pub(crate) page: Option<PathBuf>,
+}
