@@ -9,7 +9,8 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
 
-use rustix::net::{AddressFamily, SocketType};
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustls::{AlertDescription, ClientConfig, ClientConnection, HandshakeKind};
 use rustls_pki_types::ServerName;
 
@@ -69,24 +70,30 @@ impl Ending {
 }
 
 /// A TCP connection with deadlines.
+///
+/// It waits in connect(2) itself: `TcpStream::connect_timeout` asks for the socket's error afterwards, and then a proxy that
+/// resets a client at once looks like one that does not listen.
 pub(crate) fn dial(address: SocketAddr) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect_timeout(&address, DEADLINE)?;
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(DEADLINE))?;
-    stream.set_write_timeout(Some(DEADLINE))?;
-    Ok(stream)
+    dialled(None, address)
 }
 
 /// The same from one of this machine's addresses.
 pub(crate) fn dial_from(source: IpAddr, address: SocketAddr) -> io::Result<TcpStream> {
-    let family = if source.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let socket = rustix::net::socket(family, SocketType::STREAM, None)?;
-    rustix::net::bind(&socket, &SocketAddr::new(source, 0))?;
+    dialled(Some(source), address)
+}
+
+fn dialled(source: Option<IpAddr>, address: SocketAddr) -> io::Result<TcpStream> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    if let Some(source) = source {
+        rustix::net::bind(&socket, &SocketAddr::new(source, 0))?;
+    }
+    // It bounds connect(2) as well (socket(7)).
+    sockopt::set_socket_timeout(&socket, Timeout::Send, Some(DEADLINE))?;
     rustix::net::connect(&socket, &address)?;
     let stream = TcpStream::from(socket);
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(DEADLINE))?;
-    stream.set_write_timeout(Some(DEADLINE))?;
     Ok(stream)
 }
 
