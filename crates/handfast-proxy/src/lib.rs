@@ -84,4 +84,4 @@ mod testing;
 pub use check::{asked_name, check};
 pub use error::Outcome;
 pub use run::run;
-pub use source::ConfigSource;
+pub use source::{ConfigSource, Write, Written};

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod compare;
+mod import;
 mod lab;
 mod load;
 mod proxy_header;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
     match words.verb {
         words::Verb::Proxy(given) => verbs::proxy(given),
         words::Verb::Check(given) => verbs::check(&given),
+        words::Verb::Import(given) => import::import(&given),
         words::Verb::Lab(given) => lab::lab(&given),
         words::Verb::Load(given) => load::load(&given),
         words::Verb::Worker(given) => worker::worker(given),

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use handfast_import::Origin;
 use handfast_proxy::config::{self, FlagInput};
 use handfast_proxy::{ConfigSource, Outcome};
 use handfast_tls::weak::{self, PackError, Packed};
@@ -17,8 +18,13 @@ use crate::words::{CheckWords, From, ProxyWords};
 pub(crate) fn proxy(words: ProxyWords) -> ExitCode {
     let color = color();
     let talk = talk::start(color, Level::INFO, talk::Stamp::fitting());
-    let embedded = is_bare(&words.from);
-    let source = source(words.from, words.ca_file.clone());
+    let foreign = words.stunnel.map(|file| (Origin::Stunnel, file));
+    let foreign = foreign.or_else(|| words.hitch.map(|file| (Origin::Hitch, file)));
+    let embedded = is_bare(&words.from) && foreign.is_none();
+    let source = match foreign {
+        Some((origin, file)) => crate::import::source(origin, file),
+        None => source(words.from, words.ca_file.clone()),
+    };
     if embedded {
         say_what_to_try(&words.ca_file);
     }

@@ -1,6 +1,7 @@
 //! The command line, as it is typed.
 
 pub(crate) mod compare;
+pub(crate) mod import;
 pub(crate) mod lab;
 pub(crate) mod load;
 pub(crate) mod proxy_header;
@@ -51,6 +52,12 @@ pub(crate) enum Verb {
     Proxy(ProxyWords),
     /// Check a configuration: everything that is wrong with it, and what it would do
     Check(CheckWords),
+    /// Write a configuration anew that stunnel, hitch or ghostunnel was run with
+    ///
+    /// Says on standard error, line by line, what does not mean quite the same any more. Nothing is dialled, and the old
+    /// configuration stays as it is. `handfast proxy --stunnel FILE` and `--hitch FILE` do the same at each start and reload.
+    #[command(after_help = import::AFTER_HELP)]
+    Import(import::ImportWords),
     /// Put load on a TLS server, and say what the figures are worth
     ///
     /// The standard transaction: connect, handshake, send 4 KiB, receive 4 KiB back, close. For 10 seconds, with 32
@@ -90,6 +97,12 @@ pub(crate) enum Verb {
 pub(crate) struct ProxyWords {
     #[command(flatten)]
     pub(crate) from: From,
+    /// A configuration of stunnel, which is read anew at each reload; see `handfast import`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["hitch", "config", "listen", "backend", "certificate", "key", "admin", "access_log"])]
+    pub(crate) stunnel: Option<PathBuf>,
+    /// A configuration of hitch, which is read anew at each reload; see `handfast import`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "listen", "backend", "certificate", "key", "admin", "access_log"])]
+    pub(crate) hitch: Option<PathBuf>,
     /// Where the certificate of the throwaway CA is written (only without -c and flags)
     #[arg(long, value_name = "FILE", default_value = "handfast-throwaway-ca.pem")]
     pub(crate) ca_file: PathBuf,

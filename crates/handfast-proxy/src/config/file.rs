@@ -61,20 +61,24 @@ pub struct Loaded {
 ///
 /// Touches the disk for the file itself and to see which paths are folders. Problems name the file as `path` does.
 pub fn load(path: &Path) -> Loaded {
-    let name = path.display().to_string();
     match text_of(path) {
-        Ok(text) => {
-            let (parsed, named) = read(&name, &text, &|path| path.is_dir());
-            let parsed = parsed.map_err(|problems| named.with_problems_of_files(problems, SystemTime::now()));
-            Loaded { parsed, text }
-        }
+        Ok(text) => load_text(path, text),
         Err(reason) => {
+            let name = path.display().to_string();
             let (place, what) = (Place::File { file: name }, reason.to_string());
             let problem =
                 Problem { severity: Severity::Error, place, what, allowed: None, hint: None, see: None };
             Loaded { text: String::new(), parsed: Err(vec![problem]) }
         }
     }
+}
+
+/// Reads the text of a configuration file, which need not be the file's: problems name `path`, and relative paths start from its
+/// folder.
+pub fn load_text(path: &Path, text: String) -> Loaded {
+    let (parsed, named) = read(&path.display().to_string(), &text, &|path| path.is_dir());
+    let parsed = parsed.map_err(|problems| named.with_problems_of_files(problems, SystemTime::now()));
+    Loaded { parsed, text }
 }
 
 /// Why a file has no text to read a configuration from.

@@ -34,7 +34,7 @@ mod reference;
 
 pub(crate) use explain::explain_host;
 pub use explain::{CertificateFact, explain};
-pub use file::{Loaded, Parsed, load, parse};
+pub use file::{Loaded, Parsed, load, load_text, parse};
 pub use flags::{FlagInput, from_flags};
 pub use problem::{Place, Problem, Severity};
 pub use reference::reference;

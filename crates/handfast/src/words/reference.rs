@@ -9,7 +9,7 @@ use super::Words;
 /// The page of the configuration file, which is not made here.
 pub(crate) const CONFIGURATION: &str = "configuration";
 /// Commands that have a page.
-const COMMANDS: [&str; 5] = ["load", "worker", "compare", "proxy-header", "lab"];
+const COMMANDS: [&str; 6] = ["load", "worker", "compare", "proxy-header", "lab", "import"];
 /// Columns of the help, whatever the terminal is.
 const WIDTH: usize = 100;
 
@@ -17,7 +17,7 @@ const WIDTH: usize = 100;
 #[derive(Args, Debug)]
 pub(crate) struct ReferenceWords {
     /// What to print the reference of
-    #[arg(default_value = CONFIGURATION, value_parser = [CONFIGURATION, COMMANDS[0], COMMANDS[1], COMMANDS[2], COMMANDS[3], COMMANDS[4]])]
+    #[arg(default_value = CONFIGURATION, value_parser = [CONFIGURATION, COMMANDS[0], COMMANDS[1], COMMANDS[2], COMMANDS[3], COMMANDS[4], COMMANDS[5]])]
     pub(crate) page: String,
 }
 
@@ -37,6 +37,9 @@ pub(crate) fn page(name: &str) -> String {
     for below in command.get_subcommands() {
         page.push_str(&format!("\n## `handfast {name} {}`\n\n{}", below.get_name(), help(below)));
     }
+    if name == "import" {
+        page.push_str(&crate::import::tables());
+    }
     page
 }
 
@@ -45,6 +48,7 @@ fn explained(name: &str) -> &'static str {
     match name {
         "proxy-header" => "[guide.md](../guide.md#the-proxy-protocol)",
         "lab" => "[lab.md](../lab.md)",
+        "import" => "[import.md](../import.md)",
         _ => "[load.md](../load.md)",
     }
 }
@@ -67,6 +71,7 @@ mod tests {
             include_str!("../../../../docs/reference/compare.md"),
             include_str!("../../../../docs/reference/proxy-header.md"),
             include_str!("../../../../docs/reference/lab.md"),
+            include_str!("../../../../docs/reference/import.md"),
         ];
         for (name, kept) in COMMANDS.into_iter().zip(kept) {
             assert!(

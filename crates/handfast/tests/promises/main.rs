@@ -24,6 +24,7 @@ mod an_ocsp_response_is_stapled_while_it_is_good;
 mod ml_dsa_certificates_are_served_and_counted;
 mod proxies_understand_each_others_headers;
 mod keys_known_to_be_weak_are_refused;
+mod imported_configurations_serve_as_before;
 mod real_clients_are_served;
 mod ten_thousand_certificates_are_served;
 mod the_certificate_fits_the_client;

@@ -1,0 +1,84 @@
+//! A configuration of Handfast being put together.
+
+use crate::toml::{Section, Value};
+
+/// The sections of a service, in the order in which they are written. The first is the service itself.
+const SECTIONS: [&str; 9] = [
+    "",
+    "client-certificates",
+    "backend-tls",
+    "connect-through",
+    "check",
+    "handshake-rate",
+    "proxy-protocol",
+    "limits",
+    "tickets",
+];
+
+/// A service, or a rule of one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Draft {
+    sections: [Section; SECTIONS.len()],
+    /// Words in front of it.
+    pub(crate) comments: Vec<String>,
+    /// Exceptions by name.
+    pub(crate) rules: Vec<Draft>,
+}
+
+impl Draft {
+    /// A section by its name: `limits`; nothing is the service itself. Names that are not in the list are a mistake of ours.
+    pub(crate) fn of(&mut self, section: &str) -> &mut Section {
+        let at = SECTIONS.iter().position(|name| *name == section);
+        debug_assert!(at.is_some(), "no section {section:?}");
+        &mut self.sections[at.unwrap_or(0)]
+    }
+
+    pub(crate) fn put(&mut self, section: &str, key: &'static str, value: impl Into<Value>) {
+        self.of(section).put(key, value);
+    }
+
+    fn write(&self, header: &str, text: &mut String) {
+        for comment in &self.comments {
+            text.push_str("\n# ");
+            text.push_str(comment);
+        }
+        for (name, section) in SECTIONS.iter().zip(&self.sections) {
+            if name.is_empty() {
+                section.write(&format!("[[{header}]]"), text);
+            } else if !section.is_empty() {
+                section.write(&format!("[{header}.{name}]"), text);
+            }
+        }
+        for rule in &self.rules {
+            rule.write(&format!("{header}.rule"), text);
+        }
+    }
+}
+
+/// All of it.
+#[derive(Debug, Default)]
+pub(crate) struct Whole {
+    /// Sections before the services: `process`, `access-log`.
+    pub(crate) process: Section,
+    pub(crate) access_log: Section,
+    pub(crate) admin: Section,
+    pub(crate) services: Vec<Draft>,
+}
+
+impl Whole {
+    /// The text of a `handfast.toml`. `from`: what it was made of.
+    pub(crate) fn write(&self, from: &str) -> String {
+        let mut text = format!("# Made of {from} by `handfast import`.\n");
+        let sections =
+            [("[process]", &self.process), ("[access-log]", &self.access_log), ("[admin]", &self.admin)];
+        for (header, section) in sections {
+            if !section.is_empty() {
+                section.write(header, &mut text);
+            }
+        }
+        for service in &self.services {
+            service.write("service", &mut text);
+        }
+        text
+    }
+}

@@ -1,0 +1,328 @@
+//! hitch.conf, written anew: taken apart by `grammar.rs`, what becomes of each option in `rows.rs`.
+//!
+//! hitch has one backend and any number of frontends. Frontends without options of their own are addresses of one service; the
+//! others become a service each.
+
+mod grammar;
+mod rows;
+
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+use grammar::{Setting, Value};
+pub(crate) use rows::ROWS;
+
+use crate::address::Address;
+use crate::draft::{Draft, Whole};
+use crate::note::{Fate, Notes, Place};
+use crate::row::Row;
+use crate::toml::Value as Toml;
+use crate::{ImportError, Imported, openssl};
+
+/// What hitch does when it is not told otherwise.
+const LISTEN: &str = "*:8443";
+const BACKEND: &str = "127.0.0.1:8000";
+
+pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError> {
+    let settings = grammar::settings(file)?;
+    unknown(&settings)?;
+    let mut hitch = Hitch { folder, notes: Notes::default(), whole: Whole::default() };
+    hitch.process(&settings);
+    let base = hitch.service(&settings);
+    let place = Place::Line(Rc::new(file.to_owned()), 1);
+    let services = hitch.frontends(&settings, &base, &place);
+    tell(&settings, &mut hitch.notes);
+    let is_whole = !hitch.notes.refused_since(0);
+    hitch.whole.services = if is_whole { services } else { Vec::new() };
+    let mut config = hitch.whole.write(&file.display().to_string());
+    if !is_whole {
+        config.push_str("\n# The service is not here: something it needs was refused.\n");
+    }
+    Ok(Imported { config, notes: hitch.notes.0 })
+}
+
+fn row_of(name: &str) -> Option<&'static Row> {
+    ROWS.iter().find(|row| row.name == name)
+}
+
+/// Names that hitch does not know, all at once.
+fn unknown(settings: &[Setting]) -> Result<(), ImportError> {
+    let mut problems = Vec::new();
+    for setting in settings.iter().chain(settings.iter().flat_map(inner)) {
+        if row_of(&setting.name).is_none() {
+            let meant = handfast_text::suggest::did_you_mean(&setting.name, ROWS.iter().map(|row| row.name));
+            let meant = meant.unwrap_or_default();
+            problems.push(format!("{}: {}: hitch has no such option{meant}", setting.place, setting.name));
+        }
+    }
+    if problems.is_empty() { Ok(()) } else { Err(ImportError::Grammar(problems)) }
+}
+
+fn inner(setting: &Setting) -> &[Setting] {
+    match &setting.value {
+        Value::Block(settings) => settings,
+        _ => &[],
+    }
+}
+
+fn last<'s>(settings: &'s [Setting], name: &str) -> Option<&'s Setting> {
+    settings.iter().rev().find(|setting| setting.name == name)
+}
+
+/// The notes of the table.
+fn tell(settings: &[Setting], notes: &mut Notes) {
+    for setting in settings.iter().chain(settings.iter().flat_map(inner)) {
+        let Some(row) = row_of(&setting.name).filter(|row| row.fate != Fate::Same) else { continue };
+        let is_off = ["proxy-proxy", "write-ip", "proxy-client-cert"].contains(&row.name) && !setting.is_on();
+        if !is_off && row.name != "ciphers" {
+            notes.add(&setting.place, &setting.name, row.fate, row.effect);
+        }
+    }
+}
+
+struct Hitch<'f> {
+    folder: &'f Path,
+    notes: Notes,
+    whole: Whole,
+}
+
+impl Hitch<'_> {
+    fn note(&mut self, setting: &Setting, fate: Fate, effect: impl Into<String>) {
+        self.notes.add(&setting.place, &setting.name, fate, effect);
+    }
+
+    fn path(&self, text: &str) -> String {
+        crate::in_folder(self.folder, text)
+    }
+
+    fn process(&mut self, settings: &[Setting]) {
+        for key in ["user", "group"] {
+            if let Some(setting) = last(settings, key) {
+                self.whole.process.put(key, setting.text());
+            }
+        }
+        if let Some(setting) = last(settings, "workers").filter(|setting| setting.text() != "auto") {
+            match setting.text().parse::<u64>() {
+                Ok(threads @ 1..) => self.whole.process.put("threads", threads),
+                _ => self.note(setting, Fate::Refused, "expected a number or `auto`"),
+            }
+        }
+        if let Some(setting) = last(settings, "log-filename") {
+            let path = self.path(setting.text());
+            self.whole.access_log.put("to", path);
+        }
+    }
+
+    /// What all frontends have.
+    fn service(&mut self, settings: &[Setting]) -> Draft {
+        let mut draft = Draft::default();
+        let backend = last(settings, "backend").map(|setting| (setting, Address::parse(setting.text())));
+        match backend {
+            None => draft.of("").append("backend", BACKEND),
+            Some((_, Some(address))) => draft.of("").append("backend", address.backend("127.0.0.1")),
+            Some((setting, None)) => self.note(setting, Fate::Refused, "expected \"[HOST]:PORT\""),
+        }
+        self.certificates(settings, &mut draft);
+        self.own(settings, &mut draft);
+        self.times(settings, &mut draft);
+        self.headers(settings, &mut draft);
+        if let Some(setting) = last(settings, "alpn-protos") {
+            let names: Vec<_> =
+                setting.text().split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+            draft.put("", "alpn", names);
+        }
+        draft
+    }
+
+    /// The last `pem-file` is what clients without a name get, so it comes first.
+    fn certificates(&mut self, settings: &[Setting], draft: &mut Draft) {
+        for setting in settings.iter().rev().filter(|setting| setting.name == "pem-file") {
+            let certificate = self.certificate(setting);
+            draft.of("").append("certificate", certificate);
+        }
+        if let Some(setting) = last(settings, "pem-dir") {
+            let path = self.path(setting.text());
+            draft.of("").append("certificate", format!("{}/", path.trim_end_matches('/')));
+        }
+    }
+
+    fn certificate(&mut self, setting: &Setting) -> Toml {
+        let block = inner(setting);
+        let Some(cert) = last(block, "cert") else { return Toml::Text(self.path(setting.text())) };
+        if let Some(verify) = block.iter().find(|inner| inner.name.starts_with("client-verify")) {
+            let effect = "for one certificate's names only: write a [[service.rule]] with these names and client-certificates";
+            self.note(verify, Fate::Refused, effect);
+        }
+        let (key, staple) = (last(block, "private-key"), last(block, "ocsp-resp-file"));
+        let path = |setting: &Setting| Toml::Text(self.path(setting.text()));
+        if key.is_none() && staple.is_none() {
+            return path(cert);
+        }
+        let mut table = vec![("certificate", path(cert)), ("key", path(key.unwrap_or(cert)))];
+        table.extend(staple.map(|file| ("ocsp", path(file))));
+        Toml::Table(table)
+    }
+
+    /// What a frontend may have for itself.
+    fn own(&mut self, settings: &[Setting], draft: &mut Draft) {
+        if let Some(setting) = last(settings, "tls-protos") {
+            let words = setting.words();
+            let has = |name: &&str| words.iter().any(|word| word.eq_ignore_ascii_case(name));
+            let versions: Vec<_> =
+                ["TLSv1.3", "TLSv1.2"].into_iter().filter(has).map(|name| &name[4..]).collect();
+            match versions.as_slice() {
+                [] => self.note(
+                    setting,
+                    Fate::Refused,
+                    "TLS 1.2 is the oldest version that is spoken (RFC 8996)",
+                ),
+                [only] => draft.put("", "versions", vec![*only]),
+                _ => {}
+            }
+            if words.len() > versions.len() {
+                self.note(setting, Fate::Approximated, "TLS 1.2 is the oldest version that is spoken");
+            }
+        }
+        self.suites(settings, draft);
+        if let Some(setting) = last(settings, "sni-nomatch-abort") {
+            draft.put("", "unknown-name", if setting.is_on() { "refuse" } else { "first" });
+        }
+        let Some(setting) = last(settings, "client-verify") else { return };
+        match setting.text() {
+            "none" => return,
+            "optional" => draft.put("client-certificates", "mode", "request"),
+            "required" => draft.put("client-certificates", "mode", "require"),
+            _ => self.note(setting, Fate::Refused, "expected none, optional or required"),
+        }
+        match last(settings, "client-verify-ca") {
+            Some(file) => {
+                let path = self.path(file.text());
+                draft.put("client-certificates", "ca", path);
+            }
+            None => {
+                self.note(setting, Fate::Refused, "whose certificates are good? it needs client-verify-ca")
+            }
+        }
+    }
+
+    fn suites(&mut self, settings: &[Setting], draft: &mut Draft) {
+        let mut known: [Option<Vec<&'static str>>; 2] = [None, None];
+        for (at, name) in ["ciphersuites", "ciphers"].into_iter().enumerate() {
+            let Some(setting) = last(settings, name) else { continue };
+            let list =
+                if at == 0 { openssl::suites_13(setting.text()) } else { openssl::suites(setting.text()) };
+            if !list.unknown.is_empty() {
+                let unknown = list.unknown.join(", ");
+                self.note(setting, Fate::Approximated, format!("left away: {unknown}"));
+            }
+            known[at] = Some(list.names).filter(|names| !names.is_empty());
+        }
+        let [newer, older] = known;
+        if newer.is_some() || older.is_some() {
+            let mut names = newer.unwrap_or_else(openssl::every_13);
+            names.extend(older.unwrap_or_else(openssl::every_12));
+            draft.put("", "suites", names);
+        }
+        let Some(setting) = last(settings, "ecdh-curve").filter(|setting| setting.text() != "auto") else {
+            return;
+        };
+        let list = openssl::groups(setting.text());
+        if !list.unknown.is_empty() {
+            self.note(setting, Fate::Approximated, format!("left away: {}", list.unknown.join(", ")));
+        }
+        if !list.names.is_empty() {
+            draft.put("", "groups", list.names);
+        }
+    }
+
+    fn times(&mut self, settings: &[Setting], draft: &mut Draft) {
+        for (theirs, ours) in [
+            ("backend-connect-timeout", "connect"),
+            ("ssl-handshake-timeout", "handshake"),
+            ("keepalive", "keepalive"),
+            ("backend-refresh", "resolve"),
+        ] {
+            let Some(setting) = last(settings, theirs) else { continue };
+            match setting.text().parse::<u32>() {
+                Ok(0) => {}
+                Ok(seconds) => {
+                    let duration = Duration::from_secs(seconds.into());
+                    draft.put("limits", ours, handfast_text::duration::written(duration));
+                }
+                Err(_) => self.note(setting, Fate::Refused, "expected a number of seconds"),
+            }
+        }
+    }
+
+    fn headers(&mut self, settings: &[Setting], draft: &mut Draft) {
+        for (theirs, ours) in [("write-proxy-v1", "v1"), ("write-proxy", "v2"), ("write-proxy-v2", "v2")] {
+            if last(settings, theirs).is_some_and(Setting::is_on) {
+                draft.put("proxy-protocol", "send", ours);
+            }
+        }
+        if last(settings, "proxy-client-cert").is_some_and(Setting::is_on) {
+            draft.put("proxy-protocol", "client-certificate", "der");
+        }
+    }
+
+    /// One service for all plain frontends, and one for each that has options of its own.
+    fn frontends(&mut self, settings: &[Setting], base: &Draft, place: &Place) -> Vec<Draft> {
+        let mut services = Vec::new();
+        let mut shared = base.clone();
+        shared.put("", "name", "hitch");
+        let mut is_shared = false;
+        for (at, setting) in settings.iter().filter(|setting| setting.name == "frontend").enumerate() {
+            let (text, file) = match setting.text().split_once('+') {
+                Some((address, file)) => (address.to_owned(), Some(file.to_owned())),
+                None if inner(setting).is_empty() => (setting.text().to_owned(), None),
+                None => {
+                    let of = |name| last(inner(setting), name).map_or("", Setting::text);
+                    (
+                        format!("[{}]:{}", if of("host").is_empty() { "*" } else { of("host") }, of("port")),
+                        None,
+                    )
+                }
+            };
+            let Some(listener) = Address::parse(&text).and_then(|address| address.listener("*")) else {
+                self.note(setting, Fate::Refused, "expected \"[HOST]:PORT\" with an address, not a name");
+                continue;
+            };
+            let is_own = |inner: &Setting| !["host", "port"].contains(&inner.name.as_str());
+            if file.is_none() && !inner(setting).iter().any(is_own) {
+                is_shared = true;
+                shared.of("").append("listen", listener);
+                continue;
+            }
+            let mut own = base.clone();
+            own.put("", "name", format!("hitch-{}", at + 1));
+            own.of("").append("listen", listener);
+            let before = own.of("").take("certificate");
+            if let Some(file) = file {
+                own.of("").append("certificate", self.path(&file));
+            }
+            self.certificates(inner(setting), &mut own);
+            if let Some(Toml::List(items)) = before {
+                items.into_iter().for_each(|item| own.of("").append("certificate", item));
+            }
+            self.own(inner(setting), &mut own);
+            services.push(own);
+        }
+        if services.is_empty() && !is_shared {
+            shared.of("").append("listen", LISTEN);
+            is_shared = true;
+        }
+        if is_shared {
+            services.insert(0, shared);
+        }
+        if services.iter_mut().any(|service| service.of("").get("certificate").is_none()) {
+            self.notes.add(
+                place,
+                "pem-file",
+                Fate::Refused,
+                "a server needs a certificate: pem-file or pem-dir",
+            );
+        }
+        services
+    }
+}

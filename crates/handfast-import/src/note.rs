@@ -1,0 +1,87 @@
+//! What is not as before, in words, with its place.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+/// What became of an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fate {
+    /// It means what it meant.
+    Same,
+    /// What comes closest is written.
+    Approximated,
+    /// It is not there any more, and nothing depends on it that a client or a backend would notice, or that makes it less safe.
+    Dropped,
+    /// Without it, the service would not be what it was, or less safe: the service is left out.
+    Refused,
+}
+
+impl Fate {
+    /// One word, for people and for data.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Same => "same",
+            Self::Approximated => "approximated",
+            Self::Dropped => "dropped",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+/// Where an option stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A line of a file, from 1.
+    Line(Rc<PathBuf>, usize),
+    /// A flag of a command line.
+    Flag,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line(file, line) => write!(f, "{}:{line}", file.display()),
+            Self::Flag => f.write_str("command line"),
+        }
+    }
+}
+
+/// What became of one option.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Where it stands.
+    pub place: Place,
+    /// The option, as it is written there.
+    pub option: String,
+    /// What became of it.
+    pub fate: Fate,
+    /// What changes by that, and what can be done.
+    pub effect: String,
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { place, option, fate, effect } = self;
+        write!(f, "{place}: {option}: {}: {effect}", fate.word())
+    }
+}
+
+/// Notes being taken.
+#[derive(Debug, Default)]
+pub struct Notes(pub(crate) Vec<Note>);
+
+impl Notes {
+    /// Takes one.
+    pub(crate) fn add(&mut self, place: &Place, option: &str, fate: Fate, effect: impl Into<String>) {
+        let note = Note { place: place.clone(), option: option.to_owned(), fate, effect: effect.into() };
+        if !self.0.contains(&note) {
+            self.0.push(note);
+        }
+    }
+
+    /// Whether something was refused since there were so many.
+    pub(crate) fn refused_since(&self, count: usize) -> bool {
+        self.0[count.min(self.0.len())..].iter().any(|note| note.fate == Fate::Refused)
+    }
+}

@@ -1,0 +1,88 @@
+//! OpenSSL's names of suites and groups, as IANA's.
+
+/// Suites of TLS 1.2 that Handfast has.
+const SUITES: [(&str, &str); 6] = [
+    ("ECDHE-ECDSA-AES128-GCM-SHA256", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"),
+    ("ECDHE-RSA-AES128-GCM-SHA256", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"),
+    ("ECDHE-ECDSA-AES256-GCM-SHA384", "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"),
+    ("ECDHE-RSA-AES256-GCM-SHA384", "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"),
+    ("ECDHE-ECDSA-CHACHA20-POLY1305", "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256"),
+    ("ECDHE-RSA-CHACHA20-POLY1305", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256"),
+];
+/// Suites of TLS 1.3.
+const SUITES_13: [&str; 3] =
+    ["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"];
+/// Groups, in every spelling.
+const GROUPS: [(&str, &str); 7] = [
+    ("X25519", "X25519"),
+    ("P-256", "secp256r1"),
+    ("prime256v1", "secp256r1"),
+    ("secp256r1", "secp256r1"),
+    ("P-384", "secp384r1"),
+    ("secp384r1", "secp384r1"),
+    ("X25519MLKEM768", "X25519MLKEM768"),
+];
+/// Groups that the policy has.
+const OFFERED: [&str; 4] = ["X25519MLKEM768", "X25519", "secp256r1", "secp384r1"];
+
+/// A list that was read: what Handfast has of it, and the words that it does not know.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) names: Vec<&'static str>,
+    pub(crate) unknown: Vec<String>,
+}
+
+fn list(text: &str, find: impl Fn(&str) -> Option<&'static str>) -> Known {
+    let mut known = Known { names: Vec::new(), unknown: Vec::new() };
+    for word in text.split([':', ',', ' ']).filter(|word| !word.is_empty()) {
+        match find(word) {
+            Some(name) if known.names.contains(&name) => {}
+            Some(name) => known.names.push(name),
+            None => known.unknown.push(word.to_owned()),
+        }
+    }
+    known
+}
+
+/// A list for TLS 1.2 and older. Words such as `HIGH` or `!aNULL` are unknown: only OpenSSL knows what they mean today.
+pub(crate) fn suites(text: &str) -> Known {
+    list(text, |word| SUITES.iter().find(|(theirs, _)| *theirs == word).map(|(_, ours)| *ours))
+}
+
+/// A list for TLS 1.3.
+pub(crate) fn suites_13(text: &str) -> Known {
+    list(text, |word| SUITES_13.into_iter().find(|name| *name == word))
+}
+
+/// All of TLS 1.3.
+pub(crate) fn every_13() -> Vec<&'static str> {
+    SUITES_13.to_vec()
+}
+
+/// All of TLS 1.2.
+pub(crate) fn every_12() -> Vec<&'static str> {
+    SUITES.iter().map(|(_, name)| *name).collect()
+}
+
+/// A list of groups.
+pub(crate) fn groups(text: &str) -> Known {
+    let find = |word: &str| {
+        GROUPS.iter().find(|(theirs, _)| theirs.eq_ignore_ascii_case(word)).map(|(_, ours)| *ours)
+    };
+    list(text, |word| find(word).filter(|name| OFFERED.contains(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_taken_apart() {
+        let known = suites("ECDHE-RSA-AES128-GCM-SHA256:HIGH:!aNULL");
+        assert_eq!(known.names, ["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"]);
+        assert_eq!(known.unknown, ["HIGH", "!aNULL"]);
+        assert_eq!(groups("X25519:P-256:prime256v1:X448").names, ["X25519", "secp256r1"]);
+        assert_eq!(groups("X25519:P-256:X448").unknown, ["X448"]);
+        assert_eq!(suites_13("TLS_AES_256_GCM_SHA384").names, ["TLS_AES_256_GCM_SHA384"]);
+    }
+}

@@ -1,0 +1,145 @@
+//! stunnel.conf, written anew: taken apart by `grammar.rs`, one service after the other by `service.rs`.
+//!
+//! What changes is told from `rows.rs`, and where it depends on the value, from where it is translated.
+
+mod grammar;
+mod limits;
+mod protocol;
+mod rows;
+mod service;
+mod tls;
+mod trust;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::rc::Rc;
+
+use grammar::{Document, Given, Service, Setting};
+pub(crate) use rows::ROWS;
+use service::Translation;
+
+use crate::draft::{Draft, Whole};
+use crate::note::{Fate, Notes, Place};
+use crate::row::{Row, Scope};
+use crate::toml::Value;
+use crate::{ImportError, Imported, in_folder};
+
+/// What may be written several times, each time adding to the others.
+const REPEATABLE: [&str; 6] = ["checkemail", "checkhost", "checkip", "config", "options", "socket"];
+
+/// Where Debian keeps the authorities that the machine trusts.
+const MACHINE: &str = "/etc/ssl/certs";
+
+/// The row of an option, by its name in small letters.
+fn row_of(key: &str) -> Option<&'static Row> {
+    ROWS.iter().find(|row| row.name.eq_ignore_ascii_case(key))
+}
+
+pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError> {
+    let document = grammar::document(file, folder)?;
+    let mut notes = Notes::default();
+    let mut whole = Whole::default();
+    global(&document, folder, &mut whole, &mut notes);
+    let of_all = notes.0.len();
+    let mut drafts: Vec<(&Service, Draft)> = Vec::new();
+    let mut left_out = Vec::new();
+    for service in &document.services {
+        let before = notes.0.len();
+        let given = document.given(service);
+        let translation = Translation { service, given: &given, folder };
+        let primary = translation.primary();
+        let draft = translation.draft(&mut notes);
+        tell(&given, &mut notes);
+        if notes.refused_since(before) {
+            left_out.push(service.name.as_str());
+            continue;
+        }
+        match primary {
+            None => drafts.push((service, draft)),
+            Some((primary, setting)) => match drafts.iter_mut().find(|(known, _)| known.name == primary) {
+                Some((_, whole)) => add_rule(whole, draft),
+                None => {
+                    let effect = format!("there is no service [{primary}] in front of it that was kept");
+                    notes.add(&setting.place, &setting.name, Fate::Refused, effect);
+                    left_out.push(service.name.as_str());
+                }
+            },
+        }
+    }
+    if document.services.is_empty() {
+        let place = Place::Line(Rc::new(file.to_owned()), 1);
+        let effect =
+            "without a [service] stunnel is started by inetd for each connection; Handfast listens itself";
+        notes.add(&place, "no service", Fate::Refused, effect);
+    }
+    let is_possible = !notes.0[..of_all].iter().any(|note| note.fate == Fate::Refused);
+    let kept = drafts.into_iter().filter(|_| is_possible);
+    whole.services = kept.map(|(_, draft)| draft).collect();
+    let mut config = whole.write(&file.display().to_string());
+    for name in left_out {
+        let _ = writeln!(config, "\n# The service [{name}] is not here: something it needs was refused.");
+    }
+    if !is_possible {
+        config.push_str("\n# No service is here: something that all of them need was refused.\n");
+    }
+    Ok(Imported { config, notes: notes.0 })
+}
+
+/// A section with `sni = PRIMARY:name` is an exception of that service.
+fn add_rule(primary: &mut Draft, mut rule: Draft) {
+    if let Some(Value::List(items)) = rule.of("").take("certificate") {
+        items.into_iter().for_each(|item| primary.of("").append("certificate", item));
+    }
+    primary.rules.push(rule);
+}
+
+/// What is for the whole process.
+fn global(document: &Document, folder: &Path, whole: &mut Whole, notes: &mut Notes) {
+    let is_global = |setting: &&Setting| row_of(&setting.key).is_some_and(|row| row.scope == Scope::Global);
+    let given = Given(document.global.iter().filter(is_global).collect());
+    for (option, key) in [("setuid", "user"), ("setgid", "group")] {
+        if let Some(setting) = given.get(option) {
+            whole.process.put(key, setting.value.as_str());
+        }
+    }
+    if let Some(setting) = given.get("output") {
+        match setting.value.as_str() {
+            "/dev/stdout" | "/dev/stderr" => {}
+            path => whole.access_log.put("to", in_folder(folder, path)),
+        }
+    }
+    tell(&given, notes);
+}
+
+/// The notes of the table, for options whose meaning does not depend on their values, or does so in a simple way.
+fn tell(given: &Given<'_>, notes: &mut Notes) {
+    for setting in &given.0 {
+        let Some(row) = row_of(&setting.key) else { continue };
+        // Their lines are told where they are translated.
+        let is_told = ["ciphers", "config", "options", "socket"].contains(&setting.key.as_str());
+        if row.fate != Fate::Same && !is_told && !is_harmless(setting) {
+            notes.add(&setting.place, &setting.name, row.fate, row.effect);
+        }
+    }
+}
+
+/// Values with which an option asks for what is so anyway.
+fn is_harmless(setting: &Setting) -> bool {
+    let value = setting.value.to_ascii_lowercase();
+    match setting.key.as_str() {
+        "ocspaia" | "libwrap" | "fips" | "renegotiation" | "verifypeer" | "pty" | "retry" | "syslog" => {
+            value == "no"
+        }
+        "reset" | "taskbar" => value == "yes",
+        // The machine's own list, which backends are verified with anyway; of clients it is refused where that is found.
+        "capath" => value.is_empty() || value.trim_end_matches('/') == MACHINE,
+        "pid" | "protocoldomain" => value.is_empty(),
+        "engine" => value == "auto",
+        "log" => value == "append",
+        "output" => value.starts_with("/dev/std"),
+        "securitylevel" => matches!(value.as_str(), "0" | "1" | "2"),
+        _ => false,
+    }
+}

@@ -1,0 +1,156 @@
+//! stunnel.conf, taken apart: `name = value`, `[service]`, `; comment`, `include = FOLDER`.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use crate::note::Place;
+use crate::row::Scope;
+use crate::{ImportError, read};
+
+/// Folders may include folders, but not without end.
+const DEEPEST: usize = 8;
+
+/// One option.
+#[derive(Clone, Debug)]
+pub(super) struct Setting {
+    /// In small letters, and without aliases.
+    pub(super) key: String,
+    /// As it is written.
+    pub(super) name: String,
+    pub(super) value: String,
+    pub(super) place: Place,
+}
+
+impl Setting {
+    pub(super) fn is_yes(&self) -> bool {
+        self.value.eq_ignore_ascii_case("yes")
+    }
+}
+
+/// A service.
+#[derive(Debug)]
+pub(super) struct Service {
+    pub(super) name: String,
+    pub(super) place: Place,
+    pub(super) settings: Vec<Setting>,
+}
+
+/// The whole.
+#[derive(Debug, Default)]
+pub(super) struct Document {
+    /// What stands before the first service.
+    pub(super) global: Vec<Setting>,
+    pub(super) services: Vec<Service>,
+    problems: Vec<String>,
+}
+
+/// Reads a file and what it includes.
+pub(super) fn document(file: &Path, folder: &Path) -> Result<Document, ImportError> {
+    let mut document = Document::default();
+    document.take_file(file, folder, 0)?;
+    if document.problems.is_empty() { Ok(document) } else { Err(ImportError::Grammar(document.problems)) }
+}
+
+impl Document {
+    fn take_file(&mut self, file: &Path, folder: &Path, depth: usize) -> Result<(), ImportError> {
+        let text = read(file)?;
+        let file = Rc::new(file.to_owned());
+        for (at, line) in text.lines().enumerate() {
+            let line = line.trim();
+            let place = Place::Line(Rc::clone(&file), at + 1);
+            if line.is_empty() || line.starts_with([';', '#']) {
+                continue;
+            }
+            if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+                self.services.push(Service { name: name.trim().to_owned(), place, settings: Vec::new() });
+            } else {
+                self.take_option(line, place, folder, depth)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_option(
+        &mut self,
+        line: &str,
+        place: Place,
+        folder: &Path,
+        depth: usize,
+    ) -> Result<(), ImportError> {
+        let Some((name, value)) = line.split_once('=') else {
+            self.problems
+                .push(format!("{place}: {line:?}: expected `option = value`, `[service]` or `; comment`"));
+            return Ok(());
+        };
+        let (name, value) = (name.trim(), value.trim());
+        let key = match name.to_ascii_lowercase().as_str() {
+            "curve" => "curves".to_owned(),
+            "session" => "sessioncachetimeout".to_owned(),
+            key => key.to_owned(),
+        };
+        if key == "include" {
+            if depth == DEEPEST {
+                self.problems.push(format!("{place}: include: more than {DEEPEST} folders deep"));
+                return Ok(());
+            }
+            return self.take_folder(&folder.join(value), folder, depth + 1);
+        }
+        let setting = Setting { key, name: name.to_owned(), value: value.to_owned(), place };
+        if super::row_of(&setting.key).is_none() {
+            let names = super::ROWS.iter().map(|row| row.name);
+            let meant = handfast_text::suggest::did_you_mean(name, names).unwrap_or_default();
+            let Setting { place, name, .. } = setting;
+            self.problems.push(format!("{place}: {name}: stunnel 5 has no such option{meant}"));
+            return Ok(());
+        }
+        match self.services.last_mut() {
+            Some(service) => service.settings.push(setting),
+            None => self.global.push(setting),
+        }
+        Ok(())
+    }
+
+    /// Its files in the order of their names, as stunnel reads them.
+    fn take_folder(&mut self, path: &Path, folder: &Path, depth: usize) -> Result<(), ImportError> {
+        let of = |error| ImportError::Read { path: path.to_owned(), error };
+        let mut files: Vec<PathBuf> = Vec::new();
+        for entry in std::fs::read_dir(path).map_err(of)? {
+            files.push(entry.map_err(of)?.path());
+        }
+        files.sort();
+        for file in files.into_iter().filter(|file| file.is_file()) {
+            self.take_file(&file, folder, depth)?;
+        }
+        Ok(())
+    }
+
+    /// What counts for a service: what stands before the first one, unless it says otherwise itself.
+    pub(super) fn given<'d>(&'d self, service: &'d Service) -> Given<'d> {
+        let is_its = |setting: &&Setting| {
+            let scope = super::row_of(&setting.key).map(|row| row.scope);
+            let is_own = service.settings.iter().any(|own| own.key == setting.key);
+            scope == Some(Scope::Service) && (!is_own || super::REPEATABLE.contains(&setting.key.as_str()))
+        };
+        Given(self.global.iter().filter(is_its).chain(&service.settings).collect())
+    }
+}
+
+/// The options that count for one service, or for all.
+#[derive(Debug)]
+pub(super) struct Given<'d>(pub(super) Vec<&'d Setting>);
+
+impl<'d> Given<'d> {
+    /// The last of a name; an empty value is none.
+    pub(super) fn get(&self, key: &str) -> Option<&'d Setting> {
+        self.all(key).last().filter(|setting| !setting.value.is_empty())
+    }
+
+    pub(super) fn all(&self, key: &str) -> impl DoubleEndedIterator<Item = &'d Setting> {
+        self.0.iter().copied().filter(move |setting| setting.key == key)
+    }
+
+    /// `yes` or `no`; nothing is no.
+    pub(super) fn is_yes(&self, key: &str) -> bool {
+        self.get(key).is_some_and(Setting::is_yes)
+    }
+}

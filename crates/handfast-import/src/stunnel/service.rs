@@ -1,0 +1,183 @@
+//! One service: where it listens, where it goes to, and what its sides speak.
+
+use std::path::Path;
+
+use super::grammar::{Given, Service, Setting};
+use super::{limits, protocol, tls, trust};
+use crate::address::Address;
+use crate::draft::Draft;
+use crate::in_folder;
+use crate::note::{Fate, Notes};
+use crate::toml::Value;
+
+/// A service being translated.
+pub(super) struct Translation<'t> {
+    pub(super) service: &'t Service,
+    pub(super) given: &'t Given<'t>,
+    /// Where relative paths start from.
+    pub(super) folder: &'t Path,
+}
+
+impl<'t> Translation<'t> {
+    /// Plain towards clients, TLS towards backends.
+    pub(super) fn is_client(&self) -> bool {
+        self.given.is_yes("client")
+    }
+
+    /// The section whose exception this one is.
+    pub(super) fn primary(&self) -> Option<(&'t str, &'t Setting)> {
+        let setting = self.given.get("sni").filter(|_| !self.is_client())?;
+        setting.value.split_once(':').map(|(primary, _)| (primary.trim(), setting))
+    }
+
+    pub(super) fn path(&self, setting: &Setting) -> String {
+        in_folder(self.folder, &setting.value)
+    }
+
+    /// What it becomes. Whether that is any use, the notes say.
+    pub(super) fn draft(&self, notes: &mut Notes) -> Draft {
+        let mut draft = Draft::default();
+        match self.primary() {
+            Some((primary, _)) => self.name_of_rule(primary, &mut draft),
+            None => {
+                draft.put("", "name", plain_name(&self.service.name));
+                self.listen(&mut draft, notes);
+            }
+        }
+        self.backends(&mut draft, notes);
+        self.source(&mut draft, notes);
+        self.certificate(&mut draft, notes);
+        tls::versions_and_suites(self, &mut draft, notes);
+        trust::peers(self, &mut draft, notes);
+        protocol::before_tls(self, &mut draft, notes);
+        if self.primary().is_none() {
+            limits::limits(self, &mut draft, notes);
+        }
+        draft
+    }
+
+    fn name_of_rule(&self, primary: &str, draft: &mut Draft) {
+        let prefix = format!("{primary}:");
+        let names = self.given.all("sni").filter_map(|setting| setting.value.strip_prefix(&prefix));
+        let names: Vec<_> = names.map(str::trim).collect();
+        draft.put("", "names", names);
+        draft.comments.push(format!("[{}]", self.service.name));
+    }
+
+    fn listen(&self, draft: &mut Draft, notes: &mut Notes) {
+        for setting in self.given.all("accept") {
+            match Address::parse(&setting.value).and_then(|address| address.listener("0.0.0.0")) {
+                Some(listener) => draft.of("").append("listen", listener),
+                None => refuse(notes, setting, "expected an address and a port: names are not listened on"),
+            }
+        }
+        if self.given.get("accept").is_none() {
+            let effect = "without accept nothing listens for it";
+            notes.add(&self.service.place, &self.service.name, Fate::Refused, effect);
+        }
+    }
+
+    fn backends(&self, draft: &mut Draft, notes: &mut Notes) {
+        let is_even = self.given.get("failover").is_some_and(|setting| setting.value == "rr");
+        let mut count = 0;
+        for setting in self.given.all("connect") {
+            let Some(address) = Address::parse(&setting.value) else {
+                refuse(notes, setting, "expected a host and a port, a port, or the path of a unix socket");
+                continue;
+            };
+            let address = address.backend("localhost");
+            count += 1;
+            draft.of("").append(
+                "backend",
+                if count == 1 || is_even {
+                    Value::Text(address)
+                } else {
+                    Value::Table(vec![("address", address.into()), ("backup", true.into())])
+                },
+            );
+        }
+        if count == 0 && self.given.get("exec").is_none() {
+            let effect = "without connect it goes nowhere";
+            notes.add(&self.service.place, &self.service.name, Fate::Refused, effect);
+        }
+    }
+
+    /// Where connections to backends come from.
+    fn source(&self, draft: &mut Draft, notes: &mut Notes) {
+        if let Some(setting) = self.given.get("local") {
+            let host = setting.value.rsplit_once(':').map_or(setting.value.as_str(), |(host, _)| host);
+            match [setting.value.as_str(), host].iter().find_map(|text| text.parse::<std::net::IpAddr>().ok())
+            {
+                Some(address) => draft.put("", "source", vec![address.to_string()]),
+                None => refuse(notes, setting, "expected an address of this machine, not a name"),
+            }
+        }
+        let Some(setting) = self.given.get("transparent") else { return };
+        match setting.value.as_str() {
+            "source" | "yes" => draft.put("", "source", "client"),
+            "none" | "no" => {}
+            _ => refuse(
+                notes,
+                setting,
+                "connections that a firewall redirected are not sent on to where they were for",
+            ),
+        }
+    }
+
+    /// What is shown to the side that speaks TLS with us: one chain, with its key.
+    fn certificate(&self, draft: &mut Draft, notes: &mut Notes) {
+        let Some(cert) = self.given.get("cert") else {
+            if !self.is_client() {
+                notes.add(
+                    &self.service.place,
+                    &self.service.name,
+                    Fate::Refused,
+                    "a server needs a certificate: cert",
+                );
+            }
+            return;
+        };
+        let key = self.given.get("key");
+        for setting in [Some(cert), key].into_iter().flatten() {
+            let name = setting.value.to_ascii_lowercase();
+            if name.starts_with("pkcs11:") || name.ends_with(".p12") || name.ends_with(".pfx") {
+                let effect =
+                    "expected PEM: `openssl pkcs12 -in FILE -nodes -out FILE.pem` makes it of PKCS#12";
+                refuse(notes, setting, effect);
+            }
+        }
+        let (cert, key) = (self.path(cert), key.map(|key| self.path(key)));
+        if self.is_client() {
+            draft.put("backend-tls", "certificate", cert);
+            if let Some(key) = key {
+                draft.put("backend-tls", "key", key);
+            }
+            return;
+        }
+        draft.of("").append(
+            "certificate",
+            match key {
+                None => Value::Text(cert),
+                Some(key) => Value::Table(vec![("certificate", cert.into()), ("key", key.into())]),
+            },
+        );
+    }
+}
+
+pub(super) fn refuse(notes: &mut Notes, setting: &Setting, effect: impl Into<String>) {
+    notes.add(&setting.place, &format!("{} = {}", setting.name, setting.value), Fate::Refused, effect);
+}
+
+pub(super) fn drop(notes: &mut Notes, setting: &Setting, effect: impl Into<String>) {
+    notes.add(&setting.place, &format!("{} = {}", setting.name, setting.value), Fate::Dropped, effect);
+}
+
+pub(super) fn approximate(notes: &mut Notes, setting: &Setting, effect: impl Into<String>) {
+    notes.add(&setting.place, &format!("{} = {}", setting.name, setting.value), Fate::Approximated, effect);
+}
+
+/// Names of services are for logs and metrics: letters, digits and a few signs.
+fn plain_name(name: &str) -> String {
+    let plain = |sign: char| if sign.is_ascii_alphanumeric() || "-_.".contains(sign) { sign } else { '-' };
+    name.chars().map(plain).take(64).collect()
+}

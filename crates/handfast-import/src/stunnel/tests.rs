@@ -1,0 +1,119 @@
+//! What the table's examples do not show: several services, defaults, included folders, and files that are wrong.
+
+#![expect(clippy::disallowed_methods, reason = "nobody else reads these files")]
+
+use super::*;
+
+fn imported(text: &str) -> Result<Imported, ImportError> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("stunnel.conf");
+    std::fs::write(&file, text).expect("written");
+    import(&file, Path::new(""))
+}
+
+fn good(text: &str) -> Imported {
+    imported(text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn problems(text: &str) -> String {
+    imported(text).expect_err("it is wrong").to_string()
+}
+
+const WEB: &str = "[web]\naccept = 443\nconnect = 80\ncert = web.pem\n";
+
+#[test]
+fn what_stands_before_the_first_service_counts_for_all() {
+    let text = format!("; for all\nTIMEOUTidle = 60\noptions = NO_TICKET\n{WEB}TIMEOUTidle = 120\n");
+    let config = good(&text).config;
+    assert!(config.contains("idle = \"2m\""), "its own comes first: {config}");
+    assert!(config.contains("per-handshake = 0"), "{config}");
+    // Repeated ones add up.
+    let config = good(&format!("options = NO_TLSv1.3\n{WEB}options = NO_TICKET\n")).config;
+    assert!(config.contains("versions = [\"1.2\"]") && config.contains("per-handshake = 0"), "{config}");
+}
+
+#[test]
+fn a_port_alone_is_all_of_ipv4_and_localhost() {
+    let config = good(WEB).config;
+    assert!(config.contains("listen = [\"0.0.0.0:443\"]"), "{config}");
+    assert!(config.contains("backend = [\"localhost:80\"]"), "{config}");
+}
+
+#[test]
+fn folders_are_included_in_the_order_of_names() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("written");
+    std::fs::create_dir(folder.path().join("conf.d")).expect("made");
+    write("conf.d/20-b.conf", "[b]\naccept = 2\nconnect = 22\ncert = b.pem\n");
+    write("conf.d/10-a.conf", "[a]\naccept = 1\nconnect = 11\ncert = a.pem\n");
+    write("stunnel.conf", "include = conf.d\n");
+    let config = import(&folder.path().join("stunnel.conf"), folder.path()).expect("good").config;
+    let (a, b) = (config.find("name = \"a\""), config.find("name = \"b\""));
+    assert!(a.is_some() && a < b, "{config}");
+    write("stunnel.conf", "include = nowhere\n");
+    let error = import(&folder.path().join("stunnel.conf"), folder.path()).expect_err("no such folder");
+    assert!(error.to_string().contains("nowhere"), "{error}");
+    // One that includes itself ends.
+    write("conf.d/10-a.conf", "include = conf.d\n");
+    write("stunnel.conf", "include = conf.d\n");
+    let error = import(&folder.path().join("stunnel.conf"), folder.path()).expect_err("without end");
+    assert!(error.to_string().contains("folders deep"), "{error}");
+}
+
+#[test]
+fn all_that_is_wrong_is_told_at_once_with_its_line() {
+    let told = problems("aceppt = 443\nnonsense\n[web]\nCAFiel = x\n");
+    for part in
+        [":1: aceppt: stunnel 5 has no such option", "accept", ":2: \"nonsense\"", ":4: CAFiel", "CAfile"]
+    {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+}
+
+#[test]
+fn a_service_that_cannot_be_kept_is_left_out_and_the_others_stay() {
+    let imported = good(&format!("{WEB}[psk]\naccept = 1\nconnect = 2\ncert = a.pem\nPSKsecrets = x\n"));
+    assert!(!imported.is_whole());
+    assert!(imported.config.contains("name = \"web\"") && !imported.config.contains("name = \"psk\""));
+    assert!(imported.config.contains("# The service [psk] is not here"), "{}", imported.config);
+    let note = imported.notes.iter().find(|note| note.fate == Fate::Refused).expect("a word about it");
+    assert!(note.to_string().contains(":9: PSKsecrets: refused"), "{note}");
+}
+
+#[test]
+fn exceptions_by_name_belong_to_their_primary() {
+    let other =
+        "[other]\nsni = web:other.test\nsni = web:*.other.test\nconnect = 81\ncert = o.pem\nkey = o.key\n";
+    let config = good(&format!("{WEB}{other}")).config;
+    for line in [
+        "certificate = [\"web.pem\", { certificate = \"o.pem\", key = \"o.key\" }]",
+        "[[service.rule]]\nnames = [\"other.test\", \"*.other.test\"]\nbackend = [\"localhost:81\"]",
+    ] {
+        assert!(config.contains(line), "{line}\n{config}");
+    }
+    // In front of it, or without it, nobody would come here.
+    let imported = good(&format!("{other}{WEB}"));
+    assert!(!imported.is_whole() && !imported.config.contains("rule"), "{}", imported.config);
+}
+
+#[test]
+fn inetd_is_told() {
+    let imported = good("accept = 1\nconnect = 2\n");
+    assert!(imported.notes[0].effect.contains("inetd"), "{:?}", imported.notes);
+    assert!(!imported.is_whole());
+}
+
+#[test]
+fn a_client_that_verified_nothing_still_does_not_and_says_so() {
+    let imported = good("[out]\nclient = yes\naccept = 1\nconnect = a.example:2\n");
+    assert!(imported.config.contains("verify = \"insecure-nothing\""), "{}", imported.config);
+    assert!(
+        imported.is_exact() && imported.notes[0].effect.contains("nothing is verified"),
+        "{:?}",
+        imported.notes
+    );
+    // By the machine's own list and a name it is as safe as ours by default.
+    let safe = "verifyChain = yes\nCApath = /etc/ssl/certs\ncheckHost = a.example\n";
+    let imported = good(&format!("[out]\nclient = yes\naccept = 1\nconnect = a.example:2\n{safe}"));
+    assert!(!imported.config.contains("verify") && imported.notes.is_empty(), "{}", imported.config);
+}

@@ -1,0 +1,166 @@
+//! Who the other side has to be: `verify*`, `check*`, CAfile and lists.
+
+use handfast_tls::Pin;
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject as _;
+
+use super::grammar::Setting;
+use super::service::{Translation, refuse};
+use crate::draft::Draft;
+use crate::note::{Fate, Notes};
+
+/// What is asked of the other side's certificate.
+#[derive(Clone, Copy, Debug)]
+struct Asked<'t> {
+    /// The option that asks for it.
+    by: &'t Setting,
+    /// It has to be there; a chain to a root; itself in the file.
+    required: bool,
+    chain: bool,
+    itself: bool,
+}
+
+pub(super) fn peers(translation: &Translation<'_>, draft: &mut Draft, notes: &mut Notes) {
+    let asked = asked(translation, notes);
+    if translation.is_client() {
+        draft.put("", "client-tls", false);
+        backend(translation, asked, draft, notes);
+    } else if let Some(asked) = asked {
+        clients(translation, asked, draft, notes);
+    } else if let Some(setting) = translation.given.get("redirect") {
+        refuse(notes, setting, "nobody fails where nothing is verified: it needs verifyChain or verifyPeer");
+    }
+}
+
+fn asked<'t>(translation: &Translation<'t>, notes: &mut Notes) -> Option<Asked<'t>> {
+    let given = translation.given;
+    let found = ["verifychain", "verifypeer"].map(|key| given.get(key).filter(|setting| setting.is_yes()));
+    if let Some(by) = found[0].or(found[1]) {
+        return Some(Asked { by, required: true, chain: found[0].is_some(), itself: found[1].is_some() });
+    }
+    if let Some(by) = given.get("verify") {
+        let (required, chain, itself) = match by.value.as_str() {
+            "0" => return None,
+            "1" => (false, true, false),
+            "2" => (true, true, false),
+            "3" => (true, true, true),
+            "4" => (true, false, true),
+            _ => {
+                refuse(notes, by, "expected a level from 0 to 4");
+                return None;
+            }
+        };
+        return Some(Asked { by, required, chain, itself });
+    }
+    if let Some(setting) = given.get("requirecert").filter(|setting| setting.is_yes()) {
+        refuse(notes, setting, "any certificate would be good: add verifyChain = yes and CAfile");
+    }
+    None
+}
+
+/// The public keys of a file's certificates, as pins.
+fn pins(translation: &Translation<'_>, file: &Setting, notes: &mut Notes) -> Vec<String> {
+    let path = translation.path(file);
+    let certificates = CertificateDer::pem_file_iter(&path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let pins =
+        certificates.map(|all| all.iter().filter_map(Pin::of).map(|pin| pin.to_string()).collect::<Vec<_>>());
+    match pins {
+        Ok(pins) if !pins.is_empty() => pins,
+        Ok(_) => {
+            refuse(notes, file, "the file has no certificate whose key could be pinned");
+            Vec::new()
+        }
+        Err(error) => {
+            refuse(notes, file, format!("the keys that are to be pinned cannot be read: {error}"));
+            Vec::new()
+        }
+    }
+}
+
+fn clients(translation: &Translation<'_>, asked: Asked<'_>, draft: &mut Draft, notes: &mut Notes) {
+    let (given, section) = (translation.given, "client-certificates");
+    draft.put(section, "mode", if asked.required { "require" } else { "request" });
+    let Some(file) = given.get("cafile") else {
+        refuse(notes, asked.by, "whose certificates are good? it needs CAfile");
+        return;
+    };
+    draft.put(section, "ca", translation.path(file));
+    for (key, word) in [("checkhost", "dns"), ("checkip", "ip"), ("checkemail", "email")] {
+        for setting in given.all(key) {
+            draft.of(section).append("allow", format!("{word}:{}", setting.value));
+        }
+    }
+    if asked.itself {
+        if draft.of(section).get("allow").is_some() {
+            refuse(
+                notes,
+                asked.by,
+                "a name and a certificate at once cannot be asked for: one of them is enough to be let in",
+            );
+        }
+        for pin in pins(translation, file, notes) {
+            draft.of(section).append("allow", format!("pin:{pin}"));
+        }
+    }
+    if let Some(setting) = given.get("ocspaia").filter(|setting| setting.is_yes()) {
+        refuse(notes, setting, "whether a client's certificate is revoked is checked against lists: CRLfile");
+    }
+    for key in ["crlfile", "crlpath"] {
+        if let Some(setting) = given.get(key) {
+            let folder = if key == "crlpath" { "/" } else { "" };
+            draft.of(section).append("crl", format!("{}{folder}", translation.path(setting)));
+        }
+    }
+    if let Some(setting) = given.get("redirect") {
+        match crate::address::Address::parse(&setting.value) {
+            Some(address) => draft.of(section).append("failed-to", address.backend("localhost")),
+            None => refuse(notes, setting, "expected a host and a port"),
+        }
+    }
+}
+
+fn backend(translation: &Translation<'_>, asked: Option<Asked<'_>>, draft: &mut Draft, notes: &mut Notes) {
+    let (given, section) = (translation.given, "backend-tls");
+    if let Some(setting) = given.all("sni").last() {
+        draft.put(section, "server-name", if setting.value.is_empty() { "none" } else { &setting.value });
+    }
+    for key in ["crlfile", "crlpath", "checkemail"] {
+        if let Some(setting) = given.get(key).filter(|_| asked.is_some()) {
+            refuse(notes, setting, "of backends this is not checked");
+        }
+    }
+    let Some(asked) = asked.filter(|asked| asked.required) else {
+        draft.put(section, "verify", "insecure-nothing");
+        let effect = "as before, nothing is verified: whoever is on the network path can read and change everything. \
+                      verifyChain = yes, CAfile and checkHost there, or backend-tls without verify here, end that";
+        notes.add(&translation.service.place, &translation.service.name, Fate::Same, effect);
+        return;
+    };
+    let names: Vec<_> = given.all("checkhost").chain(given.all("checkip")).collect();
+    match names.as_slice() {
+        [] => {}
+        [name] => draft.put(section, "name", name.value.as_str()),
+        [_, second, ..] => refuse(notes, second, "one name is checked, not one of several"),
+    }
+    let file = given.get("cafile");
+    if let (true, Some(file)) = (asked.itself, file) {
+        draft.put(section, "pins", pins(translation, file, notes));
+    }
+    match (asked.chain, file) {
+        (true, Some(file)) => draft.put(section, "ca", translation.path(file)),
+        (_, None) if given.get("capath").is_none() => {
+            refuse(notes, asked.by, "whose certificates are good? it needs CAfile");
+        }
+        _ => {}
+    }
+    match (asked.chain, names.is_empty()) {
+        (false, _) => draft.put(section, "verify", "pins"),
+        (true, false) => {}
+        (true, true) => {
+            draft.put(section, "verify", "insecure-any-name");
+            let effect =
+                "as before, a certificate for any name is good: checkHost there, or name here, ends that";
+            notes.add(&asked.by.place, &asked.by.name, Fate::Same, effect);
+        }
+    }
+}

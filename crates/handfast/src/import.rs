@@ -1,0 +1,209 @@
+//! `handfast import`, and `handfast proxy --stunnel` and `--hitch`: other programs' configurations.
+//!
+//! In: a file or a command line. Out: a `handfast.toml`, and on standard error a line for each option that is not as before.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use handfast_import::{Fate, ImportError, Imported, Origin, Row};
+use handfast_proxy::{ConfigSource, Written};
+
+use crate::talk;
+use crate::verbs::print;
+use crate::words::import::{ImportFrom, ImportWords};
+
+/// What `handfast import` does.
+pub(crate) fn import(words: &ImportWords) -> ExitCode {
+    let folder = std::env::current_dir().unwrap_or_default();
+    let imported = match &words.from {
+        ImportFrom::Stunnel { file } => handfast_import::stunnel(file, &folder),
+        ImportFrom::Hitch { file } => handfast_import::hitch(file, &folder),
+        ImportFrom::Ghostunnel { arguments } => handfast_import::ghostunnel(arguments, &folder),
+    };
+    let imported = match imported {
+        Ok(imported) => imported,
+        Err(error) => return wrong(&error.to_string()),
+    };
+    for note in &imported.notes {
+        talk::err(&note.to_string());
+    }
+    if words.strict && !imported.is_exact() {
+        talk::err("error: nothing is written: not everything means the same, and --strict was asked for");
+        return ExitCode::FAILURE;
+    }
+    let written = match &words.output {
+        None => print(&imported.config, true),
+        Some(path) => match write(path, &imported.config) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => return wrong(&format!("cannot write {}: {error}", path.display())),
+        },
+    };
+    if imported.is_whole() { written } else { refused() }
+}
+
+fn refused() -> ExitCode {
+    talk::err(
+        "error: not every service is there: see `refused` above. Change the old configuration, or write it by hand",
+    );
+    ExitCode::FAILURE
+}
+
+fn wrong(error: &str) -> ExitCode {
+    talk::err(&format!("error: {error}"));
+    ExitCode::from(2)
+}
+
+/// Never over a file that is there: somebody may have worked on it.
+fn write(path: &Path, text: &str) -> std::io::Result<()> {
+    File::create_new(path)?.write_all(text.as_bytes())
+}
+
+/// A configuration that is read from another program's file, at start and at each reload.
+pub(crate) fn source(origin: Origin, file: PathBuf) -> ConfigSource {
+    // The folder of now: a reload must not depend on where the process is then.
+    let folder = std::env::current_dir().unwrap_or_default();
+    let write = move |file: &Path| {
+        let imported = match origin {
+            Origin::Stunnel => handfast_import::stunnel(file, &folder),
+            Origin::Hitch | Origin::Ghostunnel => handfast_import::hitch(file, &folder),
+        };
+        config_of(imported)
+    };
+    ConfigSource::Written(Written { file, write: Arc::new(write) })
+}
+
+fn config_of(imported: Result<Imported, ImportError>) -> Result<(String, String), String> {
+    let imported = imported.map_err(|error| format!("error: {error}\n"))?;
+    let notes: String = imported.notes.iter().map(|note| format!("{note}\n")).collect();
+    if imported.is_whole() {
+        Ok((imported.config, notes))
+    } else {
+        Err(format!("{notes}error: not everything can be served as before: see `refused` above\n"))
+    }
+}
+
+/// The tables of the reference page.
+pub(crate) fn tables() -> String {
+    let mut page = String::new();
+    for origin in [Origin::Stunnel, Origin::Hitch, Origin::Ghostunnel] {
+        page.push_str(&format!("\n## Every option of {}\n\n", origin.name()));
+        page.push_str("| option | becomes | fate | what changes |\n|---|---|---|---|\n");
+        page.extend(origin.rows().iter().map(line));
+    }
+    page
+}
+
+fn line(row: &Row) -> String {
+    let becomes =
+        if row.gives.is_empty() { String::new() } else { format!("`{}`", row.gives.replace('|', "\\|")) };
+    let fate = if row.fate == Fate::Same { "same" } else { row.fate.word() };
+    format!("| `{}` | {becomes} | {fate} | {} |\n", row.name, row.effect)
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "nobody else reads these files")]
+mod tests {
+    use handfast_import::Scope;
+    use handfast_proxy::config;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// Certificates for what reads them: a pin is made of the file's keys.
+    fn folder() -> TempDir {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pem = include_str!("../../handfast-tls/src/presented/testdata/pin.crt");
+        for name in ["peers.pem", "ca.pem"] {
+            std::fs::write(folder.path().join(name), pem).expect("written");
+        }
+        folder
+    }
+
+    /// An example in a configuration that works.
+    fn example(origin: Origin, row: &Row, folder: &Path) -> Result<Imported, ImportError> {
+        let file = folder.join("old.conf");
+        let write = |text: String| std::fs::write(&file, text).expect("written");
+        // Paths in a result are those of the example, so the files are where the tests are run from, or not at all.
+        let nowhere = Path::new("");
+        match (origin, row.scope) {
+            (Origin::Stunnel, scope) => {
+                let accept = if row.name == "accept" { "" } else { "accept = 127.0.0.1:8443\n" };
+                let base = format!("[web]\n{accept}connect = 127.0.0.1:8080\ncert = web.pem\n");
+                let example =
+                    row.example.replace("peers.pem", &folder.join("peers.pem").display().to_string());
+                write(match scope {
+                    Scope::Global => format!("{example}\n{base}"),
+                    Scope::Service => format!("{base}{example}\n"),
+                });
+                handfast_import::stunnel(&file, nowhere)
+            }
+            (Origin::Hitch, _) => {
+                write(format!("pem-file = \"web.pem\"\n{}\n", row.example));
+                handfast_import::hitch(&file, nowhere)
+            }
+            (Origin::Ghostunnel, _) => {
+                let of_client =
+                    ["verify-", "override", "connect-proxy"].iter().any(|name| row.name.starts_with(name));
+                let verb = if of_client { "client" } else { "server" };
+                let mut arguments: Vec<String> =
+                    [verb, "--listen=127.0.0.1:8443", "--target=127.0.0.1:8080"].map(str::to_owned).into();
+                if !of_client && !["keystore", "cert", "key"].contains(&row.name) {
+                    arguments.push("--cert=web.pem".into());
+                }
+                if !of_client {
+                    arguments.push("--cacert=ca.pem".into());
+                    if !row.name.starts_with("allow-") {
+                        arguments.push("--allow-all".into());
+                    }
+                }
+                arguments.extend(row.example.split(' ').map(str::to_owned));
+                handfast_import::ghostunnel(&arguments, nowhere)
+            }
+        }
+    }
+
+    /// What the table says of each option is what is done with its example, and the proxy takes what was written.
+    #[test]
+    fn the_tables_are_true() {
+        let (folder, mut wrong) = (folder(), Vec::new());
+        for origin in [Origin::Stunnel, Origin::Hitch, Origin::Ghostunnel] {
+            for row in origin.rows() {
+                if let Err(what) = is_true(origin, row, folder.path()) {
+                    wrong.push(format!("{}: {}: {what}", origin.name(), row.name));
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    }
+
+    fn is_true(origin: Origin, row: &Row, folder: &Path) -> Result<(), String> {
+        let imported = example(origin, row, folder).map_err(|error| error.to_string())?;
+        let worst = imported.notes.iter().map(|note| note.fate).max().unwrap_or(Fate::Same);
+        let (text, notes) = (&imported.config, &imported.notes);
+        if worst != row.fate {
+            return Err(format!("expected {:?}, but {notes:#?}", row.fate));
+        }
+        if !text.contains(row.gives) {
+            return Err(format!("expected {}, but\n{text}", row.gives));
+        }
+        if row.fate == Fate::Refused {
+            return if text.contains("[[service]]") { Err(format!("a service in\n{text}")) } else { Ok(()) };
+        }
+        let parsed = config::parse("handfast.toml", text, &|_| false);
+        parsed.map(|_| ()).map_err(|problems| format!("{problems:?}\n{text}"))
+    }
+
+    #[test]
+    fn every_option_has_one_row() {
+        for origin in [Origin::Stunnel, Origin::Hitch, Origin::Ghostunnel] {
+            let mut names: Vec<_> = origin.rows().iter().map(|row| row.name).collect();
+            names.sort_unstable();
+            let count = names.len();
+            names.dedup();
+            assert_eq!(names.len(), count, "{}: a row is there twice", origin.name());
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! The same file, run by the program that it was written for and, imported, by ours: the same clients see the same.
+//!
+//! Each client's outcome is also written down here, so that two programs which both serve nothing are not taken for equal.
+
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+
+use super::support::backend::{Backend, Peer};
+use super::support::certificates::{Authority, Identity, KeyKind, authority};
+use super::support::client::{Client, dial};
+use super::support::deadline::wait_until;
+use super::support::folder::Folder;
+use super::support::proxy::Proxy;
+use super::support::servers::address_of_ones_own;
+use super::support::skip::{needs, skipped};
+use super::support::tools::{self, Tool};
+use super::support::trust::{Trust, Version};
+
+/// What a client does.
+#[derive(Clone, Copy, Debug)]
+enum Who {
+    /// Asks for a name in this version and shows a certificate, or none.
+    Tls(&'static str, Version, Shows),
+    /// Speaks in plain text.
+    Plain,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Shows {
+    Nothing,
+    /// One of the authority that the configuration names, for this name.
+    Known(&'static str),
+    /// One that another authority signed.
+    Strange,
+}
+
+use Shows::{Known, Nothing, Strange};
+use Version::{Tls12, Tls13};
+use Who::{Plain, Tls};
+
+/// A configuration, and what becomes of clients.
+struct Case {
+    /// `@LISTEN@`, `@ONE@`, `@TWO@`, `@PROXY@`, `@CA@`, `@CERT@` (localhost), `@OTHER@` (other.test) stand for what the test has.
+    config: &'static str,
+    clients: &'static [(Who, &'static str)],
+}
+
+const STUNNEL: [Case; 9] = [
+    Case {
+        config: "[web]\naccept = @LISTEN@\nconnect = @ONE@\ncert = @CERT@\n",
+        clients: &[(Tls("localhost", Tls13, Nothing), "one"), (Tls("localhost", Tls12, Nothing), "one")],
+    },
+    Case {
+        config: "cert = @CERT@\nsslVersionMin = TLSv1.3\n[web]\naccept = @LISTEN@\nconnect = @ONE@\n",
+        clients: &[(Tls("localhost", Tls13, Nothing), "one"), (Tls("localhost", Tls12, Nothing), "refused")],
+    },
+    Case {
+        config: "[web]\naccept = @LISTEN@\nconnect = @ONE@\ncert = @CERT@\nverifyChain = yes\nCAfile = @CA@\n",
+        clients: &[
+            (Tls("localhost", Tls12, Known("a.test")), "one"),
+            (Tls("localhost", Tls12, Nothing), "refused"),
+            (Tls("localhost", Tls12, Strange), "refused"),
+        ],
+    },
+    Case {
+        config: "[web]\naccept = @LISTEN@\nconnect = @ONE@\ncert = @CERT@\nverifyChain = yes\nCAfile = @CA@\n\
+                 checkHost = a.test\ncheckHost = b.test\n",
+        clients: &[
+            (Tls("localhost", Tls12, Known("a.test")), "one"),
+            (Tls("localhost", Tls12, Known("b.test")), "one"),
+            (Tls("localhost", Tls12, Known("c.test")), "refused"),
+        ],
+    },
+    Case {
+        config: "[web]\naccept = @LISTEN@\nconnect = @ONE@\ncert = @CERT@\n\
+                 [other]\nsni = web:other.test\nconnect = @TWO@\ncert = @OTHER@\n",
+        clients: &[(Tls("localhost", Tls13, Nothing), "one"), (Tls("other.test", Tls13, Nothing), "two")],
+    },
+    Case {
+        config: "[web]\naccept = @LISTEN@\nconnect = @ONE@\nredirect = @TWO@\ncert = @CERT@\nverifyChain = yes\nCAfile = @CA@\n",
+        clients: &[
+            (Tls("localhost", Tls12, Known("a.test")), "one"),
+            (Tls("localhost", Tls12, Strange), "two"),
+        ],
+    },
+    Case {
+        config: "[out]\nclient = yes\naccept = @LISTEN@\nconnect = @PROXY@\nverifyChain = yes\nCAfile = @CA@\ncheckHost = localhost\n",
+        clients: &[(Plain, "one")],
+    },
+    Case {
+        config: "[out]\nclient = yes\naccept = @LISTEN@\nconnect = @PROXY@\nverifyChain = yes\nCAfile = @CA@\ncheckHost = c.test\n",
+        clients: &[(Plain, "refused")],
+    },
+    Case {
+        config: "[web]\naccept = @LISTEN@\nconnect = 127.0.0.1:1\nconnect = @TWO@\nfailover = prio\ncert = @CERT@\nprotocol = proxy\n",
+        clients: &[(Tls("localhost", Tls13, Nothing), "two after PROXY TCP4")],
+    },
+];
+
+const HITCH: [Case; 4] = [
+    Case {
+        config: "frontend = \"@LISTEN@\"\nbackend = \"@ONE@\"\npem-file = \"@OTHER@\"\npem-file = \"@CERT@\"\n",
+        clients: &[(Tls("localhost", Tls13, Nothing), "one"), (Tls("other.test", Tls12, Nothing), "one")],
+    },
+    Case {
+        config: "frontend = \"@LISTEN@\"\nbackend = \"@ONE@\"\npem-file = \"@CERT@\"\ntls-protos = TLSv1.3\nwrite-proxy-v1 = on\n",
+        clients: &[
+            (Tls("localhost", Tls13, Nothing), "one after PROXY TCP4"),
+            (Tls("localhost", Tls12, Nothing), "refused"),
+        ],
+    },
+    Case {
+        config: "frontend = \"@LISTEN@\"\nbackend = \"@TWO@\"\npem-file = \"@CERT@\"\nclient-verify = required\n\
+                 client-verify-ca = \"@CA@\"\n",
+        clients: &[
+            (Tls("localhost", Tls12, Known("a.test")), "two"),
+            (Tls("localhost", Tls12, Nothing), "refused"),
+            (Tls("localhost", Tls12, Strange), "refused"),
+        ],
+    },
+    Case {
+        config: "frontend = \"@LISTEN@\"\nbackend = \"@ONE@\"\npem-file = \"@CERT@\"\nsni-nomatch-abort = on\n",
+        clients: &[
+            (Tls("localhost", Tls13, Nothing), "one"),
+            (Tls("unknown.test", Tls13, Nothing), "refused"),
+        ],
+    },
+];
+
+/// What the configurations speak of.
+struct World {
+    folder: Folder,
+    one: Backend,
+    two: Backend,
+    /// TLS in front of the first backend.
+    inner: Proxy,
+    words: Vec<(&'static str, String)>,
+}
+
+/// Says its name when it has heard something, and what PROXY header came before.
+fn named(name: &'static str) -> Backend {
+    Backend::start(move |peer: &mut Peer| {
+        let (mut heard, mut buffer) = (Vec::new(), [0; 512]);
+        while !heard.ends_with(b"hello") {
+            match peer.stream.read(&mut buffer) {
+                Ok(count @ 1..) => heard.extend_from_slice(&buffer[..count]),
+                _ => return,
+            }
+        }
+        let header = if heard.starts_with(b"PROXY TCP4 ") { " after PROXY TCP4" } else { "" };
+        let _ = peer.stream.write_all(format!("{name}{header}.").as_bytes());
+    })
+}
+
+impl World {
+    fn new() -> Self {
+        let (folder, one, two) = (Folder::new(), named("one"), named("two"));
+        let write =
+            |name: &str, identity: &Identity| folder.write(name, identity.combined()).display().to_string();
+        let cert = write("web.pem", &authority().identity(&["localhost"], KeyKind::Rsa));
+        let other = write("other.pem", &authority().identity(&["other.test"], KeyKind::Rsa));
+        let ca = folder.write("ca.pem", &authority().pem).display().to_string();
+        let config = super::support::config::Config::to(&folder, one.address);
+        let inner = Proxy::start(config);
+        let words = vec![
+            ("@ONE@", one.address.to_string()),
+            ("@TWO@", two.address.to_string()),
+            ("@PROXY@", inner.address().to_string()),
+            ("@CA@", ca),
+            ("@CERT@", cert),
+            ("@OTHER@", other),
+        ];
+        Self { folder, one, two, inner, words }
+    }
+
+    /// A case's configuration, for a program that listens there.
+    fn config(&self, case: &Case, listen: SocketAddr, bracketed: bool) -> String {
+        let address = |text: &str| match text.rsplit_once(':') {
+            Some((host, port)) if bracketed => format!("[{host}]:{port}"),
+            _ => text.to_owned(),
+        };
+        let mut text = case.config.replace("@LISTEN@", &address(&listen.to_string()));
+        for (word, value) in &self.words {
+            let is_address = value.starts_with("127.");
+            text = text.replace(word, &if is_address { address(value) } else { value.clone() });
+        }
+        text
+    }
+}
+
+/// What a client sees: what the backend said, or that it was not served.
+fn outcome(who: Who, address: SocketAddr) -> String {
+    match who {
+        Plain => {
+            let Ok(mut stream) = dial(address) else { return "refused".into() };
+            let _ = stream.write_all(b"hello");
+            told(|buffer| stream.read(buffer))
+        }
+        Tls(name, version, shows) => {
+            let strange;
+            let identity = match shows {
+                Nothing => None,
+                Known(name) => Some(authority().identity(&[name], KeyKind::Rsa)),
+                Strange => {
+                    strange = Authority::new("strangers");
+                    Some(strange.identity(&["a.test"], KeyKind::Rsa))
+                }
+            };
+            let trust = Trust::version(version);
+            let trust = identity.iter().fold(trust, |trust, identity| trust.showing(identity));
+            match Client::try_connect(address, &trust.config(), name) {
+                Ok(mut client) => {
+                    let _ = client.try_send(b"hello");
+                    told(|buffer| client.read(buffer))
+                }
+                Err(_) => "refused".into(),
+            }
+        }
+    }
+}
+
+/// What was said up to its dot. The end of the connection is not waited for: stunnel has a minute for it.
+fn told(mut read: impl FnMut(&mut [u8]) -> io::Result<usize>) -> String {
+    let (mut heard, mut buffer) = (Vec::new(), [0; 512]);
+    while !heard.ends_with(b".") {
+        match read(&mut buffer) {
+            Ok(count @ 1..) => heard.extend_from_slice(&buffer[..count]),
+            _ => break,
+        }
+    }
+    let heard = String::from_utf8_lossy(&heard);
+    heard.strip_suffix('.').map_or_else(|| "refused".to_owned(), str::to_owned)
+}
+
+/// Asks the same of both programs. `first`: what the other one needs to run here; `theirs`: starts it on its file.
+fn compare(cases: &[Case], program: &str, bracketed: bool, (first, theirs): (&str, impl Fn(&str) -> Tool)) {
+    let world = World::new();
+    for case in cases {
+        let (there, here) = (address_of_ones_own(), address_of_ones_own());
+        let old = format!("{first}{}", world.config(case, there, bracketed));
+        let old = world.folder.write("old.conf", old).display().to_string();
+        let _tool = theirs(&old);
+        wait_until("the other program to listen", || dial(there).ok());
+        let ours = world.folder.write("ours.conf", world.config(case, here, bracketed)).display().to_string();
+        let ran = tools::handfast(&["import", program, &ours]);
+        assert_eq!(ran.code, Some(0), "{}", ran.all());
+        let proxy = Proxy::start(format!("{}\n[admin]\nlisten = \"127.0.0.1:0\"\n", ran.output));
+        for (who, expected) in case.clients {
+            let seen = [outcome(*who, there), outcome(*who, proxy.address())];
+            assert_eq!(
+                seen,
+                [*expected, *expected],
+                "{who:?}: {program}, then ours\n{}\n{}",
+                case.config,
+                ran.output
+            );
+        }
+    }
+    assert!(world.one.accepted() > 0 && world.two.accepted() > 0, "both backends were needed");
+    drop(world.inner);
+}
+
+#[test]
+fn of_stunnel() {
+    needs!("stunnel4");
+    let first = "foreground = yes\npid =\nsyslog = no\n";
+    compare(&STUNNEL, "stunnel", false, (first, |file: &str| Tool::start("stunnel4", &[file])));
+}
+
+#[test]
+fn of_hitch() {
+    needs!("hitch");
+    // It does not run as root.
+    let first = if rustix::process::geteuid().is_root() { "user = \"nobody\"\n" } else { "" };
+    compare(
+        &HITCH,
+        "hitch",
+        true,
+        (first, |file: &str| Tool::start("hitch", &[&format!("--config={file}")])),
+    );
+}
+
+/// `proxy --stunnel` reads the old file at the start and at each reload, and one that cannot be kept changes nothing.
+#[test]
+fn an_old_file_runs_as_it_is() {
+    let world = World::new();
+    let listen = address_of_ones_own();
+    let file = world.folder.write("stunnel.conf", world.config(&STUNNEL[0], listen, false));
+    let tool =
+        Tool::start(super::support::proxy::PROGRAM, &["proxy", "--stunnel", &file.display().to_string()]);
+    tool.talk.containing("ready");
+    let client = Tls("localhost", Tls13, Nothing);
+    assert_eq!(outcome(client, listen), "one");
+    let change = |from: &str, to: &str| {
+        let text = std::fs::read_to_string(&file).expect("it is there");
+        assert!(text.contains(from), "{text}");
+        world.folder.replace("stunnel.conf", text.replace(from, to));
+        tool.process().signal(rustix::process::Signal::HUP);
+    };
+    change(&world.one.address.to_string(), &world.two.address.to_string());
+    wait_until("the other backend", || (outcome(client, listen) == "two").then_some(()));
+    change("[web]\n", "[web]\nPSKsecrets = psk.txt\n");
+    tool.talk.containing("PSKsecrets: refused");
+    assert_eq!(outcome(client, listen), "two");
+    // Wrong from the start: it does not start.
+    let ran = tools::handfast(&["proxy", "--stunnel", &file.display().to_string()]);
+    assert_eq!(ran.code, Some(2), "{}", ran.all());
+}
