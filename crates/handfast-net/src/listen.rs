@@ -20,6 +20,10 @@ use crate::fault::{Fault, Operation};
 use crate::stream::{Patience, Stream, set_patience};
 use crate::sys;
 
+mod given;
+
+pub use given::{GivenSocket, More, Unfit, share_out};
+
 /// Connections that the kernel completes and keeps for us; it lowers this to `net.core.somaxconn`.
 const BACKLOG: i32 = 65_535;
 
@@ -86,27 +90,26 @@ pub fn bind(
             }
             let local = Address::Ip(local);
             let left = Arc::new(AtomicU32::new(0));
-            let listening = |(place, socket)| {
-                let turn = Some(Turn::new(place, &left));
-                ListeningSocket { socket: Arc::new(socket), tcp: true, address: local.clone(), turn }
+            let listening = |(place, socket)| ListeningSocket {
+                socket: Arc::new(socket),
+                tcp: true,
+                address: local.clone(),
+                turn: Some(Turn::new(place, &left)),
+                outlives: false,
             };
             let sockets = (0..).zip(sockets).map(listening).collect();
             Ok((local, sockets))
         }
         Address::Unix(path) => {
-            let first = listen_unix(path, mode, sharing == Sharing::WithAnother)?;
-            let listening = |socket| ListeningSocket {
-                socket: Arc::new(socket),
+            let socket = Arc::new(listen_unix(path, mode, sharing == Sharing::WithAnother)?);
+            let listening = |_| ListeningSocket {
+                socket: Arc::clone(&socket),
                 tcp: false,
                 address: address.clone(),
                 turn: None,
+                outlives: false,
             };
-            let mut sockets = Vec::new();
-            for _ in 1..threads {
-                sockets.push(listening(first.try_clone()?));
-            }
-            sockets.push(listening(first));
-            Ok((address.clone(), sockets))
+            Ok((address.clone(), (0..threads.max(1)).map(listening).collect()))
         }
     }
 }
@@ -238,6 +241,8 @@ pub struct ListeningSocket {
     tcp: bool,
     address: Address,
     turn: Option<Turn>,
+    /// Whether somebody else has it too, so that its queue goes on when this process closes it.
+    outlives: bool,
 }
 
 impl ListeningSocket {
@@ -262,8 +267,8 @@ impl ListeningSocket {
 
     /// To be called in the task that will accept.
     pub fn open(self) -> Listener {
-        let Self { socket, tcp, address, turn } = self;
-        Listener { socket, tcp, address, source: None, turn }
+        let Self { socket, tcp, address, turn, outlives } = self;
+        Listener { socket, tcp, address, source: None, turn, outlives }
     }
 }
 
@@ -277,6 +282,7 @@ pub struct Listener {
     source: Option<Source>,
     /// After the socket: it is the next one's turn when this one is closed.
     turn: Option<Turn>,
+    outlives: bool,
 }
 
 impl Listener {
@@ -341,6 +347,11 @@ impl Listener {
             sys::steer_past(&self.socket, past, others.saturating_sub(1)).is_ok()
         };
         self.turn.as_ref().is_some_and(steer)
+    }
+
+    /// Whether its queue, and who waits in it, stays when this process closes it: a service manager keeps it.
+    pub fn outlives_us(&self) -> bool {
+        self.outlives
     }
 
     /// Whether it is this one's turn to be closed, after [`Self::give_way`].

@@ -6,6 +6,7 @@
     reason = "most of these calls pass pointers to the kernel; each block says why that is sound"
 )]
 
+pub mod environment;
 pub mod link;
 
 use std::io;

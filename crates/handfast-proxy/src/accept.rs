@@ -160,6 +160,10 @@ async fn finish(listener: &mut Listener, thread: &Rc<Thread>, id: &ListenerId) {
     let service =
         state.service_of(id).or_else(|| state.services.iter().find(|known| *known.name == *id.0).cloned());
     let Some(service) = service else { return };
+    // Who waits there is another process's client, this one's successor's or the next one's.
+    if listener.outlives_us() || thread.is_handed_over(id) {
+        return;
+    }
     let others = thread.successor().unwrap_or(0);
     if others > 0 && listener.give_way(others) {
         let until = engine::now() + IN_FLIGHT;

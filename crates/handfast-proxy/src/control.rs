@@ -60,6 +60,8 @@ pub(crate) struct Shared {
     hosts: RefCell<Vec<String>>,
     /// Whether the admin address is this process's.
     has_admin: Cell<bool>,
+    /// Whether the file of its unix socket is, too.
+    owns_admin_file: Cell<bool>,
     /// When another process asked for the admin address last, and how many threads it has.
     asked_for_admin: Cell<Option<(Instant, u32)>>,
 }
@@ -74,6 +76,7 @@ impl Shared {
             overview: RefCell::default(),
             hosts: RefCell::default(),
             has_admin: Cell::new(false),
+            owns_admin_file: Cell::new(false),
             asked_for_admin: Cell::new(None),
         }
     }
@@ -101,13 +104,16 @@ impl Shared {
     }
 
     /// The admin address is this process's from now on, until it is handed over.
-    pub(crate) fn opens_admin(&self) {
+    ///
+    /// `owns_file`: whether the file of its unix socket is this process's to remove.
+    pub(crate) fn opens_admin(&self, owns_file: bool) {
         self.has_admin.set(true);
+        self.owns_admin_file.set(owns_file);
     }
 
-    /// Whether the admin address is this process's.
-    pub(crate) fn has_admin(&self) -> bool {
-        self.has_admin.get()
+    /// Whether the admin address, and the file of its unix socket, are this process's.
+    pub(crate) fn owns_admin_file(&self) -> bool {
+        self.has_admin.get() && self.owns_admin_file.get()
     }
 
     /// The threads of another process that serves the same addresses: it has the admin address by now, or keeps asking.

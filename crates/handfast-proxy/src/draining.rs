@@ -12,6 +12,7 @@ use crate::control::Request;
 use crate::error::Outcome;
 use crate::program::Program;
 use crate::signals::Asked;
+use crate::thread::After;
 use crate::worker::{Event, Order};
 use handfast_text::units::counted;
 
@@ -32,12 +33,13 @@ impl Draining {
     ///
     /// A drain that was asked for over the admin listener is the same stop: the first signal after it (a service manager
     /// sends one when its pre-stop hook has asked for the drain) changes nothing.
-    pub(crate) fn begin(program: Program, by_signal: bool) -> Self {
+    pub(crate) fn begin(mut program: Program, by_signal: bool) -> Self {
         let drain = program.state.config.process.drain;
         program.shared.drains();
         tracing::info!("stopping: no new connections; open connections have {drain:?} to end");
-        let successor = program.shared.successor();
-        program.workers.tell(|| Order::Drain(successor));
+        program.notifier.stopping(&format!("Stopping: open connections have {drain:?} to end"));
+        let after = program.shared.successor().map_or(After::Nobody, After::Beside);
+        program.workers.tell(|| Order::Drain(after.clone()));
         Self { program, deadline: Instant::now() + drain, signalled: by_signal }
     }
 
@@ -47,7 +49,7 @@ impl Draining {
         let Program { workers, mut listeners, state, shared, log, .. } = self.program;
         let cut = workers.end().await;
         listeners.close();
-        if let Some(address) = state.config.admin.as_ref().filter(|_| shared.has_admin()) {
+        if let Some(address) = state.config.admin.as_ref().filter(|_| shared.owns_admin_file()) {
             admin::forget(address);
         }
         end_log(log);

@@ -15,12 +15,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
-use handfast_net::listen::{self, ListeningSocket, Origin, Sharing};
+use handfast_net::listen::{self, GivenSocket, ListeningSocket, More, Origin, Sharing};
 use handfast_net::stream::Patience;
 
 use crate::config::model::{Address, Config, Service};
 use crate::error::Error;
 use crate::thread_state::ListenerId;
+
+pub(crate) mod given;
+
+use given::{Given, GivenSockets};
 
 /// Sockets on their way to one worker.
 pub(crate) type Share = Vec<(ListenerId, ListeningSocket)>;
@@ -32,6 +36,8 @@ pub(crate) struct Listeners {
     listening: HashMap<ListenerId, Listening>,
     /// Whether another Handfast serves here, which this one is to follow.
     beside: bool,
+    /// What was given at the start; later what a service manager gave, also while no service wants it.
+    given: GivenSockets,
 }
 
 /// One address, how its sockets were made, and the sockets.
@@ -43,7 +49,7 @@ pub(crate) struct Listening {
     address: Address,
     origin: Origin,
     options: Options,
-    /// One for each worker on TCP, with a queue each; handles of the same socket otherwise.
+    /// One for each worker on TCP, with a queue each; one for all of them otherwise.
     ///
     /// Weak: each is open for as long as its worker accepts from it. A socket that listens on while nobody accepts (its
     /// service is gone, the program drains, its task has panicked) would take clients that nobody ever serves.
@@ -69,6 +75,7 @@ type FileId = (u64, u64);
 pub(crate) struct Taken {
     bound: HashMap<ListenerId, Address>,
     beside: bool,
+    given: GivenSockets,
 }
 
 /// Sockets that were bound and are not in use yet; dropping it closes them, and removes the files that were made.
@@ -91,6 +98,8 @@ impl Taken {
             shares: (0..threads).map(|_| Vec::new()).collect(),
         };
         let mut problems = Vec::new();
+        let mut given = self.given.clone().assign(config);
+        crate::say::say_warnings(&given.problems());
         for service in &config.services {
             for address in &service.listen {
                 let id = (service.name.clone(), address.clone());
@@ -98,10 +107,14 @@ impl Taken {
                     plan.kept.insert(id);
                     continue;
                 }
-                match bind(service, address, threads, self.sharing(address)) {
+                let listening = match given.of.remove(&id) {
+                    Some(given) => adopt(service, given, threads),
+                    None => bind(service, address, threads, self.sharing(address)),
+                };
+                match listening {
                     Ok((listening, sockets)) => {
-                        for (share, socket) in plan.shares.iter_mut().zip(sockets) {
-                            share.push((id.clone(), socket));
+                        for (share, sockets) in plan.shares.iter_mut().zip(sockets) {
+                            share.extend(sockets.into_iter().map(|socket| (id.clone(), socket)));
                         }
                         plan.new.push((id, listening));
                     }
@@ -124,15 +137,25 @@ impl Taken {
 }
 
 impl Listeners {
-    /// Of a process that listens on nothing yet. `beside`: another Handfast may, which this one is to follow.
+    /// Of a process that listens on nothing yet and was given nothing.
+    #[cfg(test)]
     pub(crate) fn nothing(beside: bool) -> Self {
-        Self { listening: HashMap::new(), beside }
+        Self { beside, ..Self::default() }
+    }
+
+    /// Of a process that was given these sockets. `beside`: another Handfast may listen, which this one is to follow.
+    pub(crate) fn with(beside: bool, given: GivenSockets) -> Self {
+        Self { beside, given, ..Self::default() }
     }
 
     /// Which addresses are taken.
     pub(crate) fn taken(&self) -> Taken {
         let bound = |(id, listening): (&ListenerId, &Listening)| (id.clone(), listening.address.clone());
-        Taken { bound: self.listening.iter().map(bound).collect(), beside: self.beside }
+        Taken {
+            bound: self.listening.iter().map(bound).collect(),
+            beside: self.beside,
+            given: self.given.clone(),
+        }
     }
 
     /// From now on nobody else is to be followed: addresses that a reload adds are this process's alone.
@@ -149,8 +172,15 @@ impl Listeners {
         }
         let mut before = std::mem::take(&mut self.listening);
         // Taken out, so that dropping the plan removes no file.
-        for (id, listening) in std::mem::take(&mut plan.new) {
-            tracing::info!("listening on {} (service {})", listening.address, id.0);
+        for (id, mut listening) in std::mem::take(&mut plan.new) {
+            tracing::info!(
+                "listening on {} (service {}){}",
+                listening.address,
+                id.0,
+                listening.came_from(&id.1)
+            );
+            // Not before: until it serves, the file is that of the process that had it.
+            listening.file = listening.file.or_else(|| file_of(&listening.address));
             self.listening.insert(id, listening);
         }
         for id in std::mem::take(&mut plan.kept) {
@@ -163,6 +193,8 @@ impl Listeners {
                 gone.remove_file();
             }
         }
+        // What the process before this one gave and nobody wants is its own to close.
+        self.given.keep_inherited();
         Ok(std::mem::take(&mut plan.shares))
     }
 
@@ -191,6 +223,16 @@ impl Listeners {
 }
 
 impl Listening {
+    /// Who made it, if that was not this process.
+    fn came_from(&self, written: &Address) -> String {
+        match self.origin {
+            Origin::Bound => String::new(),
+            Origin::HandedOver => ", handed over".into(),
+            Origin::Inherited if self.address == *written => ", from the service manager".into(),
+            Origin::Inherited => format!(", from the service manager in place of {written}"),
+        }
+    }
+
     /// Removes the file of a unix socket that is closed, if it is still the one that this process made or was given.
     fn remove_file(&self) {
         if let Address::Unix(path) = &self.address
@@ -215,15 +257,55 @@ fn bind(
     address: &Address,
     threads: usize,
     sharing: Sharing,
-) -> io::Result<(Listening, Vec<ListeningSocket>)> {
-    let options = Options { mode: service.listen_mode, patience: service.limits.patience() };
+) -> io::Result<(Listening, Vec<Vec<ListeningSocket>>)> {
+    let options = options(service);
     let (bound, sockets) = listen::bind(address, options.mode, threads, options.patience, sharing)?;
-    let file = match &bound {
+    let file = file_of(&bound);
+    let sockets: Vec<_> = sockets.into_iter().map(|socket| vec![socket]).collect();
+    let descriptors = each_once(&sockets);
+    Ok((Listening { address: bound, origin: Origin::Bound, options, descriptors, file }, sockets))
+}
+
+/// Takes sockets that were given, all for one listener.
+fn adopt(
+    service: &Service,
+    given: Vec<Given>,
+    threads: usize,
+) -> io::Result<(Listening, Vec<Vec<ListeningSocket>>)> {
+    let options = options(service);
+    let Some(first) = given.first() else { return Err(io::ErrorKind::NotFound.into()) };
+    let (address, origin) = (first.socket.address().clone(), first.origin);
+    let more = if origin == Origin::Inherited { More::No } else { More::IfAllowed };
+    let sockets: Vec<GivenSocket> = given.into_iter().map(|given| given.socket).collect();
+    let sockets = listen::share_out(sockets, threads, options.patience, more)?;
+    let descriptors = each_once(&sockets);
+    Ok((Listening { address, origin, options, descriptors, file: None }, sockets))
+}
+
+fn options(service: &Service) -> Options {
+    Options { mode: service.listen_mode, patience: service.limits.patience() }
+}
+
+/// Every socket once, in the order in which they began to listen, whatever number of threads has it.
+fn each_once(shares: &[Vec<ListeningSocket>]) -> Vec<Weak<OwnedFd>> {
+    let mut each: Vec<Arc<OwnedFd>> = Vec::new();
+    let rounds = shares.iter().map(Vec::len).max().unwrap_or(0);
+    for round in 0..rounds {
+        for socket in shares.iter().filter_map(|share| share.get(round)) {
+            let socket = socket.descriptor();
+            if !each.iter().any(|known| Arc::ptr_eq(known, &socket)) {
+                each.push(socket);
+            }
+        }
+    }
+    each.iter().map(Arc::downgrade).collect()
+}
+
+fn file_of(address: &Address) -> Option<FileId> {
+    match address {
         Address::Unix(path) => file_id(path),
         Address::Ip(_) => None,
-    };
-    let descriptors = sockets.iter().map(|socket| Arc::downgrade(&socket.descriptor())).collect();
-    Ok((Listening { address: bound, origin: Origin::Bound, options, descriptors, file }, sockets))
+    }
 }
 
 fn failed((service, address): &ListenerId, source: io::Error) -> Error {

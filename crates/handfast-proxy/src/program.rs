@@ -20,6 +20,8 @@ use crate::listeners::{Listeners, Plan};
 use crate::metrics::{Configured, ConfiguredBackend, ConfiguredService, Registry};
 use crate::reload::Present;
 use crate::resolve::{Answer, Names};
+use crate::say::unmarked;
+use crate::service_manager::Notifier;
 use crate::signals::Signals;
 use crate::source::ConfigSource;
 use crate::standing::{self, Wish};
@@ -29,6 +31,7 @@ use crate::through::{Place, places};
 use crate::watch::Watch;
 use crate::worker::Order;
 use crate::workers::Workers;
+use handfast_text::units::counted;
 
 /// Everything that the control thread owns.
 #[derive(Debug)]
@@ -48,6 +51,7 @@ pub(crate) struct Program {
     pub(crate) log: AccessLogHandle,
     pub(crate) shared: Rc<Shared>,
     pub(crate) checks: Checks,
+    pub(crate) notifier: Notifier,
 }
 
 impl Program {
@@ -149,6 +153,32 @@ impl Program {
     pub(crate) fn stand_alone(&mut self) {
         self.listeners.stands_alone();
         self.workers.tell(|| Order::StandAlone);
+    }
+
+    /// How things are while it serves, in a sentence for the service manager.
+    pub(crate) fn sentence(&self) -> String {
+        let State { config, generation, .. } = &*self.state;
+        let addresses = config.services.iter().map(|service| service.listen.len() as u64).sum();
+        let services = counted(config.services.len() as u64, "service");
+        let mut sentence =
+            format!("Serving {services} on {}, generation {generation}", counted(addresses, "address"));
+        if let Some(problem) = self.registry.reload_problem() {
+            let line = problem.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+            sentence.push_str(&format!("; the last reload was refused: {}", unmarked(line, "error")));
+        }
+        sentence
+    }
+
+    /// Says that every thread turns, if they do. A thread that does not is said; who starts this process again will be the
+    /// service manager, when it has not heard for long enough.
+    pub(crate) fn turn(&mut self) {
+        match &self.workers.turn()[..] {
+            [] => self.notifier.turns(),
+            late => tracing::error!(
+                "{} did not turn in time: the service manager is not told that all is well",
+                late.join(", ")
+            ),
+        }
     }
 
     /// Takes what was said about a name.

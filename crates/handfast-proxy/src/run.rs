@@ -10,13 +10,14 @@ use tokio::task::LocalSet;
 
 use crate::error::{Error, Outcome};
 use crate::say::unmarked;
+use crate::service_manager::ServiceManager;
 use crate::serving::Serving;
 use crate::source::ConfigSource;
 use crate::start::Prepared;
 
 /// Runs the proxy until it is told to stop. Problems are logged through `tracing`; `color` is for those of the
-/// configuration.
-pub fn run(source: &ConfigSource, color: bool) -> Outcome {
+/// configuration; `manager` is what a service manager passed.
+pub fn run(source: &ConfigSource, color: bool, manager: ServiceManager) -> Outcome {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -26,7 +27,7 @@ pub fn run(source: &ConfigSource, color: bool) -> Outcome {
     };
     let local = LocalSet::new();
     let outcome = local.block_on(&runtime, async {
-        match start(source, color).await {
+        match start(source, color, manager).await {
             Ok(serving) => serving.serve().await,
             Err(error) => {
                 tracing::error!("{}", unmarked(error.to_string().trim(), "error"));
@@ -39,6 +40,6 @@ pub fn run(source: &ConfigSource, color: bool) -> Outcome {
     outcome
 }
 
-async fn start(source: &ConfigSource, color: bool) -> Result<Serving, Error> {
-    Prepared::new(source, color).await?.bind()?.serve().await
+async fn start(source: &ConfigSource, color: bool, manager: ServiceManager) -> Result<Serving, Error> {
+    Prepared::new(source, color, manager).await?.bind()?.serve().await
 }

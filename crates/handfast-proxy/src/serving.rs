@@ -43,6 +43,8 @@ impl Serving {
         program.shared.serves();
         program.shared.waits_for(program.names.waiting_for());
         tracing::info!("ready");
+        let sentence = program.sentence();
+        program.notifier.ready(&sentence);
         Ok(Self { program })
     }
 
@@ -52,12 +54,17 @@ impl Serving {
         let mut watch = self.program.watch();
         let mut next_keys = self.program.next_keys();
         let mut leaving: Option<Leaving> = None;
+        let turns = self.program.notifier.turn_interval();
+        let mut next_turn = Instant::now();
         loop {
             let leaves_at = leaving.map(|leaving| leaving.until);
             let program = &mut self.program;
             tokio::select! {
                 asked = program.signals.next() => match asked {
-                    Asked::Reload => reloads.ask(Scope::Configuration, None, || program.present()),
+                    Asked::Reload => {
+                        program.notifier.reloading();
+                        reloads.ask(Scope::Configuration, None, || program.present());
+                    }
                     Asked::Reopen => program.log.reopen(),
                     Asked::Stop => match self.leave(leaving, true) {
                         Ok(further) => leaving = Some(further),
@@ -97,6 +104,14 @@ impl Serving {
                     reloads.answer(&told, || self.program.present());
                     watch = self.program.watch();
                     next_keys = self.program.next_keys();
+                    if reloads.are_over() {
+                        let sentence = self.program.sentence();
+                        self.program.notifier.reloaded(&sentence);
+                    }
+                }
+                () = sleep_until(next_turn), if turns.is_some() => {
+                    program.turn();
+                    next_turn = Instant::now() + turns.unwrap_or_default();
                 }
                 () = sleep_until(next_keys) => {
                     program.refresh_keys();

@@ -4,6 +4,7 @@
 //! is counted.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -16,7 +17,20 @@ use crate::metrics::ThreadMetrics;
 use crate::permits::Share;
 use crate::reason::CloseReason;
 use crate::record::Record;
-use crate::thread_state::ThreadState;
+use crate::thread_state::{ListenerId, ThreadState};
+
+/// Who serves the addresses of a process that stops.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum After {
+    /// Nobody.
+    #[default]
+    Nobody,
+    /// Another process that listens there too, with so many threads.
+    Beside(u32),
+    /// Another process that has the same sockets of these listeners.
+    #[expect(dead_code, reason = "for handing sockets to the process that follows")]
+    HandedOver(Arc<HashSet<ListenerId>>),
+}
 
 /// How far a stop has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +55,8 @@ pub(crate) struct Thread {
     pub(crate) share: Rc<Share>,
     state: RefCell<Rc<ThreadState>>,
     phase: Cell<Phase>,
-    /// Threads of the process that serves the same addresses, now that this one stops.
-    successor: Cell<Option<u32>>,
+    /// Who serves the same addresses, now that this one stops.
+    after: RefCell<After>,
     /// Acceptors that are still to be told that no other process gives way to this one any more.
     stands_alone: Cell<usize>,
     connections: Cell<usize>,
@@ -67,7 +81,7 @@ impl Thread {
             share,
             state: RefCell::new(state),
             phase: Cell::new(Phase::Serving),
-            successor: Cell::new(None),
+            after: RefCell::default(),
             stands_alone: Cell::new(0),
             connections: Cell::new(0),
             waiting: RefCell::default(),
@@ -102,14 +116,25 @@ impl Thread {
         !self.acceptors.borrow().is_empty()
     }
 
-    /// Another process serves the same addresses from now on, with so many threads.
-    pub(crate) fn is_succeeded(&self, threads: u32) {
-        self.successor.set(Some(threads));
+    /// Who serves the same addresses from now on.
+    pub(crate) fn is_followed_by(&self, after: After) {
+        self.after.replace(after);
     }
 
-    /// The threads of another process that serves the same addresses.
+    /// The threads of another process that listens on the same addresses too.
     pub(crate) fn successor(&self) -> Option<u32> {
-        self.successor.get()
+        match &*self.after.borrow() {
+            After::Beside(threads) => Some(*threads),
+            After::Nobody | After::HandedOver(_) => None,
+        }
+    }
+
+    /// Whether another process has the very sockets of this listener.
+    pub(crate) fn is_handed_over(&self, listener: &ListenerId) -> bool {
+        match &*self.after.borrow() {
+            After::HandedOver(listeners) => listeners.contains(listener),
+            After::Nobody | After::Beside(_) => false,
+        }
     }
 
     /// The process before this one has closed its listeners.

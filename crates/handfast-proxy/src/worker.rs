@@ -5,6 +5,7 @@
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use handfast_net::engine::{self, Letterbox, Mailbox, Observer, Priority, sleep, spawn};
@@ -19,7 +20,7 @@ use crate::error::Error;
 use crate::metrics::{Registry, ThreadMetrics};
 use crate::permits::{Pool, Share};
 use crate::state::{RingId, State};
-use crate::thread::{Phase, Thread};
+use crate::thread::{After, Phase, Thread};
 use crate::thread_state::{Addresses, ListenerId, ThreadState};
 
 /// Orders that may wait for a worker, which takes all of them at each look. New keys and addresses take the place of older
@@ -37,8 +38,10 @@ pub(crate) enum Order {
     Addresses(Addresses),
     /// No other process gives way to this one any more.
     StandAlone,
-    /// Accept nothing more; the threads of another process that serves the same addresses.
-    Drain(Option<u32>),
+    /// Say that this one was looked at.
+    Turn(u64),
+    /// Accept nothing more; who serves the same addresses.
+    Drain(After),
     /// End what is left, and then the thread.
     End,
 }
@@ -67,6 +70,8 @@ pub(crate) struct Worker {
     pub(crate) pool: Arc<Pool>,
     pub(crate) state: Arc<State>,
     pub(crate) addresses: Addresses,
+    /// The last [`Order::Turn`] that it has looked at.
+    pub(crate) turned: Arc<AtomicU64>,
 }
 
 /// Connections that are told to end now get so long to say so in the log.
@@ -99,6 +104,7 @@ impl Worker {
             events: self.events,
             addresses: self.addresses,
             number: self.number,
+            turned: self.turned,
         };
         let log = Rc::clone(&thread);
         engine::run(Watch { thread, metrics }, move || {
@@ -138,6 +144,7 @@ struct OrderTask {
     events: Sender<Event>,
     addresses: Addresses,
     number: usize,
+    turned: Arc<AtomicU64>,
 }
 
 impl OrderTask {
@@ -184,10 +191,9 @@ impl OrderTask {
                 state.resolve(&state, &self.addresses);
             }
             Order::StandAlone => self.thread.stand_alone(),
-            Order::Drain(successor) => {
-                if let Some(threads) = successor {
-                    self.thread.is_succeeded(threads);
-                }
+            Order::Turn(number) => self.turned.store(number, Ordering::Relaxed),
+            Order::Drain(after) => {
+                self.thread.is_followed_by(after);
                 self.thread.enter(Phase::Draining);
                 let (thread, events) = (Rc::clone(&self.thread), self.events.clone());
                 spawn(Priority::Flow, async move {
@@ -233,6 +239,7 @@ impl OrderTask {
 enum News {
     Keys(RingId),
     Addresses,
+    Turn,
 }
 
 impl Order {
@@ -240,6 +247,7 @@ impl Order {
         match self {
             Self::Keys(ring, _) => Some(News::Keys(*ring)),
             Self::Addresses(_) => Some(News::Addresses),
+            Self::Turn(_) => Some(News::Turn),
             Self::Install(..) | Self::StandAlone | Self::Drain(_) | Self::End => None,
         }
     }
@@ -250,6 +258,8 @@ impl Order {
 pub(crate) struct Handle {
     pub(crate) orders: handfast_net::engine::Sender<Order>,
     pub(crate) thread: std::thread::JoinHandle<()>,
+    /// The last [`Order::Turn`] that it has looked at.
+    pub(crate) turned: Arc<AtomicU64>,
 }
 
 impl Handle {

@@ -4,6 +4,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use handfast_net::engine::mailbox;
@@ -42,6 +43,8 @@ pub(crate) struct Equipment<'a> {
 pub(crate) struct Workers {
     handles: Vec<Handle>,
     events: Receiver<Event>,
+    /// How often they were asked whether they turn.
+    asked: u64,
 }
 
 impl Workers {
@@ -55,6 +58,7 @@ impl Workers {
         let mut handles = Vec::new();
         for number in 0..*threads {
             let (orders, letterbox) = mailbox(MOST_ORDERS)?;
+            let turned = Arc::new(AtomicU64::new(0));
             let worker = Worker {
                 number,
                 letterbox,
@@ -64,11 +68,12 @@ impl Workers {
                 pool: Arc::clone(&pool),
                 state: Arc::clone(state),
                 addresses: Arc::clone(addresses),
+                turned: Arc::clone(&turned),
             };
             let thread = worker.start()?;
-            handles.push(Handle { orders, thread });
+            handles.push(Handle { orders, thread, turned });
         }
-        Ok(Self { handles, events })
+        Ok(Self { handles, events, asked: 0 })
     }
 
     /// How many there are.
@@ -79,6 +84,18 @@ impl Workers {
     /// Gives every one of them an order.
     pub(crate) fn tell(&self, order: impl Fn() -> Order) {
         self.handles.iter().for_each(|worker| worker.tell(order()));
+    }
+
+    /// Asks every one of them to say that it turns; the names of those that have not said so since they were asked last.
+    pub(crate) fn turn(&mut self) -> Vec<String> {
+        let asked = self.asked;
+        let late = self.handles.iter().filter(|worker| worker.turned.load(Ordering::Relaxed) < asked);
+        let name = |worker: &Handle| worker.thread.thread().name().unwrap_or("a worker").to_owned();
+        let late = late.map(name).collect();
+        self.asked += 1;
+        let asked = self.asked;
+        self.tell(|| Order::Turn(asked));
+        late
     }
 
     /// Gives every one of them a state and its new listeners, and waits until all serve by it.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use handfast_import::Origin;
 use handfast_proxy::config::{self, FlagInput};
-use handfast_proxy::{ConfigSource, Outcome};
+use handfast_proxy::{ConfigSource, Outcome, ServiceManager};
 use handfast_tls::weak::{self, PackError, Packed};
 use tracing::Level;
 
@@ -16,6 +16,8 @@ use crate::words::weak_keys::WeakKeysWords;
 use crate::words::{CheckWords, From, ProxyWords};
 
 pub(crate) fn proxy(words: ProxyWords) -> ExitCode {
+    // Before there is a second thread.
+    let manager = ServiceManager::find();
     let color = color();
     let talk = talk::start(color, Level::INFO, talk::Stamp::fitting());
     let foreign = words.stunnel.map(|file| (Origin::Stunnel, file));
@@ -28,7 +30,7 @@ pub(crate) fn proxy(words: ProxyWords) -> ExitCode {
     if embedded {
         say_what_to_try(&words.ca_file);
     }
-    let outcome = handfast_proxy::run(&source, color);
+    let outcome = handfast_proxy::run(&source, color, manager);
     talk.finish();
     exit(outcome)
 }

@@ -17,6 +17,7 @@ use crate::metrics::{Registry, ServiceSnapshot, ThreadSnapshot};
 use crate::permits::{Pool, Share};
 use crate::state::{self, CarriedOver};
 use crate::testing::{Folder, on_engine};
+use crate::thread::After;
 use crate::thread_state::{Addresses, ThreadState};
 
 /// Long enough for a busy machine; nothing waits for it when all is well.
@@ -220,7 +221,7 @@ fn while_it_gives_way_it_takes_who_had_begun_to_connect() {
     on_engine(|| async {
         let door = Door::new(1_000, "").opened();
         door.until("it accepts", |door| door.thread.accepts()).await;
-        door.thread.is_succeeded(2);
+        door.thread.is_followed_by(After::Beside(2));
         let begun = engine::now();
         door.thread.enter(Phase::Draining);
         // Its turn, and then a client whose connection is complete only now.
@@ -237,7 +238,7 @@ fn a_program_that_ends_gives_way_to_nobody_for_long() {
     on_engine(|| async {
         let door = Door::new(1_000, "").opened();
         door.until("it accepts", |door| door.thread.accepts()).await;
-        door.thread.is_succeeded(2);
+        door.thread.is_followed_by(After::Beside(2));
         let begun = engine::now();
         door.thread.enter(Phase::Draining);
         engine::yield_now().await;

@@ -23,6 +23,8 @@ use super::control::Control;
 use super::rates::{History, SAMPLE_INTERVAL};
 use super::respond::{Transport, respond};
 use crate::config::model::Address;
+use crate::listeners::given::Given;
+use handfast_net::listen::Origin;
 
 /// Connections answered at once; further ones wait in the kernel's queue.
 const CONNECTIONS: usize = 64;
@@ -45,6 +47,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct AdminListener {
     socket: Socket,
+    origin: Origin,
 }
 
 #[derive(Debug)]
@@ -54,6 +57,24 @@ enum Socket {
 }
 
 impl AdminListener {
+    /// One that listens already.
+    ///
+    /// **Errors**: dup(2).
+    pub(crate) fn given(given: Given) -> io::Result<Self> {
+        let address = given.socket.address().clone();
+        let descriptor = given.socket.into_descriptor().try_clone()?;
+        let socket = match address {
+            Address::Ip(_) => Socket::Tcp(descriptor.into()),
+            Address::Unix(_) => Socket::Unix(descriptor.into()),
+        };
+        Ok(Self { socket, origin: given.origin })
+    }
+
+    /// Whether the file of a unix socket is this process's to remove.
+    pub(crate) fn owns_address(&self) -> bool {
+        self.origin.owns_address()
+    }
+
     /// The address it is bound to, with the port the kernel chose if 0 was asked for.
     pub fn address(&self) -> io::Result<Address> {
         Ok(match &self.socket {
@@ -79,7 +100,7 @@ pub fn bind(address: &Address) -> io::Result<AdminListener> {
             Socket::Unix(listener)
         }
     };
-    Ok(AdminListener { socket })
+    Ok(AdminListener { socket, origin: Origin::Bound })
 }
 
 /// Removes a unix socket on which nobody listens.
@@ -110,7 +131,7 @@ pub(crate) fn forget(address: &Address) {
 ///
 /// **Errors:** the socket cannot be registered with the runtime. **Cancel:** dropping it drops its connections.
 pub async fn serve(listener: AdminListener, control: Rc<dyn Control>) -> io::Result<()> {
-    let address = listener.address()?;
+    let (address, owns_address) = (listener.address()?, listener.owns_address());
     let mut listener = Some(Listener::new(listener)?);
     let shared = Shared { control, history: Rc::default(), handed_over: Rc::default() };
     let mut connections = JoinSet::new();
@@ -122,7 +143,9 @@ pub async fn serve(listener: AdminListener, control: Rc<dyn Control>) -> io::Res
             _ = sample.tick() => shared.history.borrow_mut().add(&shared.control.snapshot()),
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
             () = shared.handed_over.notified() => {
-                forget(&address);
+                if owns_address {
+                    forget(&address);
+                }
                 listener = None;
             }
             accepted = accept(listener.as_ref()), if connections.len() < CONNECTIONS => match accepted {

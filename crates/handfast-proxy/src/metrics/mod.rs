@@ -117,6 +117,11 @@ impl Registry {
         reload.last_problem = Some(problem.to_owned());
     }
 
+    /// What was wrong with the last reload; `None` when nothing was.
+    pub(crate) fn reload_problem(&self) -> Option<String> {
+        self.lock().reload.last_problem.clone()
+    }
+
     /// Replaces what is known of the certificates that are served.
     pub fn set_certificates(&self, certificates: Vec<CertificateSnapshot>) {
         self.lock().certificates = certificates;

@@ -57,6 +57,11 @@ impl Reloads {
         }
     }
 
+    /// Whether none runs, and none waits.
+    pub(crate) fn are_over(&self) -> bool {
+        self.running.is_none()
+    }
+
     /// Waits until one has come to an end; forever when none is asked for. **Cancel**: loses nothing.
     pub(crate) async fn done(&mut self) -> Result<Reloaded, Refused> {
         let Some(task) = &mut self.running else { return std::future::pending().await };

@@ -10,6 +10,7 @@ use crate::admin::{self, AdminListener, Neighbour};
 use crate::config::model::{Address, Config};
 use crate::control::Shared;
 use crate::error::Error;
+use crate::listeners::given::Given;
 
 /// How soon the admin address is tried again: when it was just given up, and otherwise.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
@@ -29,11 +30,14 @@ pub(super) enum AdminAddress {
 }
 
 impl AdminAddress {
-    /// Binds it, if there is one.
+    /// Binds it, if there is one; `given` is a socket that listens there already.
     ///
     /// **Errors**: it cannot be had, and the reason is not another Handfast.
-    pub(super) fn bind(config: &Config) -> Result<Self, Error> {
+    pub(super) fn bind(config: &Config, given: Option<Given>) -> Result<Self, Error> {
         let Some(address) = &config.admin else { return Ok(Self::Off) };
+        if let Some(given) = given {
+            return Ok(Self::Bound(AdminListener::given(given).map_err(|source| failed(address, source))?));
+        }
         match admin::bind(address) {
             Ok(listener) => Ok(Self::Bound(listener)),
             Err(source) if source.kind() == io::ErrorKind::AddrInUse => match admin::neighbour(address) {
@@ -88,7 +92,7 @@ fn say_neighbour(address: &Address, Neighbour { process }: Neighbour) {
 }
 
 async fn serve(listener: AdminListener, shared: Rc<Shared>) {
-    shared.opens_admin();
+    shared.opens_admin(listener.owns_address());
     if let Err(error) = admin::serve(listener, shared).await {
         tracing::error!("admin: {error}");
     }

@@ -48,10 +48,11 @@ impl Prepared {
     /// Binds every address, opens what needs privileges, and gives these up.
     ///
     /// **Errors**: every address that cannot be had; a file that cannot be opened; not being allowed to change the user.
-    pub(crate) fn bind(self) -> Result<Bound, Error> {
+    pub(crate) fn bind(mut self) -> Result<Bound, Error> {
+        let mut given = std::mem::take(&mut self.given);
         let state = &self.state;
-        let admin = AdminAddress::bind(&state.config)?;
-        let listeners = Listeners::nothing(admin.is_taken());
+        let admin = AdminAddress::bind(&state.config, given.take_admin(&state.config))?;
+        let listeners = Listeners::with(admin.is_taken(), given);
         let plan = listeners.taken().plan(&state.config, self.threads)?;
         let process = &state.config.process;
         privileges::drop_to(process.user.as_deref(), process.group.as_deref(), &own_files(&state.config))?;
@@ -68,7 +69,8 @@ impl Bound {
     /// **Errors**: a thread that cannot be started or does not answer; listen(2).
     pub(crate) async fn serve(self) -> Result<Serving, Error> {
         let Self { prepared, admin, listeners, plan, log } = self;
-        let Prepared { source, signals, limit, max_connections, threads, carried, state } = prepared;
+        let Prepared { source, signals, limit, max_connections, threads, carried, state, notifier, .. } =
+            prepared;
         let registry = Registry::new();
         registry.set_access_log(log.totals());
         registry.set_certificates(state.certificate_snapshots());
@@ -108,6 +110,7 @@ impl Bound {
             log,
             shared,
             checks: Checks::default(),
+            notifier,
         };
         Serving::begin(program, plan).await
     }

@@ -10,8 +10,10 @@ use crate::builtin;
 use crate::config::model::{Backend, Config, NameRule, Target};
 use crate::error::Error;
 use crate::limits::max_connections;
+use crate::listeners::given::GivenSockets;
 use crate::privileges;
 use crate::say::say_warnings;
+use crate::service_manager::{Notifier, ServiceManager};
 use crate::signals::Signals;
 use crate::source::ConfigSource;
 use crate::state::{self, Built, CarriedOver, KeyRings, State};
@@ -28,6 +30,9 @@ pub(crate) struct Prepared {
     pub(super) threads: usize,
     pub(super) carried: CarriedOver,
     pub(super) state: State,
+    /// Sockets that listen already.
+    pub(super) given: GivenSockets,
+    pub(super) notifier: Notifier,
 }
 
 impl Prepared {
@@ -35,8 +40,13 @@ impl Prepared {
     ///
     /// **Errors**: all that is wrong with them, an unknown user, a limit on open files that is too low, a throwaway
     /// certificate or a built-in backend that cannot be made.
-    pub(crate) async fn new(source: &ConfigSource, color: bool) -> Result<Self, Error> {
+    pub(crate) async fn new(
+        source: &ConfigSource,
+        color: bool,
+        manager: ServiceManager,
+    ) -> Result<Self, Error> {
         handfast_net::sys::release_memory_early();
+        let (given, notifier) = manager.take();
         let signals = Signals::new().map_err(Error::system("listen for signals"))?;
         let limit = raise_file_limit().map_err(Error::system("raise the limit on open files"))?;
         let (config, warnings) = source.read(color)?;
@@ -53,7 +63,17 @@ impl Prepared {
         }
         state::make_throwaway(&config, &mut carried, SystemTime::now())?;
         let state = first_state(config, &mut carried)?;
-        Ok(Self { source: source.clone(), signals, limit, max_connections, threads, carried, state })
+        Ok(Self {
+            source: source.clone(),
+            signals,
+            limit,
+            max_connections,
+            threads,
+            carried,
+            state,
+            given,
+            notifier,
+        })
     }
 }
 

@@ -72,6 +72,8 @@ mod changed_certificates_are_picked_up;
 mod clients_are_known_by_their_certificates;
 // stop
 mod a_restart_loses_nothing;
+mod a_service_manager_is_told_how_it_is;
+mod sockets_of_a_service_manager_are_served;
 mod a_stop_drains_and_says_how_it_went;
 // load on many machines
 mod a_lost_worker_fails_the_run;

@@ -12,6 +12,7 @@
 //! | `process` | what the kernel knows of it: descriptors, CPU, memory |
 //! | `record` | one line of the access log |
 //! | `metrics` | one reading of the metrics page |
+//! | `manager` | a service manager: told how things are, passing sockets |
 //! | `http` | one GET |
 //! | `ending` | how a socket ended: in order, or by a reset |
 //! | `backend` | backends that follow a script and note what they saw |
@@ -47,6 +48,7 @@ pub(crate) mod hello;
 pub(crate) mod http;
 pub(crate) mod lines;
 pub(crate) mod load;
+pub(crate) mod manager;
 pub(crate) mod metrics;
 pub(crate) mod network;
 pub(crate) mod pattern;

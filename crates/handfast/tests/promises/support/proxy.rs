@@ -53,7 +53,8 @@ impl Proxy {
         })
     }
 
-    fn start_with(config: impl ToString, wrap: impl FnOnce(Command) -> Command) -> Self {
+    /// As [`Self::start`], by another command that is made of the usual one: with more in its environment, say.
+    pub(crate) fn start_with(config: impl ToString, wrap: impl FnOnce(Command) -> Command) -> Self {
         let folder = Folder::new();
         let file = folder.write("handfast.toml", config.to_string());
         let mut command = Command::new(PROGRAM);

@@ -62,6 +62,17 @@ impl Tracer {
         Self::attach(proxy, &options)
     }
 
+    /// Holds every worker at its next wait for events, until [`Self::release`].
+    pub(crate) fn hold(proxy: &Proxy) -> Self {
+        let inject = "inject=epoll_wait,epoll_pwait,epoll_pwait2:delay_enter=600000000";
+        Self::attach(proxy, &["-e".into(), inject.into()])
+    }
+
+    /// Lets the threads go on.
+    pub(crate) fn release(self) {
+        drop(self.end());
+    }
+
     fn attach(proxy: &Proxy, options: &[String]) -> Self {
         let folder = Folder::new();
         let output = folder.file("calls").display().to_string();

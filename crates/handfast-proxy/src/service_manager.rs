@@ -1,0 +1,174 @@
+//! The service manager, if one started this process: what it passed, and what it is told (sd_notify(3)).
+//!
+//! In: the environment at the start, and what happens to the program. Out: sockets to serve from; datagrams `READY=1`,
+//! `RELOADING=1`, `STOPPING=1`, `WATCHDOG=1`, and a sentence about how things are. Where nobody wants to know, nothing is sent.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
+
+use handfast_net::listen::{GivenSocket, Origin};
+use handfast_net::sys::environment::{FromServiceManager, from_service_manager};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::listeners::given::{Given, GivenSockets};
+
+/// How long a datagram may wait for room in the service manager's queue.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Bytes of a sentence about how things are.
+const SENTENCE: usize = 512;
+
+/// What a service manager passed to this process.
+#[derive(Debug, Default)]
+pub struct ServiceManager {
+    passed: FromServiceManager,
+}
+
+impl ServiceManager {
+    /// Takes it from the environment, where no child will find it. To be called before any other thread is started.
+    pub fn find() -> Self {
+        Self { passed: from_service_manager() }
+    }
+
+    /// The sockets that can be accepted from; and where to say how things are. What cannot be used is said.
+    pub(crate) fn take(self) -> (GivenSockets, Notifier) {
+        let FromServiceManager { descriptors, notify, watchdog, problems } = self.passed;
+        for problem in problems {
+            tracing::warn!("from the service manager: {problem}");
+        }
+        let mut sockets = Vec::new();
+        for (place, (name, descriptor)) in descriptors.into_iter().enumerate() {
+            match GivenSocket::new(descriptor) {
+                Ok(socket) => {
+                    sockets.push(Given { socket, name, written: None, origin: Origin::Inherited });
+                }
+                Err(unfit) => {
+                    let named = name.map(|name| format!(" (named {name})")).unwrap_or_default();
+                    let number = place + 3;
+                    tracing::warn!(
+                        "the service manager passed descriptor {number}{named}, which is {unfit}: it is not used"
+                    );
+                }
+            }
+        }
+        let notifier = Notifier::new(notify.as_deref(), watchdog).unwrap_or_else(|error| {
+            let name = notify.unwrap_or_default();
+            tracing::warn!(
+                "tell the service manager at {}: {error}; it will not hear from this process",
+                name.display()
+            );
+            Notifier::default()
+        });
+        (GivenSockets(sockets), notifier)
+    }
+}
+
+/// Tells the service manager.
+#[derive(Debug, Default)]
+pub(crate) struct Notifier {
+    socket: Option<(UnixDatagram, SocketAddr, Box<OsStr>)>,
+    /// It takes the process for hung when it does not hear from it for so long.
+    watchdog: Option<Duration>,
+    /// Whether it was told that a reload has begun, and not yet that it has ended.
+    reloading: bool,
+    /// Whether it could not be told, which is said once.
+    said: bool,
+}
+
+impl Notifier {
+    fn new(name: Option<&OsStr>, watchdog: Option<Duration>) -> io::Result<Self> {
+        let Some(name) = name else { return Ok(Self::default()) };
+        let address = match name.as_bytes().strip_prefix(b"@") {
+            Some(name) => SocketAddr::from_abstract_name(name)?,
+            None => SocketAddr::from_pathname(name)?,
+        };
+        let socket = UnixDatagram::unbound()?;
+        socket.set_write_timeout(Some(PATIENCE))?;
+        Ok(Self { socket: Some((socket, address, name.into())), watchdog, ..Self::default() })
+    }
+
+    /// Clients are served.
+    pub(crate) fn ready(&mut self, how: &str) {
+        self.reloading = false;
+        self.send(&format!("READY=1\n{}", status(how)));
+    }
+
+    /// A reload begins. It has ended when [`Self::reloaded`] says so, whatever came of it.
+    pub(crate) fn reloading(&mut self) {
+        let Ok(now) = u64::try_from(microseconds()) else { return };
+        self.reloading = true;
+        self.send(&format!(
+            "RELOADING=1\nMONOTONIC_USEC={now}\n{}",
+            status("Reading the configuration again")
+        ));
+    }
+
+    /// All reloads that were asked for have ended.
+    pub(crate) fn reloaded(&mut self, how: &str) {
+        match self.reloading {
+            true => self.ready(how),
+            false => self.says(how),
+        }
+    }
+
+    /// Nothing is accepted any more.
+    pub(crate) fn stopping(&mut self, how: &str) {
+        self.send(&format!("STOPPING=1\n{}", status(how)));
+    }
+
+    /// How things are, in a sentence.
+    pub(crate) fn says(&mut self, how: &str) {
+        self.send(&status(how));
+    }
+
+    /// Every thread turns.
+    pub(crate) fn turns(&mut self) {
+        self.send("WATCHDOG=1");
+    }
+
+    /// How often to say that, if it wants to hear it: four times within the time after which it would act.
+    pub(crate) fn turn_interval(&self) -> Option<Duration> {
+        self.socket.as_ref()?;
+        self.watchdog.map(|watchdog| watchdog / 4)
+    }
+
+    fn send(&mut self, text: &str) {
+        let Some((socket, address, name)) = &self.socket else { return };
+        match socket.send_to_addr(text.as_bytes(), address) {
+            Ok(_) => self.said = false,
+            Err(_) if self.said => {}
+            Err(error) => {
+                self.said = true;
+                tracing::warn!("tell the service manager at {}: {error}", name.display());
+            }
+        }
+    }
+}
+
+/// A line of what is sent: a line end would begin another one.
+fn status(how: &str) -> String {
+    let line = how.lines().next().unwrap_or_default();
+    let end = line.char_indices().map(|(at, _)| at).find(|at| *at >= SENTENCE).unwrap_or(line.len());
+    format!("STATUS={}", &line[..end])
+}
+
+/// Of the monotonic clock, as the service manager reads it.
+fn microseconds() -> i64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec * 1_000_000 + now.tv_nsec / 1_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_is_one_line_of_a_bounded_length() {
+        assert_eq!(status("Serving\nREADY=0"), "STATUS=Serving");
+        assert_eq!(status(&"ä".repeat(1_000)).len(), "STATUS=".len() + SENTENCE);
+        assert_eq!(status(""), "STATUS=");
+    }
+}
