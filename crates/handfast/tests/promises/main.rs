@@ -63,6 +63,7 @@ mod every_failed_connection_is_named;
 mod injected_errors_change_nothing;
 // looking in
 mod failing_backends_are_seen;
+mod alerts_and_dashboard_read_real_metrics;
 mod operators_can_look_in;
 // reload
 mod a_bad_reload_changes_nothing_and_says_why;

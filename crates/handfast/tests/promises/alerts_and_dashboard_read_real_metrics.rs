@@ -1,0 +1,190 @@
+//! The alert rules and the dashboard in `contrib`: Prometheus itself, which scrapes a running proxy, has an answer to every expression
+//! in them, and those alerts fire whose reason is there.
+
+use std::net::SocketAddr;
+
+use serde_json::Value;
+
+use super::support::backend::Backend;
+use super::support::certificates::{authority, localhost};
+use super::support::client::{Client, dial};
+use super::support::config::Config;
+use super::support::deadline::{wait_until, wait_until_seeing};
+use super::support::folder::Folder;
+use super::support::http;
+use super::support::proxy::Proxy;
+use super::support::servers::address_of_ones_own;
+use super::support::skip::{needs, skipped};
+use super::support::tools::{self, Tool};
+use super::support::trust::{Trust, Version};
+
+const RULES: &str = include_str!("../../../../contrib/prometheus/handfast.rules.yml");
+const DASHBOARD: &str = include_str!("../../../../contrib/grafana/handfast.json");
+
+/// A Prometheus that scrapes one proxy five times a second.
+struct Prometheus {
+    address: SocketAddr,
+    _tool: Tool,
+}
+
+impl Prometheus {
+    fn start(folder: &Folder, proxy: &Proxy) -> Self {
+        // Reasons are there at once or not at all: nothing is waited for.
+        let lines = RULES.lines().map(|line| {
+            if line.trim_start().starts_with("for: ") {
+                "        for: 0s\n".into()
+            } else {
+                format!("{line}\n")
+            }
+        });
+        let rules = folder.write("handfast.rules.yml", lines.collect::<String>());
+        let checked = tools::run("promtool", &["check", "rules", &rules.display().to_string()], b"");
+        assert_eq!(checked.code, Some(0), "{}", checked.all());
+        let config = folder.write(
+            "prometheus.yml",
+            format!(
+                "global: {{ scrape_interval: 200ms, evaluation_interval: 200ms }}\nrule_files: [{}]\nscrape_configs:\n  \
+                 - job_name: handfast\n    static_configs: [{{ targets: ['{}'] }}]\n",
+                rules.display(),
+                proxy.admin()
+            ),
+        );
+        let address = address_of_ones_own();
+        let tool = Tool::start(
+            "prometheus",
+            &[
+                &format!("--config.file={}", config.display()),
+                &format!("--storage.tsdb.path={}", folder.file("data").display()),
+                &format!("--web.listen-address={address}"),
+                "--log.level=warn",
+            ],
+        );
+        wait_until("Prometheus to listen", || dial(address).ok());
+        Self { address, _tool: tool }
+    }
+
+    fn get(&self, path: &str) -> Value {
+        let answer = http::get(self.address, path, "*/*");
+        serde_json::from_str(&answer.body).unwrap_or_else(|error| panic!("{path}: {error}: {}", answer.body))
+    }
+
+    /// How many series an expression has now.
+    fn series(&self, expression: &str) -> usize {
+        let encoded: String = expression.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let answer = self.get(&format!("/api/v1/query?query={encoded}"));
+        assert_eq!(answer["status"], "success", "{expression}: {answer}");
+        answer["data"]["result"].as_array().map_or(0, Vec::len)
+    }
+
+    /// Names of the alerts that fire.
+    fn firing(&self) -> Vec<String> {
+        let answer = self.get("/api/v1/alerts");
+        let alerts = answer["data"]["alerts"].as_array().cloned().unwrap_or_default();
+        let firing = alerts.iter().filter(|alert| alert["state"] == "firing");
+        let mut names: Vec<_> =
+            firing.map(|alert| alert["labels"]["alertname"].as_str().unwrap_or("").to_owned()).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+}
+
+/// Every expression of the dashboard, as it is asked for when nothing is chosen.
+fn of_dashboard() -> Vec<String> {
+    let dashboard: Value = serde_json::from_str(DASHBOARD).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels").iter();
+    let targets = panels.flat_map(|panel| panel["targets"].as_array().cloned().unwrap_or_default());
+    let whole = |target: Value| target["expr"].as_str().expect("an expression").to_owned();
+    let all = targets.map(whole).map(|expression| {
+        expression.replace("$__rate_interval", "10s").replace("$instance", ".*").replace("$service", ".*")
+    });
+    all.collect()
+}
+
+/// Every expression of the alerts, without what it is compared with: what is watched must be there on quiet days too.
+fn of_rules() -> Vec<(String, String)> {
+    let value = |line: &str, key: &str| line.trim_start().strip_prefix(key).map(str::to_owned);
+    let names = RULES.lines().filter_map(|line| value(line, "- alert: "));
+    let expressions = RULES.lines().filter_map(|line| value(line, "expr: ")).map(|text| {
+        let text: String = serde_json::from_str(&text).expect("a text in quotes");
+        let end =
+            [" > ", " < ", " == "].iter().filter_map(|sign| text.rfind(sign)).max().expect("a comparison");
+        text[..end].to_owned()
+    });
+    names.zip(expressions).collect()
+}
+
+/// Two services, one without a backend that is up, a backend that is known by name, a revocation list near its end.
+fn proxy(folder: &Folder, echo: &Backend) -> Proxy {
+    let certificate = folder.write("web.pem", localhost().combined());
+    let ca = folder.write("ca.pem", &authority().pem);
+    let list = folder.write("list.pem", authority().revocation_list(&[], 1));
+    let config = Config::empty()
+        .service("web", format!("localhost:{}", echo.address.port()))
+        .backend(Backend::refusing())
+        .certificate(&certificate)
+        .set("service.limits", "backend-failures", 1)
+        .text("service.client-certificates", "mode", "request")
+        .text("service.client-certificates", "ca", ca.display())
+        .text("service.client-certificates", "crl", list.display())
+        .service("dead", Backend::refusing())
+        .certificate(&certificate)
+        .set("service.limits", "backend-failures", 1);
+    Proxy::start(config)
+}
+
+#[test]
+fn every_expression_has_an_answer_and_reasons_fire() {
+    needs!("prometheus");
+    let (folder, echo) = (Folder::new(), Backend::echo());
+    let proxy = proxy(&folder, &echo);
+    let prometheus = Prometheus::start(&folder, &proxy);
+    let trust = Trust::version(Version::Tls13).config();
+    let work = || {
+        for _ in 0..4 {
+            if let Ok(mut client) = Client::try_connect(proxy.address_of("web"), &trust, "localhost") {
+                client.echo(b"hello");
+                client.finish();
+            }
+        }
+        let _ = Client::try_connect(proxy.address_of("dead"), &trust, "localhost");
+    };
+    // Rates need two scrapes with something between them.
+    let asked = of_dashboard()
+        .into_iter()
+        .map(|expression| ("the dashboard".to_owned(), expression))
+        .chain(of_rules());
+    for (of, expression) in asked.filter(|(of, _)| of != "HandfastOcspResponseExpires") {
+        wait_until_seeing(
+            &format!("{of} to have an answer"),
+            || {
+                work();
+                (prometheus.series(&expression) > 0).then_some(())
+            },
+            || expression.clone(),
+        );
+    }
+    proxy.rewrite("this is no configuration");
+    assert!(!proxy.reload(), "it is refused");
+    const DUE: [&str; 4] = [
+        "HandfastBackendDown",
+        "HandfastReloadFailed",
+        "HandfastRevocationListExpires",
+        "HandfastServiceHasNoBackend",
+    ];
+    let due = |names: &[String]| DUE.iter().all(|name| names.iter().any(|fires| fires == name));
+    wait_until_seeing(
+        "the alerts",
+        || due(&prometheus.firing()).then_some(()),
+        || prometheus.firing().join(", "),
+    );
+    let quiet = [
+        "HandfastDown",
+        "HandfastAcceptsNothing",
+        "HandfastPanicked",
+        "HandfastNearItsLimit",
+        "HandfastNameNotResolved",
+    ];
+    let firing = prometheus.firing();
+    assert!(quiet.iter().all(|name| !firing.iter().any(|fires| fires == name)), "{firing:?}");
+}
