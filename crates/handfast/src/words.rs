@@ -4,6 +4,8 @@ pub(crate) mod compare;
 pub(crate) mod import;
 pub(crate) mod lab;
 pub(crate) mod load;
+#[cfg(test)]
+mod pages;
 pub(crate) mod proxy_header;
 pub(crate) mod reference;
 pub(crate) mod speed;

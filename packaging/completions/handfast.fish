@@ -1,0 +1,193 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_handfast_global_optspecs
+    string join \n h/help V/version
+end
+
+function __fish_handfast_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_handfast_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_handfast_using_subcommand
+    set -l cmd (__fish_handfast_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c handfast -n "__fish_handfast_needs_command" -s h -l help -d 'Print help'
+complete -c handfast -n "__fish_handfast_needs_command" -s V -l version -d 'Print version'
+complete -c handfast -n "__fish_handfast_needs_command" -f -a "proxy" -d 'Serve TLS in front of any TCP service'
+complete -c handfast -n "__fish_handfast_needs_command" -f -a "check" -d 'Check a configuration: everything that is wrong with it, and what it would do'
+complete -c handfast -n "__fish_handfast_needs_command" -f -a "import" -d 'Write a configuration anew that stunnel, hitch or ghostunnel was run with'
+complete -c handfast -n "__fish_handfast_needs_command" -f -a "load" -d 'Put load on a TLS server, and say what the figures are worth'
+complete -c handfast -n "__fish_handfast_needs_command" -f -a "worker" -d 'Make load for a `handfast load --workers` on another machine'
+complete -c handfast -n "__fish_handfast_needs_command" -f -a "compare" -d 'Say whether two runs, or two groups of runs, differ by more than chance'
+complete -c handfast -n "__fish_handfast_needs_command" -f -a "proxy-header" -d 'Say what a PROXY header says, or exactly what is wrong with it'
+complete -c handfast -n "__fish_handfast_needs_command" -f -a "speed" -d 'Measure what this CPU can do for TLS, and predict handshakes and bytes from it'
+complete -c handfast -n "__fish_handfast_needs_command" -f -a "lab" -d 'Run a command on a network of its own: with a delay, with losses, at a rate'
+complete -c handfast -n "__fish_handfast_needs_command" -f -a "weak-keys" -d 'Make lists of keys that are known to others ready for the proxy (`[process] weak-keys`)'
+complete -c handfast -n "__fish_handfast_needs_command" -f -a "reference" -d 'Print the reference of the configuration file, or of a command, as Markdown'
+complete -c handfast -n "__fish_handfast_using_subcommand proxy" -s c -l config -d 'Configuration file' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand proxy" -l listen -d 'Address to listen on: 0.0.0.0:8443, [::1]:8443, *:8443, unix:/run/x.sock (may be repeated)' -r
+complete -c handfast -n "__fish_handfast_using_subcommand proxy" -l backend -d 'Backend: 127.0.0.1:8080, app.example.org:8080, unix:/run/app.sock (may be repeated)' -r
+complete -c handfast -n "__fish_handfast_using_subcommand proxy" -l certificate -d 'Certificate chain in PEM, with or without its key, or a folder of them (may be repeated)' -r
+complete -c handfast -n "__fish_handfast_using_subcommand proxy" -l key -d 'Key in PEM, when it is not in the certificate\'s file' -r
+complete -c handfast -n "__fish_handfast_using_subcommand proxy" -l admin -d 'Where metrics and status are served: 127.0.0.1:9901 by default, unix:/run/x.sock, off' -r
+complete -c handfast -n "__fish_handfast_using_subcommand proxy" -l access-log -d 'Where the access log goes: stdout, off, or a file' -r
+complete -c handfast -n "__fish_handfast_using_subcommand proxy" -l stunnel -d 'A configuration of stunnel, which is read anew at each reload; see `handfast import`' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand proxy" -l hitch -d 'A configuration of hitch, which is read anew at each reload; see `handfast import`' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand proxy" -l ca-file -d 'Where the certificate of the throwaway CA is written (only without -c and flags)' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand proxy" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c handfast -n "__fish_handfast_using_subcommand check" -s c -l config -d 'Configuration file' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand check" -l listen -d 'Address to listen on: 0.0.0.0:8443, [::1]:8443, *:8443, unix:/run/x.sock (may be repeated)' -r
+complete -c handfast -n "__fish_handfast_using_subcommand check" -l backend -d 'Backend: 127.0.0.1:8080, app.example.org:8080, unix:/run/app.sock (may be repeated)' -r
+complete -c handfast -n "__fish_handfast_using_subcommand check" -l certificate -d 'Certificate chain in PEM, with or without its key, or a folder of them (may be repeated)' -r
+complete -c handfast -n "__fish_handfast_using_subcommand check" -l key -d 'Key in PEM, when it is not in the certificate\'s file' -r
+complete -c handfast -n "__fish_handfast_using_subcommand check" -l admin -d 'Where metrics and status are served: 127.0.0.1:9901 by default, unix:/run/x.sock, off' -r
+complete -c handfast -n "__fish_handfast_using_subcommand check" -l access-log -d 'Where the access log goes: stdout, off, or a file' -r
+complete -c handfast -n "__fish_handfast_using_subcommand check" -l explain -d 'Explain in sentences what it listens on, which certificate serves which names, and where connections go; with HOST, what becomes of a client that asks for this name (SNI): by which rule, with which certificate, to which backends' -r
+complete -c handfast -n "__fish_handfast_using_subcommand check" -s h -l help -d 'Print help'
+complete -c handfast -n "__fish_handfast_using_subcommand import; and not __fish_seen_subcommand_from stunnel hitch ghostunnel" -s o -l output -d 'The file to write; one that is there is not touched [default: standard output]' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand import; and not __fish_seen_subcommand_from stunnel hitch ghostunnel" -l strict -d 'Exit with 1 when anything does not mean exactly the same, and write nothing then'
+complete -c handfast -n "__fish_handfast_using_subcommand import; and not __fish_seen_subcommand_from stunnel hitch ghostunnel" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c handfast -n "__fish_handfast_using_subcommand import; and not __fish_seen_subcommand_from stunnel hitch ghostunnel" -f -a "stunnel" -d 'stunnel.conf'
+complete -c handfast -n "__fish_handfast_using_subcommand import; and not __fish_seen_subcommand_from stunnel hitch ghostunnel" -f -a "hitch" -d 'hitch.conf'
+complete -c handfast -n "__fish_handfast_using_subcommand import; and not __fish_seen_subcommand_from stunnel hitch ghostunnel" -f -a "ghostunnel" -d 'ghostunnel\'s command line, behind `--`'
+complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_seen_subcommand_from stunnel" -s o -l output -d 'The file to write; one that is there is not touched [default: standard output]' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_seen_subcommand_from stunnel" -l strict -d 'Exit with 1 when anything does not mean exactly the same, and write nothing then'
+complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_seen_subcommand_from stunnel" -s h -l help -d 'Print help'
+complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_seen_subcommand_from hitch" -s o -l output -d 'The file to write; one that is there is not touched [default: standard output]' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_seen_subcommand_from hitch" -l strict -d 'Exit with 1 when anything does not mean exactly the same, and write nothing then'
+complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_seen_subcommand_from hitch" -s h -l help -d 'Print help'
+complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_seen_subcommand_from ghostunnel" -s o -l output -d 'The file to write; one that is there is not touched [default: standard output]' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_seen_subcommand_from ghostunnel" -l strict -d 'Exit with 1 when anything does not mean exactly the same, and write nothing then'
+complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_seen_subcommand_from ghostunnel" -s h -l help -d 'Print help'
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l send -d 'Bytes to send in each exchange: 4096, 4KiB, 1MiB (k and m mean KiB and MiB) [default: 4KiB]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l receive -d 'Bytes to expect back in each exchange [default: as many as are sent]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l reply -d 'Whether what comes back must be what was sent (echo), or may be anything of that length (any) [default: echo when --send and --receive are equal]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -s n -l exchanges -d 'Exchanges on one connection before it is closed: a number, or unlimited [default: 1; HTTP: unlimited]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l bulk -d 'Transfer bytes without a pause until the run ends: send, receive or both' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l http -d 'HTTP version of an https:// target: 1.1 or 2 [default: 1.1]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l streams -d 'HTTP/2: requests in flight on one connection [default: 1]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -s X -l method -d 'Method of HTTP requests [default: GET; with --body: POST]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -s H -l header -d 'Header of HTTP requests, `Name: value`, or @FILE with one on each line (may be repeated). Values that may be secret (authorization, cookie, token and the like in the name) are in no report' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l body -d 'Body of HTTP requests: a text, or @FILE. It goes with Content-Length, and with no Content-Type unless --header says one' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l url -d 'One of several requests, in turn by their weights: `[WEIGHT] [METHOD] PATH`, or @FILE with one on each line, each followed by its own headers and its body as @FILE, if any (may be repeated). The target then is https://HOST:PORT/' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -s c -l connections -d 'Connections open at the same time; each starts its next transaction when the last one has ended. With --rate: the most in flight [default: 32; with --rate or --find-max: 1024]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -s r -l rate -d 'Start this many transactions a second, whatever the target does; time counts from the intended start. 200..2000 rises evenly over the run' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l arrivals -d 'How starts are spaced at a --rate: poisson (independently, as customers come) or fixed (evenly) [default: poisson]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -s d -l duration -d 'Length of the measured part: 10s, 500ms, 1m30s [default: 10s]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l timeout -d 'Longest time that one connect, handshake or exchange may take before it fails [default: 10s]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l threads -d 'Generator threads on each machine [default: one for each core]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l find-max -d 'Search for the highest rate at which a bound holds, such as total.p99=50ms' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l find-start -d 'First rate that --find-max tries [default: 100]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l step -d 'Length of each step of --find-max [default: 5s]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l repeats -d 'How often --find-max tries each rate; the majority decides [default: 3]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l seed -d 'Seed of everything random, to repeat a run [default: random, and in the report]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l tls -d 'Versions offered, with commas [default: 1.3,1.2]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l suites -d 'Cipher suites offered, by their IANA names, best first [default: all that are supported]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l groups -d 'Groups of the key exchange, best first; the first one\'s key share is sent [default: X25519,secp256r1,secp384r1]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l sni -d 'Name in SNI; off sends none; @FILE uses its names in turn, `NAME` or `WEIGHT NAME` on each line. A verified certificate must have the name that was sent, and the target\'s when none was [default: the target\'s name; none for an address]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l alpn -d 'Application protocols offered (ALPN), with commas [default: none; HTTP: http/1.1 or h2]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l client-certificate -d 'Client certificate chain to send, PEM' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l client-key -d 'Key of --client-certificate, PEM [default: it is in the same file]' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l ca -d 'Verify the target\'s certificate against the authorities in this file, PEM' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l resume -d 'Share of handshakes that resume an earlier session: 0.7 or 70% [default: 0, all are full]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l profile -d 'Offer what such clients offer, where no other option says it: browser (hybrid post-quantum key share), classic (X25519), small (one group, one suite), tls12. Versions, groups and size are imitated, the fingerprint is not' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l mix -d 'One kind of client of several, with its share of the connections: \'share=30 name=old tls=1.2 resume=0\', or @FILE with one on each line (may be repeated). Also profile, suites, groups, sni, alpn, client-certificate, client-key; what is not given is as for all' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l close -d 'Who ends a connection: notify (the generator, with close_notify and FIN), fin (the generator, with FIN only), reset (the generator, with a reset: no TIME_WAIT), server (the target) [default: notify]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l source -d 'Address to connect from; 127.1.0.0/24 means each of its addresses in turn, each with its own ports (may be repeated) [default: the kernel chooses]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l workers -d 'NATS server at which workers wait (start them with `handfast worker`): nats://HOST:PORT or tls://HOST:PORT' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l machines -d 'How many of the workers to use [default: 1]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l fleet -d 'Fleet that the workers belong to: several can share one NATS server [default: default]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l bus-ca -d 'Authority of the NATS server\'s certificate, PEM [default: the system\'s authorities]' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l bus-credentials -d 'File with one line, user:password, used to log in at the NATS server [default: those in the URL, if any]' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l on-worker-lost -d 'When a worker is lost: fail (end the run) or continue (with the others, and say so) [default: fail]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l pid -d 'Count the CPU time of this process of the server and its children (same machine)' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l cgroup -d 'Count the CPU time of this control group of the server (same machine)' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l max -d 'Exit with 4 when a figure is above this: total.p99=50ms, handshake.mean=5ms, errors=0.1% (may be repeated)' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l min -d 'Exit with 4 when a figure is below this: rate=1000 (may be repeated)' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l json -d 'Everything, for programs, `handfast compare` and --replay (in all of these, - is standard output)' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l csv -d 'One line for each second, for spreadsheets' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l csv-latencies -d 'One line for each step and percentile, for spreadsheets' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l openmetrics -d 'Metrics in the OpenMetrics text format, for Prometheus' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l hlog -d 'HdrHistogram log, for its tools' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l html -d 'One page with plots that needs no network, for people' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l live-json -d 'While it runs, a line of JSON for each second' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l metrics -d 'While it runs, serve figures in the OpenMetrics format at http://ADDRESS/metrics: PORT (on 127.0.0.1) or ADDRESS:PORT' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l replay -d 'Repeat the run of a JSON report; only outputs and where to run may be given with it' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l handshake-only -d 'Connect, handshake, close: no application data'
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l idle -d 'Open --connections, then keep them open without traffic until the run ends'
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l verify -d 'Verify the target\'s certificate against the system\'s authorities [default: not verified]'
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l early-data -d 'Send the request as 0-RTT data where a resumed handshake allows it'
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l kubernetes-job -d 'Print a Kubernetes Job that starts --machines workers for --workers, and run nothing'
+complete -c handfast -n "__fish_handfast_using_subcommand load" -s q -l quiet -d 'Print only errors and warnings on standard error'
+complete -c handfast -n "__fish_handfast_using_subcommand load" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c handfast -n "__fish_handfast_using_subcommand worker; and not __fish_seen_subcommand_from setup" -l name -d 'Name in reports [default: the machine\'s name and the process\'s number]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand worker; and not __fish_seen_subcommand_from setup" -l fleet -d 'Fleet that the workers belong to: several can share one NATS server [default: default]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand worker; and not __fish_seen_subcommand_from setup" -l bus-ca -d 'Authority of the NATS server\'s certificate, PEM [default: the system\'s authorities]' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand worker; and not __fish_seen_subcommand_from setup" -l bus-credentials -d 'File with one line, user:password, used to log in at the NATS server [default: those in the URL, if any]' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand worker; and not __fish_seen_subcommand_from setup" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c handfast -n "__fish_handfast_using_subcommand worker; and not __fish_seen_subcommand_from setup" -a "setup" -d 'Write a NATS server\'s configuration, a CA of its own and passwords for coordinator and workers'
+complete -c handfast -n "__fish_handfast_using_subcommand worker; and __fish_seen_subcommand_from setup" -l host -d 'Name or address under which workers will reach the NATS server' -r
+complete -c handfast -n "__fish_handfast_using_subcommand worker; and __fish_seen_subcommand_from setup" -l port -d 'Port on which the NATS server will listen [default: 4222]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand worker; and __fish_seen_subcommand_from setup" -l fleet -d 'Fleet whose subjects its users may use; everyone then has to give it too [default: default]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand worker; and __fish_seen_subcommand_from setup" -s h -l help -d 'Print help'
+complete -c handfast -n "__fish_handfast_using_subcommand compare" -l json -d 'Write everything as JSON; - for standard output, and the text then goes to standard error' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand compare" -s h -l help -d 'Print help'
+complete -c handfast -n "__fish_handfast_using_subcommand proxy-header" -l json -d 'Say it as one line of JSON'
+complete -c handfast -n "__fish_handfast_using_subcommand proxy-header" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c handfast -n "__fish_handfast_using_subcommand speed" -l certificate -d 'Predict for this certificate too: a chain in PEM, its key is not needed (may be repeated)' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand speed" -l compare -d 'Run another program\'s measurement too, and show its figures beside ours (half a minute)' -r -f -a "openssl\t'`openssl speed`'"
+complete -c handfast -n "__fish_handfast_using_subcommand speed" -l json -d 'Write everything as JSON; - for standard output, and the text then goes to standard error' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand speed" -l limit -d 'Measure the combined limit too: the least time that a proxy made of this library and these sockets can need'
+complete -c handfast -n "__fish_handfast_using_subcommand speed" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l rtt -d 'Time from the client to the server and back: 114ms [default: no delay]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l jitter -d 'By how much each direction varies, evenly to both sides; packets keep their order' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l loss -d 'Share of packets lost in each direction: 1% or 0.01' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l rate -d 'Bits a second in each direction, counted from the IP header on: 20mbit, 512kbit, 1gbit [default: no limit]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l reorder -d 'Share of packets held back in each direction, by a quarter of its delay and at least 1 ms, so that others overtake them' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l mtu -d 'Largest packet, in bytes [default: 1500]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l queue -d 'What may wait where there is a --rate: packets such as 100, or bytes such as 64KiB; what comes then is dropped [default: 100]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l topology -d 'Any network, from a file in TOML (see below)' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l seed -d 'Seed of everything random, to repeat a run [default: random, and in the report]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l server -d 'What runs on the other side: a command in quotation marks, which the shell reads' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l server-port -d 'TCP port on which --server is waited for [default: the first one on which anybody listens there]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l server-timeout -d 'How long a server may take until it listens' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l engine -d 'What carries packets: veth or tun [default: what works here, veth first]' -r -f -a "veth\t'A cable, and a packet socket at its end'
+tun\t'An interface behind /dev/net/tun'"
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l capture -d 'Keep every packet at both ends in a file for Wireshark, with the secrets of TLS sessions whose programs heed SSLKEYLOGFILE' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l json -d 'Write what really happened as JSON; - for standard output' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -s q -l quiet -d 'Do not print the report'
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -a "sockets" -d 'Measure what sockets say on this kernel when connections break'
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -a "handshake" -d 'Measure what each kind of handshake costs on a long path, with every server that is installed'
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from sockets" -l only -d 'Measure this row only (may be repeated)' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from sockets" -l runs -d 'Run each experiment so often, and see whether it is the same each time' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from sockets" -l engine -d 'What carries packets: veth or tun [default: what works here, tun first]' -r -f -a "veth\t'A cable, and a packet socket at its end'
+tun\t'An interface behind /dev/net/tun'"
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from sockets" -l json -d 'Write everything as JSON; - for standard output, and the text then goes to standard error' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from sockets" -l page -d 'Write the page that docs/sockets has for each kernel' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from sockets" -l list -d 'Say which rows there are, and end'
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from sockets" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from handshake" -l rtt -d 'Time to the server and back' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from handshake" -l runs -d 'How often each handshake is made; the one in the middle is shown' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from handshake" -l server -d 'Measure with this server (may be repeated) [default: all that are installed]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from handshake" -l json -d 'Write everything as JSON; - for standard output, and the text then goes to standard error' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from handshake" -l html -d 'Write one page with waterfalls that needs no network' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from handshake" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c handfast -n "__fish_handfast_using_subcommand weak-keys; and not __fish_seen_subcommand_from pack" -s h -l help -d 'Print help'
+complete -c handfast -n "__fish_handfast_using_subcommand weak-keys; and not __fish_seen_subcommand_from pack" -f -a "pack" -d 'Make one sorted binary list of others: it is read much sooner, and a damaged copy of it is noticed'
+complete -c handfast -n "__fish_handfast_using_subcommand weak-keys; and __fish_seen_subcommand_from pack" -s o -l output -d 'The file to write; one that is there is replaced as a whole' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand weak-keys; and __fish_seen_subcommand_from pack" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c handfast -n "__fish_handfast_using_subcommand reference" -s h -l help -d 'Print help'
