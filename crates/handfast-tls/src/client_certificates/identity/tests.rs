@@ -59,6 +59,9 @@ fn every_kind_of_rule_is_for_its_names_alone() {
         ("subject:cn=alice\\, née O\\=x + o=Example", true),
         ("subject:CN=alice\\, née O\\=x", false),
         ("subject:O=Example, CN=alice, OU=née O=x", false),
+        ("subject:O=Example, CN=mallory", false),
+        ("subject:O=Another, CN=alice\\, née O\\=x", false),
+        ("subject:CN=Example, O=alice\\, née O\\=x", false),
         ("dns:web.clients.example.org", true),
         ("dns:*.clients.example.org", true),
         ("dns:*.CLIENTS.example.org", true),
@@ -91,6 +94,23 @@ fn every_kind_of_rule_is_for_its_names_alone() {
     ] {
         assert_eq!(fits(rule, &own), is_for_it, "{rule}");
     }
+}
+
+#[test]
+fn older_certificates_have_their_names_in_other_letters() {
+    let named = |value: DnValue| certificate(&[(DnType::CommonName, value)], &[]).0;
+    assert!(fits("cn:née", &named(DnValue::BmpString("née".try_into().unwrap()))));
+    assert!(fits("cn:alice", &named(DnValue::TeletexString("alice".try_into().unwrap()))));
+    // T.61 is no UTF-8, and nobody knows which letters were meant; half a letter is none.
+    assert_eq!((text(0x14, "née".as_bytes()), text(0x1e, b"\0a\0")), (None, None));
+}
+
+#[test]
+fn a_client_is_called_by_its_names_as_rules_write_them() {
+    let uris = with_uris(&["spiffe://example.org/a", "https://example.org/b"]);
+    let outline = Outline::read(&uris).unwrap();
+    let told = Identity::of(&outline, 1).unwrap().to_string();
+    assert_eq!(told, "cn:x, spiffe://example.org/a, uri:https://example.org/b");
 }
 
 #[test]
@@ -172,6 +192,9 @@ fn rules_that_mean_nothing_are_refused() {
         ("spiffe://example.org/a/", "no empty parts"),
         ("spiffe://example.org/../a", "no empty parts"),
         ("email:alice", "no address"),
+        ("email:alice@", "no address"),
+        ("email:@example.org", "no address"),
+        ("email:alice@*.org", "no address"),
         ("email:a*@example.org", "in front of the `@`"),
         ("email:*@*", "no address"),
         ("subject:alice", "no part of a subject"),
