@@ -184,3 +184,21 @@ fn dates_are_told_in_words_and_strangers_by_their_alert() {
     let words = "11 CA certificates came with it, expected 10 at most";
     is_refused_as(&folder, (&many, &key), A::BadCertificate, words);
 }
+
+/// With its certificate, which the ticket carries: nobody has to show it twice.
+#[test]
+fn who_was_let_in_comes_back_with_a_ticket() {
+    let folder = Folder::new();
+    let ca = Maker::authority("ca").self_signed();
+    folder.put("ca.pem", ca.pem());
+    let own = Maker::new(&["a.example.org"]).valid((2020, 1, 1), (2099, 1, 1)).signed_by(&ca);
+    for version in [&TLS12, &TLS13] {
+        let rule = load(&folder.at("ca.pem"), Demand::Require, &Arc::default(), SystemTime::now()).rule;
+        let pair = pair_asking(version, true, rule);
+        let pair = with(pair, own.pem().as_bytes(), own.key_pem().as_bytes());
+        let [first, again] = [(); 2].map(|()| pair.talk("localhost").establish().session.agreed());
+        assert_eq!((first.resumed, again.resumed), (Some(false), Some(true)), "{version:?}");
+        assert!(first.client_subject.is_some());
+        assert_eq!(first.client_subject, again.client_subject, "{version:?}");
+    }
+}
