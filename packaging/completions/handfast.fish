@@ -32,6 +32,8 @@ complete -c handfast -n "__fish_handfast_needs_command" -f -a "import" -d 'Write
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "load" -d 'Put load on a TLS server, and say what the figures are worth'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "worker" -d 'Make load for a `handfast load --workers` on another machine'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "compare" -d 'Say whether two runs, or two groups of runs, differ by more than chance'
+complete -c handfast -n "__fish_handfast_needs_command" -f -a "probe" -d 'Say where the time of a TLS connection goes, and what would make it shorter'
+complete -c handfast -n "__fish_handfast_needs_command" -f -a "explain" -d 'Explain a topic that `handfast probe` names'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "proxy-header" -d 'Say what a PROXY header says, or exactly what is wrong with it'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "speed" -d 'Measure what this CPU can do for TLS, and predict handshakes and bytes from it'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "lab" -d 'Run a command on a network of its own: with a delay, with losses, at a rate'
@@ -145,6 +147,31 @@ complete -c handfast -n "__fish_handfast_using_subcommand worker; and __fish_see
 complete -c handfast -n "__fish_handfast_using_subcommand worker; and __fish_seen_subcommand_from setup" -s h -l help -d 'Print help'
 complete -c handfast -n "__fish_handfast_using_subcommand compare" -l json -d 'Write everything as JSON; - for standard output, and the text then goes to standard error' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand compare" -s h -l help -d 'Print help'
+complete -c handfast -n "__fish_handfast_using_subcommand probe" -l file -d 'Targets from a file too, one on each line; # begins a comment. The result is a line for each' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand probe" -s n -l runs -d 'Connections of each kind: full, resumed' -r
+complete -c handfast -n "__fish_handfast_using_subcommand probe" -l starttls -d 'What is spoken before TLS: smtp, lmtp, imap, pop3, nntp, ldap, postgresql, mysql, xmpp, xmpp-server' -r
+complete -c handfast -n "__fish_handfast_using_subcommand probe" -l timeout -d 'Longest time that one step of a connection may take' -r
+complete -c handfast -n "__fish_handfast_using_subcommand probe" -l requests -d 'Requests on one connection, to see that it is kept (with https://)' -r
+complete -c handfast -n "__fish_handfast_using_subcommand probe" -l page -d 'Compute what a page would take: 10x40KiB' -r
+complete -c handfast -n "__fish_handfast_using_subcommand probe" -l tls -d 'Versions offered, with commas [default: 1.3,1.2]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand probe" -l suites -d 'Cipher suites offered, by their IANA names, best first [default: all that are supported]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand probe" -l groups -d 'Groups of the key exchange, best first; the first one\'s key share is sent [default: X25519MLKEM768,X25519,secp256r1,secp384r1]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand probe" -l sni -d 'Name in SNI, and to be verified; off sends none [default: the target\'s name; none for an address]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand probe" -l alpn -d 'Application protocols offered (ALPN), with commas [default: h2,http/1.1 on port 443; none elsewhere; https://: http/1.1]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand probe" -l ca -d 'Verify the certificate against the authorities in this file, PEM [default: the system\'s]' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand probe" -l client-certificate -d 'Client certificate chain to send, PEM' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand probe" -l client-key -d 'Key of --client-certificate, PEM [default: it is in the same file]' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand probe" -l max -d 'Exit with 4 when a figure is above this: appconnect=60ms, resumed.handshake.p95=30ms (may be repeated)' -r
+complete -c handfast -n "__fish_handfast_using_subcommand probe" -l format -d 'What goes to standard output: text, or curl (the timers, as `curl -w` prints them)' -r -f -a "text\t'For people'
+curl\t'As curl\'s'"
+complete -c handfast -n "__fish_handfast_using_subcommand probe" -l json -d 'Everything, for programs: one object for each target, on a line of its own where there are several; - is standard output' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand probe" -l html -d 'A page with a waterfall, for a browser' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand probe" -s 4 -l v4 -d 'Use IPv4 addresses alone'
+complete -c handfast -n "__fish_handfast_using_subcommand probe" -s 6 -l v6 -d 'Use IPv6 addresses alone'
+complete -c handfast -n "__fish_handfast_using_subcommand probe" -l early-data -d 'Try early data (0-RTT) too, with https://. Who sees the request can send it again: use it for what does no harm twice'
+complete -c handfast -n "__fish_handfast_using_subcommand probe" -s k -l insecure -d 'Do not verify the certificate'
+complete -c handfast -n "__fish_handfast_using_subcommand probe" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c handfast -n "__fish_handfast_using_subcommand explain" -s h -l help -d 'Print help'
 complete -c handfast -n "__fish_handfast_using_subcommand proxy-header" -l json -d 'Say it as one line of JSON'
 complete -c handfast -n "__fish_handfast_using_subcommand proxy-header" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c handfast -n "__fish_handfast_using_subcommand speed" -l certificate -d 'Predict for this certificate too: a chain in PEM, its key is not needed (may be repeated)' -r -F

@@ -8,6 +8,7 @@
 
 pub mod environment;
 pub mod link;
+pub mod stamps;
 
 use std::io;
 use std::mem::{MaybeUninit, size_of, zeroed};

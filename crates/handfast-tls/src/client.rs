@@ -24,6 +24,7 @@ use tickets::{Pool, Store};
 pub use trust::{LoadedTrust, Trust, load as load_trust, system as system_trust};
 use verifier::Verifier;
 
+pub mod observed;
 mod tickets;
 mod trust;
 mod verifier;
@@ -195,6 +196,16 @@ impl Client {
     /// resumed any number of times, and counts as 4096, which is also the greatest number of tickets kept.
     pub fn tickets(&self) -> usize {
         self.pool.resumptions()
+    }
+
+    /// What is known of the newest session that could be resumed. **Cost**: microseconds; not for the path.
+    pub fn newest_ticket(&self) -> Option<observed::Ticket> {
+        self.pool.newest()
+    }
+
+    /// Bytes of the OCSP response that came with the last certificate; 0: none.
+    pub fn staple_bytes(&self) -> usize {
+        self.verifier.staple()
     }
 }
 
@@ -382,6 +393,12 @@ impl ClientSession {
     /// the session is not established yet.
     pub fn early_data_accepted(&self) -> Option<bool> {
         (self.early_sent && self.core.is_established()).then_some(self.watch.early == Early::Accepted)
+    }
+
+    /// The certificates that the server showed, its own first, in DER; in a resumed session those of the first one.
+    pub fn chain(&self) -> impl Iterator<Item = &[u8]> {
+        let chain = self.core.connection.common().peer_certificates();
+        chain.into_iter().flatten().map(|certificate| certificate.as_ref())
     }
 
     /// Tickets that this session brought, in TLS 1.2 sessions.

@@ -1,13 +1,14 @@
 //! The one program: words in, report out, exit code. What each word does lives in the crate of its name.
 //!
 //! Exit codes: 0 as asked, 1 failed while running or a finding, 2 wrong use or configuration; of `load` also 3 the run
-//! is not valid, 4 a limit was missed, 5 a worker was lost; of `lab` that of the command, 125 to 127 when it did not run.
+//! is not valid, 4 a limit was missed (of `probe` too), 5 a worker was lost; of `lab` that of the command, 125 to 127 when it did not run.
 #![forbid(unsafe_code)]
 
 mod compare;
 mod import;
 mod lab;
 mod load;
+mod probe;
 mod proxy_header;
 mod speed;
 mod talk;
@@ -31,6 +32,8 @@ fn main() -> ExitCode {
         words::Verb::Load(given) => load::load(&given),
         words::Verb::Worker(given) => worker::worker(given),
         words::Verb::Compare(given) => compare::compare(&given),
+        words::Verb::Probe(given) => probe::probe(&given),
+        words::Verb::Explain(given) => probe::explain(&given),
         words::Verb::ProxyHeader(given) => proxy_header::proxy_header(&given),
         words::Verb::Speed(given) => speed::speed(&given),
         words::Verb::WeakKeys(given) => verbs::weak_keys(&given),

@@ -6,6 +6,7 @@ pub(crate) mod lab;
 pub(crate) mod load;
 #[cfg(test)]
 mod pages;
+pub(crate) mod probe;
 pub(crate) mod proxy_header;
 pub(crate) mod reference;
 pub(crate) mod speed;
@@ -73,6 +74,14 @@ pub(crate) enum Verb {
     Worker(worker::WorkerWords),
     /// Say whether two runs, or two groups of runs, differ by more than chance
     Compare(compare::CompareWords),
+    /// Say where the time of a TLS connection goes, and what would make it shorter
+    ///
+    /// Makes some full and resumed connections, in turn, and counts round trips, flights and bytes; tells the network's time from the
+    /// server's and from its own; says what to change, by gain. Needs no root, and no options.
+    #[command(after_help = probe::AFTER_HELP)]
+    Probe(Box<probe::ProbeWords>),
+    /// Explain a topic that `handfast probe` names
+    Explain(probe::ExplainWords),
     /// Say what a PROXY header says, or exactly what is wrong with it
     #[command(after_help = proxy_header::AFTER_HELP)]
     ProxyHeader(proxy_header::ProxyHeaderWords),

@@ -12,11 +12,14 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use handfast_wire::registry;
 use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls_pki_types::ServerName;
+
+use super::observed::Ticket;
 
 /// Tickets kept, of all names together; beyond it the oldest go. More than the connections that one thread can have under way, and a
 /// few megabytes.
@@ -77,10 +80,36 @@ impl Pool {
         Some(self.given.swap(0, Ordering::Relaxed)).filter(|version| *version != 0)
     }
 
+    /// What is known of the newest session.
+    pub(super) fn newest(&self) -> Option<Ticket> {
+        let all = self.kept();
+        let of = |kept: &Kept| {
+            let tls13 = kept.tls13.back().map(|ticket| Ticket {
+                lifetime: lifetime(&format!("{ticket:?}")),
+                early_data: ticket.max_early_data_size(),
+            });
+            let tls12 = || {
+                kept.tls12
+                    .as_ref()
+                    .map(|session| Ticket { lifetime: lifetime(&format!("{session:?}")), early_data: 0 })
+            };
+            tls13.or_else(tls12)
+        };
+        all.values().find_map(of)
+    }
+
     /// How many TLS 1.2 sessions have come, ever.
     pub(super) fn tls12_received(&self) -> usize {
         self.tls12_received.load(Ordering::Relaxed)
     }
+}
+
+/// The seconds that a server gave a ticket. rustls tells them in what it prints for debugging alone (where it leaves secrets
+/// out); 0 is what it has for a TLS 1.2 session that is known by its number, which has no lifetime.
+fn lifetime(printed: &str) -> Option<Duration> {
+    let (_, rest) = printed.split_once("lifetime_secs: ")?;
+    let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+    digits.parse().ok().filter(|seconds| *seconds > 0).map(Duration::from_secs)
 }
 
 /// The pool as rustls sees it.

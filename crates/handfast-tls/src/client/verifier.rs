@@ -4,7 +4,7 @@
 //! says. Out: a verifier for rustls. What is good is decided in `presented.rs`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 
 use handfast_wire::registry;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -24,6 +24,8 @@ pub(super) struct Verifier {
     provider: Arc<CryptoProvider>,
     /// The scheme of the last signature, 0 when it has been taken. Atomic for `Sync` only.
     scheme: AtomicU16,
+    /// Bytes of the last OCSP response that came with a certificate; 0: none.
+    staple: AtomicUsize,
 }
 
 impl Verifier {
@@ -43,7 +45,12 @@ impl Verifier {
         };
         let host = host.filter(|_| trusted.as_ref().is_none_or(Trust::asks_for_a_name));
         let strict = trusted.map(|trusted| Ok((host.map(name).transpose()?, trusted))).transpose()?;
-        Ok(Self { strict, provider: Arc::clone(provider), scheme: AtomicU16::new(0) })
+        Ok(Self {
+            strict,
+            provider: Arc::clone(provider),
+            scheme: AtomicU16::new(0),
+            staple: AtomicUsize::new(0),
+        })
     }
 
     /// Name of the scheme of the last signature, unless it was taken already or has none.
@@ -52,6 +59,11 @@ impl Verifier {
             0 => None,
             scheme => registry::signature_scheme_name(scheme),
         }
+    }
+
+    /// Bytes of the last OCSP response that came with a certificate; 0: none.
+    pub(super) fn staple(&self) -> usize {
+        self.staple.load(Ordering::Relaxed)
     }
 }
 
@@ -84,9 +96,10 @@ impl ServerCertVerifier for Verifier {
         end_entity: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
         sent: &ServerName<'_>,
-        _: &[u8],
+        staple: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
+        self.staple.store(staple.len(), Ordering::Relaxed);
         if let Some((name, trusted)) = &self.strict {
             let name = name.as_ref().unwrap_or(sent);
             trusted.check(end_entity, intermediates, name, now).map_err(Refusal::noted)?;

@@ -9,7 +9,7 @@ use super::Words;
 /// The page of the configuration file, which is not made here.
 pub(crate) const CONFIGURATION: &str = "configuration";
 /// Commands that have a page.
-const COMMANDS: [&str; 6] = ["load", "worker", "compare", "proxy-header", "lab", "import"];
+const COMMANDS: [&str; 7] = ["load", "worker", "compare", "proxy-header", "lab", "import", "probe"];
 /// Columns of the help, whatever the terminal is.
 const WIDTH: usize = 100;
 
@@ -17,7 +17,7 @@ const WIDTH: usize = 100;
 #[derive(Args, Debug)]
 pub(crate) struct ReferenceWords {
     /// What to print the reference of
-    #[arg(default_value = CONFIGURATION, value_parser = [CONFIGURATION, COMMANDS[0], COMMANDS[1], COMMANDS[2], COMMANDS[3], COMMANDS[4], COMMANDS[5]])]
+    #[arg(default_value = CONFIGURATION, value_parser = [CONFIGURATION, COMMANDS[0], COMMANDS[1], COMMANDS[2], COMMANDS[3], COMMANDS[4], COMMANDS[5], COMMANDS[6]])]
     pub(crate) page: String,
 }
 
@@ -49,6 +49,7 @@ fn explained(name: &str) -> &'static str {
         "proxy-header" => "[guide.md](../guide.md#the-proxy-protocol)",
         "lab" => "[lab.md](../lab.md)",
         "import" => "[import.md](../import.md)",
+        "probe" => "[probe.md](../probe.md)",
         _ => "[load.md](../load.md)",
     }
 }
@@ -72,6 +73,7 @@ mod tests {
             include_str!("../../../../docs/reference/proxy-header.md"),
             include_str!("../../../../docs/reference/lab.md"),
             include_str!("../../../../docs/reference/import.md"),
+            include_str!("../../../../docs/reference/probe.md"),
         ];
         for (name, kept) in COMMANDS.into_iter().zip(kept) {
             assert!(

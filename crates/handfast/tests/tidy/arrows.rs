@@ -19,7 +19,7 @@ struct Arrows {
 }
 
 /// The table. To add an arrow is a decision: say in the commit what it saves and what it costs.
-const TABLE: [Arrows; 13] = [
+const TABLE: [Arrows; 14] = [
     Arrows {
         name: "handfast-wire",
         ours: &[],
@@ -155,12 +155,20 @@ const TABLE: [Arrows; 13] = [
         never: "lab is a product: it names no other product, has TLS only through handfast-tls, and what it does to a network it does in its own namespaces",
     },
     Arrows {
+        name: "handfast-probe",
+        ours: &["handfast-net", "handfast-text", "handfast-tls", "handfast-wire"],
+        theirs: &["rustix", "serde", "serde_json"],
+        in_tests: &[],
+        never: "probe is a product: it names no other product, has TLS only through handfast-tls, and one connection at a time",
+    },
+    Arrows {
         name: "handfast",
         ours: &[
             "handfast-import",
             "handfast-lab",
             "handfast-load",
             "handfast-net",
+            "handfast-probe",
             "handfast-proxy",
             "handfast-report",
             "handfast-stats",

@@ -1,0 +1,398 @@
+//! One connection from its first packet to its end: what was agreed on, when what happened, how it ended.
+//!
+//! In: an [`Ask`]. Out: an [`Attempt`], or why it failed. The session's key share is computed before the dialling begins, and our
+//! last flight goes out with the request, as a browser does it; ChangeCipherSpec alone waits for that flight, since it would be a
+//! packet without meaning.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use handfast_net::clock::Moment;
+use handfast_net::sys::stamps::Counts;
+use handfast_tls::buffer::Buffer;
+use handfast_tls::client::observed::{self, Shown};
+use handfast_tls::client::{Client, ClientSession};
+use handfast_tls::session::{Agreed, Session};
+use handfast_wire::starttls::{self, Progress};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::flights::{Turn, turns};
+use crate::http::{Head, Response};
+use crate::line::{Got, Line};
+use crate::target::Target;
+use crate::trouble::{Step, Trouble};
+
+/// What is asked of one connection.
+pub(crate) struct Ask<'a> {
+    pub(crate) target: &'a Target,
+    pub(crate) address: SocketAddr,
+    pub(crate) client: &'a Client,
+    pub(crate) resume: bool,
+    /// The request goes as early data, where a ticket allows it.
+    pub(crate) early: bool,
+    /// A request, and how often it is made.
+    pub(crate) request: Option<(&'a [u8], u32)>,
+    /// How long one step may take.
+    pub(crate) timeout: Duration,
+    /// How many tickets are waited for, and for how long beyond a round trip.
+    pub(crate) tickets: (usize, Duration),
+    /// Whether the chain is read, and the server's way to close is looked at.
+    pub(crate) look: bool,
+}
+
+/// What one connection gave. Times are milliseconds since the dialling began.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Attempt {
+    pub(crate) connected: f64,
+    /// When TLS could begin, and the round trips that this took besides TCP's.
+    pub(crate) begun: f64,
+    pub(crate) starttls_trips: u32,
+    pub(crate) secured: f64,
+    /// When the request had gone, each response's first byte came, and the first one was complete.
+    pub(crate) requested: Option<f64>,
+    pub(crate) first_byte: Option<f64>,
+    pub(crate) complete: Option<f64>,
+    /// Of further requests on the same connection: from sending to the first byte.
+    pub(crate) again: Vec<f64>,
+    pub(crate) rtt: f64,
+    /// Our own computing within the handshake.
+    pub(crate) own: f64,
+    pub(crate) agreed: Agreed,
+    pub(crate) offered: bool,
+    pub(crate) early: Option<bool>,
+    pub(crate) tickets: usize,
+    pub(crate) hello_bytes: usize,
+    pub(crate) hello_segments: u32,
+    /// From the hello on.
+    pub(crate) turns: Vec<Turn>,
+    /// When the handshake was over.
+    pub(crate) counts: Counts,
+    pub(crate) chain: Vec<Shown>,
+    pub(crate) head: Option<Head>,
+    pub(crate) body_bytes: u64,
+    pub(crate) closing: Option<Closing>,
+}
+
+/// How the server ended, when we had ended in order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Closing {
+    /// It said close_notify.
+    pub(crate) notified: bool,
+    /// It ended before our FIN, on our close_notify alone.
+    pub(crate) at_once: bool,
+    pub(crate) how: Ended,
+}
+
+/// The last that was heard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Ended {
+    #[default]
+    Nothing,
+    Fin,
+    Reset,
+}
+
+impl Attempt {
+    /// Turns up to the end of the handshake.
+    pub(crate) fn handshake(&self) -> impl Iterator<Item = &Turn> {
+        self.turns.iter().filter(|turn| turn.first_ms().is_some_and(|first| first <= self.secured))
+    }
+
+    /// Round trips of the handshake.
+    pub(crate) fn trips(&self) -> u32 {
+        self.handshake().map(|turn| turn.round_trips_until(self.secured)).sum()
+    }
+
+    /// Round trips from the beginning of TLS to the first byte of the response.
+    pub(crate) fn trips_to_first_byte(&self) -> Option<u32> {
+        let until = self.first_byte?;
+        Some(self.turns.iter().map(|turn| turn.round_trips_until(until)).sum())
+    }
+
+    /// How long the server was busy in the handshake.
+    pub(crate) fn think(&self) -> f64 {
+        self.handshake().map(|turn| turn.think_ms).sum()
+    }
+
+    /// From the beginning of TLS to its end.
+    pub(crate) fn tls(&self) -> f64 {
+        self.secured - self.begun
+    }
+}
+
+/// What the work of this thread took so far, in milliseconds.
+fn cpu_ms() -> f64 {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    now.tv_sec as f64 * 1e3 + now.tv_nsec as f64 / 1e6
+}
+
+/// Bytes that are read at once: few in front, so that the kernel's stamp is that of the first segment.
+const FIRST: usize = 5;
+const THEN: usize = 1400;
+
+/// Makes the connection.
+///
+/// **Errors**: the step that failed, and why.
+pub(crate) fn attempt(ask: &Ask<'_>) -> Result<Attempt, Trouble> {
+    let internal = |failure| Trouble::session(&failure);
+    let mut session = ask.client.connect(ask.resume).map_err(internal)?;
+    let mut hello = Buffer::default();
+    session.start(&mut hello).map_err(internal)?;
+    let hello_bytes = hello.len();
+    let mut early = 0;
+    if let (true, Some((request, _))) = (ask.early, ask.request) {
+        early = session.early_data(request, &mut hello);
+    }
+    let mut line = Line::connect(ask.address, Moment::now() + ask.timeout)?;
+    let mut made =
+        Attempt { connected: line.connected_ms, rtt: line.rtt_ms, hello_bytes, ..Attempt::default() };
+    made.offered = session.offered_ticket();
+    if let Some(protocol) = ask.target.starttls {
+        say_starttls(ask, &mut line, protocol)?;
+        made.starttls_trips = turns(&line.seen, line.rtt_ms, 536).iter().map(Turn::round_trips).sum();
+        line.seen.clear();
+    }
+    made.begun = line.now_ms();
+    let before = line.counts().data_segments_out;
+    line.send(hello.filled(), Step::Handshake, Moment::now() + ask.timeout)?;
+    made.hello_segments = line.counts().data_segments_out.saturating_sub(before);
+    let mut talk =
+        Talk { line, session, plaintext: Buffer::default(), outgoing: Buffer::default(), closed: false };
+    talk.shake(ask, &mut made)?;
+    made.early = if early > 0 { talk.session.early_data_accepted() } else { None };
+    talk.exchange(ask, &mut made)?;
+    talk.wait_for_tickets(ask, &mut made)?;
+    made.tickets = talk.session.tickets_received();
+    if ask.look {
+        made.chain = observed::chain(talk.session.chain());
+    }
+    talk.line.take_notes();
+    let segment = (made.counts.received_segment_size as usize).max(536);
+    // The SYN's may have waited for the neighbour's address, or for an idle radio.
+    let least = f64::from(made.counts.least_round_trip_us) / 1e3;
+    made.rtt = if least > 0.0 { made.rtt.min(least) } else { made.rtt };
+    made.turns = turns(&talk.line.seen, made.rtt, segment);
+    made.agreed = talk.session.agreed();
+    talk.close(ask, &mut made);
+    Ok(made)
+}
+
+/// Asks for TLS in the target's own protocol.
+fn say_starttls(ask: &Ask<'_>, line: &mut Line, protocol: starttls::Protocol) -> Result<(), Trouble> {
+    let deadline = Moment::now() + ask.timeout;
+    let mut client = starttls::Client::new(protocol, &ask.target.host);
+    let mut words = Vec::new();
+    client.begin(&mut words);
+    let mut buffer = [0; 2048];
+    loop {
+        line.send(&words, Step::Starttls, deadline)?;
+        words.clear();
+        match line.receive(&mut buffer, Step::Starttls, deadline)? {
+            Got::Bytes(bytes) => {
+                let progress = client
+                    .take(&buffer[..bytes], &mut words)
+                    .map_err(|problem| Trouble::starttls(&problem))?;
+                if progress != Progress::More {
+                    return line.send(&words, Step::Starttls, deadline);
+                }
+            }
+            Got::End => return Err(Trouble::ended(Step::Starttls)),
+            Got::Nothing => return Err(Trouble::late(Step::Starttls)),
+        }
+    }
+}
+
+/// A connection on which TLS is spoken.
+struct Talk {
+    line: Line,
+    session: ClientSession,
+    plaintext: Buffer,
+    outgoing: Buffer,
+    /// The server said close_notify.
+    closed: bool,
+}
+
+impl Talk {
+    /// Receives once and gives it to the session; plaintext is behind what is there.
+    fn receive(&mut self, step: Step, until: Moment, size: usize, own: &mut f64) -> Result<Got, Trouble> {
+        let kept = self.session.kept().to_vec();
+        let mut buffer = vec![0; kept.len() + size];
+        buffer[..kept.len()].copy_from_slice(&kept);
+        let got = self.line.receive(&mut buffer[kept.len()..], step, until)?;
+        let Got::Bytes(bytes) = got else { return Ok(got) };
+        if step == Step::Handshake && kept.is_empty() && buffer.starts_with(b"HTTP/") {
+            return Err(Trouble::new(step, "not-tls", "handshake: the target answered in plain HTTP")
+                .hint("TLS is on another port, 443 as a rule"));
+        }
+        let before = cpu_ms();
+        let received =
+            self.session.receive(&mut buffer[..kept.len() + bytes], &mut self.plaintext, &mut self.outgoing);
+        *own += cpu_ms() - before;
+        self.closed |= received.closed;
+        if let Some(failure) = received.failure {
+            // The alert; that it cannot be sent changes nothing.
+            let alert = std::mem::take(&mut self.outgoing);
+            let _ = self.line.send(alert.filled(), step, Moment::now() + Duration::from_secs(1));
+            let mut trouble = Trouble::session(&failure);
+            trouble.step = step;
+            return Err(trouble);
+        }
+        Ok(got)
+    }
+
+    /// Sends what the session has to say, but for ChangeCipherSpec alone.
+    fn flush(&mut self, step: Step, deadline: Moment) -> Result<(), Trouble> {
+        const CHANGE_CIPHER_SPEC: [u8; 6] = [20, 3, 3, 0, 1, 1];
+        if self.outgoing.is_empty() || self.outgoing.filled() == CHANGE_CIPHER_SPEC {
+            return Ok(());
+        }
+        let words = std::mem::take(&mut self.outgoing);
+        self.line.send(words.filled(), step, deadline)
+    }
+
+    fn shake(&mut self, ask: &Ask<'_>, made: &mut Attempt) -> Result<(), Trouble> {
+        let deadline = Moment::now() + ask.timeout;
+        let mut size = FIRST;
+        while !self.session.is_established() {
+            match self.receive(Step::Handshake, deadline, size, &mut made.own)? {
+                Got::Bytes(_) => {}
+                Got::End => return Err(Trouble::ended(Step::Handshake)),
+                Got::Nothing => return Err(Trouble::late(Step::Handshake)),
+            }
+            size = THEN;
+            if !self.session.is_established() {
+                let spoken = self.line.seen.len();
+                self.flush(Step::Handshake, deadline)?;
+                if self.line.seen.len() > spoken {
+                    size = FIRST;
+                }
+            }
+        }
+        made.secured = self.line.now_ms();
+        made.counts = self.line.counts();
+        Ok(())
+    }
+
+    /// Our last flight with the first request, and the responses.
+    fn exchange(&mut self, ask: &Ask<'_>, made: &mut Attempt) -> Result<(), Trouble> {
+        let deadline = Moment::now() + ask.timeout;
+        let Some((request, times)) = ask.request else {
+            return self.flush(Step::Handshake, deadline);
+        };
+        for number in 0..times.max(1) {
+            if number > 0 || made.early != Some(true) {
+                self.session
+                    .encrypt(request, &mut self.outgoing)
+                    .map_err(|failure| Trouble::session(&failure))?;
+            }
+            let said = self.line.now_ms();
+            self.flush(Step::Exchange, Moment::now() + ask.timeout)?;
+            if number == 0 {
+                made.requested = Some(said);
+            }
+            let (first, response) = self.response(Moment::now() + ask.timeout)?;
+            if number == 0 {
+                (made.first_byte, made.complete) = (Some(first), Some(self.line.now_ms()));
+                made.body_bytes = response.body_bytes;
+            } else {
+                made.again.push(first - said);
+            }
+            let closes = response.head.closes || self.closed;
+            made.head = Some(response.head);
+            if closes {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads one response: when its first byte came, and what it says.
+    fn response(&mut self, deadline: Moment) -> Result<(f64, Response), Trouble> {
+        const STEP: Step = Step::Exchange;
+        let mut response = Response::new();
+        let mut first = None;
+        let mut size = FIRST;
+        loop {
+            if !self.plaintext.is_empty() {
+                first.get_or_insert_with(|| self.line.last_heard());
+                let bytes = std::mem::take(&mut self.plaintext);
+                response
+                    .take(bytes.filled())
+                    .map_err(|why| Trouble::new(STEP, "http", format!("exchange: {why}")))?;
+            }
+            if let (true, Some(first)) = (response.is_over(), first) {
+                return Ok((first, response));
+            }
+            let got = if self.closed { Got::End } else { self.receive(STEP, deadline, size, &mut 0.0)? };
+            size = THEN << 3;
+            match got {
+                Got::Bytes(_) => self.flush(STEP, deadline)?,
+                Got::End => {
+                    return match (response.ends_with_connection(), first) {
+                        (true, Some(first)) => Ok((first, response)),
+                        _ => Err(Trouble::ended(STEP)),
+                    };
+                }
+                Got::Nothing => return Err(Trouble::late(STEP)),
+            }
+        }
+    }
+
+    /// Waits until so many tickets are here, but not for long: a server need not give any.
+    fn wait_for_tickets(&mut self, ask: &Ask<'_>, made: &mut Attempt) -> Result<(), Trouble> {
+        let (number, patience) = ask.tickets;
+        let until = Moment::now() + patience + Duration::from_secs_f64(made.rtt.max(0.0) * 2e-3);
+        while self.session.tickets_received() < number && !self.closed {
+            match self.receive(Step::Exchange, until, THEN << 3, &mut 0.0) {
+                Ok(Got::Bytes(_)) => self.flush(Step::Exchange, until)?,
+                Ok(Got::End) => {
+                    self.closed = true;
+                    break;
+                }
+                Ok(Got::Nothing) => break,
+                // A TLS 1.3 server says behind the handshake that it does not want us.
+                Err(trouble) if trouble.cause == "alert" => return Err(trouble),
+                // The handshake is over: that its service behind is gone is none of its faults.
+                Err(_) => {
+                    made.closing = Some(Closing { how: Ended::Reset, ..Closing::default() });
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends in order; where it is asked for, waits for what the server does then.
+    fn close(mut self, ask: &Ask<'_>, made: &mut Attempt) {
+        let second = Duration::from_secs(1);
+        self.session.close(&mut self.outgoing);
+        let words = std::mem::take(&mut self.outgoing);
+        // Nothing depends on it: a server that is gone has closed already.
+        let _ = self.line.send(words.filled(), Step::Exchange, Moment::now() + second);
+        if !ask.look || made.closing.is_some() {
+            self.line.end();
+            return;
+        }
+        let patience = Duration::from_millis(400) + Duration::from_secs_f64(made.rtt.max(0.0) * 2e-3);
+        let mut closing = Closing { notified: self.closed, ..Closing::default() };
+        for at_once in [true, false] {
+            let until = Moment::now() + patience;
+            loop {
+                match self.receive(Step::Exchange, until, THEN << 3, &mut 0.0) {
+                    Ok(Got::Bytes(_)) => continue,
+                    Ok(Got::Nothing) => {}
+                    Ok(Got::End) => closing.how = Ended::Fin,
+                    Err(_) => closing.how = Ended::Reset,
+                }
+                break;
+            }
+            closing.notified |= self.closed;
+            closing.at_once = at_once;
+            if closing.how != Ended::Nothing {
+                break;
+            }
+            self.line.end();
+        }
+        made.closing = Some(closing);
+    }
+}

@@ -1,0 +1,318 @@
+//! What was said and heard on a connection becomes turns: words of ours, and the server's answer to them.
+//!
+//! In: bytes with their times, and the round trip of the SYN. Out: for each [`Turn`] how many round trips it took, and how long the
+//! server itself was busy. Pure.
+//!
+//! **Round trips.** An answer to words of ours is one, however late it comes and however it is cut into packets: that is counted by
+//! order, not by time. A server whose first flight does not fit its initial congestion window has to wait for our acknowledgements
+//! in the midst of it. No order of ours tells that, but its time does: the rest then begins one round trip after the beginning, since it
+//! was our acknowledgement of the first segments that let it go.
+
+/// One thing that was said or heard.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Seen {
+    /// We sent.
+    Said {
+        /// When send(2) was called.
+        at_ms: f64,
+        /// How much.
+        bytes: usize,
+        /// Number of the last byte.
+        last: u32,
+        /// When the last byte was given to the device.
+        sent_ms: Option<f64>,
+        /// When the peer's kernel had acknowledged the last byte.
+        acknowledged_ms: Option<f64>,
+    },
+    /// We received.
+    Heard {
+        /// When the last of it arrived.
+        at_ms: f64,
+        /// How much.
+        bytes: usize,
+    },
+}
+
+/// Some of an answer that came without a longer break.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Burst {
+    /// When its first bytes came.
+    pub first_ms: f64,
+    /// When its last bytes came.
+    pub last_ms: f64,
+    /// How much.
+    pub bytes: usize,
+    /// Why it did not come with what was before it.
+    pub because: Because,
+}
+
+/// Why a burst begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Because {
+    /// It is the answer to what we said.
+    Answer,
+    /// The server's congestion window was full: it waited for our acknowledgement.
+    Window,
+    /// The server stopped for another reason: it thought, or a packet was lost.
+    Pause,
+}
+
+/// Words of ours, and the answer to them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Turn {
+    /// When our words left.
+    pub said_ms: f64,
+    /// How much we said.
+    pub said_bytes: usize,
+    /// The answer; empty when none came.
+    pub bursts: Vec<Burst>,
+    /// How long the server was busy before its first byte, the network taken off.
+    pub think_ms: f64,
+    /// How that is known.
+    pub known: Known,
+}
+
+/// How a server's time is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// From its kernel's acknowledgement of our words to its first byte: the network is in neither.
+    Acknowledgement,
+    /// From our words to its first byte, less the round trip of the SYN.
+    RoundTrip,
+}
+
+impl Turn {
+    /// Bytes of the answer.
+    pub fn bytes(&self) -> usize {
+        self.bursts.iter().map(|burst| burst.bytes).sum()
+    }
+
+    /// Round trips that were waited for.
+    pub fn round_trips(&self) -> u32 {
+        let counted = |burst: &&Burst| burst.because != Because::Pause;
+        self.bursts.iter().filter(counted).count() as u32
+    }
+
+    /// Round trips that were waited for up to this moment.
+    pub fn round_trips_until(&self, ms: f64) -> u32 {
+        let counted = |burst: &&Burst| burst.because != Because::Pause && burst.first_ms <= ms;
+        self.bursts.iter().filter(counted).count() as u32
+    }
+
+    /// When the first byte of the answer came.
+    pub fn first_ms(&self) -> Option<f64> {
+        self.bursts.first().map(|burst| burst.first_ms)
+    }
+
+    /// When the last byte of the answer came.
+    pub fn last_ms(&self) -> Option<f64> {
+        self.bursts.last().map(|burst| burst.last_ms)
+    }
+}
+
+/// The shortest round trip for which breaks can be told from scheduling.
+const SHORTEST_MS: f64 = 0.2;
+/// A break: more than this share of a round trip.
+const BREAK: f64 = 0.5;
+/// What comes before this share of a round trip has passed is no answer to what was said.
+const SOONEST: f64 = 0.7;
+/// What was held by a window comes after this share of a round trip at the earliest, and at the latest. The later bound leaves room for an
+/// acknowledgement that was delayed behind a second segment.
+const WINDOW: (f64, f64) = (0.75, 1.6);
+/// An initial window has at least two segments (RFC 5681 §3.1).
+const LEAST_SEGMENTS: usize = 2;
+
+/// Makes turns of what was seen. `segment`: bytes of a full segment from the server.
+pub fn turns(seen: &[Seen], rtt_ms: f64, segment: usize) -> Vec<Turn> {
+    let mut turns: Vec<Turn> = Vec::new();
+    let mut times: Option<Times> = None;
+    for one in seen {
+        match *one {
+            Seen::Said { at_ms, bytes, sent_ms, acknowledged_ms, .. } => {
+                let now = Times { said: sent_ms.unwrap_or(at_ms), acknowledged: acknowledged_ms };
+                match turns.last_mut().filter(|turn| turn.bursts.is_empty()) {
+                    // Said in two pieces; what counts is the last.
+                    Some(turn) => turn.said_bytes += bytes,
+                    None => turns.push(Turn {
+                        said_ms: at_ms,
+                        said_bytes: bytes,
+                        bursts: Vec::new(),
+                        think_ms: 0.0,
+                        known: Known::RoundTrip,
+                    }),
+                }
+                times = Some(now);
+            }
+            Seen::Heard { at_ms, bytes } => {
+                // A server that speaks first: its words belong to the connection's beginning.
+                let Some(turn) = turns.last_mut() else {
+                    turns.push(Turn {
+                        said_ms: 0.0,
+                        said_bytes: 0,
+                        bursts: vec![Burst {
+                            first_ms: at_ms,
+                            last_ms: at_ms,
+                            bytes,
+                            because: Because::Answer,
+                        }],
+                        think_ms: 0.0,
+                        known: Known::RoundTrip,
+                    });
+                    continue;
+                };
+                let Some(said) = times.filter(|_| turn.bursts.is_empty()) else {
+                    hear(turn, at_ms, bytes, rtt_ms, segment);
+                    continue;
+                };
+                // Sooner than light: it was on its way when we spoke, and answers what we had said before.
+                let too_soon = rtt_ms >= SHORTEST_MS && at_ms - said.said < SOONEST * rtt_ms;
+                let count = turns.len();
+                match turns.get_mut(count.wrapping_sub(2)).filter(|_| too_soon) {
+                    Some(before) => hear(before, at_ms, bytes, rtt_ms, segment),
+                    None => {
+                        let turn = &mut turns[count - 1];
+                        (turn.think_ms, turn.known) = think(said, at_ms, rtt_ms);
+                        hear(turn, at_ms, bytes, rtt_ms, segment);
+                    }
+                }
+            }
+        }
+    }
+    turns
+}
+
+#[derive(Clone, Copy)]
+struct Times {
+    said: f64,
+    acknowledged: Option<f64>,
+}
+
+/// How long a server was busy before its first byte.
+fn think(times: Times, first_ms: f64, rtt_ms: f64) -> (f64, Known) {
+    /// An acknowledgement later than this came with the answer, or was delayed (40 ms and more, RFC 9293 §3.8.6.3).
+    const PROMPT_MS: f64 = 2.0;
+    /// Closer than this, the acknowledgement came in the same packet as the answer.
+    const SAME_MS: f64 = 0.02;
+    let by_round_trip = (first_ms - times.said - rtt_ms).max(0.0);
+    match times.acknowledged {
+        Some(at) if first_ms - at > SAME_MS && at - times.said < rtt_ms + PROMPT_MS.max(rtt_ms / 4.0) => {
+            (first_ms - at, Known::Acknowledgement)
+        }
+        _ => (by_round_trip, Known::RoundTrip),
+    }
+}
+
+/// Takes more of an answer in.
+fn hear(turn: &mut Turn, at_ms: f64, bytes: usize, rtt_ms: f64, segment: usize) {
+    let Some(last) = turn.bursts.last_mut() else {
+        turn.bursts.push(Burst { first_ms: at_ms, last_ms: at_ms, bytes, because: Because::Answer });
+        return;
+    };
+    let broken = rtt_ms >= SHORTEST_MS && at_ms - last.last_ms > BREAK * rtt_ms;
+    if !broken {
+        last.last_ms = at_ms.max(last.last_ms);
+        last.bytes += bytes;
+        return;
+    }
+    let after = (at_ms - last.first_ms) / rtt_ms;
+    let (last, earlier) =
+        (*last, turn.bursts.len().checked_sub(2).and_then(|before| turn.bursts.get(before)));
+    // In slow start a window is never smaller than the one before it.
+    let least = earlier.map_or(LEAST_SEGMENTS * segment, |earlier| earlier.bytes);
+    let filled = last.bytes >= least;
+    let because =
+        if filled && (WINDOW.0..=WINDOW.1).contains(&after) { Because::Window } else { Because::Pause };
+    turn.bursts.push(Burst { first_ms: at_ms, last_ms: at_ms, bytes, because });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: usize = 1448;
+
+    fn said(at_ms: f64, sent: f64, acknowledged: Option<f64>) -> Seen {
+        Seen::Said { at_ms, bytes: 300, last: 299, sent_ms: Some(sent), acknowledged_ms: acknowledged }
+    }
+
+    fn heard(at_ms: f64, bytes: usize) -> Seen {
+        Seen::Heard { at_ms, bytes }
+    }
+
+    #[test]
+    fn an_answer_is_one_round_trip_however_late_and_in_pieces() {
+        let seen = [said(20.0, 20.1, Some(40.2)), heard(45.2, 5), heard(45.3, 900), heard(51.0, 600)];
+        let turns = turns(&seen, 20.0, MSS);
+        assert_eq!((turns.len(), turns[0].round_trips(), turns[0].bytes()), (1, 1, 1505));
+        assert!((turns[0].think_ms - 5.0).abs() < 1e-9, "{turns:?}");
+        assert_eq!(turns[0].known, Known::Acknowledgement);
+    }
+
+    #[test]
+    fn what_the_window_held_back_is_one_more_and_a_pause_is_none() {
+        let full = [said(20.0, 20.0, None), heard(41.0, 14_232), heard(61.2, 6_067)];
+        let one = turns(&full, 20.0, MSS);
+        assert_eq!((one[0].round_trips(), one[0].bursts[1].because), (2, Because::Window));
+        assert!((one[0].think_ms - 1.0).abs() < 1e-9 && one[0].known == Known::RoundTrip);
+        let late = [said(20.0, 20.0, None), heard(41.0, 14_232), heard(90.0, 6_067)];
+        assert_eq!(
+            turns(&late, 20.0, MSS)[0].round_trips(),
+            1,
+            "not when an acknowledgement would let it go"
+        );
+        let three = [said(20.0, 20.0, None), heard(41.0, 14_232), heard(61.2, 8_920), heard(81.4, 600)];
+        assert_eq!(
+            turns(&three, 20.0, MSS)[0].round_trips(),
+            2,
+            "the second window is larger, and was not full"
+        );
+        let small = [said(20.0, 20.0, None), heard(41.0, 99), heard(61.0, 847)];
+        assert_eq!(turns(&small, 20.0, MSS)[0].round_trips(), 1, "99 bytes fill no window");
+        assert_eq!(turns(&full, 20.0, MSS)[0].round_trips_until(50.0), 1);
+    }
+
+    #[test]
+    fn words_of_ours_in_between_make_another_turn() {
+        let seen = [
+            said(20.0, 20.0, Some(40.0)),
+            heard(40.1, 99),
+            said(40.5, 40.5, Some(60.5)),
+            said(40.6, 40.6, Some(60.6)),
+            heard(60.7, 800),
+            said(61.0, 61.0, None),
+        ];
+        let turns = turns(&seen, 20.0, MSS);
+        let trips: Vec<u32> = turns.iter().map(Turn::round_trips).collect();
+        assert_eq!(trips, [1, 1, 0]);
+        assert_eq!(turns[1].said_bytes, 600, "two pieces, one turn");
+    }
+
+    #[test]
+    fn what_was_on_its_way_when_we_spoke_is_no_answer_to_that() {
+        // Early data: the response comes with the handshake's flight, around our Finished.
+        let seen = [said(20.0, 20.0, None), heard(41.0, 300), said(41.2, 41.2, None), heard(41.5, 900)];
+        let turns = turns(&seen, 20.0, MSS);
+        assert_eq!(turns.iter().map(Turn::round_trips).collect::<Vec<_>>(), [1, 0]);
+        assert_eq!(turns[0].bytes(), 1200);
+    }
+
+    #[test]
+    fn a_delayed_acknowledgement_says_nothing_of_the_server() {
+        // It came after 40 ms, the answer after 70: the server thought 50 ms and not 10.
+        let seen = [said(20.0, 20.0, Some(80.0)), heard(90.0, 800)];
+        let turn = &turns(&seen, 20.0, MSS)[0];
+        assert_eq!((turn.think_ms, turn.known), (50.0, Known::RoundTrip));
+    }
+
+    #[test]
+    fn on_loopback_no_break_is_a_round_trip() {
+        let seen = [said(0.1, 0.1, None), heard(0.5, 40_000), heard(0.56, 40_000), heard(9.0, 5)];
+        assert_eq!(turns(&seen, 0.05, 32_768)[0].round_trips(), 1);
+    }
+
+    #[test]
+    fn a_server_that_speaks_first_is_heard() {
+        let turns = turns(&[heard(30.0, 40), said(31.0, 31.0, None), heard(52.0, 90)], 20.0, MSS);
+        assert_eq!((turns.len(), turns[0].said_bytes, turns[1].round_trips()), (2, 0, 1));
+    }
+}

@@ -1,0 +1,43 @@
+//! Where the time of a TLS connection goes, seen from outside and as an ordinary user.
+//!
+//! In: a [`Wanted`]: whom to ask, what to offer, how often. Out: a [`Report`](report::Report): data, to be written as text, JSON,
+//! HTML or as `curl -w` would; or [`Trouble`], when not one connection came about. Everything that takes time is a connection made by
+//! this program; the kernel says when what was sent, acknowledged and received.
+//!
+//! | question | file |
+//! |---|---|
+//! | who is meant | [`target`] |
+//! | one connection, with the kernel's stamps | `line.rs` |
+//! | one handshake, and what follows it | `attempt.rs`, `http.rs` |
+//! | which of it was a round trip, and which was thought | [`flights`] |
+//! | all connections of one target, and what they have in common | `survey.rs`, `summary.rs` |
+//! | the data | [`report`] |
+//! | what to change, and how much that saves | `advice.rs` |
+//! | what a page would take | [`page`] |
+//! | bounds on it | [`limit`] |
+//! | what a word means | [`explain`] |
+//! | for people, for browsers, for scripts | [`text`], [`html`], [`curl`] |
+#![forbid(unsafe_code)]
+
+mod advice;
+mod attempt;
+pub mod curl;
+pub mod explain;
+pub mod flights;
+pub mod html;
+mod http;
+pub mod limit;
+mod line;
+pub mod page;
+pub mod report;
+mod summary;
+mod survey;
+pub mod target;
+pub mod text;
+mod trouble;
+mod waterfall;
+
+pub use report::Report;
+pub use survey::{Progress, Wanted, run};
+pub use target::Target;
+pub use trouble::{Step, Trouble};

@@ -1,0 +1,129 @@
+//! Bounds on what is found: `appconnect=60ms`, `resumed.handshake.p95=30ms`.
+//!
+//! In: what was typed, then a report. Out: whether it holds.
+
+use std::time::Duration;
+
+use handfast_text::suggest::did_you_mean_or_all;
+
+use crate::report::{Kind, LimitReport, Report, Spread};
+
+/// What can be bounded.
+const FIGURES: [&str; 9] = [
+    "namelookup",
+    "connect",
+    "appconnect",
+    "pretransfer",
+    "starttransfer",
+    "total",
+    "handshake",
+    "server",
+    "rtt",
+];
+/// Of several runs.
+const STATISTICS: [&str; 4] = ["min", "p50", "p95", "max"];
+
+/// One bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limit {
+    text: String,
+    resumed: bool,
+    figure: String,
+    statistic: String,
+    most: Duration,
+}
+
+impl Limit {
+    /// Reads `[resumed.]FIGURE[.STATISTIC]=TIME`; without a statistic the median counts.
+    ///
+    /// **Errors**: what is wrong, and what may stand there.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let wrong =
+            |why: String| format!("bound {text:?}: {why}; expected FIGURE=TIME such as appconnect=60ms");
+        let (name, time) = text.split_once('=').ok_or_else(|| wrong("there is no =".into()))?;
+        let most = handfast_text::duration::parse(time).map_err(|error| wrong(error.what()))?;
+        let (resumed, name) = match name.strip_prefix("resumed.") {
+            Some(name) => (true, name),
+            None => (false, name),
+        };
+        let (figure, statistic) = name.split_once('.').unwrap_or((name, "p50"));
+        // People who know curl write the name as curl does.
+        let figure = figure.strip_prefix("time_").unwrap_or(figure);
+        if !FIGURES.contains(&figure) {
+            return Err(wrong(format!(
+                "unknown figure {figure:?}, {}",
+                did_you_mean_or_all(figure, &FIGURES)
+            )));
+        }
+        if !STATISTICS.contains(&statistic) {
+            return Err(wrong(format!(
+                "unknown statistic {statistic:?}, {}",
+                did_you_mean_or_all(statistic, &STATISTICS)
+            )));
+        }
+        Ok(Self {
+            text: text.to_owned(),
+            resumed,
+            figure: figure.to_owned(),
+            statistic: statistic.to_owned(),
+            most,
+        })
+    }
+
+    /// Whether it needs a request to be made.
+    pub fn needs_request(&self) -> bool {
+        matches!(self.figure.as_str(), "pretransfer" | "starttransfer" | "total")
+    }
+
+    /// Judges a report; a figure that is not there breaks the bound.
+    pub(crate) fn judge(&self, report: &Report) -> LimitReport {
+        let kind = if self.resumed { report.resumed.as_ref() } else { Some(&report.full) };
+        let of = |kind: &Kind| -> Option<Spread> {
+            match self.figure.as_str() {
+                "namelookup" => Some(kind.timers.namelookup),
+                "connect" => Some(kind.timers.connect),
+                "appconnect" => Some(kind.timers.appconnect),
+                "pretransfer" => kind.timers.pretransfer,
+                "starttransfer" => kind.timers.starttransfer,
+                "total" => kind.timers.total,
+                "handshake" => Some(kind.handshake_ms),
+                "server" => Some(kind.server_ms),
+                _ => Some(report.rtt_ms),
+            }
+        };
+        let found_ms =
+            kind.and_then(of).filter(|spread| spread.count > 0).map(|spread| match self.statistic.as_str() {
+                "min" => spread.min,
+                "p95" => spread.p95,
+                "max" => spread.max,
+                _ => spread.p50,
+            });
+        let held = found_ms.is_some_and(|found| found <= self.most.as_secs_f64() * 1e3);
+        LimitReport { bound: self.text.clone(), found_ms, held }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_read_and_mistakes_named() {
+        let limit = Limit::parse("resumed.handshake.p95=30ms").expect("a bound");
+        assert_eq!(
+            (limit.resumed, limit.figure.as_str(), limit.statistic.as_str()),
+            (true, "handshake", "p95")
+        );
+        assert_eq!(Limit::parse("time_appconnect=60ms").expect("curl's name").figure, "appconnect");
+        assert!(Limit::parse("total=1s").expect("a bound").needs_request());
+        for (wrong, why) in [
+            ("appconnect", "there is no ="),
+            ("apconnect=60ms", "appconnect"),
+            ("connect.p99=1ms", "p95"),
+            ("connect=fast", "expected FIGURE=TIME"),
+        ] {
+            let said = Limit::parse(wrong).expect_err(wrong);
+            assert!(said.contains(why), "{said}");
+        }
+    }
+}

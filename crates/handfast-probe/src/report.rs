@@ -1,0 +1,479 @@
+//! What was found, as data: the JSON is this, field by field. `docs/reference/probe-report.schema.json` describes it.
+//!
+//! **Units**: milliseconds, bytes, seconds since 1970 where the name says so. Timers have the names and the meaning that
+//! curl gives them: each counts from the beginning of the name's resolution.
+
+use serde::Serialize;
+
+use crate::page::PageModel;
+use crate::trouble::Trouble;
+
+/// Name and version of the format.
+pub const SCHEMA: &str = "handfast-probe/1";
+
+/// One target.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// Who measured.
+    pub program: String,
+    /// When it began (UTC).
+    pub started: String,
+    /// Who was asked.
+    pub target: TargetReport,
+    /// Every address of the name.
+    pub addresses: Vec<AddressReport>,
+    /// What both sides agreed on, in a full handshake.
+    pub agreed: AgreedReport,
+    /// Connections that were wanted of each kind.
+    pub runs: usize,
+    /// Connections that failed, each with its reason, once.
+    pub failures: Vec<Failed>,
+    /// Full handshakes.
+    pub full: Kind,
+    /// Resumed ones; `null` where there were none.
+    pub resumed: Option<Kind>,
+    /// Resumed ones with early data; `null` where there were none.
+    pub early: Option<Kind>,
+    /// Round trip of the network.
+    pub rtt_ms: Spread,
+    /// Our ClientHello.
+    pub hello: HelloReport,
+    /// The server's initial window, as far as it was seen.
+    pub window: WindowReport,
+    /// Its certificates.
+    pub certificates: Certificates,
+    /// Its tickets.
+    pub tickets: Tickets,
+    /// How it ends connections.
+    pub close: CloseReport,
+    /// What HTTP said; `null` where no request was made.
+    pub http: Option<HttpReport>,
+    /// Segments that were sent again, or came in the wrong order, in all connections.
+    pub loss: Loss,
+    /// What to change, the greatest gain first.
+    pub advice: Vec<Advice>,
+    /// What is good, or worth knowing, and costs no time.
+    pub notes: Vec<Note>,
+    /// Bounds that were asked for.
+    pub limits: Vec<LimitReport>,
+    /// What a page would take; `null` where none was asked for.
+    pub page: Option<PageModel>,
+    /// Parts of the median full connection, in order.
+    pub waterfall: Vec<Span>,
+}
+
+/// Who was asked.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct TargetReport {
+    /// As it was typed, with the port.
+    pub name: String,
+    /// The name that was sent (SNI).
+    pub server_name: Option<String>,
+    /// The address that was measured.
+    pub address: String,
+    /// What was spoken before TLS.
+    pub starttls: Option<&'static str>,
+}
+
+/// One address of the name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct AddressReport {
+    /// The address, without the port.
+    pub address: String,
+    /// Milliseconds to connect; the median.
+    pub connect_ms: Option<f64>,
+    /// Milliseconds to connect and shake hands, full; the median.
+    pub appconnect_ms: Option<f64>,
+    /// Whether it took a ticket of the first address; `null`: not tried.
+    pub takes_tickets_of_first: Option<bool>,
+    /// Why it failed.
+    pub trouble: Option<Trouble>,
+}
+
+/// What both sides agreed on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct AgreedReport {
+    /// `TLSv1.3`.
+    pub version: Option<&'static str>,
+    /// IANA name of the suite.
+    pub suite: Option<&'static str>,
+    /// IANA name of the group.
+    pub group: Option<&'static str>,
+    /// What the server signed with.
+    pub signature: Option<&'static str>,
+    /// Application protocol.
+    pub alpn: Option<String>,
+    /// The server asked for another key share first (HelloRetryRequest).
+    pub hello_retry: bool,
+    /// The key exchange withstands quantum computers.
+    pub post_quantum: bool,
+}
+
+/// A reason for which connections failed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Failed {
+    /// How many.
+    pub count: usize,
+    /// Why.
+    pub trouble: Trouble,
+}
+
+/// Some figures, in order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Spread {
+    /// How many there were.
+    pub count: usize,
+    /// The least.
+    pub min: f64,
+    /// The one in the middle.
+    pub p50: f64,
+    /// Only one in twenty is greater.
+    pub p95: f64,
+    /// The greatest.
+    pub max: f64,
+}
+
+impl Spread {
+    /// Of these figures; zeroes for none.
+    pub fn of(figures: impl IntoIterator<Item = f64>) -> Self {
+        let mut all: Vec<f64> = figures.into_iter().collect();
+        all.sort_by(f64::total_cmp);
+        let rounded = |figure: f64| (figure * 1e3).round() / 1e3;
+        // The nearest rank.
+        let at = |share: f64| {
+            let rank = (share * all.len() as f64).ceil() as usize;
+            rounded(all.get(rank.saturating_sub(1)).or(all.last()).copied().unwrap_or(0.0))
+        };
+        Self { count: all.len(), min: at(0.0), p50: at(0.5), p95: at(0.95), max: at(1.0) }
+    }
+}
+
+/// Connections of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Kind {
+    /// How many succeeded.
+    pub count: usize,
+    /// Of how many the handshake was of this kind indeed.
+    pub as_asked: usize,
+    /// curl's timers.
+    pub timers: Timers,
+    /// Round trips that were waited for, in most of them.
+    pub round_trips: Trips,
+    /// From the end of connect (and of STARTTLS) to the end of the handshake.
+    pub handshake_ms: Spread,
+    /// Of that: how long the server was busy before its flights.
+    pub server_ms: Spread,
+    /// Of that: our own computing.
+    pub own_ms: Spread,
+    /// How the server's time is known: `acknowledgement` or `round-trip`.
+    pub server_known_by: &'static str,
+    /// The server's flights in the handshake, of the connection in the middle.
+    pub flights: Vec<Flight>,
+}
+
+/// curl's timers, each from the beginning of the resolution.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Timers {
+    /// The name is resolved.
+    pub namelookup: Spread,
+    /// TCP stands.
+    pub connect: Spread,
+    /// TLS stands.
+    pub appconnect: Spread,
+    /// The request goes out.
+    pub pretransfer: Option<Spread>,
+    /// The first byte of the response.
+    pub starttransfer: Option<Spread>,
+    /// Its last byte.
+    pub total: Option<Spread>,
+}
+
+/// Round trips.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Trips {
+    /// TCP: SYN and SYN-ACK.
+    pub connect: u32,
+    /// STARTTLS.
+    pub starttls: u32,
+    /// The handshake.
+    pub handshake: u32,
+    /// Of those of the handshake: waited for because the server's window was full.
+    pub window: u32,
+    /// From the end of the handshake to the first byte of the response; `null` without a request.
+    pub request: Option<u32>,
+}
+
+/// One flight of the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Flight {
+    /// Bytes of TLS.
+    pub bytes: usize,
+    /// Full segments that this takes at least.
+    pub segments: usize,
+    /// It had to wait for an acknowledgement, since the window was full.
+    pub held_by_window: bool,
+    /// It came after a break in which neither side waited for the other.
+    pub after_pause: bool,
+}
+
+/// Our ClientHello.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct HelloReport {
+    /// Its record.
+    pub bytes: usize,
+    /// Segments that it took.
+    pub segments: u32,
+}
+
+/// The server's initial window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct WindowReport {
+    /// Bytes of a full segment from the server.
+    pub segment: usize,
+    /// Bytes that came before it had to wait, or the whole flight.
+    pub first_bytes: usize,
+    /// The same in segments.
+    pub first_segments: usize,
+    /// It was full: the window is what came. Else it is at least that.
+    pub full: bool,
+}
+
+/// The server's certificates.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Certificates {
+    /// Each, its own first.
+    pub chain: Vec<Certificate>,
+    /// All of them.
+    pub bytes: usize,
+    /// The OCSP response beside them; 0: none.
+    pub staple_bytes: usize,
+    /// Whether it passed verification; `null`: not verified.
+    pub trusted: Option<bool>,
+    /// Why not.
+    pub why_not: Option<String>,
+}
+
+/// One certificate.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Certificate {
+    /// In DER.
+    pub bytes: usize,
+    /// Whose.
+    pub subject: String,
+    /// `RSA-2048`, `ECDSA-P256`.
+    pub key: String,
+    /// Valid from (UTC).
+    pub not_before: String,
+    /// Valid up to (UTC).
+    pub not_after: String,
+    /// Whole days up to then; negative: so long ago.
+    pub days_left: i64,
+    /// How many names it is for.
+    pub names: usize,
+    /// It is signed in its own name.
+    pub self_issued: bool,
+    /// What is known to be weak of its key.
+    pub weakness: Option<String>,
+}
+
+/// The server's tickets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Tickets {
+    /// After one full handshake.
+    pub count: usize,
+    /// How long each is good, as the server says.
+    pub lifetime_seconds: Option<u64>,
+    /// Most bytes of early data.
+    pub early_data_bytes: u32,
+    /// Handshakes that offered one.
+    pub offered: usize,
+    /// Of these, the ones that were resumed.
+    pub taken: usize,
+}
+
+/// How the server ends a connection that we have ended by close_notify.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct CloseReport {
+    /// It says close_notify.
+    pub close_notify: bool,
+    /// What came last: `fin`, `reset`, `nothing`.
+    pub ended_by: &'static str,
+    /// It waited for our FIN.
+    pub after_our_fin: bool,
+}
+
+/// What HTTP said.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct HttpReport {
+    /// Of the last response.
+    pub status: u16,
+    /// Bytes of the first body.
+    pub body_bytes: u64,
+    /// `Server`.
+    pub server: Option<String>,
+    /// `Strict-Transport-Security`.
+    pub hsts: Option<String>,
+    /// `Keep-Alive`.
+    pub keep_alive: Option<String>,
+    /// A second request on the same connection was answered.
+    pub reused: bool,
+    /// From a further request to its first byte; nothing is connected, no hand is shaken.
+    pub again_ms: Spread,
+    /// How long the server was busy with the request.
+    pub server_ms: Spread,
+}
+
+/// What the network lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Loss {
+    /// Segments of ours that were sent again.
+    pub retransmitted: u32,
+    /// Segments of the server that came before an earlier one.
+    pub out_of_order: u32,
+}
+
+/// Something to change.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Advice {
+    /// Milliseconds that it saves for each new connection; for requests where it says so.
+    pub saves_ms: f64,
+    /// What is wrong, and what to do.
+    pub what: String,
+    /// How that is known.
+    pub evidence: String,
+    /// The topic of `handfast explain`.
+    pub topic: &'static str,
+}
+
+/// Something that is good, or worth knowing.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Note {
+    /// It is good.
+    pub good: bool,
+    /// The sentence.
+    pub what: String,
+}
+
+/// One bound.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LimitReport {
+    /// As it was written.
+    pub bound: String,
+    /// What was found; `null`: there is no such figure.
+    pub found_ms: Option<f64>,
+    /// It holds.
+    pub held: bool,
+}
+
+/// One part of a connection.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Span {
+    /// `DNS`, `TCP`, `TLS`, `HTTP`.
+    pub row: &'static str,
+    /// Who was busy.
+    pub who: Who,
+    /// From, in milliseconds since the beginning of the resolution.
+    pub from_ms: f64,
+    /// Up to.
+    pub to_ms: f64,
+    /// In words.
+    pub what: String,
+}
+
+/// Who was busy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Who {
+    /// The network: bytes were on their way.
+    Network,
+    /// The server.
+    Server,
+    /// This program.
+    Client,
+}
+
+/// As JSON.
+pub fn to_json(report: &Report) -> String {
+    // Every value in it can be written: there are no maps with keys other than texts.
+    let mut text = serde_json::to_string_pretty(report).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// As JSON on one line.
+pub fn to_json_line(report: &Report) -> String {
+    let mut text = serde_json::to_string(report).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    /// What of a value the schema does not describe.
+    fn faults(value: &Value, schema: &Value, whole: &Value, path: &str) -> Vec<String> {
+        if let Some(name) = schema["$ref"].as_str() {
+            return faults(value, whole.pointer(name.trim_start_matches('#')).expect(name), whole, path);
+        }
+        if let Some(ways) = schema["anyOf"].as_array() {
+            let tried = ways.iter().map(|way| faults(value, way, whole, path));
+            return tried.min_by_key(Vec::len).expect("a way");
+        }
+        let right = match schema["type"].as_str() {
+            Some("string") => value.is_string(),
+            Some("integer") => value.is_u64() || (value.is_i64() && schema["minimum"].is_null()),
+            Some("number") => value.is_number(),
+            Some("boolean") => value.is_boolean(),
+            Some("array") => value.is_array(),
+            Some("object") => value.is_object(),
+            Some("null") => value.is_null(),
+            _ => schema["const"] == *value,
+        };
+        if !right || !schema["enum"].as_array().is_none_or(|all| all.contains(value)) {
+            return vec![format!("{path}: {value} does not fit")];
+        }
+        let items = value.as_array().into_iter().flatten();
+        let mut found: Vec<String> =
+            items.flat_map(|item| faults(item, &schema["items"], whole, &format!("{path}[]"))).collect();
+        for (name, field) in value.as_object().into_iter().flatten() {
+            let path = format!("{path}.{name}");
+            match schema["properties"].get(name) {
+                Some(schema) => found.extend(faults(field, schema, whole, &path)),
+                None => found.push(format!("{path} is not in the schema")),
+            }
+        }
+        let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let missing = required.filter(|name| value.get(name).is_none());
+        found.extend(missing.map(|name| format!("{path}.{name} is missing")));
+        found
+    }
+
+    #[test]
+    fn the_published_schema_describes_it() {
+        let schema = include_str!("../../../docs/reference/probe-report.schema.json");
+        let schema: Value = serde_json::from_str(schema).expect("JSON");
+        let report = crate::advice::tests::sample();
+        let mut value: Value = serde_json::from_str(&to_json(&report)).expect("JSON");
+        assert_eq!(faults(&value, &schema, &schema, "report"), [""; 0]);
+        assert_eq!(to_json_line(&report).lines().count(), 1);
+        // And it can complain.
+        value["schema"] = "handfast-probe/2".into();
+        value["full"]["server_ms"]["p50"] = "much".into();
+        value["addresses"][1]["surprise"] = 1.into();
+        value["tickets"].as_object_mut().expect("an object").remove("taken");
+        assert_eq!(faults(&value, &schema, &schema, "report").len(), 4);
+    }
+
+    #[test]
+    fn a_spread_is_of_what_was_measured() {
+        let spread = Spread::of([5.0, 1.0, 2.0, 4.0, 3.0]);
+        assert_eq!((spread.min, spread.p50, spread.p95, spread.max), (1.0, 3.0, 5.0, 5.0));
+        assert_eq!(Spread::of([7.0]).p50, 7.0);
+        assert_eq!(Spread::of([]), Spread::default());
+    }
+}

@@ -1,0 +1,297 @@
+//! What the connections to one target have in common.
+//!
+//! In: everything that was measured. Out: the [`Report`]. Pure.
+
+use std::time::SystemTime;
+
+use handfast_text::calendar::Utc;
+
+use crate::advice;
+use crate::attempt::{Attempt, Ended};
+use crate::flights::{Because, Known};
+use crate::page;
+use crate::report::{
+    AddressReport, AgreedReport, Certificate, Certificates, CloseReport, Failed, Flight, HelloReport,
+    HttpReport, Kind, Loss, Report, SCHEMA, Spread, TargetReport, Tickets, Timers, Trips, WindowReport,
+};
+use crate::survey::{Measured, Other};
+use crate::waterfall;
+
+/// The report.
+pub(crate) fn report(measured: &Measured) -> Report {
+    let wanted = &measured.wanted;
+    let middle = middle(&measured.full);
+    let all = || measured.full.iter().chain(&measured.resumed);
+    let mut report = Report {
+        schema: SCHEMA,
+        program: wanted.program.clone(),
+        started: Utc::of(measured.started).to_seconds().to_string(),
+        target: TargetReport {
+            name: wanted.target.to_string(),
+            server_name: measured.server_name.clone(),
+            address: measured.address.ip().to_string(),
+            starttls: wanted.target.starttls.map(handfast_wire::starttls::Protocol::name),
+        },
+        addresses: addresses(measured),
+        agreed: agreed(measured),
+        runs: wanted.runs,
+        failures: failures(measured),
+        full: kind(&measured.full, &measured.lookups, Some(false)),
+        resumed: some(kind(&measured.resumed, &measured.lookups, Some(true))),
+        early: some(kind(&measured.early, &measured.lookups, Some(true))),
+        rtt_ms: Spread::of(all().map(|attempt| attempt.rtt)),
+        hello: HelloReport { bytes: middle.hello_bytes, segments: middle.hello_segments },
+        window: window(&measured.full, middle),
+        certificates: certificates(measured),
+        tickets: tickets(measured),
+        close: close(&measured.look),
+        http: http(measured),
+        loss: Loss {
+            retransmitted: all().map(|attempt| attempt.counts.retransmissions).sum(),
+            out_of_order: all().map(|attempt| attempt.counts.out_of_order).sum(),
+        },
+        advice: Vec::new(),
+        notes: Vec::new(),
+        limits: Vec::new(),
+        page: None,
+        waterfall: waterfall::spans(middle, Spread::of(measured.lookups.iter().copied()).p50),
+    };
+    report.page = wanted.page.as_ref().map(|page| page::model(page, &report));
+    report.limits = wanted.limits.iter().map(|limit| limit.judge(&report)).collect();
+    (report.advice, report.notes) = advice::advice(&report);
+    report
+}
+
+fn some(kind: Kind) -> Option<Kind> {
+    (kind.count > 0).then_some(kind)
+}
+
+/// The one in the middle by its time, of those that took as many round trips as most; there is at least one.
+fn middle(all: &[Attempt]) -> &Attempt {
+    let usual = most(all.iter().map(Attempt::trips));
+    let mut order: Vec<&Attempt> = all.iter().filter(|one| one.trips() == usual).collect();
+    order.sort_by(|one, other| one.secured.total_cmp(&other.secured));
+    order[(order.len() - 1) / 2]
+}
+
+/// What most of them have.
+fn most(figures: impl Iterator<Item = u32>) -> u32 {
+    let mut all: Vec<u32> = figures.collect();
+    all.sort_unstable();
+    let count = |figure: u32| all.iter().filter(|one| **one == figure).count();
+    // Of two that are as frequent the smaller one: noise only adds.
+    all.iter().rev().copied().max_by_key(|figure| (count(*figure), std::cmp::Reverse(*figure))).unwrap_or(0)
+}
+
+fn window_trips(attempt: &Attempt) -> u32 {
+    let bursts = attempt.handshake().flat_map(|turn| &turn.bursts);
+    bursts.filter(|burst| burst.because == Because::Window && burst.first_ms <= attempt.secured).count()
+        as u32
+}
+
+fn kind(all: &[Attempt], lookups: &[f64], resumed: Option<bool>) -> Kind {
+    if all.is_empty() {
+        return Kind::default();
+    }
+    let middle = middle(all);
+    let lookup = |place: usize| lookups.get(place + 1).or(lookups.last()).copied().unwrap_or(0.0);
+    let spread = |figure: fn(&Attempt) -> f64| {
+        Spread::of(all.iter().enumerate().map(|(place, one)| figure(one) + lookup(place)))
+    };
+    let of_request = |figure: fn(&Attempt) -> Option<f64>| {
+        let figures: Vec<f64> =
+            all.iter().enumerate().filter_map(|(place, one)| Some(figure(one)? + lookup(place))).collect();
+        (!figures.is_empty()).then(|| Spread::of(figures))
+    };
+    let request = |one: &Attempt| Some(one.trips_to_first_byte()?.saturating_sub(one.trips()));
+    let requests: Vec<u32> = all.iter().filter_map(request).collect();
+    let known = middle.handshake().next().map_or(Known::RoundTrip, |turn| turn.known);
+    Kind {
+        count: all.len(),
+        as_asked: all.iter().filter(|one| one.agreed.resumed == resumed).count(),
+        timers: Timers {
+            namelookup: Spread::of((0..all.len()).map(lookup)),
+            connect: spread(|one| one.connected),
+            appconnect: spread(|one| one.secured),
+            pretransfer: of_request(|one| one.requested),
+            starttransfer: of_request(|one| one.first_byte),
+            total: of_request(|one| one.complete),
+        },
+        round_trips: Trips {
+            connect: 1,
+            starttls: most(all.iter().map(|one| one.starttls_trips)),
+            handshake: most(all.iter().map(Attempt::trips)),
+            window: most(all.iter().map(window_trips)),
+            request: (!requests.is_empty()).then(|| most(requests.iter().copied())),
+        },
+        handshake_ms: Spread::of(all.iter().map(Attempt::tls)),
+        server_ms: Spread::of(all.iter().map(Attempt::think)),
+        own_ms: Spread::of(all.iter().map(|one| one.own)),
+        server_known_by: match known {
+            Known::Acknowledgement => "acknowledgement",
+            Known::RoundTrip => "round-trip",
+        },
+        flights: flights(middle),
+    }
+}
+
+/// Bytes of a full segment. The kernel knows the largest that came; a server that filled none is taken to send as large ones as we do.
+fn segment(attempt: &Attempt) -> usize {
+    let counts = &attempt.counts;
+    (counts.received_segment_size.max(counts.sent_segment_size) as usize).max(1)
+}
+
+fn flights(attempt: &Attempt) -> Vec<Flight> {
+    let bursts =
+        attempt.handshake().flat_map(|turn| &turn.bursts).filter(|burst| burst.first_ms <= attempt.secured);
+    let flight = |burst: &crate::flights::Burst| Flight {
+        bytes: burst.bytes,
+        segments: burst.bytes.div_ceil(segment(attempt)),
+        held_by_window: burst.because == Because::Window,
+        after_pause: burst.because == Because::Pause,
+    };
+    bursts.map(flight).collect()
+}
+
+/// How much of its longest flight came before the server had to wait, and whether it had to.
+fn before_waiting(attempt: &Attempt) -> (usize, bool) {
+    let longest = attempt.handshake().max_by_key(|turn| turn.bytes());
+    let bursts = longest.map_or(&[][..], |turn| &turn.bursts);
+    let held = bursts.iter().position(|burst| burst.because == Because::Window);
+    let bytes = bursts[..held.unwrap_or(bursts.len())].iter().map(|burst| burst.bytes).sum();
+    (bytes, held.is_some())
+}
+
+/// The initial window: the most that came at once in any of the connections, since a server that was interrupted sends less.
+fn window(all: &[Attempt], middle: &Attempt) -> WindowReport {
+    let full = before_waiting(middle).1;
+    let of_kind = all.iter().map(before_waiting).filter(|(_, held)| *held == full);
+    let first_bytes = of_kind.map(|(bytes, _)| bytes).max().unwrap_or(0);
+    let segment = segment(middle);
+    WindowReport { segment, first_bytes, first_segments: first_bytes.div_ceil(segment), full }
+}
+
+fn addresses(measured: &Measured) -> Vec<AddressReport> {
+    let median = |all: &[Attempt], figure: fn(&Attempt) -> f64| {
+        (!all.is_empty()).then(|| Spread::of(all.iter().map(figure)).p50)
+    };
+    let first = AddressReport {
+        address: measured.address.ip().to_string(),
+        connect_ms: median(&measured.full, |one| one.connected),
+        appconnect_ms: median(&measured.full, |one| one.secured),
+        takes_tickets_of_first: None,
+        trouble: None,
+    };
+    let other = |other: &Other| AddressReport {
+        address: other.address.ip().to_string(),
+        connect_ms: median(&other.made, |one| one.connected),
+        appconnect_ms: median(&other.made, |one| one.secured),
+        takes_tickets_of_first: other.takes_tickets,
+        trouble: other.trouble.clone(),
+    };
+    std::iter::once(first).chain(measured.others.iter().map(other)).collect()
+}
+
+fn agreed(measured: &Measured) -> AgreedReport {
+    let agreed = &measured.look.agreed;
+    AgreedReport {
+        version: agreed.version,
+        suite: agreed.suite,
+        group: agreed.group,
+        signature: agreed.signature,
+        alpn: agreed.alpn.as_deref().map(str::to_owned),
+        hello_retry: agreed.hello_retry,
+        post_quantum: agreed.group.is_some_and(|group| group.contains("MLKEM")),
+    }
+}
+
+fn failures(measured: &Measured) -> Vec<Failed> {
+    let mut failures: Vec<Failed> = Vec::new();
+    for trouble in &measured.failed {
+        match failures.iter_mut().find(|failed| failed.trouble == *trouble) {
+            Some(failed) => failed.count += 1,
+            None => failures.push(Failed { count: 1, trouble: trouble.clone() }),
+        }
+    }
+    failures
+}
+
+fn certificates(measured: &Measured) -> Certificates {
+    let now =
+        measured.started.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
+    let date = |seconds: i64| Utc::of_seconds(seconds).date().to_string();
+    let shown = |shown: &handfast_tls::client::observed::Shown| Certificate {
+        bytes: shown.bytes,
+        subject: shown.subject.clone(),
+        key: shown.key.to_owned(),
+        not_before: date(shown.not_before),
+        not_after: date(shown.not_after),
+        days_left: (shown.not_after - now).div_euclid(86_400),
+        names: shown.dns_names.len() + shown.ip_names.len(),
+        self_issued: shown.self_issued,
+        weakness: shown.weakness.clone(),
+    };
+    let verified = measured.wanted.settings.verification != handfast_tls::client::Verification::Off;
+    Certificates {
+        chain: measured.look.chain.iter().map(shown).collect(),
+        bytes: measured.look.chain.iter().map(|one| one.bytes).sum(),
+        staple_bytes: measured.staple,
+        trusted: verified.then_some(measured.distrust.is_none()),
+        why_not: measured.distrust.clone(),
+    }
+}
+
+fn tickets(measured: &Measured) -> Tickets {
+    let offered = measured.resumed.iter().filter(|one| one.offered);
+    Tickets {
+        count: measured.look.tickets,
+        lifetime_seconds: measured
+            .ticket
+            .and_then(|ticket| ticket.lifetime)
+            .map(|lifetime| lifetime.as_secs()),
+        early_data_bytes: measured.ticket.map_or(0, |ticket| ticket.early_data),
+        offered: offered.clone().count(),
+        taken: offered.filter(|one| one.agreed.resumed == Some(true)).count(),
+    }
+}
+
+fn close(look: &Attempt) -> CloseReport {
+    let closing = look.closing.unwrap_or_default();
+    CloseReport {
+        close_notify: closing.notified,
+        ended_by: match closing.how {
+            Ended::Nothing => "nothing",
+            Ended::Fin => "fin",
+            Ended::Reset => "reset",
+        },
+        after_our_fin: !closing.at_once,
+    }
+}
+
+fn http(measured: &Measured) -> Option<HttpReport> {
+    let look = &measured.look;
+    let head = look.head.as_ref()?;
+    let busy = |one: &Attempt| Some((one.first_byte? - one.requested? - one.rtt).max(0.0));
+    Some(HttpReport {
+        status: head.status,
+        body_bytes: look.body_bytes,
+        server: head.server.clone(),
+        hsts: head.hsts.clone(),
+        keep_alive: head.keep_alive.clone(),
+        reused: !look.again.is_empty(),
+        again_ms: Spread::of(look.again.iter().copied()),
+        server_ms: Spread::of(measured.full.iter().filter_map(busy)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_most_have_and_of_two_the_smaller() {
+        assert_eq!(most([2, 1, 2, 3].into_iter()), 2);
+        assert_eq!(most([3, 1, 3, 1].into_iter()), 1, "noise only adds");
+        assert_eq!(most([].into_iter()), 0);
+    }
+}

@@ -1,0 +1,318 @@
+//! All connections to one target: which are made, in which order.
+//!
+//! In: a [`Wanted`]. Out: a [`Report`]. Full and resumed handshakes take turns, so that what changes on the way meets both alike.
+
+use std::net::SocketAddr;
+use std::time::{Duration, SystemTime};
+
+use handfast_net::sys::stamps;
+use handfast_tls::client::{Client, ClientSettings, Verification};
+
+use crate::attempt::{Ask, Attempt, attempt};
+use crate::http;
+use crate::limit::Limit;
+use crate::page::Page;
+use crate::report::Report;
+use crate::summary;
+use crate::target::{Family, Target, resolve};
+use crate::trouble::{Step, Trouble};
+
+/// What is wanted.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Who is asked.
+    pub target: Target,
+    /// Which of its addresses.
+    pub family: Family,
+    /// How many connections of each kind; at least one.
+    pub runs: usize,
+    /// How long one step of a connection may take.
+    pub timeout: Duration,
+    /// What is offered, and how the certificate is verified. SNI and the name to verify are the target's where
+    /// `server_name` is `None` and `sni` is true.
+    pub settings: ClientSettings,
+    /// Whether a name is sent at all.
+    pub sni: bool,
+    /// Requests on one connection, where the target is a URL.
+    pub requests: u32,
+    /// Whether early data is tried too, where the target is a URL.
+    pub early_data: bool,
+    /// What is to be computed for a page.
+    pub page: Option<Page>,
+    /// Bounds.
+    pub limits: Vec<Limit>,
+    /// Who measures.
+    pub program: String,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Connections that were made.
+    pub done: usize,
+    /// Of so many.
+    pub of: usize,
+}
+
+/// How long tickets are waited for when it is not known that they come.
+const TICKETS_PATIENCE: Duration = Duration::from_millis(500);
+/// When it is known that they do.
+const KNOWN_PATIENCE: Duration = Duration::from_secs(2);
+/// Addresses of a name beyond the first that are measured too.
+const MOST_OTHERS: usize = 7;
+/// Connections to each of them.
+const EACH_OTHER: usize = 3;
+
+/// Everything that was measured of one target.
+pub(crate) struct Measured {
+    pub(crate) wanted: Wanted,
+    pub(crate) started: SystemTime,
+    pub(crate) server_name: Option<String>,
+    pub(crate) lookups: Vec<f64>,
+    pub(crate) address: SocketAddr,
+    pub(crate) others: Vec<Other>,
+    pub(crate) look: Attempt,
+    pub(crate) full: Vec<Attempt>,
+    pub(crate) resumed: Vec<Attempt>,
+    pub(crate) early: Vec<Attempt>,
+    pub(crate) failed: Vec<Trouble>,
+    /// Why the certificate was refused; `None`: it was not verified, or is good.
+    pub(crate) distrust: Option<String>,
+    pub(crate) ticket: Option<handfast_tls::client::observed::Ticket>,
+    pub(crate) staple: usize,
+}
+
+/// Another address of the name.
+pub(crate) struct Other {
+    pub(crate) address: SocketAddr,
+    pub(crate) made: Vec<Attempt>,
+    pub(crate) takes_tickets: Option<bool>,
+    pub(crate) trouble: Option<Trouble>,
+}
+
+/// Makes all connections, and says what they show.
+///
+/// **Errors**: not one connection came about; the first one's reason.
+///
+/// **Cost**: `runs` × 2 connections one after the other, and a few more.
+pub fn run(wanted: &Wanted, progress: &mut dyn FnMut(Progress)) -> Result<Report, Trouble> {
+    let measured = measure(wanted, progress)?;
+    Ok(summary::report(&measured))
+}
+
+fn measure(wanted: &Wanted, progress: &mut dyn FnMut(Progress)) -> Result<Measured, Trouble> {
+    let started = SystemTime::now();
+    // Held to the end: while it is open, the kernel stamps all packets.
+    let _keeper =
+        std::net::UdpSocket::bind("127.0.0.1:0").ok().filter(|keeper| stamps::keep_stamping(keeper).is_ok());
+    let target = &wanted.target;
+    let (addresses, lookup) = resolve(target, wanted.family, wanted.timeout)?;
+    let mut lookups = vec![lookup];
+    let mut settings = wanted.settings.clone();
+    if wanted.sni && settings.server_name.is_none() {
+        settings.server_name = target.server_name();
+    }
+    if target.path.is_some() {
+        settings.alpn = vec!["http/1.1".to_owned()];
+    }
+    let server_name = settings.server_name.clone();
+    let host = server_name.clone().unwrap_or_else(|| target.host.clone());
+    let request = target.path.as_ref().map(|path| http::request(&authority(target), path));
+    let mut survey = Survey { wanted, request, settings, host, progress, done: 0, of: 0, failed: Vec::new() };
+    survey.of = 1 + wanted.runs.max(1) * if wanted.early_data && survey.request.is_some() { 3 } else { 2 };
+    let (client, address, look, distrust) = survey.first(&addresses)?;
+    let mut others: Vec<SocketAddr> = addresses.into_iter().filter(|other| *other != address).collect();
+    others.truncate(MOST_OTHERS);
+    survey.of += others.len() * (EACH_OTHER + 2);
+    let mut resumed = Vec::new();
+    let mut full = Vec::new();
+    let gives = client.tickets() > 0;
+    for _ in 0..wanted.runs.max(1) {
+        if let Ok((_, lookup)) = resolve(target, wanted.family, wanted.timeout) {
+            lookups.push(lookup);
+        }
+        let tickets = if gives { (1, KNOWN_PATIENCE) } else { (0, Duration::ZERO) };
+        full.extend(survey.one(&client, address, false, false, tickets));
+        if client.tickets() > 0 {
+            resumed.extend(survey.one(&client, address, true, false, (0, Duration::ZERO)));
+        } else {
+            survey.step();
+        }
+    }
+    if full.is_empty() {
+        return Err(survey.failed.swap_remove(0));
+    }
+    let ticket = client.newest_ticket();
+    let early = if wanted.early_data { survey.early(address)? } else { Vec::new() };
+    let others = others.into_iter().map(|other| survey.other(&client, address, other, gives)).collect();
+    let staple = client.staple_bytes();
+    let failed = survey.failed;
+    let lookups = lookups.iter().map(|lookup| lookup.as_secs_f64() * 1e3).collect();
+    let wanted = wanted.clone();
+    Ok(Measured {
+        wanted,
+        started,
+        server_name,
+        lookups,
+        address,
+        others,
+        look,
+        full,
+        resumed,
+        early,
+        failed,
+        distrust,
+        ticket,
+        staple,
+    })
+}
+
+/// What stands behind `Host:`.
+fn authority(target: &Target) -> String {
+    if target.port != 443 {
+        return target.to_string();
+    }
+    if target.host.contains(':') { format!("[{}]", target.host) } else { target.host.clone() }
+}
+
+struct Survey<'a> {
+    wanted: &'a Wanted,
+    request: Option<Vec<u8>>,
+    settings: ClientSettings,
+    host: String,
+    progress: &'a mut dyn FnMut(Progress),
+    done: usize,
+    of: usize,
+    failed: Vec<Trouble>,
+}
+
+impl Survey<'_> {
+    fn step(&mut self) {
+        self.done += 1;
+        (self.progress)(Progress { done: self.done.min(self.of), of: self.of });
+    }
+
+    fn client(&self, settings: &ClientSettings) -> Result<Client, Trouble> {
+        Client::new(settings, &self.host).map_err(|failure| Trouble::session(&failure))
+    }
+
+    fn ask<'s>(&'s self, client: &'s Client, address: SocketAddr, resume: bool) -> Ask<'s> {
+        Ask {
+            target: &self.wanted.target,
+            address,
+            client,
+            resume,
+            early: false,
+            request: self.request.as_deref().map(|request| (request, 1)),
+            timeout: self.wanted.timeout,
+            tickets: (0, Duration::ZERO),
+            look: false,
+        }
+    }
+
+    fn one(
+        &mut self,
+        client: &Client,
+        address: SocketAddr,
+        resume: bool,
+        early: bool,
+        tickets: (usize, Duration),
+    ) -> Option<Attempt> {
+        let made = attempt(&Ask { early, tickets, ..self.ask(client, address, resume) });
+        self.step();
+        made.map_err(|trouble| self.failed.push(trouble)).ok()
+    }
+
+    /// The first connection, to the first address that answers; a certificate that is refused is said, and not verified any more.
+    fn first(
+        &mut self,
+        addresses: &[SocketAddr],
+    ) -> Result<(Client, SocketAddr, Attempt, Option<String>), Trouble> {
+        let mut first = None;
+        for address in addresses {
+            match self.look(*address) {
+                Ok((client, look, distrust)) => {
+                    self.step();
+                    return Ok((client, *address, look, distrust));
+                }
+                Err(trouble) => {
+                    let connect = trouble.step == Step::Connect;
+                    first.get_or_insert(trouble);
+                    // What refuses the handshake will do so at each of them.
+                    if !connect {
+                        break;
+                    }
+                }
+            }
+        }
+        Err(first.unwrap_or_else(|| Trouble::new(Step::Resolve, "resolve", "resolve: there is no address")))
+    }
+
+    fn look(&mut self, address: SocketAddr) -> Result<(Client, Attempt, Option<String>), Trouble> {
+        let request =
+            |survey: &Self| survey.request.clone().map(|request| (request, survey.wanted.requests.max(1)));
+        let request = request(self);
+        let request = request.as_ref().map(|(request, times)| (request.as_slice(), *times));
+        let try_with = |survey: &Self, client: &Client| {
+            let ask = Ask {
+                request,
+                tickets: (usize::MAX, TICKETS_PATIENCE),
+                look: true,
+                ..survey.ask(client, address, false)
+            };
+            attempt(&ask)
+        };
+        let client = self.client(&self.settings)?;
+        match try_with(self, &client) {
+            Ok(look) => Ok((client, look, None)),
+            Err(trouble) if trouble.is_certificate => {
+                self.settings.verification = Verification::Off;
+                let client = self.client(&self.settings)?;
+                let look = try_with(self, &client)?;
+                let why = trouble.what.strip_prefix("handshake: ").unwrap_or(&trouble.what).to_owned();
+                Ok((client, look, Some(why)))
+            }
+            Err(trouble) => Err(trouble),
+        }
+    }
+
+    /// Resumed handshakes with early data; each needs a ticket of its own, from a client that sends it.
+    fn early(&mut self, address: SocketAddr) -> Result<Vec<Attempt>, Trouble> {
+        let client = self.client(&ClientSettings { early_data: true, ..self.settings.clone() })?;
+        let mut made = Vec::new();
+        for _ in 0..self.wanted.runs.max(1) {
+            if client.tickets() == 0 {
+                let ask = Ask { tickets: (1, TICKETS_PATIENCE), ..self.ask(&client, address, false) };
+                let _ = attempt(&ask).map_err(|trouble| self.failed.push(trouble));
+            }
+            made.extend(self.one(&client, address, true, true, (1, TICKETS_PATIENCE)));
+        }
+        Ok(made)
+    }
+
+    /// Another address of the name: how long it takes, and whether it takes the first one's tickets.
+    fn other(&mut self, client: &Client, first: SocketAddr, address: SocketAddr, gives: bool) -> Other {
+        let mut other = Other { address, made: Vec::new(), takes_tickets: None, trouble: None };
+        for _ in 0..EACH_OTHER {
+            let made = attempt(&self.ask(client, address, false));
+            self.step();
+            match made {
+                Ok(made) => other.made.push(made),
+                Err(trouble) => {
+                    other.trouble = Some(trouble);
+                    self.done += EACH_OTHER - 1;
+                    break;
+                }
+            }
+        }
+        if gives && other.trouble.is_none() {
+            // The newest ticket is used first: one of the first address.
+            let fresh = self.one(client, first, false, false, (1, KNOWN_PATIENCE));
+            if fresh.is_some_and(|fresh| fresh.tickets > 0) {
+                let made = self.one(client, address, true, false, (0, Duration::ZERO));
+                other.takes_tickets = made.map(|made| made.agreed.resumed == Some(true));
+            }
+        }
+        other
+    }
+}

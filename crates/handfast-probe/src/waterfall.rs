@@ -1,0 +1,82 @@
+//! One connection as a row of parts: who was busy from when to when. In: an attempt. Out: [`Span`]s, in order. Pure.
+
+use crate::attempt::Attempt;
+use crate::flights::{Because, Turn};
+use crate::report::{Span, Who};
+
+/// The parts of a connection; `lookup`: how long the name took before it.
+pub(crate) fn spans(attempt: &Attempt, lookup: f64) -> Vec<Span> {
+    let mut parts = Parts { offset: lookup, spans: Vec::new() };
+    parts.add("DNS", Who::Network, -lookup, 0.0, "the name becomes addresses");
+    parts.add("TCP", Who::Network, 0.0, attempt.connected, "SYN, SYN-ACK");
+    if attempt.starttls_trips > 0 {
+        parts.add("STARTTLS", Who::Network, attempt.connected, attempt.begun, "asking for TLS in plain text");
+    }
+    let mut before = attempt.begun;
+    for (number, turn) in attempt.handshake().enumerate() {
+        before = parts.turn("TLS", turn, attempt.rtt, (before, attempt.secured), number == 0);
+    }
+    parts.add("TLS", Who::Client, before, attempt.secured, "keys, certificates, Finished");
+    if let (Some(requested), Some(first), Some(complete)) =
+        (attempt.requested, attempt.first_byte, attempt.complete)
+    {
+        let busy = (first - requested - attempt.rtt).max(0.0);
+        let half = (first - requested - busy).max(0.0) / 2.0;
+        parts.add("HTTP", Who::Network, requested, requested + half, "the request");
+        parts.add("HTTP", Who::Server, requested + half, first - half, "the server works on it");
+        parts.add("HTTP", Who::Network, first - half, complete, "the response");
+    }
+    parts.spans
+}
+
+struct Parts {
+    offset: f64,
+    spans: Vec<Span>,
+}
+
+impl Parts {
+    fn add(&mut self, row: &'static str, who: Who, from: f64, to: f64, what: &str) {
+        if to > from {
+            let rounded = |ms: f64| ((ms + self.offset) * 1e3).round() / 1e3;
+            self.spans.push(Span {
+                row,
+                who,
+                from_ms: rounded(from),
+                to_ms: rounded(to),
+                what: what.to_owned(),
+            });
+        }
+    }
+
+    /// Our words and the answer to them; when it was over.
+    fn turn(
+        &mut self,
+        row: &'static str,
+        turn: &Turn,
+        rtt: f64,
+        (before, end): (f64, f64),
+        first: bool,
+    ) -> f64 {
+        let Some(answered) = turn.first_ms() else { return before };
+        self.add(row, Who::Client, before, turn.said_ms, "keys and the next flight");
+        let think = turn.think_ms.min((answered - turn.said_ms).max(0.0));
+        let half = ((answered - turn.said_ms - think) / 2.0).max(0.0).max(rtt.min(0.0));
+        let out = turn.said_ms + half;
+        self.add(row, Who::Network, turn.said_ms, out, if first { "ClientHello" } else { "our flight" });
+        self.add(row, Who::Server, out, out + think, "the server works");
+        self.add(row, Who::Network, out + think, answered, "the first byte of its flight");
+        let mut last = answered;
+        for burst in turn.bursts.iter().filter(|burst| burst.first_ms <= end) {
+            let (who, what) = match burst.because {
+                Because::Answer => (Who::Network, ""),
+                Because::Window => (Who::Network, "its window was full: it waits for our acknowledgement"),
+                Because::Pause => (Who::Server, "it stops within its flight"),
+            };
+            self.add(row, who, last, burst.first_ms, what);
+            let arrived = burst.last_ms.min(end);
+            self.add(row, Who::Network, burst.first_ms, arrived, &format!("{} bytes arrive", burst.bytes));
+            last = last.max(arrived);
+        }
+        last
+    }
+}

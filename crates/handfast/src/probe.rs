@@ -1,0 +1,290 @@
+//! `handfast probe` and `handfast explain`: words in, where the time of a connection goes out.
+//!
+//! In: [`ProbeWords`]. Out: reports on standard output, perhaps JSON and HTML in files, progress on standard error, an exit code.
+
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use handfast_load::outcome::Refusal;
+use handfast_probe::limit::Limit;
+use handfast_probe::page::Page;
+use handfast_probe::target::Family;
+use handfast_probe::text::{Style, line_head, to_line, to_text};
+use handfast_probe::{Report, Target, Trouble, Wanted, curl, explain as topics, html, report, run};
+use handfast_tls::client::{ClientSettings, Identity, Verification};
+use handfast_wire::starttls::Protocol;
+use tracing::Level;
+
+use crate::load::outputs::Output;
+use crate::load::refused;
+use crate::talk::{self, Voice, terminal_size};
+use crate::verbs::{color, print, wants_color};
+use crate::words::probe::{ExplainWords, Form, ProbeTlsWords, ProbeWords};
+
+/// Columns where there is no terminal.
+const USUAL: u16 = 80;
+/// Browsers' groups, best first: a hybrid of X25519 and ML-KEM, with X25519's share beside it.
+const GROUPS: [&str; 4] = ["X25519MLKEM768", "X25519", "secp256r1", "secp384r1"];
+/// Most targets of a file.
+const MOST_TARGETS: usize = 100_000;
+
+/// What `handfast explain` does.
+pub(crate) fn explain(words: &ExplainWords) -> ExitCode {
+    match words.topic.as_deref().map(topics::explain) {
+        None => print(&format!("Topics:\n{}", topics::list()), true),
+        Some(Ok(text)) => print(&text, true),
+        Some(Err(what)) => refused(&Refusal::wrong_use(what)),
+    }
+}
+
+/// What `handfast probe` does.
+pub(crate) fn probe(words: &ProbeWords) -> ExitCode {
+    match prepare(words) {
+        Err(refusal) => refused(&refusal),
+        Ok(prepared) => prepared.run(words),
+    }
+}
+
+/// Everything that can be refused before the first connection is made.
+struct Prepared {
+    targets: Vec<Target>,
+    wanted: Wanted,
+    json: Option<Output>,
+    html: Option<Output>,
+}
+
+fn prepare(words: &ProbeWords) -> Result<Prepared, Refusal> {
+    let wrong = Refusal::wrong_use;
+    let starttls = match words.starttls.as_deref() {
+        None => None,
+        Some(name) => {
+            let all: Vec<&str> = Protocol::ALL.iter().map(|protocol| protocol.name()).collect();
+            let unknown = || {
+                format!("--starttls {name:?}: {}", handfast_text::suggest::did_you_mean_or_all(name, &all))
+            };
+            Some(Protocol::named(name).ok_or_else(|| wrong(unknown()))?)
+        }
+    };
+    let mut targets = Vec::new();
+    let typed = words.targets.iter().cloned().chain(listed(words.file.as_deref())?);
+    for text in typed {
+        targets.push(Target::parse(&text, starttls).map_err(wrong)?);
+    }
+    let first =
+        targets.first().cloned().ok_or_else(|| wrong("there is no target, expected one".to_owned()))?;
+    let timeout = handfast_text::duration::parse(&words.timeout)
+        .map_err(|error| wrong(format!("--timeout: {}", error.what())))?;
+    if timeout.is_zero() {
+        return Err(wrong("--timeout is 0, expected more".to_owned()));
+    }
+    let bound = |text: &String| Limit::parse(text).map_err(|what| wrong(format!("--max: {what}")));
+    let limits = words.output.max.iter().map(bound).collect::<Result<Vec<_>, _>>()?;
+    let needs_request = limits.iter().any(Limit::needs_request) || words.early_data;
+    if needs_request && targets.iter().any(|target| target.path.is_none()) {
+        return Err(wrong(
+            "--early-data, and bounds on pretransfer, starttransfer and total, need a request".to_owned(),
+        )
+        .hint("write the target as https://HOST/PATH"));
+    }
+    let page = words
+        .page
+        .as_deref()
+        .map(Page::parse)
+        .transpose()
+        .map_err(|what| wrong(format!("--page: {what}")))?;
+    let output = |option: &'static str, path: &Option<std::path::PathBuf>| {
+        let made = path.as_deref().map(Output::prepare).transpose();
+        made.map_err(|error| Refusal::failed(error.of(option).to_string()))
+    };
+    let wanted = Wanted {
+        target: first,
+        family: match (words.v4, words.v6) {
+            (true, _) => Family::V4,
+            (_, true) => Family::V6,
+            _ => Family::Any,
+        },
+        runs: usize::from(words.runs),
+        timeout,
+        settings: settings(&words.tls)?,
+        sni: words.tls.sni.as_deref() != Some("off"),
+        requests: words.requests,
+        early_data: words.early_data,
+        page,
+        limits,
+        program: format!("handfast {}", env!("CARGO_PKG_VERSION")),
+    };
+    let (json, html) = (output("--json", &words.output.json)?, output("--html", &words.output.html)?);
+    Ok(Prepared { targets, wanted, json, html })
+}
+
+/// The targets in a file.
+fn listed(path: Option<&Path>) -> Result<Vec<String>, Refusal> {
+    let Some(path) = path else { return Ok(Vec::new()) };
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Refusal::wrong_use(format!("read targets from {}: {error}", path.display())))?;
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    let all: Vec<String> = lines.filter(|line| !line.is_empty()).map(str::to_owned).collect();
+    if all.len() > MOST_TARGETS {
+        return Err(Refusal::wrong_use(format!(
+            "read targets from {}: {} targets, expected at most {MOST_TARGETS}",
+            path.display(),
+            all.len()
+        )));
+    }
+    Ok(all)
+}
+
+fn settings(words: &ProbeTlsWords) -> Result<ClientSettings, Refusal> {
+    let read = |path: &Path, what: &str| {
+        std::fs::read(path)
+            .map_err(|error| Refusal::wrong_use(format!("read {what} from {}: {error}", path.display())))
+    };
+    let verification = match (&words.ca, words.insecure) {
+        (_, true) => Verification::Off,
+        (Some(path), _) => Verification::Roots(read(path, "the authorities")?),
+        (None, false) => Verification::System,
+    };
+    let identity = match &words.client_certificate {
+        None => None,
+        Some(chain) => {
+            let key = words.client_key.as_ref().unwrap_or(chain);
+            Some(Identity::Pem(
+                read(chain, "the client certificate")?,
+                read(key, "the client certificate's key")?,
+            ))
+        }
+    };
+    let groups = match words.groups.is_empty() {
+        true => GROUPS.map(str::to_owned).to_vec(),
+        false => words.groups.clone(),
+    };
+    Ok(ClientSettings {
+        versions: words.tls.clone(),
+        suites: words.suites.clone(),
+        groups,
+        server_name: words.sni.clone().filter(|name| name != "off"),
+        alpn: words.alpn.clone().unwrap_or_default(),
+        identity,
+        verification,
+        ..ClientSettings::default()
+    })
+}
+
+impl Prepared {
+    fn run(self, words: &ProbeWords) -> ExitCode {
+        let talk = talk::start(color(), Level::WARN, talk::Stamp::Absent);
+        let mut shown = Shown { voice: talk.voice(), of: self.targets.len(), done: 0, ..Shown::new() };
+        let lines = words.file.is_some();
+        if lines && words.output.format == Form::Text {
+            print(&format!("{}\n", line_head()), true);
+        }
+        let mut reports = Vec::new();
+        let mut failed = false;
+        for target in &self.targets {
+            let mut wanted = Wanted { target: target.clone(), ..self.wanted.clone() };
+            if words.tls.alpn.is_none() && target.port == 443 && target.starttls.is_none() {
+                wanted.settings.alpn = vec!["h2".to_owned(), "http/1.1".to_owned()];
+            }
+            let outcome = run(&wanted, &mut |progress| shown.step(&target.to_string(), progress));
+            shown.done += 1;
+            shown.voice.wipe();
+            match outcome {
+                Ok(report) => {
+                    show(&report, words, lines, !reports.is_empty());
+                    reports.push(report);
+                }
+                Err(trouble) => {
+                    failed = true;
+                    tell(target, &trouble, &shown.voice);
+                }
+            }
+        }
+        talk.finish();
+        let code = code(&reports, failed);
+        let json = self.json.map(|output| output.write(&json(&reports)));
+        let html = self.html.map(|output| output.write(&html::to_html(&reports)));
+        for outcome in [json, html].into_iter().flatten() {
+            if let Err(what) = outcome {
+                return refused(&Refusal::failed(what.to_string()));
+            }
+        }
+        ExitCode::from(code)
+    }
+}
+
+/// One report as it is; of several each on its line.
+fn json(reports: &[Report]) -> String {
+    match reports {
+        [one] => report::to_json(one),
+        all => all.iter().map(report::to_json_line).collect(),
+    }
+}
+
+fn code(reports: &[Report], failed: bool) -> u8 {
+    let missed = reports.iter().any(|report| report.limits.iter().any(|limit| !limit.held));
+    let distrusted = reports.iter().any(|report| report.certificates.trusted == Some(false));
+    match (failed || distrusted, missed) {
+        (true, _) => 1,
+        (false, true) => 4,
+        (false, false) => 0,
+    }
+}
+
+fn tell(target: &Target, trouble: &Trouble, voice: &Voice) {
+    voice.say(format!("handfast: probe {target}: {trouble}"));
+}
+
+fn show(report: &Report, words: &ProbeWords, lines: bool, further: bool) {
+    let on_output = words.output.json.as_deref().is_some_and(|path| path.as_os_str() == "-");
+    let terminal = if on_output { io::stderr().is_terminal() } else { io::stdout().is_terminal() };
+    let columns = terminal_size().map_or(USUAL, |(columns, _)| columns);
+    let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).unwrap_or(columns);
+    let style = Style { color: wants_color(terminal), columns: usize::from(columns) };
+    let mut text = match (words.output.format, lines) {
+        (Form::Curl, _) => curl::to_curl(report),
+        (Form::Text, true) => format!("{}\n", to_line(report)),
+        (Form::Text, false) => to_text(report, style),
+    };
+    if further && !lines {
+        text.insert(0, '\n');
+    }
+    if on_output {
+        talk::err(text.trim_end());
+    } else {
+        print(&text, true);
+    }
+}
+
+/// What is shown meanwhile, on a terminal.
+struct Shown {
+    voice: Voice,
+    terminal: bool,
+    of: usize,
+    done: usize,
+    last: Option<std::time::Instant>,
+}
+
+impl Shown {
+    fn new() -> Self {
+        let term = std::env::var("TERM").unwrap_or_default();
+        let terminal = io::stderr().is_terminal() && !term.is_empty() && term != "dumb";
+        Self { voice: Voice::silent(), terminal, of: 0, done: 0, last: None }
+    }
+
+    fn step(&mut self, target: &str, progress: handfast_probe::Progress) {
+        /// Often enough for people, and seldom enough for what is measured.
+        const EVERY: Duration = Duration::from_millis(200);
+        if !self.terminal || self.last.is_some_and(|last| last.elapsed() < EVERY) {
+            return;
+        }
+        self.last = Some(std::time::Instant::now());
+        const WIDTH: usize = 30;
+        let filled = (WIDTH * progress.done / progress.of.max(1)).min(WIDTH);
+        let bar = format!("{}{}", "█".repeat(filled), "░".repeat(WIDTH - filled));
+        let of =
+            if self.of > 1 { format!("target {} of {}: ", self.done + 1, self.of) } else { String::new() };
+        self.voice.show(vec![format!("{of}{target}  {bar} {} of {}", progress.done, progress.of)]);
+    }
+}
