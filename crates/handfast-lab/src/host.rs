@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Child, Command};
 
 use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::signal::SigSet;
 
 use crate::error::LabError;
 use crate::namespace::{Inside, plain};
@@ -77,7 +78,12 @@ impl Host {
     /// thread that started it, which ends here.
     pub fn spawn(&self, command: &mut Command) -> Result<Child, LabError> {
         let act = format!("run {}", command.get_program().to_string_lossy());
-        self.run(|| plain(command).spawn())?.map_err(LabError::command(act))
+        let spawn = || {
+            // Signals that the lab waits for are blocked in all its threads, and a command would begin with them blocked.
+            SigSet::empty().thread_set_mask()?;
+            plain(command).spawn()
+        };
+        self.run(spawn)?.map_err(LabError::command(act))
     }
 
     /// Sets a parameter of the kernel in it, such as `net.ipv4.ip_forward`.
@@ -126,6 +132,19 @@ mod tests {
             assert_eq!(one.run(listen).unwrap(), Err(io::ErrorKind::AddrInUse));
             assert_eq!(other.run(listen).unwrap(), Ok(()));
             drop(held);
+        });
+    }
+
+    #[test]
+    fn a_command_gets_the_signals_that_the_lab_waits_for() {
+        in_a_network("a_command_gets_the_signals_that_the_lab_waits_for", |inside| {
+            let host = Host::new(inside, "one").unwrap();
+            SigSet::all().thread_block().unwrap();
+            let mut command = Command::new("cat");
+            let child = host.spawn(command.arg("/proc/self/status").stdout(std::process::Stdio::piped()));
+            let said = child.unwrap().wait_with_output().unwrap().stdout;
+            let said = String::from_utf8(said).unwrap();
+            assert!(said.contains("\nSigBlk:\t0000000000000000\n"), "{said}");
         });
     }
 
