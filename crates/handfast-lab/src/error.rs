@@ -38,6 +38,8 @@ pub enum LabError {
     },
     /// What was asked for cannot be; each problem is one line, with its cure.
     Wrong(Vec<String>),
+    /// Somebody stopped it.
+    Stopped(nix::sys::signal::Signal),
     /// What was waited for did not happen.
     Late {
         /// What was waited for, and for how long.
@@ -66,11 +68,12 @@ impl LabError {
         move |error| Self::Command { act, error: error.into() }
     }
 
-    /// The exit code that says so: 2 for wrong use, 126 and 127 as shells have them for a command that cannot be run or is
+    /// The exit code that says so: 2 for wrong use, 128 and its number for a signal, 126 and 127 as shells have them for a command that cannot be run or is
     /// not there, 125 for everything else, which is none of the command's.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Wrong(_) => 2,
+            Self::Stopped(signal) => 128_u8.saturating_add(*signal as u8),
             Self::Command { error, .. } if error.kind() == io::ErrorKind::NotFound => 127,
             Self::Command { error, .. } if error.kind() == io::ErrorKind::PermissionDenied => 126,
             _ => 125,
@@ -86,6 +89,7 @@ impl fmt::Display for LabError {
                 write!(f, "{act}: {error}")
             }
             Self::Wrong(problems) => write!(f, "{}", problems.join("\nerror: ")),
+            Self::Stopped(signal) => write!(f, "stopped by {signal}"),
             Self::Late { what, hint } => write!(f, "{what}\nhint: {hint}"),
         }
     }

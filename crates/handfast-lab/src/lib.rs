@@ -17,12 +17,16 @@
 //! | servers, the command, and how they end | [`run`] |
 //! | what really happened | [`report`], [`capture`], [`packet`] |
 //! | what each kind of handshake costs on such a path | [`handshake`] |
+//! | what can be done to the proxy, and what has to hold all the same | [`faults`] |
+//! | jobs that are worked off several at a time | `crew` |
 //! | every way in which it can fail | [`error`] |
 #![forbid(unsafe_code)]
 
 pub mod capture;
+mod crew;
 pub mod emulate;
 pub mod error;
+pub mod faults;
 pub mod forwarder;
 pub mod handshake;
 pub mod host;

@@ -3,6 +3,7 @@
 //! In: [`LabWords`]. Out: what the command writes, the report on standard error, perhaps JSON and a capture in files, the
 //! command's exit code.
 
+mod faults;
 pub(crate) mod sockets;
 
 use std::path::Path;
@@ -29,6 +30,7 @@ pub(crate) fn lab(words: &LabWords) -> ExitCode {
     match &words.experiment {
         None => command(words),
         Some(Experiment::Sockets(words)) => sockets::sockets(words),
+        Some(Experiment::Faults(words)) => faults::faults(words),
         Some(Experiment::Handshake(words)) => handshake(words),
     }
 }

@@ -38,7 +38,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    pub(super) fn io(act: &'static str) -> impl Fn(io::Error) -> Self {
+    pub(crate) fn io(act: &'static str) -> impl Fn(io::Error) -> Self {
         move |error| Self::Step { act, error }
     }
 
@@ -89,6 +89,9 @@ impl std::error::Error for Failure {}
 
 impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {
-        Self::Lab(error)
+        match error {
+            LabError::Stopped(signal) => Self::Stopped(signal),
+            other => Self::Lab(other),
+        }
     }
 }

@@ -2,13 +2,8 @@
 //!
 //! In: names of rows, a number of runs. Out: a [`Matrix`].
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Duration;
 
-use nix::sys::signal::Signal;
-use nix::sys::signalfd::SignalFd;
-use rustix::event::{PollFd, PollFlags, poll};
 use serde::{Deserialize, Serialize};
 
 use super::causes::Difference;
@@ -16,13 +11,16 @@ use super::outcome::{Cell, Operation, Outcome, RowResult};
 use super::place::Place;
 use super::rows::{Event, ROWS, Row};
 use super::{Failure, causes, cells};
-use crate::namespace::{Inside, signals};
+use crate::crew::{Crew, work_off};
+use crate::namespace::Inside;
 use crate::port::Engine;
 
 /// The name and version of what [`Matrix`] is as JSON.
 pub const SCHEMA: &str = "handfast-sockets/1";
 /// Experiments at the same time. Most of their time they wait for the kernel's timers.
 const AT_ONCE: usize = 48;
+/// When it is too late for cells that are not measured: a thousand runs take some hours.
+const LIMIT: Duration = Duration::from_secs(24 * 3600);
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -165,82 +163,12 @@ fn cell(row: &Row, operation: Operation, measured: &[(&str, Cell)]) -> Cell {
     found.map_or_else(lost, |(_, cell)| cell.clone())
 }
 
-/// What those who measure say to the one who waits.
-enum News {
-    /// A cell is done.
-    Cell(&'static str, Cell),
-    /// A worker has nothing left to do, or has failed.
-    Ended,
-    /// Somebody wants it to stop.
-    Stopped(Signal),
-}
-
-/// Says that a worker has ended, whatever ended it.
-struct Ends(SyncSender<News>);
-
-impl Drop for Ends {
-    fn drop(&mut self) {
-        // Nobody waits any more where it was stopped.
-        let _ = self.0.send(News::Ended);
-    }
-}
-
-/// Several at once; each takes the next that nobody has. Who is stopped does not wait for them: they end with the process, and
-/// everything that they made with it.
+/// Several at once. Who is stopped does not wait for them: they end with the process, and everything that they made with it.
 fn in_threads(inside: Inside, jobs: Vec<Job>, how: How) -> Result<Vec<(&'static str, Cell)>, Failure> {
-    let (news, heard) = sync_channel(jobs.len() + 2 * AT_ONCE);
-    let workers = AT_ONCE.min(jobs.len());
-    let (jobs, next) = (Arc::new(jobs), Arc::new(AtomicUsize::new(0)));
-    // Before there is another thread, so that none of them takes the signals.
-    let signals = signals().map_err(Failure::io("take signals"))?;
-    let start = |name: String, work: Box<dyn FnOnce() + Send>| {
-        std::thread::Builder::new().name(name).spawn(work).map(drop).map_err(Failure::io("start a thread"))
-    };
-    for number in 0..workers {
-        let (jobs, next, ends) = (jobs.clone(), next.clone(), Ends(news.clone()));
-        start(
-            format!("lab-{number}"),
-            Box::new(move || {
-                while let Some((row, operation)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    // Nobody waits any more where it was stopped.
-                    let _ = ends.0.send(News::Cell(row.name, one(inside, row, *operation, how)));
-                }
-            }),
-        )?;
-    }
-    start(
-        "lab-signals".into(),
-        Box::new(move || {
-            if let Some(signal) = wanted_to_stop(&signals) {
-                let _ = news.send(News::Stopped(signal));
-            }
-        }),
-    )?;
-    let (mut done, mut ended) = (Vec::new(), 0);
-    while ended < workers {
-        match heard.recv() {
-            Ok(News::Cell(name, cell)) => done.push((name, cell)),
-            Ok(News::Ended) => ended += 1,
-            Ok(News::Stopped(signal)) => return Err(Failure::Stopped(signal)),
-            Err(_) => break,
-        }
-    }
-    Ok(done)
-}
-
-/// Waits for a signal that means us. As process 1 of our namespace we get only those that we ask for.
-fn wanted_to_stop(signals: &SignalFd) -> Option<Signal> {
-    loop {
-        let mut ready = [PollFd::new(signals, PollFlags::IN)];
-        if poll(&mut ready, None).is_err() {
-            continue;
-        }
-        let info = signals.read_signal().ok()??;
-        match i32::try_from(info.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok()) {
-            Some(Signal::SIGCHLD | Signal::SIGUSR1 | Signal::SIGUSR2) | None => {}
-            Some(signal) => return Some(signal),
-        }
-    }
+    let crew = Crew { name: "lab", at_once: AT_ONCE, limit: LIMIT };
+    let measure = move |(row, operation): &Job| (row.name, one(inside, row, *operation, how));
+    let done = work_off(crew, jobs, measure, &mut |_| {})?;
+    Ok(done.into_iter().map(|(_, cell)| cell).collect())
 }
 
 /// One experiment, as often as is wanted, in a place of its own.

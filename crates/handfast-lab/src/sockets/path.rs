@@ -22,7 +22,7 @@ const LARGEST: usize = 65_535;
 
 /// What the path does with the packets between us and the watched peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Rule {
+pub(crate) enum Rule {
     /// Carries them.
     #[default]
     Pass,
@@ -37,21 +37,21 @@ pub(super) enum Rule {
 
 /// What was seen of the watched peer and us since [`Path::watch`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     /// We sent a FIN.
-    pub(super) our_end: bool,
+    pub(crate) our_end: bool,
     /// We sent a reset.
-    pub(super) our_reset: bool,
+    pub(crate) our_reset: bool,
     /// We sent anything.
-    pub(super) ours: bool,
+    pub(crate) ours: bool,
     /// The peer sent a FIN.
-    pub(super) peers_end: bool,
+    pub(crate) peers_end: bool,
     /// The peer sent a reset.
-    pub(super) peers_reset: bool,
+    pub(crate) peers_reset: bool,
     /// The peer's latest packet said that it has room for nothing more.
-    pub(super) peer_is_full: bool,
+    pub(crate) peer_is_full: bool,
     /// Packets that the rule was applied to.
-    pub(super) ruled: u64,
+    pub(crate) ruled: u64,
 }
 
 #[derive(Debug)]
@@ -66,7 +66,7 @@ type Shared = Mutex<State>;
 
 /// A path that carries packets until it is dropped.
 #[derive(Debug)]
-pub(super) struct Path {
+pub(crate) struct Path {
     state: Arc<Shared>,
     stop: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
@@ -76,7 +76,7 @@ impl Path {
     /// Begins to carry packets between two hosts.
     ///
     /// **Errors**: no thread, or no descriptor for its stop.
-    pub(super) fn start(mut here: Port, mut there: Port) -> io::Result<Self> {
+    pub(crate) fn start(mut here: Port, mut there: Port) -> io::Result<Self> {
         let first = State { rule: Rule::Pass, watched: Ipv4Addr::UNSPECIFIED, seen: Seen::default() };
         let state = Arc::new(Shared::new(first));
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
@@ -87,23 +87,23 @@ impl Path {
     }
 
     /// Everything passes, and from now on this peer is watched; nothing of it has been seen.
-    pub(super) fn watch(&self, peer: Ipv4Addr) {
+    pub(crate) fn watch(&self, peer: Ipv4Addr) {
         let mut state = lock(&self.state);
         *state = State { rule: Rule::Pass, watched: peer, seen: Seen::default() };
     }
 
     /// From now on this is done with packets between us and the watched peer.
-    pub(super) fn rule(&self, rule: Rule) {
+    pub(crate) fn rule(&self, rule: Rule) {
         lock(&self.state).rule = rule;
     }
 
     /// What has been seen.
-    pub(super) fn seen(&self) -> Seen {
+    pub(crate) fn seen(&self) -> Seen {
         lock(&self.state).seen
     }
 
     /// Forgets what has been seen.
-    pub(super) fn forget(&self) {
+    pub(crate) fn forget(&self) {
         lock(&self.state).seen = Seen::default();
     }
 
@@ -111,7 +111,7 @@ impl Path {
     ///
     /// An answer that arrives while a call is still in the kernel finds the socket in use there and may be put off, or told in
     /// another way than one that arrives later: which of the two it is would be luck.
-    pub(super) fn still<T>(&self, call: impl FnOnce() -> T) -> T {
+    pub(crate) fn still<T>(&self, call: impl FnOnce() -> T) -> T {
         let _held = lock(&self.state);
         call()
     }

@@ -7,6 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -23,15 +24,15 @@ use crate::network::make_port;
 use crate::port::{Engine, Port};
 
 /// Our address. RFC 2544 reserves 198.18.0.0/15 for tests of network devices.
-pub(super) const HERE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+pub(crate) const HERE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 /// Addresses of the other host: each experiment has a peer of its own, so that nothing the kernel remembers about one (routes,
 /// path MTU, metrics, waiting ends) is met by the next.
 const THERE: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 0);
 const ALL_THERE: Prefix = Prefix(std::net::IpAddr::V4(THERE), 16);
 /// Where the path's own words come from.
-pub(super) const ROUTER: Ipv4Addr = Ipv4Addr::new(198, 18, 255, 254);
+pub(crate) const ROUTER: Ipv4Addr = Ipv4Addr::new(198, 18, 255, 254);
 /// The size that fits, as a router says that returns everything as too large.
-pub(super) const SMALL_MTU: u16 = 1_300;
+pub(crate) const SMALL_MTU: u16 = 1_300;
 /// Largest packet of both interfaces, in bytes.
 const MTU: u32 = 1_500;
 /// Name of the interface at both ends.
@@ -51,7 +52,7 @@ struct End {
 
 /// Two hosts and a path.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     // Dropped first: its thread ends before the interfaces go.
     path: Path,
     here: End,
@@ -69,7 +70,7 @@ impl Place {
     /// Makes two hosts and connects them.
     ///
     /// **Errors**: what the machine does not allow, by the step that failed.
-    pub(super) fn open(inside: Inside, engine: Option<Engine>) -> Result<Self, Failure> {
+    pub(crate) fn open(inside: Inside, engine: Option<Engine>) -> Result<Self, Failure> {
         let (here, our_port) = End::make(inside, engine, "here", (HERE, ALL_THERE))?;
         let back = Prefix(HERE.into(), 32);
         let (there, their_port) = End::make(inside, engine, "there", (peer_address(0), back))?;
@@ -91,14 +92,23 @@ impl Place {
     }
 
     /// The path between the hosts.
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// A peer whom nobody has met, watched on the path from now on.
     ///
     /// **Errors**: the path does not carry, or no address is left.
-    pub(super) fn next_peer(&mut self) -> Result<Ipv4Addr, Failure> {
+    pub(crate) fn next_peer(&mut self) -> Result<Ipv4Addr, Failure> {
+        let peer = self.add_peer()?;
+        self.path.watch(peer);
+        Ok(peer)
+    }
+
+    /// A peer whom nobody has met, and whom nobody watches.
+    ///
+    /// **Errors**: as [`Self::next_peer`].
+    pub(crate) fn add_peer(&mut self) -> Result<Ipv4Addr, Failure> {
         // A cable that the experiment before this one has switched off and on again may take a moment.
         self.settle()?;
         self.peers =
@@ -106,24 +116,28 @@ impl Place {
         let peer = peer_address(self.peers);
         let interface = self.there.interface;
         self.there.netlink.borrow_mut().add_address(interface, Prefix(peer.into(), 32))?;
-        self.path.watch(peer);
         Ok(peer)
     }
 
+    /// Starts a command on our host.
+    pub(crate) fn spawn_here(&self, command: &mut Command) -> Result<Child, Failure> {
+        Ok(self.here.host.spawn(command)?)
+    }
+
     /// Runs something on our host: sockets that it opens are there for good.
-    pub(super) fn here<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T, Failure> {
+    pub(crate) fn here<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T, Failure> {
         Ok(self.here.host.run(act)?)
     }
 
     /// Runs something on the other host.
-    pub(super) fn there<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T, Failure> {
+    pub(crate) fn there<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T, Failure> {
         Ok(self.there.host.run(act)?)
     }
 
     /// Waits until everything that is on its way has arrived, and what came back at once has, too.
     ///
     /// **Errors**: the path does not carry, which is a fault of the laboratory.
-    pub(super) fn settle(&self) -> Result<(), Failure> {
+    pub(crate) fn settle(&self) -> Result<(), Failure> {
         if self.cut.get() {
             // Nothing can be on its way.
             return Ok(());
@@ -157,28 +171,28 @@ impl Place {
     }
 
     /// Switches our interface off, until the value is dropped.
-    pub(super) fn without_interface(&self) -> Result<Repair<'_>, Failure> {
+    pub(crate) fn without_interface(&self) -> Result<Repair<'_>, Failure> {
         self.here.netlink.borrow_mut().down(self.here.interface)?;
         self.cut.set(true);
         Ok(Repair { place: self, damage: Damage::Interface })
     }
 
     /// Takes away our route to all peers, until the value is dropped.
-    pub(super) fn without_route(&self) -> Result<Repair<'_>, Failure> {
+    pub(crate) fn without_route(&self) -> Result<Repair<'_>, Failure> {
         self.here.netlink.borrow_mut().delete_route(ALL_THERE, Way::Direct(self.here.interface))?;
         self.cut.set(true);
         Ok(Repair { place: self, damage: Damage::Route })
     }
 
     /// Routes one peer so, until the value is dropped.
-    pub(super) fn with_route(&self, peer: Ipv4Addr, way: Way) -> Result<Repair<'_>, Failure> {
+    pub(crate) fn with_route(&self, peer: Ipv4Addr, way: Way) -> Result<Repair<'_>, Failure> {
         let peer = Prefix(peer.into(), 32);
         self.here.netlink.borrow_mut().add_route(peer, way, None)?;
         Ok(Repair { place: self, damage: Damage::Added(peer, way) })
     }
 
     /// Leaves us so many source ports, until the value is dropped.
-    pub(super) fn with_ports(&self, first: u16, last: u16) -> Result<Repair<'_>, Failure> {
+    pub(crate) fn with_ports(&self, first: u16, last: u16) -> Result<Repair<'_>, Failure> {
         let read = || std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
         let before = self.here(read)?.map_err(Failure::io("read net.ipv4.ip_local_port_range"))?;
         self.set_ports(&format!("{first} {last}")).map_err(|error| {
@@ -192,7 +206,7 @@ impl Place {
     }
 
     /// Ends one of our sockets, as `ss --kill` does.
-    pub(super) fn destroy(&self, from: SocketAddrV4, to: SocketAddrV4) -> Result<(), Failure> {
+    pub(crate) fn destroy(&self, from: SocketAddrV4, to: SocketAddrV4) -> Result<(), Failure> {
         self.diagnosis.destroy(from, to).map_err(|errno| match errno {
             Errno::OPNOTSUPP => {
                 Failure::Skipped("this kernel has no SOCK_DESTROY (CONFIG_INET_DIAG_DESTROY)".into())
@@ -213,7 +227,7 @@ enum Damage {
 
 /// Undoes, when it is dropped, what was done to our host.
 #[derive(Debug)]
-pub(super) struct Repair<'a> {
+pub(crate) struct Repair<'a> {
     place: &'a Place,
     damage: Damage,
 }

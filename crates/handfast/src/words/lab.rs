@@ -1,5 +1,6 @@
 //! The command line of `handfast lab`, as it is typed.
 
+pub(crate) mod faults;
 pub(crate) mod sockets;
 
 use std::ffi::OsString;
@@ -114,6 +115,13 @@ pub(crate) enum Experiment {
     /// tells its user. Takes some ten seconds.
     #[command(after_help = sockets::AFTER_HELP)]
     Sockets(sockets::SocketsWords),
+    /// Try what peers, the network, the machine and its operator can do to the proxy
+    ///
+    /// Each fault in every mode in which it makes sense (TLS on either side, on both, on neither, STARTTLS, PROXY headers),
+    /// against the real program in a network of its own. A fault is shown to have happened before anything is judged; then nothing
+    /// may be lost, hang or be left behind, and the log has to tell the true cause. Takes some minutes.
+    #[command(after_help = faults::AFTER_HELP)]
+    Faults(faults::FaultsWords),
     /// Measure what each kind of handshake costs on a long path, with every server that is installed
     ///
     /// TCP alone, TLS 1.2 and 1.3 full and resumed, 0-RTT, hello retry, a post-quantum hello, a chain that does not fit the first

@@ -99,6 +99,7 @@ mod load_wrong_use_is_told_before_the_run;
 mod speed_shows_every_row_and_its_arithmetic;
 // lab
 mod lab_a_path_is_what_was_asked_for;
+mod lab_faults_break_no_promise;
 mod lab_sockets_say_what_the_page_says;
 mod lab_round_trips_are_counted;
 // the words on the command line and in the file

@@ -149,7 +149,7 @@ const TABLE: [Arrows; 14] = [
     },
     Arrows {
         name: "handfast-lab",
-        ours: &["handfast-net", "handfast-stats", "handfast-text", "handfast-tls"],
+        ours: &["handfast-net", "handfast-stats", "handfast-text", "handfast-tls", "handfast-wire"],
         theirs: &["nix", "rcgen", "rustix", "serde", "serde_json", "toml"],
         in_tests: &["proptest", "tempfile"],
         never: "lab is a product: it names no other product, has TLS only through handfast-tls, and what it does to a network it does in its own namespaces",

@@ -1,0 +1,117 @@
+//! Threads that work off a list of jobs, several at a time, until they are done, it is late, or somebody stops them.
+//!
+//! In: jobs, and what is done with one. Out: what came of each, as far as it went.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use nix::sys::signalfd::SignalFd;
+use rustix::event::{PollFd, PollFlags, poll};
+
+use crate::error::LabError;
+use crate::namespace::signals;
+
+/// How they work.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Crew {
+    /// What their threads are called.
+    pub(crate) name: &'static str,
+    /// Jobs at the same time.
+    pub(crate) at_once: usize,
+    /// When it is too late.
+    pub(crate) limit: Duration,
+}
+
+/// What those who work say to the one who waits.
+enum News<R> {
+    Done(usize, R),
+    /// Somebody has nothing left to do, or has failed.
+    Ended,
+    /// Somebody wants it to stop.
+    Stopped(Signal),
+}
+
+/// Says that one has ended, whatever ended it.
+struct Ends<R>(SyncSender<News<R>>);
+
+impl<R> Drop for Ends<R> {
+    fn drop(&mut self) {
+        // Nobody waits any more where it was stopped.
+        let _ = self.0.send(News::Ended);
+    }
+}
+
+/// Each takes the next job that nobody has; gives what came of them, by their numbers. Who is late or stopped does not wait for
+/// them: they end with the process, and everything that they made with it.
+///
+/// **Errors**: a thread that cannot be started; a signal.
+pub(crate) fn work_off<J, R>(
+    crew: Crew,
+    jobs: Vec<J>,
+    work: impl Fn(&J) -> R + Send + Sync + 'static,
+    heard: &mut dyn FnMut(&R),
+) -> Result<Vec<(usize, R)>, LabError>
+where
+    J: Send + Sync + 'static,
+    R: Send + 'static,
+{
+    let deadline = Instant::now() + crew.limit;
+    let (news, letters) = sync_channel(2 * jobs.len() + crew.at_once + 1);
+    let workers = crew.at_once.min(jobs.len());
+    let (jobs, next, work) = (Arc::new(jobs), Arc::new(AtomicUsize::new(0)), Arc::new(work));
+    // Before there is another thread, so that none of them takes the signals.
+    let signals = signals().map_err(LabError::command("take signals"))?;
+    for number in 0..workers {
+        let (jobs, next, work) = (Arc::clone(&jobs), Arc::clone(&next), Arc::clone(&work));
+        let ends = Ends(news.clone());
+        start(format!("{}-{number}", crew.name), move || {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some(job) = jobs.get(number) else { return };
+                // Nobody waits any more where it was stopped.
+                let _ = ends.0.send(News::Done(number, work(job)));
+            }
+        })?;
+    }
+    start("lab-signals".to_owned(), move || {
+        if let Some(signal) = wanted_to_stop(&signals) {
+            let _ = news.send(News::Stopped(signal));
+        }
+    })?;
+    let (mut done, mut ended) = (Vec::new(), 0);
+    while ended < workers {
+        match letters.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(News::Done(number, outcome)) => {
+                heard(&outcome);
+                done.push((number, outcome));
+            }
+            Ok(News::Ended) => ended += 1,
+            Ok(News::Stopped(signal)) => return Err(LabError::Stopped(signal)),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    Ok(done)
+}
+
+fn start(name: String, work: impl FnOnce() + Send + 'static) -> Result<(), LabError> {
+    let started = std::thread::Builder::new().name(name).spawn(work);
+    started.map(drop).map_err(LabError::command("start a thread"))
+}
+
+/// Waits for a signal that means us. As process 1 of our namespace we get only those that we ask for.
+fn wanted_to_stop(signals: &SignalFd) -> Option<Signal> {
+    loop {
+        let mut ready = [PollFd::new(signals, PollFlags::IN)];
+        if poll(&mut ready, None).is_err() {
+            continue;
+        }
+        let info = signals.read_signal().ok()??;
+        match i32::try_from(info.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok()) {
+            Some(Signal::SIGCHLD | Signal::SIGUSR1 | Signal::SIGUSR2) | None => {}
+            Some(signal) => return Some(signal),
+        }
+    }
+}

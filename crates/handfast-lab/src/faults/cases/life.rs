@@ -1,0 +1,421 @@
+//! The proxy's own life: reloads, bad ones above all, kills, stops, and starts that cannot be.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use super::super::case::{Case, Setup, USUAL, case};
+use super::super::load::Load;
+use super::super::mode::Mode;
+use super::super::peer::{DEADLINE, End};
+use super::super::program::{Program, put};
+use super::super::stage::Stage;
+use super::super::trouble::{Trouble, broken, lab};
+use crate::run::pause;
+
+const NO_CERTIFICATE: &str = "the proxy has no certificate of its own";
+
+pub(super) const CASES: &[Case] = &[
+    case(
+        "reload-bad-configuration",
+        "reload",
+        (
+            "the configuration is cut, has an unknown key, or is gone, and is reloaded",
+            "the old one serves on, and what is wrong is said, with the file",
+        ),
+        bad_configuration,
+    ),
+    case(
+        "reload-bad-certificate",
+        "reload",
+        (
+            "the certificate is missing, empty, cut, without its key, with another key, noise; each is reloaded",
+            "the old one is served, and the file is named",
+        ),
+        bad_certificate,
+    )
+    .only(Mode::terminates, NO_CERTIFICATE),
+    case(
+        "certificate-blocks",
+        "reload",
+        ("the certificate's file is a pipe that nobody writes to, and is reloaded", "clients are served meanwhile"),
+        certificate_blocks,
+    )
+    .only(Mode::terminates, NO_CERTIFICATE),
+    case(
+        "certificate-rewritten",
+        "reload",
+        (
+            "the certificate is written in place, in halves, with reloads between",
+            "whoever connects gets a whole certificate",
+        ),
+        certificate_rewritten,
+    )
+    .only(Mode::terminates, NO_CERTIFICATE),
+    case(
+        "reloads-under-load",
+        "reload",
+        ("40 reloads, one after the other, while clients come and go", "none of them notices"),
+        reloads_under_load,
+    ),
+    case(
+        "kill-and-restart",
+        "any",
+        (
+            "the proxy is killed (kill -9) with a connection open, and started again",
+            "no TLS stream looks finished, and new clients are served",
+        ),
+        killed,
+    ),
+    case(
+        "restart-beside",
+        "any",
+        (
+            "a second process is started beside the first, which is then stopped, while clients come and go",
+            "none of them notices",
+        ),
+        beside,
+    ),
+    case(
+        "stop-drains",
+        "close",
+        ("it is told to stop while a connection is busy", "the connection finishes, nobody new comes in, exit code 0"),
+        stop_drains,
+    ),
+    case(
+        "stop-cuts",
+        "close",
+        ("it is told to stop, and a connection outlives the time for that", "the connection is aborted, exit code 0"),
+        stop_cuts,
+    )
+    .with(Setup { process: "drain = \"1s\"", ..USUAL }),
+    case(
+        "stop-twice",
+        "close",
+        ("it is told to stop a second time", "it ends at once"),
+        stop_twice,
+    )
+    .with(Setup { process: "drain = \"1h\"", ..USUAL }),
+    case(
+        "start-impossible",
+        "any",
+        (
+            "it is started with an unknown key, a negative time, a missing certificate, an address that is taken",
+            "it refuses, and names what is wrong",
+        ),
+        start_impossible,
+    ),
+];
+
+fn serves_old(stage: &mut Stage, what: &str) -> Result<(), Trouble> {
+    stage.echoes()?;
+    stage.serve().map_err(|trouble| match trouble {
+        Trouble::Broken(why) => Trouble::Broken(format!("after {what}: {why}")),
+        other => other,
+    })
+}
+
+/// Reloads something that is wrong: it must be refused, and said to be in this file or place.
+fn refused(stage: &mut Stage, what: &str, names: &str) -> Result<(), Trouble> {
+    let said = stage.program()?.said().len();
+    let (program, place) = stage.both()?;
+    if program.reload(place)? {
+        return broken(format!("{what} was taken as good"));
+    }
+    let begun = Instant::now();
+    while !stage.program()?.said()[said..].iter().any(|line| line.contains(names)) {
+        if begun.elapsed() > DEADLINE {
+            return broken(format!("of {what} it did not say {names:?}: {}", stage.program()?.last_words()));
+        }
+        pause();
+    }
+    serves_old(stage, what)
+}
+
+fn mended(stage: &mut Stage) -> Result<(), Trouble> {
+    let (program, place) = stage.both()?;
+    if program.reload(place)? {
+        Ok(())
+    } else {
+        broken(format!("what was mended is refused: {}", program.last_words()))
+    }
+}
+
+fn bad_configuration(stage: &mut Stage) -> Result<(), Trouble> {
+    let file = stage.folder.join("handfast.toml");
+    let good = stage.configuration();
+    let cut = good[..good.len() / 2].to_owned();
+    let unknown = good.replacen("[process]", "[process]\nbakend = 1", 1);
+    for (what, text, names) in
+        [("half a file", cut + "[[", "handfast.toml"), ("an unknown key", unknown, "bakend")]
+    {
+        put(&file, text)?;
+        refused(stage, what, names)?;
+    }
+    fs::remove_file(&file).map_err(lab("remove the configuration"))?;
+    refused(stage, "a file that is gone", "handfast.toml")?;
+    put(&file, good)?;
+    stage.happened("three reloads were refused");
+    mended(stage)
+}
+
+fn bad_certificate(stage: &mut Stage) -> Result<(), Trouble> {
+    let file = stage.folder.join("web.pem");
+    let ours = stage.certificates.clone();
+    let broken_ones: [(&str, Vec<u8>); 5] = [
+        ("an empty certificate", Vec::new()),
+        ("a certificate cut in half", ours.web.as_bytes()[..ours.web.len() / 2].to_vec()),
+        ("a certificate without its key", ours.web_alone.clone().into_bytes()),
+        ("a certificate with another's key", format!("{}{}", ours.web_alone, ours.other_key).into_bytes()),
+        ("noise", [0xff, 0, 0xfe].repeat(1_000)),
+    ];
+    for (what, bytes) in broken_ones {
+        put(&file, bytes)?;
+        refused(stage, what, "web.pem")?;
+    }
+    fs::remove_file(&file).map_err(lab("remove the certificate"))?;
+    refused(stage, "a certificate that is gone", "web.pem")?;
+    put(&file, &ours.other)?;
+    stage.happened("six reloads were refused, the last certificate was good again");
+    mended(stage)
+}
+
+fn certificate_blocks(stage: &mut Stage) -> Result<(), Trouble> {
+    let file = stage.folder.join("web.pem");
+    fs::remove_file(&file).map_err(lab("remove the certificate"))?;
+    let (here, mode) = (rustix::fs::CWD, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR);
+    rustix::fs::mknodat(here, &file, rustix::fs::FileType::Fifo, mode, 0)
+        .map_err(lab("make a named pipe"))?;
+    stage.program()?.signal(Signal::SIGHUP)?;
+    for _ in 0..5 {
+        serves_old(stage, "a certificate that blocks")?;
+    }
+    stage.happened("a named pipe without a writer stood in the certificate's place");
+    // It may wait for the pipe: somebody opens it, so that whoever waits goes on.
+    let unblock = rustix::fs::open(
+        &file,
+        rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NONBLOCK,
+        rustix::fs::Mode::empty(),
+    );
+    drop(unblock);
+    put(&file, &stage.certificates.web)?;
+    let begun = Instant::now();
+    while mended(stage).is_err() {
+        if begun.elapsed() > DEADLINE {
+            return broken("no reload works after a certificate that blocked");
+        }
+    }
+    Ok(())
+}
+
+fn certificate_rewritten(stage: &mut Stage) -> Result<(), Trouble> {
+    const TIMES: usize = 10;
+    let file = stage.folder.join("web.pem");
+    for number in 0..TIMES {
+        let text =
+            if number % 2 == 0 { stage.certificates.other.clone() } else { stage.certificates.web.clone() };
+        // In place, as an editor does it that knows no better: half of it, a reload, the rest, a reload.
+        for length in [text.len() / 2, text.len()] {
+            let mut open = fs::File::create(&file).map_err(lab("write the certificate"))?;
+            std::io::Write::write_all(&mut open, &text.as_bytes()[..length])
+                .map_err(lab("write the certificate"))?;
+            let (program, place) = stage.both()?;
+            let taken = program.reload(place)?;
+            if taken != (length == text.len()) {
+                return broken(format!(
+                    "{length} of {} bytes of a certificate: taken is {taken}",
+                    text.len()
+                ));
+            }
+            // The handshake verifies whatever is shown.
+            serves_old(stage, "a certificate written in place")?;
+        }
+    }
+    stage.happened(format!("{TIMES} certificates were written in halves"));
+    Ok(())
+}
+
+fn reloads_under_load(stage: &mut Stage) -> Result<(), Trouble> {
+    const TIMES: usize = 40;
+    let load = Load::start(stage)?;
+    load.more(10)?;
+    let mut refused = 0;
+    for _ in 0..TIMES {
+        let (program, place) = stage.both()?;
+        refused += usize::from(!program.reload(place)?);
+    }
+    load.more(10)?;
+    let served = load.served();
+    let wrong = load.stop();
+    stage.figures.lost += wrong.len();
+    stage.happened(format!("{TIMES} reloads, {served} clients served meanwhile"));
+    match wrong.first() {
+        Some(first) => broken(format!("{} clients noticed reloads: {first}", wrong.len())),
+        None if refused > 0 => broken(format!("{refused} of {TIMES} reloads were refused")),
+        None => Ok(()),
+    }
+}
+
+fn killed(stage: &mut Stage) -> Result<(), Trouble> {
+    let (mut client, backend) = stage.pair()?;
+    stage.program()?.signal(Signal::SIGKILL)?;
+    stage.program()?.wait()?;
+    let heard = client.hear(DEADLINE);
+    drop(backend);
+    // In plain text, the kernel's FIN for a dead process cannot be told from one that was meant.
+    if heard.socket == End::Open || (stage.mode.client_tls() && heard.is_clean()) {
+        return broken(format!("the client of a killed proxy heard {}", heard.says()));
+    }
+    let begun = Instant::now();
+    stage.start(None)?;
+    stage.happened(format!("killed and started again, serving after {} ms", begun.elapsed().as_millis()));
+    Ok(())
+}
+
+fn beside(stage: &mut Stage) -> Result<(), Trouble> {
+    let load = Load::start(stage)?;
+    load.more(10)?;
+    let second = Program::spawn(&stage.place, &stage.file, &stage.folder, None)?;
+    let mut first = stage.program.replace(second).ok_or_else(|| Trouble::Lab("no proxy".to_owned()))?;
+    stage.program()?.says("listening on")?;
+    load.more(10)?;
+    stage.leave()?;
+    first.signal(Signal::SIGTERM)?;
+    let status = first.wait()?;
+    stage.program()?.says(": ready")?;
+    load.more(10)?;
+    let served = load.served();
+    let wrong = load.stop();
+    stage.figures.lost += wrong.len();
+    stage.happened(format!("one process took over from another, {served} clients served meanwhile"));
+    if status.code() != Some(0) {
+        return broken(format!("the first process ended with {status}"));
+    }
+    match wrong.first() {
+        Some(first) => broken(format!("{} clients noticed: {first}", wrong.len())),
+        None => Ok(()),
+    }
+}
+
+/// Waits until nobody new is let in.
+fn shut(stage: &Stage) -> Result<(), Trouble> {
+    let begun = Instant::now();
+    while stage.dial().is_ok() {
+        if begun.elapsed() > DEADLINE {
+            return broken("it still listens after it was told to stop");
+        }
+        pause();
+    }
+    Ok(())
+}
+
+/// It has stopped: nothing else can be asked of it.
+fn has_stopped(stage: &mut Stage) -> Result<(), Trouble> {
+    let begun = Instant::now();
+    let status = loop {
+        if let Some(status) = stage.program()?.ended() {
+            break status;
+        }
+        if begun.elapsed() > DEADLINE {
+            return broken("the proxy did not end");
+        }
+        // Those that were let in at the last moment, and have nobody to talk to.
+        stage.backend()?.forget();
+        pause();
+    };
+    stage.never_panicked()?;
+    stage.program = None;
+    if status.code() == Some(0) { Ok(()) } else { broken(format!("it stopped with {status}")) }
+}
+
+fn stop_drains(stage: &mut Stage) -> Result<(), Trouble> {
+    let (mut client, mut backend) = stage.pair()?;
+    stage.leave()?;
+    stage.program()?.signal(Signal::SIGTERM)?;
+    shut(stage)?;
+    // Those that were let in while that was tried.
+    stage.backend()?.forget();
+    for _ in 0..10 {
+        client.send(b"what was begun")?;
+        backend.expect(b"what was begun")?;
+        backend.send(b"goes on")?;
+        client.expect(b"goes on")?;
+    }
+    client.finish();
+    backend.half()?;
+    backend.finish();
+    let heard = client.hear(DEADLINE);
+    stage.happened("a connection was busy when it was told to stop");
+    if !heard.is_clean() {
+        return broken(format!("the client heard {}", heard.says()));
+    }
+    stage.record_of(&["finished"])?;
+    has_stopped(stage)
+}
+
+fn stop_cuts(stage: &mut Stage) -> Result<(), Trouble> {
+    let (mut client, mut backend) = stage.pair()?;
+    stage.leave()?;
+    let begun = Instant::now();
+    stage.program()?.signal(Signal::SIGTERM)?;
+    let heard = (client.hear(DEADLINE), backend.hear(DEADLINE));
+    stage.happened(format!("cut after {} ms, with a second allowed", begun.elapsed().as_millis()));
+    if !heard.0.is_abort() || !heard.1.is_abort() {
+        return broken(format!("the client heard {}, the backend {}", heard.0.says(), heard.1.says()));
+    }
+    stage.record_of(&["stopped"])?;
+    has_stopped(stage)
+}
+
+fn stop_twice(stage: &mut Stage) -> Result<(), Trouble> {
+    let (client, backend) = stage.pair()?;
+    stage.leave()?;
+    stage.program()?.signal(Signal::SIGTERM)?;
+    shut(stage)?;
+    let begun = Instant::now();
+    stage.program()?.signal(Signal::SIGTERM)?;
+    let status = stage.program()?.wait()?;
+    let took = begun.elapsed();
+    stage.happened(format!("it ended {} ms after the second time, with {status}", took.as_millis()));
+    drop((client, backend));
+    stage.never_panicked()?;
+    stage.program = None;
+    if took > Duration::from_secs(5) { broken(format!("it ended after {took:?}")) } else { Ok(()) }
+}
+
+fn start_impossible(stage: &mut Stage) -> Result<(), Trouble> {
+    let good = stage.configuration();
+    let folder = stage.folder.join("impossible");
+    fs::create_dir_all(&folder).map_err(lab("make a folder"))?;
+    let wrong: [(String, &str); 4] = [
+        (good.replacen("[process]", "[process]\nthraeds = 1", 1), "thraeds"),
+        (good.replacen("[service.limits]", "[service.limits]\nidle = \"-1s\"", 1), "idle"),
+        (
+            format!(
+                "{good}[[service]]\nname = \"third\"\nlisten = \"127.0.0.1:8445\"\nbackend = \"127.0.0.1:1\"\ncertificate = \"none.pem\"\n"
+            ),
+            "none.pem",
+        ),
+        (good.replace(":8443\"", ":9001\"").replace("198.18.0.1:9001", "127.0.0.1:9001"), "9001"),
+    ];
+    for (text, names) in wrong {
+        put(&folder.join("handfast.toml"), text)?;
+        let mut started = Program::spawn(&stage.place, &stage.file, &folder, None)?;
+        let status = started.wait()?;
+        let begun = Instant::now();
+        while !started.said().iter().any(|line| line.contains(names))
+            && begun.elapsed() < Duration::from_secs(2)
+        {
+            pause();
+        }
+        if status.success() || !started.said().iter().any(|line| line.contains(names)) {
+            return broken(format!(
+                "with a wrong {names:?} it ended with {status}: {}",
+                started.last_words()
+            ));
+        }
+    }
+    stage.happened("four starts were refused");
+    Ok(())
+}

@@ -1,0 +1,311 @@
+//! The machine: no descriptors, no room for the log, a process that stands still.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use nix::mount::{MsFlags, mount};
+use nix::sys::signal::Signal;
+
+use super::super::case::{Case, Setup, USUAL, case, limits};
+use super::super::mode::Mode;
+use super::super::peer::{DEADLINE, End};
+use super::super::program::Program;
+use super::super::stage::Stage;
+use super::super::trouble::{Trouble, broken, lab};
+use crate::run::pause;
+
+/// Clients that are served while nobody takes what the log says.
+const CLIENTS: usize = 20;
+
+pub(super) const CASES: &[Case] = &[
+    case(
+        "no-descriptors",
+        "accept",
+        (
+            "the limit on open files falls below what is needed, and 60 clients come",
+            "what stands goes on, nothing spins, and new clients are served as soon as there is room",
+        ),
+        no_descriptors,
+    ),
+    case(
+        "log-full",
+        "close",
+        (
+            "the access log's disk is full (/dev/full)",
+            "clients are served, and it is said that lines are lost",
+        ),
+        |stage| unlogged(stage, "/dev/full refuses every line"),
+    )
+    .with(Setup { log: "/dev/full", ..USUAL }),
+    case(
+        "log-disk-fills",
+        "close",
+        ("the access log's disk becomes full while it serves", "clients are served all the same"),
+        disk_fills,
+    )
+    .with(Setup { log: "FOLDER/small/access.log", ..USUAL })
+    .unstarted(),
+    case(
+        "log-unread",
+        "close",
+        ("nobody reads the pipe that the access log is written to", "clients are served all the same"),
+        unread,
+    )
+    .unstarted(),
+    case(
+        "log-closed",
+        "close",
+        ("the reader of the access log has gone (a closed pipe)", "clients are served all the same"),
+        log_closed,
+    )
+    .unstarted(),
+    case(
+        "process-stopped",
+        "hello",
+        (
+            "the proxy's process stands still for 1.5 s, longer than the deadline of a handshake",
+            "who came meanwhile is served, and what stood goes on",
+        ),
+        stopped,
+    )
+    .with(limits("handshake = \"1s\"")),
+    case(
+        "descriptors-inherited",
+        "accept",
+        (
+            "a program that the proxy would start gets its descriptors",
+            "none but the first three are open to it",
+        ),
+        inherited,
+    ),
+    case(
+        "admin-abused",
+        "any",
+        (
+            "the admin page gets noise, half requests, a huge header and 50 connections that say nothing",
+            "clients are served, and so is the admin page",
+        ),
+        admin_abused,
+    ),
+    case(
+        "resumption-after-policy",
+        "reload",
+        (
+            "client certificates become required while a client holds a ticket",
+            "the ticket is not good any more",
+        ),
+        ticket_after_policy,
+    )
+    .only(Mode::terminates, "the proxy gives no tickets"),
+];
+
+/// Numbers of descriptors that the proxy has free below the limit.
+const ROOM: u64 = 12;
+
+fn no_descriptors(stage: &mut Stage) -> Result<(), Trouble> {
+    const CROWD: usize = 60;
+    let open = stage.program()?.descriptors() as u64;
+    stage.program()?.limit_files(Some(open + ROOM))?;
+    // Some may be reset at once, where a second descriptor is needed for the backend.
+    let crowd: Vec<_> = (0..CROWD).filter_map(|_| stage.dial().ok()).collect();
+    stage.program()?.says("out-of-files")?;
+    let (cpu, said) = (stage.program()?.cpu(), stage.program()?.said().len());
+    wait(Duration::from_secs(2));
+    let (cpu, said) = (stage.program()?.cpu().saturating_sub(cpu), stage.program()?.said().len() - said);
+    stage.happened(format!(
+        "it said out-of-files, used {} ms of CPU and wrote {said} lines in 2 s",
+        cpu.as_millis()
+    ));
+    stage.echoes()?;
+    // Two per cent are the figure; a tenth is spinning, on however slow a machine.
+    if cpu > Duration::from_millis(200) || said > 5 {
+        return broken(format!("it used {cpu:?} of CPU and wrote {said} lines in 2 s of waiting"));
+    }
+    drop(crowd);
+    stage.program()?.limit_files(None)
+}
+
+fn wait(time: Duration) {
+    let begun = Instant::now();
+    while begun.elapsed() < time {
+        pause();
+    }
+}
+
+/// Clients are served while their records go nowhere.
+fn unlogged(stage: &mut Stage, how: &str) -> Result<(), Trouble> {
+    for _ in 0..CLIENTS {
+        stage.serve()?;
+    }
+    stage.happened(format!("{how}; {CLIENTS} clients were served"));
+    stage.echoes()
+}
+
+fn disk_fills(stage: &mut Stage) -> Result<(), Trouble> {
+    let small = stage.folder.join("small");
+    fs::create_dir_all(&small).map_err(lab("make a folder"))?;
+    let size = Some("size=64k,mode=700");
+    mount(Some("lab"), &small, Some("tmpfs"), MsFlags::empty(), size)
+        .map_err(|errno| Trouble::Skipped(format!("no small disk can be mounted here: {errno}")))?;
+    stage.start(None)?;
+    let fill = small.join("fill");
+    let mut file = File::create(&fill).map_err(lab("fill the disk"))?;
+    let mut written = 0;
+    while let Ok(count) = file.write(&[0; 1_024]) {
+        written += count;
+    }
+    unlogged(stage, &format!("{} KiB filled the log's disk", written >> 10))?;
+    // Room again: it goes on logging.
+    drop(file);
+    fs::remove_file(&fill).map_err(lab("empty the disk"))?;
+    let before = fs::read_to_string(small.join("access.log")).unwrap_or_default().len();
+    let begun = Instant::now();
+    loop {
+        stage.serve()?;
+        if fs::read_to_string(small.join("access.log")).unwrap_or_default().len() > before {
+            return Ok(());
+        }
+        if begun.elapsed() > DEADLINE {
+            return broken("nothing is logged any more, although there is room again");
+        }
+    }
+}
+
+fn pipe() -> Result<(OwnedFd, OwnedFd), Trouble> {
+    let (reader, writer) = std::io::pipe().map_err(lab("make a pipe"))?;
+    Ok((reader.into(), writer.into()))
+}
+
+fn unread(stage: &mut Stage) -> Result<(), Trouble> {
+    let (reader, writer) = pipe()?;
+    // Full from the beginning.
+    rustix::io::ioctl_fionbio(&writer, true).map_err(lab("fill a pipe"))?;
+    let mut filled = 0;
+    while let Ok(count) = rustix::io::write(&writer, &[b' '; 4_096]) {
+        filled += count;
+    }
+    rustix::io::ioctl_fionbio(&writer, false).map_err(lab("fill a pipe"))?;
+    stage.start(Some(Stdio::from(writer)))?;
+    unlogged(stage, &format!("{} KiB wait in the log's pipe", filled >> 10))?;
+    // What waits is taken now, so that it can stop in order.
+    let drain = move || {
+        let mut reader = File::from(reader);
+        let _ = std::io::copy(&mut reader, &mut std::io::sink());
+    };
+    std::thread::Builder::new().name("lab-drain".into()).spawn(drain).map(drop).map_err(lab("start a thread"))
+}
+
+fn log_closed(stage: &mut Stage) -> Result<(), Trouble> {
+    let (reader, writer) = pipe()?;
+    stage.start(Some(Stdio::from(writer)))?;
+    drop(reader);
+    unlogged(stage, "the pipe's reader is closed")
+}
+
+fn stopped(stage: &mut Stage) -> Result<(), Trouble> {
+    let (mut client, mut backend) = stage.pair()?;
+    stage.program()?.freeze()?;
+    // The kernel accepts it; nobody has looked at it when its deadline would be over.
+    let stream = stage.dial()?;
+    wait(Duration::from_millis(1_500));
+    stage.program()?.signal(Signal::SIGCONT)?;
+    let mut stream = stream;
+    super::super::stage::before_tls(stage.mode, &mut stream, super::super::stage::SERVICE)?;
+    let late = stage.secured(stream, false)?;
+    let (mut late, mut its) = stage.joined(late)?;
+    stage.happened("stopped for 1.5 s; a client that came meanwhile was served");
+    client.send(b"still there")?;
+    backend.expect(b"still there")?;
+    for (one, other) in [(&mut client, &mut backend), (&mut late, &mut its)] {
+        one.finish();
+        other.half()?;
+        other.finish();
+        one.hear(DEADLINE);
+    }
+    stage.expect(&["finished"]);
+    Ok(())
+}
+
+fn inherited(stage: &mut Stage) -> Result<(), Trouble> {
+    let (client, backend) = stage.pair()?;
+    let open = stage.program()?.inherited();
+    let all = stage.program()?.descriptors();
+    stage.happened(format!("{all} descriptors were looked at, with a connection open"));
+    drop((client, backend));
+    if open.is_empty() {
+        Ok(())
+    } else {
+        broken(format!("descriptors {} would be inherited", open.join(", ")))
+    }
+}
+
+fn admin_abused(stage: &mut Stage) -> Result<(), Trouble> {
+    let silent: Vec<_> = (0..50).map(|_| Program::admin(&stage.place)).collect::<Result<_, _>>()?;
+    let abuse: [Vec<u8>; 4] = [
+        vec![0xff; 4_096],
+        b"GET /metrics HTTP/1.1\r\nHost:".to_vec(),
+        [b"GET /metrics HTTP/1.1\r\nX: ".as_slice(), &vec![b'x'; 1 << 20]].concat(),
+        b"POST /reload HTTP/1.1\r\nHost: evil.example\r\nOrigin: http://evil.example\r\nContent-Length: 0\r\n\r\n".to_vec(),
+    ];
+    let mut answers = 0;
+    for bytes in &abuse {
+        let mut stream = Program::admin(&stage.place)?;
+        let _ = stream.set_read_timeout(Some(Duration::from_millis(300)));
+        let _ = stream.write_all(bytes);
+        answers += usize::from(stream.read(&mut [0; 64]).is_ok_and(|count| count > 0));
+        stage.echoes()?;
+    }
+    stage.serve()?;
+    let (program, place) = stage.both()?;
+    let (status, _) = program.ask(place, "GET", "/live")?;
+    drop(silent);
+    stage.happened(format!("50 silent connections and four bad requests, {answers} of them answered"));
+    if status == 200 { Ok(()) } else { broken(format!("the admin page answers {status}")) }
+}
+
+fn ticket_after_policy(stage: &mut Stage) -> Result<(), Trouble> {
+    // A ticket, and proof that it is good.
+    for resume in [false, true] {
+        let client = stage.secured(stage.ready()?, resume)?;
+        let resumed = client.resumed();
+        let (mut client, mut backend) = stage.joined(client)?;
+        client.finish();
+        backend.half()?;
+        backend.finish();
+        client.hear(DEADLINE);
+        if resume && !resumed {
+            return Err(Trouble::Lab("the ticket was not good from the beginning".to_owned()));
+        }
+    }
+    let file = stage.folder.join("handfast.toml");
+    let before = stage.configuration();
+    let (first, rest) = before.split_once("[service.limits]").unwrap_or((&before, ""));
+    let required = format!(
+        "{first}[service.client-certificates]\nmode = \"require\"\nca = \"{}/ca.pem\"\n[service.limits]{rest}",
+        stage.folder.display()
+    );
+    super::super::program::put(&file, required)?;
+    let (program, place) = stage.both()?;
+    if !program.reload(place)? {
+        return Err(Trouble::Lab(format!("the new configuration is refused: {}", program.last_words())));
+    }
+    let refused = match stage.ready().and_then(|stream| stage.secured(stream, true)) {
+        Err(Trouble::Broken(_)) => true,
+        Ok(mut client) => {
+            let heard = client.hear(DEADLINE);
+            heard.socket != End::Open && !heard.is_clean()
+        }
+        Err(other) => return Err(other),
+    };
+    stage.happened("a ticket from before, and a rule that its client does not meet");
+    stage.expect(&["handshake/client/client-certificate"]);
+    super::super::program::put(&file, before)?;
+    let (program, place) = stage.both()?;
+    if !program.reload(place)? {
+        return Err(Trouble::Lab(format!("the old configuration is refused: {}", program.last_words())));
+    }
+    if refused { Ok(()) } else { broken("a client without a certificate was served by its ticket") }
+}

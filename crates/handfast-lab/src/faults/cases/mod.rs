@@ -1,0 +1,45 @@
+//! The table: every case, in the order of the path, then of the machine and of the proxy's own life.
+//!
+//! In: a scene. Out: what was done, proof that it happened, and what the log has to say of it.
+
+mod connect;
+mod hello;
+mod life;
+mod machine;
+mod path;
+mod relay;
+
+use super::case::Case;
+
+/// All of them.
+pub(super) fn all() -> impl Iterator<Item = &'static Case> {
+    let tables: [&'static [Case]; 6] =
+        [hello::CASES, connect::CASES, relay::CASES, path::CASES, machine::CASES, life::CASES];
+    tables.into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::super::mode::Mode;
+    use super::*;
+
+    #[test]
+    fn names_differ_and_every_case_has_a_mode() {
+        let names: HashSet<_> = all().map(|case| case.name).collect();
+        assert_eq!(names.len(), all().count());
+        for case in all() {
+            assert!(Mode::ALL.iter().any(|mode| case.does_not_apply(*mode).is_none()), "{}", case.name);
+        }
+    }
+
+    #[test]
+    fn what_is_done_and_what_has_to_hold_are_sentences() {
+        for case in all() {
+            for text in [case.fault, case.must] {
+                assert!(text.contains(' ') && !text.ends_with('.'), "{}: {text}", case.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The network between the proxy and its peers, once a connection stands: it goes dark, answers by ICMP, is taken away.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use super::super::case::{Case, case, limits};
+use super::super::peer::{DEADLINE, End};
+use super::super::stage::{SERVICE, Stage, undisturbed};
+use super::super::trouble::{Trouble, broken};
+use crate::run::pause;
+use crate::sockets::path::Rule;
+
+const SOON: &str = "unacknowledged = \"1s\"\nkeepalive = \"1s\"";
+const TOLD: &str = "both sides are told by an abort, and the log says why";
+
+pub(super) const CASES: &[Case] = &[
+    case(
+        "backend-goes-dark",
+        "relay",
+        ("packets to the backend are dropped while data is in flight", TOLD),
+        |stage| dark(stage, true, Rule::Drop, &["relay/backend/unacknowledged"]),
+    )
+    .with(limits(SOON)),
+    case(
+        "backend-goes-dark-idle",
+        "relay",
+        ("packets to the backend are dropped while nobody speaks", TOLD),
+        |stage| dark(stage, false, Rule::Drop, &["relay/backend/keepalive-unanswered"]),
+    )
+    .with(limits(SOON)),
+    case(
+        "icmp-in-tunnel",
+        "relay",
+        ("a router says of a connection that stands: host unreachable", TOLD),
+        |stage| dark(stage, true, Rule::Unreachable(1), &["relay/backend/host-unreachable"]),
+    )
+    .with(limits(SOON)),
+    case(
+        "icmp-passes-by",
+        "relay",
+        ("one ICMP host unreachable comes, and the path works again", "the connection goes on"),
+        passes_by,
+    ),
+    case("reset-by-path", "relay", ("a firewall resets a connection that stands", TOLD), |stage| {
+        dark(stage, true, Rule::Reset, &["relay/backend/reset"])
+    }),
+    case(
+        "client-goes-dark",
+        "relay",
+        ("packets from and to the client are dropped while data is in flight", TOLD),
+        client_dark,
+    )
+    .with(limits(SOON)),
+    case(
+        "socket-destroyed",
+        "relay",
+        ("an administrator destroys the socket to the backend (ss --kill)", TOLD),
+        destroyed,
+    ),
+    case(
+        "interface-down",
+        "relay",
+        (
+            "the network interface goes down, and comes back",
+            "whoever was on it is told, the listener serves again",
+        ),
+        interface_down,
+    )
+    .with(limits(SOON)),
+];
+
+/// Waits until everything that was sent has been acknowledged: what comes then is another case.
+fn settled(stage: &Stage) -> Result<(), Trouble> {
+    stage.place.settle()?;
+    // A delayed acknowledgement takes 40 ms at the most (Documentation/networking/ip-sysctl, TCP_DELACK_MIN).
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(100) {
+        pause();
+    }
+    Ok(stage.place.settle()?)
+}
+
+fn dark(stage: &mut Stage, speaks: bool, rule: Rule, reasons: &[&'static str]) -> Result<(), Trouble> {
+    let (mut client, backend) = stage.pair()?;
+    settled(stage)?;
+    stage.place.path().forget();
+    stage.place.path().rule(rule);
+    if speaks {
+        client.send(b"into the dark")?;
+    }
+    let heard = client.hear(DEADLINE);
+    let ruled = stage.place.path().seen().ruled;
+    stage.record_of(reasons)?;
+    stage.place.path().rule(Rule::Pass);
+    drop(backend);
+    if ruled == 0 {
+        return Err(Trouble::Lab("no packet came to where the fault was".to_owned()));
+    }
+    stage.happened(format!("{ruled} packets; the client heard {}", heard.says()));
+    stage.expect(reasons);
+    if heard.is_abort() { Ok(()) } else { broken(format!("the client heard {}: not an abort", heard.says())) }
+}
+
+fn passes_by(stage: &mut Stage) -> Result<(), Trouble> {
+    let (mut client, mut backend) = stage.pair()?;
+    settled(stage)?;
+    stage.place.path().forget();
+    stage.place.path().rule(Rule::Unreachable(1));
+    client.send(b"once more")?;
+    let begun = Instant::now();
+    while stage.place.path().seen().ruled == 0 {
+        if begun.elapsed() > DEADLINE {
+            return Err(Trouble::Lab("no packet came to where the fault was".to_owned()));
+        }
+        pause();
+    }
+    stage.place.path().rule(Rule::Pass);
+    backend.expect(b"once more")?;
+    backend.send(b"heard")?;
+    client.expect(b"heard")?;
+    stage.happened("one packet was answered by ICMP, and sent again");
+    client.finish();
+    backend.half()?;
+    backend.finish();
+    client.hear(DEADLINE);
+    stage.expect(&["finished"]);
+    Ok(())
+}
+
+fn client_dark(stage: &mut Stage) -> Result<(), Trouble> {
+    let (client, mut backend) = stage.pair()?;
+    settled(stage)?;
+    stage.place.path().watch(stage.client_at);
+    stage.place.path().rule(Rule::Drop);
+    backend.send(b"into the dark")?;
+    let heard = backend.hear(DEADLINE);
+    let ruled = stage.place.path().seen().ruled;
+    stage.record_of(&["relay/client/unacknowledged"])?;
+    stage.place.path().watch(*stage.backend_at.ip());
+    drop(client);
+    if ruled == 0 {
+        return Err(Trouble::Lab("no packet came to where the fault was".to_owned()));
+    }
+    stage.happened(format!("{ruled} packets; the backend heard {}", heard.says()));
+    stage.expect(&["relay/client/unacknowledged"]);
+    if heard.is_abort() {
+        Ok(())
+    } else {
+        broken(format!("the backend heard {}: not an abort", heard.says()))
+    }
+}
+
+fn destroyed(stage: &mut Stage) -> Result<(), Trouble> {
+    let (mut client, backend) = stage.pair()?;
+    let (Ok(SocketAddr::V4(from)), to) = (backend.stream.peer_addr(), stage.backend_at) else {
+        return Err(Trouble::Lab("the backend's connection has no address".to_owned()));
+    };
+    stage.place.destroy(from, to)?;
+    let heard = client.hear(DEADLINE);
+    stage.happened(format!("the kernel destroyed the socket {from} to {to}"));
+    stage.expect(&["relay/local/destroyed"]);
+    if heard.is_abort() { Ok(()) } else { broken(format!("the client heard {}: not an abort", heard.says())) }
+}
+
+fn interface_down(stage: &mut Stage) -> Result<(), Trouble> {
+    const EITHER: [&str; 6] = [
+        "relay/backend/keepalive-unanswered",
+        "relay/client/keepalive-unanswered",
+        "relay/backend/unacknowledged",
+        "relay/client/unacknowledged",
+        "relay/backend/network-unreachable",
+        "relay/client/network-unreachable",
+    ];
+    let (mut client, mut backend) = stage.pair()?;
+    settled(stage)?;
+    {
+        let _fault = stage.place.without_interface()?;
+        let _ = client.try_send(b"nobody hears");
+        undisturbed(&mut stage.bystander)?;
+        // Its end is told to nobody while the interface is down: the log knows it first.
+        let begun = Instant::now();
+        while !stage_reasons(&mut stage.program, &EITHER) {
+            if begun.elapsed() > DEADLINE {
+                return broken("nobody noticed that the interface is down");
+            }
+            pause();
+        }
+    }
+    stage.happened(format!("{SERVICE} had no interface, and got it back"));
+    stage.expect(&EITHER);
+    let heard = (client.hear(DEADLINE), backend.hear(DEADLINE));
+    if heard.0.socket == End::Fin || heard.1.socket == End::Fin {
+        return broken(format!("the client heard {}, the backend {}", heard.0.says(), heard.1.says()));
+    }
+    Ok(())
+}
+
+/// Whether a record has one of these reasons by now.
+fn stage_reasons(program: &mut Option<super::super::program::Program>, reasons: &[&str]) -> bool {
+    let mut records = program.iter_mut().flat_map(|program| program.records().iter());
+    records.any(|record| reasons.contains(&super::super::program::reason(record).as_str()))
+}

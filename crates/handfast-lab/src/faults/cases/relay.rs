@@ -1,0 +1,369 @@
+//! In the tunnel: ends in every order, aborts, peers that stop reading, records that were tampered with.
+
+use std::io::{ErrorKind, Write};
+use std::time::{Duration, Instant};
+
+use super::super::case::{Case, case, limits};
+use super::super::mode::Mode;
+use super::super::peer::{DEADLINE, End, Ending, Peer, pattern};
+use super::super::stage::Stage;
+use super::super::trouble::{Trouble, broken, lab};
+
+const HUNDRED: [u8; 100] = [b'h'; 100];
+/// How long a peer that takes nothing is pushed.
+const PUSHED: Duration = Duration::from_secs(1);
+
+pub(super) const CASES: &[Case] = &[
+    case(
+        "backend-resets",
+        "relay",
+        ("the backend sends 100 bytes and resets", "the client gets them, then an abort and no clean end"),
+        backend_resets,
+    ),
+    case(
+        "client-resets",
+        "relay",
+        ("the client resets", "the backend sees an abort and no clean end"),
+        client_resets,
+    ),
+    case(
+        "client-truncates",
+        "relay",
+        ("the client's TLS ends without close_notify", "the backend sees an abort and no clean end"),
+        client_truncates,
+    )
+    .only(Mode::terminates, "a FIN is all that the proxy can see of an end"),
+    case(
+        "backend-truncates",
+        "relay",
+        ("the backend's TLS ends without close_notify", "the client sees an abort and no clean end"),
+        backend_truncates,
+    )
+    .only(Mode::originates, "a FIN is all that the proxy can see of an end"),
+    case(
+        "client-half-closes",
+        "relay",
+        ("the client ends its direction, the backend answers later", "the answer arrives, then a clean end"),
+        client_half_closes,
+    ),
+    case(
+        "backend-half-closes",
+        "relay",
+        ("the backend ends its direction, the client speaks later", "it arrives, then a clean end"),
+        backend_half_closes,
+    ),
+    case(
+        "half-closed-for-ever",
+        "relay",
+        (
+            "the client ends its direction, the backend says nothing",
+            "it is ended at the limit for that, as an abort",
+        ),
+        half_closed,
+    )
+    .with(limits("half-closed = \"1s\"")),
+    case("idle-for-ever", "relay", ("neither side says anything", "it is ended at the idle limit"), idle)
+        .with(limits("idle = \"1s\"")),
+    case(
+        "backend-stops-reading",
+        "relay",
+        (
+            "the backend takes nothing (zero window) while the client pushes",
+            "memory stays bounded, a bystander notices nothing, and every byte arrives later",
+        ),
+        |stage| stuck(stage, Direction::ToBackend),
+    ),
+    case(
+        "client-stops-reading",
+        "relay",
+        (
+            "the client takes nothing (zero window) while the backend pushes",
+            "memory stays bounded, a bystander notices nothing, and every byte arrives later",
+        ),
+        |stage| stuck(stage, Direction::ToClient),
+    ),
+    case(
+        "record-tampered-by-client",
+        "relay",
+        ("one bit of a client's record is flipped", "an alert, and nothing of it reaches the backend"),
+        tampered_by_client,
+    )
+    .only(Mode::terminates, "records are the peers' own matter"),
+    case(
+        "record-tampered-by-backend",
+        "relay",
+        ("one bit of a backend's record is flipped", "nothing of it reaches the client, and no clean end"),
+        tampered_by_backend,
+    )
+    .only(Mode::originates, "records are the peers' own matter"),
+    case(
+        "alert-in-tunnel",
+        "relay",
+        ("an alert comes in the clear, in the middle of a session", "an abort for the backend"),
+        alert_in_tunnel,
+    )
+    .only(Mode::terminates, "records are the peers' own matter"),
+    case(
+        "tiny-writes",
+        "relay",
+        ("2,000 writes of one byte each way", "every byte arrives, in order"),
+        tiny_writes,
+    ),
+    case(
+        "both-ways-at-once",
+        "relay",
+        ("8 MiB go each way at once", "every byte arrives, in order, and nothing waits for ever"),
+        both_ways,
+    ),
+];
+
+/// An abort on one side has to be one on the other.
+fn must_abort(who: &str, ending: &Ending) -> Result<(), Trouble> {
+    if ending.is_abort() { Ok(()) } else { broken(format!("{who} heard {}: not an abort", ending.says())) }
+}
+
+fn must_be_clean(who: &str, ending: &Ending) -> Result<(), Trouble> {
+    if ending.is_clean() { Ok(()) } else { broken(format!("{who} heard {}: not a clean end", ending.says())) }
+}
+
+fn backend_resets(stage: &mut Stage) -> Result<(), Trouble> {
+    let (mut client, mut backend) = stage.pair()?;
+    backend.send(&HUNDRED)?;
+    backend.reset();
+    let heard = client.hear(DEADLINE);
+    stage.happened("100 bytes and a reset");
+    if heard.bytes != HUNDRED.len() {
+        return broken(format!("the client heard {}: not the bytes that came before", heard.says()));
+    }
+    stage.expect(&["relay/backend/reset"]);
+    must_abort("the client", &heard)
+}
+
+fn client_resets(stage: &mut Stage) -> Result<(), Trouble> {
+    let (client, mut backend) = stage.pair()?;
+    client.reset();
+    let heard = backend.hear(DEADLINE);
+    stage.happened("a reset");
+    stage.expect(&["relay/client/reset"]);
+    must_abort("the backend", &heard)
+}
+
+fn client_truncates(stage: &mut Stage) -> Result<(), Trouble> {
+    let (mut client, mut backend) = stage.pair()?;
+    client.send(&HUNDRED)?;
+    client.fin();
+    let heard = backend.hear(DEADLINE);
+    stage.happened("100 bytes and a FIN without close_notify");
+    stage.expect(&["relay/client/truncated"]);
+    must_abort("the backend", &heard)
+}
+
+fn backend_truncates(stage: &mut Stage) -> Result<(), Trouble> {
+    let (mut client, mut backend) = stage.pair()?;
+    backend.send(&HUNDRED)?;
+    backend.fin();
+    let heard = client.hear(DEADLINE);
+    stage.happened("100 bytes and a FIN without close_notify");
+    stage.expect(&["relay/backend/truncated", "relay/backend/no-close-notify"]);
+    must_abort("the client", &heard)
+}
+
+fn client_half_closes(stage: &mut Stage) -> Result<(), Trouble> {
+    let (mut client, mut backend) = stage.pair()?;
+    client.finish();
+    backend.half()?;
+    stage.happened("the backend heard the client's end before it answered");
+    backend.send(&HUNDRED)?;
+    backend.finish();
+    let heard = client.hear(DEADLINE);
+    if heard.bytes != HUNDRED.len() {
+        return broken(format!("the client heard {}: not the answer", heard.says()));
+    }
+    stage.expect(&["finished"]);
+    must_be_clean("the client", &heard)
+}
+
+fn backend_half_closes(stage: &mut Stage) -> Result<(), Trouble> {
+    let (mut client, mut backend) = stage.pair()?;
+    backend.finish();
+    client.half()?;
+    stage.happened("the client heard the backend's end before it spoke");
+    client.send(&HUNDRED)?;
+    client.finish();
+    let heard = backend.hear(DEADLINE);
+    if heard.bytes != HUNDRED.len() {
+        return broken(format!("the backend heard {}: not what the client said", heard.says()));
+    }
+    stage.expect(&["finished"]);
+    must_be_clean("the backend", &heard)?;
+    must_be_clean("the client", &client.hear(DEADLINE))
+}
+
+fn half_closed(stage: &mut Stage) -> Result<(), Trouble> {
+    let (mut client, mut backend) = stage.pair()?;
+    client.finish();
+    backend.half()?;
+    let begun = Instant::now();
+    let heard = client.hear(DEADLINE);
+    stage.happened(format!(
+        "half closed and silent for {} ms, until it was ended",
+        begun.elapsed().as_millis()
+    ));
+    stage.expect(&["half-closed-idle"]);
+    must_abort("the client", &heard)
+}
+
+fn idle(stage: &mut Stage) -> Result<(), Trouble> {
+    let (mut client, mut backend) = stage.pair()?;
+    let begun = Instant::now();
+    let heard = (client.hear(DEADLINE), backend.hear(DEADLINE));
+    stage.happened(format!("silent for {} ms, until it was ended", begun.elapsed().as_millis()));
+    if heard.0.socket == End::Open || heard.1.socket == End::Open {
+        return broken(format!("the client heard {}, the backend {}", heard.0.says(), heard.1.says()));
+    }
+    stage.expect(&["relay/local/idle", "idle"]);
+    Ok(())
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    ToBackend,
+    ToClient,
+}
+
+/// Sends until nothing more was taken for a while; gives how many bytes that were, and what of the last record was not taken.
+fn push(peer: &mut Peer) -> Result<(usize, Vec<u8>), Trouble> {
+    let chunk = vec![b'p'; 16 << 10];
+    let mut sent = 0;
+    peer.stream.set_write_timeout(Some(PUSHED))?;
+    loop {
+        let mut record = peer.encrypted(&chunk)?;
+        sent += chunk.len();
+        while !record.is_empty() {
+            match peer.stream.write(&record) {
+                Ok(count) => drop(record.drain(..count)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    peer.stream.set_write_timeout(Some(DEADLINE))?;
+                    return Ok((sent, record));
+                }
+                Err(error) => return broken(format!("a peer that pushes: {error}")),
+            }
+        }
+        if sent > 256 << 20 {
+            return broken("256 MiB were taken for a peer that reads nothing");
+        }
+    }
+}
+
+fn stuck(stage: &mut Stage, direction: Direction) -> Result<(), Trouble> {
+    let (client, backend) = stage.pair()?;
+    let (mut source, mut sink) = match direction {
+        Direction::ToBackend => (client, backend),
+        Direction::ToClient => (backend, client),
+    };
+    let (sent, rest) = push(&mut source)?;
+    stage.echoes()?;
+    let grew = stage.program()?.memory().saturating_sub(stage.figures.memory_before_kib);
+    stage.happened(format!(
+        "{} KiB were pushed until nothing more was taken; memory grew by {grew} KiB",
+        sent >> 10
+    ));
+    if grew > 1 << 10 {
+        return broken(format!("memory grew by {grew} KiB for one connection"));
+    }
+    // Now it reads.
+    let arrived = std::thread::scope(|scope| {
+        let reading = std::thread::Builder::new().spawn_scoped(scope, || sink.half());
+        let reading = reading.map_err(lab("start a thread"))?;
+        source.write(&rest)?;
+        source.finish();
+        reading.join().unwrap_or_else(|_| Err(Trouble::Lab("a thread panicked".to_owned())))
+    })?;
+    if arrived != sent {
+        return broken(format!("{sent} bytes were sent, and {arrived} arrived"));
+    }
+    sink.finish();
+    must_be_clean("who had pushed", &source.hear(DEADLINE))?;
+    stage.expect(&["finished"]);
+    Ok(())
+}
+
+fn tampered_by_client(stage: &mut Stage) -> Result<(), Trouble> {
+    let (mut client, mut backend) = stage.pair()?;
+    let mut record = client.encrypted(&HUNDRED)?;
+    record[20] ^= 1;
+    client.write(&record)?;
+    let (told, heard) = (client.hear(DEADLINE), backend.hear(DEADLINE));
+    stage.happened("one bit of a record was flipped");
+    // bad_record_mac (RFC 9846 §6).
+    if told.alert != Some(20) {
+        return broken(format!("the client heard {}: not alert 20", told.says()));
+    }
+    if heard.bytes > 0 {
+        return broken(format!("{} bytes of it reached the backend", heard.bytes));
+    }
+    stage.expect(&["relay/client/tls"]);
+    must_abort("the backend", &heard)
+}
+
+fn tampered_by_backend(stage: &mut Stage) -> Result<(), Trouble> {
+    let (mut client, mut backend) = stage.pair()?;
+    let mut record = backend.encrypted(&HUNDRED)?;
+    record[20] ^= 1;
+    backend.write(&record)?;
+    let (heard, _) = (client.hear(DEADLINE), backend.hear(DEADLINE));
+    stage.happened("one bit of a record was flipped");
+    if heard.bytes > 0 {
+        return broken(format!("{} bytes of it reached the client", heard.bytes));
+    }
+    stage.expect(&["relay/backend/tls"]);
+    must_abort("the client", &heard)
+}
+
+fn alert_in_tunnel(stage: &mut Stage) -> Result<(), Trouble> {
+    let (mut client, mut backend) = stage.pair()?;
+    // Fatal, 40, and nobody has encrypted it.
+    client.write(&[0x15, 3, 3, 0, 2, 2, 40])?;
+    let heard = backend.hear(DEADLINE);
+    stage.happened("alert 40 in the clear");
+    stage.expect(&["relay/client/tls", "relay/client/alert"]);
+    must_abort("the backend", &heard)
+}
+
+fn tiny_writes(stage: &mut Stage) -> Result<(), Trouble> {
+    const TIMES: usize = 2_000;
+    let (mut client, mut backend) = stage.pair()?;
+    let bytes: Vec<u8> = pattern(0).take(TIMES).collect();
+    for byte in bytes.chunks(1) {
+        client.send(byte)?;
+        backend.send(byte)?;
+    }
+    backend.expect(&bytes)?;
+    client.expect(&bytes)?;
+    stage.happened(format!("{TIMES} writes each way"));
+    stage.expect(&["finished"]);
+    end(client, backend)
+}
+
+/// Ends in order, from both sides.
+fn end(mut client: Peer, mut backend: Peer) -> Result<(), Trouble> {
+    client.finish();
+    backend.half()?;
+    backend.finish();
+    must_be_clean("the client", &client.hear(DEADLINE))
+}
+
+fn both_ways(stage: &mut Stage) -> Result<(), Trouble> {
+    const LENGTH: usize = 8 << 20;
+    let (mut client, mut backend) = stage.pair()?;
+    std::thread::scope(|scope| {
+        let other = std::thread::Builder::new().spawn_scoped(scope, || backend.exchange(LENGTH));
+        let other = other.map_err(lab("start a thread"))?;
+        let outcome = client.exchange(LENGTH);
+        let other = other.join();
+        outcome.and(other.unwrap_or_else(|_| Err(Trouble::Lab("a thread panicked".to_owned()))))
+    })?;
+    stage.happened(format!("{} MiB each way", LENGTH >> 20));
+    stage.expect(&["finished"]);
+    end(client, backend)
+}

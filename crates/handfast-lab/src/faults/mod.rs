@@ -1,0 +1,38 @@
+//! Faults against the proxy: what peers, the network, the machine and its operator can do to the shipped program, each in every
+//! mode in which it makes sense, and what has to hold all the same.
+//!
+//! In: which cases and modes, and a program. Out: a [`Report`]. Each experiment has two hosts of its own that are network namespaces
+//! of the laboratory, the real program in one of them, peers under control in the other, and a path that drops, resets
+//! and answers by ICMP as it is told. A fault is shown to have happened before anything is judged by it.
+//!
+//! | what | file |
+//! |---|---|
+//! | who speaks TLS with whom | `mode` |
+//! | the table: every case, and how it is played | `cases`, `case` |
+//! | the scene, and what every experiment ends with | `stage` |
+//! | the program under test, and what the kernel knows of it | `program` |
+//! | both ends of its connections | `peer`, `backend`, `certificates` |
+//! | clients that come and go all the while | `load` |
+//! | all experiments, several at a time | `run` |
+//! | what is not tried, and why | `absent` |
+//! | what was found, as data and as text | `report`, `text` |
+
+mod absent;
+mod backend;
+mod case;
+mod cases;
+mod certificates;
+mod load;
+mod mode;
+mod peer;
+mod program;
+mod report;
+mod run;
+mod stage;
+mod text;
+mod trouble;
+
+pub use mode::Mode;
+pub use report::{Absent, Experiment, Figures, Outcome, Report, SCHEMA, Summary};
+pub use run::{Wanted, known, run};
+pub use text::{explained, list, text, word};

@@ -1,0 +1,97 @@
+//! `handfast lab faults`: every fault that it knows is made, on the real program, and everything that has to hold holds; what does not
+//! hold is found out; and nothing of the machine's own network changes.
+//!
+//! Here each case has one of its modes; `scripts/lab` tries all of them.
+
+use std::fs;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use super::support::folder::Folder;
+use super::support::proxy::PROGRAM;
+use super::support::skip::skipped;
+
+fn faults(words: &[&str]) -> Output {
+    let mut command = Command::new(PROGRAM);
+    command.args(["lab", "faults"]).args(words).stdin(Stdio::null()).env("RUST_BACKTRACE", "0");
+    command.output().unwrap_or_else(|error| panic!("start {command:?}: {error}"))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("it speaks UTF-8")
+}
+
+/// Skips the test that this stands in where there can be no laboratory.
+macro_rules! needs_a_laboratory {
+    ($talk:expr) => {
+        for refusal in ["make namespaces", "/dev/net/tun", "/proc shows"] {
+            if $talk.contains(refusal) {
+                skipped!("{}", $talk.lines().next().unwrap_or("there can be no laboratory here"));
+            }
+        }
+    };
+}
+
+/// Names of the interfaces of the machine's own network, and its routes.
+fn own_network() -> (Vec<String>, String) {
+    let interfaces = fs::read_to_string("/proc/net/dev").unwrap_or_default();
+    let names =
+        interfaces.lines().filter_map(|line| line.split_once(':')).map(|(name, _)| name.trim().to_owned());
+    (names.collect(), fs::read_to_string("/proc/net/route").unwrap_or_default())
+}
+
+#[test]
+fn each_in_one_of_its_modes() {
+    let folder = Folder::new();
+    let json = folder.file("faults.json");
+    let before = own_network();
+    let ended = faults(&["--quick", "--limit", "5m", "--json", &json.display().to_string()]);
+    let (screen, talk) = (text(&ended.stdout), text(&ended.stderr));
+    needs_a_laboratory!(talk);
+    assert_eq!(ended.status.code(), Some(0), "{screen}\n{talk}");
+    assert_eq!(own_network(), before, "the machine's own network is as it was");
+
+    let report: Value =
+        serde_json::from_str(&fs::read_to_string(&json).expect("it was written")).expect("JSON");
+    assert_eq!(report["schema"], "handfast-faults/1");
+    let experiments = report["experiments"].as_array().expect("experiments");
+    assert!(experiments.len() > 60, "{} experiments", experiments.len());
+    for experiment in experiments {
+        let figures = &experiment["figures"];
+        assert!(figures["happened"].as_str().is_some_and(|happened| !happened.is_empty()), "{experiment}");
+        assert_eq!(figures["lost"], 0, "{experiment}");
+        assert!(screen.contains(experiment["case"].as_str().expect("a name")), "{experiment}");
+    }
+    assert!(report["absent"].as_array().is_some_and(|absent| !absent.is_empty()), "{report}");
+}
+
+#[test]
+fn a_program_that_does_not_serve_does_not_pass() {
+    // Neither is a proxy: one ends at once, and the other is not there.
+    let ended = faults(&["--program", "/bin/true", "--only", "client-resets", "--mode", "plain"]);
+    let (screen, talk) = (text(&ended.stdout), text(&ended.stderr));
+    needs_a_laboratory!(talk);
+    assert_eq!(ended.status.code(), Some(1), "{screen}\n{talk}");
+    assert!(screen.contains("FAILED client-resets in plain: the proxy ended at once"), "{screen}");
+    let ended = faults(&["--program", "/nowhere/handfast"]);
+    assert_eq!(ended.status.code(), Some(125), "{}", text(&ended.stderr));
+    assert!(text(&ended.stderr).contains("--program /nowhere/handfast: "), "{}", text(&ended.stderr));
+}
+
+#[test]
+fn cases_are_listed_and_a_wrong_word_is_refused() {
+    let listed = text(&faults(&["--list"]).stdout);
+    for word in ["  backend-resets: ", "  starttls-out ", "Not tried:"] {
+        assert!(listed.contains(word), "{word}: {listed}");
+    }
+    for (words, says) in [
+        (["--only", "backend-reset"], "case \"backend-reset\": there is no such case"),
+        (["--mode", "terminated"], "--mode terminated: unknown"),
+        (["--limit", "soon"], "--limit"),
+    ] {
+        let ended = faults(&words);
+        assert_eq!(ended.status.code(), Some(2), "{words:?}");
+        assert!(text(&ended.stderr).contains(says), "{words:?}: {}", text(&ended.stderr));
+    }
+}
