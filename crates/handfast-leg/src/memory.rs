@@ -31,6 +31,8 @@ pub struct Link {
     pub room: usize,
     /// The leg's FIN.
     pub leg_ended: bool,
+    /// Whether it was asked to be told of the peer though nobody reads.
+    pub watched: bool,
     /// The leg's socket has the options of one that lasts.
     pub patient: bool,
     /// The leg's socket was closed: with a FIN, or else by a reset.
@@ -174,6 +176,7 @@ impl Socket for Memory {
     }
 
     fn watch(&mut self) -> Result<(), Fault> {
+        self.link.borrow_mut().watched = true;
         Ok(())
     }
 

@@ -96,6 +96,8 @@ pub(super) async fn finish<R: Runtime>(
     attempt: &Waiting,
 ) -> Result<Vec<u8>, Ended> {
     let begun = R::now();
+    // What was computed for its hello was before the wait for the socket; the rest is within the exchange.
+    let hello = connection.account.record.rare().backend_crypto;
     let outcome = exchange(connection, leg, attempt).await;
     let agreed = leg.session().map(|session| session.agreed()).unwrap_or_default();
     let account = &mut connection.account;
@@ -105,7 +107,7 @@ pub(super) async fn finish<R: Runtime>(
         Some(detail) => Err(Ended::Attempt(reason(Cause::BackendProtocol).because(detail))),
     });
     let rare = account.record.rare();
-    rare.backend_handshake = R::now().since(begun) + rare.backend_crypto;
+    rare.backend_handshake = R::now().since(begun) + hello;
     if outcome.is_ok() {
         account.service.metrics.backend_handshake(&agreed, rare.backend_handshake, rare.backend_crypto);
     }

@@ -6,6 +6,7 @@ mod play;
 mod proxy_headers;
 mod refusals;
 mod relaying;
+mod secured;
 mod starttls;
 
 use std::time::Duration;
@@ -83,6 +84,11 @@ fn a_fin_without_close_notify_is_called_what_it_may_have_cut() {
     fin(play, NOTHING, "answered, and the answer was taken");
 
     fin(answered(), SOMETHING, "the answer was not taken");
+
+    let mut play = Play::established(&scene, "1.3");
+    play.client.borrow_mut().room = 0;
+    play.backend_says(b"answer");
+    fin(play, SOMETHING, "the answer has not even been sent");
 
     let mut play = answered();
     play.listen();

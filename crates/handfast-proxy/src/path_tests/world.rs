@@ -21,6 +21,8 @@ use crate::runtime::{Dialling, Runtime};
 /// What the functions of [`Simulated`] look at; set up again for each schedule.
 pub(super) struct World {
     pub(super) now: Moment,
+    /// How far it goes on at each look.
+    pub(super) tick: Duration,
     /// Until when the connection waits at most.
     pub(super) deadline: Moment,
     /// What becomes of the next attempts to dial …
@@ -57,6 +59,7 @@ impl World {
         let (deadline, yields, stands, carries_bytes, overdue) = (now, false, false, false, 0);
         Self {
             now,
+            tick: Duration::ZERO,
             deadline,
             dials,
             dial,
@@ -109,7 +112,10 @@ impl Runtime for Simulated {
     type Dialling = Dialled;
 
     fn now() -> Moment {
-        world(|world| world.now)
+        world(|world| {
+            world.now = world.now + world.tick;
+            world.now
+        })
     }
 
     fn wait(deadline: Moment) -> impl Future<Output = Woken> {

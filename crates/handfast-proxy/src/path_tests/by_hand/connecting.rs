@@ -10,6 +10,7 @@ use super::super::backend::{Backend, Dial};
 use super::super::scene::{Mode, Scene};
 use super::super::world::world;
 use super::play::{Play, SECOND};
+use super::secured::Secured;
 use crate::backends::Endpoint;
 use crate::cause::Cause;
 use crate::route::Choice;
@@ -157,6 +158,16 @@ fn who_leaves_while_a_backend_is_dialled_is_not_waited_for() {
     assert_eq!(play.end(), Some(("connect", "client", "closed-early")));
 }
 
+/// The engine tells nobody of a socket that nobody has read from yet.
+#[test]
+fn a_plain_client_is_watched_while_its_backend_is_dialled() {
+    let scene = plain(ONE, "");
+    let mut play = Play::new(&scene, "1.3").dials(&[Dial::Never]);
+    assert!(!play.client.borrow().watched);
+    play.wake();
+    assert!(play.client.borrow().watched);
+}
+
 #[test]
 fn a_program_that_ends_waits_for_no_backend() {
     on_engine(|| async {
@@ -302,6 +313,31 @@ fn a_handshake_with_a_backend_is_written_down() {
     assert_eq!(line["seconds"]["connect"], json!(2.0));
     // The second after it stood.
     assert_eq!(line["backend_tls"]["handshake"], json!(1.0), "{line}");
+}
+
+/// On a clock that goes on at each look, so that computing takes time.
+#[test]
+fn computing_for_a_backends_handshake_is_counted_once() {
+    let scene = Scene::with(SECURED, "");
+    let mut play = Play::new(&scene, "1.3").dials(&[Dial::Stands { after: SECOND }]);
+    let mut backend = Secured::new(&scene);
+    // A second for the hello, and one for the answer to it; waiting between them.
+    world(|world| world.tick = SECOND);
+    play.wake();
+    world(|world| world.tick = Duration::ZERO);
+    play.pass(SECOND);
+    let hello = play.backend_hears();
+    play.pass(SECOND / 2);
+    world(|world| world.tick = SECOND);
+    backend.take(&mut play, &hello);
+    world(|world| world.tick = Duration::ZERO);
+    backend.listen(&mut play);
+    assert!(play.carries());
+    assert!(play.cut().is_some());
+    let tls = &scene.lines()[0]["backend_tls"];
+    assert_eq!(tls["crypto"], json!(2.0), "{tls}");
+    // The hello's second, half a second of waiting, and four looks at the clock since.
+    assert_eq!(tls["handshake"], json!(5.5), "{tls}");
 }
 
 #[test]
