@@ -206,6 +206,25 @@ mod tests {
         assert!(neighbours.iter().all(Option::is_some), "another /64 is another client");
     }
 
+    #[test]
+    fn an_address_is_remembered_until_its_last_connection_has_ended() {
+        let limit = AddressLimit::new(2);
+        let take = || limit.take("192.0.2.1".parse().expect("an address"));
+        let (one, _two) = (take(), take());
+        drop(one);
+        let _three = take().expect("one has ended");
+        assert!(take().is_none(), "two are open");
+    }
+
+    /// Else the threads that serve the clients of one network would wait for each other.
+    #[test]
+    fn neighbours_are_in_different_tables() {
+        let limit = AddressLimit::new(1);
+        let _permits = [0, 1, 2, 3].map(|last| limit.take(IpAddr::from([192, 0, 2, last])));
+        let known = limit.tables.iter().map(|table| table.lock().expect("nobody panicked").len());
+        assert_eq!(known.max(), Some(1));
+    }
+
     /// Addresses of every last byte, so that a table that is not there is found out.
     #[test]
     fn an_address_that_has_no_connection_takes_no_memory() {

@@ -93,4 +93,19 @@ mod tests {
             assert_eq!((reason.side, reason.cause), (side, Cause::Socket(cause)));
         }
     }
+
+    #[test]
+    fn whose_certificate_was_wrong_is_told_apart() {
+        for (kind, side, end) in [
+            (FailureKind::PeerCertificate, Side::Client, (Side::Client, Cause::ClientCertificate)),
+            (FailureKind::PeerCertificate, Side::Backend, (Side::Backend, Cause::BackendCertificate)),
+            (FailureKind::Peer, Side::Backend, (Side::Backend, Cause::Tls)),
+            (FailureKind::Alert, Side::Client, (Side::Client, Cause::Alert)),
+            (FailureKind::Ourselves, Side::Client, (Side::Local, Cause::Internal)),
+        ] {
+            let reason = CloseReason::failure(Step::Handshake, side, &Failure::new(kind, "why"));
+            assert_eq!((reason.side, reason.cause), end, "{kind:?} of {side:?}");
+            assert_eq!(reason.detail.as_deref(), Some("why"));
+        }
+    }
 }

@@ -110,6 +110,8 @@ fn first<'r>(candidates: &'r [Candidate], offered: &[Box<[u8]>]) -> Option<&'r C
 
 #[cfg(test)]
 mod tests {
+    use handfast_tls::session::CertificateFault;
+
     use super::*;
 
     fn rule(names: &[&str], client_alpn: &[&str]) -> NameRule {
@@ -170,6 +172,17 @@ mod tests {
         ] {
             let (rule, why) = chosen(&rules, name, alpn);
             assert_eq!((rule, why.as_deref().unwrap_or("")), (found, because), "{name:?} {alpn:?}");
+        }
+    }
+
+    #[test]
+    fn whose_certificate_failed_is_for_the_backends_of_such_clients() {
+        let choice = Choice { rule: Some(3), failed: false };
+        let agreed = |verdict: Verdict| Agreed { verdict: Some(Box::new(verdict)), ..Agreed::default() };
+        let failed = agreed(Verdict::Failed { fault: CertificateFault::Expired, words: "expired".into() });
+        assert_eq!(after_handshake(choice, &failed), Choice { rule: Some(3), failed: true });
+        for good in [Agreed::default(), agreed(Verdict::Allowed("any".into()))] {
+            assert_eq!(after_handshake(choice, &good), choice);
         }
     }
 }

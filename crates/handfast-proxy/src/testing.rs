@@ -3,14 +3,18 @@
 #![expect(clippy::disallowed_methods, reason = "nobody else reads these files")]
 
 use std::cell::Cell;
+use std::fmt;
 use std::fs;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use handfast_net::engine::{self, Observer, Priority, spawn};
 use rcgen::{CertificateParams, KeyPair};
 use tempfile::TempDir;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Metadata, Subscriber, span};
 
 use crate::source::ConfigSource;
 
@@ -92,4 +96,47 @@ pub(crate) fn on_engine<F: Future<Output = ()> + 'static>(test: impl FnOnce() ->
     };
     let thread = std::thread::Builder::new().name("engine-test".into()).spawn(body).expect("a thread");
     thread.join().expect("it passes");
+}
+
+/// The lines that this thread logs meanwhile, without their level.
+pub(crate) fn said(action: impl FnOnce()) -> Vec<String> {
+    let (sender, lines) = channel();
+    tracing::subscriber::with_default(Lines(sender), action);
+    lines.try_iter().collect()
+}
+
+/// Takes lines, as people are shown them.
+struct Lines(Sender<String>);
+
+impl Subscriber for Lines {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= Level::INFO
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        struct Message(String);
+        impl Visit for Message {
+            fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+                if field.name() == "message" {
+                    self.0 = format!("{value:?}");
+                }
+            }
+        }
+        let mut message = Message(String::new());
+        event.record(&mut message);
+        // Whoever listened is gone only when nobody wants any more.
+        let _ = self.0.send(message.0);
+    }
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
 }

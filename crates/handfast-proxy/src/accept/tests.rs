@@ -16,7 +16,7 @@ use crate::config::model::AccessLog;
 use crate::metrics::{Registry, ServiceSnapshot, ThreadSnapshot};
 use crate::permits::{Pool, Share};
 use crate::state::{self, CarriedOver};
-use crate::testing::{Folder, on_engine};
+use crate::testing::{Folder, on_engine, said};
 use crate::thread::After;
 use crate::thread_state::{Addresses, ThreadState};
 
@@ -371,6 +371,43 @@ fn a_limit_is_over_when_it_was_not_reached_for_a_while() {
     back_off.limited = Some(ago(CALM * 2));
     back_off.over(&door.thread, &door.id, &listener);
     assert_eq!((waiting(Limit::Service), back_off.limited), (0, None));
+}
+
+#[test]
+fn what_stands_in_the_way_is_said_when_it_begins_and_when_it_is_over() {
+    let door = Door::new(1, "");
+    let listener = door.socket.expect("nobody accepts").open();
+    let service = Rc::clone(&door.thread.state().services[0]);
+    let begin = "accept on 127.0.0.1:1 (service web): ";
+    let is = |expected: &[&str], lines: Vec<String>| {
+        let expected: Vec<_> = expected.iter().map(|line| format!("{begin}{line}")).collect();
+        let fits = |(line, expected): (&String, &String)| line.starts_with(expected);
+        assert!(lines.len() == expected.len() && lines.iter().zip(&expected).all(fits), "{lines:?}");
+    };
+    let mut back_off = BackOff::default();
+    let failed = |back_off: &mut BackOff, cause| {
+        let fault = Fault::own(Operation::Accept, cause);
+        said(|| _ = back_off.failed(&door.thread, &door.id, &fault))
+    };
+    let lines = failed(&mut back_off, SocketCause::OutOfFiles);
+    assert!(lines[0].ends_with(
+        "it works again; raise the limit on open files (ulimit -n, LimitNOFILE=) or lower max-connections"
+    ));
+    is(&["out-of-files; clients wait"], lines);
+    is(&[], failed(&mut back_off, SocketCause::OutOfFiles));
+    back_off.said = Some(ago(SILENCE * 2));
+    let lines = failed(&mut back_off, SocketCause::OutOfMemory);
+    assert!(lines[0].ends_with("; clients wait until it works again"), "no limit to raise: {lines:?}");
+    is(&["out-of-memory"], lines);
+    is(&[], said(|| back_off.over(&door.thread, &door.id, &listener)));
+    back_off.last = Some(ago(CALM * 2));
+    is(&["works again after "], said(|| back_off.over(&door.thread, &door.id, &listener)));
+
+    let mut at_limit = || said(|| back_off.at_limit(&door.id, &listener, Limit::Process, &service));
+    is(&["max-connections of the process is reached"], at_limit());
+    is(&[], at_limit());
+    back_off.limited = Some(ago(CALM * 2));
+    is(&["below the limit again"], said(|| back_off.over(&door.thread, &door.id, &listener)));
 }
 
 /// Who waits at a limit is a gauge: it must not stay when the listener is closed.

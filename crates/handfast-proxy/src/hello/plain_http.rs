@@ -111,8 +111,16 @@ mod tests {
             let answer = text(request, PlainHttp::Redirect).expect("the head is whole");
             assert!(answer.starts_with("HTTP/1.1 400 "), "{request:?}: {answer}");
         }
-        let long = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(LOCATION));
-        assert!(text(&long, PlainHttp::Redirect).expect("whole").starts_with("HTTP/1.1 400 "));
+    }
+
+    #[test]
+    fn a_place_is_redirected_to_if_it_is_shorter_than_8_kib() {
+        for (length, status) in [(8_191, "308"), (8_192, "400")] {
+            let path = "x".repeat(length - "a.example/".len());
+            let request = format!("GET /{path} HTTP/1.1\r\nHost: a.example\r\n\r\n");
+            let answer = text(&request, PlainHttp::Redirect).expect("the head is whole");
+            assert_eq!(answer[9..12], *status, "{length} bytes of host and path");
+        }
     }
 
     #[test]

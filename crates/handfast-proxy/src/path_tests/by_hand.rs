@@ -8,6 +8,7 @@ mod refusals;
 mod relaying;
 mod secured;
 mod starttls;
+mod starttls_to_backends;
 
 use std::time::Duration;
 

@@ -6,6 +6,7 @@ use handfast_net::fault::Cause as Socket;
 
 use super::{Patience, Standings, State, Wish};
 use crate::cause::Cause;
+use crate::testing::said;
 
 const PATIENCE: Patience = Patience { failures: 3, pause: Duration::from_secs(3_600) };
 const RISE: u32 = 2;
@@ -58,6 +59,31 @@ fn one_that_never_passed_is_out_with_its_first_failure() {
     standing.is_not_checked();
     assert_eq!(standing.state(), State::Up, "a reload took the checks away");
     assert!(standing.checked().is_none());
+}
+
+/// Once for each change, in the words of whoever reads it at night.
+#[test]
+fn what_checks_find_is_said_when_it_changes() {
+    let standings = Standings::new("web");
+    let standing = standings.of("10.0.0.7:80");
+    let is = |begin: &str, rest: &str, action: &dyn Fn()| {
+        let lines = said(action);
+        let [line] = &lines[..] else { panic!("{lines:?}") };
+        let begin = format!("service web: backend 10.0.0.7:80 is {begin}");
+        assert!(line.starts_with(&begin) && line.ends_with(rest), "{line}");
+    };
+    is("down: ", ": its first check failed: status 503", &|| fail(&standing, 5));
+    is("up again after ", " s: 2 checks in a row passed", &|| pass(&standing, 5));
+    is("down: ", ": 3 checks in a row failed: status 503", &|| fail(&standing, 5));
+    standings.set_wish("10.0.0.7:80", Wish::Drain);
+    let one = || standing.check_passed(Duration::ZERO, 1);
+    is("up again after ", " s: 1 check passed; an operator has set it to drain", &one);
+}
+
+#[test]
+fn a_wish_is_known_by_its_word() {
+    assert!(Wish::ALL.iter().all(|wish| Wish::named(wish.name()) == Some(*wish)));
+    assert_eq!(Wish::named("off"), None);
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::reason::Step;
+use crate::testing::said;
 
 const PATIENCE: Patience = Patience { failures: 3, pause: Duration::from_secs(3_600) };
 /// The pause is over at once.
@@ -111,8 +113,38 @@ fn what_nobody_uses_is_forgotten() {
     for number in 0..10_000 {
         standings.of(&format!("name={number}"));
     }
+    assert!(matches!(standings.of("10.0.0.7:80").state(), State::Down(_)), "somebody uses it: {kept:?}");
     let known = standings.count();
     assert!(known <= 20, "{known} of 10,000 are kept, though nobody uses them");
+}
+
+#[test]
+fn whoever_marks_a_backend_down_says_how_often_it_failed_and_why() {
+    for (failures, counted) in [(1, "1 failure:"), (3, "3 failures in a row:")] {
+        let standing = Standings::new("web").of("10.0.0.7:80");
+        let patience = Patience { failures, pause: Duration::from_secs(7) };
+        let marked = (0..failures).find_map(|_| standing.failed(REFUSED, None, patience));
+        let reason = CloseReason::new(Step::Connect, Side::Backend, REFUSED).because("after 3 SYN");
+        let lines = said(|| standing.say_down(&reason, marked.expect("it is down")));
+        let [line] = &lines[..] else { panic!("{lines:?}") };
+        let begin =
+            format!("service web: backend 10.0.0.7:80 is marked down for 7s after {counted} refused: ");
+        assert!(line.starts_with(&begin) && line.ends_with(" (after 3 SYN)"), "{line}");
+    }
+}
+
+#[test]
+fn an_outage_tells_since_when_and_for_how_long() {
+    let before = SystemTime::now();
+    let outage = down(PATIENCE).outage().expect("it is down");
+    // Kept in milliseconds.
+    let since = outage.since + Duration::from_millis(1);
+    assert!(since >= before && outage.since <= SystemTime::now());
+    let left = outage.pause_left.expect("nobody tries it");
+    assert!(left <= PATIENCE.pause && left > PATIENCE.pause / 2, "{left:?}");
+    let standing = down(NO_PAUSE);
+    standing.try_out().expect("its pause is over");
+    assert_eq!(standing.outage().expect("it is not up").pause_left, None, "somebody tries it now");
 }
 
 fn down_at(standings: &Standings, name: &str) -> Arc<Standing> {

@@ -17,6 +17,15 @@ fn asking() -> Scene {
     Scene::with(RELAYS, "backend-tls = { starttls = \"smtp\", ca = \"web.pem\", name = \"localhost\" }")
 }
 
+/// A backend with TLS behind a proxy.
+fn through_to_tls() -> Scene {
+    let backend = "backend-tls = { ca = \"web.pem\", name = \"localhost\" }";
+    Scene::with(
+        RELAYS,
+        &format!("connect-through = {{ type = \"http\", address = \"127.0.0.1:9\" }}\n{backend}"),
+    )
+}
+
 #[test]
 fn a_tunnel_is_waited_for_to_its_last_byte() {
     let scene = through();
@@ -62,6 +71,7 @@ fn a_conversation_that_fails_has_its_cause() {
         (tunnel, b"SSH-2.0-x\r\n", false, "tunnel", "a status line"),
         (tunnel, b"HTTP/1.1 2", true, "closed-early", "to the proxy on the way"),
         (tunnel, b"HTTP/1.1 2", false, "connect-deadline", "to the proxy on the way"),
+        (through_to_tls, b"HTTP/1.1 200 OK\r\n\r\n220 mx", false, "not-tls", "it spoke before TLS began"),
         (asking, b"220 mx\r\n250 STARTTLS\r\n", false, "plaintext-injected", ""),
         (asking, b"554 go away\r\n", false, "starttls-refused", "554 go away"),
         (asking, b"220 mx\r\n", false, "connect-deadline", "before TLS"),

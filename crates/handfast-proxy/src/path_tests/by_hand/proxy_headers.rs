@@ -35,6 +35,7 @@ fn counted(scene: &Scene) -> Vec<(&'static str, u64)> {
 fn a_proxy_in_front_says_whose_client_it_is_and_the_backend_is_told() {
     let mut v2 = Writer::proxy(Some((client(), destination())));
     assert!(v2.add(tlv::UNIQUE_ID, b"the-name-of-it") && v2.add(tlv::AUTHORITY, b"front.example"));
+    assert!(v2.add(tlv::ALPN, b"imap"));
     for (header, by, version, id) in [
         (V1.to_vec(), proxy(), Version::V1, None),
         (v2.finish(true), proxy(), Version::V2, Some("the-name-of-it")),
@@ -53,6 +54,7 @@ fn a_proxy_in_front_says_whose_client_it_is_and_the_backend_is_told() {
         let Peek::Complete(told) = peek(&told, 4_096) else { panic!("{told:?}") };
         assert_eq!((told.version, told.tcp()), (Version::V2, Some((client(), destination()))));
         assert_eq!(told.authority(), Some("localhost"), "what this client asked us for");
+        assert_eq!(told.alpn(), id.map(|_| &b"imap"[..]), "it asked us for none, and the proxy has told one");
         assert!(told.tls().is_some_and(|tls| tls.verify == 1), "it has shown no certificate");
         assert_eq!(counted(&scene), [("proxied", 1)]);
         play.reset();
@@ -159,6 +161,7 @@ fn a_client_behind_a_proxy_is_let_in_or_refused_by_its_own_address() {
     play.send(V1);
     assert_eq!(play.end(), Some(("accept", "operator", "client-refused")));
     assert_eq!(scene.snapshot().services[0].refused["client-prefix"], 1);
+    assert_eq!(scene.lines()[0]["reason"]["detail"], "refuse-clients has 192.0.2.0/24");
 
     let scene = Scene::with(TERMINATES, &format!("max-connections-per-address = 1\n{BOTH}"));
     let state = scene.thread().state();

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::super::TERMINATES;
 use super::super::scene::{Mode, Scene};
+use super::super::world::world;
 use super::play::{Play, SECOND};
 use crate::testing::on_engine;
 use crate::thread::Phase;
@@ -135,7 +136,7 @@ fn a_program_that_ends_waits_for_no_client() {
 /// rustls might read it as some name and serve it by rules that were not chosen for that.
 #[test]
 fn a_name_that_is_none_is_refused() {
-    let scene = Scene::new(TERMINATES);
+    let scene = Scene::with(TERMINATES, "");
     let mut play = Play::new(&scene, "1.3");
     let mut hello = play.hello();
     let name = hello.windows(9).position(|bytes| bytes == b"localhost").expect("it asks for a name");
@@ -145,6 +146,44 @@ fn a_name_that_is_none_is_refused() {
     assert_eq!(play.alert(), Some(47), "illegal_parameter");
     play.client.borrow_mut().peer_ended = true;
     assert_eq!(play.end(), Some(("handshake", "client", "tls")));
+    assert_eq!(
+        scene.lines()[0]["reason"]["detail"],
+        "server name has byte 0x20, expected letters, digits, '-', '_' and '.'"
+    );
+}
+
+/// RFC 6066 §3 allows none there, and clients send them all the same.
+#[test]
+fn an_address_in_place_of_a_name_is_passed_over() {
+    let scene = Scene::new(TERMINATES);
+    let mut play = Play::new(&scene, "1.3");
+    let mut hello = play.hello();
+    let name = hello.windows(9).position(|bytes| bytes == b"localhost").expect("it asks for a name");
+    hello[name..name + 9].copy_from_slice(b"127.0.0.1");
+    play.send(&hello);
+    play.wake();
+    assert_eq!(play.client_hears()[0], 22, "the server's flight, and no alert");
+}
+
+/// On a clock that goes on at each look, so that computing takes time.
+#[test]
+fn our_own_computing_is_told_apart_from_waiting() {
+    let scene = Scene::with(TERMINATES, "");
+    let mut play = Play::new(&scene, "1.3");
+    let hello = play.hello();
+    play.send(&hello);
+    world(|world| world.tick = SECOND / 1_000);
+    play.wake();
+    play.listen();
+    play.pass(SECOND);
+    assert!(play.carries());
+    assert!(play.cut().is_some());
+    let seconds = &scene.lines()[0]["seconds"];
+    let read = |name: &str| seconds[name].as_f64().expect("a number");
+    assert_eq!(read("handshake_crypto"), 0.002, "once for each flight of the client's");
+    assert!(read("handshake_wait") >= 1.0, "{seconds}");
+    let parts = read("handshake_crypto") + read("handshake_wait");
+    assert!((parts - read("handshake")).abs() < 1e-9, "{seconds}");
 }
 
 #[test]

@@ -195,21 +195,21 @@ fn where_the_protocol_allows_it_tls_may_begin_at_once() {
 }
 
 /// One packet of MySQL.
-fn packet(number: u8, payload: &[u8]) -> Vec<u8> {
+pub(super) fn packet(number: u8, payload: &[u8]) -> Vec<u8> {
     [&[payload.len() as u8, 0, 0, number], payload].concat()
 }
 
 /// CLIENT_PROTOCOL_41 and CLIENT_SSL.
 const CAPABILITIES: u16 = 0x0a00;
 
-fn greeting() -> Vec<u8> {
+pub(super) fn greeting() -> Vec<u8> {
     let mut payload = b"\x0a8.4.0\0\x01\0\0\0challeng\0".to_vec();
     payload.extend_from_slice(&(CAPABILITIES & !0x0800).to_le_bytes());
     payload.extend_from_slice(&[45, 0, 0, 0, 0, 0, 0]);
     packet(0, &payload)
 }
 
-fn request() -> Vec<u8> {
+pub(super) fn request() -> Vec<u8> {
     let mut payload = CAPABILITIES.to_le_bytes().to_vec();
     payload.resize(32, 0);
     packet(1, &payload)
@@ -235,7 +235,7 @@ fn mysql_upgraded<'a>(scene: &'a Scene) -> Play<'a> {
     play
 }
 
-fn login() -> Vec<u8> {
+pub(super) fn login() -> Vec<u8> {
     let mut payload = CAPABILITIES.to_le_bytes().to_vec();
     payload.resize(40, b'u');
     packet(2, &payload)
