@@ -170,6 +170,20 @@ mod tests {
     }
 
     #[test]
+    fn a_certificate_must_be_for_the_backend_and_not_for_the_proxy_on_the_way() {
+        let at = |name: &str, address: &str| ((name.to_owned(), 1), vec![address.parse().unwrap()]);
+        let addresses = Arc::new(HashMap::from([at("db", "10.0.0.7:1"), at("proxy", "10.0.0.2:1")]));
+        let through = ConnectThrough { kind: TunnelKind::Http, proxy: name("proxy", 1), login: None };
+        for through in [None, Some(&through)] {
+            let found = places(&name("db", 1), through, None, &addresses);
+            assert_eq!(found[0].host().as_deref(), Some("db"));
+        }
+        // Checked at another port, it is the same backend.
+        let other = places(&name("db", 1), None, None, &addresses)[0].clone().at(Some(9));
+        assert_eq!(other.address, Address::Ip("10.0.0.7:9".parse().unwrap()));
+    }
+
+    #[test]
     fn a_password_is_one_line() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("password");
@@ -186,7 +200,8 @@ mod tests {
             (&b"\n"[..], "no password"),
             (b"a\nb\n", "no password"),
             (&[b'a'; 256], "no password"),
-            (&[b'a'; 2_000], "2000 bytes"),
+            (&[b'a'; 1_024], "no password"),
+            (&[b'a'; 1_025], "1025 bytes"),
             (b"\xff", "cannot be read"),
         ] {
             let problem = read(content).expect_err("wrong");

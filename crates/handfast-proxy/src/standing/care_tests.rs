@@ -84,6 +84,11 @@ fn what_checks_find_is_said_when_it_changes() {
 fn a_wish_is_known_by_its_word() {
     assert!(Wish::ALL.iter().all(|wish| Wish::named(wish.name()) == Some(*wish)));
     assert_eq!(Wish::named("off"), None);
+    let standings = Standings::new("web");
+    let standing = standings.of("10.0.0.7:80");
+    assert_eq!(standing.wish(), None);
+    standings.set_wish("10.0.0.7:80", Wish::Drain);
+    assert_eq!(standing.wish(), Some(Wish::Drain));
 }
 
 #[test]

@@ -74,6 +74,17 @@ fn a_mysql_login_between_two_sessions_keeps_its_numbers() {
     assert_eq!(line["bytes_to_backend"], json!(login().len()), "what the client said, and not what we did");
 }
 
+/// Before the client has asked: it is not led to believe that it speaks to a server with TLS.
+#[test]
+fn a_mysql_server_that_offers_no_tls_is_not_passed_on() {
+    let scene = scene(ASKING, "mysql");
+    let mut play = Play::new(&scene, "1.3");
+    play.wake();
+    play.backend_says(&greeting());
+    assert_eq!(play.client_hears(), b"");
+    assert_eq!(play.end(), Some(("connect", "backend", "starttls-refused")));
+}
+
 /// One that greets each time, and fails right behind that, is found out.
 #[test]
 fn a_mysql_server_is_good_only_when_its_tls_stands() {
