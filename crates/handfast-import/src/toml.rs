@@ -125,7 +125,7 @@ mod tests {
         section.write("[s]", &mut text);
         assert_eq!(
             text,
-            "\n[s]\npath = \"\"\"\nC:\\\\a \"b\"\n\"\"\"\nflag = true\nlist = [\"a\", { address = \"b\", backup = true }]\n"
+            "\n[s]\npath = '''\nC:\\a \"b\"\n'''\nflag = true\nlist = [\"a\", { address = \"b\", backup = true }]\n"
         );
     }
 }
