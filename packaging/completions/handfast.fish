@@ -179,26 +179,27 @@ complete -c handfast -n "__fish_handfast_using_subcommand speed" -l compare -d '
 complete -c handfast -n "__fish_handfast_using_subcommand speed" -l json -d 'Write everything as JSON; - for standard output, and the text then goes to standard error' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand speed" -l limit -d 'Measure the combined limit too: the least time that a proxy made of this library and these sockets can need'
 complete -c handfast -n "__fish_handfast_using_subcommand speed" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l rtt -d 'Time from the client to the server and back: 114ms [default: no delay]' -r
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l jitter -d 'By how much each direction varies, evenly to both sides; packets keep their order' -r
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l loss -d 'Share of packets lost in each direction: 1% or 0.01' -r
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l rate -d 'Bits a second in each direction, counted from the IP header on: 20mbit, 512kbit, 1gbit [default: no limit]' -r
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l reorder -d 'Share of packets held back in each direction, by a quarter of its delay and at least 1 ms, so that others overtake them' -r
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l mtu -d 'Largest packet, in bytes [default: 1500]' -r
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l queue -d 'What may wait where there is a --rate: packets such as 100, or bytes such as 64KiB; what comes then is dropped [default: 100]' -r
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l topology -d 'Any network, from a file in TOML (see below)' -r -F
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l seed -d 'Seed of everything random, to repeat a run [default: random, and in the report]' -r
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l server -d 'What runs on the other side: a command in quotation marks, which the shell reads' -r
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l server-port -d 'TCP port on which --server is waited for [default: the first one on which anybody listens there]' -r
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l server-timeout -d 'How long a server may take until it listens' -r
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l engine -d 'What carries packets: veth or tun [default: what works here, veth first]' -r -f -a "veth\t'A cable, and a packet socket at its end'
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l rtt -d 'Time from the client to the server and back: 114ms [default: no delay]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l jitter -d 'By how much each direction varies, evenly to both sides; packets keep their order' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l loss -d 'Share of packets lost in each direction: 1% or 0.01' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l rate -d 'Bits a second in each direction, counted from the IP header on: 20mbit, 512kbit, 1gbit [default: no limit]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l reorder -d 'Share of packets held back in each direction, by a quarter of its delay and at least 1 ms, so that others overtake them' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l mtu -d 'Largest packet, in bytes [default: 1500]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l queue -d 'What may wait where there is a --rate: packets such as 100, or bytes such as 64KiB; what comes then is dropped [default: 100]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l topology -d 'Any network, from a file in TOML (see below)' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l seed -d 'Seed of everything random, to repeat a run [default: random, and in the report]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l server -d 'What runs on the other side: a command in quotation marks, which the shell reads' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l server-port -d 'TCP port on which --server is waited for [default: the first one on which anybody listens there]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l server-timeout -d 'How long a server may take until it listens' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l engine -d 'What carries packets: veth or tun [default: what works here, veth first]' -r -f -a "veth\t'A cable, and a packet socket at its end'
 tun\t'An interface behind /dev/net/tun'"
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l capture -d 'Keep every packet at both ends in a file for Wireshark, with the secrets of TLS sessions whose programs heed SSLKEYLOGFILE' -r -F
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -l json -d 'Write what really happened as JSON; - for standard output' -r -F
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -s q -l quiet -d 'Do not print the report'
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -a "sockets" -d 'Measure what sockets say on this kernel when connections break'
-complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets handshake" -a "handshake" -d 'Measure what each kind of handshake costs on a long path, with every server that is installed'
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l capture -d 'Keep every packet at both ends in a file for Wireshark, with the secrets of TLS sessions whose programs heed SSLKEYLOGFILE' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l json -d 'Write what really happened as JSON; - for standard output' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -s q -l quiet -d 'Do not print the report'
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -a "sockets" -d 'Measure what sockets say on this kernel when connections break'
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -a "faults" -d 'Try what peers, the network, the machine and its operator can do to the proxy'
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -a "handshake" -d 'Measure what each kind of handshake costs on a long path, with every server that is installed'
 complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from sockets" -l only -d 'Measure this row only (may be repeated)' -r
 complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from sockets" -l runs -d 'Run each experiment so often, and see whether it is the same each time' -r
 complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from sockets" -l engine -d 'What carries packets: veth or tun [default: what works here, tun first]' -r -f -a "veth\t'A cable, and a packet socket at its end'
@@ -207,6 +208,14 @@ complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_s
 complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from sockets" -l page -d 'Write the page that docs/sockets has for each kernel' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from sockets" -l list -d 'Say which rows there are, and end'
 complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from sockets" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from faults" -l only -d 'Try this case only (may be repeated)' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from faults" -l mode -d 'Try cases in this mode only (may be repeated)' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from faults" -l program -d 'The program to test [default: this one]' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from faults" -l limit -d 'Stop after so long, finished or not' -r
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from faults" -l json -d 'Write everything as JSON; - for standard output, and the text then goes to standard error' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from faults" -l quick -d 'Try each case in one of its modes, instead of all'
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from faults" -l list -d 'Say which cases and modes there are, and what is not tried, and end'
+complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from faults" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from handshake" -l rtt -d 'Time to the server and back' -r
 complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from handshake" -l runs -d 'How often each handshake is made; the one in the middle is shown' -r
 complete -c handfast -n "__fish_handfast_using_subcommand lab; and __fish_seen_subcommand_from handshake" -l server -d 'Measure with this server (may be repeated) [default: all that are installed]' -r
