@@ -22,6 +22,9 @@ _handfast() {
             handfast,compare)
                 cmd="handfast__subcmd__compare"
                 ;;
+            handfast,doctor)
+                cmd="handfast__subcmd__doctor"
+                ;;
             handfast,explain)
                 cmd="handfast__subcmd__explain"
                 ;;
@@ -55,6 +58,9 @@ _handfast() {
             handfast,worker)
                 cmd="handfast__subcmd__worker"
                 ;;
+            handfast__subcmd__doctor,keys)
+                cmd="handfast__subcmd__doctor__subcmd__keys"
+                ;;
             handfast__subcmd__import,ghostunnel)
                 cmd="handfast__subcmd__import__subcmd__ghostunnel"
                 ;;
@@ -86,7 +92,7 @@ _handfast() {
 
     case "${cmd}" in
         handfast)
-            opts="-h -V --help --version proxy check import load worker compare probe explain proxy-header speed lab weak-keys reference"
+            opts="-h -V --help --version proxy check import load worker compare probe explain proxy-header speed doctor lab weak-keys reference"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -156,6 +162,70 @@ _handfast() {
                 return 0
             fi
             case "${prev}" in
+                --json)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        handfast__subcmd__doctor)
+            opts="-c -h --interval --config --pid --root --json --help keys"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --interval)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pid)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --json)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        handfast__subcmd__doctor__subcmd__keys)
+            opts="-h --weak-keys --expires-within --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --weak-keys)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --expires-within)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -862,7 +932,7 @@ _handfast() {
             return 0
             ;;
         handfast__subcmd__reference)
-            opts="-h --help configuration load worker compare proxy-header lab import probe"
+            opts="-h --help configuration load worker compare proxy-header lab import probe doctor"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, UdpSocket};
 use std::time::Duration;
 
+use handfast_net::ports::{Reuse, TIME_WAIT, usable};
 use handfast_report::model::Ports;
 use handfast_report::units::{count, counted, duration};
 
@@ -16,10 +17,6 @@ use crate::machine;
 use crate::outcome::Refusal;
 use crate::plan::{Close, Model, Plan};
 
-/// How long a pair of ends rests after we ended a connection first.
-const TIME_WAIT: Duration = Duration::from_secs(60);
-/// How long it rests where `tcp_tw_reuse` holds and `tcp_tw_reuse_delay` is unknown to the kernel.
-const REUSED_AFTER: Duration = Duration::from_secs(1);
 /// Descriptors that the program needs for itself: standard streams, engines, files, the bus.
 const RESERVE: u64 = 64;
 
@@ -89,20 +86,6 @@ fn reached(plan: &Plan, destination: IpAddr) -> bool {
     UdpSocket::bind((*source, 0)).and_then(|socket| socket.connect((destination, discard))).is_ok()
 }
 
-/// Ports of `low high` without those of `reserved` (`8080,9000-9100`).
-fn usable(range: &str, reserved: &str) -> Option<u64> {
-    let mut ends = range.split_whitespace().map(str::parse::<u16>);
-    let (low, high) = (ends.next()?.ok()?, ends.next()?.ok()?);
-    let whole = u64::from(high.checked_sub(low)?) + 1;
-    let taken = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) =
-            (first.trim().parse::<u16>().ok()?.max(low), last.trim().parse::<u16>().ok()?.min(high));
-        Some(u64::from(last.checked_sub(first)?) + 1)
-    };
-    Some(whole.saturating_sub(reserved.split(',').filter_map(taken).sum()).max(1))
-}
-
 /// What becomes of a source port when its connection has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
@@ -126,16 +109,9 @@ impl Rest {
             Close::Notify | Close::Fin => {}
         }
         let number = |name: &str| settings.get(name).and_then(|value| value.parse::<u64>().ok());
-        // 1: wherever time stamps are used; 2, the kernel's own choice: on loopback only. Without time stamps never.
-        let reused = match number(REUSE) {
-            Some(1) => true,
-            Some(2) => near,
-            _ => false,
-        };
-        if reused && number(STAMPS) != Some(0) {
-            return Self::Reused(
-                number(DELAY).map_or(REUSED_AFTER, |delay| Duration::from_millis(delay.max(1))),
-            );
+        let reuse = Reuse { tw_reuse: number(REUSE), delay: number(DELAY), timestamps: number(STAMPS) };
+        if let Some(delay) = reuse.after(near) {
+            return Self::Reused(delay);
         }
         match number(BUCKETS) {
             Some(buckets) if buckets < capacity => Self::Forgotten(buckets),

@@ -6,12 +6,10 @@
 //! | question | file |
 //! |---|---|
 //! | how long a thing takes, on one core and on all | `timing.rs` |
-//! | which instructions are here | `features.rs` |
 //! | what follows from single operations | `predict.rs` |
 //! | what no proxy can fall below | `limit.rs`, with the bare relay in `relay.rs` |
 //! | what OpenSSL does here | `openssl.rs` |
 
-mod features;
 mod limit;
 mod openssl;
 mod predict;
@@ -235,7 +233,7 @@ impl<'a> Run<'a> {
             + if wanted.openssl { openssl::STEPS } else { 0 };
         let facts = machine::facts();
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let (found, missing) = features::features();
+        let (found, missing) = handfast_tls::features::features();
         let report = SpeedReport {
             schema: SCHEMA.into(),
             program: format!("handfast {}", env!("CARGO_PKG_VERSION")),

@@ -10,6 +10,7 @@ pub mod engine;
 pub mod fault;
 pub mod limits;
 pub mod listen;
+pub mod ports;
 pub mod prefix;
 pub mod stream;
 pub mod sys;

@@ -15,6 +15,7 @@ use std::mem::{MaybeUninit, size_of, zeroed};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::task::{RawWaker, RawWakerVTable, Waker};
+use std::time::Duration;
 
 use crate::engine::TaskHandle;
 
@@ -140,6 +141,21 @@ pub fn tcp_info(socket: impl AsFd) -> Option<TcpInfo> {
         last_ack_received_ms: info.tcpi_last_ack_recv,
         round_trip_us: info.tcpi_rtt,
     })
+}
+
+/// What the kernel knows of its wall clock: whether something keeps it right, and by how much it may be wrong at most.
+///
+/// **Errors**: adjtimex(2), which some containers forbid. **Source**: `STA_UNSYNC` and `maxerror` in adjtimex(2).
+pub fn wall_clock() -> io::Result<(bool, Duration)> {
+    // SAFETY: timex is a C struct of integers, for which zeroes are valid.
+    let mut time: libc::timex = unsafe { zeroed() };
+    // SAFETY: the kernel reads and writes one timex, which `time` is; with no mode set it changes nothing.
+    let outcome = unsafe { libc::adjtimex(&raw mut time) };
+    if outcome < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let error = Duration::from_micros(u64::try_from(time.maxerror).unwrap_or(0));
+    Ok((time.status & libc::STA_UNSYNC == 0, error))
 }
 
 /// Bytes that were written to the socket and that the peer has not acknowledged (TCP) or read (unix).

@@ -76,6 +76,7 @@ pub mod admin;
 mod control;
 mod check;
 mod checks;
+mod demand;
 
 #[cfg(test)]
 mod path_tests;
@@ -83,6 +84,7 @@ mod path_tests;
 mod testing;
 
 pub use check::{asked_name, check};
+pub use demand::{Demand, GroupDemand, demand};
 pub use error::Outcome;
 pub use run::run;
 pub use service_manager::ServiceManager;

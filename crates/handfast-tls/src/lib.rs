@@ -19,8 +19,10 @@
 //! | a session as a client | [`client`] |
 //! | a certificate to try things with | [`throwaway`] |
 //! | single operations and handshakes in memory, to be timed | [`operations`] |
+//! | which instructions this CPU has for it | [`features`] |
 #![forbid(unsafe_code)]
 
+pub mod features;
 pub mod finding;
 pub mod policy;
 pub mod certificate;
@@ -61,6 +63,13 @@ mod testing;
 pub fn warm_up() {
     // A generator that fails is met again, and told, by the first handshake.
     let _ = random::fill(&mut [0; 32]);
+}
+
+/// Fills `bytes` with random numbers by the generator that keys and tickets are made with.
+///
+/// **Errors**: it fails. **Cost**: as [`warm_up`] says.
+pub fn random_bytes(bytes: &mut [u8]) -> Result<(), Error> {
+    random::fill(bytes).map_err(|_| Error::Random)
 }
 
 pub use error::Error;

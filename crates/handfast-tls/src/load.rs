@@ -36,10 +36,12 @@ use crate::sections::{Contents, NotPem};
 use crate::weak::Lists;
 
 mod folder;
+mod inspect;
 mod keep;
 mod trust_file;
 mod staples;
 
+pub use inspect::{Inspected, Inspection};
 pub use keep::{Before, FileProblem, Kept, Trouble, keep};
 pub use staples::keep_staples;
 pub(crate) use trust_file::TrustFile;

@@ -98,6 +98,12 @@ impl Parsed {
         key.weaknesses().into_iter().next().or_else(|| known_keys.find(&key))
     }
 
+    /// Who signed it, in words.
+    pub(crate) fn issuer(&self) -> String {
+        X509Certificate::from_der(&self.der)
+            .map_or_else(|_| String::new(), |(_, x509)| x509.issuer().to_string())
+    }
+
     /// Whether it is signed in its own name.
     pub(crate) fn is_self_issued(&self) -> bool {
         self.subject_der == self.issuer_der

@@ -11,10 +11,13 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+pub(crate) use factors::shared_factors;
 pub use list::{Lists, LoadedLists, PackError, Packed, load, pack};
 pub use public_key::PublicKey;
 pub use shared::shared_keys;
+pub(crate) use shared::{Holder, shared_keys_of};
 
+mod factors;
 mod list;
 mod public_key;
 mod roca;

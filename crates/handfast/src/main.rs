@@ -6,6 +6,7 @@
 
 mod compare;
 mod import;
+mod doctor;
 mod lab;
 mod load;
 mod probe;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         words::Verb::Proxy(given) => verbs::proxy(given),
         words::Verb::Check(given) => verbs::check(&given),
         words::Verb::Import(given) => import::import(&given),
+        words::Verb::Doctor(given) => doctor::doctor(&given),
         words::Verb::Lab(given) => lab::lab(&given),
         words::Verb::Load(given) => load::load(&given),
         words::Verb::Worker(given) => worker::worker(given),

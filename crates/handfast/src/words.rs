@@ -2,6 +2,7 @@
 
 pub(crate) mod compare;
 pub(crate) mod import;
+pub(crate) mod doctor;
 pub(crate) mod lab;
 pub(crate) mod load;
 #[cfg(test)]
@@ -90,6 +91,12 @@ pub(crate) enum Verb {
     /// Signatures, key exchanges, ciphers and handshakes in memory, on one core and on all, in about twelve seconds; then
     /// what follows from them for a server, with its arithmetic. Needs no options.
     Speed(speed::SpeedWords),
+    /// Say what on this machine limits or endangers TLS service, worst first, and the command that changes it
+    ///
+    /// Source ports and TIME_WAIT, open files, accept queues, SYN cookies, conntrack, memory of TCP, the CPU's instructions, the
+    /// clock, the generators of random numbers; each with its number, the arithmetic and what follows. Needs no options.
+    #[command(after_help = doctor::AFTER_HELP)]
+    Doctor(Box<doctor::DoctorWords>),
     /// Run a command on a network of its own: with a delay, with losses, at a rate
     ///
     /// Makes hosts and a link between them on this machine, for this command alone. Needs no root where user namespaces are

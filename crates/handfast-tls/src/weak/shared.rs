@@ -8,10 +8,13 @@
 //! its own. This is no list of public suffixes, so two strangers under one may go unnoticed.
 
 use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::certificate::Certificate;
 use crate::finding::{Finding, Reason};
+use crate::parsed::Parsed;
 use crate::presented::public_key_info;
 
 /// Second labels under which registries of countries give names.
@@ -22,11 +25,41 @@ const SECOND: [&str; 14] =
 ///
 /// **Cost**: a look at each certificate, about two microseconds.
 pub fn shared_keys(certificates: &[Arc<Certificate>]) -> Vec<Finding> {
-    let mut by_key: HashMap<&[u8], Vec<&Certificate>> = HashMap::new();
-    for certificate in certificates {
-        if let Some(key) = public_key_info(&certificate.chain()[0]) {
-            by_key.entry(key).or_default().push(certificate);
-        }
+    fn holder(certificate: &Arc<Certificate>) -> Option<Holder<'_>> {
+        Some(Holder {
+            key: public_key_info(&certificate.chain()[0])?,
+            dns: certificate.dns_names(),
+            ip: certificate.ip_names(),
+            subject: certificate.subject(),
+            file: certificate.file(),
+        })
+    }
+    let holders: Vec<Holder<'_>> = certificates.iter().filter_map(holder).collect();
+    shared_keys_of(&holders)
+}
+
+/// Whoever holds a certificate's key: what it names.
+pub(crate) struct Holder<'a> {
+    key: &'a [u8],
+    dns: &'a [Box<str>],
+    ip: &'a [IpAddr],
+    subject: &'a str,
+    file: &'a Path,
+}
+
+impl<'a> Holder<'a> {
+    /// Of a certificate in a file.
+    pub(crate) fn of(parsed: &'a Parsed, file: &'a Path) -> Self {
+        let Parsed { public_key, dns_names, ip_names, subject, .. } = parsed;
+        Self { key: public_key, dns: dns_names, ip: ip_names, subject, file }
+    }
+}
+
+/// [`shared_keys`] of whatever holds keys.
+pub(crate) fn shared_keys_of(holders: &[Holder<'_>]) -> Vec<Finding> {
+    let mut by_key: HashMap<&[u8], Vec<&Holder<'_>>> = HashMap::new();
+    for holder in holders {
+        by_key.entry(holder.key).or_default().push(holder);
     }
     let mut findings: Vec<Finding> =
         by_key.values().filter(|sharing| sharing.len() > 1).filter_map(|sharing| finding(sharing)).collect();
@@ -34,7 +67,7 @@ pub fn shared_keys(certificates: &[Arc<Certificate>]) -> Vec<Finding> {
     findings
 }
 
-fn finding(sharing: &[&Certificate]) -> Option<Finding> {
+fn finding(sharing: &[&Holder<'_>]) -> Option<Finding> {
     let families = families(sharing);
     let [first, second, others @ ..] = families.as_slice() else { return None };
     let more = match others.len() {
@@ -45,15 +78,15 @@ fn finding(sharing: &[&Certificate]) -> Option<Finding> {
         "the certificate of {} has the same key as that of {} in {}{more}: whoever gets the key of one has that of the other",
         named(second),
         named(first),
-        first.file().display(),
+        first.file.display(),
     );
-    let finding = Finding::warning(Reason::SharedKey, second.file(), message);
+    let finding = Finding::warning(Reason::SharedKey, second.file, message);
     Some(finding.hint("make a key of its own for each: openssl genpkey, or let the renewal make a new one"))
 }
 
 /// The first certificate of each family.
-fn families<'a>(sharing: &[&'a Certificate]) -> Vec<&'a Certificate> {
-    let mut families: Vec<(&Certificate, BTreeSet<String>)> = Vec::new();
+fn families<'h, 'a>(sharing: &[&'h Holder<'a>]) -> Vec<&'h Holder<'a>> {
+    let mut families: Vec<(&Holder<'_>, BTreeSet<String>)> = Vec::new();
     for certificate in sharing {
         let mut domains = domains(certificate);
         // It may join what were two families so far.
@@ -67,11 +100,10 @@ fn families<'a>(sharing: &[&'a Certificate]) -> Vec<&'a Certificate> {
     families.into_iter().map(|(first, _)| first).collect()
 }
 
-fn domains(certificate: &Certificate) -> BTreeSet<String> {
-    let names = certificate.dns_names().iter().map(|name| domain(name).to_owned());
-    let names: BTreeSet<String> =
-        names.chain(certificate.ip_names().iter().map(ToString::to_string)).collect();
-    if names.is_empty() { BTreeSet::from([certificate.subject().to_owned()]) } else { names }
+fn domains(holder: &Holder<'_>) -> BTreeSet<String> {
+    let names = holder.dns.iter().map(|name| domain(name).to_owned());
+    let names: BTreeSet<String> = names.chain(holder.ip.iter().map(ToString::to_string)).collect();
+    if names.is_empty() { BTreeSet::from([holder.subject.to_owned()]) } else { names }
 }
 
 /// The end of a name that belongs to one owner.
@@ -88,8 +120,8 @@ fn domain(name: &str) -> &str {
     domain.strip_prefix("*.").unwrap_or(domain)
 }
 
-fn named(certificate: &Certificate) -> &str {
-    certificate.dns_names().first().map_or(certificate.subject(), |name| name)
+fn named<'a>(holder: &Holder<'a>) -> &'a str {
+    holder.dns.first().map_or(holder.subject, |name| name)
 }
 
 #[cfg(test)]

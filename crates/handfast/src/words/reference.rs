@@ -9,7 +9,7 @@ use super::Words;
 /// The page of the configuration file, which is not made here.
 pub(crate) const CONFIGURATION: &str = "configuration";
 /// Commands that have a page.
-const COMMANDS: [&str; 7] = ["load", "worker", "compare", "proxy-header", "lab", "import", "probe"];
+const COMMANDS: [&str; 8] = ["load", "worker", "compare", "proxy-header", "lab", "import", "probe", "doctor"];
 /// Columns of the help, whatever the terminal is.
 const WIDTH: usize = 100;
 
@@ -17,7 +17,7 @@ const WIDTH: usize = 100;
 #[derive(Args, Debug)]
 pub(crate) struct ReferenceWords {
     /// What to print the reference of
-    #[arg(default_value = CONFIGURATION, value_parser = [CONFIGURATION, COMMANDS[0], COMMANDS[1], COMMANDS[2], COMMANDS[3], COMMANDS[4], COMMANDS[5], COMMANDS[6]])]
+    #[arg(default_value = CONFIGURATION, value_parser = [CONFIGURATION, COMMANDS[0], COMMANDS[1], COMMANDS[2], COMMANDS[3], COMMANDS[4], COMMANDS[5], COMMANDS[6], COMMANDS[7]])]
     pub(crate) page: String,
 }
 
@@ -50,6 +50,7 @@ fn explained(name: &str) -> &'static str {
         "lab" => "[lab.md](../lab.md)",
         "import" => "[import.md](../import.md)",
         "probe" => "[probe.md](../probe.md)",
+        "doctor" => "[doctor.md](../doctor.md)",
         _ => "[load.md](../load.md)",
     }
 }
@@ -74,6 +75,7 @@ mod tests {
             include_str!("../../../../docs/reference/lab.md"),
             include_str!("../../../../docs/reference/import.md"),
             include_str!("../../../../docs/reference/probe.md"),
+            include_str!("../../../../docs/reference/doctor.md"),
         ];
         for (name, kept) in COMMANDS.into_iter().zip(kept) {
             assert!(

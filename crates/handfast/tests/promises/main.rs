@@ -97,6 +97,9 @@ mod load_what_is_offered_is_what_was_asked;
 mod load_wrong_use_is_told_before_the_run;
 // speed
 mod speed_shows_every_row_and_its_arithmetic;
+// doctor
+mod doctor_finds_what_was_provoked;
+mod doctor_keys_finds_weak_ones;
 // lab
 mod lab_a_path_is_what_was_asked_for;
 mod lab_faults_break_no_promise;

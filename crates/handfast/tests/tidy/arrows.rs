@@ -19,7 +19,7 @@ struct Arrows {
 }
 
 /// The table. To add an arrow is a decision: say in the commit what it saves and what it costs.
-const TABLE: [Arrows; 14] = [
+const TABLE: [Arrows; 15] = [
     Arrows {
         name: "handfast-wire",
         ours: &[],
@@ -148,6 +148,13 @@ const TABLE: [Arrows; 14] = [
         never: "import is text to text: it dials nothing, resolves nothing and knows no other product; that the proxy takes what it writes is tested where both are known",
     },
     Arrows {
+        name: "handfast-doctor",
+        ours: &["handfast-net", "handfast-text", "handfast-tls"],
+        theirs: &["libc", "rustix", "serde", "serde_json"],
+        in_tests: &["tempfile"],
+        never: "doctor is a product: it names no other product, has TLS only through handfast-tls, and changes nothing that it looks at",
+    },
+    Arrows {
         name: "handfast-lab",
         ours: &["handfast-net", "handfast-stats", "handfast-text", "handfast-tls", "handfast-wire"],
         theirs: &["nix", "rcgen", "rustix", "serde", "serde_json", "toml"],
@@ -165,6 +172,7 @@ const TABLE: [Arrows; 14] = [
         name: "handfast",
         ours: &[
             "handfast-import",
+            "handfast-doctor",
             "handfast-lab",
             "handfast-load",
             "handfast-net",

@@ -24,6 +24,7 @@ const FIGURES: [Figure; 4] = [
             ("docs/guide.md", "two files each, and 40 to 128 for everything else"),
             ("docs/runbook.md", "keeps an eighth of it, 40 to 128 files, for everything else"),
             ("docs/lessons.md", "40 to 128 are kept for everything else"),
+            ("crates/handfast-doctor/src/exam/files.rs", "const RESERVED: (u64, u64) = (40, 128);"),
         ],
     },
     Figure {

@@ -7,11 +7,23 @@
 type Feature = (&'static str, bool, &'static str);
 
 /// Names of what is here, and what is missing with what that costs.
-pub(super) fn features() -> (Vec<&'static str>, Vec<(&'static str, &'static str)>) {
+///
+/// **Units**: none; **cost**: a microsecond.
+pub fn features() -> Split {
     split(&known())
 }
 
-fn split(known: &[Feature]) -> (Vec<&'static str>, Vec<(&'static str, &'static str)>) {
+/// The same of another machine, whose kernel shows these flags in /proc/cpuinfo.
+pub fn features_of(flags: &[&str]) -> Split {
+    let mut known = known();
+    known.iter_mut().for_each(|feature| feature.1 = flags.contains(&feature.0));
+    split(&known)
+}
+
+/// Names of what is here, and what is missing with what that costs.
+pub type Split = (Vec<&'static str>, Vec<(&'static str, &'static str)>);
+
+fn split(known: &[Feature]) -> Split {
     let found = known.iter().filter(|feature| feature.1).map(|feature| feature.0).collect();
     let missing = known.iter().filter(|feature| !feature.1).map(|feature| (feature.0, feature.2)).collect();
     (found, missing)
@@ -78,11 +90,13 @@ mod tests {
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn the_kernel_agrees() {
-        let processors = crate::machine::text("/proc/cpuinfo").expect("Linux has it");
+        let processors = std::fs::read_to_string("/proc/cpuinfo").expect("Linux has it");
         let flags = processors.lines().find(|line| line.starts_with("flags")).expect("x86 has flags");
         let flags: Vec<&str> = flags.split_whitespace().collect();
         for (name, here, _) in known() {
             assert_eq!(here, flags.contains(&name), "{name}");
         }
+        assert_eq!(features_of(&flags), features());
+        assert_eq!(features_of(&["aes"]).0, ["aes"]);
     }
 }

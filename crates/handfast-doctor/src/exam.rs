@@ -1,0 +1,163 @@
+//! The machine as a whole: what limits or endangers TLS service on it now, since it started, and during a short look.
+//!
+//! In: a machine, how long to look. Out: a [`Report`].
+//!
+//! | what | file |
+//! |---|---|
+//! | source ports, and who holds TIME_WAIT | `ports.rs` |
+//! | connections that wait to be accepted, SYN cookies | `queues.rs` |
+//! | open files | `files.rs` |
+//! | orphans, memory of TCP, connection tracking | `memory.rs` |
+//! | the CPU's instructions, what a hypervisor takes, the clock | `processor.rs` |
+//! | the generators of random numbers | `random.rs` |
+
+pub(crate) mod files;
+mod memory;
+mod ports;
+mod processor;
+mod queues;
+mod random;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+
+use std::time::{Duration, Instant, SystemTime};
+
+use handfast_text::calendar::Utc;
+use handfast_text::units::{bytes, counted};
+
+use crate::machine::{Counters, Machine, field};
+use crate::report::{Finding, Report};
+use crate::sockets::{self, Socket};
+
+/// What is wanted.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The machine.
+    pub machine: Machine,
+    /// How long the kernel's counters are watched.
+    pub interval: Duration,
+    /// Name and version of the program, for the report.
+    pub program: String,
+}
+
+/// Everything that the parts look at.
+pub(crate) struct Exam<'a> {
+    pub(crate) machine: &'a Machine,
+    pub(crate) before: Counters,
+    pub(crate) now: Counters,
+    pub(crate) interval: Duration,
+    /// `None` where they could not be listed.
+    pub(crate) sockets: Option<Vec<Socket>>,
+    /// How long the kernel has run.
+    pub(crate) uptime: Option<Duration>,
+    pub(crate) report: Report,
+}
+
+/// Examines a machine.
+///
+/// **Cost**: the interval, and about a quarter of a second for the generators.
+pub fn examine(wanted: &Wanted) -> Report {
+    let machine = &wanted.machine;
+    let before = Counters::read(machine);
+    let begun = Instant::now();
+    let mut report =
+        Report::new(&wanted.program, Utc::of(SystemTime::now()).to_seconds().to_string(), subject(machine));
+    random::look(machine, &mut report);
+    wait_until(begun + wanted.interval);
+    let mut exam = Exam {
+        machine,
+        before,
+        now: Counters::read(machine),
+        interval: begun.elapsed(),
+        sockets: None,
+        uptime: uptime(machine),
+        report,
+    };
+    match sockets::all(machine) {
+        Ok(sockets) => exam.sockets = Some(sockets),
+        Err(error) => exam.report.not_seen("TCP sockets (source ports, accept queues)", error.to_string()),
+    }
+    ports::look(&mut exam);
+    queues::look(&mut exam);
+    files::look(&mut exam);
+    memory::look(&mut exam);
+    processor::look(&mut exam);
+    if machine.is_container() {
+        let why = "this is a container: limits of the host and of other containers are not visible, and some \
+                   settings can be changed on the host only";
+        exam.report.not_seen("the host", why);
+    }
+    exam.report.sort();
+    exam.report
+}
+
+/// Waits without anything to wait for but time.
+pub(crate) fn wait_until(end: Instant) {
+    while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+        std::thread::park_timeout(left);
+    }
+}
+
+/// `web-7, Linux 6.18.0, 2 CPUs, 23.5 GiB`.
+fn subject(machine: &Machine) -> String {
+    let mut parts = Vec::new();
+    parts.extend(machine.sysctl("kernel.hostname"));
+    parts.extend(machine.sysctl("kernel.osrelease").map(|release| format!("Linux {release}")));
+    let processors = machine.read("/proc/cpuinfo").unwrap_or_default();
+    let cpus = processors.lines().filter(|line| line.starts_with("processor")).count();
+    if cpus > 0 {
+        parts.push(counted(cpus as u64, "CPU"));
+    }
+    parts.extend(total_memory(machine).map(bytes));
+    if parts.is_empty() { "this machine".to_owned() } else { parts.join(", ") }
+}
+
+/// Bytes of memory.
+pub(crate) fn total_memory(machine: &Machine) -> Option<u64> {
+    let text = machine.read("/proc/meminfo").ok()?;
+    let kibibytes: u64 = field(&text, "MemTotal")?.split(' ').next()?.parse().ok()?;
+    Some(kibibytes << 10)
+}
+
+fn uptime(machine: &Machine) -> Option<Duration> {
+    let seconds: f64 = machine.line("/proc/uptime")?.split_whitespace().next()?.parse().ok()?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+impl Exam<'_> {
+    /// How many a second a counter grew by during the look; 0 while it stood still.
+    pub(crate) fn rate(&self, counter: &str) -> f64 {
+        self.now.since(&self.before, counter) as f64 / self.interval.as_secs_f64().max(0.001)
+    }
+
+    /// A finding about counters that only grow when something was lost: critical while they grow, a warning when they have
+    /// grown at some time since the counting began, none otherwise. `make` is given the words of how many, and when.
+    pub(crate) fn counted_loss(
+        &mut self,
+        counters: &[&str],
+        topic: &'static str,
+        make: impl FnOnce(&str) -> (String, String),
+    ) -> Option<Finding> {
+        use handfast_text::units::{count, duration, long};
+        let sum = |counts: &Counters| counters.iter().map(|name| counts.get(name)).sum::<u64>();
+        let (total, now) = (sum(&self.now), sum(&self.now).saturating_sub(sum(&self.before)));
+        if total == 0 {
+            return None;
+        }
+        let since = self.uptime.map_or("since the start".to_owned(), |uptime| {
+            format!("since the start, at most {} ago", long(uptime))
+        });
+        let interval = duration(self.interval.as_nanos() as f64);
+        let words = match now {
+            0 => format!("{} {since}, none in the last {interval}", count(total)),
+            now => format!("{} in the last {interval}, {} {since}", count(now), count(total)),
+        };
+        let (title, consequence) = make(&words);
+        Some(match now {
+            0 => Finding::warning(topic, title, consequence),
+            _ => Finding::critical(topic, title, consequence),
+        })
+    }
+}

@@ -1,0 +1,252 @@
+//! Whether a configuration fits this machine: its connections against files, source ports, connection tracking, memory and CPUs.
+//!
+//! In: what the configuration asks for, a machine. Out: findings where what is written cannot be had, and the fact what gives out
+//! first.
+
+use handfast_net::ports::usable;
+use handfast_text::units::{bytes, count, counted};
+
+use crate::exam::files::{connections, words};
+use crate::exam::total_memory;
+use crate::machine::Machine;
+use crate::report::{Finding, Report};
+
+/// Memory of the program for an idle connection: what is promised (`an_idle_connection_costs_little.rs`).
+const IDLE: u64 = 9 << 10;
+/// Entries of the connection tracking that a proxied connection takes: the client's and the backend's.
+const TRACKED: u64 = 2;
+
+/// What a configuration asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Demand {
+    /// Worker threads, where they are written.
+    pub threads: Option<u64>,
+    /// Connections at once, where they are written.
+    pub connections: Option<u64>,
+    /// Where they go.
+    pub groups: Vec<Group>,
+}
+
+/// Backends that share connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Whose they are.
+    pub name: String,
+    /// Connections at once, where they are written.
+    pub connections: Option<u64>,
+    /// Backends over TCP.
+    pub destinations: Vec<String>,
+    /// Source addresses; 0: the clients' own.
+    pub sources: u64,
+}
+
+/// Something that bounds the connections, and at how many.
+struct Bound {
+    most: u64,
+    arithmetic: String,
+}
+
+/// Says what of a configuration does not fit, and what gives out first.
+///
+/// **Cost**: a few small files.
+pub fn look(machine: &Machine, demand: &Demand, report: &mut Report) {
+    let mut bounds = Vec::new();
+    bounds.extend(files(machine, demand, report));
+    for group in &demand.groups {
+        bounds.extend(ports(machine, demand, group, report));
+    }
+    bounds.extend(tracking(machine, demand, report));
+    bounds.extend(memory(machine, demand, report));
+    threads(machine, demand, report);
+    let wanted = demand
+        .connections
+        .map_or("as many connections as the files allow".to_owned(), |wanted| counted(wanted, "connection"));
+    report.fact("wanted", format!("{wanted} (process.max-connections)"));
+    if let Some(first) = bounds.into_iter().min_by_key(|bound| bound.most) {
+        report.fact(
+            "gives out first",
+            format!("at {}: {}", counted(first.most, "connection"), first.arithmetic),
+        );
+    }
+}
+
+fn files(machine: &Machine, demand: &Demand, report: &mut Report) -> Option<Bound> {
+    let Some((_, hard)) = machine.file_limits("self") else {
+        report.not_seen("whether there are files enough", "no /proc/self/limits here");
+        return None;
+    };
+    let most = connections(hard);
+    let arithmetic = format!("open files, of which each takes two: {} by the hard limit", words(hard));
+    if let Some(wanted) = demand.connections.filter(|wanted| *wanted > most) {
+        let needed = wanted * 2 + 128;
+        let title =
+            format!("{} are wanted, and the open files allow {}", counted(wanted, "connection"), count(most));
+        let consequence = "the proxy refuses to start with this configuration";
+        report.find(
+            Finding::critical("open-files", title, consequence)
+                .because(format!(
+                    "{} × 2 descriptors + 128 for everything else = {} > {}",
+                    count(wanted),
+                    count(needed),
+                    words(hard)
+                ))
+                .change(format!("LimitNOFILE={needed}   (in the [Service] section of the systemd unit)"))
+                .change(format!("ulimit -Hn {needed}   (as root)")),
+        );
+    }
+    Some(Bound { most, arithmetic })
+}
+
+fn ports(machine: &Machine, demand: &Demand, group: &Group, report: &mut Report) -> Option<Bound> {
+    let range = machine.sysctl("net.ipv4.ip_local_port_range")?;
+    let reserved = machine.sysctl("net.ipv4.ip_local_reserved_ports").unwrap_or_default();
+    let usable = usable(&range, &reserved)?;
+    // With the clients' own addresses each brings its own ports.
+    if group.sources == 0 || group.destinations.is_empty() {
+        return None;
+    }
+    let destinations = group.destinations.len() as u64;
+    let most = usable.saturating_mul(group.sources).saturating_mul(destinations);
+    let arithmetic = format!(
+        "{}: {} × {} × {} = {}",
+        group.name,
+        counted(usable, "source port"),
+        counted(group.sources, "source address"),
+        counted(destinations, "backend"),
+        count(most)
+    );
+    let wanted = group.connections.into_iter().chain(demand.connections).min();
+    if let Some(wanted) = wanted.filter(|wanted| *wanted > most) {
+        let title = format!(
+            "{}: up to {} are wanted, and its source ports allow {}",
+            group.name,
+            counted(wanted, "connection"),
+            count(most)
+        );
+        let consequence =
+            "beyond that connect fails with EADDRNOTAVAIL, and clients are reset (cause out-of-ports)";
+        let needed = wanted.div_ceil(usable.saturating_mul(destinations).max(1));
+        report.find(
+            Finding::warning("source-ports", title, consequence)
+                .because(arithmetic.clone())
+                .change(format!("source = [ … ]   with {} of this machine", counted(needed, "address")))
+                .change("sysctl -w net.ipv4.ip_local_port_range='1024 65535'"),
+        );
+    }
+    Some(Bound { most, arithmetic: format!("source ports of {arithmetic}") })
+}
+
+fn tracking(machine: &Machine, demand: &Demand, report: &mut Report) -> Option<Bound> {
+    let table = machine.number("net.netfilter.nf_conntrack_max")?;
+    let most = table / TRACKED;
+    let arithmetic = format!("connection tracking: {} entries / {TRACKED}, if it tracks them", count(table));
+    if let Some(wanted) = demand.connections.filter(|wanted| *wanted > most) {
+        let title = format!(
+            "{} are wanted, and connection tracking holds {}",
+            counted(wanted, "connection"),
+            count(most)
+        );
+        let consequence = "when the table is full, packets of new connections are dropped, which looks like loss on the network";
+        report.find(
+            Finding::warning("conntrack", title, consequence)
+                .because(format!(
+                    "{} × {TRACKED} = {} > {}",
+                    count(wanted),
+                    count(wanted * TRACKED),
+                    count(table)
+                ))
+                .change(format!("sysctl -w net.netfilter.nf_conntrack_max={}", wanted * TRACKED * 2)),
+        );
+    }
+    Some(Bound { most, arithmetic })
+}
+
+fn memory(machine: &Machine, demand: &Demand, report: &mut Report) -> Option<Bound> {
+    let total = total_memory(machine)?;
+    let most = total / IDLE;
+    if let Some(wanted) = demand.connections.filter(|wanted| *wanted > most) {
+        let title = format!(
+            "{} are wanted, and need {} of {} while they are idle",
+            counted(wanted, "connection"),
+            bytes(wanted * IDLE),
+            bytes(total)
+        );
+        let consequence =
+            "the kernel ends the proxy for want of memory; its own memory for the sockets comes on top";
+        let finding = Finding::warning("memory", title, consequence);
+        report.find(
+            finding
+                .because(format!("{} × 9 KiB", count(wanted)))
+                .change("set process.max-connections lower, or more memory"),
+        );
+    }
+    let arithmetic = format!(
+        "memory: {} / 9 KiB for each while idle, and the kernel's for its sockets on top",
+        bytes(total)
+    );
+    Some(Bound { most, arithmetic })
+}
+
+fn threads(machine: &Machine, demand: &Demand, report: &mut Report) {
+    let text = machine.read("/proc/cpuinfo").unwrap_or_default();
+    let cpus = text.lines().filter(|line| line.starts_with("processor")).count() as u64;
+    if let Some(threads) = demand.threads.filter(|threads| cpus > 0 && *threads > cpus) {
+        let title = format!("{} on {}", counted(threads, "worker thread"), counted(cpus, "CPU"));
+        let consequence = "threads take turns on a CPU, and a connection waits while its thread has none";
+        report.find(
+            Finding::warning("threads", title, consequence)
+                .change("leave process.threads out: there is then one for each CPU"),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exam::testing::Planted;
+
+    fn looked(connections: Option<u64>, threads: Option<u64>, group: Group) -> Report {
+        let planted = Planted::healthy();
+        let mut report = Report::new("", String::new(), String::new());
+        look(&planted.machine(), &Demand { threads, connections, groups: vec![group] }, &mut report);
+        report
+    }
+
+    fn group(destinations: usize, sources: u64, connections: Option<u64>) -> Group {
+        let destinations = (0..destinations).map(|number| format!("10.0.0.{number}:80")).collect();
+        Group { name: "service web".to_owned(), connections, destinations, sources }
+    }
+
+    fn topics(report: &Report) -> Vec<&'static str> {
+        report.findings.iter().map(|finding| finding.topic).collect()
+    }
+
+    #[test]
+    fn what_fits_is_no_finding_and_says_what_gives_out_first() {
+        let report = looked(Some(20_000), Some(2), group(1, 1, None));
+        assert_eq!(report.findings, []);
+        let first = &report.facts.iter().find(|fact| fact.name == "gives out first").expect("the fact").value;
+        let words = "at 28,232 connections: source ports of service web: 28,232 source ports × 1 source address × 1 backend = 28,232";
+        assert_eq!(first, words);
+        // Nothing is written, so nothing is missed.
+        assert_eq!(looked(None, None, group(1, 1, None)).findings, []);
+        assert_eq!(looked(Some(100_000), None, group(1, 0, None)).findings, [], "clients' own addresses");
+    }
+
+    #[test]
+    fn what_is_written_and_cannot_be_had_is_found() {
+        assert_eq!(topics(&looked(Some(50_000), None, group(1, 1, None))), ["source-ports"]);
+        assert_eq!(topics(&looked(Some(50_000), None, group(2, 1, None))), [""; 0]);
+        assert_eq!(topics(&looked(Some(50_000), None, group(1, 2, None))), [""; 0]);
+        assert_eq!(topics(&looked(Some(50_000), None, group(1, 1, Some(1_000)))), [""; 0]);
+        assert_eq!(topics(&looked(Some(200_000), None, group(9, 1, None))), ["conntrack"]);
+        assert_eq!(topics(&looked(Some(300_000), None, group(90, 1, None))), ["open-files", "conntrack"]);
+        assert_eq!(
+            topics(&looked(Some(3_000_000), None, group(900, 1, None))),
+            ["open-files", "conntrack", "memory"]
+        );
+        assert_eq!(topics(&looked(None, Some(8), group(1, 1, None))), ["threads"]);
+        let report = looked(Some(50_000), None, group(1, 1, None));
+        assert_eq!(report.findings[0].change[0], "source = [ … ]   with 2 addresses of this machine");
+    }
+}

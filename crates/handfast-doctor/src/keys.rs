@@ -1,0 +1,305 @@
+//! Keys and certificates: in files, below folders, and from servers.
+//!
+//! In: paths and `HOST:PORT`, lists of known keys. Out: a [`Report`]. What is weak or out of order is decided by `handfast-tls`, by the
+//! same code as in the proxy.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use handfast_text::calendar::Utc;
+use handfast_text::units::{counted, duration};
+use handfast_tls::buffer::Buffer;
+use handfast_tls::client::{Client, ClientSettings, Verification};
+use handfast_tls::load::{Inspected, Inspection};
+use handfast_tls::session::{Failure, Session};
+use handfast_tls::weak::{self, Lists};
+use handfast_tls::{Finding as Seen, Reason, Severity as Badness};
+
+use crate::report::{Finding, Report, Severity};
+
+/// How long a server may take for everything.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Where Debian's package openssl-blacklist has its lists.
+const USUAL_LISTS: &str = "/usr/share/openssl-blacklist";
+/// Bytes that a server may send before its handshake is done.
+const MOST: usize = 1 << 20;
+
+/// What is wanted.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Files, folders, and servers as `HOST:PORT`.
+    pub what: Vec<String>,
+    /// Lists of keys that are known to others.
+    pub lists: Vec<PathBuf>,
+    /// A certificate with fewer days left is told of.
+    pub days: u32,
+    /// Name and version of the program, for the report.
+    pub program: String,
+}
+
+/// Why nothing could be looked at: words for whoever typed them.
+#[derive(Debug, PartialEq, Eq)]
+pub struct WrongUse(pub Vec<String>);
+
+/// Looks at everything that is wanted.
+///
+/// **Errors**: something that is neither a file, a folder nor `HOST:PORT`; a list that cannot be used.
+///
+/// **Cost**: a millisecond for each key; up to ten seconds for each server.
+pub fn examine(wanted: &Wanted) -> Result<Report, WrongUse> {
+    let now = SystemTime::now();
+    let subject = match wanted.what.len() {
+        1 => format!("keys and certificates of {}", wanted.what[0]),
+        many => format!("keys and certificates of {}", counted(many as u64, "place")),
+    };
+    let mut report = Report::new(&wanted.program, Utc::of(now).to_seconds().to_string(), subject);
+    let lists = lists(wanted, &mut report)?;
+    let targets = wanted.what.iter().map(|text| Target::of(text));
+    let (targets, wrong): (Vec<_>, Vec<_>) = targets.partition(Result::is_ok);
+    if !wrong.is_empty() {
+        return Err(WrongUse(wrong.into_iter().filter_map(Result::err).collect()));
+    }
+    let inspection = Inspection { known_keys: &lists, now, days: wanted.days };
+    let mut seen = Inspected::default();
+    for target in targets.into_iter().flatten() {
+        match target {
+            Target::Path(path) => inspection.path(&path, &mut seen),
+            Target::Server(host, port) => server(&inspection, &host, port, &mut seen, &mut report),
+        }
+    }
+    inspection.compare(&mut seen);
+    tell(seen, &mut report);
+    report.sort();
+    Ok(report)
+}
+
+/// Something to look at.
+enum Target {
+    Path(PathBuf),
+    Server(String, u16),
+}
+
+impl Target {
+    fn of(text: &str) -> Result<Self, String> {
+        let path = Path::new(text);
+        if path.exists() {
+            return Ok(Self::Path(path.to_path_buf()));
+        }
+        let server = text.rsplit_once(':').and_then(|(host, port)| {
+            let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+            Some((host, port.parse::<u16>().ok().filter(|port| *port != 0)?))
+        });
+        match server {
+            Some((host, port)) if !host.is_empty() && !host.contains('/') => {
+                Ok(Self::Server(host.to_owned(), port))
+            }
+            _ => Err(format!("{text}: no such file or folder, and not HOST:PORT")),
+        }
+    }
+}
+
+/// Lists that were named, and those that Debian's package would have put there.
+fn lists(wanted: &Wanted, report: &mut Report) -> Result<std::sync::Arc<Lists>, WrongUse> {
+    let mut files = wanted.lists.clone();
+    let usual = std::fs::read_dir(USUAL_LISTS).into_iter().flatten().flatten().map(|entry| entry.path());
+    files.extend(usual.filter(|path| {
+        path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"blacklist."))
+    }));
+    let loaded = weak::load(&files, None);
+    if !loaded.findings.is_empty() {
+        return Err(WrongUse(
+            loaded.findings.iter().map(|finding| format!("--weak-keys {finding}")).collect(),
+        ));
+    }
+    if loaded.lists.is_empty() {
+        let why = "no list was given; --weak-keys FILE takes those of CVE-2008-0166 (see docs/doctor.md), what is wrong with a key's \
+                   numbers is found without";
+        report.not_seen("keys that are known to others, such as Debian's of 2006 to 2008", why);
+    }
+    Ok(loaded.lists)
+}
+
+/// Why a server's certificates are not known.
+#[derive(Debug)]
+enum Unreached {
+    Resolve(io::Error),
+    Connect(io::Error),
+    Talk(io::Error),
+    Session(Failure),
+    Slow,
+    Ended,
+}
+
+impl std::fmt::Display for Unreached {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Resolve(error) => write!(f, "resolve its name: {error}"),
+            Self::Connect(error) => write!(f, "connect: {error}"),
+            Self::Talk(error) => write!(f, "handshake: {error}"),
+            Self::Session(failure) => write!(f, "handshake: {failure}"),
+            Self::Slow => write!(f, "handshake: not done within {}", duration(PATIENCE.as_nanos() as f64)),
+            Self::Ended => f.write_str("handshake: the server ended the connection"),
+        }
+    }
+}
+
+fn server(inspection: &Inspection<'_>, host: &str, port: u16, seen: &mut Inspected, report: &mut Report) {
+    let name = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+    match presented(host, port) {
+        Ok(chain) => inspection.presented(&name, &chain, seen),
+        Err(error) => report.not_seen(name, error.to_string()),
+    }
+}
+
+/// The chain that a server presents. Nothing is verified, and nothing is sent but a hello and an end.
+fn presented(host: &str, port: u16) -> Result<Vec<Vec<u8>>, Unreached> {
+    let is_name = host.parse::<std::net::IpAddr>().is_err();
+    let settings = ClientSettings {
+        verification: Verification::Off,
+        server_name: is_name.then(|| host.to_owned()),
+        ..ClientSettings::default()
+    };
+    let client = Client::new(&settings, host).map_err(Unreached::Session)?;
+    let mut session = client.connect(false).map_err(Unreached::Session)?;
+    let end = Instant::now() + PATIENCE;
+    let mut stream = dial(host, port)?;
+    let (mut plaintext, mut outgoing) = (Buffer::with_capacity(0), Buffer::with_capacity(2048));
+    session.start(&mut outgoing).map_err(Unreached::Session)?;
+    let (mut incoming, mut taken) = (vec![0_u8; 16 << 10], 0);
+    while !session.is_established() {
+        stream.write_all(outgoing.filled()).map_err(Unreached::Talk)?;
+        outgoing.clear();
+        let left = end.checked_duration_since(Instant::now()).ok_or(Unreached::Slow)?;
+        stream.set_read_timeout(Some(left.max(Duration::from_millis(1)))).map_err(Unreached::Talk)?;
+        let read = stream.read(&mut incoming).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Unreached::Slow,
+            _ => Unreached::Talk(error),
+        })?;
+        taken += read;
+        if read == 0 || taken > MOST {
+            return Err(Unreached::Ended);
+        }
+        let mut bytes = [session.kept(), &incoming[..read]].concat();
+        let received = session.receive(&mut bytes, &mut plaintext, &mut outgoing);
+        if let Some(failure) = received.failure {
+            // A server that wants a certificate of ours has shown its own before.
+            let chain = session.presented();
+            return if chain.is_empty() { Err(Unreached::Session(failure)) } else { Ok(chain) };
+        }
+    }
+    session.close(&mut outgoing);
+    // It has said all that was asked; whether it hears the end does not matter.
+    let _ = stream.write_all(outgoing.filled());
+    Ok(session.presented())
+}
+
+fn dial(host: &str, port: u16) -> Result<TcpStream, Unreached> {
+    let mut last = io::Error::other("the name has no address");
+    for address in (host, port).to_socket_addrs().map_err(Unreached::Resolve)? {
+        match TcpStream::connect_timeout(&address, PATIENCE) {
+            Ok(stream) => {
+                stream.set_write_timeout(Some(PATIENCE)).map_err(Unreached::Talk)?;
+                return Ok(stream);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(Unreached::Connect(last))
+}
+
+fn tell(seen: Inspected, report: &mut Report) {
+    let looked = format!(
+        "{} and {} in {}",
+        counted(seen.certificates as u64, "certificate"),
+        counted(seen.keys as u64, "private key"),
+        counted(seen.files as u64, "file")
+    );
+    report.fact("looked at", looked);
+    if let Some((name, until)) = &seen.first_to_expire {
+        let until = Utc::of_seconds(*until).for_people();
+        report.fact("first to expire", format!("{name}, on {until}"));
+    }
+    for (what, why) in seen.unseen {
+        report.not_seen(what.display().to_string(), why);
+    }
+    report.findings.extend(seen.findings.into_iter().filter_map(finding));
+}
+
+/// A finding of `handfast-tls` as one of ours; notes are none.
+pub(crate) fn finding(seen: Seen) -> Option<Finding> {
+    let severity = match seen.severity {
+        Badness::Error => Severity::Critical,
+        Badness::Warning => Severity::Warning,
+        Badness::Note => return None,
+    };
+    let (topic, consequence) = meaning(seen.reason);
+    let title = format!("{}: {}", seen.file.display(), seen.message);
+    let mut finding = Finding::new(severity, topic, title, consequence);
+    finding.change.extend(seen.hint);
+    Some(finding)
+}
+
+/// What it is about, and what follows from it where the message does not say so.
+const fn meaning(reason: Reason) -> (&'static str, &'static str) {
+    match reason {
+        Reason::WeakKey => {
+            ("weak-key", "whoever has the private key can pose as this server; Handfast refuses to serve it")
+        }
+        Reason::SharedKey => ("shared-key", ""),
+        Reason::Expired => ("certificate-expiry", "from that moment on clients refuse the connection"),
+        Reason::NotYetValid => ("certificate-expiry", "clients refuse the connection until then"),
+        Reason::ChainOrder => (
+            "chain-order",
+            "some clients, old ones above all, cannot build the chain and refuse the connection",
+        ),
+        Reason::ChainIncomplete => (
+            "chain-incomplete",
+            "browsers may fetch what is missing; programs do not, and refuse the connection",
+        ),
+        Reason::Permissions => ("key-permissions", "whoever reads the key can pose as this server"),
+        Reason::KeyDoesNotFit => ("key-does-not-fit", "no server starts with this pair"),
+        Reason::NoNames => ("certificate-names", "clients refuse it for every name"),
+        Reason::BadKey => ("key-kind", "clients refuse the connection"),
+        _ => ("unreadable", "it cannot be served, and what is in it is not known"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_typed_is_a_path_or_a_server_or_wrong() {
+        let target = |text: &str| match Target::of(text) {
+            Ok(Target::Path(path)) => path.display().to_string(),
+            Ok(Target::Server(host, port)) => format!("{host} {port}"),
+            Err(wrong) => wrong,
+        };
+        assert_eq!(target("/"), "/");
+        assert_eq!(target("example.org:443"), "example.org 443");
+        assert_eq!(target("[::1]:8443"), "::1 8443");
+        for wrong in ["/none.pem", "example.org", "example.org:0", ":443", "a/b:443", "example.org:https"] {
+            assert!(target(wrong).contains("no such file or folder, and not HOST:PORT"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn notes_are_no_findings_and_every_finding_keeps_its_cure() {
+        let seen = |severity| Seen {
+            severity,
+            reason: Reason::Expired,
+            file: PathBuf::from("a.pem"),
+            message: "expired".to_owned(),
+            hint: Some("renew it".to_owned()),
+        };
+        assert_eq!(finding(seen(Badness::Note)), None);
+        let found = finding(seen(Badness::Error)).expect("a finding");
+        assert_eq!(
+            (found.severity, found.topic, found.title.as_str()),
+            (Severity::Critical, "certificate-expiry", "a.pem: expired")
+        );
+        assert_eq!(found.change, ["renew it"]);
+    }
+}

@@ -1,0 +1,117 @@
+//! What a configuration asks of a machine, as numbers: for whoever examines whether it fits.
+//!
+//! In: a configuration. Out: a [`Demand`]. Nothing is opened but the configuration's file.
+
+use std::path::PathBuf;
+
+use crate::config::model::{Backend, CertificateSource, Config, Service, Target};
+use crate::source::ConfigSource;
+
+/// What a configuration asks of the machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Demand {
+    /// Worker threads; `None`: one for each CPU.
+    pub threads: Option<usize>,
+    /// Connections at once; `None`: as many as the limit on open files allows.
+    pub max_connections: Option<usize>,
+    /// Lists of keys that are known to others.
+    pub weak_keys: Vec<PathBuf>,
+    /// Files and folders with certificates and keys.
+    pub certificates: Vec<PathBuf>,
+    /// Where connections go: each service, and each of its rules with backends of its own.
+    pub groups: Vec<GroupDemand>,
+}
+
+/// What a group of backends asks of the machine's source ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupDemand {
+    /// Whose it is: `service web`, `service web, rule 2`.
+    pub name: String,
+    /// Connections of the service at once; `None`: only the process's limit.
+    pub max_connections: Option<usize>,
+    /// Backends that are reached over TCP, as they are written; one name may have several addresses.
+    pub destinations: Vec<String>,
+    /// Addresses of this machine that they are dialled from; 0: the clients' own.
+    pub sources: u64,
+}
+
+/// What a configuration asks of the machine.
+///
+/// **Errors**: every problem of the configuration, ready to be shown.
+pub fn demand(source: &ConfigSource, color: bool) -> Result<Demand, String> {
+    let (config, _) = source.read(color).map_err(|error| error.to_string())?;
+    Ok(of(&config))
+}
+
+fn of(config: &Config) -> Demand {
+    let tls = config.services.iter().filter_map(|service| service.tls.as_ref());
+    let certificates = tls.flat_map(|tls| &tls.certificates).flat_map(paths).collect();
+    Demand {
+        threads: config.process.threads,
+        max_connections: config.process.max_connections,
+        weak_keys: config.process.weak_keys.clone(),
+        certificates,
+        groups: config.services.iter().flat_map(groups).collect(),
+    }
+}
+
+fn paths(source: &CertificateSource) -> Vec<PathBuf> {
+    match source {
+        CertificateSource::File { certificate, key, .. } => {
+            std::iter::once(certificate).chain(key).cloned().collect()
+        }
+        CertificateSource::Folder(path) => vec![path.clone()],
+        CertificateSource::Throwaway { .. } => Vec::new(),
+    }
+}
+
+fn groups(service: &Service) -> Vec<GroupDemand> {
+    let group = |name: String, backends: &[Backend]| GroupDemand {
+        name,
+        max_connections: service.max_connections,
+        destinations: match &service.connect_through {
+            // All of them are reached through it.
+            Some(through) => vec![through.proxy.to_string()],
+            None => backends.iter().filter_map(over_tcp).collect(),
+        },
+        sources: service.source.addresses().unwrap_or(1),
+    };
+    let name = format!("service {}", service.name);
+    let rules = service.names.iter().enumerate();
+    let rules = rules.filter_map(|(place, rule)| {
+        Some(group(format!("{name}, rule {}", place + 1), rule.backends.as_ref()?))
+    });
+    std::iter::once(group(name.clone(), &service.backends)).chain(rules).collect()
+}
+
+fn over_tcp(backend: &Backend) -> Option<String> {
+    match &backend.target {
+        Target::Address(handfast_net::address::Address::Unix(_)) => None,
+        target => Some(target.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+
+    #[test]
+    fn backends_over_tcp_are_counted_for_each_service_and_rule() {
+        let text = "[process]\nthreads = 3\nmax-connections = 1000\n\n[[service]]\nname = \"web\"\nlisten = \"127.0.0.1:1\"\n\
+                    client-tls = false\nmax-connections = 900\nbackend = [\"10.0.0.1:80\", \"unix:/run/x.sock\", \"app.example.org:80\"]\n\
+                    source = [\"10.0.0.8\", \"10.0.0.9\"]\n";
+        let folder = tempfile::tempdir().expect("the temporary folder is writable");
+        let path = folder.path().join("handfast.toml");
+        std::io::Write::write_all(&mut std::fs::File::create(&path).expect("it is ours"), text.as_bytes())
+            .expect("it has room");
+        let loaded = config::load(&path).parsed;
+        let (config, _) = loaded.unwrap_or_else(|problems| panic!("{problems:?}"));
+        let demand = of(&config);
+        assert_eq!((demand.threads, demand.max_connections), (Some(3), Some(1000)));
+        let [group] = &demand.groups[..] else { panic!("{demand:?}") };
+        assert_eq!(group.name, "service web");
+        assert_eq!((group.max_connections, group.sources), (Some(900), 2));
+        assert_eq!(group.destinations, ["10.0.0.1:80", "app.example.org:80"]);
+    }
+}

@@ -1,0 +1,157 @@
+//! `handfast doctor`: words in, findings out.
+//!
+//! In: [`DoctorWords`]. Out: the report on standard output, perhaps JSON in a file, an exit code: 0 no findings, 1 findings, 2 wrong
+//! use.
+
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::process::ExitCode;
+
+use handfast_doctor::machine::Machine;
+use handfast_doctor::report::{Finding, Report};
+use handfast_doctor::text::{Style, to_text};
+use handfast_doctor::{exam, fit, keys, process};
+use handfast_load::outcome::Refusal;
+use handfast_proxy::{ConfigSource, Demand};
+use rustix::termios::tcgetwinsize;
+
+use crate::load::outputs::Output;
+use crate::load::refused;
+use crate::talk;
+use crate::verbs::{color, print, wants_color};
+use crate::words::doctor::{DoctorWords, KeysWords, OutputWords, Topic};
+
+/// Columns where there is no terminal to tell.
+const USUAL: usize = 100;
+
+/// A certificate of a configuration with fewer days left is told of.
+const DAYS: u32 = 21;
+
+/// What `handfast doctor` does.
+pub(crate) fn doctor(words: &DoctorWords) -> ExitCode {
+    match &words.topic {
+        None => told(&words.output, || machine(words)),
+        Some(Topic::Keys(words)) => told(&words.output, || keys(words)),
+    }
+}
+
+/// The machine, or one process of it.
+fn machine(words: &DoctorWords) -> Result<Report, Refusal> {
+    let machine = match &words.root {
+        None => Machine::here(),
+        Some(root) if root.is_dir() => Machine::below(root),
+        Some(root) => {
+            return Err(Refusal::wrong_use(format!("--root {}: expected a folder", root.display())));
+        }
+    };
+    let (interval, program) = (words.interval, program());
+    match words.pid {
+        None => {
+            let demand = words.config.as_deref().map(read).transpose()?;
+            let mut report = exam::examine(&exam::Wanted { machine: machine.clone(), interval, program });
+            if let Some((source, demand)) = demand {
+                fits(&source, demand, &machine, &mut report)?;
+            }
+            Ok(report)
+        }
+        Some(pid) => {
+            let wanted = process::Wanted { machine, pid, interval, program };
+            process::examine(&wanted).map_err(Refusal::wrong_use)
+        }
+    }
+}
+
+/// A configuration, and what it asks for.
+fn read(path: &Path) -> Result<(ConfigSource, Demand), Refusal> {
+    let source = ConfigSource::File(path.to_path_buf());
+    let demand = handfast_proxy::demand(&source, color());
+    demand.map(|demand| (source, demand)).map_err(|problems| Refusal::wrong_use(problems.trim_end()))
+}
+
+/// Whether the proxy could serve it here, whether it fits, and what of its keys and certificates is wrong.
+fn fits(
+    source: &ConfigSource,
+    demand: Demand,
+    machine: &Machine,
+    report: &mut Report,
+) -> Result<(), Refusal> {
+    let checked = handfast_proxy::check(source, None, false);
+    if !checked.good {
+        let first =
+            checked.problems.lines().find_map(|line| line.strip_prefix("error: ")).unwrap_or_default();
+        let title = format!("the proxy would not start with {}: {first}", source.name());
+        let finding = Finding::critical("configuration", title, "nothing of it is served");
+        report.find(finding.change(format!("handfast check -c {}", source.name())));
+    }
+    let number = |number: Option<usize>| number.map(|number| number as u64);
+    let groups = demand.groups.into_iter().map(|group| fit::Group {
+        name: group.name,
+        connections: number(group.max_connections),
+        destinations: group.destinations,
+        sources: group.sources,
+    });
+    let wanted = fit::Demand {
+        threads: number(demand.threads),
+        connections: number(demand.max_connections),
+        groups: groups.collect(),
+    };
+    fit::look(machine, &wanted, report);
+    let what: Vec<String> = demand
+        .certificates
+        .iter()
+        .filter(|path| path.exists())
+        .map(|path| path.display().to_string())
+        .collect();
+    if !what.is_empty() {
+        let wanted = keys::Wanted { what, lists: demand.weak_keys, days: DAYS, program: program() };
+        report.merge(keys::examine(&wanted).map_err(wrong_keys)?);
+    }
+    report.sort();
+    Ok(())
+}
+
+fn wrong_keys(keys::WrongUse(wrong): keys::WrongUse) -> Refusal {
+    Refusal::wrong_use(wrong.join("\n"))
+}
+
+fn keys(words: &KeysWords) -> Result<Report, Refusal> {
+    let wanted = keys::Wanted {
+        what: words.what.clone(),
+        lists: words.weak_keys.clone(),
+        days: words.expires_within,
+        program: program(),
+    };
+    keys::examine(&wanted).map_err(wrong_keys)
+}
+
+fn program() -> String {
+    format!("handfast {}", env!("CARGO_PKG_VERSION"))
+}
+
+/// Examines, and tells what was found.
+fn told(words: &OutputWords, examine: impl FnOnce() -> Result<Report, Refusal>) -> ExitCode {
+    // Before anything is examined: a report that cannot be kept is not worth making.
+    let output = match words.json.as_deref().map(Output::prepare).transpose() {
+        Ok(output) => output,
+        Err(what) => return refused(&Refusal::failed(format!("--json: {what}"))),
+    };
+    let report = match examine() {
+        Ok(report) => report,
+        Err(refusal) => return refused(&refusal),
+    };
+    if words.json.as_deref().is_some_and(|path| path.as_os_str() == "-") {
+        let width = talk::terminal_size().map_or(USUAL, |(columns, _)| columns.into());
+        talk::err(to_text(&report, Style { color: color(), width }).trim_end());
+    } else {
+        let stdout = io::stdout();
+        let width = tcgetwinsize(&stdout).map_or(0, |size| usize::from(size.ws_col));
+        let style =
+            Style { color: wants_color(stdout.is_terminal()), width: if width == 0 { USUAL } else { width } };
+        print(&to_text(&report, style), true);
+    }
+    match output.map(|output| output.write(&report.to_json())) {
+        Some(Err(what)) => refused(&Refusal::failed(what.to_string())),
+        _ if report.findings.is_empty() => ExitCode::SUCCESS,
+        _ => ExitCode::from(1),
+    }
+}

@@ -1,0 +1,99 @@
+//! `handfast doctor keys` finds weak and known keys and certificates that run out, in files, folders, and from servers.
+
+use serde_json::Value;
+
+use super::support::certificates::{KeyKind, localhost};
+use super::support::folder::Folder;
+use super::support::tools::{Ran, handfast};
+use super::support::*;
+
+macro_rules! sample {
+    ($name:literal) => {
+        include_str!(concat!("../../../handfast-tls/src/weak/tests/", $name))
+    };
+}
+
+fn keys(words: &[&str]) -> (Ran, Value) {
+    let ran = handfast(&[&["doctor", "keys", "--json", "-"], words].concat());
+    let report = serde_json::from_str(&ran.output).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
+    (ran, report)
+}
+
+/// Severity, topic and title of each finding.
+fn told(report: &Value) -> Vec<(String, String, String)> {
+    let text = |finding: &Value, key: &str| finding[key].as_str().expect("a text").to_owned();
+    let findings = report["findings"].as_array().expect("a list");
+    findings
+        .iter()
+        .map(|finding| (text(finding, "severity"), text(finding, "topic"), text(finding, "title")))
+        .collect()
+}
+
+#[test]
+fn a_debian_key_in_a_folder() {
+    let folder = Folder::new();
+    let certificates = folder.folder("certificates");
+    folder.write("certificates/web.pem", sample!("debian-2048-a.crt"));
+    folder.write("certificates/other.pem", localhost().combined());
+    folder.write("certificates/README", "not a certificate");
+    let list = folder.write("known.csv", sample!("debian-sample.csv")).display().to_string();
+    let place = certificates.display().to_string();
+    let (ran, report) = keys(&["--weak-keys", &list, &place]);
+    let weak: Vec<_> = told(&report).into_iter().filter(|told| told.1 == "weak-key").collect();
+    let [(severity, _, title)] = &weak[..] else { panic!("{report:#}") };
+    assert!(severity == "critical" && title.contains("certificates/web.pem: "), "{title}");
+    assert!(title.contains("is on the list of known keys") && title.contains("known.csv"), "{title}");
+    assert_eq!(ran.code, Some(1));
+    // Without a list it cannot be known, and that is said.
+    let (_, report) = keys(&[&place]);
+    assert!(told(&report).iter().all(|told| told.1 != "weak-key"), "{report:#}");
+    assert!(report["unseen"].to_string().contains("known to others"), "{report:#}");
+}
+
+#[test]
+fn keys_whose_numbers_are_bad_need_no_list() {
+    let folder = Folder::new();
+    for (name, content, words) in [
+        ("roca.key", sample!("roca-2048.key"), "ROCA"),
+        ("close.crt", sample!("close-primes-2048.crt"), "close together"),
+        ("small.key", sample!("small-1024.key"), "1024 bits"),
+    ] {
+        let file = folder.write(name, content).display().to_string();
+        let (_, report) = keys(&[&file]);
+        assert!(
+            told(&report).iter().any(|told| told.1 == "weak-key" && told.2.contains(words)),
+            "{report:#}"
+        );
+    }
+}
+
+#[test]
+fn good_ones_give_no_findings() {
+    let folder = Folder::new();
+    let file = folder.write("good.pem", localhost().combined() + &authority().pem).display().to_string();
+    let ran = handfast(&["doctor", "keys", &file]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.output.starts_with("no findings: keys and certificates of "), "{ran:?}");
+    assert!(ran.output.contains("2 certificates and 1 private key in 1 file"), "{ran:?}");
+}
+
+#[test]
+fn what_a_server_presents() {
+    let old = authority().identity_between(&["localhost"], KeyKind::Ecdsa, 2020, 2025);
+    let folder = Folder::new();
+    let config =
+        Config::empty().service("web", "127.0.0.1:1").certificate(&folder.write("old.pem", old.combined()));
+    let proxy = Proxy::start(config);
+    let address = proxy.address().to_string();
+    let closed = "127.0.0.1:1";
+    let (ran, report) = keys(&[&address, closed]);
+    let told = told(&report);
+    let about = |topic: &str| told.iter().find(|told| told.1 == topic && told.2.starts_with(&address));
+    assert!(
+        about("certificate-expiry").is_some_and(|told| told.2.contains("localhost expired ")),
+        "{report:#}"
+    );
+    assert!(about("chain-incomplete").is_some(), "the authority is not sent: {report:#}");
+    assert!(report["unseen"].to_string().contains("127.0.0.1:1"), "{report:#}");
+    assert_eq!(ran.code, Some(1));
+}
