@@ -52,6 +52,9 @@ _handfast() {
             handfast,speed)
                 cmd="handfast__subcmd__speed"
                 ;;
+            handfast,upgrade)
+                cmd="handfast__subcmd__upgrade"
+                ;;
             handfast,weak-keys)
                 cmd="handfast__subcmd__weak__subcmd__keys"
                 ;;
@@ -92,7 +95,7 @@ _handfast() {
 
     case "${cmd}" in
         handfast)
-            opts="-h -V --help --version proxy check import load worker compare probe explain proxy-header speed doctor lab weak-keys reference"
+            opts="-h -V --help --version proxy check import upgrade load worker compare probe explain proxy-header speed doctor lab weak-keys reference"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -860,7 +863,7 @@ _handfast() {
             return 0
             ;;
         handfast__subcmd__proxy)
-            opts="-c -h --config --listen --backend --certificate --key --admin --access-log --stunnel --hitch --ca-file --help"
+            opts="-c -h --config --listen --backend --certificate --key --admin --access-log --stunnel --hitch --ca-file --take-over --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -907,6 +910,10 @@ _handfast() {
                     return 0
                     ;;
                 --ca-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --take-over)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -961,6 +968,36 @@ _handfast() {
                     return 0
                     ;;
                 --json)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        handfast__subcmd__upgrade)
+            opts="-c -h --config --socket --program --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --socket)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --program)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

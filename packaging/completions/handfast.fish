@@ -29,6 +29,7 @@ complete -c handfast -n "__fish_handfast_needs_command" -s V -l version -d 'Prin
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "proxy" -d 'Serve TLS in front of any TCP service'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "check" -d 'Check a configuration: everything that is wrong with it, and what it would do'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "import" -d 'Write a configuration anew that stunnel, hitch or ghostunnel was run with'
+complete -c handfast -n "__fish_handfast_needs_command" -f -a "upgrade" -d 'Replace a running proxy by a new process, without a lost connection'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "load" -d 'Put load on a TLS server, and say what the figures are worth'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "worker" -d 'Make load for a `handfast load --workers` on another machine'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "compare" -d 'Say whether two runs, or two groups of runs, differ by more than chance'
@@ -36,6 +37,7 @@ complete -c handfast -n "__fish_handfast_needs_command" -f -a "probe" -d 'Say wh
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "explain" -d 'Explain a topic that `handfast probe` names'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "proxy-header" -d 'Say what a PROXY header says, or exactly what is wrong with it'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "speed" -d 'Measure what this CPU can do for TLS, and predict handshakes and bytes from it'
+complete -c handfast -n "__fish_handfast_needs_command" -f -a "doctor" -d 'Say what on this machine limits or endangers TLS service, worst first, and the command that changes it'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "lab" -d 'Run a command on a network of its own: with a delay, with losses, at a rate'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "weak-keys" -d 'Make lists of keys that are known to others ready for the proxy (`[process] weak-keys`)'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "reference" -d 'Print the reference of the configuration file, or of a command, as Markdown'
@@ -49,6 +51,7 @@ complete -c handfast -n "__fish_handfast_using_subcommand proxy" -l access-log -
 complete -c handfast -n "__fish_handfast_using_subcommand proxy" -l stunnel -d 'A configuration of stunnel, which is read anew at each reload; see `handfast import`' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand proxy" -l hitch -d 'A configuration of hitch, which is read anew at each reload; see `handfast import`' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand proxy" -l ca-file -d 'Where the certificate of the throwaway CA is written (only without -c and flags)' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand proxy" -l take-over -d 'Take over from the running process that can be asked at this socket (`process.upgrade-socket`); `handfast upgrade` does this' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand proxy" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c handfast -n "__fish_handfast_using_subcommand check" -s c -l config -d 'Configuration file' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand check" -l listen -d 'Address to listen on: 0.0.0.0:8443, [::1]:8443, *:8443, unix:/run/x.sock (may be repeated)' -r
@@ -74,6 +77,10 @@ complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_see
 complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_seen_subcommand_from ghostunnel" -s o -l output -d 'The file to write; one that is there is not touched [default: standard output]' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_seen_subcommand_from ghostunnel" -l strict -d 'Exit with 1 when anything does not mean exactly the same, and write nothing then'
 complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_seen_subcommand_from ghostunnel" -s h -l help -d 'Print help'
+complete -c handfast -n "__fish_handfast_using_subcommand upgrade" -s c -l config -d 'The running process\'s configuration, which says where to ask it (`process.upgrade-socket`)' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand upgrade" -l socket -d 'Where to ask it, in place of what the configuration says' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand upgrade" -l program -d 'Program to replace it by; the running one\'s own by default, as it is on disk now' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand upgrade" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l send -d 'Bytes to send in each exchange: 4096, 4KiB, 1MiB (k and m mean KiB and MiB) [default: 4KiB]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l receive -d 'Bytes to expect back in each exchange [default: as many as are sent]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l reply -d 'Whether what comes back must be what was sent (echo), or may be anything of that length (any) [default: echo when --send and --receive are equal]' -r
@@ -179,6 +186,17 @@ complete -c handfast -n "__fish_handfast_using_subcommand speed" -l compare -d '
 complete -c handfast -n "__fish_handfast_using_subcommand speed" -l json -d 'Write everything as JSON; - for standard output, and the text then goes to standard error' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand speed" -l limit -d 'Measure the combined limit too: the least time that a proxy made of this library and these sockets can need'
 complete -c handfast -n "__fish_handfast_using_subcommand speed" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and not __fish_seen_subcommand_from keys" -l interval -d 'How long the kernel\'s counters, or a process\'s threads, are watched' -r
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and not __fish_seen_subcommand_from keys" -s c -l config -d 'Say too whether this configuration of the proxy fits the machine, and what of its keys and certificates is wrong' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and not __fish_seen_subcommand_from keys" -l pid -d 'Examine one process instead of the machine: threads that never sleep, the system calls that threads sit in, descriptors, sockets by state' -r
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and not __fish_seen_subcommand_from keys" -l root -d 'Examine a copy of /proc and /sys below this folder instead of this machine' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and not __fish_seen_subcommand_from keys" -l json -d 'Write everything as JSON; - for standard output, and the text then goes to standard error' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and not __fish_seen_subcommand_from keys" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and not __fish_seen_subcommand_from keys" -f -a "keys" -d 'Keys and certificates: weak or known ones, those about to expire, chains out of order, one key for unrelated names'
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from keys" -l weak-keys -d 'A list of keys that are known to others, as `handfast weak-keys` and the configuration take them (may be repeated)' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from keys" -l expires-within -d 'Tell of certificates that expire within so many days, or a third of their life if that is less' -r
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from keys" -l json -d 'Write everything as JSON; - for standard output, and the text then goes to standard error' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from keys" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l rtt -d 'Time from the client to the server and back: 114ms [default: no delay]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l jitter -d 'By how much each direction varies, evenly to both sides; packets keep their order' -r
 complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l loss -d 'Share of packets lost in each direction: 1% or 0.01' -r

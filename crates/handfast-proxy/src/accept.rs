@@ -35,6 +35,8 @@ const CALM: Duration = Duration::from_secs(1);
 /// For clients whose TCP handshake had begun when another process took over: a round trip, and a segment that was lost and
 /// is sent again after a second.
 const IN_FLIGHT: Duration = Duration::from_secs(2);
+/// Batches that are taken from a queue which another process has by now: it is told of whoever comes meanwhile.
+const LAST_LOOKS: usize = 64;
 /// How often a listener looks whether it is its turn to be closed.
 const TURN: Duration = Duration::from_millis(5);
 /// How long to wait at a limit for a permit that another thread may give back.
@@ -160,8 +162,19 @@ async fn finish(listener: &mut Listener, thread: &Rc<Thread>, id: &ListenerId) {
     let service =
         state.service_of(id).or_else(|| state.services.iter().find(|known| *known.name == *id.0).cloned());
     let Some(service) = service else { return };
-    // Who waits there is another process's client, this one's successor's or the next one's.
-    if listener.outlives_us() || thread.is_handed_over(id) {
+    if thread.is_handed_over(id) {
+        // The kernel wakes one of all that accept from a socket. Whom it woke us for is ours; from now on it wakes the others.
+        listener.pause();
+        for _ in 0..LAST_LOOKS {
+            match take(listener, thread, &service, BATCH) {
+                Taken::All => {}
+                _ => return,
+            }
+        }
+        return;
+    }
+    // Who waits there is the next process's client.
+    if listener.outlives_us() {
         return;
     }
     let others = thread.successor().unwrap_or(0);

@@ -1,9 +1,12 @@
 //! What the admin listener sees of the running program, and how it asks for something.
 
 use std::cell::{Cell, RefCell};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::Notify;
 use tokio::sync::mpsc::Sender;
 use tokio::sync::oneshot;
 
@@ -11,7 +14,7 @@ use crate::admin::{
     BackendOutcome, BackendRefusal, Control, NotReady, Overview, ReloadOutcome, ReloadRefusal,
     ServiceOverview, StillServing,
 };
-use crate::config::model::{ClientCertificates, Clients, Config, Service, name_fits};
+use crate::config::model::{Address, ClientCertificates, Clients, Config, Service, name_fits};
 use crate::listeners::Listeners;
 use crate::metrics::{Registry, ServiceSnapshot, Snapshot};
 use crate::standing::Wish;
@@ -47,6 +50,14 @@ enum Phase {
     Draining,
 }
 
+/// The admin listener's socket, for the process that follows.
+#[derive(Clone, Debug)]
+pub(crate) struct AdminSocket {
+    pub(crate) address: Address,
+    pub(crate) inherited: bool,
+    pub(crate) socket: Arc<OwnedFd>,
+}
+
 /// Shared by the program and the admin listener, on one thread.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -62,6 +73,10 @@ pub(crate) struct Shared {
     has_admin: Cell<bool>,
     /// Whether the file of its unix socket is, too.
     owns_admin_file: Cell<bool>,
+    /// Its socket, for the process that follows; and whether a service manager opened it.
+    admin_socket: RefCell<Option<AdminSocket>>,
+    /// Told when it is handed over with its socket.
+    pub(crate) admin_given: Rc<Notify>,
     /// When another process asked for the admin address last, and how many threads it has.
     asked_for_admin: Cell<Option<(Instant, u32)>>,
 }
@@ -77,6 +92,8 @@ impl Shared {
             hosts: RefCell::default(),
             has_admin: Cell::new(false),
             owns_admin_file: Cell::new(false),
+            admin_socket: RefCell::default(),
+            admin_given: Rc::default(),
             asked_for_admin: Cell::new(None),
         }
     }
@@ -106,9 +123,22 @@ impl Shared {
     /// The admin address is this process's from now on, until it is handed over.
     ///
     /// `owns_file`: whether the file of its unix socket is this process's to remove.
-    pub(crate) fn opens_admin(&self, owns_file: bool) {
+    pub(crate) fn opens_admin(&self, owns_file: bool, socket: Option<AdminSocket>) {
         self.has_admin.set(true);
         self.owns_admin_file.set(owns_file);
+        self.admin_socket.replace(socket);
+    }
+
+    /// The admin listener's socket; `None` when this process has none.
+    pub(crate) fn admin_socket(&self) -> Option<AdminSocket> {
+        self.admin_socket.borrow().clone()
+    }
+
+    /// Another process has the admin address, with its socket.
+    pub(crate) fn gives_admin(&self) {
+        self.has_admin.set(false);
+        self.admin_socket.replace(None);
+        self.admin_given.notify_one();
     }
 
     /// Whether the admin address, and the file of its unix socket, are this process's.
@@ -191,6 +221,7 @@ impl Control for Shared {
         self.asked_for_admin.set(Some((Instant::now(), threads)));
         match *self.phase.borrow() {
             Phase::Draining => {
+                self.admin_socket.replace(None);
                 if self.has_admin.replace(false) {
                     tracing::info!("admin: handed over to the process that replaces this one");
                 }

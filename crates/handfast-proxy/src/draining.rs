@@ -33,12 +33,18 @@ impl Draining {
     ///
     /// A drain that was asked for over the admin listener is the same stop: the first signal after it (a service manager
     /// sends one when its pre-stop hook has asked for the drain) changes nothing.
-    pub(crate) fn begin(mut program: Program, by_signal: bool) -> Self {
+    pub(crate) fn begin(program: Program, by_signal: bool) -> Self {
+        let after = program.shared.successor().map_or(After::Nobody, After::Beside);
+        Self::followed_by(program, after, by_signal)
+    }
+
+    /// Stops accepting; `after` says who serves from now on.
+    pub(crate) fn followed_by(mut program: Program, after: After, by_signal: bool) -> Self {
         let drain = program.state.config.process.drain;
         program.shared.drains();
         tracing::info!("stopping: no new connections; open connections have {drain:?} to end");
         program.notifier.stopping(&format!("Stopping: open connections have {drain:?} to end"));
-        let after = program.shared.successor().map_or(After::Nobody, After::Beside);
+        program.upgrades.close(false);
         program.workers.tell(|| Order::Drain(after.clone()));
         Self { program, deadline: Instant::now() + drain, signalled: by_signal }
     }

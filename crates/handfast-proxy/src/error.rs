@@ -55,6 +55,8 @@ pub(crate) enum Error {
     Listen { address: Address, whose: String, source: io::Error },
     /// Several addresses cannot.
     ListenOnSeveral(Vec<Self>),
+    /// The running process's sockets could not be had, or it does not let go.
+    TakeOver { path: PathBuf, why: String },
     /// The admin address is in use, and not by another Handfast.
     AdminInUse { address: Address, source: io::Error },
     /// The throwaway certificate could not be made.
@@ -172,6 +174,9 @@ impl fmt::Display for Error {
             Self::ListenOnSeveral(errors) => {
                 let lines: Vec<_> = errors.iter().map(ToString::to_string).collect();
                 f.write_str(&lines.join("\n"))?;
+            }
+            Self::TakeOver { path, why } => {
+                write!(f, "take over from the process at {}: {why}", path.display())?;
             }
             Self::AdminInUse { address, source } => write!(f, "listen on {address} (admin): {source}")?,
             Self::Throwaway(error) => write!(f, "{error}")?,

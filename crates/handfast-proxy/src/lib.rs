@@ -68,6 +68,7 @@ mod signals;
 mod watch;
 mod error;
 mod say;
+mod upgrade;
 
 // Looking in.
 pub mod metrics;
@@ -89,3 +90,4 @@ pub use error::Outcome;
 pub use run::run;
 pub use service_manager::ServiceManager;
 pub use source::{ConfigSource, Write, Written};
+pub use upgrade::{UpgradeFailure, upgrade};

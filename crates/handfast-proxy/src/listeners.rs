@@ -68,7 +68,7 @@ pub(crate) struct Options {
 }
 
 /// What a file is, whatever its name: device and inode.
-type FileId = (u64, u64);
+pub(crate) type FileId = (u64, u64);
 
 /// Which addresses are taken already: what a plan is made from, on whatever thread.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -206,7 +206,6 @@ impl Listeners {
 
     /// Every socket that is still accepted from, with the listener that it belongs to, who made it and with what: all that
     /// another process needs to serve in this one's place. It stays open for as long as the descriptor is held.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for handing sockets to the process that follows"))]
     pub(crate) fn descriptors(
         &self,
     ) -> impl Iterator<Item = (&ListenerId, Origin, Options, Arc<OwnedFd>)> + '_ {
@@ -214,6 +213,24 @@ impl Listeners {
             let open = listening.descriptors.iter().filter_map(Weak::upgrade);
             open.map(move |socket| (id, listening.origin, listening.options, socket))
         })
+    }
+
+    /// What a service manager gave, whether it is in use or not.
+    pub(crate) fn inherited(&self) -> &[Given] {
+        &self.given.0
+    }
+
+    /// Where sockets listen that this process did not make.
+    pub(crate) fn not_ours(&self) -> impl Iterator<Item = &Address> {
+        let foreign = self.listening.values().filter(|listening| listening.origin != Origin::Bound);
+        foreign.map(|listening| &listening.address)
+    }
+
+    /// Another process has the sockets of these addresses, and their files; which listeners that are.
+    pub(crate) fn hand_over(&mut self, addresses: &[Address]) -> HashSet<ListenerId> {
+        let is_theirs = |listening: &Listening| addresses.contains(&listening.address);
+        let theirs = self.listening.extract_if(|_, listening| is_theirs(listening));
+        theirs.map(|(id, _)| id).collect()
     }
 
     /// Removes the files of unix sockets.
@@ -301,7 +318,7 @@ fn each_once(shares: &[Vec<ListeningSocket>]) -> Vec<Weak<OwnedFd>> {
     each.iter().map(Arc::downgrade).collect()
 }
 
-fn file_of(address: &Address) -> Option<FileId> {
+pub(crate) fn file_of(address: &Address) -> Option<FileId> {
     match address {
         Address::Unix(path) => file_id(path),
         Address::Ip(_) => None,

@@ -20,7 +20,8 @@ pub(crate) fn own_files(config: &Config) -> Vec<PathBuf> {
         Address::Unix(path) => Some(path.as_path()),
         Address::Ip(_) => None,
     });
-    keys.chain(log).chain(sockets).map(Path::to_path_buf).chain(locks).collect()
+    let upgrade = config.process.upgrade_socket.as_deref();
+    keys.chain(log).chain(sockets).chain(upgrade).map(Path::to_path_buf).chain(locks).collect()
 }
 
 /// What the present user cannot do with the files of a configuration, and will have to.

@@ -28,6 +28,7 @@ use crate::standing::{self, Wish};
 use crate::state::{ServiceState, SharedCarriedOver, State};
 use crate::thread_state::Addresses;
 use crate::through::{Place, places};
+use crate::upgrade::Upgrades;
 use crate::watch::Watch;
 use crate::worker::Order;
 use crate::workers::Workers;
@@ -52,6 +53,7 @@ pub(crate) struct Program {
     pub(crate) shared: Rc<Shared>,
     pub(crate) checks: Checks,
     pub(crate) notifier: Notifier,
+    pub(crate) upgrades: Upgrades,
 }
 
 impl Program {

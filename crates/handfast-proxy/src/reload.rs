@@ -162,6 +162,7 @@ fn at_a_restart_only(before: &Config, after: &Config) -> Vec<&'static str> {
         ("process.threads", old.threads != new.threads),
         ("process.user", old.user != new.user || old.group != new.group),
         ("process.max-connections", old.max_connections != new.max_connections),
+        ("process.upgrade-socket", old.upgrade_socket != new.upgrade_socket),
         ("access-log", before.access_log != after.access_log),
         ("admin", before.admin != after.admin),
     ];

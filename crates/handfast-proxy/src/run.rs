@@ -4,6 +4,7 @@
 //! (`start/prepared.rs`, `start/bound.rs`, `serving.rs`, `draining.rs`), so what belongs to an earlier stage
 //! cannot be done in a later one.
 
+use std::path::Path;
 use std::time::Duration;
 
 use tokio::task::LocalSet;
@@ -13,11 +14,12 @@ use crate::say::unmarked;
 use crate::service_manager::ServiceManager;
 use crate::serving::Serving;
 use crate::source::ConfigSource;
-use crate::start::Prepared;
+use crate::start::{Passed, Prepared};
+use crate::upgrade::Taking;
 
 /// Runs the proxy until it is told to stop. Problems are logged through `tracing`; `color` is for those of the
-/// configuration; `manager` is what a service manager passed.
-pub fn run(source: &ConfigSource, color: bool, manager: ServiceManager) -> Outcome {
+/// configuration; `manager` is what a service manager passed, `take_over` where a running process is asked for its sockets.
+pub fn run(source: &ConfigSource, color: bool, manager: ServiceManager, take_over: Option<&Path>) -> Outcome {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -27,7 +29,7 @@ pub fn run(source: &ConfigSource, color: bool, manager: ServiceManager) -> Outco
     };
     let local = LocalSet::new();
     let outcome = local.block_on(&runtime, async {
-        match start(source, color, manager).await {
+        match start(source, color, manager, take_over).await {
             Ok(serving) => serving.serve().await,
             Err(error) => {
                 tracing::error!("{}", unmarked(error.to_string().trim(), "error"));
@@ -40,6 +42,19 @@ pub fn run(source: &ConfigSource, color: bool, manager: ServiceManager) -> Outco
     outcome
 }
 
-async fn start(source: &ConfigSource, color: bool, manager: ServiceManager) -> Result<Serving, Error> {
-    Prepared::new(source, color, manager).await?.bind()?.serve().await
+async fn start(
+    source: &ConfigSource,
+    color: bool,
+    manager: ServiceManager,
+    take_over: Option<&Path>,
+) -> Result<Serving, Error> {
+    let taking = take_over.map(Taking::begin).transpose()?;
+    let voice = taking.as_ref().map(Taking::voice).transpose()?;
+    let stages =
+        async { Prepared::new(source, color, Passed { manager, taking }).await?.bind()?.serve().await };
+    let outcome = stages.await;
+    if let (Err(error), Some(voice)) = (&outcome, &voice) {
+        voice.fails(error);
+    }
+    outcome
 }

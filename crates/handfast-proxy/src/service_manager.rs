@@ -8,6 +8,7 @@ use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::process::Command;
 use std::time::Duration;
 
 use handfast_net::listen::{GivenSocket, Origin};
@@ -117,6 +118,22 @@ impl Notifier {
     /// Nothing is accepted any more.
     pub(crate) fn stopping(&mut self, how: &str) {
         self.send(&format!("STOPPING=1\n{}", status(how)));
+    }
+
+    /// Has a process that is started next told where to say how it is, too.
+    pub(crate) fn tell(&self, command: &mut Command) {
+        if let Some((_, _, name)) = &self.socket {
+            command.env("NOTIFY_SOCKET", name);
+            if let Some(watchdog) = self.watchdog {
+                command.env("WATCHDOG_USEC", watchdog.as_micros().to_string());
+            }
+        }
+    }
+
+    /// Another process is the service's main one from now on: this one says nothing more, and its end is not the service's.
+    pub(crate) fn hands_over_to(&mut self, process: u32) {
+        self.send(&format!("MAINPID={process}\n{}", status("Upgraded")));
+        self.socket = None;
     }
 
     /// How things are, in a sentence.

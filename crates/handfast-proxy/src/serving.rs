@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tokio::time::{Instant, sleep_until};
 
 use crate::admin::ReloadRefusal;
+use crate::config::model::Address;
 use crate::control::Request;
 use crate::draining::Draining;
 use crate::error::{Error, Outcome};
@@ -16,6 +17,7 @@ use crate::program::Program;
 use crate::reload::{Refused, Reloaded, Reloads, Scope};
 use crate::say::{say_refusal, say_warnings};
 use crate::signals::Asked;
+use crate::upgrade::Taking;
 use crate::worker::Event;
 
 /// A program that serves.
@@ -36,9 +38,20 @@ impl Serving {
     /// Lets clients in, and says that it is ready.
     ///
     /// **Errors**: listen(2); a worker that cannot serve by the state.
-    pub(crate) async fn begin(mut program: Program, plan: Plan) -> Result<Self, Error> {
+    ///
+    /// With `taking` it says so first to the process that serves until then, which stops to.
+    pub(crate) async fn begin(
+        mut program: Program,
+        plan: Plan,
+        taking: Option<(Taking, Option<Address>)>,
+    ) -> Result<Self, Error> {
         let state = Arc::clone(&program.state);
         program.install(state, plan).await?;
+        if let Some((taking, admin)) = taking {
+            let upgrade = program.upgrades.address();
+            let ours = program.listeners.not_ours().chain(&admin).chain(&upgrade);
+            taking.says_ready(ours)?;
+        }
         program.registry.reload_succeeded(program.state.generation);
         program.shared.serves();
         program.shared.waits_for(program.names.waiting_for());
@@ -99,7 +112,13 @@ impl Serving {
                     let state = Arc::clone(&program.state);
                     reloads.files_may_have_changed(&state, || program.present());
                 }
-                outcome = reloads.done() => {
+                heard = program.upgrades.next() => {
+                    if let Some(after) = program.hear(heard, leaving.is_some()) {
+                        return Draining::followed_by(self.program, after, false).finish().await;
+                    }
+                }
+                // What a process that is taking over was given should not change meanwhile.
+                outcome = reloads.done(), if !program.upgrades.is_under_way() => {
                     let told = self.take(outcome).await;
                     reloads.answer(&told, || self.program.present());
                     watch = self.program.watch();

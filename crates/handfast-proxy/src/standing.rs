@@ -23,10 +23,12 @@ use crate::cause::Cause;
 use crate::reason::{CloseReason, Side};
 
 mod care;
+mod handed;
 mod table;
 
 use care::Care;
 pub(crate) use care::Wish;
+pub(crate) use handed::{Handed, Kept};
 pub(crate) use table::Standings;
 
 /// Nothing is wrong with it.

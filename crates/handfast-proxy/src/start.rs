@@ -12,4 +12,4 @@ mod admin_address;
 mod bound;
 mod prepared;
 
-pub(crate) use prepared::Prepared;
+pub(crate) use prepared::{Passed, Prepared};

@@ -34,7 +34,7 @@ pub(crate) use build::{Built, build};
 pub(crate) use carried::{CarriedOver, SharedCarriedOver, make_throwaway, throwaway};
 pub(crate) use dialling::DialTls;
 pub(crate) use report::Report;
-pub(crate) use rings::{KeyRings, RingId};
+pub(crate) use rings::{GivenKeys, KeyRings, RingId};
 
 /// What runs.
 #[derive(Debug)]

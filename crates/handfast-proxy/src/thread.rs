@@ -28,7 +28,6 @@ pub(crate) enum After {
     /// Another process that listens there too, with so many threads.
     Beside(u32),
     /// Another process that has the same sockets of these listeners.
-    #[expect(dead_code, reason = "for handing sockets to the process that follows")]
     HandedOver(Arc<HashSet<ListenerId>>),
 }
 

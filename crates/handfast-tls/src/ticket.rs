@@ -121,6 +121,28 @@ impl KeySet {
     }
 }
 
+/// Ticket keys as text, in the form of their file; erased from memory when dropped.
+pub struct KeyText(Zeroizing<String>);
+
+impl KeyText {
+    /// The text: who has it can read what resumed sessions sent.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for KeyText {
+    fn from(text: String) -> Self {
+        Self(Zeroizing::new(text))
+    }
+}
+
+impl fmt::Debug for KeyText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyText")
+    }
+}
+
 /// Makes, rotates, keeps and erases ticket keys. One for the process, off the path of connections.
 #[derive(Debug)]
 pub struct TicketKeys {
@@ -138,6 +160,22 @@ impl TicketKeys {
     /// **Errors**: [`Error::Random`].
     pub fn random(now: SystemTime, settings: TicketSettings) -> Result<Self, Error> {
         Self::start(None, unix(now), settings)
+    }
+
+    /// Keys of this process alone, which it was given by the process before it; `None` when they are not understood.
+    ///
+    /// **Errors**: [`Error::Random`].
+    pub fn given(text: &KeyText, now: SystemTime, settings: TicketSettings) -> Result<Option<Self>, Error> {
+        let Ok(keys) = file::parse(text.0.as_bytes()) else { return Ok(None) };
+        let current = Arc::new(KeySet { keys: Vec::new(), encrypting: None });
+        let mut made = Self { keys, settings, file: None, current, refreshed_at: unix(now) };
+        made.refresh_at(unix(now), true)?;
+        Ok(Some(made))
+    }
+
+    /// The keys as text, for the process that follows; `None` when they are in a file, where it reads them.
+    pub fn to_give(&self) -> Option<KeyText> {
+        self.file.is_none().then(|| KeyText(file::text(&self.keys)))
     }
 
     /// Keys kept in the file at `path`, shared with every process and machine that has the file; made if it is not

@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         words::Verb::Check(given) => verbs::check(&given),
         words::Verb::Import(given) => import::import(&given),
         words::Verb::Doctor(given) => doctor::doctor(&given),
+        words::Verb::Upgrade(given) => verbs::upgrade(given),
         words::Verb::Lab(given) => lab::lab(&given),
         words::Verb::Load(given) => load::load(&given),
         words::Verb::Worker(given) => worker::worker(given),

@@ -6,14 +6,14 @@ use std::process::ExitCode;
 
 use handfast_import::Origin;
 use handfast_proxy::config::{self, FlagInput};
-use handfast_proxy::{ConfigSource, Outcome, ServiceManager};
+use handfast_proxy::{ConfigSource, Outcome, ServiceManager, UpgradeFailure};
 use handfast_tls::weak::{self, PackError, Packed};
 use tracing::Level;
 
 use crate::talk;
 use crate::words::reference::{CONFIGURATION, ReferenceWords, page};
 use crate::words::weak_keys::WeakKeysWords;
-use crate::words::{CheckWords, From, ProxyWords};
+use crate::words::{CheckWords, From, ProxyWords, UpgradeWords};
 
 pub(crate) fn proxy(words: ProxyWords) -> ExitCode {
     // Before there is a second thread.
@@ -30,9 +30,23 @@ pub(crate) fn proxy(words: ProxyWords) -> ExitCode {
     if embedded {
         say_what_to_try(&words.ca_file);
     }
-    let outcome = handfast_proxy::run(&source, color, manager);
+    let outcome = handfast_proxy::run(&source, color, manager, words.take_over.as_deref());
     talk.finish();
     exit(outcome)
+}
+
+pub(crate) fn upgrade(words: UpgradeWords) -> ExitCode {
+    let UpgradeWords { config, socket, program } = words;
+    // clap demands one of them.
+    let source = ConfigSource::File(config.unwrap_or_default());
+    match handfast_proxy::upgrade(&source, socket, program.as_deref()) {
+        Ok(text) => print(&format!("{text}\n"), true),
+        Err(failure) => {
+            talk::err(&format!("error: {failure}"));
+            let is_ours = !matches!(failure, UpgradeFailure::Configuration(_));
+            exit(if is_ours { Outcome::Failed } else { Outcome::WrongUse })
+        }
+    }
 }
 
 pub(crate) fn check(words: &CheckWords) -> ExitCode {

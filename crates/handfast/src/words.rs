@@ -62,6 +62,13 @@ pub(crate) enum Verb {
     /// configuration stays as it is. `handfast proxy --stunnel FILE` and `--hitch FILE` do the same at each start and reload.
     #[command(after_help = import::AFTER_HELP)]
     Import(import::ImportWords),
+    /// Replace a running proxy by a new process, without a lost connection
+    ///
+    /// The running process starts its own program again, as it is on disk now, or another one. The new process reads the
+    /// configuration, takes over the listening sockets, ticket keys and what is known of backends, and serves; only then the old
+    /// one stops to accept, and serves the connections that it has to their end. If anything fails before, the old one
+    /// serves on, and this says why.
+    Upgrade(UpgradeWords),
     /// Put load on a TLS server, and say what the figures are worth
     ///
     /// The standard transaction: connect, handshake, send 4 KiB, receive 4 KiB back, close. For 10 seconds, with 32
@@ -124,6 +131,22 @@ pub(crate) struct ProxyWords {
     /// Where the certificate of the throwaway CA is written (only without -c and flags)
     #[arg(long, value_name = "FILE", default_value = "handfast-throwaway-ca.pem")]
     pub(crate) ca_file: PathBuf,
+    /// Take over from the running process that can be asked at this socket (`process.upgrade-socket`); `handfast upgrade` does this
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) take_over: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct UpgradeWords {
+    /// The running process's configuration, which says where to ask it (`process.upgrade-socket`)
+    #[arg(short, long, value_name = "FILE", required_unless_present = "socket")]
+    pub(crate) config: Option<PathBuf>,
+    /// Where to ask it, in place of what the configuration says
+    #[arg(long, value_name = "SOCKET", conflicts_with = "config")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Program to replace it by; the running one's own by default, as it is on disk now
+    #[arg(long, value_name = "FILE")]
+    pub(crate) program: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]

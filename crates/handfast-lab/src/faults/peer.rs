@@ -17,7 +17,7 @@ use super::trouble::{Trouble, broken};
 use crate::run::pause;
 
 /// How long anything may take that should happen at once; a machine may be busy.
-pub(super) const DEADLINE: Duration = Duration::from_secs(20);
+pub(super) const DEADLINE: Duration = Duration::from_secs(60);
 /// Most bytes of a ClientHello that a backend reads.
 const HELLO: usize = 64 << 10;
 /// What is read at once.

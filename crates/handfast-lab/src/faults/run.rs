@@ -20,7 +20,7 @@ use crate::names::{FOLDER, own_folder};
 use crate::namespace::Inside;
 
 /// Experiments at the same time: most of their time they wait.
-const AT_ONCE: usize = 8;
+const AT_ONCE: usize = 4;
 
 /// What is wanted.
 #[derive(Clone, Debug)]

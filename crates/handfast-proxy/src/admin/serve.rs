@@ -6,9 +6,11 @@
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hyper::server::conn::http1;
@@ -23,6 +25,7 @@ use super::control::Control;
 use super::rates::{History, SAMPLE_INTERVAL};
 use super::respond::{Transport, respond};
 use crate::config::model::Address;
+use crate::control::AdminSocket;
 use crate::listeners::given::Given;
 use handfast_net::listen::Origin;
 
@@ -70,9 +73,24 @@ impl AdminListener {
         Ok(Self { socket, origin: given.origin })
     }
 
+    /// Whether another process made it.
+    pub(crate) fn is_given(&self) -> bool {
+        self.origin != Origin::Bound
+    }
+
     /// Whether the file of a unix socket is this process's to remove.
     pub(crate) fn owns_address(&self) -> bool {
         self.origin.owns_address()
+    }
+
+    /// A second hold of the socket, for the process that follows.
+    pub(crate) fn socket(&self) -> io::Result<AdminSocket> {
+        let socket = match &self.socket {
+            Socket::Tcp(listener) => listener.as_fd().try_clone_to_owned()?,
+            Socket::Unix(listener) => listener.as_fd().try_clone_to_owned()?,
+        };
+        let inherited = self.origin == Origin::Inherited;
+        Ok(AdminSocket { address: self.address()?, inherited, socket: Arc::new(socket) })
     }
 
     /// The address it is bound to, with the port the kernel chose if 0 was asked for.
@@ -130,7 +148,9 @@ pub(crate) fn forget(address: &Address) {
 /// Runs on a tokio `current_thread` runtime, inside a `LocalSet`.
 ///
 /// **Errors:** the socket cannot be registered with the runtime. **Cancel:** dropping it drops its connections.
-pub async fn serve(listener: AdminListener, control: Rc<dyn Control>) -> io::Result<()> {
+///
+/// When `given` is told, another process has the socket: it is closed here, and its file left alone.
+pub async fn serve(listener: AdminListener, control: Rc<dyn Control>, given: Rc<Notify>) -> io::Result<()> {
     let (address, owns_address) = (listener.address()?, listener.owns_address());
     let mut listener = Some(Listener::new(listener)?);
     let shared = Shared { control, history: Rc::default(), handed_over: Rc::default() };
@@ -142,6 +162,7 @@ pub async fn serve(listener: AdminListener, control: Rc<dyn Control>) -> io::Res
         tokio::select! {
             _ = sample.tick() => shared.history.borrow_mut().add(&shared.control.snapshot()),
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            () = given.notified() => listener = None,
             () = shared.handed_over.notified() => {
                 if owns_address {
                     forget(&address);

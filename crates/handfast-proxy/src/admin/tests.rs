@@ -44,7 +44,7 @@ impl Running {
             let serving = async {
                 tokio::select! {
                     _ = stopped => {}
-                    ended = serve(listener, Rc::new(Fake::new(for_thread))) => ended.expect("it serves"),
+                    ended = serve(listener, Rc::new(Fake::new(for_thread)), Rc::default()) => ended.expect("it serves"),
                 }
             };
             tokio::task::LocalSet::new().block_on(&runtime, serving);

@@ -188,6 +188,7 @@ fn process(section: &Table<'_>) -> Process {
         watch_interval: section.or_default(&keys::WATCH_INTERVAL),
         keep_removed_certificates: section.or_default(&keys::KEEP_REMOVED),
         weak_keys: section.optional(&keys::WEAK_KEYS).map(values).unwrap_or_default(),
+        upgrade_socket: section.optional(&keys::UPGRADE_SOCKET),
     };
     section.reading().names_weak_keys(&process.weak_keys);
     check::process(section, &process);

@@ -66,6 +66,7 @@ pub(crate) static PROCESS: Section = Section {
         &WATCH_INTERVAL,
         &KEEP_REMOVED,
         &WEAK_KEYS,
+        &UPGRADE_SOCKET,
     ],
     sections: &[],
 };
@@ -163,6 +164,17 @@ pub(crate) static WEAK_KEYS: Key<List<FilePath>> = Key {
     why: "complete lists are too large to come with a program, and others publish them",
     example: "[\"/usr/share/openssl-blacklist/blacklist.RSA-2048\", \"debian.weak\"]",
     elsewhere: &["blacklist", "blocklist", "weak-key-file", "known-keys", "weakkeys"],
+};
+
+pub(crate) static UPGRADE_SOCKET: Key<FilePath> = Key {
+    name: "upgrade-socket",
+    kind: FilePath,
+    default: Default::Absent("none: the process cannot be upgraded while it serves"),
+    doc: "A unix socket of mode 0600 at which `handfast upgrade` asks the running process to be replaced by a new one, which takes \
+          over its listening sockets, ticket keys and what it knows of backends. Only root and the user of the process may ask.",
+    why: "who may ask can make the process execute a program, with the rights that it has",
+    example: "\"/run/handfast/upgrade.sock\"",
+    elsewhere: &["upgrade-sock", "stats-socket", "expose-fd"],
 };
 
 // ── looking in ──

@@ -74,6 +74,8 @@ pub struct Process {
     pub keep_removed_certificates: Duration,
     /// Files with lists of keys that are known to others.
     pub weak_keys: Vec<PathBuf>,
+    /// Where the process can be asked to be replaced; `None`: nowhere.
+    pub upgrade_socket: Option<PathBuf>,
 }
 
 /// Where the access log goes (`[access-log]`).

@@ -9,7 +9,7 @@ use tokio::task::LocalSet;
 
 use super::*;
 use crate::admin::{Control, NotReady};
-use crate::service_manager::ServiceManager;
+use crate::start::Passed;
 use crate::start::Prepared;
 use crate::testing::Folder;
 
@@ -42,7 +42,7 @@ impl Scene {
         let process = "[process]\nthreads = 2\ndrain = \"5s\"\nmax-connections = 8\n";
         let more = format!("[admin]\nlisten = \"off\"\n{process}");
         let source = self.folder.configure(&more, &[("web", &[&tcp, &unix])]);
-        Prepared::new(&source, false, ServiceManager::default()).await
+        Prepared::new(&source, false, Passed::default()).await
     }
 }
 
@@ -84,7 +84,7 @@ fn what_is_wrong_is_refused_in_the_stage_that_can_know_it() {
         let source =
             scene.folder.configure("[process]\nuser = \"no-such-user\"\n", &[("web", &["127.0.0.1:0"])]);
         let refused =
-            Prepared::new(&source, false, ServiceManager::default()).await.expect_err("nobody has that name");
+            Prepared::new(&source, false, Passed::default()).await.expect_err("nobody has that name");
         assert_eq!(refused.outcome(), Outcome::WrongUse);
         let prepared = scene.prepare().await.expect("it is right in itself");
         let _other = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, scene.port)).expect("it is free");

@@ -172,6 +172,14 @@ impl Standing {
         }
     }
 
+    /// The process before this one found it down by its checks: it is, until one passes.
+    pub(super) fn was_found_down(&self, since: SystemTime) {
+        self.care(|care| {
+            let checked = care.checked.get_or_insert_with(Checked::new);
+            (checked.down, checked.proven, checked.since) = (true, true, since);
+        });
+    }
+
     /// Its service has no checks any more: what they found does not count.
     pub(crate) fn is_not_checked(&self) {
         self.care(|care| care.checked = None);

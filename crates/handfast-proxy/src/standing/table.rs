@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::{Standing, Wish};
+use super::{Handed, Standing, Wish};
 
 /// The standings of one service's backends, shared by the states of the process that have the service.
 #[derive(Debug)]
@@ -86,6 +86,14 @@ impl Standings {
             is_configured(name) || resolved_from(name).is_some_and(|source| is_configured(&source))
         });
         known.wishes.iter().map(|(name, wish)| (name.to_string(), *wish)).collect()
+    }
+
+    /// What an operator wants of backends, by name and word; and those that are not up.
+    pub(crate) fn handed(&self) -> (Vec<(String, String)>, Vec<Handed>) {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let wishes = known.wishes.iter().map(|(name, wish)| (name.to_string(), wish.name().to_owned()));
+        let standings = known.by_name.values().filter_map(Weak::upgrade);
+        (wishes.collect(), standings.filter_map(|standing| standing.handed()).collect())
     }
 
     #[cfg(test)]

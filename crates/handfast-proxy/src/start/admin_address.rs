@@ -48,6 +48,14 @@ impl AdminAddress {
         }
     }
 
+    /// Where it listens by a socket that this process did not make.
+    pub(super) fn given(&self) -> Option<Address> {
+        match self {
+            Self::Bound(listener) if listener.is_given() => listener.address().ok(),
+            _ => None,
+        }
+    }
+
     /// Whether another Handfast has it, and shares its other addresses with this one.
     pub(super) fn is_taken(&self) -> bool {
         matches!(self, Self::Taken(..))
@@ -92,8 +100,10 @@ fn say_neighbour(address: &Address, Neighbour { process }: Neighbour) {
 }
 
 async fn serve(listener: AdminListener, shared: Rc<Shared>) {
-    shared.opens_admin(listener.owns_address());
-    if let Err(error) = admin::serve(listener, shared).await {
+    // Without a second hold it is bound anew by a process that takes over.
+    shared.opens_admin(listener.owns_address(), listener.socket().ok());
+    let given = Rc::clone(&shared.admin_given);
+    if let Err(error) = admin::serve(listener, shared, given).await {
         tracing::error!("admin: {error}");
     }
 }

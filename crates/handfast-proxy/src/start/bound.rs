@@ -25,6 +25,7 @@ use crate::resolve::{Answer, Names};
 use crate::say::say_warnings;
 use crate::serving::Serving;
 use crate::state::{SharedCarriedOver, State};
+use crate::upgrade::Upgrades;
 use crate::workers::{Equipment, Workers};
 
 /// How long the names of backends may take at start before clients are served without them.
@@ -38,6 +39,7 @@ const CHANNEL: usize = 256;
 pub(crate) struct Bound {
     prepared: Prepared,
     admin: AdminAddress,
+    upgrades: Upgrades,
     listeners: Listeners,
     /// Bound and not listening: who connects before all is ready is refused, and not kept waiting for nothing.
     plan: Plan,
@@ -52,6 +54,10 @@ impl Prepared {
         let mut given = std::mem::take(&mut self.given);
         let state = &self.state;
         let admin = AdminAddress::bind(&state.config, given.take_admin(&state.config))?;
+        let config = &state.config;
+        let path = config.process.upgrade_socket.as_deref();
+        let asked_at = self.taking.as_mut().zip(path).and_then(|(taking, path)| taking.take_upgrade(path));
+        let upgrades = Upgrades::bind(config, asked_at, admin.is_taken())?;
         let listeners = Listeners::with(admin.is_taken(), given);
         let plan = listeners.taken().plan(&state.config, self.threads)?;
         let process = &state.config.process;
@@ -59,7 +65,7 @@ impl Prepared {
         say_unreadable(state);
         // As the user that serves, who will have to open it again after a rotation.
         let log = open_log(&state.config)?;
-        Ok(Bound { prepared: self, admin, listeners, plan, log })
+        Ok(Bound { prepared: self, admin, upgrades, listeners, plan, log })
     }
 }
 
@@ -68,9 +74,19 @@ impl Bound {
     ///
     /// **Errors**: a thread that cannot be started or does not answer; listen(2).
     pub(crate) async fn serve(self) -> Result<Serving, Error> {
-        let Self { prepared, admin, listeners, plan, log } = self;
-        let Prepared { source, signals, limit, max_connections, threads, carried, state, notifier, .. } =
-            prepared;
+        let Self { prepared, admin, upgrades, listeners, plan, log } = self;
+        let Prepared {
+            source,
+            signals,
+            limit,
+            max_connections,
+            threads,
+            carried,
+            state,
+            notifier,
+            taking,
+            ..
+        } = prepared;
         let registry = Registry::new();
         registry.set_access_log(log.totals());
         registry.set_certificates(state.certificate_snapshots());
@@ -93,7 +109,6 @@ impl Bound {
         say_limits(limit, max_connections, threads);
         let (request_sender, requests) = channel(CHANNEL);
         let shared = Rc::new(Shared::new(Arc::clone(&registry), request_sender));
-        admin.open(threads, &shared).map_err(Error::system("listen for admin"))?;
         let carried = SharedCarriedOver::new(carried);
         let program = Program {
             source,
@@ -108,11 +123,27 @@ impl Bound {
             max_connections,
             registry,
             log,
-            shared,
+            shared: Rc::clone(&shared),
             checks: Checks::default(),
             notifier,
+            upgrades,
         };
-        Serving::begin(program, plan).await
+        let opens_admin = |admin: AdminAddress, shared| {
+            admin.open(threads, shared).map_err(Error::system("listen for admin"))
+        };
+        match taking {
+            None => {
+                opens_admin(admin, &shared)?;
+                Serving::begin(program, plan, None).await
+            }
+            // Not before it is ready: until then it is the other process's to answer.
+            Some(taking) => {
+                let given = admin.given();
+                let serving = Serving::begin(program, plan, Some((taking, given))).await?;
+                opens_admin(admin, &shared)?;
+                Ok(serving)
+            }
+        }
     }
 }
 

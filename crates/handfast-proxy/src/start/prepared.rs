@@ -17,6 +17,7 @@ use crate::service_manager::{Notifier, ServiceManager};
 use crate::signals::Signals;
 use crate::source::ConfigSource;
 use crate::state::{self, Built, CarriedOver, KeyRings, State};
+use crate::upgrade::Taking;
 
 /// A configuration that was read, with its files, and what this process may have.
 #[derive(Debug)]
@@ -33,6 +34,15 @@ pub(crate) struct Prepared {
     /// Sockets that listen already.
     pub(super) given: GivenSockets,
     pub(super) notifier: Notifier,
+    /// The process that serves until this one does.
+    pub(super) taking: Option<Taking>,
+}
+
+/// What a process has that does not begin from nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Passed {
+    pub(crate) manager: ServiceManager,
+    pub(crate) taking: Option<Taking>,
 }
 
 impl Prepared {
@@ -40,13 +50,13 @@ impl Prepared {
     ///
     /// **Errors**: all that is wrong with them, an unknown user, a limit on open files that is too low, a throwaway
     /// certificate or a built-in backend that cannot be made.
-    pub(crate) async fn new(
-        source: &ConfigSource,
-        color: bool,
-        manager: ServiceManager,
-    ) -> Result<Self, Error> {
+    pub(crate) async fn new(source: &ConfigSource, color: bool, passed: Passed) -> Result<Self, Error> {
         handfast_net::sys::release_memory_early();
-        let (given, notifier) = manager.take();
+        let Passed { manager, mut taking } = passed;
+        let (mut given, notifier) = manager.take();
+        if let Some(taking) = &mut taking {
+            given.0.extend(taking.take_sockets().0);
+        }
         let signals = Signals::new().map_err(Error::system("listen for signals"))?;
         let limit = raise_file_limit().map_err(Error::system("raise the limit on open files"))?;
         let (config, warnings) = source.read(color)?;
@@ -55,14 +65,18 @@ impl Prepared {
         privileges::look_up(process.user.as_deref(), process.group.as_deref())?;
         let threads = threads(&config);
         let max_connections = max_connections(&config, limit)?;
+        let keys = taking.as_mut().map(Taking::take_keys).unwrap_or_default();
         let mut carried =
-            CarriedOver { rings: KeyRings::default(), throwaway: None, built_in: None, threads };
+            CarriedOver { rings: KeyRings::with(keys), throwaway: None, built_in: None, threads };
         if wants_built_in(&config) {
             carried.built_in =
                 Some(builtin::start().await.map_err(Error::system("start the built-in backend"))?);
         }
         state::make_throwaway(&config, &mut carried, SystemTime::now())?;
         let state = first_state(config, &mut carried)?;
+        if let Some(taking) = &mut taking {
+            taking.restore(&state);
+        }
         Ok(Self {
             source: source.clone(),
             signals,
@@ -73,6 +87,7 @@ impl Prepared {
             state,
             given,
             notifier,
+            taking,
         })
     }
 }

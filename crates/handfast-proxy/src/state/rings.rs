@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use handfast_tls::ticket::{KeySet, TicketKeys, TicketSettings};
+use handfast_tls::ticket::{KeySet, KeyText, TicketKeys, TicketSettings};
 
 use crate::config::model::Tickets;
 
@@ -15,13 +15,57 @@ pub(crate) struct RingId(usize);
 /// What makes two services use the same keys: their file, rotation and lifetime.
 type RingIdentity = (Option<PathBuf>, Duration, Duration);
 
+/// Keys that were in the memory of the process before this one.
+#[derive(Debug)]
+pub(crate) struct GivenKeys {
+    pub(crate) rotate: Duration,
+    pub(crate) lifetime: Duration,
+    pub(crate) text: KeyText,
+}
+
 /// All ticket keys of the process. They outlive reloads, so sessions do too.
 #[derive(Debug, Default)]
 pub(crate) struct KeyRings {
     rings: Vec<(RingIdentity, TicketKeys)>,
+    /// For rings that are not made yet.
+    given: Vec<GivenKeys>,
 }
 
 impl KeyRings {
+    /// With keys of the process before this one, for services that want just those.
+    pub(crate) fn with(given: Vec<GivenKeys>) -> Self {
+        Self { rings: Vec::new(), given }
+    }
+
+    /// Those that are in memory alone, for the process that follows.
+    pub(crate) fn to_give(&self) -> Vec<GivenKeys> {
+        let given = |(identity, keys): &(RingIdentity, TicketKeys)| {
+            let (_, rotate, lifetime) = identity;
+            Some(GivenKeys { rotate: *rotate, lifetime: *lifetime, text: keys.to_give()? })
+        };
+        self.rings.iter().filter_map(given).collect()
+    }
+
+    /// Keys for a ring without a file: those that were given, or new ones.
+    fn in_memory(
+        &mut self,
+        now: SystemTime,
+        settings: TicketSettings,
+    ) -> Result<TicketKeys, handfast_tls::Error> {
+        let of_ring =
+            |given: &GivenKeys| (given.rotate, given.lifetime) == (settings.rotate, settings.lifetime);
+        if let Some(place) = self.given.iter().position(of_ring) {
+            let given = self.given.swap_remove(place);
+            if let Some(keys) = TicketKeys::given(&given.text, now, settings)? {
+                return Ok(keys);
+            }
+            tracing::warn!(
+                "the ticket keys of the process before this one are not understood: its clients make a full handshake"
+            );
+        }
+        TicketKeys::random(now, settings)
+    }
+
     pub(super) fn ring(
         &mut self,
         tickets: &Tickets,
@@ -35,7 +79,7 @@ impl KeyRings {
                 let settings = TicketSettings { rotate: tickets.rotate, lifetime: tickets.lifetime };
                 let keys = match &tickets.key_file {
                     Some(path) => TicketKeys::load_or_create(path, now, settings)?,
-                    None => TicketKeys::random(now, settings)?,
+                    None => self.in_memory(now, settings)?,
                 };
                 self.rings.push((identity, keys));
                 self.rings.len() - 1

@@ -191,7 +191,7 @@ fn into_io(failure: Failure) -> io::Error {
     }
 }
 
-fn text(keys: &[Arc<MasterKey>]) -> Zeroizing<String> {
+pub(super) fn text(keys: &[Arc<MasterKey>]) -> Zeroizing<String> {
     // Room for all of it, because growing would leave copies of secrets behind.
     let mut text =
         Zeroizing::new(String::with_capacity(FIRST_LINE.len() + COMMENT.len() + 200 * keys.len() + 1));
@@ -208,7 +208,7 @@ fn text(keys: &[Arc<MasterKey>]) -> Zeroizing<String> {
 }
 
 /// The keys in a file's text, by first use; or the line that is wrong, and how.
-fn parse(bytes: &[u8]) -> Result<Vec<Arc<MasterKey>>, (usize, &'static str)> {
+pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Arc<MasterKey>>, (usize, &'static str)> {
     let text = std::str::from_utf8(bytes).map_err(|_| (1, "is not text"))?;
     let mut lines = (1..).zip(text.lines());
     if lines.next().is_none_or(|(_, first)| first != FIRST_LINE) {

@@ -75,6 +75,7 @@ mod clients_are_known_by_their_certificates;
 // stop
 mod a_restart_loses_nothing;
 mod a_service_manager_is_told_how_it_is;
+mod an_upgrade_loses_nothing;
 mod sockets_of_a_service_manager_are_served;
 mod a_stop_drains_and_says_how_it_went;
 // load on many machines

@@ -1,0 +1,26 @@
+//! Live upgrade: a new process takes the listening sockets from the running one, which then serves what it has to the end.
+//!
+//! In: a request of `handfast upgrade`, or a process that wants to take over. Out: everything that another process needs to
+//! serve in this one's place; and once it serves, a drain. Until the new one says that it serves, nothing has changed for this one.
+//!
+//! ```text
+//! handfast upgrade ── start ──▶ running one ── executes ──▶ new one
+//!                               running one ◀── take over ── new one        over a unix socket of mode 0600
+//!                               running one ── offer, sockets ──▶ new one   keys, standings; descriptors (SCM_RIGHTS)
+//!                               running one ◀── ready ────── new one        every one of its workers accepts
+//!                               running one ── go ─────────▶ new one        and closes its copies, and drains
+//! handfast upgrade ◀── done ─── running one
+//! ```
+//!
+//! `words.rs` has the messages and their bounds, `giving.rs` the running one's side, `taking.rs` the new one's, `command.rs`
+//! that of `handfast upgrade`.
+
+mod command;
+mod deciding;
+mod giving;
+mod taking;
+mod words;
+
+pub use command::{UpgradeFailure, upgrade};
+pub(crate) use giving::Upgrades;
+pub(crate) use taking::Taking;

@@ -1,0 +1,434 @@
+//! The running process's side: whoever asks at the socket is heard on a thread of its own, and the control thread decides.
+//!
+//! In: connections from `handfast upgrade` and from a process that takes over. Out: what was heard ([`Heard`]), and once another
+//! process serves, its addresses. One take-over at a time; whatever fails before that leaves everything as it was.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use handfast_net::listen::{Sharing, listen};
+use handfast_net::stream::Patience;
+use handfast_text::units::counted;
+use tokio::net::UnixListener;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use super::words::{
+    Answer, Ask, Offer, Opening, PROMPT, PROTOCOL, READY_WITHIN, Role, Socket, Word, in_words, may_ask,
+    receive, send, send_descriptors, set_patience,
+};
+use crate::config::model::{Address, Config};
+use crate::error::Error;
+use crate::listeners::{FileId, file_of};
+use crate::service_manager::Notifier;
+
+/// Who may be heard at once.
+const TALKS: usize = 4;
+/// What may wait to be looked at.
+const HEARD: usize = 16;
+/// How long asking is not looked at after accept(2) failed.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How often a process that was started is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What the flag is called that a process takes over with.
+const FLAG: &str = "--take-over";
+
+/// What was heard.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    /// Somebody wants an upgrade.
+    Start { program: Option<PathBuf>, asker: UnixStream },
+    /// A process wants to take over.
+    Wants { taker: UnixStream, version: String, process: u32 },
+    /// It serves, from the sockets of these addresses.
+    Ready { taker: UnixStream, process: u32, addresses: Vec<Address> },
+    /// It does not.
+    Failed { process: u32, why: String },
+    /// The process that was started for it has ended.
+    Ended { attempt: u64, how: String },
+}
+
+/// What a process that takes over is given.
+#[derive(Debug)]
+pub(crate) struct Offered {
+    offer: Offer,
+    sockets: Vec<Arc<OwnedFd>>,
+}
+
+impl Offered {
+    /// Nothing yet but what is known of backends and keys.
+    pub(super) fn new(offer: Offer) -> Self {
+        Self { offer, sockets: Vec::new() }
+    }
+
+    /// Adds a socket.
+    pub(super) fn add(&mut self, said: Socket, socket: Arc<OwnedFd>) {
+        self.offer.sockets.push(said);
+        self.sockets.push(socket);
+    }
+}
+
+/// Upgrades of a process: its socket, and the one that is under way.
+#[derive(Debug)]
+pub(crate) struct Upgrades {
+    asked_at: Option<AskedAt>,
+    heard: Receiver<Heard>,
+    ears: Sender<Heard>,
+    talks: Arc<AtomicUsize>,
+    under_way: Option<UnderWay>,
+    attempts: u64,
+}
+
+/// Where this process can be asked.
+#[derive(Debug)]
+struct AskedAt {
+    path: PathBuf,
+    listener: UnixListener,
+    socket: Arc<OwnedFd>,
+    file: Option<FileId>,
+}
+
+#[derive(Debug, Default)]
+struct UnderWay {
+    attempt: u64,
+    /// Who asked for it, and waits.
+    asker: Option<UnixStream>,
+    /// The process that has what this one serves with.
+    taker: Option<u32>,
+    /// Ends the process that was started, when something is sent.
+    end: Option<SyncSender<()>>,
+}
+
+impl Upgrades {
+    /// Listens where the configuration says; `given` is a socket that listens there already. `beside`: another process may
+    /// have the path, which this one is to follow.
+    ///
+    /// **Errors**: those of binding a unix socket.
+    pub(crate) fn bind(config: &Config, given: Option<OwnedFd>, beside: bool) -> Result<Self, Error> {
+        let path = config.process.upgrade_socket.as_ref();
+        let failed = |path: &Path| {
+            let address = Address::Unix(path.to_path_buf());
+            move |source| Error::Listen { address, whose: "upgrade".into(), source }
+        };
+        let asked_at = path.map(|path| AskedAt::bind(path, given, beside).map_err(failed(path)));
+        let (ears, heard) = channel(HEARD);
+        Ok(Self {
+            asked_at: asked_at.transpose()?,
+            heard,
+            ears,
+            talks: Arc::default(),
+            under_way: None,
+            attempts: 0,
+        })
+    }
+
+    /// Whether a process is taking over at this moment: what it was given should not change.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.under_way.as_ref().is_some_and(|under_way| under_way.taker.is_some())
+    }
+
+    /// What is heard next. **Cancel**: loses nothing.
+    pub(crate) async fn next(&mut self) -> Heard {
+        loop {
+            tokio::select! {
+                Some(heard) = self.heard.recv() => return heard,
+                accepted = accept(self.asked_at.as_ref()) => match accepted {
+                    Ok(stream) => self.listen_to(stream),
+                    Err(error) => {
+                        tracing::warn!("upgrade socket: accept: {error}; retrying until it works");
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                },
+            }
+        }
+    }
+
+    fn listen_to(&self, stream: tokio::net::UnixStream) {
+        let begun = || -> io::Result<()> {
+            let stream = stream.into_std()?;
+            stream.set_nonblocking(false)?;
+            may_ask(&stream)?;
+            self.talk(move |ears| open(stream, ears))
+        };
+        if let Err(error) = begun() {
+            tracing::warn!("upgrade socket: {error}");
+        }
+    }
+
+    /// Has a thread hear somebody out; nobody when there are too many.
+    fn talk(&self, hear: impl FnOnce(&Sender<Heard>) + Send + 'static) -> io::Result<()> {
+        if self.talks.fetch_add(1, Ordering::AcqRel) >= TALKS {
+            self.talks.fetch_sub(1, Ordering::AcqRel);
+            return Err(io::Error::other("too many ask at once"));
+        }
+        let (ears, talks) = (self.ears.clone(), Arc::clone(&self.talks));
+        let thread = std::thread::Builder::new().name("upgrade".into()).spawn(move || {
+            hear(&ears);
+            talks.fetch_sub(1, Ordering::AcqRel);
+        });
+        thread.map(drop).inspect_err(|_| {
+            self.talks.fetch_sub(1, Ordering::AcqRel);
+        })
+    }
+
+    /// Starts a process that takes over, for somebody who waits; `may_start`: whether it would have the rights that this one had
+    /// at its start.
+    pub(super) fn start(
+        &mut self,
+        program: Option<PathBuf>,
+        asker: UnixStream,
+        may_start: bool,
+        notifier: &Notifier,
+    ) {
+        if self.is_under_way() || self.under_way.as_ref().is_some_and(|under_way| under_way.end.is_some()) {
+            return refuse(&asker, "another upgrade is under way");
+        }
+        let Some(AskedAt { path, .. }) = &self.asked_at else { return };
+        self.attempts += 1;
+        let attempt = self.attempts;
+        let program = program.map_or_else(own_program, Ok);
+        let outcome = program.and_then(|program| {
+            if !may_start {
+                return launch(program, path, &asker).map(|()| None);
+            }
+            tracing::info!("upgrade: starting {}", program.display());
+            let mut command = Command::new(&program);
+            command.args(arguments(path)).stdin(Stdio::null());
+            notifier.tell(&mut command);
+            let child = command.spawn().map_err(|error| {
+                io::Error::new(error.kind(), format!("execute {}: {error}", program.display()))
+            })?;
+            watch(child, attempt, self.ears.clone()).map(Some)
+        });
+        match outcome {
+            Ok(end) => self.under_way = Some(UnderWay { attempt, asker: Some(asker), taker: None, end }),
+            Err(error) => {
+                tracing::error!("upgrade failed, this process serves on: {error}");
+                refuse(&asker, &error.to_string());
+            }
+        }
+    }
+
+    /// Gives a process what it needs to take over, and hears whether it serves.
+    pub(super) fn give(&mut self, taker: UnixStream, process: u32, offered: Offered) {
+        let under_way = self.under_way.get_or_insert_default();
+        under_way.taker = Some(process);
+        let given = self.talk(move |ears| {
+            let heard = hand_over(taker, process, &offered);
+            // Nobody listens any more: the process ends.
+            let _ = ears.blocking_send(heard);
+        });
+        if let Err(error) = given {
+            self.failed(&error.to_string());
+        }
+    }
+
+    /// Whether this is the process that is taking over.
+    pub(super) fn is_taker(&self, process: u32) -> bool {
+        self.under_way.as_ref().is_some_and(|under_way| under_way.taker == Some(process))
+    }
+
+    /// Whether this is the process that was started last.
+    pub(super) fn is_attempt(&self, attempt: u64) -> bool {
+        self.under_way.as_ref().is_some_and(|under_way| under_way.attempt == attempt)
+    }
+
+    /// It came to nothing: who asked learns why, and what was started is ended.
+    pub(super) fn failed(&mut self, why: &str) {
+        let Some(UnderWay { asker, end, .. }) = self.under_way.take() else { return };
+        tracing::error!("upgrade failed, this process serves on: {why}");
+        if let Some(asker) = asker {
+            refuse(&asker, why);
+        }
+        if let Some(end) = end {
+            // It may have ended by itself.
+            let _ = end.try_send(());
+        }
+    }
+
+    /// It has succeeded: who asked learns it.
+    pub(super) fn done(&mut self, text: String) {
+        tracing::info!("{text}");
+        if let Some(UnderWay { asker: Some(asker), .. }) = self.under_way.take() {
+            // Who asked may have left.
+            let _ = send(&asker, &Answer::Done { text });
+        }
+    }
+
+    /// The socket, for the process that follows.
+    pub(super) fn socket(&self) -> Option<(Socket, Arc<OwnedFd>)> {
+        let AskedAt { path, socket, .. } = self.asked_at.as_ref()?;
+        let written = Some((&Address::Unix(path.clone())).into());
+        Some((Socket { role: Role::Upgrade, name: None, written, inherited: false }, Arc::clone(socket)))
+    }
+
+    /// Where this process can be asked.
+    pub(crate) fn address(&self) -> Option<Address> {
+        self.asked_at.as_ref().map(|asked_at| Address::Unix(asked_at.path.clone()))
+    }
+
+    /// Nobody is heard any more; `handed_over`: by this process.
+    pub(crate) fn close(&mut self, handed_over: bool) {
+        let Some(AskedAt { path, file, .. }) = self.asked_at.take() else { return };
+        if !handed_over && file.is_some() && file_of(&Address::Unix(path.clone())) == file {
+            // Somebody may have been faster.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl AskedAt {
+    fn bind(path: &Path, given: Option<OwnedFd>, beside: bool) -> io::Result<Self> {
+        let address = Address::Unix(path.to_path_buf());
+        let socket = match given {
+            Some(socket) => Arc::new(socket),
+            None => {
+                let patience = Patience { unacknowledged: Duration::ZERO, keepalive: Duration::ZERO };
+                let sharing = if beside { Sharing::WithAnother } else { Sharing::Alone };
+                let (_, sockets) = listen(&address, 0o600, 1, patience, sharing)?;
+                let socket = sockets.first().ok_or(io::ErrorKind::NotFound)?;
+                socket.descriptor()
+            }
+        };
+        let listener = std::os::unix::net::UnixListener::from(socket.try_clone()?);
+        listener.set_nonblocking(true)?;
+        let listener = UnixListener::from_std(listener)?;
+        Ok(Self { path: path.to_path_buf(), listener, socket, file: file_of(&address) })
+    }
+}
+
+/// The next one who asks; never when nobody can.
+async fn accept(asked_at: Option<&AskedAt>) -> io::Result<tokio::net::UnixStream> {
+    match asked_at {
+        Some(asked_at) => asked_at.listener.accept().await.map(|(stream, _)| stream),
+        None => std::future::pending().await,
+    }
+}
+
+/// Hears what somebody wants.
+fn open(stream: UnixStream, ears: &Sender<Heard>) {
+    let opening = set_patience(&stream, PROMPT).and_then(|()| receive::<Opening>(&stream));
+    let opening = match opening {
+        Ok(opening) => opening,
+        Err(error) => return tracing::warn!("upgrade socket: {}", in_words(&error)),
+    };
+    if opening.protocol != PROTOCOL {
+        let why = format!("protocol {} is spoken there, expected {PROTOCOL}", opening.protocol);
+        return refuse(&stream, &why);
+    }
+    let heard = match opening.ask {
+        Ask::Start { program } => Heard::Start { program, asker: stream },
+        Ask::TakeOver => Heard::Wants { taker: stream, version: opening.version, process: opening.process },
+    };
+    // Nobody listens any more: the process ends, and with it the connection.
+    let _ = ears.blocking_send(heard);
+}
+
+fn hand_over(taker: UnixStream, process: u32, offered: &Offered) -> Heard {
+    let descriptors: Vec<_> = offered.sockets.iter().map(AsFd::as_fd).collect();
+    let word = send_offer(&taker, &offered.offer, &descriptors);
+    match word {
+        Ok(Word::Ready { addresses }) => {
+            Heard::Ready { taker, process, addresses: addresses.into_iter().map(Address::from).collect() }
+        }
+        Ok(Word::Failed { why }) => Heard::Failed { process, why: format!("process {process}: {why}") },
+        Err(error) => {
+            let why = format!("process {process} did not say that it serves: {}", in_words(&error));
+            refuse(&taker, &why);
+            Heard::Failed { process, why }
+        }
+    }
+}
+
+fn send_offer(
+    taker: &UnixStream,
+    offer: &Offer,
+    descriptors: &[std::os::fd::BorrowedFd<'_>],
+) -> io::Result<Word> {
+    #[derive(serde::Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    enum Borrowed<'o> {
+        Offer(&'o Offer),
+    }
+    send(taker, &Borrowed::Offer(offer))?;
+    send_descriptors(taker, descriptors)?;
+    set_patience(taker, READY_WITHIN)?;
+    receive(taker)
+}
+
+/// Tells somebody that nothing has changed, and why.
+pub(super) fn refuse(stream: &UnixStream, why: &str) {
+    // Who asked may have left.
+    let _ = send(stream, &Answer::Refused { why: why.to_owned() });
+}
+
+/// The program of this process, by its path: what is there now.
+fn own_program() -> io::Result<PathBuf> {
+    let program = std::env::current_exe()?;
+    // What the kernel adds to the name of a file that was replaced (proc_pid_exe(5)).
+    let name = program.to_str().and_then(|name| name.strip_suffix(" (deleted)"));
+    Ok(name.map_or_else(|| program.clone(), PathBuf::from))
+}
+
+/// This process's own arguments, and where to take over from.
+fn arguments(path: &Path) -> Vec<OsString> {
+    let mut arguments = Vec::new();
+    let mut given = std::env::args_os().skip(1);
+    while let Some(argument) = given.next() {
+        if argument == FLAG {
+            given.next();
+        } else if !argument.to_string_lossy().starts_with(&format!("{FLAG}=")) {
+            arguments.push(argument);
+        }
+    }
+    arguments.extend([FLAG.into(), path.as_os_str().to_owned()]);
+    arguments
+}
+
+/// Tells whoever asks what to start, and gives it the outputs of this process for it.
+fn launch(program: PathBuf, path: &Path, asker: &UnixStream) -> io::Result<()> {
+    let arguments = arguments(path).into_iter().map(|argument| argument.to_string_lossy().into_owned());
+    let folder = std::env::current_dir()?;
+    send(asker, &Answer::Launch { program, arguments: arguments.collect(), folder })?;
+    send_descriptors(asker, &[io::stdout().as_fd(), io::stderr().as_fd()])
+}
+
+/// Has a thread wait for the end of a process that was started, or end it: when something is sent, or when it takes too long.
+fn watch(mut child: Child, attempt: u64, ears: Sender<Heard>) -> io::Result<SyncSender<()>> {
+    let (end, told) = sync_channel(1);
+    let deadline = Instant::now() + READY_WITHIN;
+    std::thread::Builder::new().name("successor".into()).spawn(move || {
+        let how = loop {
+            match child.try_wait() {
+                Ok(Some(status)) => break format!("the new process ended before it served, with {status}"),
+                Ok(None) => {}
+                Err(error) => break format!("wait for the new process: {error}"),
+            }
+            match told.recv_timeout(LOOK) {
+                // It serves by now, and is its own.
+                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
+                Err(RecvTimeoutError::Timeout) | Ok(()) => {
+                    // It may have ended by itself.
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    break format!(
+                        "the new process did not serve within {}",
+                        counted(READY_WITHIN.as_secs(), "second")
+                    );
+                }
+            }
+        };
+        // Nobody listens any more: this process ends.
+        let _ = ears.blocking_send(Heard::Ended { attempt, how });
+    })?;
+    Ok(end)
+}

@@ -1,0 +1,155 @@
+//! An upgrade loses nothing: a new process, with whatever number of threads, takes over the listening sockets, ticket keys and
+//! what is known of backends; tunnels live on in the old one. One that fails changes nothing, and says why.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use rustix::process::Signal;
+
+use super::support::crowd::Crowd;
+use super::support::folder::Folder;
+use super::support::manager::Manager;
+use super::support::process::Process;
+use super::support::*;
+
+/// A process that took over; it is nobody's child that could be waited for.
+struct Successor(Process);
+
+impl Drop for Successor {
+    fn drop(&mut self) {
+        if Path::new(&format!("/proc/{}", self.0.0)).exists() {
+            self.0.signal(Signal::KILL);
+        }
+    }
+}
+
+fn config(folder: &Folder, backend: &Backend) -> Config {
+    Config::to(folder, backend.address)
+        .text("process", "upgrade-socket", folder.file("upgrade.sock").display())
+        .text("process", "drain", "5m")
+}
+
+/// Asks for an upgrade; the process that took over, or why none did.
+fn upgrade(proxy: &Proxy, more: &[&str]) -> Result<Successor, String> {
+    let file = proxy.file.display().to_string();
+    let mut arguments = vec!["upgrade", "-c", &file];
+    arguments.extend_from_slice(more);
+    let ran = tools::handfast(&arguments);
+    match ran.code {
+        Some(0) => {
+            let process =
+                ran.output.strip_prefix("upgraded: process ").and_then(|rest| rest.split(' ').next());
+            let process = process.and_then(|number| number.parse().ok());
+            Ok(Successor(Process(process.unwrap_or_else(|| panic!("no process in {}", ran.output)))))
+        }
+        Some(1) => Err(ran.talk),
+        _ => panic!("{}", ran.all()),
+    }
+}
+
+fn is_served(proxy: &Proxy) {
+    let mut client = Client::connect(proxy.address(), &Trust::version(Version::Tls13).config());
+    client.echo(b"whoever serves");
+    client.finish();
+}
+
+#[test]
+fn under_load_with_changing_threads_and_broken_programs_among_them() {
+    let (folder, backend) = (Folder::new(), Backend::echo());
+    let config = config(&folder, &backend);
+    let mut first = Proxy::start(&config);
+    let socket = std::fs::metadata(folder.file("upgrade.sock")).expect("it is there");
+    assert_eq!(socket.permissions().mode() & 0o777, 0o600);
+    let broken = folder.write("broken", "#!/bin/sh\nexit 3\n");
+    std::fs::set_permissions(&broken, std::fs::Permissions::from_mode(0o700)).expect("it is ours");
+    let mut tunnel = Client::connect(first.address(), &Trust::version(Version::Tls13).config());
+    let (address, trust) = (first.address(), Trust::version(Version::Tls13).config());
+    let crowd = Crowd::start(4, move |_| {
+        let mut client = Client::try_connect(address, &trust, "localhost")
+            .map_err(|refusal| format!("a new connection failed: {refusal:?}"))?;
+        client.echo(b"across an upgrade");
+        client.finish();
+        Ok(())
+    });
+    let mut served_by = None;
+    for threads in [3, 1, 4, 2, 2] {
+        let served = crowd.done();
+        first.rewrite(config.clone().set("process", "threads", threads));
+        let new = upgrade(&first, &[]).unwrap_or_else(|why| panic!("to {threads} threads: {why}"));
+        assert_eq!(new.0.threads_named("worker").len(), threads, "it reads the configuration");
+        tunnel.echo(b"begun before all of them");
+        wait_until("others to be served", || (crowd.done() > served + 20).then_some(()));
+        assert_eq!(http::get(first.admin(), "/ready", "*/*").status, 200);
+        let why = upgrade(&first, &["--program", &broken.display().to_string()]).err().expect("it is broken");
+        assert!(why.contains("nothing has changed, the old process serves on: "), "{why}");
+        assert!(why.contains("the new process ended before it served, with exit status: 3"), "{why}");
+        // The one before it has nobody left, and has ended or is about to.
+        served_by = Some(new);
+    }
+    assert!(crowd.finish() > 100);
+    assert!(first.lives(), "its tunnel lives");
+    tunnel.finish();
+    assert_eq!(first.ended().code(), Some(0));
+    let last = served_by.expect("there were upgrades");
+    last.0.signal(Signal::TERM);
+    let lost: Vec<_> =
+        first.records().into_iter().filter(|record| !record.reason().ends_with("/finished")).collect();
+    assert!(lost.is_empty(), "{} of {}: {:?}", lost.len(), first.records().len(), lost.last());
+}
+
+#[test]
+fn sessions_are_resumed_and_backends_stay_as_they_were_set() {
+    let (folder, backend, other) = (Folder::new(), Backend::echo(), Backend::echo());
+    let config = config(&folder, &backend).backend(other.address);
+    let proxy = Proxy::start(&config);
+    let trust = Trust::version(Version::Tls13).config();
+    let resumed = || {
+        let mut client = Client::connect(proxy.address(), &trust);
+        client.echo(b"x");
+        let resumed = client.resumed();
+        client.finish();
+        resumed
+    };
+    assert!(!resumed(), "the first cannot be");
+    let drained = format!("/backends/web/{}?state=drain", backend.address);
+    assert_eq!(http::request(proxy.admin(), "POST", &drained, "*/*").status, 200);
+    let _new = upgrade(&proxy, &[]).expect("it can be replaced");
+    assert!(resumed(), "by the keys of the process before");
+    let status = proxy.status();
+    let text = status.to_string();
+    assert!(text.contains("\"drain\""), "{text}");
+}
+
+#[test]
+fn a_configuration_that_cannot_be_served_changes_nothing() {
+    let (folder, backend) = (Folder::new(), Backend::echo());
+    let mut proxy = Proxy::start(config(&folder, &backend));
+    proxy.rewrite(config(&folder, &backend).text("service", "certificate", "/none/web.pem"));
+    let why = upgrade(&proxy, &[]).err().expect("there is no such certificate");
+    assert!(why.contains("/none/web.pem"), "{why}");
+    is_served(&proxy);
+    proxy.signal(Signal::TERM);
+    assert_eq!(proxy.ended().code(), Some(0));
+    assert!(!folder.file("upgrade.sock").exists(), "it is this process's to remove");
+}
+
+#[test]
+fn a_service_manager_is_told_who_the_main_process_is() {
+    let manager = Manager::with_path();
+    let (folder, backend) = (Folder::new(), Backend::echo());
+    let mut proxy = Proxy::start_with(config(&folder, &backend), |command| manager.starts(command));
+    manager.is_told("READY");
+    let new = upgrade(&proxy, &[]).expect("it can be replaced");
+    let main = manager.is_told("MAINPID");
+    assert_eq!(main["MAINPID"], new.0.0.to_string());
+    assert!(manager.is_told("READY")["STATUS"].starts_with("Serving 1 service"));
+    assert_eq!(proxy.ended().code(), Some(0));
+    is_served(&proxy);
+    new.0.signal(Signal::TERM);
+    // Of the old one's end nothing was said: it is not the service's.
+    manager.is_told("STOPPING");
+    assert_eq!(
+        manager.hears(std::time::Duration::from_millis(10)).map(|message| message.contains_key("STOPPING")),
+        None
+    );
+}
