@@ -119,6 +119,78 @@ impl<'a> Bytes<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client_certificates::{Demand, load};
+    use crate::testing::{Folder, Maker};
+
+    /// Tickets that are what they carry.
+    #[derive(Debug)]
+    struct Open;
+
+    impl ProducesTickets for Open {
+        fn enabled(&self) -> bool {
+            false
+        }
+
+        fn lifetime(&self) -> u32 {
+            77
+        }
+
+        fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+            Some([plain, b"!"].concat())
+        }
+
+        fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
+            Some(ticket.to_vec())
+        }
+    }
+
+    /// A session as rustls writes it, without a server name.
+    fn session(chain: &[&[u8]]) -> Vec<u8> {
+        let long = |length: usize| u32::try_from(length).unwrap().to_be_bytes()[1..].to_vec();
+        let list: Vec<u8> = chain.iter().flat_map(|der| [long(der.len()), der.to_vec()].concat()).collect();
+        let chain = if chain.is_empty() { vec![0] } else { [vec![1], long(list.len()), list].concat() };
+        [&[0, 3, 4, 0x13, 1, 0, 1][..], &chain].concat()
+    }
+
+    #[test]
+    fn a_ticket_is_for_who_would_be_let_in_and_a_bad_one_ends_the_trying() {
+        let folder = Folder::new();
+        let ca = Maker::authority("ca").self_signed();
+        folder.put("ca.pem", ca.pem());
+        let by = |ca| Maker::new(&["a.example"]).valid((2020, 1, 1), (2099, 1, 1)).signed_by(ca);
+        let (own, strange) = (by(&ca), by(&Maker::authority("others").self_signed()));
+        let (good, bad) = (session(&[own.certificate.der()]), session(&[strange.certificate.der()]));
+        let asking = |demand| {
+            let rule = load(&folder.at("ca.pem"), demand, &Arc::default(), SystemTime::now()).rule;
+            Checked { tickets: Arc::new(Open), rule: rule.unwrap() }
+        };
+        let checked = asking(Demand::Require);
+        assert_eq!((checked.enabled(), checked.lifetime()), (false, 77));
+        assert_eq!(checked.encrypt(b"a"), Some(b"a!".to_vec()));
+        for (tickets, taken) in [
+            (vec![&good], vec![true]),
+            (vec![&good, &good], vec![true, true]),
+            (vec![&bad, &good], vec![false, false]),
+            (vec![&good, &bad], vec![true, false]),
+        ] {
+            begin();
+            assert!(!was_good(), "nothing has been opened yet");
+            let seen: Vec<_> =
+                tickets.iter().map(|ticket| checked.decrypt(ticket).as_ref() == Some(*ticket)).collect();
+            assert_eq!(seen, taken);
+            assert_eq!(was_good(), taken.iter().all(|taken| *taken));
+        }
+        // Without a certificate: let in where none has to be shown. What is no session is nobody's.
+        let nobody = session(&[]);
+        for (demand, is_in) in [(Demand::Require, false), (Demand::Request, true)] {
+            begin();
+            assert_eq!(asking(demand).decrypt(&nobody).is_some(), is_in, "{demand:?}");
+            assert_eq!(was_good(), is_in);
+        }
+        begin();
+        assert_eq!(checked.decrypt(&good[..good.len() - 1]), None);
+        assert!(!was_good());
+    }
 
     #[test]
     fn the_chain_of_a_session_is_found_and_no_cut_of_it_is_a_chain() {

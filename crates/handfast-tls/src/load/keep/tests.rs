@@ -315,3 +315,97 @@ fn a_file_that_is_something_else_now_is_broken_and_not_removed() {
     served.reload();
     assert_eq!(served.troubles(), [(Trouble::Removed, "www.pem".to_owned(), true)]);
 }
+
+#[test]
+fn a_problem_is_known_by_its_file_its_kind_and_its_words() {
+    let problem = |file: &str, trouble, what: &str| FileProblem {
+        file: file.into(),
+        trouble,
+        what: what.into(),
+        hint: None,
+        kept: None,
+        since: NOW,
+    };
+    let cut = problem("a.pem", Trouble::Broken, "is cut short");
+    let before = [problem("b.pem", Trouble::Broken, "is cut short"), cut.clone()];
+    assert!(FileProblem { since: NOW + 1, ..cut.clone() }.is_known(&before));
+    assert!(!cut.is_known(&[]));
+    for other in [
+        problem("c.pem", Trouble::Broken, "is cut short"),
+        problem("a.pem", Trouble::Removed, "is cut short"),
+        problem("a.pem", Trouble::Broken, "is empty"),
+    ] {
+        assert!(!other.is_known(&before), "{other:?}");
+    }
+}
+
+#[test]
+fn a_problem_that_changes_is_a_new_one() {
+    let folder = Folder::new();
+    let old = made("a.example");
+    folder.put("a.pem", old.both());
+    let mut served = Served::folder(&folder);
+    folder.put("a.pem", &old.both()[..300]);
+    served.reload();
+    served.now = NOW + 10;
+    folder.put("a.pem", "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n");
+    served.reload();
+    assert_eq!(served.problems[0].since, NOW + 10, "{:?}", served.problems);
+    served.now = NOW + 20;
+    served.reload();
+    assert_eq!(served.problems[0].since, NOW + 10, "{:?}", served.problems);
+}
+
+/// The first one is what clients without a name get, whatever the files are called.
+#[test]
+fn the_order_is_the_configurations_also_with_one_that_is_kept() {
+    let folder = Folder::new();
+    let (first, second) = (made("z.example"), made("a.example"));
+    fs::create_dir(folder.at("z")).unwrap();
+    fs::create_dir(folder.at("a")).unwrap();
+    for (sources, files) in [
+        (
+            ["z.pem", "a.pem"].map(|name| Source::File {
+                certificate: folder.at(name),
+                key: None,
+                ocsp: None,
+            }),
+            ["z.pem", "a.pem"],
+        ),
+        (["z", "a"].map(|name| Source::Folder(folder.at(name))), ["z/1.pem", "a/1.pem"]),
+    ] {
+        folder.put(files[0], first.both());
+        folder.put(files[1], second.both());
+        let mut served = Served::start(sources.into());
+        for broken in files {
+            folder.put(broken, "no certificate");
+            assert_eq!(served.after_reload("z.example"), der(&first));
+            let names: Vec<_> =
+                served.certificates.iter().map(|known| known.dns_names()[0].to_string()).collect();
+            assert_eq!(names, ["z.example", "a.example"], "{broken}");
+        }
+    }
+}
+
+/// What has expired while it was served stays, with its warning; what had expired before it came is not taken.
+#[test]
+fn one_that_expired_while_it_was_served_lets_no_other_expired_one_in() {
+    let folder = Folder::new();
+    let year = 365 * 86_400;
+    let (old, stranger) =
+        (made("a.example"), Maker::new(&["b.example"]).valid((2020, 1, 1), (2021, 1, 1)).self_signed());
+    folder.put("a.pem", old.both());
+    let mut served = Served::folder(&folder);
+    served.now = NOW + year;
+    folder.put("b.pem", stranger.both());
+    assert_eq!(served.after_reload("b.example"), None);
+    assert_eq!(served.after_reload("a.example"), der(&old));
+    assert_eq!(served.troubles(), [(Trouble::Broken, "b.pem".into(), false)]);
+
+    let mut loaded = load(&served.sources, &Lists::default(), at(served.now));
+    let before = Before { sources: &served.sources, certificates: &served.certificates, problems: &[] };
+    keep(&mut loaded, &served.sources, before, KEEP, at(served.now));
+    let expired = loaded.findings.iter().filter(|finding| finding.reason == Reason::Expired);
+    let files: Vec<_> = expired.map(|finding| (finding.severity, finding.file.clone())).collect();
+    assert_eq!(files, [(Severity::Warning, folder.at("a.pem"))], "the other is told as a problem, once");
+}
