@@ -3,6 +3,7 @@
 //! In: a report, the terminal's columns. Out: text of which no line is longer, but for words and commands that are.
 
 use handfast_text::units::{counted, plain};
+use handfast_text::wrap::wrapped;
 
 use crate::report::{Finding, Report, Severity};
 
@@ -109,21 +110,8 @@ impl Page {
 
     /// A sentence within the width; what follows its first line stands below its first word, at most 18 columns in.
     fn wrapped(&mut self, first: &str, sentence: &str) {
-        let indent = " ".repeat(first.chars().count().min(NAME + 2));
-        let (mut line, mut empty) = (first.to_owned(), true);
-        for word in plain(sentence).split(' ') {
-            if !empty && line.chars().count() + 1 + word.chars().count() > self.width {
-                self.line(&line);
-                line.clone_from(&indent);
-                empty = true;
-            }
-            if !empty {
-                line.push(' ');
-            }
-            line.push_str(word);
-            empty = false;
-        }
-        self.line(&line);
+        let rest = " ".repeat(first.chars().count().min(NAME + 2));
+        wrapped(first, &rest, sentence, self.width).iter().for_each(|line| self.line(line));
     }
 }
 

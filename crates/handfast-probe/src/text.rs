@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use handfast_text::units::{self, plain};
+use handfast_text::wrap::wrapped;
 
 use crate::report::{Kind, Report, Spread, Who};
 
@@ -74,25 +75,7 @@ impl Page {
 
     /// A sentence, broken at spaces, each line indented.
     fn wrapped(&mut self, text: &str, first: &str, indent: usize) {
-        let mut line = first.to_owned();
-        let mut width = first.chars().count();
-        let mut begun = false;
-        for word in text.split(' ') {
-            let length = word.chars().count();
-            if begun && width + 1 + length > self.columns {
-                let whole = std::mem::replace(&mut line, " ".repeat(indent));
-                self.line(&whole);
-                (width, begun) = (indent, false);
-            }
-            if begun {
-                line.push(' ');
-                width += 1;
-            }
-            line.push_str(word);
-            width += length;
-            begun = true;
-        }
-        self.line(&line);
+        wrapped(first, &" ".repeat(indent), text, self.columns).iter().for_each(|line| self.line(line));
     }
 
     fn head(&mut self, report: &Report) {

@@ -9,6 +9,8 @@ pub(crate) use tables::search_result;
 #[cfg(test)]
 mod tests;
 
+use handfast_text::wrap::wrapped;
+
 use crate::model::{Report, VerdictWord};
 use crate::units::{bytes, nanos, plain};
 use crate::words;
@@ -105,21 +107,7 @@ impl Page {
 
     /// One sentence within the width; its lines begin with `first`, then with `rest`.
     fn wrapped(&mut self, first: &str, rest: &str, sentence: &str) {
-        let mut line = first.to_owned();
-        let mut empty = true;
-        for word in plain(sentence).split(' ') {
-            if !empty && width(&line) + 1 + width(word) > WIDTH {
-                self.line(&line);
-                line = rest.to_owned();
-                empty = true;
-            }
-            if !empty {
-                line.push(' ');
-            }
-            line.push_str(word);
-            empty = false;
-        }
-        self.line(&line);
+        wrapped(first, rest, sentence, WIDTH).iter().for_each(|line| self.line(line));
     }
 }
 

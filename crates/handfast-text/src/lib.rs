@@ -9,6 +9,7 @@
 //! | sizes as they are typed: `16KiB` | [`size`] |
 //! | figures for people, with a unit that fits: `2.31 ms`, `48,120`, `188 MiB` | [`units`] |
 //! | lists of words, and the word that was meant | [`suggest`] |
+//! | sentences in lines of a width | [`wrap`] |
 #![forbid(unsafe_code)]
 
 pub mod calendar;
@@ -16,6 +17,7 @@ pub mod duration;
 pub mod size;
 pub mod suggest;
 pub mod units;
+pub mod wrap;
 
 /// Leading digits and what is between them in a number (`_`, and one point), and the rest.
 fn number(text: &str) -> (&str, &str) {

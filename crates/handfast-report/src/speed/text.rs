@@ -2,6 +2,8 @@
 //!
 //! In: a report. Out: text, with tables whose columns line up.
 
+use handfast_text::wrap::wrapped;
+
 use super::limit::{compared, limit};
 use super::{AllCores, Handshake, Operation, Prediction, SpeedReport, What};
 use crate::text::Style;
@@ -58,21 +60,8 @@ impl Page {
 
     /// A sentence within the width; what follows its first line stands below its first word.
     fn wrapped(&mut self, first: &str, sentence: &str) {
-        let indent = " ".repeat(first.chars().count());
-        let (mut line, mut empty) = (first.to_owned(), true);
-        for word in plain(sentence).split(' ') {
-            if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
-                self.line(&line);
-                line.clone_from(&indent);
-                empty = true;
-            }
-            if !empty {
-                line.push(' ');
-            }
-            line.push_str(word);
-            empty = false;
-        }
-        self.line(&line);
+        let rest = " ".repeat(first.chars().count());
+        wrapped(first, &rest, sentence, WIDTH).iter().for_each(|line| self.line(line));
     }
 }
 
