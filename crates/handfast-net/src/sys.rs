@@ -110,8 +110,8 @@ pub struct TcpInfo {
     pub round_trip_us: u32,
 }
 
-/// Asks for [`TcpInfo`]; `None` for sockets that are not TCP.
-pub fn tcp_info(socket: impl AsFd) -> Option<TcpInfo> {
+/// All that this kernel says of a TCP socket; what it does not know is 0.
+fn raw_tcp_info(socket: impl AsFd) -> Option<libc::tcp_info> {
     let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
     let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
     // SAFETY: the descriptor is borrowed for the call; the kernel writes at most `length` bytes into `info`, which
@@ -129,7 +129,12 @@ pub fn tcp_info(socket: impl AsFd) -> Option<TcpInfo> {
         return None;
     }
     // SAFETY: every field is an integer, for which zeroes are valid; the kernel overwrote a prefix of them.
-    let info = unsafe { info.assume_init() };
+    Some(unsafe { info.assume_init() })
+}
+
+/// Asks for [`TcpInfo`]; `None` for sockets that are not TCP.
+pub fn tcp_info(socket: impl AsFd) -> Option<TcpInfo> {
+    let info = raw_tcp_info(socket)?;
     Some(TcpInfo {
         state: info.tcpi_state,
         retransmits: info.tcpi_retransmits,

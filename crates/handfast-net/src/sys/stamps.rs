@@ -4,7 +4,6 @@
 //! program was not scheduled when a packet came moves none of them.
 
 use std::io;
-use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
@@ -166,24 +165,7 @@ pub struct Counts {
 
 /// Asks for [`Counts`]; `None` for sockets that are not TCP.
 pub fn counts(socket: impl AsFd) -> Option<Counts> {
-    let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
-    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
-    // SAFETY: the descriptor is borrowed for the call; the kernel writes at most `length` bytes into `info`, which
-    // has that size.
-    let outcome = unsafe {
-        libc::getsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            info.as_mut_ptr().cast(),
-            &raw mut length,
-        )
-    };
-    if outcome != 0 {
-        return None;
-    }
-    // SAFETY: every field is an integer, for which zeroes are valid; the kernel overwrote a prefix of them.
-    let info = unsafe { info.assume_init() };
+    let info = super::raw_tcp_info(socket)?;
     Some(Counts {
         round_trip_us: info.tcpi_rtt,
         least_round_trip_us: info.tcpi_min_rtt,
