@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use handfast_import::{Fate, ImportError, Imported, Origin, Row};
+use handfast_import::{ImportError, Imported, Origin, Row};
 use handfast_proxy::{ConfigSource, Written};
 
 use crate::talk;
@@ -61,17 +61,14 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
     File::create_new(path)?.write_all(text.as_bytes())
 }
 
+/// Reads a file of another program; its paths are taken from the folder.
+pub(crate) type Reading = fn(&Path, &Path) -> Result<Imported, ImportError>;
+
 /// A configuration that is read from another program's file, at start and at each reload.
-pub(crate) fn source(origin: Origin, file: PathBuf) -> ConfigSource {
+pub(crate) fn source(read: Reading, file: PathBuf) -> ConfigSource {
     // The folder of now: a reload must not depend on where the process is then.
     let folder = std::env::current_dir().unwrap_or_default();
-    let write = move |file: &Path| {
-        let imported = match origin {
-            Origin::Stunnel => handfast_import::stunnel(file, &folder),
-            Origin::Hitch | Origin::Ghostunnel => handfast_import::hitch(file, &folder),
-        };
-        config_of(imported)
-    };
+    let write = move |file: &Path| config_of(read(file, &folder));
     ConfigSource::Written(Written { file, write: Arc::new(write) })
 }
 
@@ -99,14 +96,13 @@ pub(crate) fn tables() -> String {
 fn line(row: &Row) -> String {
     let becomes =
         if row.gives.is_empty() { String::new() } else { format!("`{}`", row.gives.replace('|', "\\|")) };
-    let fate = if row.fate == Fate::Same { "same" } else { row.fate.word() };
-    format!("| `{}` | {becomes} | {fate} | {} |\n", row.name, row.effect)
+    format!("| `{}` | {becomes} | {} | {} |\n", row.name, row.fate.word(), row.effect)
 }
 
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "nobody else reads these files")]
 mod tests {
-    use handfast_import::Scope;
+    use handfast_import::{Fate, Scope};
     use handfast_proxy::config;
     use tempfile::TempDir;
 

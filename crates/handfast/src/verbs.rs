@@ -4,12 +4,12 @@ use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use handfast_import::Origin;
 use handfast_proxy::config::{self, FlagInput};
 use handfast_proxy::{ConfigSource, Outcome, ServiceManager, UpgradeFailure};
 use handfast_tls::weak::{self, PackError, Packed};
 use tracing::Level;
 
+use crate::import::Reading;
 use crate::talk;
 use crate::words::reference::{CONFIGURATION, ReferenceWords, page};
 use crate::words::weak_keys::WeakKeysWords;
@@ -20,11 +20,11 @@ pub(crate) fn proxy(words: ProxyWords) -> ExitCode {
     let manager = ServiceManager::find();
     let color = color();
     let talk = talk::start(color, Level::INFO, talk::Stamp::fitting());
-    let foreign = words.stunnel.map(|file| (Origin::Stunnel, file));
-    let foreign = foreign.or_else(|| words.hitch.map(|file| (Origin::Hitch, file)));
+    let foreign = words.stunnel.map(|file| (handfast_import::stunnel as Reading, file));
+    let foreign = foreign.or_else(|| words.hitch.map(|file| (handfast_import::hitch as Reading, file)));
     let embedded = is_bare(&words.from) && foreign.is_none();
     let source = match foreign {
-        Some((origin, file)) => crate::import::source(origin, file),
+        Some((read, file)) => crate::import::source(read, file),
         None => source(words.from, words.ca_file.clone()),
     };
     if embedded {

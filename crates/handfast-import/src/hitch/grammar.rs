@@ -115,7 +115,7 @@ impl Reader {
                     if self.tokens.get(self.at).is_some_and(|(next, _)| *next == Token::Equals) =>
                 {
                     self.at += 1;
-                    let value = self.value(is_inner);
+                    let value = self.value(is_inner, line);
                     let place = Place::Line(Rc::clone(&self.file), line);
                     settings.push(Setting { name, value, place });
                 }
@@ -131,12 +131,14 @@ impl Reader {
         settings
     }
 
-    fn value(&mut self, is_inner: bool) -> Value {
+    fn value(&mut self, is_inner: bool, line: usize) -> Value {
         if self.tokens.get(self.at).is_some_and(|(token, _)| *token == Token::Open) {
-            self.at += 1;
-            if is_inner && self.at > self.tokens.len() {
-                return Value::Block(Vec::new());
+            if is_inner {
+                // hitch knows no such thing, and a file must not choose how deep the stack gets.
+                self.complain(line, "a block within a block");
+                return Value::Words(Vec::new());
             }
+            self.at += 1;
             return Value::Block(self.block(true));
         }
         let mut words = Vec::new();

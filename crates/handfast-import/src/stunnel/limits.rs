@@ -1,7 +1,7 @@
 //! Time limits, session tickets, and options of sockets.
 
 use super::grammar::Setting;
-use super::service::{Translation, drop, refuse};
+use super::service::{Translation, leave_out, refuse};
 use crate::draft::Draft;
 use crate::note::Notes;
 
@@ -33,7 +33,7 @@ pub(super) fn limits(translation: &Translation<'_>, draft: &mut Draft, notes: &m
 fn duration(setting: &Setting, notes: &mut Notes) -> Option<String> {
     match setting.value.parse::<u32>() {
         Ok(0) => {
-            drop(notes, setting, "expected one second or more: our default is kept");
+            leave_out(notes, setting, "expected one second or more: our default is kept");
             None
         }
         Ok(seconds) => Some(handfast_text::duration::written(std::time::Duration::from_secs(seconds.into()))),
@@ -67,6 +67,6 @@ fn socket(setting: &Setting, draft: &mut Draft, notes: &mut Notes) {
         ("TCP_KEEPIDLE", seconds) if seconds.parse::<u32>().is_ok_and(|seconds| seconds > 0) => {
             draft.put("limits", "keepalive", format!("{seconds}s"));
         }
-        _ => drop(notes, setting, "this socket option is not changed"),
+        _ => leave_out(notes, setting, "this socket option is not changed"),
     }
 }

@@ -168,7 +168,7 @@ pub(super) fn refuse(notes: &mut Notes, setting: &Setting, effect: impl Into<Str
     notes.add(&setting.place, &format!("{} = {}", setting.name, setting.value), Fate::Refused, effect);
 }
 
-pub(super) fn drop(notes: &mut Notes, setting: &Setting, effect: impl Into<String>) {
+pub(super) fn leave_out(notes: &mut Notes, setting: &Setting, effect: impl Into<String>) {
     notes.add(&setting.place, &format!("{} = {}", setting.name, setting.value), Fate::Dropped, effect);
 }
 

@@ -1,7 +1,7 @@
 //! Versions, suites, groups, and what `options` and `config` say of them.
 
 use super::grammar::Setting;
-use super::service::{Translation, approximate, drop, refuse};
+use super::service::{Translation, approximate, leave_out, refuse};
 use crate::draft::Draft;
 use crate::note::Notes;
 use crate::openssl::{self, Known};
@@ -74,7 +74,7 @@ pub(super) fn versions_and_suites(translation: &Translation<'_>, draft: &mut Dra
             "cipherstring" => lists.push(("ciphers", setting, value.to_owned())),
             "ciphersuites" => lists.push(("ciphersuites", setting, value.to_owned())),
             "curves" | "groups" => lists.push(("curves", setting, value.to_owned())),
-            _ => drop(notes, setting, "this command of OpenSSL is not understood"),
+            _ => leave_out(notes, setting, "this command of OpenSSL is not understood"),
         }
     }
     versions.write(translation, draft, notes);
@@ -133,9 +133,11 @@ fn option(
         "NO_TICKET" if translation.primary().is_none() => draft.put("tickets", "per-handshake", 0),
         name if ALWAYS.contains(&name) => {}
         cleared if cleared.starts_with('-') => {
-            drop(notes, setting, "what OpenSSL does by default is not changed")
+            leave_out(notes, setting, "what OpenSSL does by default is not changed")
         }
-        _ => drop(notes, setting, "it is about OpenSSL, or about versions and suites that are not spoken"),
+        _ => {
+            leave_out(notes, setting, "it is about OpenSSL, or about versions and suites that are not spoken")
+        }
     }
 }
 
