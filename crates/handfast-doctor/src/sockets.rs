@@ -269,6 +269,8 @@ fn end(text: &str) -> Option<SocketAddr> {
 mod tests {
     use std::net::{TcpListener, TcpStream};
 
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
     use super::*;
 
     #[test]
@@ -299,10 +301,18 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let one = TcpStream::connect_timeout(&address, Duration::from_secs(10)).unwrap();
+        let near = one.local_addr().unwrap();
+        let mut waits = [PollFd::new(&listener, PollFlags::IN)];
+        poll(&mut waits, Some(&Timespec { tv_sec: 10, tv_nsec: 0 })).unwrap();
+        // Connections that others had with the same port rest for a minute, and are not ours.
+        let is_ours = |socket: &Socket| match (socket.local, socket.remote) {
+            (local, _) if socket.state == State::Listen => local == address,
+            ends => ends == (address, near) || ends == (near, address),
+        };
         let ours = |sockets: Vec<Socket>| {
             let mut ours: Vec<_> = sockets
                 .into_iter()
-                .filter(|socket| socket.local == address || socket.local == one.local_addr().unwrap())
+                .filter(is_ours)
                 .map(|socket| (socket.state, socket.local, socket.remote, socket.receive_queue))
                 .collect();
             ours.sort();
