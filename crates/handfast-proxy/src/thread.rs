@@ -7,10 +7,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use handfast_net::clock::Moment;
 use handfast_net::engine::{self, TaskHandle};
 use handfast_tls::buffer::Scratch;
+use handfast_tls::policy::contexts;
 
 use crate::access_log::{LINE_DELAY, ThreadLog};
 use crate::metrics::ThreadMetrics;
@@ -42,6 +44,11 @@ pub(crate) enum Phase {
     Ending,
 }
 
+/// So often what sessions compute with is looked at.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+/// A tenth of a second, the tick of [`contexts::time_is`].
+const TICK_NANOS: u64 = 100_000_000;
+
 /// One worker thread.
 #[derive(Debug)]
 pub(crate) struct Thread {
@@ -49,6 +56,8 @@ pub(crate) struct Thread {
     log: RefCell<ThreadLog>,
     /// The task that hands the log over a moment after its first line.
     log_task: Cell<Option<TaskHandle>>,
+    /// The task that sweeps, while it waits for something to sweep.
+    sweeper: Cell<Option<TaskHandle>>,
     pub(crate) scratch: RefCell<Scratch>,
     /// Permits of the whole process.
     pub(crate) share: Rc<Share>,
@@ -76,6 +85,7 @@ impl Thread {
             metrics,
             log: RefCell::new(log),
             log_task: Cell::new(None),
+            sweeper: Cell::new(None),
             scratch: RefCell::new(Scratch::new(handfast_leg::READ)),
             share,
             state: RefCell::new(state),
@@ -193,6 +203,31 @@ impl Thread {
             }
             engine::sleep(LINE_DELAY).await;
             self.flush_log();
+        }
+    }
+
+    /// Takes away what sessions compute with, one to two seconds after its last use, for as long as the thread lives: an idle
+    /// connection keeps no more than its keys.
+    pub(crate) async fn sweep_contexts(self: Rc<Self>) {
+        loop {
+            self.sweeper.set(Some(engine::current()));
+            while self.sweeper.get().is_some() {
+                engine::wait(Moment::NEVER).await;
+            }
+            engine::sleep(SWEEP_INTERVAL).await;
+            while !contexts::sweep() {
+                engine::yield_now().await;
+            }
+        }
+    }
+
+    /// Called at the end of each turn: tells the sessions' contexts the time, and a sweeper that there are some.
+    pub(crate) fn tell_contexts(&self) {
+        let held = contexts::time_is((engine::now().nanos() / TICK_NANOS) as u32);
+        if held > 0
+            && let Some(task) = self.sweeper.take()
+        {
+            task.wake();
         }
     }
 

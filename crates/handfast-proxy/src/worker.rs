@@ -106,9 +106,10 @@ impl Worker {
             number: self.number,
             turned: self.turned,
         };
-        let log = Rc::clone(&thread);
+        let (log, sweeper) = (Rc::clone(&thread), Rc::clone(&thread));
         engine::run(Watch { thread, metrics }, move || {
             spawn(Priority::Flow, log.tend_log());
+            spawn(Priority::Flow, sweeper.sweep_contexts());
             spawn(Priority::Flow, orders.run());
         })
     }
@@ -124,6 +125,7 @@ impl Observer for Watch {
     fn turn(&mut self, busy: Duration, tasks: usize) {
         self.metrics.loop_turn(busy);
         self.metrics.tasks(tasks);
+        self.thread.tell_contexts();
     }
 
     fn before_sleep(&mut self) {

@@ -29,6 +29,7 @@ use rustls::version::{TLS12, TLS13};
 use crate::random::Random;
 use tables::{Found, GROUPS, Group, NAMED, SUITES, Suite, VERSIONS, find_group, find_suite, find_version};
 
+pub mod contexts;
 mod hkdf;
 mod objection;
 mod suite;

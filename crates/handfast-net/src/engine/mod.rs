@@ -68,7 +68,7 @@ const BELL: u64 = u64::MAX;
 /// What the engine tells its owner; every method is called on the engine's own thread.
 pub trait Observer {
     /// A turn ended: how long it kept the thread busy (so long an event that came meanwhile had to wait), and how
-    /// many tasks there are.
+    /// many tasks there are. It may wake some: they run in the next turn, before the thread sleeps.
     fn turn(&mut self, busy: Duration, tasks: usize);
     /// The thread is about to sleep: time to hand over what was gathered.
     fn before_sleep(&mut self);
@@ -256,7 +256,8 @@ impl Engine {
             }
             self.poll_ready(observer);
             let busy = Moment::now().since(self.now.get());
-            observer.turn(busy, self.tasks.borrow().len());
+            let tasks = self.tasks.borrow().len();
+            observer.turn(busy, tasks);
             let timeout = self.time_to_sleep(observer);
             events.clear();
             match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {

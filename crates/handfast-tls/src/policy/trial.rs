@@ -15,9 +15,10 @@ use rustls::crypto::cipher::{
 };
 use rustls::{CipherSuite, ConnectionTrafficSecrets, SupportedCipherSuite};
 
+use super::contexts::RecordKey;
 use super::suite::of_tls13;
 
-/// The AEAD of a suite, by the library's.
+/// The AEAD of a suite: the library's, by [`RecordKey`].
 pub(super) struct WithTrial {
     library: &'static dyn Tls13AeadAlgorithm,
     suite: CipherSuite,
@@ -30,7 +31,8 @@ impl WithTrial {
         Self { library: suite.aead_alg, suite: suite.common.suite }
     }
 
-    fn algorithm(&self) -> &'static Algorithm {
+    /// What computes its records.
+    pub(super) fn algorithm(&self) -> &'static Algorithm {
         match self.suite {
             CipherSuite::TLS13_AES_128_GCM_SHA256 => &AES_128_GCM,
             CipherSuite::TLS13_AES_256_GCM_SHA384 => &AES_256_GCM,
@@ -102,7 +104,7 @@ impl TrialKey {
 
 impl Tls13AeadAlgorithm for WithTrial {
     fn encrypter(&self, key: AeadKey, iv: Iv) -> Box<dyn MessageEncrypter> {
-        self.library.encrypter(key, iv)
+        Box::new(RecordKey::new(self.algorithm(), key, iv))
     }
 
     fn decrypter(&self, key: AeadKey, iv: Iv) -> Box<dyn MessageDecrypter> {
@@ -114,7 +116,7 @@ impl Tls13AeadAlgorithm for WithTrial {
                 *wish = Wish::Kept(TrialKey { key: LessSafeKey::new(unbound), nonce });
             }
         });
-        self.library.decrypter(key, iv)
+        Box::new(RecordKey::new(self.algorithm(), key, iv))
     }
 
     fn key_len(&self) -> usize {
