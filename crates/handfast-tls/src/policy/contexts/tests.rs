@@ -1,3 +1,5 @@
+//! A key whose context comes and goes seals and opens as one that keeps it, whatever moves, fills or sweeps the table.
+
 use rustls::SupportedCipherSuite;
 use rustls::crypto::aws_lc_rs::cipher_suite::{TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256};
 use rustls::crypto::cipher::OutboundChunks;
