@@ -3,12 +3,15 @@
 //! In: a client that has said hello, and the rules for it. Out: its leg, secured, and what it sent behind its last flight.
 //! How long it took is told apart: our own computing, and waiting for the client.
 
+use std::future::poll_fn;
 use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
 
 use handfast_leg::{Broken, Leg, Socket};
 use handfast_net::engine::Woken;
 use handfast_tls::policy::Objection;
-use handfast_tls::server::Server;
+use handfast_tls::server::{Server, ServerSession};
 use handfast_tls::session::{Session, Verdict};
 use handfast_tls::store::Selection;
 use handfast_wire::{Alert, AlertDescription, ClientHello};
@@ -19,9 +22,13 @@ use crate::hello::Heard;
 use crate::reason::{CloseReason, Side, Step};
 use crate::route::Choice;
 use crate::runtime::Runtime;
+use crate::signer::{Answered, Pending, Work};
 
 /// The extension `encrypted_client_hello` (RFC 9849 §5).
 const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;
+
+/// A signer that has done nothing for so long gets no processor.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Leaves the handshake to the backend: the client's TLS is passed on as it is, its hello first.
 pub(crate) fn pass_through<R: Runtime>(connection: &mut Connection<R>, heard: Heard) -> Vec<u8> {
@@ -65,9 +72,16 @@ async fn exchange<R: Runtime>(
     choice: Choice,
 ) -> Result<Vec<u8>, CloseReason> {
     let mut first = Vec::new();
-    begin(connection, &heard.hello, choice)?;
-    advance(connection, Flight::Hello(&mut heard.received), &mut first)?;
-    drop(heard);
+    let (session, is_dear) = begin(connection, &heard.hello, choice)?;
+    let signer = connection.account.thread.signer();
+    match signer.filter(|signer| R::signs_elsewhere(is_dear, signer.is_busy())) {
+        Some(_) => answer_elsewhere(connection, session, heard, &mut first).await?,
+        None => {
+            connection.client().secure(Box::new(session));
+            advance(connection, Flight::Hello(&mut heard.received), &mut first)?;
+            drop(heard);
+        }
+    }
     while !connection.client().is_established() {
         // Whoever always has something to say never lets us wait, and the deadline is not for waiting alone.
         if R::now() >= connection.deadline {
@@ -84,12 +98,72 @@ async fn exchange<R: Runtime>(
     Ok(first)
 }
 
-/// Begins a session by the rules for this client.
+/// Has the hello answered by the thread's signer, and goes on with the session that comes back.
+async fn answer_elsewhere<R: Runtime>(
+    connection: &mut Connection<R>,
+    session: ServerSession,
+    heard: Heard,
+    first: &mut Vec<u8>,
+) -> Result<(), CloseReason> {
+    let begun = R::now();
+    let work = Work { session, hello: heard.received };
+    let task = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
+    let thread = Rc::clone(&connection.account.thread);
+    let given = thread.signer().map(|signer| signer.give(work, task));
+    let answered = match given {
+        Some(Ok(pending)) => {
+            thread.metrics.signed_elsewhere();
+            signed(connection, pending).await
+        }
+        Some(Err(work)) => Ok(work.answer()),
+        None => unreachable!("whoever comes here has seen the signer"),
+    };
+    // Waiting for the signer is waiting for us.
+    connection.account.record.seconds.handshake_crypto += R::now().since(begun);
+    let Answered { session, received, plaintext, replies } = answered?;
+    let client = connection.client();
+    client.secure(Box::new(session));
+    let outcome = client.take_answer(received, (&plaintext, &replies), first);
+    after_flight(connection, outcome)
+}
+
+/// Waits for the signer. It has the lowest priority: while it gets no processor, this thread computes what it has not begun.
+async fn signed<R: Runtime>(
+    connection: &mut Connection<R>,
+    mut pending: Pending,
+) -> Result<Answered, CloseReason> {
+    let mut patience = R::now() + PATIENCE;
+    loop {
+        if let Some(answered) = pending.take() {
+            return Ok(answered);
+        }
+        if connection.client().socket().peer_ended() {
+            return Err(left());
+        }
+        let now = R::now();
+        if now >= connection.deadline {
+            return Err(reason(Side::Client, Cause::HandshakeDeadline));
+        }
+        if now >= patience {
+            patience = now + PATIENCE;
+            if let Some(work) = pending.take_back() {
+                return Ok(work.answer());
+            }
+        }
+        connection.wait(Step::Handshake, patience.min(connection.deadline)).await?;
+    }
+}
+
+fn left() -> CloseReason {
+    reason(Side::Client, Cause::CLOSED_EARLY).because("right after its hello")
+}
+
+/// Begins a session by the rules for this client; whether its answer takes a signature that others would notice.
 fn begin<R: Runtime>(
     connection: &mut Connection<R>,
     hello: &ClientHello,
     choice: Choice,
-) -> Result<(), CloseReason> {
+) -> Result<(ServerSession, bool), CloseReason> {
     connection.account.record.server_name = hello.server_name.clone();
     let service = Rc::clone(&connection.account.service);
     let server = service.server(choice);
@@ -109,12 +183,11 @@ fn begin<R: Runtime>(
     }
     // A signature is dear: not for a client that has left already.
     if client.socket().peer_ended() {
-        return Err(reason(Side::Client, Cause::CLOSED_EARLY).because("right after its hello"));
+        return Err(left());
     }
     let session = server.accept(hello);
     let session = session.map_err(|failure| CloseReason::failure(Step::Handshake, Side::Client, &failure))?;
-    client.secure(Box::new(session));
-    Ok(())
+    Ok((session, server.signs_dearly(hello)))
 }
 
 /// What speaks against a client before anything is computed for it.
@@ -159,6 +232,14 @@ fn advance<R: Runtime>(
         Flight::Received(bytes) => client.take_flight(bytes, scratch, first),
     };
     connection.account.record.seconds.handshake_crypto += R::now().since(before);
+    after_flight(connection, outcome)
+}
+
+/// Sends what the session has answered, if that is to go alone.
+fn after_flight<R: Runtime>(
+    connection: &mut Connection<R>,
+    outcome: Result<(), Broken>,
+) -> Result<(), CloseReason> {
     outcome.map_err(of_leg)?;
     let client = connection.client();
     let is_tls13 = || client.session().is_some_and(|session| session.agreed().version == Some("TLSv1.3"));

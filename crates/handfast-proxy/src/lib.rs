@@ -18,6 +18,7 @@ mod proxy_in;
 mod starttls;
 mod hello;
 mod handshake;
+mod signer;
 mod route;
 mod proxy_out;
 mod connect;

@@ -33,6 +33,10 @@ pub(crate) trait Runtime: 'static {
     /// The present task carries bytes from now on, which comes before handshakes.
     fn carries_bytes();
 
+    /// Whether another thread is to sign for a newcomer: when others wait for this one to compute for them, or for that one
+    /// already (`busy`), and only what they would notice (`dear`).
+    fn signs_elsewhere(dear: bool, busy: bool) -> bool;
+
     /// Begins to dial, from where `source` says. `speaks`: the caller has something to say as soon as it stands.
     ///
     /// **Errors**: what is known at once.
@@ -78,6 +82,10 @@ impl Runtime for Engine {
 
     fn carries_bytes() {
         engine::set_priority(Priority::Flow);
+    }
+
+    fn signs_elsewhere(dear: bool, busy: bool) -> bool {
+        dear && (busy || engine::handshakes_wait())
     }
 
     fn dial(address: &Address, source: SourceAddress<'_>, speaks: bool) -> Result<Self::Dialling, Fault> {

@@ -47,7 +47,16 @@ impl Folder {
 
     /// The same with a key whose signatures are all of one length.
     pub(crate) fn ed25519_certificate(&self, name: &str) {
-        let key = KeyPair::generate_for(&rcgen::PKCS_ED25519).expect("the library makes keys");
+        self.certificate_of(name, &rcgen::PKCS_ED25519);
+    }
+
+    /// The same with a key whose signatures are made elsewhere in a crowd.
+    pub(crate) fn dear_certificate(&self, name: &str) {
+        self.certificate_of(name, &rcgen::PKCS_ECDSA_P384_SHA384);
+    }
+
+    fn certificate_of(&self, name: &str, algorithm: &'static rcgen::SignatureAlgorithm) {
+        let key = KeyPair::generate_for(algorithm).expect("the library makes keys");
         let params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a good name");
         let certificate = params.self_signed(&key).expect("the library signs");
         self.write(name, &format!("{}{}", certificate.pem(), key.serialize_pem()));

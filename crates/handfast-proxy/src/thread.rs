@@ -19,6 +19,7 @@ use crate::metrics::ThreadMetrics;
 use crate::permits::Share;
 use crate::reason::CloseReason;
 use crate::record::Record;
+use crate::signer::Signer;
 use crate::thread_state::{ListenerId, ThreadState};
 
 /// Who serves the addresses of a process that stops.
@@ -59,6 +60,8 @@ pub(crate) struct Thread {
     /// The task that sweeps, while it waits for something to sweep.
     sweeper: Cell<Option<TaskHandle>>,
     pub(crate) scratch: RefCell<Scratch>,
+    /// Who signs for it in a crowd; nobody where there was no thread left for that.
+    signer: Option<Signer>,
     /// Permits of the whole process.
     pub(crate) share: Rc<Share>,
     state: RefCell<Rc<ThreadState>>,
@@ -80,6 +83,7 @@ impl Thread {
         log: ThreadLog,
         share: Rc<Share>,
         state: Rc<ThreadState>,
+        signer: Option<Signer>,
     ) -> Rc<Self> {
         Rc::new(Self {
             metrics,
@@ -87,6 +91,7 @@ impl Thread {
             log_task: Cell::new(None),
             sweeper: Cell::new(None),
             scratch: RefCell::new(Scratch::new(handfast_leg::READ)),
+            signer,
             share,
             state: RefCell::new(state),
             phase: Cell::new(Phase::Serving),
@@ -96,6 +101,11 @@ impl Thread {
             waiting: RefCell::default(),
             acceptors: RefCell::default(),
         })
+    }
+
+    /// Who signs for it in a crowd.
+    pub(crate) fn signer(&self) -> Option<&Signer> {
+        self.signer.as_ref()
     }
 
     /// The state that connections are accepted with now.

@@ -19,6 +19,7 @@ use crate::access_log::ThreadLog;
 use crate::error::Error;
 use crate::metrics::{Registry, ThreadMetrics};
 use crate::permits::{Pool, Share};
+use crate::signer::Signer;
 use crate::state::{RingId, State};
 use crate::thread::{After, Phase, Thread};
 use crate::thread_state::{Addresses, ListenerId, ThreadState};
@@ -97,7 +98,10 @@ impl Worker {
         let metrics = self.registry.thread(name);
         let state = ThreadState::new(self.state, None, &metrics, &self.addresses, self.number)
             .map_err(|failure| io::Error::other(failure.to_string()))?;
-        let thread = Thread::new(Arc::clone(&metrics), self.log, Share::new(&self.pool), Rc::new(state));
+        // Without it the thread signs everything itself.
+        let signer = Signer::start(self.number).ok();
+        let share = Share::new(&self.pool);
+        let thread = Thread::new(Arc::clone(&metrics), self.log, share, Rc::new(state), signer);
         let orders = OrderTask {
             thread: Rc::clone(&thread),
             mailbox: self.letterbox.open(),

@@ -47,6 +47,11 @@ impl KeyKind {
         }
     }
 
+    /// Whether a signature takes so long that others notice it: beyond a tenth of a millisecond.
+    pub const fn is_dear(self) -> bool {
+        matches!(self, Self::Rsa(_) | Self::EcdsaP384 | Self::EcdsaP521)
+    }
+
     /// The order of preference: what a signature costs this side, with P-256 before Ed25519 because every client can verify
     /// it. Measured with aws-lc on an x86-64 server, in multiples of P-256: Ed25519 0.4, P-384 6, P-521 11, RSA-2048 20,
     /// RSA-3072 60, RSA-4096 90. ML-DSA is cheap to make but 2.4 KB and more on the wire, so it is for those who can verify

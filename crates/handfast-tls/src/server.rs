@@ -144,6 +144,13 @@ impl Server {
         Ok(ServerSession { core: Core::new(connection), watch, opening })
     }
 
+    /// Whether the answer to this client takes a signature that others would notice. Not for one that resumes: there is none then,
+    /// unless its ticket is not good any more.
+    pub fn signs_dearly(&self, hello: &ClientHello) -> bool {
+        !hello.offers_resumption()
+            && matches!(self.selection(hello), Selection::Chosen(certificate) if certificate.key_kind().is_dear())
+    }
+
     /// What will be signed with for this client, for explanations.
     pub fn selection(&self, hello: &ClientHello) -> Selection<'_> {
         let schemes: Vec<_> = hello.signature_schemes.iter().map(|scheme| (*scheme).into()).collect();

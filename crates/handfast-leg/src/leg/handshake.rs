@@ -6,7 +6,7 @@
 
 use handfast_net::stream::Read;
 use handfast_tls::buffer::{Buffer, Scratch};
-use handfast_tls::session::Session;
+use handfast_tls::session::{Received, Session};
 
 use super::{Leg, READ};
 use crate::broken::{Broken, Why};
@@ -79,6 +79,29 @@ impl<S: Socket, T: Session> Leg<S, T> {
         plaintext.clear();
         replies.clear();
         let failed = self.receive(incoming, plaintext, replies);
+        self.settle(failed, plaintext, replies, early)
+    }
+
+    /// Takes over what its session answered to its first flight elsewhere, before it was this leg's.
+    ///
+    /// **Errors**: as [`Leg::take_hello`].
+    pub fn take_answer(
+        &mut self,
+        received: Received,
+        (plaintext, replies): (&Buffer, &Buffer),
+        early: &mut Vec<u8>,
+    ) -> Result<(), Broken> {
+        let failed = self.account_for(received, plaintext);
+        self.settle(failed, plaintext, replies, early)
+    }
+
+    fn settle(
+        &mut self,
+        failed: Option<Broken>,
+        plaintext: &Buffer,
+        replies: &Buffer,
+        early: &mut Vec<u8>,
+    ) -> Result<(), Broken> {
         early.extend_from_slice(plaintext.filled());
         self.unsent.extend_from_slice(replies.filled());
         if let Some(broken) = failed {

@@ -2,7 +2,7 @@
 
 use handfast_net::stream::Read;
 use handfast_tls::buffer::{Buffer, Scratch};
-use handfast_tls::session::Session;
+use handfast_tls::session::{Received, Session};
 
 use super::{Leg, READ};
 use crate::broken::{Broken, Why};
@@ -78,6 +78,10 @@ impl<S: Socket, T: Session> Leg<S, T> {
         replies: &mut Buffer,
     ) -> Option<Broken> {
         let received = self.session.as_mut()?.receive(incoming, plaintext, replies);
+        self.account_for(received, plaintext)
+    }
+
+    pub(super) fn account_for(&mut self, received: Received, plaintext: &Buffer) -> Option<Broken> {
         self.ended |= received.closed;
         self.heard += plaintext.len() as u64;
         received.failure.map(|failure| Broken::session(self.side, failure))

@@ -183,6 +183,11 @@ pub fn set_priority(priority: Priority) {
     engine(|engine| engine.tasks.borrow_mut().set_priority(engine.current.get(), priority));
 }
 
+/// Whether tasks that compute handshakes wait for their turn.
+pub fn handshakes_wait() -> bool {
+    engine(|engine| engine.tasks.borrow().ready(Priority::Handshake) > 0)
+}
+
 /// Makes every task look around, as when the program is about to stop.
 pub fn wake_all() {
     engine(|engine| engine.tasks.borrow_mut().wake_all());

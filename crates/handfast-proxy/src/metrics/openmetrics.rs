@@ -473,6 +473,12 @@ fn threads(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     )?;
     to.gauge("handfast_loop_tasks", None, "Tasks the loop holds now", by_thread(|thread| thread.tasks))?;
     to.counter(
+        "handfast_handshakes_moved",
+        None,
+        "Handshakes whose signature another thread made, because many newcomers waited",
+        by_thread(|thread| thread.signed_elsewhere),
+    )?;
+    to.counter(
         "handfast_panics",
         None,
         "Tasks that panicked, each of which cost one connection: a bug of Handfast",

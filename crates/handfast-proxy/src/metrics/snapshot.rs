@@ -222,6 +222,8 @@ pub struct ThreadSnapshot {
     pub tasks: u64,
     /// Tasks that panicked.
     pub panics: u64,
+    /// Hellos that its signer answered, because others waited for the thread.
+    pub signed_elsewhere: u64,
     /// Failed calls of accept, by cause.
     pub accept_errors: AcceptErrors,
     /// Whether accepting pauses because the machine is out of something.

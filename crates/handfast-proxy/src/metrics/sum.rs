@@ -159,6 +159,7 @@ fn thread_snapshot(thread: &ThreadMetrics) -> ThreadSnapshot {
         loop_lag,
         tasks: thread.tasks.value(),
         panics: thread.panics.value(),
+        signed_elsewhere: thread.signed_elsewhere.value(),
         accept_errors,
         backing_off: thread.backing_off.value() != 0,
     }

@@ -31,6 +31,7 @@ pub struct ThreadMetrics {
     pub(super) loop_lag: Histogram,
     pub(super) tasks: Cell,
     pub(super) panics: Cell,
+    pub(super) signed_elsewhere: Cell,
 }
 
 impl ThreadMetrics {
@@ -47,6 +48,7 @@ impl ThreadMetrics {
             loop_lag: Histogram::default(),
             tasks: Cell::default(),
             panics: Cell::default(),
+            signed_elsewhere: Cell::default(),
         }
     }
 
@@ -96,6 +98,11 @@ impl ThreadMetrics {
     /// How many tasks the loop holds now.
     pub fn tasks(&self, now: usize) {
         self.tasks.set(now as u64);
+    }
+
+    /// A hello was given to the thread's signer.
+    pub fn signed_elsewhere(&self) {
+        self.signed_elsewhere.add(1);
     }
 
     /// A connection's task panicked; the connection was lost, the thread goes on.

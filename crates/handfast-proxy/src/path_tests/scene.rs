@@ -30,6 +30,7 @@ use crate::metrics::{Registry, Snapshot};
 use crate::path;
 use crate::permits::{Pool, Share};
 use crate::reason::{Side, Step};
+use crate::signer::Signer;
 use crate::state::{self, CarriedOver};
 use crate::testing::Folder;
 use crate::thread::Thread;
@@ -114,7 +115,8 @@ impl Scene {
         let log = access_log::start(&log).expect("the folder is ours");
         // One permit: a connection that does not give it back is the last one.
         let share = Share::new(&Pool::new(1, 1));
-        let thread = Thread::new(metrics, log.for_thread(), share, Rc::new(state));
+        let signer = Some(Signer::by_hand());
+        let thread = Thread::new(metrics, log.for_thread(), share, Rc::new(state), signer);
         let (seen, log) = (RefCell::default(), RefCell::new(Some(log)));
         Self { thread, mode, server, registry, seen, log, folder }
     }
@@ -170,6 +172,7 @@ impl Scene {
         let (mut moved, mut quiet) = (Default::default(), 0);
         for event in 0.. {
             assert!(event < EVENTS, "it never ended");
+            self.sign(&mut random);
             let settles = event > EVENTS / 2;
             capricious.set(!settles);
             match random.next() % 8 {
@@ -209,6 +212,14 @@ impl Scene {
             (world(|world| world.now).since(began).as_secs_f64(), self.recorded() - recorded);
         assert!((lived - recorded).abs() < 1e-5, "{recorded} seconds of {lived} are in the record");
         self.judge(&client, &backend, &before, began, loud);
+    }
+
+    /// The signer works when it comes to it, and wakes whom it worked for.
+    fn sign(&self, random: &mut Random) {
+        let signer = self.thread.signer().expect("it has one");
+        if signer.is_busy() && random.next().is_multiple_of(8) && signer.work_once() {
+            world(|world| world.yields = true);
+        }
     }
 
     /// Tickets wait for company, but not for ever: on a connection on which nobody speaks they go alone.

@@ -41,6 +41,8 @@ pub(super) struct World {
     pub(super) stands: bool,
     /// The connection carries bytes: it goes before handshakes.
     pub(super) carries_bytes: bool,
+    /// Other newcomers wait.
+    pub(super) is_crowded: bool,
     /// Waits in a row that were over before they began.
     overdue: u32,
 }
@@ -57,6 +59,7 @@ impl World {
         let capricious = Rc::clone(capricious);
         let (dials, dialled) = Default::default();
         let (deadline, yields, stands, carries_bytes, overdue) = (now, false, false, false, 0);
+        let is_crowded = Random::stream(seed, 5).next().is_multiple_of(2);
         Self {
             now,
             tick: Duration::ZERO,
@@ -70,6 +73,7 @@ impl World {
             seed,
             stands,
             carries_bytes,
+            is_crowded,
             overdue,
         }
     }
@@ -131,6 +135,10 @@ impl Runtime for Simulated {
 
     fn carries_bytes() {
         world(|world| world.carries_bytes = true);
+    }
+
+    fn signs_elsewhere(_: bool, _: bool) -> bool {
+        world(|world| world.is_crowded)
     }
 
     fn dial(address: &Address, _: SourceAddress<'_>, speaks: bool) -> Result<Dialled, Fault> {

@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::support::certificates::localhost_rsa;
 use super::support::client::dial;
 use super::support::crowd::Crowd;
 use super::support::hello::Hello;
@@ -73,4 +74,35 @@ fn a_flood_of_handshakes_leaves_tunnels_their_turn() {
     flood.finish();
     client.finish();
     stage.serves_and_is_quiet();
+}
+
+#[test]
+fn signatures_that_others_would_notice_are_made_by_another_thread() {
+    for version in [Version::Tls12, Version::Tls13] {
+        let stage = Stage::with(Backend::echo(), |config, folder| {
+            config.text(
+                "service",
+                "certificate",
+                folder.write("rsa.pem", localhost_rsa().combined()).display(),
+            )
+        });
+        let moved = || stage.proxy.metrics().sum("handfast_handshakes_moved_total", &[]);
+        let config = Trust::version(version).forgetful().config();
+        let mut alone = stage.client(&config);
+        alone.echo(b"one newcomer waits for nobody");
+        assert_eq!(moved(), 0.0);
+        let address = stage.proxy.address();
+        let crowd = Crowd::start(16, move |number| {
+            let mut client = Client::try_connect(address, &config, "localhost")
+                .map_err(|refusal| format!("{refusal:?}"))?;
+            client.echo(&[number as u8; 100]);
+            client.finish();
+            Ok(())
+        });
+        wait_until("signatures to move", || (moved() > 50.0).then_some(()));
+        alone.echo(&[b'p'; 4096]);
+        crowd.finish();
+        alone.finish();
+        stage.serves_and_is_quiet();
+    }
 }

@@ -1,0 +1,115 @@
+//! Work is done once, by whoever has it, and whatever becomes of those who wait for it.
+
+use std::sync::mpsc::sync_channel;
+use std::task::Wake;
+use std::time::SystemTime;
+
+use handfast_tls::client::{Client, ClientSettings, Verification};
+use handfast_tls::server::Server;
+use handfast_wire::ClientHello;
+
+use super::*;
+use crate::state::{self, CarriedOver};
+use crate::testing::Folder;
+
+/// Says that it was woken.
+struct Bell(std::sync::mpsc::SyncSender<()>);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        // Once for each test.
+        let _ = self.0.try_send(());
+    }
+}
+
+/// A client's hello, and the session that is to hear it.
+fn work() -> Work {
+    let folder = Folder::new();
+    folder.dear_certificate("web.pem");
+    let source = folder.configure("", &[("web", &["127.0.0.1:2"])]);
+    let (config, _) = source.read(false).expect("it is right");
+    let built = state::build(config, 1, None, &mut CarriedOver::with_threads(1), SystemTime::now());
+    let state = built.state.expect("it can serve");
+    let service = &state.services[0];
+    let keys = Arc::clone(&service.ring.as_ref().expect("it has tickets").1);
+    let server = Server::new(service.settings[0].clone(), keys).expect("it can serve");
+    let settings = ClientSettings {
+        server_name: Some("localhost".to_owned()),
+        verification: Verification::Off,
+        ..ClientSettings::default()
+    };
+    let mut client =
+        Client::new(&settings, "localhost").expect("they work").connect(false).expect("a session");
+    let (mut nothing, mut hello) = (Buffer::default(), Buffer::default());
+    assert!(client.receive(&mut [], &mut nothing, &mut hello).failure.is_none());
+    let hello = hello.filled().to_vec();
+    let read = ClientHello::parse(&hello[9..]).expect("a hello in one record");
+    assert!(server.signs_dearly(&read), "or nobody would give it away");
+    Work { session: server.accept(&read).expect("a session"), hello }
+}
+
+fn is_an_answer(answered: &Answered) {
+    assert!(answered.received.failure.is_none(), "{:?}", answered.received);
+    assert_eq!(answered.replies.filled()[0], 22, "a handshake record");
+    assert!(answered.replies.len() > 500, "with a certificate in it");
+}
+
+#[test]
+fn a_thread_answers_and_wakes() {
+    let signer = Signer::start(0).expect("a thread");
+    let (bell, rings) = sync_channel(1);
+    let pending = signer.give(work(), Arc::new(Bell(bell)).into()).ok().expect("it takes it");
+    rings.recv_timeout(Duration::from_secs(20)).expect("it wakes");
+    is_an_answer(&pending.take().expect("the answer is there before the wake"));
+    assert!(pending.take().is_none(), "once");
+}
+
+#[test]
+fn what_waits_is_busy_and_what_nobody_wants_is_not_computed() {
+    let signer = Signer::by_hand();
+    assert!(!signer.is_busy());
+    let wanted = signer.give(work(), Waker::noop().clone()).ok().expect("it takes it");
+    let unwanted = signer.give(work(), Waker::noop().clone()).ok().expect("it takes it");
+    let slot = Arc::clone(&unwanted.slot);
+    drop(unwanted);
+    assert!(matches!(*slot.state(), State::Away), "its session is gone with whom it was for");
+    assert!(signer.is_busy());
+    assert!(wanted.take().is_none(), "not yet");
+    while signer.work_once() {}
+    assert!(!signer.is_busy());
+    assert!(matches!(*slot.state(), State::Away));
+    is_an_answer(&wanted.take().expect("done"));
+}
+
+#[test]
+fn a_signer_that_works_keeps_its_work_and_one_that_does_not_gives_it_back() {
+    let signer = Signer::by_hand();
+    let give = || signer.give(work(), Waker::noop().clone()).ok().expect("it takes it");
+    let (first, mut second) = (give(), give());
+    assert!(signer.work_once());
+    assert!(second.take_back().is_none(), "it has worked since: its turn will come");
+    let work = second.take_back().expect("it has not, since");
+    is_an_answer(&work.answer());
+    assert!(signer.work_once(), "it finds the place empty");
+    assert!(second.take().is_none() && second.take_back().is_none());
+    is_an_answer(&first.take().expect("the first was done"));
+}
+
+#[test]
+fn nobody_waits_for_its_queue() {
+    let signer = Signer::by_hand();
+    let queue = signer.shared.queue();
+    let work = signer.give(work(), Waker::noop().clone()).err().expect("it is held");
+    assert!(!signer.is_busy());
+    drop(queue);
+    is_an_answer(&work.answer());
+}
+
+#[test]
+#[should_panic(expected = "on purpose")]
+fn a_panic_is_that_of_whom_it_was_for() {
+    let signer = Signer::by_hand();
+    let pending = signer.give(work(), Waker::noop().clone()).ok().expect("it takes it");
+    *pending.slot.state() = State::Panicked(Box::new("on purpose"));
+    pending.take();
+}
