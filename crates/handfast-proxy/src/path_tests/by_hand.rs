@@ -1,6 +1,7 @@
 //! Single connections, led step by step: what the schedules meet only by chance, or cannot tell from something else.
 
 mod connecting;
+mod crowded;
 mod opening;
 mod play;
 mod proxy_headers;

@@ -1,6 +1,6 @@
 //! Work is done once, by whoever has it, and whatever becomes of those who wait for it.
 
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::task::Wake;
 use std::time::SystemTime;
 
@@ -13,7 +13,7 @@ use crate::state::{self, CarriedOver};
 use crate::testing::Folder;
 
 /// Says that it was woken.
-struct Bell(std::sync::mpsc::SyncSender<()>);
+struct Bell(SyncSender<()>);
 
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {

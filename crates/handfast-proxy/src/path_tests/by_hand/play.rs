@@ -54,6 +54,7 @@ impl<'a> Play<'a> {
         let (now, calm) = (Moment::now(), Rc::new(Cell::new(false)));
         // The seed decides how much the kernel takes with the SYN: nothing, here.
         world::begin(World::new(now, Dial::Stands { after: Duration::ZERO }, Rc::clone(&backend), &calm, 1));
+        world(|world| world.is_crowded = false);
         let before = scene.ends();
         let connection = scene.accept_from(address, now, world::socket(&client, &calm, 1, 4));
         let task: Pin<Box<dyn Future<Output = ()>>> = Box::pin(path::serve::<Simulated>(connection));
@@ -97,6 +98,18 @@ impl<'a> Play<'a> {
     pub(super) fn dials(self, dials: &[Dial]) -> Self {
         world(|world| world.dials.extend(dials));
         self
+    }
+
+    /// Others wait for the thread: its signer signs.
+    pub(super) fn in_a_crowd(self) -> Self {
+        world(|world| world.is_crowded = true);
+        self
+    }
+
+    /// The signer has its turn.
+    pub(super) fn sign(&mut self) {
+        assert!(self.scene.thread().signer().expect("it has one").work_once(), "there is something to sign");
+        self.wake();
     }
 
     /// The addresses that were dialled, and whether they were going to be spoken to at once.
