@@ -16,6 +16,7 @@
 use handfast_leg::{Ending, Leg, Way};
 use handfast_net::clock::Moment;
 use handfast_tls::buffer::Scratch;
+use handfast_wire::starttls::Protocol;
 
 use crate::cause::Cause;
 use crate::connection::Connection;
@@ -27,7 +28,8 @@ use crate::thread::Phase;
 pub(crate) async fn end<R: Runtime>(connection: &mut Connection<R>, reason: CloseReason) {
     let begun = R::now();
     let delivers = matches!(reason.side, Side::Client | Side::Backend) && !is_hurried(connection);
-    let (client, backend) = ways(&reason, delivers);
+    let told = connection.account.service.starttls_protocol() == Some(Protocol::MySql);
+    let (client, backend) = ways(&reason, delivers, told);
     let client = connection.client.as_mut().map(|leg| Ending::new(leg, client, begun));
     let backend = connection.backend.as_mut().map(|leg| Ending::new(leg, backend, begun));
     finish(connection, client, backend).await;
@@ -87,8 +89,8 @@ fn is_hurried<R: Runtime>(connection: &Connection<R>) -> bool {
 }
 
 /// How the client's leg ends, and how the backend's. `delivers`: peers still get what was on its way to them, which they
-/// do unless our own side decided to end it now.
-fn ways(reason: &CloseReason, delivers: bool) -> (Way, Way) {
+/// do unless our own side decided to end it now. `told`: a backend's refusal to begin TLS is passed on in its own words.
+fn ways(reason: &CloseReason, delivers: bool, told: bool) -> (Way, Way) {
     let abort = if delivers { Way::Abort } else { Way::AtOnce };
     match (reason.step, reason.cause, reason.side) {
         (_, Cause::Finished, _) => (Way::InOrder, Way::InOrder),
@@ -102,8 +104,9 @@ fn ways(reason: &CloseReason, delivers: bool) -> (Way, Way) {
         // alert and a FIN would tell it that everything had arrived.
         (_, Cause::Tls | Cause::ClientCertificate, Side::Backend) => (abort, Way::Alert),
         (_, Cause::Tls | Cause::ClientCertificate, _) => (Way::Alert, abort),
-        // A backend that refuses MySQL's client before TLS: its words are on their way.
-        (Step::Connect, Cause::StarttlsRefused, _) => (Way::Alert, abort),
+        // A backend that refuses MySQL's client before TLS: its words are on their way. Other clients have heard nothing, and to one
+        // without TLS a FIN would be a whole answer.
+        (Step::Connect, Cause::StarttlsRefused, _) if told => (Way::Alert, abort),
         // Without a backend nothing was on its way to the client but tickets.
         (Step::Route | Step::Connect, _, _) => (Way::AtOnce, abort),
         (Step::Relay | Step::Close, _, _) => (abort, abort),
@@ -115,7 +118,7 @@ mod tests {
     use super::*;
 
     fn ways_of(step: Step, side: Side, cause: Cause) -> (Way, Way) {
-        ways(&CloseReason::new(step, side, cause), true)
+        ways(&CloseReason::new(step, side, cause), true, false)
     }
 
     /// RFC 9846 §6.1 from both sides: whoever sees a clean end was told by the other side that there is no more.
@@ -147,8 +150,16 @@ mod tests {
     #[test]
     fn nothing_is_delivered_when_our_own_side_ends_it() {
         let stopped = CloseReason::new(Step::Relay, Side::Operator, Cause::Stopped);
-        assert_eq!(ways(&stopped, false), (Way::AtOnce, Way::AtOnce));
+        assert_eq!(ways(&stopped, false, false), (Way::AtOnce, Way::AtOnce));
         let refused = CloseReason::new(Step::Accept, Side::Operator, Cause::AddressLimit);
-        assert_eq!(ways(&refused, false), (Way::AtOnce, Way::AtOnce));
+        assert_eq!(ways(&refused, false, false), (Way::AtOnce, Way::AtOnce));
+    }
+
+    /// A client without TLS takes a FIN for a whole answer, unless its own protocol has told it.
+    #[test]
+    fn a_refusal_to_begin_tls_is_no_clean_end_for_who_was_told_nothing() {
+        let refused = CloseReason::new(Step::Connect, Side::Backend, Cause::StarttlsRefused);
+        assert_eq!(ways(&refused, true, false), (Way::AtOnce, Way::Abort));
+        assert_eq!(ways(&refused, true, true), (Way::Alert, Way::Abort));
     }
 }
