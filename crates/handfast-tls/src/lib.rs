@@ -18,6 +18,7 @@
 //! | a session as a server | [`server`] |
 //! | a session as a client | [`client`] |
 //! | a certificate to try things with | [`throwaway`] |
+//! | records that no library would write | [`forge`] |
 //! | single operations and handshakes in memory, to be timed | [`operations`] |
 //! | which instructions this CPU has for it | [`features`] |
 #![forbid(unsafe_code)]
@@ -38,6 +39,7 @@ pub mod session;
 pub mod subject;
 pub mod server;
 pub mod client;
+pub mod forge;
 pub mod operations;
 mod alerts;
 mod compressed;
