@@ -23,7 +23,7 @@ const READY: usize = 4_096;
 /// How often it is looked whether a backend is to stop, or to go on.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 /// How a PROXY header of version 2 begins.
-const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
+pub(super) const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
 /// What is done with a connection once it is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +53,8 @@ pub(super) enum Manner {
     Injects,
     /// It says something that is not TLS.
     Babbles,
+    /// As it should, but TLS is left to the experiment.
+    Bare,
 }
 
 /// A backend that listens until it is dropped.
@@ -81,6 +83,7 @@ impl Control {
             Manner::SaysNo,
             Manner::Injects,
             Manner::Babbles,
+            Manner::Bare,
         ];
         all.into_iter().find(|known| *known as u8 == manner).unwrap_or_default()
     }
@@ -203,7 +206,7 @@ fn begin(mut stream: TcpStream, mode: Mode, manner: Manner, server: &Server) -> 
             stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")?;
             return Ok(Peer::plain("backend", stream));
         }
-        Manner::Good | Manner::SaysNo | Manner::Injects => {}
+        Manner::Good | Manner::Bare | Manner::SaysNo | Manner::Injects => {}
     }
     match mode {
         Mode::ProxyOut => read_header(&mut stream)?,
@@ -227,7 +230,8 @@ fn begin(mut stream: TcpStream, mode: Mode, manner: Manner, server: &Server) -> 
         }
         _ => {}
     }
-    if mode.backend_tls() { Peer::accept(stream, server) } else { Ok(Peer::plain("backend", stream)) }
+    let begins = mode.backend_tls() && manner != Manner::Bare;
+    if begins { Peer::accept(stream, server) } else { Ok(Peer::plain("backend", stream)) }
 }
 
 fn read_header(stream: &mut TcpStream) -> Result<(), Trouble> {

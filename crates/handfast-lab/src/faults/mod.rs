@@ -12,6 +12,8 @@
 //! | the scene, and what every experiment ends with | `stage` |
 //! | the program under test, and what the kernel knows of it | `program` |
 //! | both ends of its connections | `peer`, `backend`, `certificates` |
+//! | an end that writes what no library would | `forger` |
+//! | who answers questions about names | `resolver` |
 //! | clients that come and go all the while | `load` |
 //! | all experiments, several at a time | `run` |
 //! | what is not tried, and why | `absent` |
@@ -22,11 +24,13 @@ mod backend;
 mod case;
 mod cases;
 mod certificates;
+mod forger;
 mod load;
 mod mode;
 mod peer;
 mod program;
 mod report;
+mod resolver;
 mod run;
 mod stage;
 mod text;

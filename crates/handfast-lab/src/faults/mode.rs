@@ -96,6 +96,11 @@ impl Mode {
         self.backend_tls() && !matches!(self, Self::PassThrough)
     }
 
+    /// Whether bytes take another way through the proxy than in any mode before it: the others differ in what comes before the bytes.
+    pub(super) const fn is_a_path_of_its_own(self) -> bool {
+        matches!(self, Self::Terminate | Self::Originate | Self::ReEncrypt | Self::Plain)
+    }
+
     /// Whether a ClientHello is the first thing that a client says.
     pub(super) const fn hello_first(self) -> bool {
         matches!(self, Self::Terminate | Self::ReEncrypt | Self::PassThrough | Self::ProxyOut)

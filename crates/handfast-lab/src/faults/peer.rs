@@ -59,6 +59,16 @@ impl Ending {
         self.socket != End::Open && !self.is_clean() && !(self.told && self.tls)
     }
 
+    /// An abort on one side has to be one on the other.
+    pub(super) fn must_abort(&self, who: &str) -> Result<(), Trouble> {
+        if self.is_abort() { Ok(()) } else { broken(format!("{who} heard {}: not an abort", self.says())) }
+    }
+
+    /// An end in order has to be one.
+    pub(super) fn must_be_clean(&self, who: &str) -> Result<(), Trouble> {
+        if self.is_clean() { Ok(()) } else { broken(format!("{who} heard {}: not a clean end", self.says())) }
+    }
+
     /// For messages.
     pub(super) fn says(&self) -> String {
         let close_notify = match (self.tls, self.told) {

@@ -154,6 +154,17 @@ impl Program {
         fs::read_dir(format!("/proc/{}/fd", self.pid())).map_or(0, Iterator::count)
     }
 
+    /// The fewest that are open within a moment: that of whoever was on its admin page may be on its way out.
+    pub(super) fn fewest_descriptors(&self) -> usize {
+        let begun = Instant::now();
+        let mut fewest = self.descriptors();
+        while begun.elapsed() < Duration::from_millis(30) {
+            pause();
+            fewest = fewest.min(self.descriptors());
+        }
+        fewest
+    }
+
     /// Numbers of descriptors that a program which it starts would get: those without `O_CLOEXEC`, but for the first three.
     pub(super) fn inherited(&self) -> Vec<String> {
         /// `O_CLOEXEC`, as proc(5) shows flags: octal.
@@ -174,8 +185,17 @@ impl Program {
 
     /// Resident memory that is its own, in KiB.
     pub(super) fn memory(&self) -> u64 {
+        self.kib_of("RssAnon:")
+    }
+
+    /// Memory that it has asked for, in KiB: what a bound on its data counts.
+    pub(super) fn data(&self) -> u64 {
+        self.kib_of("VmData:")
+    }
+
+    fn kib_of(&self, what: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(what));
         line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
     }
 
@@ -188,12 +208,12 @@ impl Program {
         Duration::from_millis(ticks.sum::<u64>() * 10)
     }
 
-    /// Bounds the numbers of its descriptors, or lifts the bound again.
-    pub(super) fn limit_files(&self, files: Option<u64>) -> Result<(), Trouble> {
-        let ours = getrlimit(Resource::Nofile);
+    /// Bounds one of its resources, or lifts the bound again.
+    pub(super) fn limit(&self, resource: Resource, bound: Option<u64>) -> Result<(), Trouble> {
+        let ours = getrlimit(resource);
         let pid = rustix::process::Pid::from_raw(self.pid().as_raw());
-        let limit = Rlimit { current: files.or(ours.maximum), maximum: ours.maximum };
-        prlimit(pid, Resource::Nofile, limit).map(drop).map_err(lab("limit the proxy's descriptors"))
+        let limit = Rlimit { current: bound.or(ours.maximum), maximum: ours.maximum };
+        prlimit(pid, resource, limit).map(drop).map_err(lab("limit what the proxy may have"))
     }
 
     /// Asks its admin page for something: status and body.

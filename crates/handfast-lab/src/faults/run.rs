@@ -12,11 +12,12 @@ use super::cases::all;
 use super::certificates::Certificates;
 use super::mode::Mode;
 use super::report::{Experiment, Outcome, Report, SCHEMA};
+use super::resolver::CONFIGURATION;
 use super::stage::{Common, Stage};
 use super::trouble::Trouble;
 use crate::crew::{Crew, work_off};
 use crate::error::LabError;
-use crate::names::{FOLDER, own_folder};
+use crate::names::{FOLDER, own_folder, resolver};
 use crate::namespace::Inside;
 
 /// Experiments at the same time: most of their time they wait.
@@ -73,6 +74,8 @@ pub fn run(
     }
     // Each experiment has some dozen descriptors.
     let _ = handfast_net::limits::raise_file_limit();
+    // The lab's processes ask a server of their own network, where there is one.
+    let _ = resolver(CONFIGURATION);
     own_folder()?;
     let certificates = Certificates::make().map_err(|trouble| LabError::Late {
         what: format!("{trouble:?}"),
@@ -83,6 +86,7 @@ pub fn run(
         program: wanted.program.clone(),
         folder: FOLDER.into(),
         certificates: Arc::new(certificates),
+        at_length: !wanted.quick,
     });
     let jobs = jobs(wanted);
     let mut left = jobs.len();

@@ -24,6 +24,7 @@ use super::mode::{Mode, header};
 use super::peer::{DEADLINE, Peer, with_deadline};
 use super::program::{Program, put, reason};
 use super::report::Figures;
+use super::resolver::Resolver;
 use super::trouble::{Trouble, broken, lab};
 use crate::namespace::Inside;
 use crate::run::pause;
@@ -46,6 +47,8 @@ pub(super) struct Common {
     pub(super) program: PathBuf,
     pub(super) folder: PathBuf,
     pub(super) certificates: Arc<Certificates>,
+    /// Whether there is time.
+    pub(super) at_length: bool,
 }
 
 /// The scene.
@@ -66,8 +69,12 @@ pub(super) struct Stage {
     client: Client,
     pub(super) bystander: Option<Peer>,
     _echo: Backend,
-    /// Each: reasons, one of which a record must have.
-    expected: Vec<Vec<&'static str>>,
+    /// Who answers questions about names, where somebody does.
+    pub(super) names: Option<Resolver>,
+    /// Whether there is time for a fault as long or as often as it really is.
+    pub(super) at_length: bool,
+    /// Each: reasons, one of which so many records must have.
+    expected: Vec<(usize, Vec<&'static str>)>,
     /// Whether every connection has a record that can be read here.
     logged: bool,
 }
@@ -101,6 +108,8 @@ impl Stage {
             client,
             bystander: None,
             _echo: echo,
+            names: None,
+            at_length: common.at_length && mode.is_a_path_of_its_own(),
             expected: Vec::new(),
             logged: case.setup.log == "stdout",
         };
@@ -115,11 +124,16 @@ impl Stage {
     pub(super) fn start(&mut self, output: Option<Stdio>) -> Result<(), Trouble> {
         self.logged &= output.is_none();
         self.program = Some(Program::start(&self.place, &self.file, &self.folder, output)?);
+        self.begins()
+    }
+
+    /// It runs: proves that it serves, and notes what it has open.
+    pub(super) fn begins(&mut self) -> Result<(), Trouble> {
         // The first client and the first look at the admin page open what is opened once.
         self.serve()?;
         self.quiet(0)?;
         let program = self.program()?;
-        let (descriptors, memory) = (program.descriptors(), program.memory());
+        let (descriptors, memory) = (program.fewest_descriptors(), program.memory());
         self.figures.descriptors_before = descriptors;
         self.figures.memory_before_kib = memory;
         self.bystander = Some(self.bystander_client()?);
@@ -182,7 +196,12 @@ impl Stage {
 
     /// A record must have this reason, or one of these: the whole of it, or its end.
     pub(super) fn expect(&mut self, reasons: &[&'static str]) {
-        self.expected.push(reasons.to_vec());
+        self.expect_of(1, reasons);
+    }
+
+    /// So many records, at least, must have one of these.
+    pub(super) fn expect_of(&mut self, count: usize, reasons: &[&'static str]) {
+        self.expected.push((count, reasons.to_vec()));
     }
 
     /// A connected socket of the client's.
@@ -251,15 +270,14 @@ impl Stage {
     /// A fresh client is served: a word each way, and an end in order on both sides.
     pub(super) fn serve(&self) -> Result<(), Trouble> {
         self.backend()?.forget();
-        let (mut client, mut backend) = self.pair()?;
-        client.finish();
-        backend.half()?;
-        backend.finish();
-        let heard = client.hear(DEADLINE);
-        if !heard.is_clean() {
-            return broken(format!("the backend ended in order, and a fresh client heard {}", heard.says()));
-        }
-        Ok(())
+        let (client, backend) = self.pair()?;
+        in_order(client, backend)
+    }
+
+    /// Ends a connection in order, which both sides and the log have to say.
+    pub(super) fn finish(&mut self, client: Peer, backend: Peer) -> Result<(), Trouble> {
+        self.expect(&["finished"]);
+        in_order(client, backend)
     }
 
     /// Waits until a fresh client is served; how long that took.
@@ -295,6 +313,11 @@ impl Stage {
 
     /// Waits for a record with one of these reasons.
     pub(super) fn record_of(&mut self, reasons: &[&str]) -> Result<String, Trouble> {
+        self.records_of(1, reasons)
+    }
+
+    /// Waits for so many; the reason of the first.
+    fn records_of(&mut self, count: usize, reasons: &[&str]) -> Result<String, Trouble> {
         let fits = |found: &str| {
             reasons.iter().any(|wanted| {
                 found == *wanted || (!wanted.contains('/') && found.ends_with(&format!("/{wanted}")))
@@ -302,13 +325,15 @@ impl Stage {
         };
         let begun = Instant::now();
         loop {
-            let found = self.program()?.records().iter().map(reason).find(|reason| fits(reason));
-            if let Some(found) = found {
-                return Ok(found);
-            }
-            if begun.elapsed() > DEADLINE {
-                let wanted = reasons.join(" or ");
-                return broken(format!("no record says {wanted}; they say {}", self.reasons()));
+            let mut found = self.program()?.records().iter().map(reason).filter(|reason| fits(reason));
+            let (first, more) = (found.next(), found.count());
+            match first {
+                Some(first) if more + 1 >= count => return Ok(first),
+                _ if begun.elapsed() > DEADLINE => {
+                    let (number, wanted) = (more + usize::from(first.is_some()), reasons.join(" or "));
+                    return broken(format!("{number} records of {count} say {wanted}"));
+                }
+                _ => {}
             }
             pause();
         }
@@ -398,8 +423,8 @@ impl Stage {
             return Ok(());
         }
         let mut found = Vec::new();
-        for reasons in std::mem::take(&mut self.expected) {
-            found.push(self.record_of(&reasons)?);
+        for (count, reasons) in std::mem::take(&mut self.expected) {
+            found.push(self.records_of(count, &reasons)?);
         }
         self.figures.reasons = found;
         let (program, place) = self.both()?;
@@ -444,6 +469,14 @@ impl Stage {
             None => Ok(()),
         }
     }
+}
+
+/// Ends in order, the client first.
+pub(super) fn in_order(mut client: Peer, mut backend: Peer) -> Result<(), Trouble> {
+    client.finish();
+    backend.half()?;
+    backend.finish();
+    client.hear(DEADLINE).must_be_clean("the client")
 }
 
 /// The bystander's connection still works.

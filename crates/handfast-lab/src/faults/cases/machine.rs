@@ -3,17 +3,19 @@
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use nix::mount::{MsFlags, mount};
 use nix::sys::signal::Signal;
+use rustix::process::Resource;
 
 use super::super::case::{Case, Setup, USUAL, case, limits};
 use super::super::mode::Mode;
 use super::super::peer::{DEADLINE, End};
 use super::super::program::Program;
-use super::super::stage::Stage;
+use super::super::stage::{Stage, in_order};
 use super::super::trouble::{Trouble, broken, lab};
 use crate::run::pause;
 
@@ -37,13 +39,19 @@ pub(super) const CASES: &[Case] = &[
             "the access log's disk is full (/dev/full)",
             "clients are served, and it is said that lines are lost",
         ),
-        |stage| unlogged(stage, "/dev/full refuses every line"),
+        |stage| {
+            unlogged(stage, "/dev/full refuses every line")?;
+            stage.program()?.says("lines are lost")
+        },
     )
     .with(Setup { log: "/dev/full", ..USUAL }),
     case(
         "log-disk-fills",
         "close",
-        ("the access log's disk becomes full while it serves", "clients are served all the same"),
+        (
+            "the access log's disk becomes full while it serves",
+            "clients are served all the same, and the log says later how many lines are missing",
+        ),
         disk_fills,
     )
     .with(Setup { log: "FOLDER/small/access.log", ..USUAL })
@@ -51,7 +59,10 @@ pub(super) const CASES: &[Case] = &[
     case(
         "log-unread",
         "close",
-        ("nobody reads the pipe that the access log is written to", "clients are served all the same"),
+        (
+            "nobody reads the pipe that the access log is written to; at length, until no more lines can wait",
+            "clients are served all the same",
+        ),
         unread,
     )
     .unstarted(),
@@ -108,7 +119,7 @@ const ROOM: u64 = 12;
 fn no_descriptors(stage: &mut Stage) -> Result<(), Trouble> {
     const CROWD: usize = 60;
     let open = stage.program()?.descriptors() as u64;
-    stage.program()?.limit_files(Some(open + ROOM))?;
+    stage.program()?.limit(Resource::Nofile, Some(open + ROOM))?;
     // Some may be reset at once, where a second descriptor is needed for the backend.
     let crowd: Vec<_> = (0..CROWD).filter_map(|_| stage.dial().ok()).collect();
     stage.program()?.says("out-of-files")?;
@@ -125,10 +136,10 @@ fn no_descriptors(stage: &mut Stage) -> Result<(), Trouble> {
         return broken(format!("it used {cpu:?} of CPU and wrote {said} lines in 2 s of waiting"));
     }
     drop(crowd);
-    stage.program()?.limit_files(None)
+    stage.program()?.limit(Resource::Nofile, None)
 }
 
-fn wait(time: Duration) {
+pub(super) fn wait(time: Duration) {
     let begun = Instant::now();
     while begun.elapsed() < time {
         pause();
@@ -144,32 +155,48 @@ fn unlogged(stage: &mut Stage, how: &str) -> Result<(), Trouble> {
     stage.echoes()
 }
 
-fn disk_fills(stage: &mut Stage) -> Result<(), Trouble> {
+/// A disk of 64 KiB in the experiment's folder.
+pub(super) fn small_disk(stage: &Stage) -> Result<PathBuf, Trouble> {
     let small = stage.folder.join("small");
     fs::create_dir_all(&small).map_err(lab("make a folder"))?;
     let size = Some("size=64k,mode=700");
     mount(Some("lab"), &small, Some("tmpfs"), MsFlags::empty(), size)
         .map_err(|errno| Trouble::Skipped(format!("no small disk can be mounted here: {errno}")))?;
-    stage.start(None)?;
-    let fill = small.join("fill");
-    let mut file = File::create(&fill).map_err(lab("fill the disk"))?;
+    Ok(small)
+}
+
+/// Fills a disk to its last byte; with how many KiB.
+pub(super) fn fill(disk: &Path) -> Result<usize, Trouble> {
+    let mut file = File::create(disk.join("fill")).map_err(lab("fill the disk"))?;
     let mut written = 0;
     while let Ok(count) = file.write(&[0; 1_024]) {
         written += count;
     }
-    unlogged(stage, &format!("{} KiB filled the log's disk", written >> 10))?;
-    // Room again: it goes on logging.
-    drop(file);
-    fs::remove_file(&fill).map_err(lab("empty the disk"))?;
-    let before = fs::read_to_string(small.join("access.log")).unwrap_or_default().len();
+    Ok(written >> 10)
+}
+
+/// Makes room again.
+pub(super) fn empty(disk: &Path) -> Result<(), Trouble> {
+    fs::remove_file(disk.join("fill")).map_err(lab("empty the disk"))
+}
+
+fn disk_fills(stage: &mut Stage) -> Result<(), Trouble> {
+    let disk = small_disk(stage)?;
+    stage.start(None)?;
+    let filled = fill(&disk)?;
+    unlogged(stage, &format!("{filled} KiB filled the log's disk"))?;
+    stage.program()?.says("lines are lost")?;
+    // Room again: it goes on logging, and says how many lines are missing.
+    empty(&disk)?;
     let begun = Instant::now();
     loop {
         stage.serve()?;
-        if fs::read_to_string(small.join("access.log")).unwrap_or_default().len() > before {
+        let log = fs::read_to_string(disk.join("access.log")).unwrap_or_default();
+        if log.contains("dropped_lines") {
             return Ok(());
         }
         if begun.elapsed() > DEADLINE {
-            return broken("nothing is logged any more, although there is room again");
+            return broken("the log does not say that lines are missing, although there is room again");
         }
     }
 }
@@ -190,6 +217,18 @@ fn unread(stage: &mut Stage) -> Result<(), Trouble> {
     rustix::io::ioctl_fionbio(&writer, false).map_err(lab("fill a pipe"))?;
     stage.start(Some(Stdio::from(writer)))?;
     unlogged(stage, &format!("{} KiB wait in the log's pipe", filled >> 10))?;
+    // What nobody reads is kept for a while, and then it is counted as lost.
+    let begun = Instant::now();
+    while stage.at_length {
+        let (program, place) = stage.both()?;
+        if program.metric(place, "handfast_access_log_lines_total", "dropped")? > 0.5 {
+            break;
+        }
+        if begun.elapsed() > DEADLINE {
+            return broken("no line was lost in a minute in which nobody read the log");
+        }
+        stage.serve()?;
+    }
     // What waits is taken now, so that it can stop in order.
     let drain = move || {
         let mut reader = File::from(reader);
@@ -215,18 +254,12 @@ fn stopped(stage: &mut Stage) -> Result<(), Trouble> {
     let mut stream = stream;
     super::super::stage::before_tls(stage.mode, &mut stream, super::super::stage::SERVICE)?;
     let late = stage.secured(stream, false)?;
-    let (mut late, mut its) = stage.joined(late)?;
+    let (late, its) = stage.joined(late)?;
     stage.happened("stopped for 1.5 s; a client that came meanwhile was served");
     client.send(b"still there")?;
     backend.expect(b"still there")?;
-    for (one, other) in [(&mut client, &mut backend), (&mut late, &mut its)] {
-        one.finish();
-        other.half()?;
-        other.finish();
-        one.hear(DEADLINE);
-    }
-    stage.expect(&["finished"]);
-    Ok(())
+    stage.finish(client, backend)?;
+    stage.finish(late, its)
 }
 
 fn inherited(stage: &mut Stage) -> Result<(), Trouble> {
@@ -266,19 +299,20 @@ fn admin_abused(stage: &mut Stage) -> Result<(), Trouble> {
     if status == 200 { Ok(()) } else { broken(format!("the admin page answers {status}")) }
 }
 
+/// A client that is served; whether it was resumed.
+pub(super) fn visit(stage: &Stage, resume: bool) -> Result<bool, Trouble> {
+    let client = stage.secured(stage.ready()?, resume)?;
+    let resumed = client.resumed();
+    let (client, backend) = stage.joined(client)?;
+    in_order(client, backend)?;
+    Ok(resumed)
+}
+
 fn ticket_after_policy(stage: &mut Stage) -> Result<(), Trouble> {
     // A ticket, and proof that it is good.
-    for resume in [false, true] {
-        let client = stage.secured(stage.ready()?, resume)?;
-        let resumed = client.resumed();
-        let (mut client, mut backend) = stage.joined(client)?;
-        client.finish();
-        backend.half()?;
-        backend.finish();
-        client.hear(DEADLINE);
-        if resume && !resumed {
-            return Err(Trouble::Lab("the ticket was not good from the beginning".to_owned()));
-        }
+    visit(stage, false)?;
+    if !visit(stage, true)? {
+        return Err(Trouble::Lab("the ticket was not good from the beginning".to_owned()));
     }
     let file = stage.folder.join("handfast.toml");
     let before = stage.configuration();

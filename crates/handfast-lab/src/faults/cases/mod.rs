@@ -3,18 +3,30 @@
 //! In: a scene. Out: what was done, proof that it happened, and what the log has to say of it.
 
 mod connect;
+mod floods;
 mod hello;
 mod life;
 mod machine;
+mod names;
 mod path;
 mod relay;
+mod shortage;
 
 use super::case::Case;
 
 /// All of them.
 pub(super) fn all() -> impl Iterator<Item = &'static Case> {
-    let tables: [&'static [Case]; 6] =
-        [hello::CASES, connect::CASES, relay::CASES, path::CASES, machine::CASES, life::CASES];
+    let tables: [&'static [Case]; 9] = [
+        hello::CASES,
+        connect::CASES,
+        names::CASES,
+        relay::CASES,
+        floods::CASES,
+        path::CASES,
+        machine::CASES,
+        shortage::CASES,
+        life::CASES,
+    ];
     tables.into_iter().flatten()
 }
 

@@ -98,7 +98,7 @@ fn dark(stage: &mut Stage, speaks: bool, rule: Rule, reasons: &[&'static str]) -
     }
     stage.happened(format!("{ruled} packets; the client heard {}", heard.says()));
     stage.expect(reasons);
-    if heard.is_abort() { Ok(()) } else { broken(format!("the client heard {}: not an abort", heard.says())) }
+    heard.must_abort("the client")
 }
 
 fn passes_by(stage: &mut Stage) -> Result<(), Trouble> {
@@ -119,12 +119,7 @@ fn passes_by(stage: &mut Stage) -> Result<(), Trouble> {
     backend.send(b"heard")?;
     client.expect(b"heard")?;
     stage.happened("one packet was answered by ICMP, and sent again");
-    client.finish();
-    backend.half()?;
-    backend.finish();
-    client.hear(DEADLINE);
-    stage.expect(&["finished"]);
-    Ok(())
+    stage.finish(client, backend)
 }
 
 fn client_dark(stage: &mut Stage) -> Result<(), Trouble> {
@@ -143,11 +138,7 @@ fn client_dark(stage: &mut Stage) -> Result<(), Trouble> {
     }
     stage.happened(format!("{ruled} packets; the backend heard {}", heard.says()));
     stage.expect(&["relay/client/unacknowledged"]);
-    if heard.is_abort() {
-        Ok(())
-    } else {
-        broken(format!("the backend heard {}: not an abort", heard.says()))
-    }
+    heard.must_abort("the backend")
 }
 
 fn destroyed(stage: &mut Stage) -> Result<(), Trouble> {
@@ -159,7 +150,7 @@ fn destroyed(stage: &mut Stage) -> Result<(), Trouble> {
     let heard = client.hear(DEADLINE);
     stage.happened(format!("the kernel destroyed the socket {from} to {to}"));
     stage.expect(&["relay/local/destroyed"]);
-    if heard.is_abort() { Ok(()) } else { broken(format!("the client heard {}: not an abort", heard.says())) }
+    heard.must_abort("the client")
 }
 
 fn interface_down(stage: &mut Stage) -> Result<(), Trouble> {
@@ -188,6 +179,8 @@ fn interface_down(stage: &mut Stage) -> Result<(), Trouble> {
     }
     stage.happened(format!("{SERVICE} had no interface, and got it back"));
     stage.expect(&EITHER);
+    // What told them was lost with the interface: whoever speaks is told again.
+    let _ = (client.try_send(b"anybody?"), backend.try_send(b"anybody?"));
     let heard = (client.hear(DEADLINE), backend.hear(DEADLINE));
     if heard.0.socket == End::Fin || heard.1.socket == End::Fin {
         return broken(format!("the client heard {}, the backend {}", heard.0.says(), heard.1.says()));

@@ -5,13 +5,16 @@ use std::time::{Duration, Instant};
 
 use super::super::case::{Case, case, limits};
 use super::super::mode::Mode;
-use super::super::peer::{DEADLINE, End, Ending, Peer, pattern};
+use super::super::peer::{DEADLINE, Peer, pattern};
 use super::super::stage::Stage;
 use super::super::trouble::{Trouble, broken, lab};
+use super::machine::wait;
 
 const HUNDRED: [u8; 100] = [b'h'; 100];
 /// How long a peer that takes nothing is pushed.
 const PUSHED: Duration = Duration::from_secs(1);
+/// How long its window stays closed where there is time.
+const MINUTE: Duration = Duration::from_secs(60);
 
 pub(super) const CASES: &[Case] = &[
     case(
@@ -62,26 +65,38 @@ pub(super) const CASES: &[Case] = &[
         half_closed,
     )
     .with(limits("half-closed = \"1s\"")),
-    case("idle-for-ever", "relay", ("neither side says anything", "it is ended at the idle limit"), idle)
+    case("idle-for-ever", "relay", ("neither side says anything", "it is ended at the idle limit, as an abort"), idle)
         .with(limits("idle = \"1s\"")),
     case(
         "backend-stops-reading",
         "relay",
         (
-            "the backend takes nothing (zero window) while the client pushes",
+            "the backend takes nothing (zero window) while the client pushes: a second, or a minute at length",
             "memory stays bounded, a bystander notices nothing, and every byte arrives later",
         ),
         |stage| stuck(stage, Direction::ToBackend),
-    ),
+    )
+    .with(limits("unacknowledged = \"10m\"")),
     case(
         "client-stops-reading",
         "relay",
         (
-            "the client takes nothing (zero window) while the backend pushes",
+            "the client takes nothing (zero window) while the backend pushes: a second, or a minute at length",
             "memory stays bounded, a bystander notices nothing, and every byte arrives later",
         ),
         |stage| stuck(stage, Direction::ToClient),
-    ),
+    )
+    .with(limits("unacknowledged = \"10m\"")),
+    case(
+        "backend-never-reads",
+        "relay",
+        (
+            "the backend takes nothing (zero window) for longer than it may",
+            "it is ended at the limit for that, as an abort",
+        ),
+        never_reads,
+    )
+    .with(limits("unacknowledged = \"4s\"")),
     case(
         "record-tampered-by-client",
         "relay",
@@ -117,15 +132,6 @@ pub(super) const CASES: &[Case] = &[
     ),
 ];
 
-/// An abort on one side has to be one on the other.
-fn must_abort(who: &str, ending: &Ending) -> Result<(), Trouble> {
-    if ending.is_abort() { Ok(()) } else { broken(format!("{who} heard {}: not an abort", ending.says())) }
-}
-
-fn must_be_clean(who: &str, ending: &Ending) -> Result<(), Trouble> {
-    if ending.is_clean() { Ok(()) } else { broken(format!("{who} heard {}: not a clean end", ending.says())) }
-}
-
 fn backend_resets(stage: &mut Stage) -> Result<(), Trouble> {
     let (mut client, mut backend) = stage.pair()?;
     backend.send(&HUNDRED)?;
@@ -136,7 +142,7 @@ fn backend_resets(stage: &mut Stage) -> Result<(), Trouble> {
         return broken(format!("the client heard {}: not the bytes that came before", heard.says()));
     }
     stage.expect(&["relay/backend/reset"]);
-    must_abort("the client", &heard)
+    heard.must_abort("the client")
 }
 
 fn client_resets(stage: &mut Stage) -> Result<(), Trouble> {
@@ -145,7 +151,7 @@ fn client_resets(stage: &mut Stage) -> Result<(), Trouble> {
     let heard = backend.hear(DEADLINE);
     stage.happened("a reset");
     stage.expect(&["relay/client/reset"]);
-    must_abort("the backend", &heard)
+    heard.must_abort("the backend")
 }
 
 fn client_truncates(stage: &mut Stage) -> Result<(), Trouble> {
@@ -155,7 +161,7 @@ fn client_truncates(stage: &mut Stage) -> Result<(), Trouble> {
     let heard = backend.hear(DEADLINE);
     stage.happened("100 bytes and a FIN without close_notify");
     stage.expect(&["relay/client/truncated"]);
-    must_abort("the backend", &heard)
+    heard.must_abort("the backend")
 }
 
 fn backend_truncates(stage: &mut Stage) -> Result<(), Trouble> {
@@ -164,8 +170,8 @@ fn backend_truncates(stage: &mut Stage) -> Result<(), Trouble> {
     backend.fin();
     let heard = client.hear(DEADLINE);
     stage.happened("100 bytes and a FIN without close_notify");
-    stage.expect(&["relay/backend/truncated", "relay/backend/no-close-notify"]);
-    must_abort("the client", &heard)
+    stage.expect(&["relay/backend/truncated"]);
+    heard.must_abort("the client")
 }
 
 fn client_half_closes(stage: &mut Stage) -> Result<(), Trouble> {
@@ -180,7 +186,7 @@ fn client_half_closes(stage: &mut Stage) -> Result<(), Trouble> {
         return broken(format!("the client heard {}: not the answer", heard.says()));
     }
     stage.expect(&["finished"]);
-    must_be_clean("the client", &heard)
+    heard.must_be_clean("the client")
 }
 
 fn backend_half_closes(stage: &mut Stage) -> Result<(), Trouble> {
@@ -195,8 +201,8 @@ fn backend_half_closes(stage: &mut Stage) -> Result<(), Trouble> {
         return broken(format!("the backend heard {}: not what the client said", heard.says()));
     }
     stage.expect(&["finished"]);
-    must_be_clean("the backend", &heard)?;
-    must_be_clean("the client", &client.hear(DEADLINE))
+    heard.must_be_clean("the backend")?;
+    client.hear(DEADLINE).must_be_clean("the client")
 }
 
 fn half_closed(stage: &mut Stage) -> Result<(), Trouble> {
@@ -209,8 +215,8 @@ fn half_closed(stage: &mut Stage) -> Result<(), Trouble> {
         "half closed and silent for {} ms, until it was ended",
         begun.elapsed().as_millis()
     ));
-    stage.expect(&["half-closed-idle"]);
-    must_abort("the client", &heard)
+    stage.expect(&["relay/operator/half-closed-idle"]);
+    heard.must_abort("the client")
 }
 
 fn idle(stage: &mut Stage) -> Result<(), Trouble> {
@@ -218,11 +224,9 @@ fn idle(stage: &mut Stage) -> Result<(), Trouble> {
     let begun = Instant::now();
     let heard = (client.hear(DEADLINE), backend.hear(DEADLINE));
     stage.happened(format!("silent for {} ms, until it was ended", begun.elapsed().as_millis()));
-    if heard.0.socket == End::Open || heard.1.socket == End::Open {
-        return broken(format!("the client heard {}, the backend {}", heard.0.says(), heard.1.says()));
-    }
-    stage.expect(&["relay/local/idle", "idle"]);
-    Ok(())
+    stage.expect(&["relay/operator/idle"]);
+    heard.0.must_abort("the client")?;
+    heard.1.must_abort("the backend")
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -262,11 +266,17 @@ fn stuck(stage: &mut Stage, direction: Direction) -> Result<(), Trouble> {
         Direction::ToClient => (backend, client),
     };
     let (sent, rest) = push(&mut source)?;
+    let begun = Instant::now();
     stage.echoes()?;
+    while stage.at_length && begun.elapsed() < MINUTE {
+        wait(PUSHED);
+        stage.echoes()?;
+    }
     let grew = stage.program()?.memory().saturating_sub(stage.figures.memory_before_kib);
     stage.happened(format!(
-        "{} KiB were pushed until nothing more was taken; memory grew by {grew} KiB",
-        sent >> 10
+        "{} KiB were pushed until nothing more was taken for {} s; memory grew by {grew} KiB",
+        sent >> 10,
+        (PUSHED + begun.elapsed()).as_secs()
     ));
     if grew > 1 << 10 {
         return broken(format!("memory grew by {grew} KiB for one connection"));
@@ -283,9 +293,19 @@ fn stuck(stage: &mut Stage, direction: Direction) -> Result<(), Trouble> {
         return broken(format!("{sent} bytes were sent, and {arrived} arrived"));
     }
     sink.finish();
-    must_be_clean("who had pushed", &source.hear(DEADLINE))?;
+    source.hear(DEADLINE).must_be_clean("who had pushed")?;
     stage.expect(&["finished"]);
     Ok(())
+}
+
+fn never_reads(stage: &mut Stage) -> Result<(), Trouble> {
+    let (mut client, backend) = stage.pair()?;
+    let (sent, _) = push(&mut client)?;
+    let heard = client.hear(DEADLINE);
+    stage.happened(format!("{} KiB were pushed until nothing more was taken", sent >> 10));
+    drop(backend);
+    stage.expect(&["relay/backend/zero-window", "relay/backend/unacknowledged"]);
+    heard.must_abort("the client")
 }
 
 fn tampered_by_client(stage: &mut Stage) -> Result<(), Trouble> {
@@ -303,7 +323,7 @@ fn tampered_by_client(stage: &mut Stage) -> Result<(), Trouble> {
         return broken(format!("{} bytes of it reached the backend", heard.bytes));
     }
     stage.expect(&["relay/client/tls"]);
-    must_abort("the backend", &heard)
+    heard.must_abort("the backend")
 }
 
 fn tampered_by_backend(stage: &mut Stage) -> Result<(), Trouble> {
@@ -317,7 +337,7 @@ fn tampered_by_backend(stage: &mut Stage) -> Result<(), Trouble> {
         return broken(format!("{} bytes of it reached the client", heard.bytes));
     }
     stage.expect(&["relay/backend/tls"]);
-    must_abort("the client", &heard)
+    heard.must_abort("the client")
 }
 
 fn alert_in_tunnel(stage: &mut Stage) -> Result<(), Trouble> {
@@ -326,8 +346,8 @@ fn alert_in_tunnel(stage: &mut Stage) -> Result<(), Trouble> {
     client.write(&[0x15, 3, 3, 0, 2, 2, 40])?;
     let heard = backend.hear(DEADLINE);
     stage.happened("alert 40 in the clear");
-    stage.expect(&["relay/client/tls", "relay/client/alert"]);
-    must_abort("the backend", &heard)
+    stage.expect(&["relay/client/tls"]);
+    heard.must_abort("the backend")
 }
 
 fn tiny_writes(stage: &mut Stage) -> Result<(), Trouble> {
@@ -341,16 +361,7 @@ fn tiny_writes(stage: &mut Stage) -> Result<(), Trouble> {
     backend.expect(&bytes)?;
     client.expect(&bytes)?;
     stage.happened(format!("{TIMES} writes each way"));
-    stage.expect(&["finished"]);
-    end(client, backend)
-}
-
-/// Ends in order, from both sides.
-fn end(mut client: Peer, mut backend: Peer) -> Result<(), Trouble> {
-    client.finish();
-    backend.half()?;
-    backend.finish();
-    must_be_clean("the client", &client.hear(DEADLINE))
+    stage.finish(client, backend)
 }
 
 fn both_ways(stage: &mut Stage) -> Result<(), Trouble> {
@@ -364,6 +375,5 @@ fn both_ways(stage: &mut Stage) -> Result<(), Trouble> {
         outcome.and(other.unwrap_or_else(|_| Err(Trouble::Lab("a thread panicked".to_owned()))))
     })?;
     stage.happened(format!("{} MiB each way", LENGTH >> 20));
-    stage.expect(&["finished"]);
-    end(client, backend)
+    stage.finish(client, backend)
 }

@@ -1,0 +1,152 @@
+//! What a machine gives comes to an end: room for ticket keys, memory. And its clock jumps.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::process::Resource;
+
+use super::super::case::{Case, Setup, USUAL, case};
+use super::super::mode::Mode;
+use super::super::peer::DEADLINE;
+use super::super::program::put;
+use super::super::stage::{Stage, in_order};
+use super::super::trouble::{Trouble, broken, lab};
+use super::machine::{empty, fill, small_disk, visit};
+use crate::run::pause;
+
+pub(super) const CASES: &[Case] = &[
+    case(
+        "ticket-disk-fills",
+        "handshake",
+        (
+            "the disk of the ticket keys' file is full when the next key is due",
+            "sessions are resumed with the old keys, it is said, and at length: the next key comes when there is room",
+        ),
+        ticket_disk_fills,
+    )
+    .only(Mode::terminates, "the proxy gives no tickets")
+    .with(Setup {
+        globals: "[tickets]\nkey-file = \"FOLDER/small/tickets.key\"\nrotate = \"2s\"\nlifetime = \"10m\"",
+        ..USUAL
+    })
+    .unstarted(),
+    case(
+        "memory-limited",
+        "relay",
+        (
+            "the proxy may have 8 MiB more than it has, and 150 clients are there at once",
+            "all of them are served",
+        ),
+        memory_limited,
+    ),
+    case(
+        "clock-jumps",
+        "any",
+        (
+            "the clock on the wall jumps by a day ahead, by 400 days ahead, and back again",
+            "nothing that stands ends by it, and who comes is served",
+        ),
+        clock_jumps,
+    )
+    .unstarted(),
+];
+
+fn ticket_disk_fills(stage: &mut Stage) -> Result<(), Trouble> {
+    let disk = small_disk(stage)?;
+    stage.start(None)?;
+    visit(stage, false)?;
+    let filled = fill(&disk)?;
+    stage.program()?.says("ticket keys: ")?;
+    if !visit(stage, true)? {
+        return broken("a session was not resumed while the next key could not be written");
+    }
+    let keys = || fs::read(disk.join("tickets.key")).unwrap_or_default();
+    let before = keys();
+    if before.is_empty() {
+        return broken("the keys' file is gone, or cut");
+    }
+    stage.happened(format!("{filled} KiB filled the disk, and the next key found no room"));
+    empty(&disk)?;
+    let begun = Instant::now();
+    // It is tried again once a minute.
+    while stage.at_length && keys() == before {
+        if begun.elapsed() > 2 * DEADLINE {
+            return broken("no key was written when there was room again");
+        }
+        pause();
+    }
+    stage.serve()
+}
+
+fn memory_limited(stage: &mut Stage) -> Result<(), Trouble> {
+    const ROOM_KIB: u64 = 8 << 10;
+    const CROWD: usize = 150;
+    let before = stage.program()?.data();
+    stage.program()?.limit(Resource::Data, Some((before + ROOM_KIB) << 10))?;
+    let mut crowd = Vec::new();
+    for _ in 0..CROWD {
+        crowd.push(stage.pair()?);
+    }
+    let grew = stage.program()?.data().saturating_sub(before);
+    stage.happened(format!("{CROWD} clients took {grew} of {ROOM_KIB} KiB"));
+    for (mut client, mut backend) in crowd {
+        client.send(b"all of them")?;
+        backend.expect(b"all of them")?;
+        in_order(client, backend)?;
+    }
+    stage.program()?.limit(Resource::Data, None)
+}
+
+/// Where Debian's package libfaketime has its library.
+const LIBRARY: [&str; 2] = [
+    "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
+    "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
+];
+
+fn clock_jumps(stage: &mut Stage) -> Result<(), Trouble> {
+    let Some(library) = LIBRARY.into_iter().find(|path| Path::new(path).exists()) else {
+        return Err(Trouble::Skipped(
+            "libfaketime is not installed, and no namespace has a clock on the wall of its own".into(),
+        ));
+    };
+    let (clock, with_clock) = (stage.folder.join("clock"), stage.folder.join("with-clock"));
+    put(&clock, "+0")?;
+    // What the laboratory itself was started as is another program's name in there.
+    let program = fs::canonicalize(&stage.file).map_err(lab("find the program"))?;
+    let script = format!(
+        "#!/bin/sh\nexport LD_PRELOAD={library} FAKETIME_TIMESTAMP_FILE={} FAKETIME_NO_CACHE=1\n\
+         export FAKETIME_DONT_FAKE_MONOTONIC=1 DONT_FAKE_MONOTONIC=1\nexec {} \"$@\"\n",
+        clock.display(),
+        program.display()
+    );
+    put(&with_clock, script)?;
+    fs::set_permissions(&with_clock, fs::Permissions::from_mode(0o700)).map_err(lab("make a script"))?;
+    stage.file = with_clock;
+    stage.start(None)?;
+    let (mut client, mut backend) = stage.pair()?;
+    let mut days = Vec::new();
+    for jump in ["+1d", "+400d", "+0"] {
+        put(&clock, jump)?;
+        let begun = Instant::now();
+        // What hangs on the clock on the wall would have been done by then: it is looked at every second.
+        while begun.elapsed() < Duration::from_millis(1_500) {
+            stage.echoes()?;
+            pause();
+        }
+        client.send(b"still here")?;
+        backend.expect(b"still here")?;
+        let records = stage.program()?.records().len();
+        stage.serve()?;
+        stage.recorded(records + 1)?;
+        let newest = stage.program()?.records().last().and_then(|record| record["time"].as_str());
+        days.push(newest.and_then(|time| time.get(..10)).unwrap_or_default().to_owned());
+    }
+    days.dedup();
+    if days.len() != 3 {
+        return Err(Trouble::Lab(format!("the clock did not jump: {}", days.join(", "))));
+    }
+    stage.happened(format!("the log's clock showed {}", days.join(", then ")));
+    stage.finish(client, backend)
+}
