@@ -91,6 +91,11 @@ impl Notifier {
         Ok(Self { socket: Some((socket, address, name.into())), watchdog, ..Self::default() })
     }
 
+    /// Whether it is told at an abstract address.
+    pub(crate) fn is_abstract(&self) -> bool {
+        self.socket.as_ref().is_some_and(|(.., name)| name.as_bytes().starts_with(b"@"))
+    }
+
     /// Clients are served.
     pub(crate) fn ready(&mut self, how: &str) {
         self.reloading = false;
@@ -130,9 +135,13 @@ impl Notifier {
         }
     }
 
-    /// Another process is the service's main one from now on: this one says nothing more, and its end is not the service's.
-    pub(crate) fn hands_over_to(&mut self, process: u32) {
-        self.send(&format!("MAINPID={process}\n{}", status("Upgraded")));
+    /// This process is the service's main one from now on. It hears the main one alone.
+    pub(crate) fn main_is(&mut self, process: u32, how: &str) {
+        self.send(&format!("MAINPID={process}\n{}", status(how)));
+    }
+
+    /// Says nothing more: the end of this process is not the service's.
+    pub(crate) fn falls_silent(&mut self) {
         self.socket = None;
     }
 

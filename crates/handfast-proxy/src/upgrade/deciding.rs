@@ -49,7 +49,10 @@ impl Program {
                 refuse(&taker, "it came too late");
             }
             Heard::Ready { taker, process, addresses } => {
+                // Before it speaks: the service manager would not listen.
+                self.notifier.main_is(process, "Upgraded");
                 if let Err(error) = send(&taker, &Answer::Go) {
+                    self.notifier.main_is(std::process::id(), "Serving on");
                     self.upgrade_failed(&format!("tell process {process} that it serves now: {error}"));
                     return None;
                 }
@@ -69,7 +72,7 @@ impl Program {
 
     /// Lets go of everything that the other process has.
     fn is_followed_by(&mut self, process: u32, addresses: &[Address]) -> After {
-        self.notifier.hands_over_to(process);
+        self.notifier.falls_silent();
         let listeners = self.listeners.hand_over(addresses);
         if self.shared.admin_socket().is_some_and(|admin| addresses.contains(&admin.address)) {
             self.shared.gives_admin();
