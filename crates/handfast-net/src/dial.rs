@@ -18,7 +18,7 @@ use crate::sys;
 
 mod source;
 
-pub use source::{Source as SourceAddress, can_be_foreign, is_here};
+pub use source::{Source as SourceAddress, can_be_foreign, is_here, remember_ports};
 
 /// A connection on its way.
 ///

@@ -8,6 +8,7 @@
 
 pub mod environment;
 pub mod link;
+pub mod sandbox;
 pub mod stamps;
 
 use std::io;

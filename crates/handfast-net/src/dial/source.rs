@@ -5,6 +5,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::net::{SocketFlags, SocketType};
 
@@ -51,13 +52,24 @@ pub(super) fn none_fits(destination: SocketAddr) -> Fault {
     Fault { evidence: Some(evidence.into()), ..Fault::own(Operation::Bind, Cause::ForeignAddress) }
 }
 
+/// How many ports there are; 0: nobody has looked.
+static PORTS: AtomicU64 = AtomicU64::new(0);
+
+/// Looks how many ports connections can come from, for those who say later that there are none left and may open no files.
+pub fn remember_ports() {
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok();
+    PORTS.store(range.as_deref().and_then(ports).unwrap_or(0), Ordering::Relaxed);
+}
+
 /// A fault with the arithmetic of ports, where it is that there are none.
 pub(super) fn explained(fault: Fault, source: Source<'_>, destination: SocketAddr) -> Fault {
     if fault.cause != Cause::OutOfPorts {
         return fault;
     }
-    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok();
-    let ports = range.as_deref().and_then(ports);
+    if PORTS.load(Ordering::Relaxed) == 0 {
+        remember_ports();
+    }
+    let ports = Some(PORTS.load(Ordering::Relaxed)).filter(|ports| *ports != 0);
     let evidence = arithmetic(ports, source.number(destination), destination);
     Fault { evidence: Some(evidence.into()), ..fault }
 }

@@ -1,0 +1,129 @@
+//! How refused system calls are heard of: the kernel sends the thread SIGSYS in the call's place, whose handler answers EACCES and
+//! writes down which call it was and on which thread.
+//!
+//! In: signals. Out: [`Refused`], by a pair of sockets, whose other end one thread of the process reads.
+
+use std::fmt;
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::net::UnixDatagram;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use super::calls::name_of;
+
+/// The kernel's `TASK_COMM_LEN`.
+const NAME: usize = 16;
+/// What the handler writes: the call's number, and the thread's name.
+const RECORD: usize = size_of::<u32>() + NAME;
+
+/// Where the handler writes to; -1 before there is anything.
+static PEN: AtomicI32 = AtomicI32::new(-1);
+/// Both ends, for as long as the process lives.
+static PAIR: OnceLock<(UnixDatagram, UnixDatagram)> = OnceLock::new();
+
+/// A system call that a thread was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Refused {
+    /// The call's number on this machine.
+    pub number: u32,
+    /// The thread's name.
+    pub thread: String,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match name_of(self.number) {
+            Some(name) => write!(f, "the system call {name} on the thread {}", self.thread),
+            None => write!(f, "system call {} on the thread {}", self.number, self.thread),
+        }
+    }
+}
+
+/// What the kernel says with SIGSYS (`siginfo_t` in sigaction(2)), on machines of 64 bits.
+#[repr(C)]
+struct Information {
+    signal: i32,
+    errno: i32,
+    code: i32,
+    padding: i32,
+    address: usize,
+    call: u32,
+    machine: u32,
+}
+
+/// `SYS_SECCOMP`: the signal comes from a filter.
+const FROM_A_FILTER: i32 = 1;
+
+/// Has refused calls answered and noted, in the whole process; what can be read when there are any.
+///
+/// **Errors**: socketpair(2), sigaction(2).
+pub fn hear_refusals() -> io::Result<BorrowedFd<'static>> {
+    if PAIR.get().is_none() {
+        let (paper, pen) = UnixDatagram::pair()?;
+        paper.set_nonblocking(true)?;
+        pen.set_nonblocking(true)?;
+        // Whoever was faster has made the same.
+        let _ = PAIR.set((paper, pen));
+    }
+    let Some((paper, pen)) = PAIR.get() else { return Err(io::ErrorKind::NotFound.into()) };
+    PEN.store(pen.as_raw_fd(), Ordering::Release);
+    // SAFETY: sigaction is a C struct of integers and pointers, for which zeroes are valid.
+    let mut action: libc::sigaction = unsafe { zeroed() };
+    action.sa_sigaction = (answer as extern "C" fn(_, _, _)) as usize;
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+    // SAFETY: the handler has the form that SA_SIGINFO asks for, and calls nothing but what signal-safety(7) allows; the old
+    // action is not asked for.
+    let outcome = unsafe { libc::sigaction(libc::SIGSYS, &raw const action, std::ptr::null_mut()) };
+    if outcome == 0 { Ok(paper.as_fd()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// What was refused since the last time, as far as there was room to note it.
+pub fn take_refused() -> Vec<Refused> {
+    let mut taken = Vec::new();
+    let Some((paper, _)) = PAIR.get() else { return taken };
+    let mut record = [0; RECORD];
+    while matches!(paper.recv(&mut record), Ok(RECORD)) {
+        let (number, name) = record.split_at(size_of::<u32>());
+        let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+        taken.push(Refused {
+            number: u32::from_ne_bytes(number.try_into().unwrap_or_default()),
+            thread: String::from_utf8_lossy(name).into_owned(),
+        });
+    }
+    taken
+}
+
+/// Answers a refused call, in the thread that made it.
+extern "C" fn answer(_: libc::c_int, information: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: with SA_SIGINFO the kernel gives the address of a siginfo_t, whose first 32 bytes are these fields for SIGSYS.
+    let Information { code, call, .. } = unsafe { information.cast::<Information>().read() };
+    if code != FROM_A_FILTER {
+        return;
+    }
+    // SAFETY: with SA_SIGINFO the kernel gives the address of the thread's ucontext_t, which is this handler's alone until it returns.
+    answer_with(unsafe { &mut *context.cast::<libc::ucontext_t>() }, -libc::EACCES);
+    let mut record = [0; RECORD];
+    let (number, name) = record.split_at_mut(size_of::<u32>());
+    number.copy_from_slice(&call.to_ne_bytes());
+    // SAFETY: the kernel writes at most 16 bytes, which is what is left of the record.
+    unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+    // SAFETY: the record is whole and outlives the call; the descriptor is never closed. Where there is no room it is lost.
+    unsafe { libc::write(PEN.load(Ordering::Acquire), record.as_ptr().cast(), RECORD) };
+}
+
+/// Makes this the outcome of the call that the signal interrupted.
+fn answer_with(context: &mut libc::ucontext_t, outcome: i32) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        context.uc_mcontext.gregs[libc::REG_RAX as usize] = outcome.into();
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        context.uc_mcontext.regs[0] = i64::from(outcome).cast_unsigned();
+    }
+    // No filter is made on other machines.
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = (context, outcome);
+}
