@@ -16,6 +16,7 @@ use handfast_tls::buffer::Scratch;
 use handfast_wire::proxy_header::{Version, Writer, write_v1};
 
 use crate::config::model::{Address, Check, Service, Source, Target};
+use crate::sandbox;
 use crate::standing::{Standing, Wish};
 use crate::state::{DialTls, State};
 use crate::thread_state::Addresses;
@@ -172,6 +173,7 @@ fn start() -> std::io::Result<Sender<Vec<Checked>>> {
     let (orders, letterbox) = mailbox(MOST_ORDERS)?;
     std::thread::Builder::new().name("checks".to_owned()).spawn(move || {
         handfast_tls::warm_up();
+        sandbox::confine_this_thread();
         let outcome = engine::run((), move || {
             spawn(Priority::Flow, follow(letterbox.open()));
         });

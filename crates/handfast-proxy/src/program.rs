@@ -20,6 +20,7 @@ use crate::listeners::{Listeners, Plan};
 use crate::metrics::{Configured, ConfiguredBackend, ConfiguredService, Registry};
 use crate::reload::Present;
 use crate::resolve::{Answer, Names};
+use crate::sandbox::Sandbox;
 use crate::say::unmarked;
 use crate::service_manager::Notifier;
 use crate::signals::Signals;
@@ -54,6 +55,7 @@ pub(crate) struct Program {
     pub(crate) checks: Checks,
     pub(crate) notifier: Notifier,
     pub(crate) upgrades: Upgrades,
+    pub(crate) sandbox: Sandbox,
 }
 
 impl Program {
@@ -65,6 +67,7 @@ impl Program {
             state: Arc::clone(&self.state),
             taken: self.listeners.taken(),
             workers: self.workers.count(),
+            sandbox: self.sandbox.clone(),
         }
     }
 

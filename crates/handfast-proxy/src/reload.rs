@@ -15,6 +15,7 @@ use handfast_tls::load::FileStamp;
 use crate::config::model::Config;
 use crate::error::Error;
 use crate::listeners::{Plan, Taken};
+use crate::sandbox::Sandbox;
 use crate::source::ConfigSource;
 use crate::state::{self, Built, Report, SharedCarriedOver, State};
 
@@ -44,6 +45,8 @@ pub(crate) struct Present {
     pub(crate) taken: Taken,
     /// How many workers want a socket of each.
     pub(crate) workers: usize,
+    /// What can be read at all.
+    pub(crate) sandbox: Sandbox,
 }
 
 /// What could be served next.
@@ -97,16 +100,21 @@ pub(crate) fn reload(present: &Present, scope: Scope) -> Result<Reloaded, Refuse
         Scope::Files => (before.config.clone(), String::new()),
         Scope::Configuration => present.source.read(false)?,
     };
-    let refused = |error: Error| Refused { warnings: odd.clone(), ..error.into() };
+    let beyond = present.sandbox.beyond(&config);
+    let refused = |error: Error| {
+        let problems: Vec<_> = Some(error.to_string()).into_iter().chain(beyond.clone()).collect();
+        Refused { problems: problems.join("\n"), warnings: odd.clone(), unusable: None }
+    };
     let Built { state, report, files, .. } = read(present, &config).map_err(refused)?;
     let Report { errors, mut warnings, left_out } = report;
     let left_out = left_out.join("\n");
     let Some(state) = state else {
-        let problems: Vec<_> = errors.into_iter().chain(Some(left_out)).collect();
+        let problems: Vec<_> = errors.into_iter().chain(Some(left_out)).chain(beyond).collect();
         return Err(Refused { problems: problems.join("\n"), warnings: odd, unusable: Some(files) });
     };
     let plan = present.taken.plan(&state.config, present.workers).map_err(refused)?;
     warnings.insert(0, odd);
+    warnings.extend(beyond);
     let at_a_restart_only = at_a_restart_only(&before.config, &state.config);
     let found = Found { warnings, left_out, at_a_restart_only };
     Ok(Reloaded { state: Arc::new(state), plan, found, scope })
@@ -163,6 +171,8 @@ fn at_a_restart_only(before: &Config, after: &Config) -> Vec<&'static str> {
         ("process.user", old.user != new.user || old.group != new.group),
         ("process.max-connections", old.max_connections != new.max_connections),
         ("process.upgrade-socket", old.upgrade_socket != new.upgrade_socket),
+        ("process.sandbox", old.sandbox != new.sandbox),
+        ("process.sandbox-folders", old.sandbox_folders != new.sandbox_folders),
         ("access-log", before.access_log != after.access_log),
         ("admin", before.admin != after.admin),
     ];

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::task::LocalSet;
 
 use crate::error::{Error, Outcome};
+use crate::sandbox;
 use crate::say::unmarked;
 use crate::service_manager::ServiceManager;
 use crate::serving::Serving;
@@ -33,6 +34,7 @@ pub fn run(source: &ConfigSource, color: bool, manager: ServiceManager, take_ove
             Ok(serving) => serving.serve().await,
             Err(error) => {
                 tracing::error!("{}", unmarked(error.to_string().trim(), "error"));
+                sandbox::say_rest();
                 error.outcome()
             }
         }

@@ -29,6 +29,8 @@ use handfast_tls::policy::contexts;
 use handfast_tls::server::ServerSession;
 use handfast_tls::session::{Received, Session as _};
 
+use crate::sandbox;
+
 /// The lowest priority there is (setpriority(2)).
 const LOWEST: i32 = 19;
 /// Room for a usual first flight: a chain of two or three certificates.
@@ -137,6 +139,7 @@ impl Shared {
         // On Linux this is the thread's own. Where it is refused the signer is one thread among others, and works all the same.
         let _ = rustix::process::setpriority_process(None, LOWEST);
         handfast_tls::warm_up();
+        sandbox::confine_this_thread();
         let begun = Moment::now();
         while let Ok(slot) = self.next() {
             let ticks = Moment::now().since(begun).as_millis() / 100;

@@ -13,11 +13,12 @@
 //! ```
 //!
 //! `words.rs` has the messages and their bounds, `giving.rs` the running one's side, `taking.rs` the new one's, `command.rs`
-//! that of `handfast upgrade`.
+//! that of `handfast upgrade`, `launcher.rs` the thread that executes.
 
 mod command;
 mod deciding;
 mod giving;
+mod launcher;
 mod taking;
 mod words;
 

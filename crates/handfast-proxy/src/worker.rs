@@ -19,6 +19,7 @@ use crate::access_log::ThreadLog;
 use crate::error::Error;
 use crate::metrics::{Registry, ThreadMetrics};
 use crate::permits::{Pool, Share};
+use crate::sandbox;
 use crate::signer::Signer;
 use crate::state::{RingId, State};
 use crate::thread::{After, Phase, Thread};
@@ -110,6 +111,8 @@ impl Worker {
             number: self.number,
             turned: self.turned,
         };
+        // What was made so far may have needed more.
+        sandbox::confine_this_thread();
         let (log, sweeper) = (Rc::clone(&thread), Rc::clone(&thread));
         engine::run(Watch { thread, metrics }, move || {
             spawn(Priority::Flow, log.tend_log());

@@ -124,7 +124,10 @@ impl Talk {
 }
 
 fn write_lines(waiting: &Receiver<Line>, lost: &AtomicU64, stamp: Stamp, mut screen: Screen<io::Stderr>) {
+    let mut confined = false;
     while let Ok(line) = waiting.recv() {
+        // It was there before the sandbox.
+        confined = confined || handfast_proxy::confine_this_thread();
         let missing = lost.swap(0, Ordering::Relaxed);
         if missing > 0 {
             let were = if missing == 1 { "line was" } else { "lines were" };

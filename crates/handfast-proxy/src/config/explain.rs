@@ -64,6 +64,9 @@ pub fn explain(config: &Config, facts: &[CertificateFact]) -> String {
         let files = list(config.process.weak_keys.iter().map(|file| file.display().to_string()));
         let _ = writeln!(text, "Keys that are on the lists {files} are refused, whoever has them.");
     }
+    if !config.process.sandbox {
+        text.push_str("The process has no sandbox.\n");
+    }
     for one in &config.services {
         text.push('\n');
         text.push_str(&service(one, facts));

@@ -5,7 +5,10 @@
 
 use std::time::Duration;
 
-use super::kind::{AdminAddress, Count, FilePath, List, LogTarget, NamePattern, Size, Span, Text, seconds};
+use super::kind::{
+    AdminAddress, Choice, Count, FileOrFolder, FilePath, List, LogTarget, NamePattern, Size, Span, Text,
+    seconds,
+};
 use super::schema::{Default, Key, Section};
 
 mod admission;
@@ -67,6 +70,8 @@ pub(crate) static PROCESS: Section = Section {
         &KEEP_REMOVED,
         &WEAK_KEYS,
         &UPGRADE_SOCKET,
+        &SANDBOX,
+        &SANDBOX_FOLDERS,
     ],
     sections: &[],
 };
@@ -175,6 +180,30 @@ pub(crate) static UPGRADE_SOCKET: Key<FilePath> = Key {
     why: "who may ask can make the process execute a program, with the rights that it has",
     example: "\"/run/handfast/upgrade.sock\"",
     elsewhere: &["upgrade-sock", "stats-socket", "expose-fd"],
+};
+
+pub(crate) static SANDBOX: Key<Choice<bool>> = Key {
+    name: "sandbox",
+    kind: Choice(&[("on", true), ("off", false)]),
+    default: Default::Value("\"on\""),
+    doc: "Whether the process gives up what serving does not need, once its addresses are bound: it can then open only files in the \
+          folders that the configuration names, makes only the system calls that it is known to need (its workers none that open \
+          a file), executes no program, gains no privileges and leaves no core dump. What is refused is said in the log. A kernel \
+          without Landlock or seccomp serves without, which is said at the start.",
+    why: "who finds a fault in the program should find nothing else; and it costs nothing",
+    example: "\"off\"",
+    elsewhere: &["disable-landlock", "landlock", "seccomp", "chroot", "jail"],
+};
+
+pub(crate) static SANDBOX_FOLDERS: Key<List<FileOrFolder>> = Key {
+    name: "sandbox-folders",
+    kind: List { item: FileOrFolder, bare: true, least: 1, unique: true },
+    default: Default::Absent("the folders of the files that are named at the start"),
+    doc: "Folders, with everything below them, that a reload may read files in although the configuration named none there at the \
+          start. Without it such a reload is refused, and says so; a restart or `handfast upgrade` reads files anywhere.",
+    why: "nobody but you knows what will be named later",
+    example: "[\"/etc/letsencrypt\", \"/srv/certificates\"]",
+    elsewhere: &["read-paths", "allowed-paths", "readable"],
 };
 
 // ── looking in ──

@@ -76,6 +76,10 @@ pub struct Process {
     pub weak_keys: Vec<PathBuf>,
     /// Where the process can be asked to be replaced; `None`: nowhere.
     pub upgrade_socket: Option<PathBuf>,
+    /// Whether it goes into a sandbox once it has bound its addresses.
+    pub sandbox: bool,
+    /// Folders, and files, that reloads may read beside those that the configuration names at the start.
+    pub sandbox_folders: Vec<PathBuf>,
 }
 
 /// Where the access log goes (`[access-log]`).

@@ -37,7 +37,7 @@ impl Served {
         let sockets = listeners.adopt(plan).expect("it can listen");
         let taken = listeners.taken();
         let carried = SharedCarriedOver::new(carried);
-        let present = Present { source, carried, state, taken, workers: 2 };
+        let present = Present { source, carried, state, taken, workers: 2, sandbox: Default::default() };
         Self { folder, listeners, _sockets: sockets, present }
     }
 

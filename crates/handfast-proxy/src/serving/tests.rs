@@ -39,7 +39,7 @@ impl Scene {
 
     async fn prepare(&self) -> Result<Prepared, Error> {
         let (tcp, unix) = (format!("127.0.0.1:{}", self.port), format!("unix:{}", self.socket.display()));
-        let process = "[process]\nthreads = 2\ndrain = \"5s\"\nmax-connections = 8\n";
+        let process = "[process]\nthreads = 2\nsandbox = \"off\"\ndrain = \"5s\"\nmax-connections = 8\n";
         let more = format!("[admin]\nlisten = \"off\"\n{process}");
         let source = self.folder.configure(&more, &[("web", &[&tcp, &unix])]);
         Prepared::new(&source, false, Passed::default()).await

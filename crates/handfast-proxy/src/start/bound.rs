@@ -1,4 +1,5 @@
-//! The second stage: every address is bound, what needs privileges is open, and the privileges are given up.
+//! The second stage: every address is bound, what needs privileges is open, the privileges are given up, and the process is in its
+//! sandbox.
 //!
 //! In: a [`Prepared`]. Out: a program that serves.
 
@@ -22,6 +23,7 @@ use crate::own_files::{own_files, unreadable};
 use crate::privileges;
 use crate::program::Program;
 use crate::resolve::{Answer, Names};
+use crate::sandbox::Sandbox;
 use crate::say::say_warnings;
 use crate::serving::Serving;
 use crate::state::{SharedCarriedOver, State};
@@ -44,10 +46,11 @@ pub(crate) struct Bound {
     /// Bound and not listening: who connects before all is ready is refused, and not kept waiting for nothing.
     plan: Plan,
     log: AccessLogHandle,
+    sandbox: Sandbox,
 }
 
 impl Prepared {
-    /// Binds every address, opens what needs privileges, and gives these up.
+    /// Binds every address, opens what needs privileges, gives these up, and goes into the sandbox.
     ///
     /// **Errors**: every address that cannot be had; a file that cannot be opened; not being allowed to change the user.
     pub(crate) fn bind(mut self) -> Result<Bound, Error> {
@@ -57,15 +60,19 @@ impl Prepared {
         let config = &state.config;
         let path = config.process.upgrade_socket.as_deref();
         let asked_at = self.taking.as_mut().zip(path).and_then(|(taking, path)| taking.take_upgrade(path));
-        let upgrades = Upgrades::bind(config, asked_at, admin.is_taken())?;
+        let mut upgrades = Upgrades::bind(config, asked_at, admin.is_taken())?;
         let listeners = Listeners::with(admin.is_taken(), given);
         let plan = listeners.taken().plan(&state.config, self.threads)?;
         let process = &state.config.process;
         privileges::drop_to(process.user.as_deref(), process.group.as_deref(), &own_files(&state.config))?;
         say_unreadable(state);
+        if process.sandbox {
+            upgrades.keep_launcher().map_err(Error::system("start the thread that starts programs"))?;
+        }
+        let sandbox = Sandbox::enter(&self.source, state, !self.notifier.is_abstract());
         // As the user that serves, who will have to open it again after a rotation.
         let log = open_log(&state.config)?;
-        Ok(Bound { prepared: self, admin, upgrades, listeners, plan, log })
+        Ok(Bound { prepared: self, admin, upgrades, listeners, plan, log, sandbox })
     }
 }
 
@@ -74,7 +81,7 @@ impl Bound {
     ///
     /// **Errors**: a thread that cannot be started or does not answer; listen(2).
     pub(crate) async fn serve(self) -> Result<Serving, Error> {
-        let Self { prepared, admin, upgrades, listeners, plan, log } = self;
+        let Self { prepared, admin, upgrades, listeners, plan, log, sandbox } = self;
         let Prepared {
             source,
             signals,
@@ -127,6 +134,7 @@ impl Bound {
             checks: Checks::default(),
             notifier,
             upgrades,
+            sandbox,
         };
         let opens_admin = |admin: AdminAddress, shared| {
             admin.open(threads, shared).map_err(Error::system("listen for admin"))

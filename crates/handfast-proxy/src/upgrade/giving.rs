@@ -20,6 +20,7 @@ use handfast_text::units::counted;
 use tokio::net::UnixListener;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
+use super::launcher::Launcher;
 use super::words::{
     Answer, Ask, Offer, Opening, PROMPT, PROTOCOL, READY_WITHIN, Role, Socket, Word, in_words, may_ask,
     receive, send, send_descriptors, set_patience,
@@ -85,6 +86,8 @@ pub(crate) struct Upgrades {
     talks: Arc<AtomicUsize>,
     under_way: Option<UnderWay>,
     attempts: u64,
+    /// What starts programs from outside of the sandbox; `None`: this thread is not in one.
+    launcher: Option<Launcher>,
 }
 
 /// Where this process can be asked.
@@ -127,7 +130,16 @@ impl Upgrades {
             talks: Arc::default(),
             under_way: None,
             attempts: 0,
+            launcher: None,
         })
+    }
+
+    /// Keeps a thread that can start programs, before this one no longer can.
+    ///
+    /// **Errors**: those of starting a thread.
+    pub(crate) fn keep_launcher(&mut self) -> io::Result<()> {
+        self.launcher = self.asked_at.as_ref().map(|_| Launcher::start()).transpose()?;
+        Ok(())
     }
 
     /// Whether a process is taking over at this moment: what it was given should not change.
@@ -203,10 +215,17 @@ impl Upgrades {
             let mut command = Command::new(&program);
             command.args(arguments(path)).stdin(Stdio::null());
             notifier.tell(&mut command);
-            let child = command.spawn().map_err(|error| {
-                io::Error::new(error.kind(), format!("execute {}: {error}", program.display()))
-            })?;
-            watch(child, attempt, self.ears.clone()).map(Some)
+            let ears = self.ears.clone();
+            let execute = move || {
+                let child = command.spawn().map_err(|error| {
+                    io::Error::new(error.kind(), format!("execute {}: {error}", program.display()))
+                })?;
+                watch(child, attempt, ears).map(Some)
+            };
+            match &self.launcher {
+                Some(launcher) => launcher.perform(execute),
+                None => execute(),
+            }
         });
         match outcome {
             Ok(end) => self.under_way = Some(UnderWay { attempt, asker: Some(asker), taker: None, end }),

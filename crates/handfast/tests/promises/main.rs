@@ -73,6 +73,7 @@ mod a_renewal_never_serves_another_name;
 mod changed_certificates_are_picked_up;
 mod clients_are_known_by_their_certificates;
 // stop
+mod a_fault_finds_a_small_world;
 mod a_restart_loses_nothing;
 mod a_service_manager_is_told_how_it_is;
 mod an_upgrade_loses_nothing;
