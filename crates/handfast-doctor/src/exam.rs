@@ -101,7 +101,7 @@ pub(crate) fn wait_until(end: Instant) {
 }
 
 /// `web-7, Linux 6.18.0, 2 CPUs, 23.5 GiB`.
-fn subject(machine: &Machine) -> String {
+pub(crate) fn subject(machine: &Machine) -> String {
     let mut parts = Vec::new();
     parts.extend(machine.sysctl("kernel.hostname"));
     parts.extend(machine.sysctl("kernel.osrelease").map(|release| format!("Linux {release}")));

@@ -6,15 +6,11 @@
 use handfast_net::ports::usable;
 use handfast_text::units::{bytes, count, counted};
 
+use crate::costs::{FILES, FILES_BESIDE, Idle, TRACKED};
 use crate::exam::files::{connections, words};
 use crate::exam::total_memory;
 use crate::machine::Machine;
 use crate::report::{Finding, Report};
-
-/// Memory of the program for an idle connection: what is promised (`an_idle_connection_costs_little.rs`).
-const IDLE: u64 = 9 << 10;
-/// Entries of the connection tracking that a proxied connection takes: the client's and the backend's.
-const TRACKED: u64 = 2;
 
 /// What a configuration asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +19,8 @@ pub struct Demand {
     pub threads: Option<u64>,
     /// Connections at once, where they are written.
     pub connections: Option<u64>,
+    /// Whether there are backends with TLS.
+    pub backend_tls: bool,
     /// Where they go.
     pub groups: Vec<Group>,
 }
@@ -78,14 +76,14 @@ fn files(machine: &Machine, demand: &Demand, report: &mut Report) -> Option<Boun
     let most = connections(hard);
     let arithmetic = format!("open files, of which each takes two: {} by the hard limit", words(hard));
     if let Some(wanted) = demand.connections.filter(|wanted| *wanted > most) {
-        let needed = wanted * 2 + 128;
+        let needed = wanted * FILES + FILES_BESIDE;
         let title =
             format!("{} are wanted, and the open files allow {}", counted(wanted, "connection"), count(most));
         let consequence = "the proxy refuses to start with this configuration";
         report.find(
             Finding::critical("open-files", title, consequence)
                 .because(format!(
-                    "{} × 2 descriptors + 128 for everything else = {} > {}",
+                    "{} × {FILES} descriptors + {FILES_BESIDE} for everything else = {} > {}",
                     count(wanted),
                     count(needed),
                     words(hard)
@@ -163,12 +161,15 @@ fn tracking(machine: &Machine, demand: &Demand, report: &mut Report) -> Option<B
 
 fn memory(machine: &Machine, demand: &Demand, report: &mut Report) -> Option<Bound> {
     let total = total_memory(machine)?;
-    let most = total / IDLE;
+    let idle = Idle::of(demand.backend_tls);
+    let most = idle.connections(total);
+    let sum =
+        |number: &str| format!("{} + {number} × {} B ({})", bytes(idle.once), count(idle.each), idle.source);
     if let Some(wanted) = demand.connections.filter(|wanted| *wanted > most) {
         let title = format!(
             "{} are wanted, and need {} of {} while they are idle",
             counted(wanted, "connection"),
-            bytes(wanted * IDLE),
+            bytes(idle.bytes(wanted)),
             bytes(total)
         );
         let consequence =
@@ -176,13 +177,17 @@ fn memory(machine: &Machine, demand: &Demand, report: &mut Report) -> Option<Bou
         let finding = Finding::warning("memory", title, consequence);
         report.find(
             finding
-                .because(format!("{} × 9 KiB", count(wanted)))
-                .change("set process.max-connections lower, or more memory"),
+                .because(sum(&count(wanted)))
+                .change("set process.max-connections lower, or more memory")
+                .change(format!(
+                    "handfast doctor size --open {wanted}   (with the kernel's memory for sockets, measured)"
+                )),
         );
     }
     let arithmetic = format!(
-        "memory: {} / 9 KiB for each while idle, and the kernel's for its sockets on top",
-        bytes(total)
+        "memory: {} = {} while idle, and the kernel's for its sockets on top",
+        bytes(total),
+        sum(&count(most))
     );
     Some(Bound { most, arithmetic })
 }
@@ -208,7 +213,8 @@ mod tests {
     fn looked(connections: Option<u64>, threads: Option<u64>, group: Group) -> Report {
         let planted = Planted::healthy();
         let mut report = Report::new("", String::new(), String::new());
-        look(&planted.machine(), &Demand { threads, connections, groups: vec![group] }, &mut report);
+        let demand = Demand { threads, connections, backend_tls: false, groups: vec![group] };
+        look(&planted.machine(), &demand, &mut report);
         report
     }
 
@@ -242,8 +248,13 @@ mod tests {
         assert_eq!(topics(&looked(Some(200_000), None, group(9, 1, None))), ["conntrack"]);
         assert_eq!(topics(&looked(Some(300_000), None, group(90, 1, None))), ["open-files", "conntrack"]);
         assert_eq!(
-            topics(&looked(Some(3_000_000), None, group(900, 1, None))),
+            topics(&looked(Some(5_000_000), None, group(900, 1, None))),
             ["open-files", "conntrack", "memory"]
+        );
+        assert_eq!(
+            topics(&looked(Some(3_000_000), None, group(900, 1, None))),
+            ["open-files", "conntrack"],
+            "10 of 15.6 GiB"
         );
         assert_eq!(topics(&looked(None, Some(8), group(1, 1, None))), ["threads"]);
         let report = looked(Some(50_000), None, group(1, 1, None));

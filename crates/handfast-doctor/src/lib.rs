@@ -12,16 +12,21 @@
 //! | every TCP socket of the network namespace | [`sockets`] |
 //! | the machine as a whole | [`exam`] |
 //! | whether a configuration fits the machine | [`fit`] |
+//! | what a wanted load needs | [`size`], [`pairs`] |
+//! | what a connection takes: the figures of both | [`costs`] |
 //! | keys and certificates, in files and from servers | [`keys`] |
 //! | one process: its threads, descriptors, sockets | [`process`] |
 #![forbid(unsafe_code)]
 
+pub mod costs;
 pub mod exam;
 pub mod fit;
 pub mod keys;
 pub mod machine;
+pub mod pairs;
 pub mod process;
 pub mod report;
+pub mod size;
 pub mod sockets;
 pub mod text;
 

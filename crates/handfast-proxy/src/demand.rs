@@ -18,6 +18,8 @@ pub struct Demand {
     pub weak_keys: Vec<PathBuf>,
     /// Files and folders with certificates and keys.
     pub certificates: Vec<PathBuf>,
+    /// Whether there are backends with TLS.
+    pub backend_tls: bool,
     /// Where connections go: each service, and each of its rules with backends of its own.
     pub groups: Vec<GroupDemand>,
 }
@@ -51,8 +53,14 @@ fn of(config: &Config) -> Demand {
         max_connections: config.process.max_connections,
         weak_keys: config.process.weak_keys.clone(),
         certificates,
+        backend_tls: config.services.iter().any(has_backend_tls),
         groups: config.services.iter().flat_map(groups).collect(),
     }
+}
+
+fn has_backend_tls(service: &Service) -> bool {
+    service.backend_tls.is_some()
+        || service.names.iter().any(|rule| matches!(rule.backend_tls, Some(Some(_))))
 }
 
 fn paths(source: &CertificateSource) -> Vec<PathBuf> {
@@ -109,6 +117,7 @@ mod tests {
         let (config, _) = loaded.unwrap_or_else(|problems| panic!("{problems:?}"));
         let demand = of(&config);
         assert_eq!((demand.threads, demand.max_connections), (Some(3), Some(1000)));
+        assert!(!demand.backend_tls);
         let [group] = &demand.groups[..] else { panic!("{demand:?}") };
         assert_eq!(group.name, "service web");
         assert_eq!((group.max_connections, group.sources), (Some(900), 2));

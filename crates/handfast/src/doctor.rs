@@ -1,7 +1,9 @@
 //! `handfast doctor`: words in, findings out.
 //!
 //! In: [`DoctorWords`]. Out: the report on standard output, perhaps JSON in a file, an exit code: 0 no findings, 1 findings, 2 wrong
-//! use.
+//! use. What a wanted load needs is in `doctor/size.rs`.
+
+mod size;
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -30,9 +32,18 @@ const DAYS: u32 = 21;
 /// What `handfast doctor` does.
 pub(crate) fn doctor(words: &DoctorWords) -> ExitCode {
     match &words.topic {
-        None => told(&words.output, || machine(words)),
-        Some(Topic::Keys(words)) => told(&words.output, || keys(words)),
+        None => told(&words.output, || machine(words).map(with_json)),
+        Some(Topic::Keys(words)) => told(&words.output, || keys(words).map(with_json)),
+        Some(Topic::Size(words)) => told(&words.output, || size::size(words)),
     }
+}
+
+/// A report for people, and its JSON.
+type Told = (Report, String);
+
+fn with_json(report: Report) -> Told {
+    let json = report.to_json();
+    (report, json)
 }
 
 /// The machine, or one process of it.
@@ -93,6 +104,7 @@ fn fits(
     let wanted = fit::Demand {
         threads: number(demand.threads),
         connections: number(demand.max_connections),
+        backend_tls: demand.backend_tls,
         groups: groups.collect(),
     };
     fit::look(machine, &wanted, report);
@@ -129,14 +141,14 @@ fn program() -> String {
 }
 
 /// Examines, and tells what was found.
-fn told(words: &OutputWords, examine: impl FnOnce() -> Result<Report, Refusal>) -> ExitCode {
+fn told(words: &OutputWords, examine: impl FnOnce() -> Result<Told, Refusal>) -> ExitCode {
     // Before anything is examined: a report that cannot be kept is not worth making.
     let output = match words.json.as_deref().map(Output::prepare).transpose() {
         Ok(output) => output,
         Err(what) => return refused(&Refusal::failed(format!("--json: {what}"))),
     };
-    let report = match examine() {
-        Ok(report) => report,
+    let (report, json) = match examine() {
+        Ok(told) => told,
         Err(refusal) => return refused(&refusal),
     };
     if words.json.as_deref().is_some_and(|path| path.as_os_str() == "-") {
@@ -149,7 +161,7 @@ fn told(words: &OutputWords, examine: impl FnOnce() -> Result<Report, Refusal>) 
             Style { color: wants_color(stdout.is_terminal()), width: if width == 0 { USUAL } else { width } };
         print(&to_text(&report, style), true);
     }
-    match output.map(|output| output.write(&report.to_json())) {
+    match output.map(|output| output.write(&json)) {
         Some(Err(what)) => refused(&Refusal::failed(what.to_string())),
         _ if report.findings.is_empty() => ExitCode::SUCCESS,
         _ => ExitCode::from(1),

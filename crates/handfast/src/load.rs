@@ -42,7 +42,7 @@ pub(crate) mod outputs;
 mod progress;
 mod run;
 pub(crate) mod signals;
-mod values;
+pub(crate) mod values;
 mod wanted;
 
 pub(crate) use wanted::bus;

@@ -36,15 +36,20 @@ pub(crate) fn speed(words: &SpeedWords) -> ExitCode {
         limit: words.limit,
         openssl: words.compare == Some(Other::Openssl),
     };
-    let talk = talk::start(color(), Level::WARN, talk::Stamp::Absent);
-    let mut shown = Shown::new(talk.voice());
-    let measured = run(&wanted, &mut |progress| shown.step(progress));
-    shown.voice.wipe();
-    talk.finish();
-    match measured {
+    match measured(&wanted, "handfast speed") {
         Ok(report) => tell(&report, output, words.json.as_deref()),
         Err(refusal) => refused(&refusal),
     }
+}
+
+/// Measures, and tells how far it is on standard error, by the name of the `verb`.
+pub(crate) fn measured(wanted: &Wanted, verb: &'static str) -> Result<SpeedReport, Refusal> {
+    let talk = talk::start(color(), Level::WARN, talk::Stamp::Absent);
+    let mut shown = Shown::new(talk.voice(), verb);
+    let measured = run(wanted, &mut |progress| shown.step(progress));
+    shown.voice.wipe();
+    talk.finish();
+    measured
 }
 
 fn tell(report: &SpeedReport, output: Option<Output>, json: Option<&Path>) -> ExitCode {
@@ -62,15 +67,16 @@ fn tell(report: &SpeedReport, output: Option<Output>, json: Option<&Path>) -> Ex
 /// What is shown meanwhile.
 struct Shown {
     voice: Voice,
+    verb: &'static str,
     terminal: bool,
     last: Option<Instant>,
 }
 
 impl Shown {
-    fn new(voice: Voice) -> Self {
+    fn new(voice: Voice, verb: &'static str) -> Self {
         let term = std::env::var("TERM").unwrap_or_default();
         let terminal = io::stderr().is_terminal() && !term.is_empty() && term != "dumb";
-        Self { voice, terminal, last: None }
+        Self { voice, verb, terminal, last: None }
     }
 
     fn step(&mut self, progress: Progress<'_>) {
@@ -80,7 +86,7 @@ impl Shown {
             self.voice.show(vec![row(progress, usize::from(width.saturating_sub(1)))]);
         } else if self.last.is_none_or(|last| last.elapsed() >= LINES) {
             self.last = Some(Instant::now());
-            self.voice.say(format!("handfast speed: {}", line(progress)));
+            self.voice.say(format!("{}: {}", self.verb, line(progress)));
         }
     }
 }

@@ -16,7 +16,8 @@ Examples:
   handfast doctor --config /etc/handfast/handfast.toml
   handfast doctor --pid $(pidof nginx | cut -d' ' -f1)
   handfast doctor keys /etc/ssl/private /etc/letsencrypt www.example.org:443
-  handfast doctor keys --weak-keys debian-2048.csv server.pem";
+  handfast doctor keys --weak-keys debian-2048.csv server.pem
+  handfast doctor size --full 500 --resumed 2000 --open 100000 --bytes 100MiB";
 
 /// `handfast doctor`.
 #[derive(Args, Debug)]
@@ -57,6 +58,12 @@ pub(crate) enum Topic {
     /// Looks at each PEM file, goes through folders, and asks servers for what they present. Certificates need no keys beside
     /// them, nor keys certificates.
     Keys(KeysWords),
+    /// What a wanted load needs: cores, memory, source ports, files, the kernel's tables, each with its arithmetic and the command
+    /// that changes it; and what gives out first
+    ///
+    /// What handshakes and bytes cost a core is measured here (half a minute; `handfast speed --limit`), or read from what
+    /// another machine wrote (--from). What a pair of sockets takes of the kernel is measured here by opening some.
+    Size(Box<SizeWords>),
 }
 
 /// `handfast doctor keys`.
@@ -71,6 +78,55 @@ pub(crate) struct KeysWords {
     /// Tell of certificates that expire within so many days, or a third of their life if that is less
     #[arg(long, value_name = "DAYS", default_value_t = 21)]
     pub(crate) expires_within: u32,
+    #[command(flatten)]
+    pub(crate) output: OutputWords,
+}
+
+/// `handfast doctor size`.
+#[derive(Args, Debug)]
+pub(crate) struct SizeWords {
+    /// New connections a second with a full handshake: 500, 2.5k
+    #[arg(long, value_name = "RATE")]
+    pub(crate) full: Option<String>,
+    /// New connections a second that resume a session
+    #[arg(long, value_name = "RATE")]
+    pub(crate) resumed: Option<String>,
+    /// Connections that stay open
+    #[arg(long, value_name = "N")]
+    pub(crate) open: Option<String>,
+    /// Plaintext bytes a second, in and out together: 100MiB
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) bytes: Option<String>,
+    /// Kind of the certificate's key: ECDSA-P256, ECDSA-P384, Ed25519, RSA-2048, RSA-3072, RSA-4096
+    #[arg(long, value_name = "KIND", default_value = "ECDSA-P256")]
+    pub(crate) key: String,
+    /// Group of the key exchange: X25519, X25519MLKEM768, P-256, P-384
+    #[arg(long, value_name = "NAME", default_value = "X25519")]
+    pub(crate) group: String,
+    /// The backends have TLS too; the proxy resumes its sessions with them
+    #[arg(long)]
+    pub(crate) backend_tls: bool,
+    /// Addresses of backends, each of which the proxy can dial from all its source ports; 0: unix sockets
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) backends: String,
+    /// Addresses of the proxy's machine that backends are dialled from
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) sources: String,
+    /// Share of the cores that may be busy: beyond it waiting times grow fast
+    #[arg(long, value_name = "SHARE", default_value = "70%")]
+    pub(crate) busy: String,
+    /// Round trip of the clients' network, for which bytes wait in the kernel's buffers
+    #[arg(long, value_name = "TIME", default_value = "100ms")]
+    pub(crate) rtt: String,
+    /// Cores for the proxy [default: those of the machine that was measured]
+    #[arg(long, value_name = "N")]
+    pub(crate) cores: Option<String>,
+    /// Take what handshakes and bytes cost from what `handfast speed --limit --json` wrote, perhaps on another machine
+    #[arg(long, value_name = "FILE")]
+    pub(crate) from: Option<PathBuf>,
+    /// Pairs of sockets to open for a moment, to measure the kernel's memory
+    #[arg(long, value_name = "N", default_value = "2000")]
+    pub(crate) pairs: String,
     #[command(flatten)]
     pub(crate) output: OutputWords,
 }

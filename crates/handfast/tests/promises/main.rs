@@ -102,6 +102,7 @@ mod speed_shows_every_row_and_its_arithmetic;
 // doctor
 mod doctor_finds_what_was_provoked;
 mod doctor_keys_finds_weak_ones;
+mod doctor_size_shows_its_arithmetic;
 // lab
 mod lab_a_path_is_what_was_asked_for;
 mod lab_faults_break_no_promise;

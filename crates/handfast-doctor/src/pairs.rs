@@ -1,0 +1,286 @@
+//! What a pair of sockets takes of the kernel's memory, measured: pairs are opened in this process, and the kernel is read before
+//! and after.
+//!
+//! In: how many. Out: bytes for each pair, by the best witness there is, and what could not be seen. A connection over loopback is
+//! one accepted and one dialled socket, as a proxied connection is; both are in an epoll instance, and have carried a byte.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use handfast_net::limits::raise_file_limit;
+use handfast_text::units::{bytes, count};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::net::sockopt::set_socket_linger;
+use serde::Serialize;
+
+use crate::machine::{Machine, field};
+
+/// How long one step of a pair may take, on loopback.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Descriptors that the process needs beside pairs.
+const OTHERS: u64 = 64;
+/// Bytes of a page; what /proc counts slabs and TCP's memory in.
+const PAGE: f64 = 4096.0;
+/// A cache belongs to sockets when it grew by an object for so many pairs; others grow meanwhile for other reasons.
+const ONE_FOR: f64 = 2.0;
+
+/// What was measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Pairs {
+    /// Pairs that were open.
+    pub pairs: u64,
+    /// The kernel's memory for each.
+    pub bytes_each: u64,
+    /// Of which, as the kernel counts it against `tcp_mem`: what their buffers hold.
+    pub buffer_bytes_each: u64,
+    /// Who says so: `slabinfo`, `cgroup`, `meminfo`.
+    pub by: &'static str,
+    /// How it comes about.
+    pub arithmetic: String,
+    /// All witnesses.
+    pub readings: Vec<Reading>,
+}
+
+/// What one witness said.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Reading {
+    /// What was read.
+    pub source: &'static str,
+    /// Bytes before.
+    pub before: u64,
+    /// Bytes while all pairs were open.
+    pub after: u64,
+    /// The difference for each pair.
+    pub bytes_each: f64,
+}
+
+/// What could not be read, and why not.
+pub type Unseen = (&'static str, String);
+
+/// Opens pairs, reads, and closes them by reset, so that none rests in TIME_WAIT.
+///
+/// **Errors**: no loopback, no descriptors for a hundred pairs. **Cost**: some 40 µs for each pair.
+pub fn measure(machine: &Machine, wanted: u64) -> io::Result<(Pairs, Vec<Unseen>)> {
+    let files = raise_file_limit().map_or(1024, |limit| limit.now);
+    let most = files.saturating_sub(OTHERS) / 2;
+    let pairs = wanted.min(most);
+    if pairs < wanted.min(100) {
+        return Err(io::Error::other(format!("the limit on open files, {files}, leaves {pairs} pairs")));
+    }
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?;
+    let poller = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    // What is made once is not to be counted.
+    let first = (0..8).map(|_| pair(&listener, address, &poller)).collect::<io::Result<Vec<_>>>()?;
+    let before = Witnesses::read(machine);
+    let mut open = Vec::with_capacity(usize::try_from(pairs).unwrap_or(0));
+    for _ in 0..pairs {
+        open.push(pair(&listener, address, &poller)?);
+    }
+    let after = Witnesses::read(machine);
+    for socket in open.iter().chain(&first).flatten() {
+        let _ = set_socket_linger(socket, Some(Duration::ZERO));
+    }
+    Ok(judge(pairs, &before, &after))
+}
+
+/// Two sockets that are connected with each other, and have carried a byte each way.
+fn pair(listener: &TcpListener, address: SocketAddr, poller: impl AsFd) -> io::Result<[TcpStream; 2]> {
+    let dialled = TcpStream::connect_timeout(&address, PATIENCE)?;
+    let patience = Timespec { tv_sec: 2, tv_nsec: 0 };
+    poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&patience))?;
+    let (accepted, _) = listener.accept()?;
+    let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
+    for (socket, other) in [(&dialled, &accepted), (&accepted, &dialled)] {
+        socket.set_read_timeout(Some(PATIENCE))?;
+        epoll::add(&poller, other, epoll::EventData::new_u64(0), flags)?;
+    }
+    accepted.set_nonblocking(false)?;
+    for (mut from, mut to) in [(&dialled, &accepted), (&accepted, &dialled)] {
+        from.write_all(b"x")?;
+        to.read_exact(&mut [0])?;
+    }
+    Ok([accepted, dialled])
+}
+
+/// A cache of the kernel: its name, objects in use, memory of each with what its slabs cannot use.
+type Cache = (String, f64, f64);
+
+/// What the kernel says at one moment; `Err`: why it does not.
+struct Witnesses {
+    slabs: Result<Vec<Cache>, String>,
+    group: Result<u64, String>,
+    slab: Option<u64>,
+    tcp: Option<u64>,
+}
+
+impl Witnesses {
+    fn read(machine: &Machine) -> Self {
+        let meminfo = machine.read("/proc/meminfo").unwrap_or_default();
+        let kibibytes = field(&meminfo, "Slab").and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
+        let sockstat = machine.read("/proc/net/sockstat").unwrap_or_default();
+        let pages = field(&sockstat, "TCP").and_then(|text| text.rsplit(' ').next()?.parse::<u64>().ok());
+        Self {
+            slabs: machine
+                .read("/proc/slabinfo")
+                .map(|text| caches(&text))
+                .map_err(|error| error.to_string()),
+            group: group(machine),
+            slab: kibibytes.map(|kibibytes| kibibytes << 10),
+            tcp: pages.map(|pages| pages * PAGE as u64),
+        }
+    }
+}
+
+/// slabinfo(5): name active_objs num_objs objsize objperslab pagesperslab.
+fn caches(text: &str) -> Vec<Cache> {
+    let cache = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number = |place: usize| words.get(place)?.parse::<f64>().ok();
+        Some((words.first()?.to_string(), number(1)?, number(5)? * PAGE / number(4)?.max(1.0)))
+    };
+    text.lines().filter_map(cache).collect()
+}
+
+/// Kernel memory of this process's memory control group, version 2 or 1.
+fn group(machine: &Machine) -> Result<u64, String> {
+    let groups = machine.read("/proc/self/cgroup").map_err(|error| error.to_string())?;
+    let below = |middle: &str| {
+        groups.lines().find_map(|line| line.split_once(middle).map(|(_, path)| path.trim_end_matches('/')))
+    };
+    if let Some(path) = below("0::")
+        && let Ok(stat) = machine.read(&format!("/sys/fs/cgroup{path}/memory.stat"))
+    {
+        let sum = |name: &str| {
+            let line = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            line.and_then(|number| number.parse::<u64>().ok()).unwrap_or(0)
+        };
+        return Ok(sum("slab") + sum("sock"));
+    }
+    let path = below(":memory:").ok_or("no memory control group here")?;
+    let file = format!("/sys/fs/cgroup/memory{path}/memory.kmem.usage_in_bytes");
+    let text = machine.read(&file).map_err(|error| format!("{file}: {error}"))?;
+    text.trim().parse().map_err(|_| format!("{file} is no number"))
+}
+
+/// What the readings come to.
+fn judge(pairs: u64, before: &Witnesses, after: &Witnesses) -> (Pairs, Vec<Unseen>) {
+    let mut unseen = Vec::new();
+    let mut found = Pairs { pairs, ..Pairs::default() };
+    let mut witness = |source: &'static str, before: u64, after: u64| {
+        let bytes_each = after.saturating_sub(before) as f64 / pairs.max(1) as f64;
+        found.readings.push(Reading { source, before, after, bytes_each });
+        bytes_each
+    };
+    let mut best: Option<(&'static str, f64, String)> = None;
+    match (&before.slabs, &after.slabs) {
+        (Ok(before), Ok(after)) => {
+            let grown = grown(pairs, before, after);
+            let all =
+                |caches: &[Cache]| caches.iter().map(|(_, objects, size)| objects * size).sum::<f64>() as u64;
+            witness("/proc/slabinfo, all caches", all(before), all(after));
+            let each = grown.iter().map(|(_, objects, size)| objects * size).sum();
+            let terms: Vec<String> = grown
+                .iter()
+                .map(|(name, objects, size)| format!("{objects:.1} {name} × {} B", count(*size as u64)))
+                .collect();
+            best = Some(("slabinfo", each, terms.join(" + ")));
+        }
+        (Err(why), _) | (_, Err(why)) => {
+            unseen.push(("the kernel's memory for sockets, cache by cache (/proc/slabinfo)", why.clone()))
+        }
+    }
+    let difference = |name: &str, before: u64, after: u64| {
+        format!("{name}: ({} - {}) / {}", bytes(after), bytes(before), count(pairs))
+    };
+    match (&before.group, &after.group) {
+        (Ok(before), Ok(after)) => {
+            let each = witness("memory control group", *before, *after);
+            best = best.or_else(|| {
+                Some(("cgroup", each, difference("the control group's kernel memory", *before, *after)))
+            });
+        }
+        (Err(why), _) | (_, Err(why)) => {
+            unseen.push(("the kernel's memory of this control group", why.clone()));
+        }
+    }
+    if let (Some(before), Some(after)) = (before.slab, after.slab) {
+        let each = witness("/proc/meminfo, Slab", before, after);
+        best =
+            best.or_else(|| Some(("meminfo", each, difference("Slab of the whole machine", before, after))));
+    }
+    if let (Some(before), Some(after)) = (before.tcp, after.tcp) {
+        found.buffer_bytes_each = witness("/proc/net/sockstat, TCP mem", before, after) as u64;
+    }
+    if let Some((by, each, arithmetic)) = best {
+        (found.by, found.bytes_each, found.arithmetic) = (by, each as u64, arithmetic);
+    }
+    (found, unseen)
+}
+
+/// Caches that grew with the pairs: objects for each pair.
+fn grown(pairs: u64, before: &[Cache], after: &[Cache]) -> Vec<Cache> {
+    let pairs = pairs.max(1) as f64;
+    let one = |(name, now, size): &Cache| {
+        let then = before.iter().find(|cache| cache.0 == *name)?.1;
+        let each = (now - then) / pairs;
+        (each * ONE_FOR >= 1.0).then(|| (name.clone(), each, *size))
+    };
+    after.iter().filter_map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exam::testing::Planted;
+
+    const HEAD: &str =
+        "slabinfo - version: 2.1\n# name <active_objs> <num_objs> <objsize> <objperslab> <pagesperslab>\n";
+
+    fn planted(slabs: &str, slab: u64, kernel: u64, pages: u64) -> Witnesses {
+        let planted = Planted::new();
+        if !slabs.is_empty() {
+            planted.put("/proc/slabinfo", &format!("{HEAD}{slabs}"));
+        }
+        planted.put("/proc/meminfo", &format!("MemTotal: 16384000 kB\nSlab:   {slab} kB\n"));
+        planted.put("/proc/net/sockstat", &format!("TCP: inuse 4 orphan 0 tw 0 alloc 4 mem {pages}\n"));
+        if kernel > 0 {
+            planted.put("/proc/self/cgroup", "0::/web.slice\n");
+            planted
+                .put("/sys/fs/cgroup/web.slice/memory.stat", &format!("anon 7\nsock 4096\nslab {kernel}\n"));
+        }
+        Witnesses::read(&planted.machine())
+    }
+
+    #[test]
+    fn caches_that_grew_with_the_pairs_are_told_one_by_one() {
+        let before = planted("TCP 10 20 2000 16 8 : x\ndentry 5000 5000 192 21 1 : x\n", 1_000, 0, 1);
+        let after = planted("TCP 2010 2020 2000 16 8 : x\ndentry 5300 5300 192 21 1 : x\n", 9_000, 0, 501);
+        let (found, unseen) = judge(1_000, &before, &after);
+        // 16 objects in 8 pages are 2,048 bytes each; the 300 dentries are somebody else's.
+        assert_eq!((found.bytes_each, found.by), (4_096, "slabinfo"));
+        assert_eq!(found.arithmetic, "2.0 TCP × 2,048 B");
+        assert_eq!(found.buffer_bytes_each, 2_048);
+        assert!(matches!(&unseen[..], [(what, _)] if what.contains("control group")), "{unseen:?}");
+    }
+
+    #[test]
+    fn without_root_the_control_group_and_then_the_machine_are_asked() {
+        let (before, after) = (planted("", 1_000, 1_000_000, 0), planted("", 9_000, 8_000_000, 0));
+        let (found, unseen) = judge(1_000, &before, &after);
+        assert_eq!((found.bytes_each, found.by), (7_000, "cgroup"));
+        assert!(matches!(&unseen[..], [(what, _)] if what.contains("slabinfo")), "{unseen:?}");
+        let (found, _) = judge(1_000, &planted("", 1_000, 0, 0), &planted("", 9_000, 0, 0));
+        assert_eq!((found.bytes_each, found.by), (8_192, "meminfo"));
+    }
+
+    #[test]
+    fn pairs_are_opened_here() {
+        let (found, _) = measure(&Machine::here(), 200).expect("loopback, and descriptors");
+        assert_eq!(found.pairs, 200);
+        assert!(!found.readings.is_empty() && !found.by.is_empty(), "{found:?}");
+    }
+}

@@ -1,0 +1,265 @@
+//! What a wanted load needs, with its arithmetic: cores, memory, source ports, files, the kernel's tables; what this machine has of
+//! each, and what gives out first.
+//!
+//! In: what is wanted, what handshakes and bytes cost a core, what a pair of sockets takes of the kernel. Out: a [`Size`], its
+//! JSON, and a report for people.
+//!
+//! | what | file |
+//! |---|---|
+//! | each need and what is here of it | `size/needs.rs` |
+//! | words for people | `size/words.rs` |
+
+mod needs;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use std::time::SystemTime;
+
+use handfast_text::calendar::Utc;
+use serde::Serialize;
+
+pub use words::to_report;
+
+use crate::machine::Machine;
+use crate::pairs::{Pairs, Unseen};
+use crate::report::Unseen as NotSeen;
+
+/// What the JSON form calls itself. It changes when a reader of the old one would misunderstand the new one.
+pub const SCHEMA: &str = "handfast-size/1";
+
+/// What is wanted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Wanted {
+    /// New connections a second with a full handshake.
+    pub full_per_second: f64,
+    /// New connections a second that resume a session.
+    pub resumed_per_second: f64,
+    /// Kind of the certificate's key: `ECDSA-P256`.
+    pub key: String,
+    /// Group of the key exchange.
+    pub group: String,
+    /// Connections that stay open.
+    pub open: u64,
+    /// Plaintext bytes a second, both directions together.
+    pub bytes_per_second: u64,
+    /// Whether the backends have TLS too.
+    pub backend_tls: bool,
+    /// Addresses of backends over TCP; 0: they are reached over unix sockets.
+    pub backends: u64,
+    /// Addresses of the proxy's machine that they are dialled from.
+    pub sources: u64,
+    /// Share of the cores that may be busy, 0 to 1.
+    pub busy: f64,
+    /// Round trip of the clients' network. **Units**: seconds.
+    pub rtt_seconds: f64,
+    /// Cores that are there.
+    pub cores: u64,
+}
+
+/// A part of a cost.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Term {
+    /// What takes it.
+    pub name: String,
+    /// **Units**: nanoseconds of a core.
+    pub ns: f64,
+}
+
+/// What one thing takes of a core.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cost {
+    /// Which: `full`, `resumed`, `byte`.
+    pub name: &'static str,
+    /// What it is made of.
+    pub terms: Vec<Term>,
+    /// Their sum. **Units**: nanoseconds of a core.
+    pub ns: f64,
+    /// How many a second the cores that are there can do, when they do nothing else.
+    pub per_second: f64,
+}
+
+/// What things cost, from `handfast speed`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Costs {
+    /// The processor they were measured on.
+    pub cpu: String,
+    /// Where they are from: this machine, or a file.
+    pub source: String,
+    /// How many times one core's work all cores do, as a share of their number, 0 to 1.
+    pub efficiency: f64,
+    /// Plaintext bytes, both directions together, that each connection's cost has in it.
+    pub carried_bytes: u64,
+    /// A connection with a full handshake, a connection with a resumed one, a byte.
+    pub each: Vec<Cost>,
+}
+
+impl Costs {
+    /// Adds what one thing takes, on so many cores.
+    pub fn add(&mut self, name: &'static str, terms: Vec<Term>, cores: u64) {
+        let ns: f64 = terms.iter().map(|term| term.ns).sum();
+        let per_second = if ns > 0.0 { 1e9 / ns * cores as f64 * self.efficiency } else { 0.0 };
+        self.each.push(Cost { name, terms, ns, per_second });
+    }
+
+    /// Nanoseconds of a thing; 0 where it was not asked for.
+    fn ns(&self, name: &str) -> f64 {
+        self.each.iter().find(|cost| cost.name == name).map_or(0.0, |cost| cost.ns)
+    }
+}
+
+/// Something that is needed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Need {
+    /// What, in kebab-case: stable, for programs.
+    pub topic: &'static str,
+    /// How much.
+    pub needed: f64,
+    /// How much of it there is; `null`: not known here.
+    pub here: Option<f64>,
+    /// In what both are counted.
+    pub unit: &'static str,
+    /// How the need comes about.
+    pub arithmetic: String,
+    /// Where the second figure is from.
+    pub from: String,
+    /// What happens when it gives out.
+    pub consequence: &'static str,
+    /// Commands that change it, where there is too little.
+    pub change: Vec<String>,
+}
+
+impl Need {
+    /// What is needed as a share of what is here.
+    pub fn share(&self) -> Option<f64> {
+        self.here.map(|here| self.needed / here.max(f64::MIN_POSITIVE))
+    }
+
+    /// Whether there is too little.
+    pub fn is_short(&self) -> bool {
+        self.here.is_some_and(|here| self.needed > here)
+    }
+}
+
+/// Memory, by whose it is. **Units**: bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Memory {
+    /// The program's.
+    pub program_bytes: u64,
+    /// The kernel's, for sockets.
+    pub kernel_bytes: u64,
+    /// The kernel's, for bytes on their way.
+    pub buffer_bytes: u64,
+}
+
+/// What gives out first when everything that is wanted grows alike.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct First {
+    /// Which need.
+    pub topic: &'static str,
+    /// At which multiple of what is wanted.
+    pub at: f64,
+    /// New connections a second then.
+    pub connections_per_second: f64,
+    /// Open connections then.
+    pub open: u64,
+    /// Bytes a second then.
+    pub bytes_per_second: u64,
+}
+
+/// Everything.
+#[derive(Clone, Debug, Serialize)]
+pub struct Size {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// Name and version of the program.
+    pub program: String,
+    /// When it began, RFC 3339.
+    pub started: String,
+    /// The machine, in a few words.
+    pub subject: String,
+    /// What is wanted.
+    pub wanted: Wanted,
+    /// What things cost a core.
+    pub costs: Costs,
+    /// What a pair of sockets takes of the kernel; `null`: it could not be measured.
+    pub kernel: Option<Pairs>,
+    /// What the memory is made of.
+    pub memory: Memory,
+    /// What is needed, in the order in which it gives out.
+    pub needs: Vec<Need>,
+    /// What gives out first; `null` when nothing is wanted of what is known.
+    pub first: Option<First>,
+    /// What could not be looked at.
+    pub unseen: Vec<NotSeen>,
+}
+
+impl Size {
+    /// Whether everything that is needed is here.
+    pub fn fits(&self) -> bool {
+        !self.needs.iter().any(Need::is_short)
+    }
+
+    /// Pretty-printed JSON with a newline at the end.
+    pub fn to_json(&self) -> String {
+        // Keys are strings, and writing to memory does not fail.
+        let mut text = serde_json::to_string_pretty(self).expect("a report has string keys only");
+        text.push('\n');
+        text
+    }
+}
+
+/// Computes everything. Nothing is measured here.
+///
+/// **Cost**: a few small files of the machine.
+pub fn size(
+    machine: &Machine,
+    program: &str,
+    wanted: Wanted,
+    costs: Costs,
+    kernel: Result<(Pairs, Vec<Unseen>), String>,
+) -> Size {
+    let mut unseen = Vec::new();
+    let mut miss = |what: &str, why: String| unseen.push(NotSeen { what: what.to_owned(), why });
+    let kernel = match kernel {
+        Ok((pairs, missed)) => {
+            missed.into_iter().for_each(|(what, why)| miss(what, why));
+            Some(pairs)
+        }
+        Err(why) => {
+            miss("the kernel's memory for sockets, which is missing in the sum", why);
+            None
+        }
+    };
+    let memory = needs::memory(&wanted, kernel.as_ref());
+    let mut all = needs::all(machine, &wanted, &costs, kernel.as_ref());
+    all.retain(|need| need.needed > 0.0);
+    for need in all.iter().filter(|need| need.here.is_none()) {
+        miss(&format!("how much there is of {}", need.topic), need.from.clone());
+    }
+    // What is not known stands last.
+    all.sort_by(|one, other| other.share().unwrap_or(-1.0).total_cmp(&one.share().unwrap_or(-1.0)));
+    let first = all.first().and_then(|need| {
+        let at = need.share().filter(|share| *share > 0.0)?.recip();
+        Some(First {
+            topic: need.topic,
+            at,
+            connections_per_second: (wanted.full_per_second + wanted.resumed_per_second) * at,
+            open: (wanted.open as f64 * at) as u64,
+            bytes_per_second: (wanted.bytes_per_second as f64 * at) as u64,
+        })
+    });
+    Size {
+        schema: SCHEMA,
+        program: program.to_owned(),
+        started: Utc::of(SystemTime::now()).to_seconds().to_string(),
+        subject: crate::exam::subject(machine),
+        wanted,
+        costs,
+        kernel,
+        memory,
+        needs: all,
+        first,
+        unseen,
+    }
+}
