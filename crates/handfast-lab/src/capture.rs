@@ -3,7 +3,7 @@
 //! In: sightings, and a file into which programs write secrets (`SSLKEYLOGFILE`). Out: a file that Wireshark opens decrypted. Every
 //! end of a link is an interface of it: a packet is there twice, when it was sent and when it was received.
 //!
-//! **Source**: draft-ietf-opsawg-pcapng; the key log is RFC 9850.
+//! **Source**: the format is `handfast_wire::pcapng`; the key log is RFC 9850.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -15,6 +15,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 use handfast_net::clock::Moment;
+use handfast_wire::link::RAW;
+use handfast_wire::pcapng;
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 
 use crate::error::LabError;
@@ -25,8 +27,6 @@ use crate::plan::Plan;
 const VARIABLE: &str = "SSLKEYLOGFILE";
 /// What is read of secrets at the most: some hundred thousand sessions.
 const SECRETS: u64 = 64 << 20;
-/// `LINKTYPE_RAW`: the packet begins with its IP header.
-const RAW: u16 = 101;
 
 /// A capture that is being made.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl Capture {
             kept.seek(SeekFrom::Start(0))?;
             self.file.write_all(&self.head)?;
             if !secrets.is_empty() {
-                self.file.write_all(&decryption_secrets(&secrets))?;
+                self.file.write_all(&pcapng::decryption_secrets(&secrets))?;
             }
             io::copy(&mut kept, &mut self.file)?;
             self.file.flush()
@@ -162,81 +162,24 @@ impl Clock {
     }
 }
 
-/// A block: its type, its length, the body, its length again.
-fn block(kind: u32, body: &[u8]) -> Vec<u8> {
-    let padded = body.len().next_multiple_of(4);
-    let length = u32::try_from(padded + 12).expect("a block has a packet or some megabytes of secrets");
-    let mut block = Vec::with_capacity(padded + 12);
-    block.extend_from_slice(&kind.to_le_bytes());
-    block.extend_from_slice(&length.to_le_bytes());
-    block.extend_from_slice(body);
-    block.resize(padded + 8, 0);
-    block.extend_from_slice(&length.to_le_bytes());
-    block
-}
-
-/// An option: its code, its length, the value.
-fn option(body: &mut Vec<u8>, code: u16, value: &[u8]) {
-    let length = u16::try_from(value.len()).expect("an option of ours is a name or a number");
-    body.extend_from_slice(&code.to_le_bytes());
-    body.extend_from_slice(&length.to_le_bytes());
-    body.extend_from_slice(value);
-    body.resize(body.len().next_multiple_of(4), 0);
-}
-
 /// Section header, and a description of each interface: two for each link.
 fn head(plan: &Plan) -> Vec<u8> {
-    let mut section = Vec::new();
-    section.extend_from_slice(&0x1a2b_3c4d_u32.to_le_bytes());
-    section.extend_from_slice(&[1, 0, 0, 0]);
-    section.extend_from_slice(&(-1_i64).to_le_bytes());
-    option(&mut section, 4, b"handfast lab");
-    option(&mut section, 0, b"");
-    let mut head = block(0x0a0d_0d0a, &section);
+    let mut head = pcapng::section("handfast lab");
     for link in &plan.links {
         for end in 0..2 {
-            let mut interface = Vec::new();
-            interface.extend_from_slice(&RAW.to_le_bytes());
-            interface.extend_from_slice(&[0; 6]);
             let (host, other) = (&plan.hosts[link.ends[end]], &plan.hosts[link.ends[1 - end]]);
-            option(&mut interface, 2, host.as_bytes());
-            option(&mut interface, 3, format!("{host}, on its link to {other}").as_bytes());
-            // Nanoseconds.
-            option(&mut interface, 9, &[9]);
-            option(&mut interface, 0, b"");
-            head.extend_from_slice(&block(1, &interface));
+            head.extend(pcapng::interface(RAW, host, &format!("{host}, on its link to {other}")));
         }
     }
     head
 }
 
-/// Enhanced Packet Block, with its direction, and a comment where the link lost it.
+/// A packet with its direction, and a comment where the link lost it.
 fn packet(sighting: &Sighting, clock: Clock) -> Vec<u8> {
     let interface = u32::try_from(2 * sighting.wire + sighting.end).unwrap_or(0);
-    let at = clock.nanos(sighting.at);
-    let length = u32::try_from(sighting.packet.len()).unwrap_or(0);
-    let mut body = Vec::with_capacity(sighting.packet.len() + 64);
-    for word in [interface, (at >> 32) as u32, at as u32, length, length] {
-        body.extend_from_slice(&word.to_le_bytes());
-    }
-    body.extend_from_slice(&sighting.packet);
-    body.resize(body.len().next_multiple_of(4), 0);
-    let direction: u32 = if sighting.received { 1 } else { 2 };
-    option(&mut body, 2, &direction.to_le_bytes());
-    if sighting.lost {
-        option(&mut body, 1, b"lost on the link");
-    }
-    option(&mut body, 0, b"");
-    block(6, &body)
-}
-
-/// Decryption Secrets Block: a TLS key log.
-fn decryption_secrets(secrets: &[u8]) -> Vec<u8> {
-    let mut body = Vec::with_capacity(secrets.len() + 8);
-    body.extend_from_slice(&0x544c_534b_u32.to_le_bytes());
-    body.extend_from_slice(&u32::try_from(secrets.len()).unwrap_or(0).to_le_bytes());
-    body.extend_from_slice(secrets);
-    block(0x0a, &body)
+    let direction = if sighting.received { 1 } else { 2 };
+    let comment = sighting.lost.then_some("lost on the link");
+    pcapng::packet(interface, clock.nanos(sighting.at), direction, &sighting.packet, comment)
 }
 
 #[cfg(test)]

@@ -14,12 +14,12 @@ use std::time::Duration;
 use handfast_net::clock::Moment;
 use handfast_net::sys::link::run_in_real_time;
 use handfast_stats::histogram::Histogram;
+use handfast_wire::packet::crosses_routers;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::time::Timespec;
 
 use crate::emulate::{Counts, Entered, Line, Shape};
 use crate::error::LabError;
-use crate::packet::crosses_routers;
 use crate::port::Port;
 
 /// Packets that are taken from one port before others have their turn.

@@ -15,7 +15,7 @@
 //! | a plan made real | [`network`], [`port`], `names` |
 //! | the thread that is the network | [`forwarder`] |
 //! | servers, the command, and how they end | [`run`] |
-//! | what really happened | [`report`], [`capture`], [`packet`] |
+//! | what really happened | [`report`], [`capture`]; packets are read by `handfast_wire::packet` |
 //! | what each kind of handshake costs on such a path | [`handshake`] |
 //! | what can be done to the proxy, and what has to hold all the same | [`faults`] |
 //! | jobs that are worked off several at a time | `crew` |
@@ -34,7 +34,6 @@ mod names;
 pub mod namespace;
 pub mod netlink;
 pub mod network;
-pub mod packet;
 pub mod plan;
 pub mod port;
 pub mod report;

@@ -13,6 +13,8 @@
 //! | see every way a hello can be wrong | `invalid.rs` |
 //! | read or make a PROXY header | `proxy_header.rs` |
 //! | get from plain text to TLS, as a client or a server | `starttls.rs` |
+//! | read what a server chose | `server_hello.rs` |
+//! | read a packet, a frame, a capture; write a capture | `packet.rs`, `link.rs`, `capture.rs`, `pcapng.rs` |
 //! | say a number's name | `registry.rs` |
 
 #![forbid(unsafe_code)]
@@ -23,12 +25,18 @@ pub mod foreign;
 pub mod record;
 mod reader;
 pub mod client_hello;
+pub mod server_hello;
 pub mod server_name;
 pub mod invalid;
 // What comes before it, from a proxy in front.
 pub mod proxy_header;
 // … and from a client that is to ask for TLS first.
 pub mod starttls;
+// What carries it, as captures have it.
+pub mod capture;
+pub mod link;
+pub mod packet;
+pub mod pcapng;
 // What is said about it.
 pub mod alert;
 pub mod registry;
@@ -38,4 +46,5 @@ pub use client_hello::ClientHello;
 pub use foreign::Foreign;
 pub use invalid::Invalid;
 pub use peek::{Peek, peek};
+pub use server_hello::ServerHello;
 pub use server_name::NameProblem;

@@ -11,9 +11,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use handfast_net::clock::Moment;
+use handfast_wire::packet::segment;
 
 use crate::forwarder::Sighting;
-use crate::packet::segment;
 
 /// The client's end of the one link.
 const CLIENT: usize = 0;
@@ -147,14 +147,15 @@ fn marks(mut events: Vec<Event>) -> Vec<Mark> {
 
 #[cfg(test)]
 mod tests {
+    use handfast_wire::packet::tcp;
+
     use super::*;
-    use crate::packet::tests::tcp;
 
     const MS: u64 = 1_000_000;
 
     /// A packet at one end; those from the server have their addresses the other way round.
     fn seen(ms: u64, end: usize, received: bool, flags: u8, data: &[u8]) -> Sighting {
-        let mut packet = tcp(false, flags, 0, 0, data);
+        let mut packet = tcp(local(), "10.77.0.2:443".parse().unwrap(), flags, 0, 0, data);
         if received == (end == CLIENT) {
             packet[12..20].rotate_left(4);
             packet[20..24].rotate_left(2);
