@@ -88,6 +88,7 @@ fn settings_of(tls: &Tls, work: &Work) -> Result<ClientSettings, Refusal> {
         identity,
         verification,
         early_data: tls.early_data,
+        key_lines: None,
     })
 }
 

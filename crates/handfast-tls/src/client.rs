@@ -20,10 +20,12 @@ use crate::error_words::{Peer, failure};
 use crate::policy::{self, Policy, PolicyProblem};
 use crate::session::{Agreed, Failure, FailureKind, Received, Session};
 use crate::unbuffered::{Connection, Core, Watch, encode, encrypted_size};
+pub use key_lines::KeyLines;
 use tickets::{Pool, Store};
 pub use trust::{LoadedTrust, Trust, load as load_trust, system as system_trust};
 use verifier::Verifier;
 
+mod key_lines;
 pub mod observed;
 mod tickets;
 mod trust;
@@ -53,6 +55,8 @@ pub struct ClientSettings {
     pub verification: Verification,
     /// Whether early data (0-RTT) is sent with tickets that allow it.
     pub early_data: bool,
+    /// Where the secrets of the sessions are written, for whoever captures their packets; `None`: nowhere.
+    pub key_lines: Option<Arc<KeyLines>>,
 }
 
 /// What a server that asks for a certificate is shown.
@@ -277,6 +281,9 @@ fn configure(
     };
     config.alpn_protocols = settings.alpn.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
     config.enable_sni = settings.server_name.is_some() || !settings.server_names.is_empty();
+    if let Some(lines) = &settings.key_lines {
+        config.key_log = Arc::clone(lines) as _;
+    }
     Ok(config)
 }
 

@@ -25,6 +25,7 @@ fn settings(versions: &[&str]) -> ClientSettings {
         identity: None,
         verification: Verification::Off,
         early_data: false,
+        key_lines: None,
     }
 }
 

@@ -1,0 +1,63 @@
+//! The secrets of our own sessions as a key log (RFC 9850), for captures that are to open decrypted.
+//!
+//! In: what rustls says when a session is made. Out: lines, [`LONGEST`] bytes of them at the most. Who has them can read those sessions.
+
+#![expect(
+    clippy::disallowed_types,
+    reason = "rustls logs from wherever a session is made; nobody but a prober that captures asks for it"
+)]
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use data_encoding::HEXLOWER;
+
+/// Some ten thousand sessions.
+const LONGEST: usize = 8 << 20;
+
+/// Lines of a key log.
+#[derive(Default)]
+pub struct KeyLines(Mutex<String>);
+
+impl KeyLines {
+    /// All of them so far.
+    pub fn text(&self) -> String {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl fmt::Debug for KeyLines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the secrets.
+        f.write_str("KeyLines")
+    }
+}
+
+impl rustls::KeyLog for KeyLines {
+    fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
+        let line = format!("{label} {} {}\n", HEXLOWER.encode(client_random), HEXLOWER.encode(secret));
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() + line.len() <= LONGEST {
+            lines.push_str(&line);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::KeyLog;
+
+    use super::*;
+
+    #[test]
+    fn lines_are_as_the_format_has_them_and_end_at_the_bound() {
+        let lines = KeyLines::default();
+        lines.log("CLIENT_RANDOM", &[0, 0xff], &[1, 2]);
+        assert_eq!(lines.text(), "CLIENT_RANDOM 00ff 0102\n");
+        assert!(!format!("{lines:?}").contains("0102"));
+        for _ in 0..3 {
+            lines.log("A", &[0; 1 << 20], &[0; 1 << 20]);
+        }
+        assert!(lines.text().len() <= LONGEST);
+    }
+}
