@@ -12,6 +12,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::{ControlMessage, control_messages, named, set};
 
+pub mod tap;
+
 /// A packet that was received into the caller's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
@@ -34,38 +36,10 @@ impl PacketSocket {
     ///
     /// **Errors**: EPERM without CAP_NET_RAW, ENODEV. **Source**: packet(7).
     pub fn open(index: u32, neighbour: [u8; 6], buffer: usize) -> io::Result<Self> {
-        // SAFETY: takes no pointer. Protocol 0 receives nothing until the socket is bound.
-        let socket = unsafe {
-            libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0)
-        };
-        if socket < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor was just made and belongs to nobody else.
-        let socket = unsafe { OwnedFd::from_raw_fd(socket) };
-        let buffer = libc::c_int::try_from(buffer).unwrap_or(libc::c_int::MAX);
-        if set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, buffer).is_err() {
-            set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, buffer)?;
-        }
-        set(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
+        let index = i32::try_from(index).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let socket = open(buffer)?;
         set(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
-        // SAFETY: sockaddr_ll is a C struct of integers, for which zeroes are valid.
-        let mut address: libc::sockaddr_ll = unsafe { zeroed() };
-        address.sll_family = libc::AF_PACKET as u16;
-        address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-        address.sll_ifindex =
-            i32::try_from(index).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-        // SAFETY: the kernel reads a sockaddr_ll of the length that it is given, and keeps no pointer.
-        let outcome = unsafe {
-            libc::bind(
-                socket.as_raw_fd(),
-                (&raw const address).cast(),
-                size_of::<libc::sockaddr_ll>() as libc::socklen_t,
-            )
-        };
-        if outcome != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let mut address = bind(&socket, index)?;
         address.sll_halen = 6;
         address.sll_addr[..6].copy_from_slice(&neighbour);
         Ok(Self { socket, address })
@@ -75,27 +49,9 @@ impl PacketSocket {
     ///
     /// **Errors**: ENETDOWN once after the interface went down.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
-        #[repr(C, align(8))]
-        struct Control([u8; 128]);
-        let mut control = Control([0; 128]);
-        let mut vector = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-        // SAFETY: msghdr is a C struct of integers and pointers, for which zeroes are valid.
-        let mut message: libc::msghdr = unsafe { zeroed() };
-        message.msg_iov = &mut vector;
-        message.msg_iovlen = 1;
-        message.msg_control = control.0.as_mut_ptr().cast();
-        message.msg_controllen = control.0.len();
-        // SAFETY: the message points to `buffer` and `control` with their lengths, which outlive the call.
-        let length = unsafe {
-            libc::recvmsg(self.socket.as_raw_fd(), &mut message, libc::MSG_TRUNC | libc::MSG_DONTWAIT)
-        };
-        let Ok(length) = usize::try_from(length) else {
-            let error = io::Error::last_os_error();
-            return if error.kind() == io::ErrorKind::WouldBlock { Ok(None) } else { Err(error) };
-        };
-        let filled = message.msg_controllen.min(control.0.len());
-        let age = stamp(&control.0[..filled]).map_or(Duration::ZERO, age);
-        Ok(Some(Received { length, age }))
+        let mut from = self.address;
+        let received = receive(&self.socket, buffer, &mut from)?;
+        Ok(received.map(|(length, at)| Received { length, age: at.map_or(Duration::ZERO, age) }))
     }
 
     /// Sends an IP packet to the neighbour.
@@ -125,19 +81,7 @@ impl PacketSocket {
 
     /// How many packets the kernel had no room for since this was last asked.
     pub fn missed(&self) -> u64 {
-        let mut counts = [0_u32; 2];
-        let mut length = size_of::<[u32; 2]>() as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes, a struct tpacket_stats of two integers, which `counts` has.
-        let outcome = unsafe {
-            libc::getsockopt(
-                self.socket.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                counts.as_mut_ptr().cast(),
-                &mut length,
-            )
-        };
-        if outcome == 0 { u64::from(counts[1]) } else { 0 }
+        missed(&self.socket)
     }
 }
 
@@ -145,6 +89,91 @@ impl AsFd for PacketSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// A packet socket that receives nothing until it is bound.
+fn open(buffer: usize) -> io::Result<OwnedFd> {
+    // SAFETY: takes no pointer. Protocol 0 receives nothing until the socket is bound.
+    let socket = unsafe {
+        libc::socket(libc::AF_PACKET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0)
+    };
+    if socket < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was just made and belongs to nobody else.
+    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+    let buffer = libc::c_int::try_from(buffer).unwrap_or(libc::c_int::MAX);
+    if set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, buffer).is_err() {
+        set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, buffer)?;
+    }
+    set(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
+    Ok(socket)
+}
+
+/// Has it receive what passes an interface, or with 0 all of them.
+fn bind(socket: &OwnedFd, index: libc::c_int) -> io::Result<libc::sockaddr_ll> {
+    // SAFETY: sockaddr_ll is a C struct of integers, for which zeroes are valid.
+    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+    address.sll_ifindex = index;
+    // SAFETY: the kernel reads a sockaddr_ll of the length that it is given, and keeps no pointer.
+    let outcome = unsafe {
+        libc::bind(
+            socket.as_raw_fd(),
+            (&raw const address).cast(),
+            size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+        )
+    };
+    if outcome == 0 { Ok(address) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Takes the next packet: its length, which is more than the buffer's when it was cut, and its stamp; where it came from goes to
+/// `address`. `None` when there is none.
+fn receive(
+    socket: &OwnedFd,
+    buffer: &mut [u8],
+    address: &mut libc::sockaddr_ll,
+) -> io::Result<Option<(usize, Option<i128>)>> {
+    #[repr(C, align(8))]
+    struct Control([u8; 128]);
+    let mut control = Control([0; 128]);
+    let mut vector = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    // SAFETY: msghdr is a C struct of integers and pointers, for which zeroes are valid.
+    let mut message: libc::msghdr = unsafe { zeroed() };
+    message.msg_name = (&raw mut *address).cast();
+    message.msg_namelen = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    message.msg_iov = &mut vector;
+    message.msg_iovlen = 1;
+    message.msg_control = control.0.as_mut_ptr().cast();
+    message.msg_controllen = control.0.len();
+    // SAFETY: the message points to `address`, `buffer` and `control` with their lengths, all of which outlive the call; of a
+    // sockaddr_ll any bytes are valid.
+    let length =
+        unsafe { libc::recvmsg(socket.as_raw_fd(), &mut message, libc::MSG_TRUNC | libc::MSG_DONTWAIT) };
+    let Ok(length) = usize::try_from(length) else {
+        let error = io::Error::last_os_error();
+        return if error.kind() == io::ErrorKind::WouldBlock { Ok(None) } else { Err(error) };
+    };
+    let filled = message.msg_controllen.min(control.0.len());
+    Ok(Some((length, stamp(&control.0[..filled]))))
+}
+
+/// How many packets the kernel had no room for since this was last asked.
+fn missed(socket: &OwnedFd) -> u64 {
+    let mut counts = [0_u32; 2];
+    let mut length = size_of::<[u32; 2]>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, a struct tpacket_stats of two integers, which `counts` has.
+    let outcome = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            counts.as_mut_ptr().cast(),
+            &mut length,
+        )
+    };
+    if outcome == 0 { u64::from(counts[1]) } else { 0 }
 }
 
 /// The `timespec` among control messages (`SCM_TIMESTAMPNS`), in nanoseconds since 1970.
