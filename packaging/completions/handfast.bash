@@ -773,12 +773,16 @@ _handfast() {
             return 0
             ;;
         handfast__subcmd__probe)
-            opts="-n -4 -6 -k -h --file --runs --starttls --v4 --v6 --timeout --requests --early-data --page --tls --suites --groups --sni --alpn --ca --insecure --client-certificate --client-key --max --format --json --html --help"
+            opts="-n -4 -6 -k -h --from-pcap --file --runs --starttls --v4 --v6 --timeout --requests --early-data --keep-alive --watch --page --tls --suites --groups --sni --alpn --ca --insecure --client-certificate --client-key --max --format --json --pcap --html --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --from-pcap)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --file)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -800,6 +804,14 @@ _handfast() {
                     return 0
                     ;;
                 --requests)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --keep-alive)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --watch)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -848,6 +860,10 @@ _handfast() {
                     return 0
                     ;;
                 --json)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pcap)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

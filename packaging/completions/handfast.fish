@@ -154,11 +154,14 @@ complete -c handfast -n "__fish_handfast_using_subcommand worker; and __fish_see
 complete -c handfast -n "__fish_handfast_using_subcommand worker; and __fish_seen_subcommand_from setup" -s h -l help -d 'Print help'
 complete -c handfast -n "__fish_handfast_using_subcommand compare" -l json -d 'Write everything as JSON; - for standard output, and the text then goes to standard error' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand compare" -s h -l help -d 'Print help'
+complete -c handfast -n "__fish_handfast_using_subcommand probe" -l from-pcap -d 'Measure nothing: say what a capture shows (pcap or pcapng; - is standard input). No key is needed' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -l file -d 'Targets from a file too, one on each line; # begins a comment. The result is a line for each' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -s n -l runs -d 'Connections of each kind: full, resumed' -r
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -l starttls -d 'What is spoken before TLS: smtp, lmtp, imap, pop3, nntp, ldap, postgresql, mysql, xmpp, xmpp-server' -r
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -l timeout -d 'Longest time that one step of a connection may take' -r
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -l requests -d 'Requests on one connection, to see that it is kept (with https://)' -r
+complete -c handfast -n "__fish_handfast_using_subcommand probe" -l keep-alive -d 'Find out by trying for how long, and for how many requests (1,001 at most), the server keeps a connection, with https://; neither is tried for longer than this: 60s' -r
+complete -c handfast -n "__fish_handfast_using_subcommand probe" -l watch -d 'Measure all targets again and again, until Ctrl-C: so many seconds lie between two rounds (--watch=SECONDS) [default: 5]. Each time three connections to each target are made; what is shown is the time of a full handshake' -r
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -l page -d 'Compute what a page would take: 10x40KiB' -r
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -l tls -d 'Versions offered, with commas [default: 1.3,1.2]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -l suites -d 'Cipher suites offered, by their IANA names, best first [default: all that are supported]' -r
@@ -172,6 +175,7 @@ complete -c handfast -n "__fish_handfast_using_subcommand probe" -l max -d 'Exit
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -l format -d 'What goes to standard output: text, or curl (the timers, as `curl -w` prints them)' -r -f -a "text\t'For people'
 curl\t'As curl\'s'"
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -l json -d 'Everything, for programs: one object for each target, on a line of its own where there are several; - is standard output' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand probe" -l pcap -d 'Capture the packets meanwhile, with the keys of these sessions, so that Wireshark opens them decrypted (pcapng; needs root or CAP_NET_RAW)' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -l html -d 'A page with a waterfall, for a browser' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -s 4 -l v4 -d 'Use IPv4 addresses alone'
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -s 6 -l v6 -d 'Use IPv6 addresses alone'

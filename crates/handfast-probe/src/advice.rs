@@ -2,6 +2,7 @@
 
 use handfast_text::units;
 
+use crate::keep_alive::Kept;
 use crate::report::{Advice, Note, Report};
 
 /// Below this, nobody notices, and the measurement is not that exact.
@@ -309,6 +310,9 @@ fn notes(report: &Report) -> Vec<Note> {
             );
         }
     }
+    if let Some(kept) = report.http.as_ref().and_then(|http| http.kept) {
+        kept_notes(kept, &mut say);
+    }
     let close = &report.close;
     match (close.close_notify, close.ended_by) {
         (true, "fin" | "nothing") => say(true, "it ends connections in order, with close_notify".into()),
@@ -322,6 +326,31 @@ fn notes(report: &Report) -> Vec<Note> {
         _ => say(false, "it does not end a connection that the client has ended".into()),
     }
     notes
+}
+
+fn kept_notes(kept: Kept, say: &mut impl FnMut(bool, String)) {
+    /// Somebody who reads a page before the next click comes back sooner or not at all.
+    const SOON_MS: f64 = 5_000.0;
+    /// Apache's default.
+    const FEW: u32 = 100;
+    match kept.idle_ms {
+        Some(idle) => say(
+            idle >= SOON_MS,
+            format!("an idle connection is kept for {}, then ended by {}", ms(idle), kept.idle_ended_by),
+        ),
+        None => say(true, format!("an idle connection is still open after {}", ms(kept.bound_ms))),
+    }
+    let requests = units::counted(kept.requests.into(), "request");
+    match (kept.requests_ended, kept.announced) {
+        (false, _) => say(true, format!("a connection is still open after {requests}")),
+        (true, true) => say(
+            kept.requests >= FEW,
+            format!("a connection is kept for {requests}, and the last response says so"),
+        ),
+        (true, false) => {
+            say(false, format!("a connection is ended after {requests}, without a word in the last response"))
+        }
+    }
 }
 
 fn certificate_notes(report: &Report, say: &mut impl FnMut(bool, String)) {

@@ -43,6 +43,8 @@ pub(crate) struct Ask<'a> {
 /// What one connection gave. Times are milliseconds since the dialling began.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Attempt {
+    /// Our address.
+    pub(crate) local: Option<SocketAddr>,
     pub(crate) connected: f64,
     /// When TLS could begin, and the round trips that this took besides TCP's.
     pub(crate) begun: f64,
@@ -88,8 +90,22 @@ pub(crate) struct Closing {
 pub(crate) enum Ended {
     #[default]
     Nothing,
+    /// close_notify.
+    Notified,
     Fin,
     Reset,
+}
+
+impl Ended {
+    /// The word in reports.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Notified => "close_notify",
+            Self::Fin => "fin",
+            Self::Reset => "reset",
+        }
+    }
 }
 
 impl Attempt {
@@ -134,32 +150,8 @@ const THEN: usize = 1400;
 ///
 /// **Errors**: the step that failed, and why.
 pub(crate) fn attempt(ask: &Ask<'_>) -> Result<Attempt, Trouble> {
-    let internal = |failure| Trouble::session(&failure);
-    let mut session = ask.client.connect(ask.resume).map_err(internal)?;
-    let mut hello = Buffer::default();
-    session.start(&mut hello).map_err(internal)?;
-    let hello_bytes = hello.len();
-    let mut early = 0;
-    if let (true, Some((request, _))) = (ask.early, ask.request) {
-        early = session.early_data(request, &mut hello);
-    }
-    let mut line = Line::connect(ask.address, Moment::now() + ask.timeout)?;
-    let mut made =
-        Attempt { connected: line.connected_ms, rtt: line.rtt_ms, hello_bytes, ..Attempt::default() };
-    made.offered = session.offered_ticket();
-    if let Some(protocol) = ask.target.starttls {
-        say_starttls(ask, &mut line, protocol)?;
-        made.starttls_trips = turns(&line.seen, line.rtt_ms, 536).iter().map(Turn::round_trips).sum();
-        line.seen.clear();
-    }
-    made.begun = line.now_ms();
-    let before = line.counts().data_segments_out;
-    line.send(hello.filled(), Step::Handshake, Moment::now() + ask.timeout)?;
-    made.hello_segments = line.counts().data_segments_out.saturating_sub(before);
-    let mut talk =
-        Talk { line, session, plaintext: Buffer::default(), outgoing: Buffer::default(), closed: false };
-    talk.shake(ask, &mut made)?;
-    made.early = if early > 0 { talk.session.early_data_accepted() } else { None };
+    let mut made = Attempt::default();
+    let mut talk = open(ask, &mut made)?;
     talk.exchange(ask, &mut made)?;
     talk.wait_for_tickets(ask, &mut made)?;
     made.tickets = talk.session.tickets_received();
@@ -175,6 +167,37 @@ pub(crate) fn attempt(ask: &Ask<'_>) -> Result<Attempt, Trouble> {
     made.agreed = talk.session.agreed();
     talk.close(ask, &mut made);
     Ok(made)
+}
+
+/// Connects, and shakes hands; our last words wait for the request.
+pub(crate) fn open(ask: &Ask<'_>, made: &mut Attempt) -> Result<Talk, Trouble> {
+    let internal = |failure| Trouble::session(&failure);
+    let mut session = ask.client.connect(ask.resume).map_err(internal)?;
+    let mut hello = Buffer::default();
+    session.start(&mut hello).map_err(internal)?;
+    let hello_bytes = hello.len();
+    let mut early = 0;
+    if let (true, Some((request, _))) = (ask.early, ask.request) {
+        early = session.early_data(request, &mut hello);
+    }
+    let mut line = Line::connect(ask.address, Moment::now() + ask.timeout)?;
+    made.local = line.local();
+    (made.connected, made.rtt, made.hello_bytes) = (line.connected_ms, line.rtt_ms, hello_bytes);
+    made.offered = session.offered_ticket();
+    if let Some(protocol) = ask.target.starttls {
+        say_starttls(ask, &mut line, protocol)?;
+        made.starttls_trips = turns(&line.seen, line.rtt_ms, 536).iter().map(Turn::round_trips).sum();
+        line.seen.clear();
+    }
+    made.begun = line.now_ms();
+    let before = line.counts().data_segments_out;
+    line.send(hello.filled(), Step::Handshake, Moment::now() + ask.timeout)?;
+    made.hello_segments = line.counts().data_segments_out.saturating_sub(before);
+    let mut talk =
+        Talk { line, session, plaintext: Buffer::default(), outgoing: Buffer::default(), closed: false };
+    talk.shake(ask, made)?;
+    made.early = if early > 0 { talk.session.early_data_accepted() } else { None };
+    Ok(talk)
 }
 
 /// Asks for TLS in the target's own protocol.
@@ -203,13 +226,13 @@ fn say_starttls(ask: &Ask<'_>, line: &mut Line, protocol: starttls::Protocol) ->
 }
 
 /// A connection on which TLS is spoken.
-struct Talk {
-    line: Line,
+pub(crate) struct Talk {
+    pub(crate) line: Line,
     session: ClientSession,
     plaintext: Buffer,
     outgoing: Buffer,
     /// The server said close_notify.
-    closed: bool,
+    pub(crate) closed: bool,
 }
 
 impl Talk {
@@ -280,17 +303,12 @@ impl Talk {
             return self.flush(Step::Handshake, deadline);
         };
         for number in 0..times.max(1) {
-            if number > 0 || made.early != Some(true) {
-                self.session
-                    .encrypt(request, &mut self.outgoing)
-                    .map_err(|failure| Trouble::session(&failure))?;
-            }
+            let sent_early = number == 0 && made.early == Some(true);
             let said = self.line.now_ms();
-            self.flush(Step::Exchange, Moment::now() + ask.timeout)?;
             if number == 0 {
                 made.requested = Some(said);
             }
-            let (first, response) = self.response(Moment::now() + ask.timeout)?;
+            let (first, response) = self.ask_once(if sent_early { b"" } else { request }, ask.timeout)?;
             if number == 0 {
                 (made.first_byte, made.complete) = (Some(first), Some(self.line.now_ms()));
                 made.body_bytes = response.body_bytes;
@@ -304,6 +322,32 @@ impl Talk {
             }
         }
         Ok(())
+    }
+
+    /// Makes one request, and reads its response: when its first byte came, and what it says.
+    pub(crate) fn ask_once(&mut self, request: &[u8], timeout: Duration) -> Result<(f64, Response), Trouble> {
+        if !request.is_empty() {
+            let words = self.session.encrypt(request, &mut self.outgoing);
+            words.map_err(|failure| Trouble::session(&failure))?;
+        }
+        self.flush(Step::Exchange, Moment::now() + timeout)?;
+        self.response(Moment::now() + timeout)
+    }
+
+    /// Waits until the server ends the connection, in whatever way; `None`: it has not, until then.
+    pub(crate) fn outlast(&mut self, until: Moment) -> Option<Ended> {
+        loop {
+            if self.closed {
+                return Some(Ended::Notified);
+            }
+            match self.receive(Step::Exchange, until, THEN, &mut 0.0) {
+                // What it says of itself, as tickets are.
+                Ok(Got::Bytes(_)) => {}
+                Ok(Got::End) => return Some(Ended::Fin),
+                Ok(Got::Nothing) => return None,
+                Err(_) => return Some(Ended::Reset),
+            }
+        }
     }
 
     /// Reads one response: when its first byte came, and what it says.

@@ -181,6 +181,15 @@ pub fn turns(seen: &[Seen], rtt_ms: f64, segment: usize) -> Vec<Turn> {
     turns
 }
 
+/// How much of the longest flight came before the server had to wait, and whether it had to.
+pub(crate) fn before_waiting<'t>(turns: impl Iterator<Item = &'t Turn>) -> (usize, bool) {
+    let longest = turns.max_by_key(|turn| turn.bytes());
+    let bursts = longest.map_or(&[][..], |turn| &turn.bursts);
+    let held = bursts.iter().position(|burst| burst.because == Because::Window);
+    let bytes = bursts[..held.unwrap_or(bursts.len())].iter().map(|burst| burst.bytes).sum();
+    (bytes, held.is_some())
+}
+
 #[derive(Clone, Copy)]
 struct Times {
     said: f64,

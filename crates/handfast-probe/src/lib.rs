@@ -12,29 +12,37 @@
 //! | which of it was a round trip, and which was thought | [`flights`] |
 //! | all connections of one target, and what they have in common | `survey.rs`, `summary.rs` |
 //! | the data | [`report`] |
+//! | how long a connection is kept, and for how many requests | [`keep_alive`] |
+//! | the same target again and again | [`watch`] |
 //! | what to change, and how much that saves | `advice.rs` |
 //! | what a page would take | [`page`] |
 //! | bounds on it | [`limit`] |
 //! | what a word means | [`explain`] |
+//! | the probe's own packets | [`tap`] |
+//! | the same of connections that somebody else captured | [`capture`] |
 //! | for people, for browsers, for scripts | [`text`], [`html`], [`curl`] |
 #![forbid(unsafe_code)]
 
 mod advice;
 mod attempt;
+pub mod capture;
 pub mod curl;
 pub mod explain;
 pub mod flights;
 pub mod html;
 mod http;
+pub mod keep_alive;
 pub mod limit;
 mod line;
 pub mod page;
 pub mod report;
 mod summary;
 mod survey;
+pub mod tap;
 pub mod target;
 pub mod text;
 mod trouble;
+pub mod watch;
 mod waterfall;
 
 pub use report::Report;

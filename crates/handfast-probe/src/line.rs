@@ -105,6 +105,11 @@ impl Line {
         Ok(Self { socket, clock, sent: 0, seen: Vec::new(), connected_ms, rtt_ms })
     }
 
+    /// Our address.
+    pub(crate) fn local(&self) -> Option<SocketAddr> {
+        SocketAddr::try_from(net::getsockname(&self.socket).ok()?).ok()
+    }
+
     /// Milliseconds since the dialling began.
     pub(crate) fn now_ms(&self) -> f64 {
         self.clock.now_ms()

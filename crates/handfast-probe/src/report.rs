@@ -3,8 +3,12 @@
 //! **Units**: milliseconds, bytes, seconds since 1970 where the name says so. Timers have the names and the meaning that
 //! curl gives them: each counts from the beginning of the name's resolution.
 
+use std::net::SocketAddr;
+
 use serde::Serialize;
 
+use crate::capture::{ConnectionReport, PacketRow};
+use crate::keep_alive::Kept;
 use crate::page::PageModel;
 use crate::trouble::Trouble;
 
@@ -62,6 +66,21 @@ pub struct Report {
     pub page: Option<PageModel>,
     /// Parts of the median full connection, in order.
     pub waterfall: Vec<Span>,
+    /// Our address in that connection.
+    pub local: Option<SocketAddr>,
+    /// Its packets, as they were captured; `null` where that was not asked for.
+    pub wire: Option<WireReport>,
+}
+
+/// The packets of the median full connection.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct WireReport {
+    /// Packets of all connections that there was no room for.
+    pub missed: u64,
+    /// What they show.
+    pub connection: ConnectionReport,
+    /// Each of them.
+    pub packets: Vec<PacketRow>,
 }
 
 /// Who was asked.
@@ -323,6 +342,8 @@ pub struct HttpReport {
     pub again_ms: Spread,
     /// How long the server was busy with the request.
     pub server_ms: Spread,
+    /// How long a connection is kept, found by trying; `null` where that was not asked for.
+    pub kept: Option<Kept>,
 }
 
 /// What the network lost.
@@ -410,13 +431,13 @@ pub fn to_json_line(report: &Report) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use serde_json::Value;
 
     use super::*;
 
     /// What of a value the schema does not describe.
-    fn faults(value: &Value, schema: &Value, whole: &Value, path: &str) -> Vec<String> {
+    pub(crate) fn faults(value: &Value, schema: &Value, whole: &Value, path: &str) -> Vec<String> {
         if let Some(name) = schema["$ref"].as_str() {
             return faults(value, whole.pointer(name.trim_start_matches('#')).expect(name), whole, path);
         }

@@ -7,8 +7,8 @@ use std::time::SystemTime;
 use handfast_text::calendar::Utc;
 
 use crate::advice;
-use crate::attempt::{Attempt, Ended};
-use crate::flights::{Because, Known};
+use crate::attempt::Attempt;
+use crate::flights::{Because, Known, before_waiting};
 use crate::page;
 use crate::report::{
     AddressReport, AgreedReport, Certificate, Certificates, CloseReport, Failed, Flight, HelloReport,
@@ -54,6 +54,8 @@ pub(crate) fn report(measured: &Measured) -> Report {
         notes: Vec::new(),
         limits: Vec::new(),
         page: None,
+        local: middle.local,
+        wire: None,
         waterfall: waterfall::spans(middle, Spread::of(measured.lookups.iter().copied()).p50),
     };
     report.page = wanted.page.as_ref().map(|page| page::model(page, &report));
@@ -153,19 +155,10 @@ fn flights(attempt: &Attempt) -> Vec<Flight> {
     bursts.map(flight).collect()
 }
 
-/// How much of its longest flight came before the server had to wait, and whether it had to.
-fn before_waiting(attempt: &Attempt) -> (usize, bool) {
-    let longest = attempt.handshake().max_by_key(|turn| turn.bytes());
-    let bursts = longest.map_or(&[][..], |turn| &turn.bursts);
-    let held = bursts.iter().position(|burst| burst.because == Because::Window);
-    let bytes = bursts[..held.unwrap_or(bursts.len())].iter().map(|burst| burst.bytes).sum();
-    (bytes, held.is_some())
-}
-
 /// The initial window: the most that came at once in any of the connections, since a server that was interrupted sends less.
 fn window(all: &[Attempt], middle: &Attempt) -> WindowReport {
-    let full = before_waiting(middle).1;
-    let of_kind = all.iter().map(before_waiting).filter(|(_, held)| *held == full);
+    let full = before_waiting(middle.handshake()).1;
+    let of_kind = all.iter().map(|one| before_waiting(one.handshake())).filter(|(_, held)| *held == full);
     let first_bytes = of_kind.map(|(bytes, _)| bytes).max().unwrap_or(0);
     let segment = segment(middle);
     WindowReport { segment, first_bytes, first_segments: first_bytes.div_ceil(segment), full }
@@ -259,11 +252,7 @@ fn close(look: &Attempt) -> CloseReport {
     let closing = look.closing.unwrap_or_default();
     CloseReport {
         close_notify: closing.notified,
-        ended_by: match closing.how {
-            Ended::Nothing => "nothing",
-            Ended::Fin => "fin",
-            Ended::Reset => "reset",
-        },
+        ended_by: closing.how.name(),
         after_our_fin: !closing.at_once,
     }
 }
@@ -281,6 +270,7 @@ fn http(measured: &Measured) -> Option<HttpReport> {
         reused: !look.again.is_empty(),
         again_ms: Spread::of(look.again.iter().copied()),
         server_ms: Spread::of(measured.full.iter().filter_map(busy)),
+        kept: measured.kept,
     })
 }
 

@@ -10,6 +10,7 @@ use handfast_tls::client::{Client, ClientSettings, Verification};
 
 use crate::attempt::{Ask, Attempt, attempt};
 use crate::http;
+use crate::keep_alive::{self, Kept};
 use crate::limit::Limit;
 use crate::page::Page;
 use crate::report::Report;
@@ -37,6 +38,8 @@ pub struct Wanted {
     pub requests: u32,
     /// Whether early data is tried too, where the target is a URL.
     pub early_data: bool,
+    /// How long a connection is tried to be kept, where the target is a URL.
+    pub keep_alive: Option<Duration>,
     /// What is to be computed for a page.
     pub page: Option<Page>,
     /// Bounds.
@@ -80,6 +83,7 @@ pub(crate) struct Measured {
     pub(crate) distrust: Option<String>,
     pub(crate) ticket: Option<handfast_tls::client::observed::Ticket>,
     pub(crate) staple: usize,
+    pub(crate) kept: Option<Kept>,
 }
 
 /// Another address of the name.
@@ -120,6 +124,7 @@ fn measure(wanted: &Wanted, progress: &mut dyn FnMut(Progress)) -> Result<Measur
     let request = target.path.as_ref().map(|path| http::request(&authority(target), path));
     let mut survey = Survey { wanted, request, settings, host, progress, done: 0, of: 0, failed: Vec::new() };
     survey.of = 1 + wanted.runs.max(1) * if wanted.early_data && survey.request.is_some() { 3 } else { 2 };
+    survey.of += if wanted.keep_alive.is_some() { 2 } else { 0 };
     let (client, address, look, distrust) = survey.first(&addresses)?;
     let mut others: Vec<SocketAddr> = addresses.into_iter().filter(|other| *other != address).collect();
     others.truncate(MOST_OTHERS);
@@ -145,6 +150,7 @@ fn measure(wanted: &Wanted, progress: &mut dyn FnMut(Progress)) -> Result<Measur
     let ticket = client.newest_ticket();
     let early = if wanted.early_data { survey.early(address)? } else { Vec::new() };
     let others = others.into_iter().map(|other| survey.other(&client, address, other, gives)).collect();
+    let kept = survey.keep_alive(&client, address);
     let staple = client.staple_bytes();
     let failed = survey.failed;
     let lookups = lookups.iter().map(|lookup| lookup.as_secs_f64() * 1e3).collect();
@@ -164,6 +170,7 @@ fn measure(wanted: &Wanted, progress: &mut dyn FnMut(Progress)) -> Result<Measur
         distrust,
         ticket,
         staple,
+        kept,
     })
 }
 
@@ -288,6 +295,21 @@ impl Survey<'_> {
             made.extend(self.one(&client, address, true, true, (1, TICKETS_PATIENCE)));
         }
         Ok(made)
+    }
+
+    /// How long a connection is kept, and for how many requests.
+    fn keep_alive(&mut self, client: &Client, address: SocketAddr) -> Option<Kept> {
+        let bound = self.wanted.keep_alive?;
+        let mut kept = Kept::default();
+        for find in [keep_alive::idle, keep_alive::requests] {
+            let found = find(&self.ask(client, address, false), bound, &mut kept);
+            self.step();
+            if let Err(trouble) = found {
+                self.failed.push(trouble);
+                return None;
+            }
+        }
+        Some(kept)
     }
 
     /// Another address of the name: how long it takes, and whether it takes the first one's tickets.

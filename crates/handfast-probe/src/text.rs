@@ -30,6 +30,7 @@ pub fn to_text(report: &Report, style: Style) -> String {
     page.fall(report);
     page.parts(report);
     page.bytes(report);
+    page.packets(report);
     page.resumed(report);
     page.addresses(report);
     page.page_model(report);
@@ -255,6 +256,34 @@ impl Page {
         self.line(&line);
     }
 
+    /// The packets of the median connection, where they were captured.
+    fn packets(&mut self, report: &Report) {
+        /// What a screen has room for; JSON has them all.
+        const MOST: usize = 40;
+        let Some(wire) = &report.wire else { return };
+        self.title("Packets of the median connection, as captured");
+        for packet in wire.packets.iter().take(MOST) {
+            let way = if packet.from == "client" { "→" } else { "←" };
+            let bytes =
+                if packet.bytes > 0 { format!("{} B", number(packet.bytes as usize)) } else { String::new() };
+            let line = format!(
+                "  {:>9}  {way} {:<8}{bytes:>10}  {}",
+                ms(packet.at_ms),
+                packet.flags.join(" "),
+                packet.what.join(", ")
+            );
+            self.line(&line);
+        }
+        let more = wire.packets.len().saturating_sub(MOST);
+        if more > 0 {
+            self.line(&format!("  … and {} (--json has them all)", units::counted(more as u64, "packet")));
+        }
+        if wire.missed > 0 {
+            let missed = units::counted(wire.missed, "packet");
+            self.line(&format!("  {missed} of all connections found no room"));
+        }
+    }
+
     fn resumed(&mut self, report: &Report) {
         let tickets = report.tickets;
         let Some(resumed) = &report.resumed else {
@@ -399,6 +428,7 @@ mod tests {
             let long = text.lines().find(|line| line.chars().count() > columns);
             assert_eq!(long, None, "{columns}\n{text}");
             assert!(text.contains("2 ◄ could be 1") && text.contains("window full"), "{text}");
+            assert!(text.contains("ServerHello, ChangeCipherSpec, encrypted"), "{text}");
         }
         let painted = to_text(&sample(), Style { color: true, columns: 80 });
         assert!(painted.contains("\u{1b}[32m✓\u{1b}[0m"), "{painted}");

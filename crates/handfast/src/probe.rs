@@ -22,11 +22,19 @@ use crate::load::refused;
 use crate::talk::{self, Voice, terminal_size};
 use crate::verbs::{color, print, wants_color};
 use crate::words::probe::{ExplainWords, Form, ProbeTlsWords, ProbeWords};
+use capture::Capture;
+
+mod capture;
+mod captured;
+mod watch;
 
 /// Columns where there is no terminal.
 const USUAL: u16 = 80;
 /// Browsers' groups, best first: a hybrid of X25519 and ML-KEM, with X25519's share beside it.
 const GROUPS: [&str; 4] = ["X25519MLKEM768", "X25519", "secp256r1", "secp384r1"];
+/// Rounds of --watch, in seconds: a target is not to notice them, and a day is long enough to be a job for cron.
+const MOST_OFTEN: f64 = 0.1;
+const MOST_SELDOM: f64 = 86_400.0;
 /// Most targets of a file.
 const MOST_TARGETS: usize = 100_000;
 
@@ -41,9 +49,15 @@ pub(crate) fn explain(words: &ExplainWords) -> ExitCode {
 
 /// What `handfast probe` does.
 pub(crate) fn probe(words: &ProbeWords) -> ExitCode {
+    if let Some(file) = &words.from_pcap {
+        return captured::captured(file, words);
+    }
     match prepare(words) {
         Err(refusal) => refused(&refusal),
-        Ok(prepared) => prepared.run(words),
+        Ok(prepared) => match words.watch {
+            None => prepared.run(words),
+            Some(seconds) => watch::watch(prepared, seconds),
+        },
     }
 }
 
@@ -53,6 +67,9 @@ struct Prepared {
     wanted: Wanted,
     json: Option<Output>,
     html: Option<Output>,
+    capture: Option<Capture>,
+    /// On port 443 it is offered what browsers offer.
+    usual_alpn: bool,
 }
 
 fn prepare(words: &ProbeWords) -> Result<Prepared, Refusal> {
@@ -74,17 +91,18 @@ fn prepare(words: &ProbeWords) -> Result<Prepared, Refusal> {
     }
     let first =
         targets.first().cloned().ok_or_else(|| wrong("there is no target, expected one".to_owned()))?;
-    let timeout = handfast_text::duration::parse(&words.timeout)
-        .map_err(|error| wrong(format!("--timeout: {}", error.what())))?;
-    if timeout.is_zero() {
-        return Err(wrong("--timeout is 0, expected more".to_owned()));
+    let timeout = time("--timeout", &words.timeout)?;
+    if words.watch.is_some_and(|seconds| !(MOST_OFTEN..=MOST_SELDOM).contains(&seconds)) {
+        return Err(wrong(format!("--watch: expected {MOST_OFTEN} to {MOST_SELDOM} seconds")));
     }
+    let keep_alive = words.keep_alive.as_deref().map(|text| time("--keep-alive", text)).transpose()?;
     let bound = |text: &String| Limit::parse(text).map_err(|what| wrong(format!("--max: {what}")));
     let limits = words.output.max.iter().map(bound).collect::<Result<Vec<_>, _>>()?;
-    let needs_request = limits.iter().any(Limit::needs_request) || words.early_data;
+    let needs_request = limits.iter().any(Limit::needs_request) || words.early_data || keep_alive.is_some();
     if needs_request && targets.iter().any(|target| target.path.is_none()) {
         return Err(wrong(
-            "--early-data, and bounds on pretransfer, starttransfer and total, need a request".to_owned(),
+            "--early-data, --keep-alive, and bounds on pretransfer, starttransfer and total, need a request"
+                .to_owned(),
         )
         .hint("write the target as https://HOST/PATH"));
     }
@@ -94,10 +112,12 @@ fn prepare(words: &ProbeWords) -> Result<Prepared, Refusal> {
         .map(Page::parse)
         .transpose()
         .map_err(|what| wrong(format!("--page: {what}")))?;
-    let output = |option: &'static str, path: &Option<std::path::PathBuf>| {
-        let made = path.as_deref().map(Output::prepare).transpose();
-        made.map_err(|error| Refusal::failed(error.of(option).to_string()))
+    let capture = match &words.output.pcap {
+        None => None,
+        Some(path) => Some(Capture::start(path, first.port)?),
     };
+    let mut settings = settings(&words.tls)?;
+    settings.key_lines = capture.as_ref().map(Capture::key_lines);
     let wanted = Wanted {
         target: first,
         family: match (words.v4, words.v6) {
@@ -107,16 +127,33 @@ fn prepare(words: &ProbeWords) -> Result<Prepared, Refusal> {
         },
         runs: usize::from(words.runs),
         timeout,
-        settings: settings(&words.tls)?,
+        settings,
         sni: words.tls.sni.as_deref() != Some("off"),
         requests: words.requests,
         early_data: words.early_data,
+        keep_alive,
         page,
         limits,
         program: format!("handfast {}", env!("CARGO_PKG_VERSION")),
     };
     let (json, html) = (output("--json", &words.output.json)?, output("--html", &words.output.html)?);
-    Ok(Prepared { targets, wanted, json, html })
+    Ok(Prepared { targets, wanted, json, html, capture, usual_alpn: words.tls.alpn.is_none() })
+}
+
+/// A time that is more than none.
+fn time(option: &str, text: &str) -> Result<Duration, Refusal> {
+    let wrong = |why: String| Refusal::wrong_use(format!("{option}: {why}"));
+    match handfast_text::duration::parse(text) {
+        Ok(Duration::ZERO) => Err(wrong("0, expected more".to_owned())),
+        Ok(time) => Ok(time),
+        Err(error) => Err(wrong(error.what())),
+    }
+}
+
+/// Where an option's result goes, if it is wanted.
+fn output(option: &'static str, path: &Option<std::path::PathBuf>) -> Result<Option<Output>, Refusal> {
+    let made = path.as_deref().map(Output::prepare).transpose();
+    made.map_err(|error| Refusal::failed(error.of(option).to_string()))
 }
 
 /// The targets in a file.
@@ -173,7 +210,16 @@ fn settings(words: &ProbeTlsWords) -> Result<ClientSettings, Refusal> {
 }
 
 impl Prepared {
-    fn run(self, words: &ProbeWords) -> ExitCode {
+    /// What is wanted of one of the targets.
+    fn of(&self, target: &Target) -> Wanted {
+        let mut wanted = Wanted { target: target.clone(), ..self.wanted.clone() };
+        if self.usual_alpn && target.port == 443 && target.starttls.is_none() {
+            wanted.settings.alpn = vec!["h2".to_owned(), "http/1.1".to_owned()];
+        }
+        wanted
+    }
+
+    fn run(mut self, words: &ProbeWords) -> ExitCode {
         let talk = talk::start(color(), Level::WARN, talk::Stamp::Absent);
         let mut shown = Shown { voice: talk.voice(), of: self.targets.len(), done: 0, ..Shown::new() };
         let lines = words.file.is_some();
@@ -183,11 +229,20 @@ impl Prepared {
         let mut reports = Vec::new();
         let mut failed = false;
         for target in &self.targets {
-            let mut wanted = Wanted { target: target.clone(), ..self.wanted.clone() };
-            if words.tls.alpn.is_none() && target.port == 443 && target.starttls.is_none() {
-                wanted.settings.alpn = vec!["h2".to_owned(), "http/1.1".to_owned()];
+            let wanted = self.of(target);
+            if let Some(refusal) =
+                self.capture.as_mut().and_then(|capture| capture.turn_to(target.port).err())
+            {
+                return refused(&refusal);
             }
-            let outcome = run(&wanted, &mut |progress| shown.step(&target.to_string(), progress));
+            let mut step = |progress| {
+                shown.step(&target.to_string(), progress);
+                self.capture.iter_mut().for_each(Capture::drain);
+            };
+            let mut outcome = run(&wanted, &mut step);
+            if let (Ok(report), Some(capture)) = (&mut outcome, &self.capture) {
+                report.wire = capture.of(report);
+            }
             shown.done += 1;
             shown.voice.wipe();
             match outcome {
@@ -205,7 +260,8 @@ impl Prepared {
         let code = code(&reports, failed);
         let json = self.json.map(|output| output.write(&json(&reports)));
         let html = self.html.map(|output| output.write(&html::to_html(&reports)));
-        for outcome in [json, html].into_iter().flatten() {
+        let capture = self.capture.map(Capture::finish);
+        for outcome in [json, html, capture].into_iter().flatten() {
             if let Err(what) = outcome {
                 return refused(&Refusal::failed(what.to_string()));
             }
@@ -236,12 +292,17 @@ fn tell(target: &Target, trouble: &Trouble, voice: &Voice) {
     voice.say(format!("handfast: probe {target}: {trouble}"));
 }
 
-fn show(report: &Report, words: &ProbeWords, lines: bool, further: bool) {
+/// Whether JSON goes to standard output, so that text goes to standard error; and how that is to look.
+fn style(words: &ProbeWords) -> (bool, Style) {
     let on_output = words.output.json.as_deref().is_some_and(|path| path.as_os_str() == "-");
     let terminal = if on_output { io::stderr().is_terminal() } else { io::stdout().is_terminal() };
     let columns = terminal_size().map_or(USUAL, |(columns, _)| columns);
     let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).unwrap_or(columns);
-    let style = Style { color: wants_color(terminal), columns: usize::from(columns) };
+    (on_output, Style { color: wants_color(terminal), columns: usize::from(columns) })
+}
+
+fn show(report: &Report, words: &ProbeWords, lines: bool, further: bool) {
+    let (on_output, style) = style(words);
     let mut text = match (words.output.format, lines) {
         (Form::Curl, _) => curl::to_curl(report),
         (Form::Text, true) => format!("{}\n", to_line(report)),

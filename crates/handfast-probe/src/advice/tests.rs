@@ -52,6 +52,17 @@ fn parts() -> Vec<Span> {
     ]
 }
 
+fn kept() -> Kept {
+    Kept {
+        bound_ms: 60_000.0,
+        idle_ms: Some(2_000.0),
+        idle_ended_by: "fin",
+        requests: 100,
+        requests_ended: true,
+        announced: true,
+    }
+}
+
 /// A server with an RSA-4096 key and a chain that is too long.
 pub(crate) fn sample() -> Report {
     let certificate = |key: &str, self_issued| Certificate {
@@ -136,6 +147,7 @@ pub(crate) fn sample() -> Report {
             reused: true,
             again_ms: spread(21.0),
             server_ms: spread(6.0),
+            kept: Some(kept()),
             ..HttpReport::default()
         }),
         loss: Loss::default(),
@@ -144,6 +156,8 @@ pub(crate) fn sample() -> Report {
         limits: vec![LimitReport { bound: "appconnect=60ms".into(), found_ms: Some(91.7), held: false }],
         page: None,
         waterfall: parts(),
+        local: Some("192.0.2.1:40000".parse().expect("an address")),
+        wire: Some(crate::capture::tests::wire()),
     };
     report.page = Some(model(&Page { resources: 10, bytes: 40 << 10 }, &report));
     (report.advice, report.notes) = advice(&report);
@@ -224,4 +238,28 @@ fn what_is_wrong_with_a_certificate_is_a_note() {
     assert!(said(|report| report.certificates.trusted = None).contains("not verified"));
     assert!(said(|report| report.close.ended_by = "reset").contains("TCP reset"));
     assert!(said(|report| report.close.close_notify = false).contains("without close_notify"));
+}
+
+#[test]
+fn how_long_a_connection_is_kept_is_a_note() {
+    let said = |change: fn(&mut Kept)| {
+        let mut report = sample();
+        change(report.http.as_mut().and_then(|http| http.kept.as_mut()).expect("it was tried"));
+        let (_, notes) = advice(&report);
+        notes.into_iter().filter(|note| note.what.contains("connection is")).collect::<Vec<_>>()
+    };
+    let all = |notes: &[Note]| notes.iter().map(|note| note.good).collect::<Vec<_>>();
+    let short = said(|_| {});
+    assert!(short[0].what.contains("kept for 2.00 s, then ended by fin"), "{short:?}");
+    assert!(short[1].what.contains("kept for 100 requests, and the last response says so"), "{short:?}");
+    assert_eq!(all(&short), [false, true]);
+    assert_eq!(all(&said(|kept| kept.idle_ms = Some(5_000.0))), [true, true]);
+    assert_eq!(all(&said(|kept| kept.requests = 99)), [false, false]);
+    let unsaid = said(|kept| kept.announced = false);
+    assert!(!unsaid[1].good && unsaid[1].what.contains("without a word"), "{unsaid:?}");
+    let open = said(|kept| (kept.idle_ms, kept.requests_ended) = (None, false));
+    assert!(
+        open[0].what.contains("still open after 60.0 s") && open[1].what.contains("still open"),
+        "{open:?}"
+    );
 }

@@ -188,21 +188,28 @@ impl Output {
     /// Writes everything and puts the file in its place.
     ///
     /// **Errors**: a full disk, a folder that is gone; what was there before is still there then.
-    pub(crate) fn write(mut self, text: &str) -> Result<(), OutputError> {
-        let written = self.write_all(text);
+    pub(crate) fn write(self, text: &str) -> Result<(), OutputError> {
+        self.write_bytes(text.as_bytes())
+    }
+
+    /// The same of what is no text.
+    ///
+    /// **Errors**: as [`Output::write`].
+    pub(crate) fn write_bytes(mut self, bytes: &[u8]) -> Result<(), OutputError> {
+        let written = self.write_all(bytes);
         written.map_err(|error| OutputError::Write { path: self.path.clone(), error })
     }
 
-    fn write_all(&mut self, text: &str) -> io::Result<()> {
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.place {
-            Place::StandardOutput => match io::stdout().write_all(text.as_bytes()) {
+            Place::StandardOutput => match io::stdout().write_all(bytes) {
                 // A reader that left early is no error of ours.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
                 written => written,
             },
-            Place::Special(file) => file.write_all(text.as_bytes()),
+            Place::Special(file) => file.write_all(bytes),
             Place::Aside { file, aside } => {
-                file.write_all(text.as_bytes())?;
+                file.write_all(bytes)?;
                 file.sync_all()?;
                 let real = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
                 fs::rename(&*aside, real)

@@ -20,14 +20,18 @@ Examples:
   handfast probe https://www.example.org/ --runs 20 --html report.html --max appconnect=60ms
   handfast probe --starttls smtp mail.example.org:587
   handfast probe 10.0.0.7:8443 --sni app.example.org --ca company-ca.pem
+  tcpdump -c 500 -w - tcp port 443 | handfast probe --from-pcap -
   handfast lab --rtt 114ms --server 'nginx -c /tmp/n.conf' -- handfast probe --insecure server:8443";
 
 /// `handfast probe`.
 #[derive(Args, Debug)]
 pub(crate) struct ProbeWords {
     /// HOST, HOST:PORT or https://HOST[:PORT]/PATH (several are measured one after the other)
-    #[arg(value_name = "TARGET", required_unless_present = "file")]
+    #[arg(value_name = "TARGET", required_unless_present_any = ["file", "from_pcap"])]
     pub(crate) targets: Vec<String>,
+    /// Measure nothing: say what a capture shows (pcap or pcapng; - is standard input). No key is needed
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["targets", "file", "html", "max", "page", "pcap", "keep_alive"])]
+    pub(crate) from_pcap: Option<PathBuf>,
     /// Targets from a file too, one on each line; # begins a comment. The result is a line for each
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
@@ -52,6 +56,14 @@ pub(crate) struct ProbeWords {
     /// Try early data (0-RTT) too, with https://. Who sees the request can send it again: use it for what does no harm twice
     #[arg(long)]
     pub(crate) early_data: bool,
+    /// Find out by trying for how long, and for how many requests (1,001 at most), the server keeps a connection, with https://;
+    /// neither is tried for longer than this: 60s
+    #[arg(long, value_name = "TIME")]
+    pub(crate) keep_alive: Option<String>,
+    /// Measure all targets again and again, until Ctrl-C: so many seconds lie between two rounds (--watch=SECONDS) [default: 5].
+    /// Each time three connections to each target are made; what is shown is the time of a full handshake
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "5", conflicts_with_all = ["from_pcap", "json", "html", "pcap", "page", "keep_alive", "early_data"])]
+    pub(crate) watch: Option<f64>,
     /// Compute what a page would take: 10x40KiB
     #[arg(long, value_name = "RESOURCESxSIZE")]
     pub(crate) page: Option<String>,
@@ -108,6 +120,10 @@ pub(crate) struct ProbeOutputWords {
     /// Everything, for programs: one object for each target, on a line of its own where there are several; - is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Capture the packets meanwhile, with the keys of these sessions, so that Wireshark opens them decrypted (pcapng; needs root or
+    /// CAP_NET_RAW)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pcap: Option<PathBuf>,
     /// A page with a waterfall, for a browser
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,

@@ -165,7 +165,7 @@ const TABLE: [Arrows; 15] = [
         name: "handfast-probe",
         ours: &["handfast-net", "handfast-text", "handfast-tls", "handfast-wire"],
         theirs: &["rustix", "serde", "serde_json"],
-        in_tests: &[],
+        in_tests: &["proptest"],
         never: "probe is a product: it names no other product, has TLS only through handfast-tls, and one connection at a time",
     },
     Arrows {

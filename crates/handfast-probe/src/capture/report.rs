@@ -1,0 +1,186 @@
+//! What a capture shows, as data. Published: a change that programs notice is another [`SCHEMA`].
+
+use serde::Serialize;
+
+/// Name and version of the format.
+pub const SCHEMA: &str = "handfast-capture/1";
+
+/// A capture.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct CaptureReport {
+    /// `handfast-capture/1`.
+    pub schema: &'static str,
+    /// Who looked.
+    pub program: String,
+    /// The file.
+    pub file: String,
+    /// `pcap` or `pcapng`.
+    pub format: &'static str,
+    /// Bytes of the file that were read.
+    pub bytes: u64,
+    /// Packets in it.
+    pub packets: u64,
+    /// Those of them that are not TCP, or not of a link type that is known.
+    pub other_packets: u64,
+    /// Those of them that the capture has cut.
+    pub cut_packets: u64,
+    /// When the first packet was seen (UTC).
+    pub started: String,
+    /// Time between the first and the last.
+    pub lasted_ms: f64,
+    /// Why it ends before its end: the file is cut off, or damaged; `null` where it does not.
+    pub broken: Option<String>,
+    /// Connections that there was no room for.
+    pub not_kept: u64,
+    /// TCP connections, in the order in which they began.
+    pub connections: Vec<ConnectionReport>,
+}
+
+/// A connection. Times are milliseconds since its first packet, where the capture was made.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ConnectionReport {
+    /// The interface's name, where the capture has one.
+    pub interface: Option<String>,
+    /// Who dialled, address and port.
+    pub client: String,
+    /// Whom.
+    pub server: String,
+    /// Milliseconds from the capture's first packet to its first.
+    pub begun_ms: f64,
+    /// Which end the capture was made near: `client`, `server`, `between`; `null` where TCP's handshake is not in it.
+    pub near: Option<&'static str>,
+    /// Round trip, from TCP's handshake.
+    pub rtt_ms: Option<f64>,
+    /// When what happened.
+    pub at_ms: Moments,
+    /// Time from the ClientHello to the ServerHello, less the round trip: the server's own.
+    pub server_ms: Option<f64>,
+    /// What the hellos say; `null` where there is no ClientHello.
+    pub tls: Option<TlsReport>,
+    /// Round trips of the TLS handshake.
+    pub round_trips: Option<u32>,
+    /// Those of them that the server's window cost.
+    pub window_round_trips: Option<u32>,
+    /// Bytes of a full segment from the server.
+    pub segment: usize,
+    /// Bytes of the server's longest flight in the handshake that came before it had to wait, or all of it.
+    pub first_bytes: usize,
+    /// Whether it had to wait: the initial window was full.
+    pub window_full: bool,
+    /// Words that went one way without any the other way in between, up to the first data.
+    pub flights: Vec<FlightReport>,
+    /// Everything from the client.
+    pub from_client: Direction,
+    /// Everything from the server.
+    pub from_server: Direction,
+    /// How it ended.
+    pub end: EndReport,
+    /// What is not in the capture, and was noticed.
+    pub notes: Vec<&'static str>,
+}
+
+/// Milliseconds since the connection's first packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Moments {
+    /// SYN-ACK.
+    pub syn_ack: Option<f64>,
+    /// TCP stands.
+    pub connected: Option<f64>,
+    /// The whole ClientHello.
+    pub client_hello: Option<f64>,
+    /// ServerHello; not a HelloRetryRequest.
+    pub server_hello: Option<f64>,
+    /// The last Finished, with which the client may send.
+    pub secured: Option<f64>,
+    /// First data of the client. In TLS 1.3 `null` where it cannot be told from the handshake.
+    pub client_data: Option<f64>,
+    /// First data of the server behind the handshake. In TLS 1.3 a ticket looks the same.
+    pub server_data: Option<f64>,
+    /// The first FIN, or RST.
+    pub ended: Option<f64>,
+}
+
+/// What is said in the clear.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct TlsReport {
+    /// The version agreed on.
+    pub version: Option<String>,
+    /// The cipher suite.
+    pub suite: Option<String>,
+    /// The group of the key exchange; TLS 1.3 alone says it in its hello.
+    pub group: Option<String>,
+    /// SNI.
+    pub server_name: Option<String>,
+    /// Application protocols that the client offers.
+    pub alpn_offered: Vec<String>,
+    /// The one chosen; TLS 1.3 says it encrypted.
+    pub alpn: Option<String>,
+    /// There was a HelloRetryRequest.
+    pub hello_retry: bool,
+    /// A session went on; `null` where no ServerHello came.
+    pub resumed: Option<bool>,
+    /// The client sent early data.
+    pub early_data: bool,
+    /// Bytes of the Certificate message; TLS 1.3 encrypts it.
+    pub certificate_bytes: Option<usize>,
+}
+
+/// Some words one way.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct FlightReport {
+    /// `client` or `server`.
+    pub from: &'static str,
+    /// When it began.
+    pub at_ms: f64,
+    /// Milliseconds from its first packet to its last.
+    pub lasted_ms: f64,
+    /// Bytes of data.
+    pub bytes: u64,
+    /// Packets, as they were captured: cards join and cut them.
+    pub packets: u32,
+    /// What is in it, as far as it is in the clear.
+    pub what: Vec<&'static str>,
+}
+
+/// Everything one way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Direction {
+    /// Packets, acknowledgements included.
+    pub packets: u64,
+    /// Bytes of data, each once.
+    pub bytes: u64,
+    /// Packets with data, SYN or FIN that were sent again.
+    pub retransmitted: u64,
+    /// Packets that came late, but sooner than they could have been sent again.
+    pub out_of_order: u64,
+}
+
+/// How a connection ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct EndReport {
+    /// `fin`, `reset`, or `open`: the capture has no end of it.
+    pub how: &'static str,
+    /// Who did so first: `client` or `server`.
+    pub by: Option<&'static str>,
+    /// Both have sent FIN.
+    pub both: bool,
+    /// Alerts in the clear: who, and which.
+    pub alerts: Vec<String>,
+    /// Whose last record was an encrypted alert, or in TLS 1.3 as long as one: close_notify as a rule.
+    pub closed_by: Vec<&'static str>,
+}
+
+/// One packet.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct PacketRow {
+    /// When.
+    pub at_ms: f64,
+    /// `client` or `server`.
+    pub from: &'static str,
+    /// SYN, FIN, RST, ACK.
+    pub flags: Vec<&'static str>,
+    /// Bytes of data.
+    pub bytes: u32,
+    /// What is in it, as far as it is in the clear.
+    pub what: Vec<&'static str>,
+}

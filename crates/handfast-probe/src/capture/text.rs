@@ -1,0 +1,264 @@
+//! What a capture shows, for a person at a terminal: of few connections everything, of many a line each. In: a report, columns. Out: text.
+
+use std::fmt::Write;
+
+use handfast_text::units::{self, plain};
+use handfast_text::wrap::wrapped;
+
+use super::report::{CaptureReport, ConnectionReport, FlightReport, TlsReport};
+use crate::text::Style;
+
+/// More connections than these have a line each.
+const FEW: usize = 6;
+/// Narrower than this, lines are broken by the terminal.
+const NARROWEST: usize = 72;
+/// Wider than this, a line is hard to follow.
+const WIDEST: usize = 120;
+/// Columns of what a row is about.
+const LABEL: usize = 27;
+
+/// The whole text.
+pub fn to_text(report: &CaptureReport, style: Style) -> String {
+    let mut page =
+        Page { text: String::new(), color: style.color, columns: style.columns.clamp(NARROWEST, WIDEST) };
+    page.head(report);
+    let few = report.connections.len() <= FEW;
+    if !few {
+        page.table(&report.connections);
+    }
+    for (place, one) in report.connections.iter().enumerate().filter(|_| few) {
+        page.line("");
+        page.connection(place + 1, one);
+    }
+    page.text
+}
+
+struct Page {
+    text: String,
+    color: bool,
+    columns: usize,
+}
+
+fn ms(ms: f64) -> String {
+    units::duration(ms * 1e6)
+}
+
+fn cell(figure: Option<f64>) -> String {
+    figure.map_or("–".into(), ms)
+}
+
+fn counted(count: usize, one: &str) -> String {
+    units::counted(count as u64, one)
+}
+
+impl Page {
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line.trim_end());
+        self.text.push('\n');
+    }
+
+    fn wrapped(&mut self, text: &str, first: &str, indent: usize) {
+        wrapped(first, &" ".repeat(indent), text, self.columns).iter().for_each(|line| self.line(line));
+    }
+
+    fn paint(&self, code: &str, text: &str) -> String {
+        if self.color { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+
+    fn warn(&mut self, what: &str) {
+        let from = self.text.len();
+        self.wrapped(what, "⚠ ", 2);
+        let painted = self.paint("33", "⚠");
+        self.text.replace_range(from..from + "⚠".len(), &painted);
+    }
+
+    fn head(&mut self, report: &CaptureReport) {
+        let hellos = report.connections.iter().filter(|one| one.tls.is_some()).count();
+        let text = format!(
+            "{}: {}, {} in {} from {}; {}, {hellos} of them with a ClientHello",
+            report.file,
+            report.format,
+            units::counted(report.packets, "packet"),
+            ms(report.lasted_ms),
+            report.started,
+            counted(report.connections.len(), "TCP connection"),
+        );
+        self.wrapped(&text, "", 2);
+        if let Some(broken) = &report.broken {
+            self.warn(&format!("the file is {broken}"));
+        }
+        let warnings = [
+            (report.other_packets, "not TCP over IP, or of a link type that is not known"),
+            (report.cut_packets, "cut by the capture: what is behind the cut is not known"),
+        ];
+        for (count, what) in warnings.into_iter().filter(|(count, _)| *count > 0) {
+            self.warn(&format!("{}: {what}", units::counted(count, "packet")));
+        }
+        if report.not_kept > 0 {
+            self.warn(&format!(
+                "{} more: only the first {} are kept",
+                units::counted(report.not_kept, "connection"),
+                super::MOST_CONNECTIONS
+            ));
+        }
+    }
+
+    fn table(&mut self, all: &[ConnectionReport]) {
+        // What is left of the line is the server's.
+        let server = self.columns - 56;
+        self.line("");
+        let title = format!(
+            "{:>5}  {:<server$}{:>9}{:>9}{:>9}{:>6}{:>6}  end",
+            "", "server", "connect", "server", "TLS", "trips", "again"
+        );
+        self.line(&self.paint("1", &title));
+        for (place, one) in all.iter().enumerate() {
+            let name = one.tls.as_ref().and_then(|tls| tls.server_name.clone());
+            let name: String = plain(&name.unwrap_or(one.server.clone())).chars().take(server - 1).collect();
+            let handshake = one.at_ms.secured.zip(one.at_ms.client_hello).map(|(end, begin)| end - begin);
+            let trips = one.round_trips.map_or("–".into(), |trips| trips.to_string());
+            let again = one.from_client.retransmitted + one.from_server.retransmitted;
+            let line = format!(
+                "{:>5}  {name:<server$}{:>9}{:>9}{:>9}{trips:>6}{again:>6}  {}",
+                place + 1,
+                cell(one.rtt_ms),
+                cell(one.server_ms),
+                cell(handshake),
+                one.end.how,
+            );
+            self.line(&line);
+        }
+    }
+
+    fn row(&mut self, label: &str, figure: Option<f64>, more: &str) {
+        self.line(&format!("   {label:<LABEL$}{:>9}   {more}", cell(figure)));
+    }
+
+    fn connection(&mut self, number: usize, one: &ConnectionReport) {
+        let mut place = match one.near {
+            Some("between") => ", captured on the way".to_owned(),
+            Some(end) => format!(", captured near the {end}"),
+            None => String::new(),
+        };
+        if let Some(interface) = &one.interface {
+            let _ = write!(place, " ({})", plain(interface));
+        }
+        let title = self.paint("1", &format!("{number}  {} → {}", one.client, one.server));
+        self.line(&format!("{title}{place}"));
+        match &one.tls {
+            Some(tls) => self.wrapped(&hello(tls), "   ", 3),
+            None => self.line("   no ClientHello in it"),
+        }
+        self.times(one);
+        if !one.flights.is_empty() {
+            self.line("   flights, as captured");
+        }
+        one.flights.iter().for_each(|flight| self.flight(flight));
+        self.rest(one);
+    }
+
+    fn times(&mut self, one: &ConnectionReport) {
+        let at = one.at_ms;
+        let between = |from: Option<f64>, to: Option<f64>| from.zip(to).map(|(from, to)| to - from);
+        if let Some(rtt) = one.rtt_ms {
+            self.row("TCP handshake", at.connected, &format!("round trip {}", ms(rtt)));
+        }
+        if one.tls.is_none() {
+            return;
+        }
+        let server =
+            one.server_ms.map_or(String::new(), |server| format!("of which the server {}", ms(server)));
+        self.row("ClientHello → ServerHello", between(at.client_hello, at.server_hello), &server);
+        let trips = one.round_trips.map_or(String::new(), |trips| {
+            let window = match one.window_round_trips {
+                Some(held @ 1..) => format!(", {held} of them by its window"),
+                _ => String::new(),
+            };
+            format!("{}{window}", units::counted(trips.into(), "round trip"))
+        });
+        self.row("ClientHello → Finished", between(at.client_hello, at.secured), &trips);
+        if at.secured.is_some() {
+            self.row("Finished → client's data", between(at.secured, at.client_data), "");
+            let ticket = one.tls.as_ref().is_some_and(|tls| tls.version.as_deref() == Some("TLSv1.3"));
+            let ticket = if ticket { "a ticket looks the same" } else { "" };
+            self.row("Finished → server's data", between(at.secured, at.server_data), ticket);
+        }
+    }
+
+    fn flight(&mut self, flight: &FlightReport) {
+        let line = format!(
+            "    {} {:>9}{:>10} B  {:<10} ",
+            if flight.from == "client" { "→" } else { "←" },
+            ms(flight.at_ms),
+            units::count(flight.bytes),
+            units::counted(flight.packets.into(), "packet"),
+        );
+        self.wrapped(&flight.what.join(", "), &line, line.chars().count());
+    }
+
+    fn rest(&mut self, one: &ConnectionReport) {
+        if one.first_bytes > 0 {
+            let sign = if one.window_full { "=" } else { "≥" };
+            self.line(&format!(
+                "   initial window {sign} {} segments of {} B",
+                one.first_bytes.div_ceil(one.segment.max(1)),
+                units::count(one.segment as u64)
+            ));
+        }
+        let (there, back) = (one.from_client, one.from_server);
+        self.line(&format!(
+            "   → {}, {}; ← {}, {}",
+            units::counted(there.packets, "packet"),
+            units::bytes(there.bytes),
+            units::counted(back.packets, "packet"),
+            units::bytes(back.bytes)
+        ));
+        self.line(&format!(
+            "   sent again: → {}, ← {}; out of order: → {}, ← {}",
+            there.retransmitted, back.retransmitted, there.out_of_order, back.out_of_order
+        ));
+        let end = &one.end;
+        let by = end.by.unwrap_or("nobody");
+        let mut how = match end.how {
+            "fin" if end.both => {
+                format!("ended in order, by the {by} first, after {}", cell(one.at_ms.ended))
+            }
+            "fin" => format!("ended by the {by} alone, after {}", cell(one.at_ms.ended)),
+            "reset" => format!("broken off by the {by} (RST) after {}", cell(one.at_ms.ended)),
+            _ => "its end is not in the capture".to_owned(),
+        };
+        if !end.closed_by.is_empty() {
+            let _ =
+                write!(how, "; last came an encrypted alert of the {}", end.closed_by.join(" and of the "));
+        }
+        self.wrapped(&how, "   ", 3);
+        for alert in &end.alerts {
+            let line = self.paint("31", &format!("   alert of the {alert}"));
+            self.line(&line);
+        }
+        for note in &one.notes {
+            self.line(&format!("   note: {note}"));
+        }
+    }
+}
+
+/// What the hellos say.
+fn hello(tls: &TlsReport) -> String {
+    let mut words: Vec<String> = Vec::new();
+    words.push(tls.server_name.as_deref().map_or("no SNI".into(), plain));
+    words.extend([&tls.version, &tls.group, &tls.suite].into_iter().flatten().cloned());
+    if tls.hello_retry {
+        words.push("hello retry".into());
+    }
+    words.extend(tls.resumed.map(|resumed| if resumed { "resumed" } else { "full" }.to_owned()));
+    if tls.early_data {
+        words.push("early data".into());
+    }
+    match &tls.alpn {
+        Some(alpn) => words.push(plain(alpn)),
+        None if tls.alpn_offered.is_empty() => {}
+        None => words.push(format!("offers {}", plain(&tls.alpn_offered.join(", ")))),
+    }
+    words.extend(tls.certificate_bytes.map(|bytes| format!("Certificate {} B", units::count(bytes as u64))));
+    words.join(" · ")
+}

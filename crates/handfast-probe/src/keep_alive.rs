@@ -1,0 +1,77 @@
+//! How long a server keeps a connection that nobody uses, and for how many requests: found by trying.
+//!
+//! In: an [`Ask`] with a request. Out: [`Kept`]. Two connections: one is left alone after a response, one is asked again and again. Neither goes on
+//! longer than the bound.
+
+use std::time::Duration;
+
+use handfast_net::clock::Moment;
+use serde::Serialize;
+
+use crate::attempt::{Ask, Attempt, open};
+use crate::trouble::Trouble;
+
+/// Requests that are made at the most: one more than nginx's default.
+pub const MOST_REQUESTS: u32 = 1_001;
+
+/// What was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Kept {
+    /// How long it was tried.
+    pub bound_ms: f64,
+    /// How long an idle connection was kept after a response; `null`: until the bound at least.
+    pub idle_ms: Option<f64>,
+    /// How the server ended it: `close_notify`, `fin`, `reset`; `nothing` where it did not.
+    pub idle_ended_by: &'static str,
+    /// Requests that were answered on one connection.
+    pub requests: u32,
+    /// Whether the server has then ended the connection; otherwise more may be possible.
+    pub requests_ended: bool,
+    /// Whether it had said so in the last response (`Connection: close`).
+    pub announced: bool,
+}
+
+/// Leaves one connection alone after its first response.
+///
+/// **Errors**: no connection came about, or the first request failed.
+pub(crate) fn idle(ask: &Ask<'_>, bound: Duration, kept: &mut Kept) -> Result<(), Trouble> {
+    let Some((request, _)) = ask.request else { return Ok(()) };
+    let mut made = Attempt::default();
+    let mut talk = open(ask, &mut made)?;
+    talk.ask_once(request, ask.timeout)?;
+    let since = talk.line.now_ms();
+    let ended = talk.outlast(Moment::now() + bound);
+    kept.bound_ms = bound.as_secs_f64() * 1e3;
+    kept.idle_ms = ended.map(|_| talk.line.now_ms() - since);
+    kept.idle_ended_by = ended.unwrap_or_default().name();
+    Ok(())
+}
+
+/// Asks on one connection until the server ends it.
+///
+/// **Errors**: as [`idle`].
+pub(crate) fn requests(ask: &Ask<'_>, bound: Duration, kept: &mut Kept) -> Result<(), Trouble> {
+    let Some((request, _)) = ask.request else { return Ok(()) };
+    let until = Moment::now() + bound;
+    let mut made = Attempt::default();
+    let mut talk = open(ask, &mut made)?;
+    while kept.requests < MOST_REQUESTS && Moment::now() < until {
+        match talk.ask_once(request, ask.timeout) {
+            Ok((_, response)) => {
+                kept.requests += 1;
+                talk.line.seen.clear();
+                kept.announced = response.head.closes;
+                if response.head.closes || talk.closed {
+                    kept.requests_ended = true;
+                    break;
+                }
+            }
+            Err(trouble) if kept.requests == 0 => return Err(trouble),
+            Err(_) => {
+                kept.requests_ended = true;
+                break;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! The probe's own packets, taken from the network while it measures, and the file that they go to.
+//!
+//! In: a port, and the secrets of our sessions. Out: pcapng that Wireshark opens decrypted, and the packets of one connection as a table. Needs
+//! CAP_NET_RAW. Packets wait in the kernel while a connection lasts, and are taken between two: nothing runs beside the measurement.
+
+use std::io;
+use std::net::SocketAddr;
+
+use handfast_net::sys::link::tap::TapSocket;
+use handfast_wire::link::RAW;
+use handfast_wire::pcapng;
+
+use crate::capture::{ConnectionReport, PacketRow, watched};
+
+/// What may wait in the kernel.
+const WAITING: usize = 32 << 20;
+/// What is kept: more than a thousand connections.
+const MOST: usize = 128 << 20;
+/// The largest IP packet, also before a card has cut it.
+const LARGEST: usize = 256 << 10;
+
+/// A capture that is being made.
+#[derive(Debug)]
+pub struct Tap {
+    socket: Option<TapSocket>,
+    port: u16,
+    blocks: Vec<u8>,
+    buffer: Vec<u8>,
+    missed: u64,
+}
+
+impl Tap {
+    /// Makes ready to capture. Of an earlier one everything is kept.
+    ///
+    /// **Errors**: EPERM without CAP_NET_RAW.
+    pub fn open(port: u16) -> io::Result<Self> {
+        let socket = Some(TapSocket::open(port, WAITING)?);
+        Ok(Self { socket, port, blocks: Vec::new(), buffer: vec![0; LARGEST], missed: 0 })
+    }
+
+    /// Goes over to another port.
+    ///
+    /// **Errors**: as [`Tap::open`].
+    pub fn turn_to(&mut self, port: u16) -> io::Result<()> {
+        if port != self.port {
+            self.drain();
+            self.socket = Some(TapSocket::open(port, WAITING)?);
+            self.port = port;
+        }
+        Ok(())
+    }
+
+    /// Takes what has passed so far.
+    pub fn drain(&mut self) {
+        let Some(socket) = &self.socket else { return };
+        // An error is that of an interface which went down: nothing is there.
+        while let Ok(Some(passed)) = socket.receive(&mut self.buffer) {
+            let bytes = &self.buffer[..passed.length.min(self.buffer.len())];
+            if self.blocks.len() + bytes.len() > MOST {
+                self.missed += 1;
+                continue;
+            }
+            let direction = if passed.outgoing { 2 } else { 1 };
+            self.blocks.extend(pcapng::packet(0, passed.at, direction, bytes, None));
+        }
+        self.missed += socket.missed();
+    }
+
+    /// Packets that there was no room for.
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
+
+    /// The packets of the connection with this address of ours, and what they show.
+    pub fn connection(&self, local: SocketAddr) -> Option<(Vec<PacketRow>, ConnectionReport)> {
+        watched(&[&head()[..], &self.blocks].concat(), local)
+    }
+
+    /// The file, with the secrets of our sessions.
+    pub fn file(mut self, secrets: &str) -> Vec<u8> {
+        self.drain();
+        let mut file = head();
+        if !secrets.is_empty() {
+            file.extend(pcapng::decryption_secrets(secrets.as_bytes()));
+        }
+        file.append(&mut self.blocks);
+        file
+    }
+}
+
+fn head() -> Vec<u8> {
+    let mut head = pcapng::section("handfast probe");
+    head.extend(pcapng::interface(RAW, "any", "all interfaces"));
+    head
+}

@@ -1,0 +1,69 @@
+//! `handfast probe --pcap`: the packets of the probe's own connections, in a file that opens decrypted.
+//!
+//! In: a path, ports, reports. Out: the packets of a report's connection; at the end the file.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use handfast_load::outcome::Refusal;
+use handfast_probe::Report;
+use handfast_probe::report::WireReport;
+use handfast_probe::tap::Tap;
+use handfast_tls::client::KeyLines;
+
+use crate::load::outputs::{Output, OutputError};
+
+/// A capture that is being made.
+pub(super) struct Capture {
+    output: Output,
+    tap: Tap,
+    keys: Arc<KeyLines>,
+}
+
+impl Capture {
+    /// Makes the file ready, and begins.
+    ///
+    /// **Errors**: the file cannot be made; this user may not capture.
+    pub(super) fn start(path: &Path, port: u16) -> Result<Self, Refusal> {
+        let output =
+            Output::prepare(path).map_err(|error| Refusal::failed(error.of("--pcap").to_string()))?;
+        Ok(Self { output, tap: Tap::open(port).map_err(|error| forbidden(&error))?, keys: Arc::default() })
+    }
+
+    /// Where the sessions write their secrets.
+    pub(super) fn key_lines(&self) -> Arc<KeyLines> {
+        Arc::clone(&self.keys)
+    }
+
+    /// Goes over to another target's port.
+    pub(super) fn turn_to(&mut self, port: u16) -> Result<(), Refusal> {
+        self.tap.turn_to(port).map_err(|error| forbidden(&error))
+    }
+
+    /// Takes what has passed.
+    pub(super) fn drain(&mut self) {
+        self.tap.drain();
+    }
+
+    /// The packets of a report's connection.
+    pub(super) fn of(&self, report: &Report) -> Option<WireReport> {
+        let (packets, connection) = self.tap.connection(report.local?)?;
+        Some(WireReport { missed: self.tap.missed(), connection, packets })
+    }
+
+    /// Writes the file.
+    pub(super) fn finish(self) -> Result<(), OutputError> {
+        self.output.write_bytes(&self.tap.file(&self.keys.text()))
+    }
+}
+
+fn forbidden(error: &io::Error) -> Refusal {
+    let refusal = Refusal::failed(format!("--pcap: open a socket for packets: {error}"));
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => refusal.hint(
+            "run it as root, or give the program CAP_NET_RAW (setcap cap_net_raw+ep); or let tcpdump capture, and read that by --from-pcap",
+        ),
+        _ => refusal,
+    }
+}

@@ -1,0 +1,49 @@
+//! `handfast probe --from-pcap`: a capture in, what its connections show out.
+//!
+//! In: a file, or standard input. Out: text on standard output, perhaps JSON, an exit code: 1 where the file ends before its end.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::process::ExitCode;
+
+use handfast_load::outcome::Refusal;
+use handfast_probe::capture;
+
+use super::{output, style};
+use crate::load::refused;
+use crate::talk;
+use crate::verbs::print;
+use crate::words::probe::ProbeWords;
+
+/// Reads it, and says what it shows.
+pub(super) fn captured(path: &Path, words: &ProbeWords) -> ExitCode {
+    match read(path, words) {
+        Ok(code) => code,
+        Err(refusal) => refused(&refusal),
+    }
+}
+
+fn read(path: &Path, words: &ProbeWords) -> Result<ExitCode, Refusal> {
+    let json = output("--json", &words.output.json)?;
+    let program = format!("handfast {}", env!("CARGO_PKG_VERSION"));
+    let name = path.display().to_string();
+    let report = if path.as_os_str() == "-" {
+        capture::read("standard input", &program, &mut io::stdin().lock())
+    } else {
+        let file = File::open(path).map_err(|error| Refusal::wrong_use(format!("read {name}: {error}")))?;
+        capture::read(&name, &program, &mut { file } as &mut dyn Read)
+    };
+    let report = report.map_err(Refusal::wrong_use)?;
+    let (on_output, style) = style(words);
+    let text = capture::to_text(&report, style);
+    if on_output {
+        talk::err(text.trim_end());
+    } else {
+        print(&text, true);
+    }
+    if let Some(json) = json {
+        json.write(&capture::to_json(&report)).map_err(|error| Refusal::failed(error.to_string()))?;
+    }
+    Ok(ExitCode::from(u8::from(report.broken.is_some())))
+}

@@ -1,0 +1,121 @@
+//! `handfast probe --watch`: the same targets again and again, until somebody asks for the end.
+//!
+//! In: what was prepared. Out: on a terminal a line for each target, drawn again in place; elsewhere a line for each measurement; at the end a
+//! summary. One thread measures and one hears signals; this one shows, and ends at once when it is asked to.
+
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, SystemTime};
+
+use handfast_load::outcome::Refusal;
+use handfast_net::clock::Moment;
+use handfast_probe::text::{line_head, to_line};
+use handfast_probe::watch::Series;
+use handfast_probe::{Report, Trouble, Wanted, run};
+use handfast_text::calendar::Utc;
+use tracing::Level;
+
+use super::{Prepared, USUAL, tell};
+use crate::load::refused;
+use crate::load::signals::Signals;
+use crate::talk::{self, terminal_size};
+use crate::verbs::{color, print};
+
+/// What happens.
+enum Event {
+    /// The target with this number was measured.
+    Measured(usize, Box<Result<Report, Trouble>>),
+    /// Somebody asks for the end.
+    End,
+}
+
+/// Measures until it is ended.
+pub(super) fn watch(prepared: Prepared, seconds: f64) -> ExitCode {
+    let talk = talk::start(color(), Level::WARN, talk::Stamp::Absent);
+    let voice = talk.voice();
+    let (events, coming) = sync_channel(4);
+    // The worker's end is seen by it when this is dropped.
+    let (alive, ended) = sync_channel(0);
+    let targets = prepared.targets.clone();
+    let wanted = targets.iter().map(|target| Wanted { runs: 1, ..prepared.of(target) }).collect();
+    if let Err(error) = begin(events, wanted, Duration::from_secs_f64(seconds), ended) {
+        return refused(&Refusal::failed(format!("start a thread: {error}")));
+    }
+    let in_place = io::stdout().is_terminal() && io::stderr().is_terminal();
+    let mut all: Vec<Series> = targets.iter().map(|target| Series::new(&target.to_string())).collect();
+    let (mut failed, mut missed) = (false, false);
+    if !in_place {
+        print(&format!("{:<21}{}\n", "", line_head()), true);
+    }
+    for event in coming {
+        let Event::Measured(number, outcome) = event else { break };
+        all[number].take((*outcome).as_ref().ok().map(|report| report.full.timers.appconnect.p50));
+        let now = Utc::of(SystemTime::now()).to_seconds().to_string();
+        match &*outcome {
+            Err(trouble) => {
+                failed = true;
+                tell(&targets[number], trouble, &voice);
+            }
+            Ok(report) => {
+                missed |= report.limits.iter().any(|limit| !limit.held);
+                if !in_place {
+                    print(&format!("{now:<21}{}\n", to_line(report)), true);
+                }
+            }
+        }
+        if in_place {
+            let (columns, rows) = terminal_size().unwrap_or((USUAL, 24));
+            let shown = all.iter().take(usize::from(rows).saturating_sub(2));
+            voice.show(shown.map(|one| one.row(usize::from(columns))).collect());
+        }
+    }
+    drop(alive);
+    voice.wipe();
+    talk.finish();
+    let summary: String = all.iter().map(|one| one.summary() + "\n").collect();
+    print(&format!("connect and full handshake\n{summary}"), true);
+    ExitCode::from(match (failed, missed) {
+        (true, _) => 1,
+        (false, true) => 4,
+        (false, false) => 0,
+    })
+}
+
+/// Starts who measures and who listens. Both end with this process at the latest, which nothing of theirs outlives.
+fn begin(
+    events: SyncSender<Event>,
+    wanted: Vec<Wanted>,
+    every: Duration,
+    ended: Receiver<()>,
+) -> io::Result<()> {
+    let ending = events.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        runtime.block_on(async {
+            if let Ok(mut signals) = Signals::listen() {
+                signals.next().await;
+                let _ = ending.send(Event::End);
+            }
+        });
+    })?;
+    std::thread::Builder::new()
+        .name("probe".into())
+        .spawn(move || measure(&events, &wanted, every, &ended))?;
+    Ok(())
+}
+
+fn measure(events: &SyncSender<Event>, wanted: &[Wanted], every: Duration, ended: &Receiver<()>) {
+    loop {
+        let next = Moment::now() + every;
+        for (number, wanted) in wanted.iter().enumerate() {
+            let outcome = Box::new(run(wanted, &mut |_| {}));
+            if events.send(Event::Measured(number, outcome)).is_err() {
+                return;
+            }
+        }
+        if ended.recv_timeout(next.since(Moment::now())) != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
+    }
+}
