@@ -167,6 +167,7 @@ fn say_now(said: &mut HashSet<Refused>) {
 /// Everything that a configuration reads and writes, and will when its files are replaced.
 fn reach(source: &ConfigSource, state: &State) -> Vec<Below> {
     let (config, mut reach) = (&state.config, BTreeSet::new());
+    // All that the file names, `sandbox-folders` too.
     let itself = match source {
         ConfigSource::File(file) | ConfigSource::Written(Written { file, .. }) => Some(file),
         ConfigSource::Flags(_) | ConfigSource::Embedded(_) => None,
@@ -179,7 +180,7 @@ fn reach(source: &ConfigSource, state: &State) -> Vec<Below> {
         folders_of(&path, true, &mut reach);
     }
     let variables = OF_THE_ENVIRONMENT.into_iter().filter_map(std::env::var_os).map(PathBuf::from);
-    let whole = state.folders.iter().chain(&config.process.sandbox_folders).cloned().chain(variables);
+    let whole = state.folders.iter().cloned().chain(variables);
     let machine = OF_THE_MACHINE.into_iter().map(PathBuf::from);
     reach.extend(whole.chain(machine).map(|path| Below { path, write: false }));
     reach.into_iter().collect()
