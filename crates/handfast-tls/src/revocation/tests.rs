@@ -11,6 +11,8 @@ use crate::client_certificates::{Demand, KnownLists, LoadedAuthorities, Wanted, 
 use crate::finding::{Reason, Severity};
 use crate::testing::{Folder, Made, Maker, NOW};
 
+mod files;
+
 const DAY: i64 = 86_400;
 
 fn at(seconds: i64) -> SystemTime {
