@@ -165,4 +165,40 @@ mod tests {
         assert_eq!((failure.kind, &*failure.detail), (FailureKind::Alert, "alert unknown_ca (48)"));
         assert_eq!(failure.alert, Some(48));
     }
+
+    #[test]
+    fn what_a_peer_lacks_is_said_in_words() {
+        use PeerIncompatible as P;
+        let said = |peer, reason: &PeerIncompatible| failure(peer, &reason.clone().into()).detail;
+        for (reason, words) in [
+            (P::NoCipherSuitesInCommon, "no cipher suite in common"),
+            (P::NoKxGroupsInCommon, "no key exchange group in common"),
+            (P::NoSignatureSchemesInCommon, "no signature scheme in common"),
+            (P::Tls12NotOffered, "no TLS version in common"),
+            (P::SupportedVersionsExtensionRequired, "no TLS version in common"),
+            (P::ExtendedMasterSecretExtensionRequired, "the extended master secret is required"),
+            (P::KeyShareExtensionRequired, "no key share"),
+            (P::NamedGroupsExtensionRequired, "names no groups"),
+            (P::SignatureAlgorithmsExtensionRequired, "names no signature schemes"),
+            (P::NullCompressionRequired, "null compression"),
+            (P::UncompressedEcPointsRequired, "uncompressed curve points"),
+            (P::ServerRejectedEncryptedClientHello(None), "lacks something that the policy requires"),
+        ] {
+            assert!(said(Peer::Client, &reason).contains(words), "{reason:?}");
+        }
+        for (reason, words) in [
+            (P::ServerDoesNotSupportTls12Or13, "neither TLS 1.2 nor TLS 1.3"),
+            (P::ServerTlsVersionIsDisabledByOurConfig, "a TLS version that was not offered"),
+            (P::NoKxGroupsInCommon, "group that was not offered"),
+            (
+                P::NoCertificateRequestSignatureSchemesInCommon,
+                "accepts none of the signature schemes of ours",
+            ),
+            (P::ExtendedMasterSecretExtensionRequired, "extended master secret, which is required"),
+            (P::EcPointsExtensionRequired, "uncompressed curve points"),
+            (P::KeyShareExtensionRequired, "lacks something that the settings require"),
+        ] {
+            assert!(said(Peer::Server, &reason).contains(words), "{reason:?}");
+        }
+    }
 }

@@ -596,3 +596,34 @@ fn a_server_with_an_ml_dsa_certificate_is_verified() {
         assert_eq!(talk_as(&trusting(stranger), 0, &config, false).fail().kind, FailureKind::PeerCertificate);
     }
 }
+
+#[test]
+fn what_a_server_shows_and_gives_is_told() {
+    let ca = authority();
+    for (version, lifetime) in [("1.2", None), ("1.3", Some(std::time::Duration::from_secs(86_400)))] {
+        let client = client(&settings(&[version]));
+        assert_eq!(client.newest_ticket(), None);
+        let talk = talk(&client, &server(&ca), false).establish();
+        let presented = talk.session.presented();
+        assert!(matches!(&presented[..], [own] if own.len() > 100), "{presented:?}");
+        assert!(talk.session.chain().eq(presented.iter().map(Vec::as_slice)));
+        assert_eq!(client.newest_ticket(), Some(observed::Ticket { lifetime, early_data: 0 }), "{version}");
+        assert_eq!(client.staple_bytes(), 0);
+    }
+    let made = Maker::new(&["localhost"]).signed_by(&ca);
+    let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_protocol_versions(rustls::ALL_VERSIONS)
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert_with_ocsp(
+            vec![made.certificate.der().clone()],
+            PrivateKeyDer::try_from(made.key.serialize_der()).unwrap(),
+            vec![7; 99],
+        )
+        .unwrap();
+    let mut settings = settings(&["1.3"]);
+    settings.alpn.clear();
+    let client = self::client(&settings);
+    talk(&client, &config, false).establish();
+    assert_eq!(client.staple_bytes(), 99);
+}

@@ -211,3 +211,14 @@ fn a_ca_of_version_1_is_a_ca() {
     let client = rustls_pki_types::pem::PemObject::from_pem_slice(&pem).unwrap();
     rule.check_again(&[client], now).unwrap();
 }
+
+/// Clients with several certificates choose by them.
+#[test]
+fn clients_are_told_each_ca_once() {
+    let (one, two) = (Maker::authority("one").self_signed(), Maker::authority("two").self_signed());
+    let rule = load_text(one.pem() + &two.pem() + &one.pem(), Demand::Require).rule.unwrap();
+    let subject = |made: &Made| Outline::read(made.certificate.der()).unwrap().subject.to_vec();
+    let told: Vec<_> =
+        rule.verifier().root_hint_subjects().iter().map(|name| name.as_ref()[2..].to_vec()).collect();
+    assert_eq!(told, [subject(&one), subject(&two)]);
+}

@@ -287,3 +287,34 @@ fn a_session_of_ours_adds_little_to_the_librarys() {
     let added = size_of::<ServerSession>() - size_of::<UnbufferedServerConnection>();
     assert!(added <= 120, "{added} bytes");
 }
+
+#[test]
+fn new_keys_end_old_tickets() {
+    let pair = pair(&TLS13, true);
+    let mut first = pair.talk("localhost").establish();
+    first.exchange();
+    let mut again = pair.talk("localhost").establish();
+    assert_eq!((again.offered, again.session.agreed().resumed), (true, Some(true)));
+    again.exchange();
+    let rotation = TicketSettings { rotate: Duration::from_secs(3600), lifetime: Duration::from_secs(3600) };
+    pair.server.update_keys(TicketKeys::random(SystemTime::now(), rotation).unwrap().keys());
+    let other = pair.talk("localhost").establish();
+    assert_eq!((other.offered, other.session.agreed().resumed), (true, Some(false)));
+}
+
+#[test]
+fn who_gets_no_handshake_is_known_from_the_hello() {
+    let mut pair = pair(&TLS12, false);
+    let read = |bytes: &[u8]| match peek(bytes, 1 << 16) {
+        Peek::Complete(hello) => hello,
+        _ => panic!("a whole hello"),
+    };
+    let [own, other] = ["localhost", "other.example"].map(|name| read(&pair.hello(name).1));
+    assert!(!pair.server.refuses(&own) && !pair.server.refuses(&other), "the first serves strangers");
+    let store = Arc::clone(pair.server.settings.resolver.store());
+    pair.server.settings.resolver = Arc::new(Resolver::new(store, UnknownName::Refuse));
+    assert!(!pair.server.refuses(&own) && pair.server.refuses(&other));
+    assert!(pair.server.objection(&own).is_none());
+    pair.server.settings.policy = resolve("2026-11-modern", None, None, None).unwrap();
+    assert!(pair.server.objection(&own).is_some(), "TLS 1.2 is not in it");
+}

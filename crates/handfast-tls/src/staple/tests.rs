@@ -139,3 +139,12 @@ proptest::proptest! {
         let _ = read(&sequence, &chain(), NOW);
     }
 }
+
+#[test]
+fn a_responders_refusal_is_named() {
+    let names = ["malformedRequest", "internalError", "tryLater", "not known", "sigRequired", "unauthorized"];
+    for (status, name) in (1..).zip(names) {
+        let said = Refusal::Unsuccessful(status).to_string();
+        assert!(said.contains(&format!("({status}, ")) && said.contains(name), "{said}");
+    }
+}

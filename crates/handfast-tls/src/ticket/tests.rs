@@ -87,6 +87,19 @@ fn a_tickets_key_is_the_first_block_of_hkdf() {
 }
 
 #[test]
+fn what_is_logged_of_keys_holds_no_secret() {
+    let keys = random();
+    let text = keys.to_give().unwrap();
+    let shown = format!("{keys:?} {text:?} {:?}", ticketer(&keys, b"p"));
+    assert!(["MasterKey", "KeyText", "Ticketer"].iter().all(|kind| shown.contains(kind)), "{shown}");
+    let secret = text.reveal().trim_end().rsplit(' ').next().unwrap();
+    assert!(secret.len() == 2 * KEY_LENGTH && !shown.contains(secret));
+    assert!(
+        !shown.contains(&format!("{:?}", keys.keys[0].secret).replace("Zeroizing(", "").replace(')', ""))
+    );
+}
+
+#[test]
 fn another_policy_cannot_decrypt_and_does_not_even_share_a_key_name() {
     let keys = random();
     let ticket = ticketer(&keys, b"p").encrypt(b"state").unwrap();
@@ -442,4 +455,32 @@ proptest! {
             tickets.push((now, encrypt(&keys)));
         }
     }
+}
+
+/// What an upgrade does: the process that follows resumes what this one has given.
+#[test]
+fn keys_are_given_to_the_process_that_follows() {
+    let keys = random();
+    let ticket = encrypt(&keys);
+    let text = keys.to_give().expect("they are nowhere else");
+    let given = |text: &str| TicketKeys::given(&KeyText::from(text.to_owned()), at(60), SETTINGS).unwrap();
+    let next = given(text.reveal()).expect("they are understood");
+    assert!(decrypts(&next, &ticket) && decrypts(&keys, &encrypt(&next)));
+    assert_eq!(encrypt(&next)[..NAME_LENGTH], ticket[..NAME_LENGTH]);
+    assert!(given("something else\n").is_none());
+    // Those that are over are not taken; there are new ones all the same.
+    let late = TicketKeys::given(&text, at(1_000 * HOUR), SETTINGS).unwrap().expect("understood");
+    assert!(!decrypts(&late, &ticket) && decrypts(&late, &encrypt(&late)));
+    let folder = Folder::new();
+    assert!(open(&folder.at("tickets"), 0).to_give().is_none(), "it reads them from the file");
+}
+
+#[test]
+fn the_lock_is_beside_the_file_that_a_link_leads_to() {
+    let (folder, real) = (Folder::new(), Folder::new());
+    let file = real.put("tickets", "");
+    symlink(&file, folder.at("link")).unwrap();
+    let beside = real.path().canonicalize().unwrap().join(".tickets.lock");
+    assert_eq!((lock_path(&file), lock_path(&folder.at("link"))), (beside.clone(), beside));
+    assert_eq!(lock_path(&folder.at("none")), folder.at(".none.lock"));
 }

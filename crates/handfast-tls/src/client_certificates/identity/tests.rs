@@ -220,6 +220,62 @@ fn thousands_of_names_are_refused_and_not_compared() {
     assert_eq!(refusal, Refusal::TooManyNames { names: 2_000 });
 }
 
+/// Edges of the forms: whole networks of one address, and names that are hardly any.
+#[test]
+fn a_rule_is_for_nothing_that_only_looks_like_it() {
+    let own = usual();
+    for (rule, is_for_it) in
+        [("ip:10.1.2.3/32", true), ("ip:2001:db8::7/128", true), ("ip:10.1.2.2/32", false)]
+    {
+        assert_eq!(fits(rule, &own), is_for_it, "{rule}");
+    }
+    let named = |name: SanType| certificate(&[(DnType::CommonName, "x".into())], &[name]).0;
+    let email = |text: &str| named(SanType::Rfc822Name(text.try_into().unwrap()));
+    assert!(!fits("email:*@example.org", &email("@example.org")), "nobody's address");
+    assert!(!fits("email:*@example.org", &email("alice")));
+    let four = named(SanType::IpAddress("0.0.0.1".parse().unwrap()));
+    let six = named(SanType::IpAddress("::1".parse().unwrap()));
+    assert!(!fits("ip:::1", &four) && !fits("ip:0.0.0.1", &six), "the same number of another kind");
+    assert!(!fits("ip:::/0", &four) && !fits("ip:0.0.0.0/0", &six));
+    let dns = |text: &str| named(SanType::DnsName(text.try_into().unwrap()));
+    assert!(fits("dns:a.example.org", &dns("a.example.org.")), "with the root's dot");
+    assert!(!fits("dns:*.example.org", &dns("a.b.example.org")));
+    assert!(!fits("dns:b", &dns("a.b")) && fits("dns:*.b", &dns("a.b")));
+}
+
+/// Clients choose their names: a refusal in the log is no longer than this for it.
+#[test]
+fn long_names_are_cut_where_a_client_is_told_of() {
+    let long = format!("https://example.org/{}", "x".repeat(500));
+    let told = |uris: &[&str]| {
+        let own = with_uris(uris);
+        Identity::of(&Outline::read(&own).unwrap(), 1).unwrap().to_string()
+    };
+    assert_eq!(told(&[&long]), format!("cn:x, uri:{}", &long[..128]));
+    assert_eq!(told(&[&long[..128]]), format!("cn:x, uri:{}", &long[..128]));
+    assert_eq!(told(&["a:1", "a:2", "a:3", "a:4"]), "cn:x, uri:a:1, uri:a:2, uri:a:3, uri:a:4");
+    assert_eq!(
+        told(&["a:1", "a:2", "a:3", "a:4", "a:5"]),
+        "cn:x, uri:a:1, uri:a:2, uri:a:3, uri:a:4 and 1 other names"
+    );
+    let (nobody, _) = certificate(&[], &[]);
+    assert_eq!(Identity::of(&Outline::read(&nobody).unwrap(), 1).unwrap().to_string(), "it has no names");
+}
+
+#[test]
+fn as_many_names_as_are_compared_are_compared() {
+    let names: Vec<_> = (0..200).map(|number| format!("http://example.org/{number}")).collect();
+    let own = with_uris(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut rules = Rules {
+        allow: (0..999).map(|number| Rule::parse(&format!("uri:x{number}")).unwrap()).collect(),
+        refuse: vec![Rule::parse("uri:http://example.org/no").unwrap()],
+    };
+    rules.allow[998] = Rule::parse("uri:http://example.org/199").unwrap();
+    assert!(rules.decide(&Outline::read(&own).unwrap()).is_ok(), "1,000 rules and 200 names");
+    rules.allow.push(Rule::parse("cn:x").unwrap());
+    assert_eq!(rules.decide(&Outline::read(&own).unwrap()), Err(Refusal::TooManyNames { names: 200 }));
+}
+
 proptest::proptest! {
     #[test]
     fn no_rule_and_no_name_panics(text in ".{0,60}", kind in 0..9_usize, place in 0_usize..2000, value in proptest::prelude::any::<u8>()) {

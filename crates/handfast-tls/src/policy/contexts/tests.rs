@@ -107,6 +107,15 @@ fn a_context_stays_while_it_is_used_and_goes_with_its_key() {
     assert_eq!(held(), 0);
     sealed(&mut idle, b"", 1);
     assert_eq!(held(), 1, "made again");
+    assert_eq!(time_is(0), 1, "so that a thread with none need not sweep");
+    drop(idle);
+    assert_eq!(time_is(0), 0);
+}
+
+#[test]
+fn what_is_logged_of_a_key_is_not_the_key() {
+    let shown = format!("{:?}", key(SUITES[0], 1));
+    assert!(shown.starts_with("RecordKey") && shown.contains("AES") && !shown.contains("7, 7, 7"), "{shown}");
 }
 
 #[test]

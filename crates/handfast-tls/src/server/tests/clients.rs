@@ -202,3 +202,91 @@ fn who_was_let_in_comes_back_with_a_ticket() {
         assert_eq!(first.client_subject, again.client_subject, "{version:?}");
     }
 }
+
+/// The proxy keeps sessions of both sides in boxes.
+#[test]
+fn a_session_in_a_box_is_the_same_session() {
+    use std::io::{Read as _, Write as _};
+    let folder = Folder::new();
+    authority(&folder);
+    let (chain, key) =
+        client(&folder, "ec -pkeyopt ec_paramgen_curve:P-256", "keyUsage=digitalSignature", "");
+    let own = CertificateDer::from_pem_slice(&chain).unwrap();
+    for version in [&TLS12, &TLS13] {
+        let talk = with(asking(version, &folder), &chain, &key).talk("localhost").establish();
+        let Talk { session, mut client, .. } = talk;
+        assert_eq!(session.peer_certificate(), Some(own.as_ref()), "the client's own");
+        let agreed = session.agreed();
+        let mut boxed: Box<dyn Session> = Box::new(session);
+        assert!(boxed.is_established());
+        assert_eq!((boxed.agreed(), boxed.peer_certificate()), (agreed, Some(own.as_ref())));
+        client.writer().write_all(b"hello").unwrap();
+        let records = sent(&mut client);
+        let (mut plaintext, mut outgoing) = (Buffer::default(), Buffer::default());
+        let (first, rest) = records.split_at(3);
+        boxed.receive(&mut first.to_vec(), &mut plaintext, &mut outgoing);
+        assert_eq!(boxed.kept(), first);
+        let mut more = [boxed.kept(), rest].concat();
+        boxed.receive(&mut more, &mut plaintext, &mut outgoing);
+        assert_eq!(plaintext.filled(), b"hello");
+        boxed.encrypt(b"answer", &mut outgoing).unwrap();
+        boxed.close(&mut outgoing);
+        let mut answer = outgoing.filled();
+        while !answer.is_empty() {
+            client.read_tls(&mut answer).unwrap();
+            client.process_new_packets().unwrap();
+        }
+        let mut some = [0; 10];
+        assert_eq!(client.reader().read(&mut some).unwrap(), 6);
+        assert_eq!(client.reader().read(&mut some).unwrap(), 0, "close_notify has come");
+    }
+}
+
+/// A client that fails and may be served elsewhere: what the log and the metrics say of it.
+#[test]
+fn who_fails_where_that_is_tolerated_is_named_and_not_believed() {
+    use crate::client_certificates::{KnownLists, Wanted, load_all};
+    use crate::session::{CertificateFault, Verdict};
+    let folder = Folder::new();
+    authority(&folder);
+    let (chain, key) =
+        client(&folder, "ec -pkeyopt ec_paramgen_curve:P-256", "keyUsage=digitalSignature", "");
+    let stranger = Maker::new(&["client.example"]).valid((2020, 1, 1), (2099, 1, 1)).self_signed();
+    let (keys, ca) = (Arc::default(), folder.at("ca.pem"));
+    let judged = |demand, shown: Option<(&[u8], &[u8])>| {
+        let wanted = Wanted { tolerates: true, ..Wanted::new(&ca, demand, &keys) };
+        let rule = load_all(&wanted, &KnownLists::default(), SystemTime::now()).rule;
+        let pair = pair_asking(&TLS13, false, rule);
+        let pair = match shown {
+            Some((chain, key)) => with(pair, chain, key),
+            None => pair,
+        };
+        let agreed = pair.talk("localhost").establish().session.agreed();
+        let fault = agreed.verdict.map(|verdict| match *verdict {
+            Verdict::Failed { fault, .. } => Some(fault),
+            Verdict::Allowed(_) => None,
+        });
+        (fault, agreed.client_subject.is_some())
+    };
+    assert_eq!(judged(Demand::Require, Some((&chain, &key))), (None, true));
+    assert_eq!(judged(Demand::Require, None), (Some(Some(CertificateFault::Missing)), false));
+    assert_eq!(judged(Demand::Request, None), (None, false));
+    let (own, its) = (stranger.pem(), stranger.key_pem());
+    let (fault, is_named) = judged(Demand::Require, Some((own.as_bytes(), its.as_bytes())));
+    assert!(fault == Some(Some(CertificateFault::UnknownCa)) && !is_named, "{fault:?}");
+}
+
+/// Certificates are public: whoever shows another one's has to have its key too.
+#[test]
+fn who_shows_a_certificate_without_its_key_is_refused() {
+    let folder = Folder::new();
+    authority(&folder);
+    let (chain, _) = client(&folder, EC, "keyUsage=digitalSignature", "");
+    let thief = Maker::new(&["a.example.org"]).self_signed().key_pem();
+    for version in [&TLS12, &TLS13] {
+        let pair = with(asking(version, &folder), &chain, thief.as_bytes());
+        let (_, kind, said) = refused(&pair);
+        assert_eq!(kind, FailureKind::PeerCertificate, "{said}");
+        assert!(said.contains("the handshake was not signed with its key"), "{said}");
+    }
+}
