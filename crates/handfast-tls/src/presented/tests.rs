@@ -292,6 +292,32 @@ fn outlines_are_those_of_a_whole_parser() {
     assert!(outline.is_for(&[0x2b, 6, 1, 5, 5, 7, 3, 1]) && !outline.is_for(&[0x2b, 6, 1, 5, 5, 7, 3, 2]));
 }
 
+#[test]
+fn a_certificate_that_is_named_itself_is_good_from_its_first_second_to_its_last() {
+    let own = Maker::new(&["a.example.org"]).self_signed();
+    let mut trusted = trusting(&[]);
+    trusted.pin(own.certificate.der());
+    let at = |seconds: i64| {
+        let now = UnixTime::since_unix_epoch(Duration::from_secs(seconds.unsigned_abs()));
+        trusted.check(Peer::Server, own.certificate.der(), &[], Keys::New, now)
+    };
+    let (from, to) = (own.params.not_before.unix_timestamp(), own.params.not_after.unix_timestamp());
+    assert_eq!((at(from), at(to)), (Ok(()), Ok(())));
+    assert_eq!(at(from - 1), Err(Refusal::NotYet { until: from, is_own: true }));
+    assert_eq!(at(to + 1), Err(Refusal::Expired { since: to, is_own: true }));
+}
+
+#[test]
+fn servers_may_have_keys_that_sign_nothing_else_and_clients_may_not() {
+    let ca = Maker::authority("ca").self_signed();
+    let mut params = CertificateParams::new(vec!["a.example.org".to_owned()]).unwrap();
+    params.key_usages = vec![rcgen::KeyUsagePurpose::KeyAgreement];
+    let own = signed(&params, &KeyPair::generate().unwrap(), (&ca.params, &ca.key));
+    let trusted = trusting(&[ca.certificate.der()]);
+    let as_peer = |peer| trusted.check(peer, &own, &[], Keys::New, now());
+    assert_eq!(as_peer(Peer::Client), Err(Refusal::MayNotSign));
+    assert_eq!(as_peer(Peer::Server), Ok(()));
+}
 proptest::proptest! {
     #[test]
     fn no_bytes_panic(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200)) {

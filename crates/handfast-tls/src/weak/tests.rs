@@ -194,12 +194,16 @@ impl PublicKeyData for Foreign {
 /// A modulus and an exponent as they stand in a certificate (RFC 8017 §A.1.1).
 fn foreign(name: &str) -> Foreign {
     let (modulus, exponent) = sample(name);
+    of_numbers(&modulus, &exponent)
+}
+
+fn of_numbers(modulus: &[u8], exponent: &[u8]) -> Foreign {
     let value = |tag: u8, content: &[u8]| {
         let length = u16::try_from(content.len()).unwrap().to_be_bytes();
         [&[tag, 0x82, length[0], length[1]], content].concat()
     };
     let integer = |number: &[u8]| value(0x02, &[&[0], number].concat());
-    Foreign(value(0x30, &[integer(&modulus), integer(&exponent)].concat()))
+    Foreign(value(0x30, &[integer(modulus), integer(exponent)].concat()))
 }
 
 /// What a peer is told who presents a certificate with this key, and through a CA with the one of `above`.
@@ -390,4 +394,35 @@ fn a_ticket_is_good_under_the_same_lists_only() {
     assert_ne!(one, fingerprint(&lists("8b4611b0db08e2eabca9\n")));
     // The same entries in another form are the same.
     assert_eq!(one, fingerprint(&lists("# a remark\n8B4611B0DB08E2EABCA8\n8b4611b0db08e2eabca8\n")));
+}
+
+/// Also of clients that resume, whose keys are not looked into again.
+#[test]
+fn rsa_is_taken_between_its_bounds_of_size_and_not_beside_them() {
+    let root = Maker::authority("root").self_signed();
+    let mut trusted = Authorities::new(default_provider().signature_verification_algorithms);
+    trusted.add(root.certificate.der()).unwrap();
+    let issuer = Issuer::from_params(&root.params, &root.key);
+    let now = UnixTime::since_unix_epoch(Duration::from_secs(NOW.unsigned_abs()));
+    for (first, rest, is_good) in
+        [(0x7f, 255, false), (0xff, 255, true), (0xff, 1023, true), (1, 1024, false)]
+    {
+        let modulus = [vec![first], vec![0xff; rest]].concat();
+        let params = CertificateParams::new(vec!["a.example.org".to_owned()]).unwrap();
+        let own = params.signed_by(&of_numbers(&modulus, &[1, 0, 1]), &issuer).unwrap();
+        let answer = trusted.check(Peer::Client, own.der(), &[], Keys::Known, now);
+        assert_eq!(answer.is_ok(), is_good, "{first:x} and {rest} bytes: {answer:?}");
+        let mut pinned = Authorities::new(default_provider().signature_verification_algorithms);
+        pinned.pin(own.der());
+        assert_eq!(pinned.check(Peer::Client, own.der(), &[], Keys::Known, now).is_ok(), is_good);
+    }
+}
+
+#[test]
+fn nobody_is_named_as_trusted_with_a_weak_key() {
+    let trusted = Authorities::new(default_provider().signature_verification_algorithms);
+    let weak = certificate(include_str!("tests/close-primes-2048.crt"));
+    let expected = Refusal::WeakKey { weakness: Weakness::ClosePrimes, is_own: true };
+    assert_eq!(trusted.check_key_of(&weak.der), Err(expected));
+    assert_eq!(trusted.check_key_of(Maker::authority("good").self_signed().certificate.der()), Ok(()));
 }

@@ -173,3 +173,176 @@ fn what_is_named_and_cannot_be_read_is_said() {
     assert_eq!(told(&seen).iter().map(|told| told.1).collect::<Vec<_>>(), [Reason::NotPem, Reason::Missing]);
     assert!(seen.unseen.len() == 1 && seen.unseen[0].1.contains("encrypted"), "{:?}", seen.unseen);
 }
+
+#[test]
+fn how_much_time_is_left_is_said_to_the_hour() {
+    let folder = Folder::new();
+    let made = Maker::new(&["a.example.org"]).valid((2026, 1, 1), (2026, 11, 2)).self_signed();
+    let path = folder.put("a.pem", made.pem());
+    let lists = Lists::default();
+    let said = |before: i64| {
+        // 2026-11-02 00:00:00 UTC
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs((1_793_577_600 - before).unsigned_abs());
+        let mut seen = Inspected::default();
+        Inspection { known_keys: &lists, now, days: 21 }.path(&path, &mut seen);
+        seen.findings.first().map(|finding| (finding.severity, finding.message.clone()))
+    };
+    assert_eq!(said(21 * DAY), None, "as many days as were asked for");
+    for (before, severity, words) in [
+        (21 * DAY - 1, Severity::Warning, "expires in 20 days, on 2026-11-02"),
+        (2 * DAY, Severity::Warning, "expires in 2 days, on"),
+        (DAY + 5, Severity::Warning, "expires in 1 day, on"),
+        (7_200, Severity::Warning, "expires in 2 hours, on"),
+        (0, Severity::Warning, "expires in 0 hours, on"),
+        (-10_800, Severity::Error, "expired 3 hours ago, on"),
+        (-DAY, Severity::Error, "expired 1 day ago, on"),
+    ] {
+        let (is, said) = said(before).expect(words);
+        assert!(is == severity && said.contains(words), "{before}: {said}");
+    }
+    // From its first second on it is valid.
+    let begins = made.params.not_before.unix_timestamp();
+    assert_eq!(said(1_793_577_600 - begins), None);
+    let (_, words) = said(1_793_577_600 - begins + 1).expect("a second too early");
+    assert!(words.contains("is valid only from 2026-01-01"), "{words}");
+}
+
+#[test]
+fn an_expired_ca_is_a_warning_unless_it_names_a_host() {
+    let folder = Folder::new();
+    let old = |mut maker: Maker| {
+        (maker.is_authority, maker.to) = (true, (2026, 2, 1));
+        let seen = seen(&[&folder.put("a.pem", maker.self_signed().pem())]);
+        seen.findings.iter().map(|finding| finding.severity).collect::<Vec<_>>()
+    };
+    assert_eq!(old(Maker::new(&[])), [Severity::Warning]);
+    assert_eq!(old(Maker::new(&["a.example.org"])), [Severity::Error], "as `openssl req -x509` makes them");
+    assert_eq!(old(Maker::new(&["192.0.2.1"])), [Severity::Error]);
+}
+
+#[test]
+fn a_certificate_is_called_by_what_it_names() {
+    let folder = Folder::new();
+    let first = |names: &[&str]| {
+        let maker = Maker { subject: "www.example.org", ..Maker::new(names) };
+        let seen = seen(&[&folder.put("a.pem", maker.self_signed().pem())]);
+        let reasons: Vec<_> = seen.findings.iter().map(|finding| finding.reason).collect();
+        (seen.first_to_expire.expect("it is a server's").0, reasons)
+    };
+    assert_eq!(first(&["a.example.org"]), ("a.example.org".into(), vec![]));
+    assert_eq!(first(&["a.example.org", "b.example.org", "192.0.2.1"]).0, "a.example.org and 1 more");
+    assert_eq!(first(&["192.0.2.1"]), ("192.0.2.1".into(), vec![]), "an address is a name");
+    let (name, reasons) = first(&[]);
+    assert_eq!((name.as_str(), reasons), ("\"CN=www.example.org\"", vec![Reason::NoNames]));
+}
+
+#[test]
+fn the_one_that_runs_out_first_is_told_whatever_the_order() {
+    let folder = Folder::new();
+    let put = |file: &str, name: &str, to| {
+        folder.put(file, Maker::new(&[name]).valid((2026, 1, 1), to).self_signed().pem())
+    };
+    let (long, short) =
+        (put("1.pem", "long.example.org", (2028, 1, 1)), put("2.pem", "short.example.org", (2027, 6, 1)));
+    // A CA's counts for nothing here.
+    let ca = folder.put("ca.pem", Maker::authority("ca").self_signed().pem());
+    for paths in [[&*long, &*short, &*ca], [&*ca, &*short, &*long]] {
+        assert_eq!(seen(&paths).first_to_expire.map(|first| first.0).as_deref(), Some("short.example.org"));
+    }
+}
+
+#[test]
+fn folders_are_gone_into_so_far_and_what_is_left_out_is_said() {
+    let folder = Folder::new();
+    let mut path = folder.path().to_path_buf();
+    for depth in 0..14 {
+        path.push("d");
+        std::fs::create_dir(&path).expect("it is ours");
+        let made = Maker::new(&[&format!("{depth}.example.org")]).self_signed();
+        folder.put(path.join("a.pem").to_str().expect("a name"), made.pem());
+    }
+    std::os::unix::fs::symlink(folder.path(), folder.at("d/circle")).expect("it is ours");
+    let seen = seen(&[folder.path()]);
+    assert_eq!((seen.certificates, seen.files), (12, 12));
+    let [(left_out, why)] = &seen.unseen[..] else { panic!("{:?}", seen.unseen) };
+    assert_eq!(
+        (left_out.components().count(), why.as_str()),
+        (path.components().count() - 1, "too deep within folders")
+    );
+}
+
+#[test]
+fn what_others_may_read_and_what_clients_cannot_take_is_told_of() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new();
+    let both = folder.put("a.pem", Maker::new(&["a.example.org"]).self_signed().both());
+    std::fs::set_permissions(&both, std::fs::Permissions::from_mode(0o644)).expect("it is ours");
+    folder.openssl("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:secp256k1 -nodes -keyout odd.key -subj /CN=odd -addext subjectAltName=DNS:odd.example.org -addext basicConstraints=critical,CA:FALSE -days 3650 -out odd.pem");
+    let seen = seen(&[folder.path()]);
+    let reasons: Vec<_> = told(&seen).iter().map(|told| (told.0, told.1)).collect();
+    assert!(reasons.contains(&(Severity::Warning, Reason::Permissions)), "{reasons:?}");
+    let unusable =
+        seen.findings.iter().find(|finding| finding.message.contains("which TLS clients do not take"));
+    assert_eq!(
+        unusable.map(|finding| (finding.severity, finding.reason)),
+        Some((Severity::Warning, Reason::BadKey))
+    );
+}
+
+/// Each is told of where it was seen first, and counted once.
+#[test]
+fn a_server_that_sends_a_whole_chain_is_let_be() {
+    let root = Maker::authority("root").self_signed();
+    let middle = Maker::authority("middle").signed_by(&root);
+    let leaf = Maker::new(&["a.example.org"]).signed_by(&middle);
+    let own = Maker::new(&["b.example.org"]).self_signed();
+    let lists = Lists::default();
+    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(NOW.unsigned_abs());
+    let inspection = Inspection { known_keys: &lists, now, days: 21 };
+    let mut seen = Inspected::default();
+    let der = |made: &crate::testing::Made| made.certificate.der().to_vec();
+    inspection.presented("a.example.org:443", &[der(&leaf), der(&middle)], &mut seen);
+    inspection.presented("b.example.org:443", &[der(&own)], &mut seen);
+    assert_eq!((told(&seen), seen.certificates), (vec![], 3));
+}
+
+#[test]
+fn keys_of_kinds_that_no_client_takes_are_named() {
+    let folder = Folder::new();
+    let extensions =
+        "-addext subjectAltName=DNS:a.example.org -addext basicConstraints=critical,CA:FALSE -days 3650";
+    for (kind, words) in
+        [("ed448", "Ed448"), ("rsa-pss -pkeyopt rsa_keygen_bits:2048", "RSA marked for PSS only")]
+    {
+        folder.openssl(&format!("genpkey -algorithm {kind} -out a.key"));
+        folder.openssl(&format!("req -x509 -new -key a.key -subj /CN=a {extensions} -out a.pem"));
+        let seen = seen(&[&folder.at("a.pem")]);
+        let said = told(&seen).iter().any(|told| told.2.contains(words));
+        assert!(said, "{words}: {:?}", seen.findings);
+        // Nor is it good for a client, and the CA's file says so.
+        let loaded = crate::client_certificates::load(
+            &folder.at("a.pem"),
+            crate::client_certificates::Demand::Require,
+            &std::sync::Arc::default(),
+            SystemTime::now(),
+        );
+        assert!(loaded.rule.is_none());
+        assert!(
+            loaded.findings.iter().any(|finding| finding.message.contains("cannot be used here")),
+            "{loaded:?}"
+        );
+    }
+}
+
+#[test]
+fn what_editors_and_openssl_make_of_pem_is_recognised() {
+    let folder = Folder::new();
+    for start in [[0xff, 0xfe], [0xfe, 0xff]] {
+        let seen = seen(&[&folder.put("a.pem", [&start[..], b"-\0-\0"].concat())]);
+        assert!(told(&seen)[0].2.contains("UTF-16"), "{:?}", seen.findings);
+    }
+    let own = "-----BEGIN TRUSTED CERTIFICATE-----\nAAEC\n-----END TRUSTED CERTIFICATE-----\n";
+    let seen = seen(&[&folder.put("a.pem", own)]);
+    assert_eq!(told(&seen)[0].1, Reason::UnusedSection);
+    assert!(told(&seen)[0].2.contains("OpenSSL's own form"), "{:?}", seen.findings);
+}
