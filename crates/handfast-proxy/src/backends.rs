@@ -140,6 +140,11 @@ impl InUse {
         &self.0
     }
 
+    /// It spoke so long after the client's bytes had come.
+    pub(crate) fn answered(&self, after: Duration) {
+        self.0.metrics.answered(after);
+    }
+
     /// It can serve, after something that was left to do.
     pub(crate) fn is_good(&self) {
         self.0.standing.connected();

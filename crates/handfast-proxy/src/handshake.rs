@@ -1,7 +1,7 @@
 //! Step 3, handshake: from the hello to a session both sides agree on.
 //!
 //! In: a client that has said hello, and the rules for it. Out: its leg, secured, and what it sent behind its last flight.
-//! How long it took is told apart: our own computing, and waiting for the client.
+//! How long it took is told apart: our own computing, waiting for the client, and for a thread that was busy with others.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -49,11 +49,12 @@ pub(crate) async fn finish<R: Runtime>(
     choice: Choice,
 ) -> Result<Vec<u8>, CloseReason> {
     let begun = R::now();
-    let outcome = exchange(connection, heard, choice).await;
+    let mut queued = Duration::ZERO;
+    let outcome = exchange(connection, heard, choice, &mut queued).await;
     let account = &mut connection.account;
     let seconds = &mut account.record.seconds;
     seconds.handshake = R::now().since(begun);
-    seconds.handshake_wait = seconds.handshake.saturating_sub(seconds.handshake_crypto);
+    seconds.handshake_wait = seconds.handshake.saturating_sub(seconds.handshake_crypto + queued);
     // Once, for whatever it came to: finding the names takes longer than anything else here that is not a cipher.
     account.record.tls =
         connection.client.as_ref().and_then(Leg::session).map(Session::agreed).unwrap_or_default();
@@ -70,6 +71,7 @@ async fn exchange<R: Runtime>(
     connection: &mut Connection<R>,
     mut heard: Heard,
     choice: Choice,
+    queued: &mut Duration,
 ) -> Result<Vec<u8>, CloseReason> {
     let mut first = Vec::new();
     let (session, is_dear) = begin(connection, &heard.hello, choice)?;
@@ -94,6 +96,8 @@ async fn exchange<R: Runtime>(
         if connection.wait(Step::Handshake, connection.deadline).await? == Woken::Deadline {
             return Err(reason(Side::Client, Cause::HandshakeDeadline));
         }
+        // What it waited for was there when the turn began; since then the thread has worked on others.
+        *queued += R::now().since(R::turn());
     }
     Ok(first)
 }

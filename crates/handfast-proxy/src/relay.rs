@@ -38,9 +38,9 @@ const SETTLED: std::time::Duration = std::time::Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Relay {
     /// Counts the connection at its endpoint, until it ends.
-    _in_use: InUse,
-    /// The client has spoken since the backend last did.
-    unanswered: bool,
+    in_use: InUse,
+    /// Since when the client has spoken and the backend has not; NEVER while it has.
+    asked: Moment,
     /// The backend ended its direction before the client did.
     backend_first: bool,
     /// When the socket options of longer connections are set; NEVER once they are.
@@ -78,8 +78,8 @@ impl Relay {
         }
         connection.backend = Some(leg);
         let mut relay = Self {
-            _in_use: in_use,
-            unanswered: !first.is_empty(),
+            in_use,
+            asked: if first.is_empty() { Moment::NEVER } else { now },
             backend_first: false,
             settle: now + SETTLED,
             progress: now,
@@ -109,7 +109,7 @@ impl Relay {
         }
         if !spoken.is_empty() {
             client.write(spoken, records).map_err(broken)?;
-            self.unanswered = false;
+            self.asked = Moment::NEVER;
         }
         Ok(())
     }
@@ -176,10 +176,20 @@ impl Relay {
         let outcome = relay::turn(client, backend, scratch, now)
             .map_err(|broken| relay::last_words(client, backend, broken, scratch, now));
         // In the order in which the directions are served.
-        self.unanswered |= client.heard() != before.0;
-        self.unanswered &= backend.heard() == before.1;
+        if client.heard() != before.0 && !self.is_unanswered() {
+            self.asked = R::turn();
+        }
+        if backend.heard() != before.1 && self.is_unanswered() {
+            self.in_use.answered(R::turn().since(self.asked));
+            self.asked = Moment::NEVER;
+        }
         self.backend_first |= backend.has_ended() && !client.has_ended();
         outcome.map_err(|broken| self.reason(connection, &broken))
+    }
+
+    /// The client has spoken since the backend last did.
+    fn is_unanswered(&self) -> bool {
+        self.asked != Moment::NEVER
     }
 
     /// What a broken leg means for the connection.

@@ -24,6 +24,9 @@ pub(crate) trait Runtime: 'static {
     /// The time.
     fn now() -> Moment;
 
+    /// The time when the thread's present turn began: what a task is woken by had happened then.
+    fn turn() -> Moment;
+
     /// Waits until one of the present task's sockets may be ready, or it is woken otherwise, or `deadline` comes.
     fn wait(deadline: Moment) -> impl Future<Output = Woken>;
 
@@ -70,6 +73,10 @@ impl Runtime for Engine {
 
     fn now() -> Moment {
         Moment::now()
+    }
+
+    fn turn() -> Moment {
+        engine::now()
     }
 
     fn wait(deadline: Moment) -> impl Future<Output = Woken> {

@@ -342,6 +342,11 @@ fn backends(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
         "How long connecting to it took, when it succeeded",
         each().map(|(labels, backend)| (labels, &backend.connect)),
     )?;
+    to.seconds(
+        "handfast_backend_answer",
+        "From the client's bytes to the next ones of the backend: how long it thinks, and the network to it",
+        each().map(|(labels, backend)| (labels, &backend.answer)),
+    )?;
     to.gauge(
         "handfast_source_ports_in_use",
         None,

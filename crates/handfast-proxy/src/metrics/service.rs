@@ -242,6 +242,7 @@ pub struct BackendMetrics {
     /// By the cause's word.
     pub(super) failures: Table<&'static str, Cell, 16>,
     pub(super) connect: Histogram,
+    pub(super) answer: Histogram,
 }
 
 impl BackendMetrics {
@@ -249,6 +250,11 @@ impl BackendMetrics {
     pub fn connected(&self, after: Duration) {
         self.connected.add(1);
         self.connect.record(after);
+    }
+
+    /// It spoke so long after the client's bytes had come.
+    pub fn answered(&self, after: Duration) {
+        self.answer.record(after);
     }
 
     /// A connection to it was closed.

@@ -131,6 +131,8 @@ pub struct BackendSnapshot {
     pub pause_left_seconds: Option<f64>,
     /// How long dialling took when it succeeded.
     pub connect: Distribution,
+    /// From the client's bytes to its next ones.
+    pub answer: Distribution,
     /// Its weight; `None` when it is not configured any more.
     pub weight: Option<u32>,
     /// Whether it is used only while no other one is up.

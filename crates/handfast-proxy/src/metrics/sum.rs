@@ -136,6 +136,7 @@ fn add_backend(sum: &mut BackendSnapshot, block: &BackendMetrics) {
         *sum.failures.entry(cause.unwrap_or("other")).or_default() += cell.value();
     }
     block.connect.add_to(&mut sum.connect);
+    block.answer.add_to(&mut sum.answer);
 }
 
 fn add_handshakes(sum: &mut HandshakeSnapshot, times: &HandshakeTimes) {

@@ -122,6 +122,10 @@ impl Runtime for Simulated {
         })
     }
 
+    fn turn() -> Moment {
+        world(|world| world.now)
+    }
+
     fn wait(deadline: Moment) -> impl Future<Output = Woken> {
         // No wait without a deadline: invariant 4.
         assert_ne!(deadline, Moment::NEVER, "it waits without a deadline");

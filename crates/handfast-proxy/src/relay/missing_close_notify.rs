@@ -40,7 +40,7 @@ impl Relay {
         if client.is_in_a_record() {
             return Some("in the middle of a record");
         }
-        if self.unanswered {
+        if self.is_unanswered() {
             return Some("the backend had not answered what came last");
         }
         if backend.socket().unacknowledged() > 0 {
