@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use handfast_load::outcome::Refusal;
 use handfast_net::clock::Moment;
 use handfast_probe::text::{line_head, to_line};
-use handfast_probe::watch::Series;
+use handfast_probe::watch::{Series, summary_head};
 use handfast_probe::{Report, Trouble, Wanted, run};
 use handfast_text::calendar::Utc;
 use tracing::Level;
@@ -45,6 +45,8 @@ pub(super) fn watch(prepared: Prepared, seconds: f64) -> ExitCode {
     let in_place = io::stdout().is_terminal() && io::stderr().is_terminal();
     let mut all: Vec<Series> = targets.iter().map(|target| Series::new(&target.to_string())).collect();
     let (mut failed, mut missed) = (false, false);
+    // What was said of each target last: the same trouble is told once.
+    let mut told: Vec<Option<Trouble>> = vec![None; targets.len()];
     if !in_place {
         print(&format!("{:<21}{}\n", "", line_head()), true);
     }
@@ -55,9 +57,13 @@ pub(super) fn watch(prepared: Prepared, seconds: f64) -> ExitCode {
         match &*outcome {
             Err(trouble) => {
                 failed = true;
-                tell(&targets[number], trouble, &voice);
+                if told[number].as_ref() != Some(trouble) {
+                    tell(&targets[number], trouble, &voice);
+                    told[number] = Some(trouble.clone());
+                }
             }
             Ok(report) => {
+                told[number] = None;
                 missed |= report.limits.iter().any(|limit| !limit.held);
                 if !in_place {
                     print(&format!("{now:<21}{}\n", to_line(report)), true);
@@ -74,7 +80,7 @@ pub(super) fn watch(prepared: Prepared, seconds: f64) -> ExitCode {
     voice.wipe();
     talk.finish();
     let summary: String = all.iter().map(|one| one.summary() + "\n").collect();
-    print(&format!("connect and full handshake\n{summary}"), true);
+    print(&format!("{}\n{summary}", summary_head()), true);
     ExitCode::from(match (failed, missed) {
         (true, _) => 1,
         (false, true) => 4,
