@@ -126,4 +126,23 @@ mod tests {
             assert!(said.contains(why), "{said}");
         }
     }
+
+    #[test]
+    fn a_bound_holds_up_to_itself_and_never_without_a_figure() {
+        let mut report = crate::advice::tests::sample();
+        report.full.timers.connect = Spread { count: 9, min: 21.0, p50: 22.0, p95: 23.0, max: 24.0 };
+        report.full.timers.total = None;
+        report.resumed = None;
+        let judged = |text: &str| {
+            let judged = Limit::parse(text).expect(text).judge(&report);
+            (judged.held, judged.found_ms)
+        };
+        for (statistic, found) in [("min", 21.0), ("p50", 22.0), ("p95", 23.0), ("max", 24.0)] {
+            assert_eq!(judged(&format!("connect.{statistic}={found}ms")), (true, Some(found)));
+            assert_eq!(judged(&format!("connect.{statistic}={}ms", found - 0.5)), (false, Some(found)));
+        }
+        assert_eq!(judged("connect=22ms"), (true, Some(22.0)), "the median, where nothing else is said");
+        assert_eq!(judged("total=1h"), (false, None));
+        assert_eq!(judged("resumed.connect=1h"), (false, None));
+    }
 }

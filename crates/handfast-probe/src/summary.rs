@@ -235,7 +235,7 @@ fn certificates(measured: &Measured) -> Certificates {
 }
 
 fn tickets(measured: &Measured) -> Tickets {
-    let offered = measured.resumed.iter().filter(|one| one.offered);
+    let (offered, taken) = offered_and_taken(&measured.resumed);
     Tickets {
         count: measured.look.tickets,
         lifetime_seconds: measured
@@ -243,9 +243,15 @@ fn tickets(measured: &Measured) -> Tickets {
             .and_then(|ticket| ticket.lifetime)
             .map(|lifetime| lifetime.as_secs()),
         early_data_bytes: measured.ticket.map_or(0, |ticket| ticket.early_data),
-        offered: offered.clone().count(),
-        taken: offered.filter(|one| one.agreed.resumed == Some(true)).count(),
+        offered,
+        taken,
     }
+}
+
+/// How many of the connections offered a ticket, and with how many of these it was taken.
+fn offered_and_taken(all: &[Attempt]) -> (usize, usize) {
+    let offered = all.iter().filter(|one| one.offered);
+    (offered.clone().count(), offered.filter(|one| one.agreed.resumed == Some(true)).count())
 }
 
 fn close(look: &Attempt) -> CloseReport {
@@ -276,7 +282,81 @@ fn http(measured: &Measured) -> Option<HttpReport> {
 
 #[cfg(test)]
 mod tests {
+    use handfast_net::sys::stamps::Counts;
+
     use super::*;
+    use crate::flights::{Burst, Turn};
+
+    /// A connection whose server sent so much, then waited for us, and sent the rest.
+    fn attempt(first: usize, rest: usize, secured: f64) -> Attempt {
+        let burst = |first_ms: f64, bytes, because| Burst { first_ms, last_ms: first_ms, bytes, because };
+        let mut bursts = vec![burst(40.0, first, Because::Answer)];
+        if rest > 0 {
+            bursts.push(burst(60.0, rest, Because::Window));
+            // The answer to the request, on the heels of the handshake.
+            bursts.push(burst(secured + 1.0, 8, Because::Window));
+        }
+        // Behind the handshake, which counts for nothing here.
+        let later =
+            vec![burst(secured + 20.0, 90_000, Because::Answer), burst(secured + 40.0, 9, Because::Window)];
+        let turn = |said_ms, bursts| Turn {
+            said_ms,
+            said_bytes: 300,
+            bursts,
+            think_ms: 1.0,
+            known: Known::RoundTrip,
+        };
+        let counts = Counts { received_segment_size: 1_448, ..Counts::default() };
+        Attempt {
+            secured,
+            counts,
+            turns: vec![turn(20.0, bursts), turn(secured, later)],
+            ..Attempt::default()
+        }
+    }
+
+    #[test]
+    fn the_window_is_the_most_that_came_before_the_server_had_to_wait() {
+        let all = [attempt(13_000, 7_000, 61.0), attempt(14_232, 6_067, 62.0), attempt(20_000, 0, 41.0)];
+        let found = window(&all, &all[1]);
+        assert_eq!(
+            (found.segment, found.first_bytes, found.first_segments, found.full),
+            (1_448, 14_232, 10, true)
+        );
+        let whole = window(&all, &all[2]);
+        assert_eq!((whole.first_bytes, whole.full), (20_000, false));
+    }
+
+    #[test]
+    fn the_median_connection_is_one_of_the_usual_ones() {
+        let all = [
+            attempt(14_232, 6_067, 61.0),
+            attempt(20_000, 0, 41.0),
+            attempt(14_232, 6_067, 63.0),
+            attempt(14_232, 6_067, 62.0),
+        ];
+        assert_eq!(middle(&all).secured, 62.0);
+        let kind = kind(&all, &[0.0], None);
+        let trips = kind.round_trips;
+        assert_eq!((trips.handshake, trips.window, kind.count, kind.as_asked), (2, 1, 4, 4));
+        let flights: Vec<_> =
+            kind.flights.iter().map(|one| (one.bytes, one.segments, one.held_by_window)).collect();
+        assert_eq!(flights, [(14_232, 10, false), (6_067, 5, true)]);
+        assert_eq!((kind.server_ms.p50, kind.handshake_ms.p50), (1.0, 61.0));
+    }
+
+    #[test]
+    fn tickets_are_taken_when_the_server_says_so_and_were_offered() {
+        let with = |offered, resumed| {
+            let mut made = attempt(1, 0, 1.0);
+            (made.offered, made.agreed.resumed) = (offered, resumed);
+            made
+        };
+        let all =
+            [with(true, Some(true)), with(true, Some(false)), with(false, Some(false)), with(true, None)];
+        assert_eq!(offered_and_taken(&all), (3, 1));
+        assert_eq!(kind(&all, &[], Some(true)).as_asked, 1);
+    }
 
     #[test]
     fn what_most_have_and_of_two_the_smaller() {

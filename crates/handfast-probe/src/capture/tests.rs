@@ -328,6 +328,23 @@ fn what_was_sent_again_is_told_from_what_was_overtaken() {
 }
 
 #[test]
+fn ports_are_used_again_and_a_byte_that_keeps_a_connection_is_not_sent_again() {
+    let mut made = short();
+    // One byte that the server has, to see whether it is there; then a new connection from the same port.
+    made.next[0] -= 1;
+    made.packet(70.0, false, ACK, b"x");
+    made.next = [500_000, 600_000];
+    made.packet(100.0, false, SYN, b"");
+    made.packet(120.0, true, SYN | ACK, b"");
+    made.packet(120.0, false, ACK, b"");
+    made.packet(121.0, false, RST, b"");
+    let report = made.report();
+    let all: Vec<_> = report.connections.iter().map(|one| (one.tls.is_some(), one.end.how)).collect();
+    assert_eq!(all, [(true, "fin"), (false, "reset")]);
+    assert_eq!((report.connections[0].from_client.retransmitted, report.connections[1].begun_ms), (0, 100.0));
+}
+
+#[test]
 fn what_comes_before_tls_and_what_is_none() {
     let mut made = Made::new(0.0);
     made.back(41.0, b"220 mail ready\r\n");
