@@ -28,7 +28,9 @@ use crate::thread::Phase;
 pub(crate) async fn end<R: Runtime>(connection: &mut Connection<R>, reason: CloseReason) {
     let begun = R::now();
     let delivers = matches!(reason.side, Side::Client | Side::Backend) && !is_hurried(connection);
-    let told = connection.account.service.starttls_protocol() == Some(Protocol::MySql);
+    // MySQL's client has its server's refusal: before its own TLS, which is not counted, or as the first that was said to it.
+    let told = connection.account.service.starttls_protocol() == Some(Protocol::MySql)
+        || connection.client.as_ref().is_some_and(|leg| leg.sent() > 0);
     let (client, backend) = ways(&reason, delivers, told);
     let client = connection.client.as_mut().map(|leg| Ending::new(leg, client, begun));
     let backend = connection.backend.as_mut().map(|leg| Ending::new(leg, backend, begun));
