@@ -64,6 +64,9 @@ _handfast() {
             handfast__subcmd__doctor,keys)
                 cmd="handfast__subcmd__doctor__subcmd__keys"
                 ;;
+            handfast__subcmd__doctor,size)
+                cmd="handfast__subcmd__doctor__subcmd__size"
+                ;;
             handfast__subcmd__import,ghostunnel)
                 cmd="handfast__subcmd__import__subcmd__ghostunnel"
                 ;;
@@ -177,7 +180,7 @@ _handfast() {
             return 0
             ;;
         handfast__subcmd__doctor)
-            opts="-c -h --interval --config --pid --root --json --help keys"
+            opts="-c -h --interval --config --pid --root --json --help keys size"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -226,6 +229,76 @@ _handfast() {
                     return 0
                     ;;
                 --expires-within)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --json)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        handfast__subcmd__doctor__subcmd__size)
+            opts="-h --full --resumed --open --bytes --key --group --backend-tls --backends --sources --busy --rtt --cores --from --pairs --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --full)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --resumed)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --open)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --bytes)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --key)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --group)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --backends)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sources)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --busy)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rtt)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cores)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --pairs)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -519,7 +592,7 @@ _handfast() {
             return 0
             ;;
         handfast__subcmd__load)
-            opts="-n -X -H -c -r -d -q -h --send --receive --reply --exchanges --handshake-only --bulk --idle --http --streams --method --header --body --url --connections --rate --arrivals --duration --timeout --threads --find-max --find-start --step --repeats --seed --tls --suites --groups --sni --alpn --client-certificate --client-key --verify --ca --resume --early-data --profile --mix --close --source --workers --machines --fleet --bus-ca --bus-credentials --on-worker-lost --pid --cgroup --kubernetes-job --max --min --json --csv --csv-latencies --openmetrics --hlog --html --live-json --metrics --quiet --replay --help"
+            opts="-n -X -H -c -r -d -q -h --send --receive --reply --exchanges --handshake-only --bulk --idle --http --streams --method --header --body --url --connections --rate --arrivals --duration --timeout --threads --find-max --find-start --step --repeats --seed --tls --suites --groups --sni --alpn --client-certificate --client-key --verify --ca --resume --early-data --profile --mix --close --source --workers --machines --fleet --bus-ca --bus-credentials --on-worker-lost --pid --cgroup --status --kubernetes-job --max --min --json --csv --csv-latencies --openmetrics --hlog --html --live-json --metrics --quiet --replay --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -721,6 +794,10 @@ _handfast() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --status)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --max)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -816,6 +893,10 @@ _handfast() {
                     return 0
                     ;;
                 --page)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --status)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

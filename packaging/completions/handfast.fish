@@ -124,6 +124,7 @@ complete -c handfast -n "__fish_handfast_using_subcommand load" -l bus-credentia
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l on-worker-lost -d 'When a worker is lost: fail (end the run) or continue (with the others, and say so) [default: fail]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l pid -d 'Count the CPU time of this process of the server and its children (same machine)' -r
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l cgroup -d 'Count the CPU time of this control group of the server (same machine)' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l status -d 'The target is a Handfast proxy whose admin address is this: set what it counted beside what is seen here, and say who took the time. http://HOST:PORT/ or unix:/PATH' -r
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l max -d 'Exit with 4 when a figure is above this: total.p99=50ms, handshake.mean=5ms, errors=0.1% (may be repeated)' -r
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l min -d 'Exit with 4 when a figure is below this: rate=1000 (may be repeated)' -r
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l json -d 'Everything, for programs, `handfast compare` and --replay (in all of these, - is standard output)' -r -F
@@ -163,6 +164,7 @@ complete -c handfast -n "__fish_handfast_using_subcommand probe" -l requests -d 
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -l keep-alive -d 'Find out by trying for how long, and for how many requests (1,001 at most), the server keeps a connection, with https://; neither is tried for longer than this: 60s' -r
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -l watch -d 'Measure all targets again and again, until Ctrl-C: so many seconds lie between two rounds (--watch=SECONDS) [default: 5]. Each time three connections to each target are made; what is shown is the time of a full handshake' -r
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -l page -d 'Compute what a page would take: 10x40KiB' -r
+complete -c handfast -n "__fish_handfast_using_subcommand probe" -l status -d 'The target is a Handfast proxy whose admin address is this: set what it counted beside what is seen here, and say who took the time. http://HOST:PORT/ or unix:/PATH' -r
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -l tls -d 'Versions offered, with commas [default: 1.3,1.2]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -l suites -d 'Cipher suites offered, by their IANA names, best first [default: all that are supported]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -l groups -d 'Groups of the key exchange, best first; the first one\'s key share is sent [default: X25519MLKEM768,X25519,secp256r1,secp384r1]' -r
@@ -190,17 +192,34 @@ complete -c handfast -n "__fish_handfast_using_subcommand speed" -l compare -d '
 complete -c handfast -n "__fish_handfast_using_subcommand speed" -l json -d 'Write everything as JSON; - for standard output, and the text then goes to standard error' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand speed" -l limit -d 'Measure the combined limit too: the least time that a proxy made of this library and these sockets can need'
 complete -c handfast -n "__fish_handfast_using_subcommand speed" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c handfast -n "__fish_handfast_using_subcommand doctor; and not __fish_seen_subcommand_from keys" -l interval -d 'How long the kernel\'s counters, or a process\'s threads, are watched' -r
-complete -c handfast -n "__fish_handfast_using_subcommand doctor; and not __fish_seen_subcommand_from keys" -s c -l config -d 'Say too whether this configuration of the proxy fits the machine, and what of its keys and certificates is wrong' -r -F
-complete -c handfast -n "__fish_handfast_using_subcommand doctor; and not __fish_seen_subcommand_from keys" -l pid -d 'Examine one process instead of the machine: threads that never sleep, the system calls that threads sit in, descriptors, sockets by state' -r
-complete -c handfast -n "__fish_handfast_using_subcommand doctor; and not __fish_seen_subcommand_from keys" -l root -d 'Examine a copy of /proc and /sys below this folder instead of this machine' -r -F
-complete -c handfast -n "__fish_handfast_using_subcommand doctor; and not __fish_seen_subcommand_from keys" -l json -d 'Write everything as JSON; - for standard output, and the text then goes to standard error' -r -F
-complete -c handfast -n "__fish_handfast_using_subcommand doctor; and not __fish_seen_subcommand_from keys" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c handfast -n "__fish_handfast_using_subcommand doctor; and not __fish_seen_subcommand_from keys" -f -a "keys" -d 'Keys and certificates: weak or known ones, those about to expire, chains out of order, one key for unrelated names'
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and not __fish_seen_subcommand_from keys size" -l interval -d 'How long the kernel\'s counters, or a process\'s threads, are watched' -r
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and not __fish_seen_subcommand_from keys size" -s c -l config -d 'Say too whether this configuration of the proxy fits the machine, and what of its keys and certificates is wrong' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and not __fish_seen_subcommand_from keys size" -l pid -d 'Examine one process instead of the machine: threads that never sleep, the system calls that threads sit in, descriptors, sockets by state' -r
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and not __fish_seen_subcommand_from keys size" -l root -d 'Examine a copy of /proc and /sys below this folder instead of this machine' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and not __fish_seen_subcommand_from keys size" -l json -d 'Write everything as JSON; - for standard output, and the text then goes to standard error' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and not __fish_seen_subcommand_from keys size" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and not __fish_seen_subcommand_from keys size" -f -a "keys" -d 'Keys and certificates: weak or known ones, those about to expire, chains out of order, one key for unrelated names'
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and not __fish_seen_subcommand_from keys size" -f -a "size" -d 'What a wanted load needs: cores, memory, source ports, files, the kernel\'s tables, each with its arithmetic and the command that changes it; and what gives out first'
 complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from keys" -l weak-keys -d 'A list of keys that are known to others, as `handfast weak-keys` and the configuration take them (may be repeated)' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from keys" -l expires-within -d 'Tell of certificates that expire within so many days, or a third of their life if that is less' -r
 complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from keys" -l json -d 'Write everything as JSON; - for standard output, and the text then goes to standard error' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from keys" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from size" -l full -d 'New connections a second with a full handshake: 500, 2.5k' -r
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from size" -l resumed -d 'New connections a second that resume a session' -r
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from size" -l open -d 'Connections that stay open' -r
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from size" -l bytes -d 'Plaintext bytes a second, in and out together: 100MiB' -r
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from size" -l key -d 'Kind of the certificate\'s key: ECDSA-P256, ECDSA-P384, Ed25519, RSA-2048, RSA-3072, RSA-4096' -r
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from size" -l group -d 'Group of the key exchange: X25519, X25519MLKEM768, P-256, P-384' -r
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from size" -l backends -d 'Addresses of backends, each of which the proxy can dial from all its source ports; 0: unix sockets' -r
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from size" -l sources -d 'Addresses of the proxy\'s machine that backends are dialled from' -r
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from size" -l busy -d 'Share of the cores that may be busy: beyond it waiting times grow fast' -r
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from size" -l rtt -d 'Round trip of the clients\' network, for which bytes wait in the kernel\'s buffers' -r
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from size" -l cores -d 'Cores for the proxy [default: those of the machine that was measured]' -r
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from size" -l from -d 'Take what handshakes and bytes cost from what `handfast speed --limit --json` wrote, perhaps on another machine' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from size" -l pairs -d 'Pairs of sockets to open for a moment, to measure the kernel\'s memory' -r
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from size" -l json -d 'Write everything as JSON; - for standard output, and the text then goes to standard error' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from size" -l backend-tls -d 'The backends have TLS too; the proxy resumes its sessions with them'
+complete -c handfast -n "__fish_handfast_using_subcommand doctor; and __fish_seen_subcommand_from size" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l rtt -d 'Time from the client to the server and back: 114ms [default: no delay]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l jitter -d 'By how much each direction varies, evenly to both sides; packets keep their order' -r
 complete -c handfast -n "__fish_handfast_using_subcommand lab; and not __fish_seen_subcommand_from sockets faults handshake" -l loss -d 'Share of packets lost in each direction: 1% or 0.01' -r

@@ -77,6 +77,7 @@ pub fn report(outcome: &Outcome, circumstances: Circumstances) -> Report {
         stalled: verdict::stalled(&view),
         workers: outcome.workers.iter().zip(used).map(|(one, used)| worker(one, &used)).collect(),
         server: circumstances.account,
+        both_ends: None,
         kernel: kernel(outcome),
         limits: Vec::new(),
         search: circumstances.search,

@@ -4,6 +4,7 @@
 //! the first request.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use handfast_net::clock::Moment;
 use handfast_net::dial::Dialling;
@@ -63,10 +64,11 @@ pub(crate) async fn connect(
     let mut wire = Wire::new(stream, session, &hello.filled()[sent..]);
     drop(hello);
     bench.record().connected(began, connected);
-    let mut secured = handshake(bench, &mut wire, deadline).await?;
+    let mut own = Duration::ZERO;
+    let mut secured = handshake(bench, &mut wire, deadline, &mut own).await?;
     let done = Moment::now();
     let accepted = if early > 0 { wire.session().early_data_accepted() } else { None };
-    bench.record().handshake(caller.member, &wire.session().agreed(), accepted, (connected, done));
+    bench.record().handshake(caller.member, &wire.session().agreed(), accepted, (connected, done, own));
     secured.1.shrink_to_fit();
     let early = if accepted == Some(true) { early } else { 0 };
     Ok(Connected { wire, flight: secured.0, early, unasked: secured.1 })
@@ -77,6 +79,7 @@ async fn handshake(
     bench: &ThreadContext,
     wire: &mut Wire,
     deadline: Moment,
+    own: &mut Duration,
 ) -> Result<(Buffer, Vec<u8>), StepFailure> {
     // It cannot have answered yet: asking would be a call for nothing.
     wire.expect_later(Step::Handshake)?;
@@ -84,7 +87,7 @@ async fn handshake(
     loop {
         wire.wait(deadline, Step::Handshake).await?;
         loop {
-            let got = wire.shake(&mut bench.scratch.borrow_mut(), &mut unasked)?;
+            let got = wire.shake(&mut bench.scratch.borrow_mut(), &mut unasked, own)?;
             if wire.session().is_established() {
                 let mut flight = Buffer::default();
                 flight.extend(&wire.take_flight());

@@ -32,6 +32,9 @@ pub struct Tally {
     pub full: u64,
     /// Resumed handshakes.
     pub resumed: u64,
+    /// Our own computing in handshakes of either kind. **Units**: nanoseconds.
+    #[serde(default)]
+    pub own_ns: u64,
     /// Full handshakes with a HelloRetryRequest.
     pub hello_retry: u64,
     /// 0-RTT accepted.
@@ -72,6 +75,7 @@ impl Tally {
         self.received += other.received;
         self.full += other.full;
         self.resumed += other.resumed;
+        self.own_ns += other.own_ns;
         self.hello_retry += other.hello_retry;
         self.early_accepted += other.early_accepted;
         self.early_refused += other.early_refused;

@@ -3,6 +3,8 @@
 //! In: plaintext to send. Out: plaintext that came, by a callback, straight from the thread's buffers. Nothing waits in
 //! here but [`Wire::wait`].
 
+use std::time::Duration;
+
 use handfast_leg::{Broken, Leg, Side, Why};
 use handfast_net::clock::Moment;
 use handfast_net::engine::{self, Woken};
@@ -103,8 +105,13 @@ impl Wire {
     }
 
     /// Goes on with the handshake by what is there; plaintext behind it goes to `unasked`. What the session answers is
-    /// sent, but for our last flight, which waits for the first request: see [`Wire::take_flight`].
-    pub(crate) fn shake(&mut self, scratch: &mut Scratch, unasked: &mut Vec<u8>) -> Result<Got, StepFailure> {
+    /// sent, but for our last flight, which waits for the first request: see [`Wire::take_flight`]. Computing adds to `own`.
+    pub(crate) fn shake(
+        &mut self,
+        scratch: &mut Scratch,
+        unasked: &mut Vec<u8>,
+        own: &mut Duration,
+    ) -> Result<Got, StepFailure> {
         const STEP: Step = Step::Handshake;
         let bytes = match self.leg.read_flight(scratch) {
             Ok(Some(bytes)) => bytes,
@@ -115,7 +122,10 @@ impl Wire {
         if !self.leg.is_in_a_record() && scratch.received[..bytes].starts_with(b"HTTP/") {
             return Err(StepFailure::new(STEP, Cause::NotTls, "the target answered in plain HTTP"));
         }
-        match self.leg.take_flight(bytes, scratch, unasked) {
+        let before = Moment::now();
+        let taken = self.leg.take_flight(bytes, scratch, unasked);
+        *own += Moment::now().since(before);
+        match taken {
             Ok(()) => {}
             Err(Broken { why: Why::Ended, .. }) => return Ok(self.ends(Ended::Orderly)),
             Err(broken) => {
@@ -219,7 +229,7 @@ impl Wire {
             let got = if self.leg.is_established() {
                 self.read(&mut scratch, step, &mut |_| {})
             } else {
-                self.shake(&mut scratch, &mut Vec::new())
+                self.shake(&mut scratch, &mut Vec::new(), &mut Duration::default())
             };
             match got {
                 Ok(Got::Something) => {}

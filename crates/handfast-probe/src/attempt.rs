@@ -19,6 +19,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::flights::{Turn, turns};
 use crate::http::{Head, Response};
 use crate::line::{Got, Line};
+use crate::tally::Tally;
 use crate::target::Target;
 use crate::trouble::{Step, Trouble};
 
@@ -38,6 +39,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) tickets: (usize, Duration),
     /// Whether the chain is read, and the server's way to close is looked at.
     pub(crate) look: bool,
+    /// Where it is counted.
+    pub(crate) tally: &'a Tally,
 }
 
 /// What one connection gave. Times are milliseconds since the dialling began.
@@ -166,6 +169,7 @@ pub(crate) fn attempt(ask: &Ask<'_>) -> Result<Attempt, Trouble> {
     made.turns = turns(&talk.line.seen, made.rtt, segment);
     made.agreed = talk.session.agreed();
     talk.close(ask, &mut made);
+    ask.tally.made(&made);
     Ok(made)
 }
 
@@ -181,6 +185,7 @@ pub(crate) fn open(ask: &Ask<'_>, made: &mut Attempt) -> Result<Talk, Trouble> {
         early = session.early_data(request, &mut hello);
     }
     let mut line = Line::connect(ask.address, Moment::now() + ask.timeout)?;
+    ask.tally.connected();
     made.local = line.local();
     (made.connected, made.rtt, made.hello_bytes) = (line.connected_ms, line.rtt_ms, hello_bytes);
     made.offered = session.offered_ticket();

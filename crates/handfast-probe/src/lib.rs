@@ -11,6 +11,7 @@
 //! | one handshake, and what follows it | `attempt.rs`, `http.rs` |
 //! | which of it was a round trip, and which was thought | [`flights`] |
 //! | all connections of one target, and what they have in common | `survey.rs`, `summary.rs` |
+//! | all of them together, for what the server counted itself | `tally.rs` |
 //! | the data | [`report`] |
 //! | how long a connection is kept, and for how many requests | [`keep_alive`] |
 //! | the same target again and again | [`watch`] |
@@ -39,6 +40,7 @@ pub mod report;
 mod summary;
 mod survey;
 pub mod tap;
+mod tally;
 pub mod target;
 pub mod text;
 mod trouble;

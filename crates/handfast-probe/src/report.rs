@@ -5,6 +5,7 @@
 
 use std::net::SocketAddr;
 
+use handfast_report::both_ends::{BothEnds, Seen};
 use serde::Serialize;
 
 use crate::capture::{ConnectionReport, PacketRow};
@@ -81,6 +82,12 @@ pub struct WireReport {
     pub connection: ConnectionReport,
     /// Each of them.
     pub packets: Vec<PacketRow>,
+    /// Where the time of all connections went, by what the proxy that served them counted itself; `None`: it was not asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub both_ends: Option<BothEnds>,
+    /// What was seen of all connections together, for whoever asks the server what it counted.
+    #[serde(skip)]
+    pub seen: Seen,
 }
 
 /// Who was asked.

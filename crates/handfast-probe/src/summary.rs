@@ -57,6 +57,8 @@ pub(crate) fn report(measured: &Measured) -> Report {
         local: middle.local,
         wire: None,
         waterfall: waterfall::spans(middle, Spread::of(measured.lookups.iter().copied()).p50),
+        both_ends: None,
+        seen: measured.seen,
     };
     report.page = wanted.page.as_ref().map(|page| page::model(page, &report));
     report.limits = wanted.limits.iter().map(|limit| limit.judge(&report)).collect();

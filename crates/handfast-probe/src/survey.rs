@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
 use handfast_net::sys::stamps;
+use handfast_report::both_ends::Seen;
 use handfast_tls::client::{Client, ClientSettings, Verification};
 
 use crate::attempt::{Ask, Attempt, attempt};
@@ -15,6 +16,7 @@ use crate::limit::Limit;
 use crate::page::Page;
 use crate::report::Report;
 use crate::summary;
+use crate::tally::Tally;
 use crate::target::{Family, Target, resolve};
 use crate::trouble::{Step, Trouble};
 
@@ -84,6 +86,8 @@ pub(crate) struct Measured {
     pub(crate) ticket: Option<handfast_tls::client::observed::Ticket>,
     pub(crate) staple: usize,
     pub(crate) kept: Option<Kept>,
+    /// All connections together.
+    pub(crate) seen: Seen,
 }
 
 /// Another address of the name.
@@ -122,7 +126,17 @@ fn measure(wanted: &Wanted, progress: &mut dyn FnMut(Progress)) -> Result<Measur
     let server_name = settings.server_name.clone();
     let host = server_name.clone().unwrap_or_else(|| target.host.clone());
     let request = target.path.as_ref().map(|path| http::request(&authority(target), path));
-    let mut survey = Survey { wanted, request, settings, host, progress, done: 0, of: 0, failed: Vec::new() };
+    let mut survey = Survey {
+        wanted,
+        request,
+        settings,
+        host,
+        progress,
+        done: 0,
+        of: 0,
+        failed: Vec::new(),
+        tally: Tally::default(),
+    };
     survey.of = 1 + wanted.runs.max(1) * if wanted.early_data && survey.request.is_some() { 3 } else { 2 };
     survey.of += if wanted.keep_alive.is_some() { 2 } else { 0 };
     let (client, address, look, distrust) = survey.first(&addresses)?;
@@ -152,6 +166,7 @@ fn measure(wanted: &Wanted, progress: &mut dyn FnMut(Progress)) -> Result<Measur
     let others = others.into_iter().map(|other| survey.other(&client, address, other, gives)).collect();
     let kept = survey.keep_alive(&client, address);
     let staple = client.staple_bytes();
+    let seen = survey.tally.seen();
     let failed = survey.failed;
     let lookups = lookups.iter().map(|lookup| lookup.as_secs_f64() * 1e3).collect();
     let wanted = wanted.clone();
@@ -171,6 +186,7 @@ fn measure(wanted: &Wanted, progress: &mut dyn FnMut(Progress)) -> Result<Measur
         ticket,
         staple,
         kept,
+        seen,
     })
 }
 
@@ -191,6 +207,7 @@ struct Survey<'a> {
     done: usize,
     of: usize,
     failed: Vec<Trouble>,
+    tally: Tally,
 }
 
 impl Survey<'_> {
@@ -214,6 +231,7 @@ impl Survey<'_> {
             timeout: self.wanted.timeout,
             tickets: (0, Duration::ZERO),
             look: false,
+            tally: &self.tally,
         }
     }
 

@@ -1,5 +1,7 @@
 //! The report for a person at a terminal: one screen, of 80 columns or more. In: a report, columns, whether colours. Out: text.
 
+mod both_ends;
+
 use std::fmt::Write;
 
 use handfast_text::units::{self, plain};
@@ -29,6 +31,7 @@ pub fn to_text(report: &Report, style: Style) -> String {
     page.timers(report);
     page.fall(report);
     page.parts(report);
+    both_ends::show(report, &mut page);
     page.bytes(report);
     page.packets(report);
     page.resumed(report);

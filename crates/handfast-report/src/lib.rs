@@ -18,11 +18,13 @@
 //! | for Prometheus and its like | [`openmetrics`] |
 //! | for the HdrHistogram family of tools | [`hlog`] |
 //! | is B faster than A, or is it noise | [`compare`] |
+//! | what clients saw beside what the proxy counted | [`both_ends`] |
 //! | what a CPU can do for TLS | [`speed`] |
 //! | numbers with units that fit | [`units`] |
 //! | the sentences that text and HTML share | `words` |
 #![forbid(unsafe_code)]
 
+pub mod both_ends;
 pub mod compare;
 pub mod csv;
 pub mod hlog;

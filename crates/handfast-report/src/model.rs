@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use handfast_stats::Histogram;
 use serde::{Deserialize, Serialize};
 
+use crate::both_ends::BothEnds;
 use crate::job::Job;
 use crate::plan::Plan;
 
@@ -48,6 +49,9 @@ pub struct Report {
     pub workers: Vec<Worker>,
     /// CPU time of the server's processes, when it was asked for.
     pub server: Option<ServerUse>,
+    /// Where the time of connections went, by what the proxy that served them counted itself; `None`: it was not asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub both_ends: Option<BothEnds>,
     /// Kernel counters that moved (TcpExt and Tcp of /proc/net/netstat and snmp), summed over the workers.
     pub kernel: BTreeMap<String, i64>,
     /// Source ports: what there is, and what the run used.

@@ -42,6 +42,7 @@ pub fn to_text(report: &Report, style: Style) -> String {
     tables::search(report, &mut page);
     generator(report, &mut page);
     server(report, &mut page);
+    tables::both_ends(report, &mut page);
     if !report.notes.is_empty() {
         page.section("Notes");
         page.bullets(&report.notes);

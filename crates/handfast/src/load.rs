@@ -6,6 +6,7 @@
 //! |---|---|
 //! | what was asked for | `wanted.rs`, `values.rs` |
 //! | where results go | `outputs.rs` |
+//! | what the target counted meanwhile | `both_ends.rs` |
 //! | what is done | `run.rs`, ended by `signals.rs` |
 //! | who else hears of it meanwhile | `broadcast.rs` |
 //! | what is seen meanwhile | `display.rs`: `progress.rs` as a picture (`live.rs`) or lines (`lines.rs`) |
@@ -32,6 +33,7 @@ use outputs::{OutputError, Outputs};
 use run::{Ended, Task};
 use wanted::{Mistakes, Wanted, fill_in, wanted, workers};
 
+mod both_ends;
 mod broadcast;
 mod display;
 mod ending;
@@ -108,7 +110,8 @@ fn asked(words: &LoadWords) -> Result<Wanted, Refusal> {
             let (workers, on_lost) = workers(&words.machines, &mut mistakes);
             let mut job = job::read(path)?;
             fill_in(&mut job.plan, &words.work.header, &mut mistakes);
-            Wanted { job, workers, on_lost }
+            let status = wanted::status(&words.machines, &mut mistakes);
+            Wanted { job, workers, on_lost, status }
         }
         None => wanted(words, random_seed(), &mut mistakes),
     };

@@ -12,6 +12,7 @@ mod load;
 mod probe;
 mod proxy_header;
 mod speed;
+mod status;
 mod talk;
 mod verbs;
 mod words;

@@ -13,12 +13,14 @@ use handfast_probe::page::Page;
 use handfast_probe::target::Family;
 use handfast_probe::text::{Style, line_head, to_line, to_text};
 use handfast_probe::{Report, Target, Trouble, Wanted, curl, explain as topics, html, report, run};
+use handfast_report::both_ends::{BothEnds, Counted, account};
 use handfast_tls::client::{ClientSettings, Identity, Verification};
 use handfast_wire::starttls::Protocol;
 use tracing::Level;
 
 use crate::load::outputs::Output;
 use crate::load::refused;
+use crate::status::Status;
 use crate::talk::{self, Voice, terminal_size};
 use crate::verbs::{color, print, wants_color};
 use crate::words::probe::{ExplainWords, Form, ProbeTlsWords, ProbeWords};
@@ -70,6 +72,8 @@ struct Prepared {
     capture: Option<Capture>,
     /// On port 443 it is offered what browsers offer.
     usual_alpn: bool,
+    /// Where the targets' own status is.
+    status: Option<Status>,
 }
 
 fn prepare(words: &ProbeWords) -> Result<Prepared, Refusal> {
@@ -112,6 +116,8 @@ fn prepare(words: &ProbeWords) -> Result<Prepared, Refusal> {
         .map(Page::parse)
         .transpose()
         .map_err(|what| wrong(format!("--page: {what}")))?;
+    let status = words.status.as_deref().map(Status::parse).transpose();
+    let status = status.map_err(|what| wrong(format!("--status: {what}")))?;
     let capture = match &words.output.pcap {
         None => None,
         Some(path) => Some(Capture::start(path, first.port)?),
@@ -137,7 +143,7 @@ fn prepare(words: &ProbeWords) -> Result<Prepared, Refusal> {
         program: format!("handfast {}", env!("CARGO_PKG_VERSION")),
     };
     let (json, html) = (output("--json", &words.output.json)?, output("--html", &words.output.html)?);
-    Ok(Prepared { targets, wanted, json, html, capture, usual_alpn: words.tls.alpn.is_none() })
+    Ok(Prepared { targets, wanted, json, html, capture, status, usual_alpn: words.tls.alpn.is_none() })
 }
 
 /// A time that is more than none.
@@ -235,6 +241,13 @@ impl Prepared {
             {
                 return refused(&refusal);
             }
+            let before = match self.status.as_ref().map(Status::counted).transpose() {
+                Ok(before) => self.status.as_ref().zip(before),
+                Err(refusal) => {
+                    talk.finish();
+                    return refused(&refusal);
+                }
+            };
             let mut step = |progress| {
                 shown.step(&target.to_string(), progress);
                 self.capture.iter_mut().for_each(Capture::drain);
@@ -242,6 +255,9 @@ impl Prepared {
             let mut outcome = run(&wanted, &mut step);
             if let (Ok(report), Some(capture)) = (&mut outcome, &self.capture) {
                 report.wire = capture.of(report);
+            }
+            if let (Ok(report), Some((status, before))) = (&mut outcome, before) {
+                report.both_ends = Some(both_ends(status, &before, report));
             }
             shown.done += 1;
             shown.voice.wipe();
@@ -268,6 +284,15 @@ impl Prepared {
         }
         ExitCode::from(code)
     }
+}
+
+/// Who took the time, by what the proxy counted since `before`.
+fn both_ends(status: &Status, before: &Counted, report: &Report) -> BothEnds {
+    let after = status.settled(before, report.seen.connections);
+    after.map_or_else(
+        |refusal| BothEnds { refused: Some(refusal.what), ..BothEnds::default() },
+        |after| account(&report.seen, before, &after),
+    )
 }
 
 /// One report as it is; of several each on its line.

@@ -3,6 +3,8 @@
 //! In: what happened, and when. Out: counts and histograms of the second in which it ended. **Cost**: additions; an
 //! allocation for the first failure of a kind and the first agreement of a kind in each second, and for examples of failures.
 
+use std::time::Duration;
+
 use handfast_net::clock::Moment;
 use handfast_tls::session::Agreed;
 
@@ -49,13 +51,13 @@ impl Recorder {
         self.time(Series::Connect, began, connected);
     }
 
-    /// Its handshake was done at `done`, with this agreement; `early`: whether the target took 0-RTT data, if any was sent.
+    /// Its handshake was done at `done`, with this agreement, after `own` computing of ours; `early`: whether the target took 0-RTT data, if any was sent.
     pub(crate) fn handshake(
         &mut self,
         member: usize,
         agreed: &Agreed,
         early: Option<bool>,
-        (connected, done): (Moment, Moment),
+        (connected, done, own): (Moment, Moment, Duration),
     ) {
         let resumed = agreed.resumed == Some(true);
         self.time(Series::Handshake, connected, done);
@@ -64,6 +66,7 @@ impl Recorder {
         let present = &mut self.present;
         present.tally.resumed += u64::from(resumed);
         present.tally.full += u64::from(!resumed);
+        present.tally.own_ns += u64::try_from(own.as_nanos()).unwrap_or(u64::MAX);
         if let Some(sample) = present.members.get_mut(member) {
             sample.resumed += u64::from(resumed);
             sample.full += u64::from(!resumed);

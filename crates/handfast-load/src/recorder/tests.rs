@@ -51,7 +51,7 @@ fn happen(recorder: &mut Recorder, begin: u64) {
     recorder.connection();
     recorder.hello(1, 500, true);
     recorder.connected(at(begin), at(begin + 1));
-    recorder.handshake(1, &agreed, Some(true), (at(begin + 1), at(begin + 3)));
+    recorder.handshake(1, &agreed, Some(true), (at(begin + 1), at(begin + 3), Duration::from_nanos(7)));
     recorder.begun();
     recorder.lag(at(begin), at(begin + 3));
     recorder.bytes(10, 20);
@@ -127,6 +127,7 @@ fn after_the_start_everything_counts_for_its_member_and_request() {
         held: 1,
         unserved: 1,
         shed: 1,
+        own_ns: 7,
         http_status: [0, 1, 0, 0, 1],
         started: 1,
         ended: 1,

@@ -1,5 +1,7 @@
 //! A made-up report, and what is advised about it and its variations.
 
+use handfast_report::both_ends::{BothEnds, Part, Seen};
+
 use super::*;
 use crate::page::{Page, model};
 use crate::report::{
@@ -158,6 +160,11 @@ pub(crate) fn sample() -> Report {
         waterfall: parts(),
         local: Some("192.0.2.1:40000".parse().expect("an address")),
         wire: Some(crate::capture::tests::wire()),
+        both_ends: Some(BothEnds {
+            parts: vec![Part { name: "network".into(), ns: 15e6, share: 0.75 }],
+            ..BothEnds::default()
+        }),
+        seen: Seen::default(),
     };
     report.page = Some(model(&Page { resources: 10, bytes: 40 << 10 }, &report));
     (report.advice, report.notes) = advice(&report);

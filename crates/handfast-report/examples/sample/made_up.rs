@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use handfast_report::Report;
+use handfast_report::both_ends::{BothEnds, Part as TimePart};
 use handfast_report::job::Job;
 use handfast_report::model::*;
 use handfast_report::plan::{Arrivals, Model, Plan, Target, Tls, Work};
@@ -109,6 +110,7 @@ fn make() -> Report {
             cpu_ns_per_transaction: 237_900.0,
             resident_bytes: 41_943_040,
         }),
+        both_ends: Some(both_ends()),
         kernel: [("TcpExt.TCPTimeouts", 3), ("TcpExt.ListenOverflows", 0), ("Tcp.RetransSegs", 41)]
             .map(|(name, value)| (name.to_owned(), value))
             .into(),
@@ -373,5 +375,30 @@ fn search() -> Search {
             step(7_200.0, 7_195.0, "8.85 ms", true, VerdictWord::Valid),
             step(7_600.0, 7_390.0, "61.0 ms", false, VerdictWord::TargetLimited),
         ],
+    }
+}
+
+/// What the proxy that was the target had counted.
+fn both_ends() -> BothEnds {
+    let part = |(name, ns, share): (&str, f64, f64)| TimePart { name: name.to_owned(), ns, share };
+    let parts = [
+        ("network", 400e3, 0.2),
+        ("hello", 20e3, 0.01),
+        ("crypto", 300e3, 0.15),
+        ("queue", 20e3, 0.01),
+        ("connect", 60e3, 0.03),
+        ("backend", 900e3, 0.45),
+        ("client", 240e3, 0.12),
+        ("unexplained", 60e3, 0.03),
+    ];
+    BothEnds {
+        refused: None,
+        handshakes: 298_000,
+        answers_each: 1.0,
+        seen_ns: 2e6,
+        parts: parts.map(part).into(),
+        explained: 0.97,
+        client_wait_ns: 640e3,
+        notes: Vec::new(),
     }
 }

@@ -76,6 +76,23 @@ pub(super) fn members(report: &Report, page: &mut Page) {
     }
 }
 
+/// What each end took of a connection's time.
+pub(super) fn both_ends(report: &Report, page: &mut Page) {
+    let Some(both) = &report.both_ends else { return };
+    page.section("Both ends");
+    let (head, notes) = crate::both_ends::sentences(both);
+    page.wrapped("  ", "  ", &head);
+    let rows = crate::both_ends::rows(both);
+    if !rows.is_empty() {
+        let lines: Vec<Vec<String>> = rows.iter().map(|row| row[..3].to_vec()).collect();
+        table(page, &["who", "mean", "share"], &lines);
+        let explained: Vec<(&str, String)> =
+            rows.iter().map(|row| (row[0].as_str(), row[3].clone())).collect();
+        page.pairs(&explained);
+        page.bullets(&notes);
+    }
+}
+
 /// Each of several requests.
 pub(super) fn requests(report: &Report, page: &mut Page) {
     if report.requests.is_empty() {

@@ -12,12 +12,14 @@ use handfast_load::fleet::{Lineup, Workers};
 use handfast_load::outcome::{Outcome, Refusal};
 use handfast_load::sample::Interval;
 use handfast_load::search::{Found, Search, SearchSpec, says_nothing};
+use handfast_report::both_ends::BothEnds;
 use handfast_report::model::{SearchStep, ServerUse, Verdict};
 use handfast_report::{Report, units};
 use tokio::runtime::Builder;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, block_in_place};
 
+use super::both_ends;
 use super::broadcast::Broadcast;
 use super::display::Display;
 use super::signals::Signals;
@@ -129,6 +131,8 @@ struct Done {
     outcome: Outcome,
     server: Option<ServerUse>,
     notes: Vec<String>,
+    /// By what the target counted itself, if it was asked.
+    both_ends: Option<BothEnds>,
 }
 
 impl Session {
@@ -189,6 +193,8 @@ impl Session {
             display.second(interval, *asked.borrow());
         };
         let on_lost = self.task.wanted.on_lost;
+        let status = self.task.wanted.status.as_ref();
+        let before = status.map(|status| block_in_place(|| status.counted())).transpose()?;
         let outcome = self.lineup.run(plan, on_lost, &mut each_second, &mut self.stop).await?;
         let tally = &outcome.totals.tally;
         let transactions = if plan.keeps_connections() { tally.exchanges } else { tally.transactions };
@@ -199,7 +205,11 @@ impl Session {
             Some(Err(refusal)) => notes.push(refusal.what),
             None => {}
         }
-        Ok(Done { outcome, server, notes })
+        let both_ends = status.zip(before).map(|(status, before)| {
+            block_in_place(|| both_ends::look(status, &before, &outcome))
+                .unwrap_or_else(|refusal| BothEnds { refused: Some(refusal.what), ..BothEnds::default() })
+        });
+        Ok(Done { outcome, server, notes, both_ends })
     }
 
     fn report(&self, done: &Done, found: Option<Found>) -> Report {
@@ -213,7 +223,9 @@ impl Session {
             search,
             notes: done.notes.iter().cloned().chain(more).collect(),
         };
-        assemble::report(&done.outcome, circumstances)
+        let mut report = assemble::report(&done.outcome, circumstances);
+        report.both_ends.clone_from(&done.both_ends);
+        report
     }
 }
 

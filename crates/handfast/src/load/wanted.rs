@@ -17,6 +17,7 @@ use handfast_load::plan::{Arrivals, Close, HttpVersion, Model, Target, Tls, Veri
 use handfast_load::search::SearchSpec;
 
 use super::values::{self, Aim, ValueError};
+use crate::status::Status;
 use crate::words::load::{
     BusWords, CloseWords, LimitWords, LoadWords, MachineWords, ModelWords, TlsWords, WorkWords,
 };
@@ -42,6 +43,8 @@ pub(crate) struct Wanted {
     pub(crate) workers: Workers,
     /// What becomes of a run when a worker is lost.
     pub(crate) on_lost: OnLost,
+    /// Where the target's own status is.
+    pub(crate) status: Option<Status>,
 }
 
 /// Everything that is wrong, in the order of the options.
@@ -142,7 +145,13 @@ pub(crate) fn wanted(words: &LoadWords, seed: u64, mistakes: &mut Mistakes) -> W
     let (workers, on_lost) = workers(&words.machines, mistakes);
     let account = account(&words.machines, mistakes);
     let limits = limits(&words.limits, mistakes);
-    Wanted { job: Job { plan, limits, search, account }, workers, on_lost }
+    let status = status(&words.machines, mistakes);
+    Wanted { job: Job { plan, limits, search, account }, workers, on_lost, status }
+}
+
+/// Where the target's own status is.
+pub(crate) fn status(words: &MachineWords, mistakes: &mut Mistakes) -> Option<Status> {
+    mistakes.read("--status", words.status.as_ref(), Status::parse)
 }
 
 /// How much of everything.

@@ -33,8 +33,9 @@ Examples:
   handfast load 10.0.0.7:8443 --workers nats://10.0.0.1:4222 --machines 4";
 
 /// What may be given together with --replay, by the names of the fields.
-const WITH_REPLAY: [&str; 17] = [
+const WITH_REPLAY: [&str; 18] = [
     "replay",
+    "status",
     // To fill in what a report does not keep, and nothing else.
     "header",
     "live_json",
@@ -269,6 +270,10 @@ pub(crate) struct MachineWords {
     /// Count the CPU time of this control group of the server (same machine)
     #[arg(long, value_name = "PATH")]
     pub(crate) cgroup: Option<PathBuf>,
+    /// The target is a Handfast proxy whose admin address is this: set what it counted beside what is seen here, and say who
+    /// took the time. http://HOST:PORT/ or unix:/PATH
+    #[arg(long, value_name = "URL")]
+    pub(crate) status: Option<String>,
     /// Print a Kubernetes Job that starts --machines workers for --workers, and run nothing
     #[arg(long)]
     pub(crate) kubernetes_job: bool,

@@ -67,6 +67,10 @@ pub(crate) struct ProbeWords {
     /// Compute what a page would take: 10x40KiB
     #[arg(long, value_name = "RESOURCESxSIZE")]
     pub(crate) page: Option<String>,
+    /// The target is a Handfast proxy whose admin address is this: set what it counted beside what is seen here, and say who took the
+    /// time. http://HOST:PORT/ or unix:/PATH
+    #[arg(long, value_name = "URL")]
+    pub(crate) status: Option<String>,
     #[command(flatten)]
     pub(crate) tls: ProbeTlsWords,
     #[command(flatten)]

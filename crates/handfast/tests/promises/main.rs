@@ -65,6 +65,7 @@ mod every_failed_connection_is_named;
 // any step
 mod injected_errors_change_nothing;
 // looking in
+mod both_ends_name_who_took_the_time;
 mod failing_backends_are_seen;
 mod alerts_and_dashboard_read_real_metrics;
 mod operators_can_look_in;

@@ -163,7 +163,7 @@ const TABLE: [Arrows; 15] = [
     },
     Arrows {
         name: "handfast-probe",
-        ours: &["handfast-net", "handfast-text", "handfast-tls", "handfast-wire"],
+        ours: &["handfast-net", "handfast-report", "handfast-text", "handfast-tls", "handfast-wire"],
         theirs: &["rustix", "serde", "serde_json"],
         in_tests: &["proptest"],
         never: "probe is a product: it names no other product, has TLS only through handfast-tls, and one connection at a time",

@@ -34,12 +34,12 @@ fn wrong(line: &str) -> Vec<String> {
 
 #[test]
 fn a_target_alone_is_the_standard_transaction() {
-    let Wanted { job, workers, on_lost } = good("localhost:8443");
+    let Wanted { job, workers, on_lost, status } = good("localhost:8443");
     let mut standard = Plan { seed: 7, ..Plan::default() };
     standard.tls.server_name = Some("localhost".into());
     assert_eq!(job, Job::of(standard));
     assert!(matches!(workers, Workers::Local));
-    assert_eq!(on_lost, OnLost::Fail);
+    assert_eq!((on_lost, status), (OnLost::Fail, None));
 }
 
 #[test]
@@ -103,8 +103,9 @@ fn a_rate_allows_more_in_flight() {
 #[test]
 fn workers_limits_and_the_server() {
     let line = "a:1 --workers tls://bus:4222 --machines 4 --fleet f --bus-ca ca.pem --bus-credentials c --on-worker-lost \
-                continue --max errors=1% --min rate=10 --pid 7";
-    let Wanted { job, workers, on_lost } = good(line);
+                continue --max errors=1% --min rate=10 --pid 7 --status b:2";
+    let Wanted { job, workers, on_lost, status } = good(line);
+    assert_eq!(status, Some(Status::Tcp("b:2".into())));
     let Workers::Nats { bus, machines } = workers else { panic!("{workers:?}") };
     assert_eq!((bus.url.as_str(), bus.fleet.as_str(), machines), ("tls://bus:4222", "f", 4));
     assert_eq!((bus.ca, bus.credentials), (Some("ca.pem".into()), Some("c".into())));

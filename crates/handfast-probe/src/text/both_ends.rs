@@ -1,0 +1,20 @@
+//! What each end took of the time, where the server was asked. In: a report. Out: lines of the page.
+
+use handfast_report::both_ends::{rows, sentences};
+
+use super::Page;
+use crate::report::Report;
+
+/// A table, and what a reader should know of it.
+pub(super) fn show(report: &Report, page: &mut Page) {
+    let Some(both) = &report.both_ends else { return };
+    page.title("Both ends: all connections, by what the proxy counted itself");
+    let (head, notes) = sentences(both);
+    page.wrapped(&head, "  ", 2);
+    for [name, mean, share, what] in rows(both) {
+        page.wrapped(&what, &format!("  {name:<12}{mean:>9}{share:>8}  "), 33);
+    }
+    for note in notes {
+        page.wrapped(&note, "  - ", 4);
+    }
+}

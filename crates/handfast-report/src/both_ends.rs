@@ -1,0 +1,213 @@
+//! Both ends of one clock: what clients saw from outside, beside what the proxy that served them counted itself meanwhile.
+//!
+//! In: the proxy's status before and after, and what was seen. Out: [`BothEnds`]: the mean time of a connection, from the hello to the
+//! first byte of its answers, and who took it; or why that cannot be said. `status.rs` reads the status.
+
+mod status;
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+
+pub use status::{Counted, StatusError, Sum};
+
+use crate::units::{count, counted, nanos, share};
+
+/// What was seen from outside. Times are sums over all of them, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Seen {
+    /// Connections that were made, those before the measured part too.
+    pub connections: u64,
+    /// Full handshakes.
+    pub full: u64,
+    /// Resumed ones.
+    pub resumed: u64,
+    /// From a hello that was sent to the end of the handshake.
+    pub handshake_seconds: f64,
+    /// Answers that were waited for.
+    pub answers: u64,
+    /// From a request to the first byte of its answer.
+    pub answer_seconds: f64,
+    /// Round trips that both took, times the time of one.
+    pub network_seconds: f64,
+    /// The clients' own computing in handshakes.
+    pub own_seconds: f64,
+}
+
+/// Where the time of a connection went, by both ends.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BothEnds {
+    /// Why nothing can be said; then there are no parts.
+    pub refused: Option<String>,
+    /// Handshakes that are behind the means.
+    pub handshakes: u64,
+    /// Answers for each of them.
+    pub answers_each: f64,
+    /// Mean time that was seen from outside, for each handshake with its answers.
+    pub seen_ns: f64,
+    /// Who took it, in the order of the path; `unexplained` last.
+    pub parts: Vec<Part>,
+    /// Share of the time that is explained, 0 to 1.
+    pub explained: f64,
+    /// What the proxy waited for its clients in handshakes: it is not added, as it is the network and the clients' own once more.
+    pub client_wait_ns: f64,
+    /// What a reader should know.
+    pub notes: Vec<String>,
+}
+
+/// A part of the time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Part {
+    /// `network`, `hello`, `crypto`, `queue`, `connect`, `backend`, `client`, `unexplained`.
+    pub name: String,
+    /// Its mean.
+    pub ns: f64,
+    /// Of what was seen, 0 to 1.
+    pub share: f64,
+}
+
+/// What each part is, in words.
+const WORDS: [(&str, &str); 8] = [
+    ("network", "on the way, by the round trip of connect"),
+    ("hello", "the proxy: from accept to the whole hello"),
+    ("crypto", "the proxy: cryptography of the handshake"),
+    ("queue", "the proxy: its thread was busy with others"),
+    ("connect", "the proxy: connecting to the backend, TLS with it included"),
+    ("backend", "the backend, and the network to it: from the request to its first bytes"),
+    ("client", "this side: cryptography of the handshake"),
+    ("unexplained", "system calls, wake-ups, bytes on their way through both programs"),
+];
+
+/// Sets both beside each other.
+pub fn account(seen: &Seen, before: &Counted, after: &Counted) -> BothEnds {
+    match between(seen, before, after) {
+        Ok(counted) => shared_out(seen, &counted),
+        Err(why) => BothEnds { refused: Some(why), ..BothEnds::default() },
+    }
+}
+
+/// What the proxy counted meanwhile; or why it was not ours alone.
+fn between(seen: &Seen, before: &Counted, after: &Counted) -> Result<Counted, String> {
+    let counted =
+        after.since(before).ok_or("the proxy counts less than before: it was started anew meanwhile")?;
+    if counted.accepted != seen.connections {
+        return Err(format!(
+            "other traffic was on the proxy: it accepted {} meanwhile, and {} of them were ours",
+            self::counted(counted.accepted, "connection"),
+            count(seen.connections)
+        ));
+    }
+    if seen.full + seen.resumed == 0 {
+        return Err("no handshake was completed".to_owned());
+    }
+    for (kind, ours, theirs) in
+        [("full", seen.full, &counted.kinds[0]), ("resumed", seen.resumed, &counted.kinds[1])]
+    {
+        if theirs.total.count < ours {
+            return Err(format!(
+                "the proxy counted {} of {} {kind} handshakes: this is not the status of the target",
+                count(theirs.total.count),
+                count(ours)
+            ));
+        }
+    }
+    Ok(counted)
+}
+
+fn shared_out(seen: &Seen, counted: &Counted) -> BothEnds {
+    let handshakes = seen.full + seen.resumed;
+    let each = |seconds: f64| seconds * 1e9 / handshakes as f64;
+    // By kind: handshakes before the measured part are of one kind, and would weigh on the mean of all.
+    let of_kinds = |phase: usize| {
+        let [full, resumed] = [0, 1].map(|kind: usize| counted.kinds[kind].phases[phase].mean());
+        each(full * seen.full as f64 + resumed * seen.resumed as f64)
+    };
+    let answers_each = seen.answers as f64 / handshakes as f64;
+    let connect = if seen.answers > 0 { counted.connect.mean() * 1e9 } else { 0.0 };
+    let known = [
+        each(seen.network_seconds),
+        of_kinds(0),
+        of_kinds(1),
+        of_kinds(3),
+        connect,
+        counted.answer.mean() * 1e9 * answers_each,
+        each(seen.own_seconds),
+    ];
+    let seen_ns = each(seen.handshake_seconds + seen.answer_seconds);
+    let sum: f64 = known.iter().sum();
+    let part = |((name, _), ns): (&(&str, &str), f64)| Part {
+        name: (*name).to_owned(),
+        ns,
+        share: ns / seen_ns.max(1.0),
+    };
+    let left = (seen_ns - sum).max(0.0);
+    let parts = WORDS.iter().zip(known.into_iter().chain([left])).map(part).collect();
+    BothEnds {
+        refused: None,
+        handshakes,
+        answers_each,
+        seen_ns,
+        parts,
+        explained: (sum / seen_ns.max(1.0)).min(1.0),
+        client_wait_ns: of_kinds(2),
+        notes: notes(seen, counted, sum / seen_ns.max(1.0)),
+    }
+}
+
+fn notes(seen: &Seen, counted: &Counted, explained: f64) -> Vec<String> {
+    let mut notes = Vec::new();
+    if seen.answers == 0 {
+        notes.push(
+            "no answer was waited for, so the proxy's work on the client's last flight, which is in its cryptography, was not seen from outside"
+                .to_owned(),
+        );
+    }
+    if explained > 1.05 {
+        notes.push(format!(
+            "the parts are {} of what was seen: the round trip of connect was longer than those behind it",
+            share(explained)
+        ));
+    }
+    let answers = counted.answer.count;
+    if seen.answers > 0 && answers < seen.answers {
+        notes.push(format!(
+            "the proxy timed {} of the {} that were seen here: the others came before they were asked for",
+            count(answers),
+            self::counted(seen.answers, "answer")
+        ));
+    }
+    notes
+}
+
+/// Rows for people: name, mean, share, what it is. Empty when nothing can be said.
+pub fn rows(both: &BothEnds) -> Vec<[String; 4]> {
+    let words = |name: &str| WORDS.iter().find(|known| known.0 == name).map_or("", |known| known.1);
+    let row = |part: &Part| {
+        [part.name.clone(), nanos(part.ns.max(0.0) as u64), share(part.share), words(&part.name).to_owned()]
+    };
+    both.parts.iter().map(row).collect()
+}
+
+/// What stands above the rows, and what a reader should know below them.
+pub fn sentences(both: &BothEnds) -> (String, Vec<String>) {
+    if let Some(why) = &both.refused {
+        return (format!("Not attributed: {why}."), Vec::new());
+    }
+    let answers = match both.answers_each {
+        0.0 => "the handshake".to_owned(),
+        one if (one - 1.0).abs() < 0.005 => "the handshake and the first byte of the answer".to_owned(),
+        several => format!("the handshake and the first bytes of {several:.2} answers"),
+    };
+    let head = format!(
+        "Mean of {}: {answers} took {}, of which {} are explained.",
+        counted(both.handshakes, "connection"),
+        nanos(both.seen_ns as u64),
+        share(both.explained)
+    );
+    let mut notes = vec![format!(
+        "The proxy waited {} for the client in each handshake: the network and the client's own time, once more.",
+        nanos(both.client_wait_ns.max(0.0) as u64)
+    )];
+    notes.extend(both.notes.iter().cloned());
+    (head, notes)
+}

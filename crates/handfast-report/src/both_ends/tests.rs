@@ -1,0 +1,102 @@
+//! What is explained, and what is refused.
+
+use super::*;
+
+/// A status with so many connections, each with a full handshake: seconds of each step times the number.
+fn status(connections: u64, backend: f64) -> Counted {
+    let sum = |each: f64| format!(r#"{{"count":{connections},"sum_seconds":{}}}"#, each * connections as f64);
+    let phases = [0.001, 0.002, 0.030, 0.0005].map(sum).join(",");
+    let text = format!(
+        r#"{{"schema":2,"ready":true,"services":[{{"name":"web","accepted":{connections},"backends":[{{"name":"b","connect":{},"answer":{}}}]}}],
+            "handshakes":[{{"resumed":false,"total":{},"phases":[{phases}]}}]}}"#,
+        sum(0.004),
+        sum(backend),
+        sum(0.0335)
+    );
+    Counted::read(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// A hundred connections from outside: 20 ms of network, 3 ms of our own.
+fn seen() -> Seen {
+    Seen {
+        connections: 100,
+        full: 100,
+        resumed: 0,
+        handshake_seconds: 1.7,
+        answers: 100,
+        answer_seconds: 6.4,
+        network_seconds: 2.0,
+        own_seconds: 0.3,
+    }
+}
+
+fn shares(both: &BothEnds) -> Vec<(&str, f64)> {
+    both.parts.iter().map(|part| (part.name.as_str(), (part.ns / 1e4).round() / 100.0)).collect()
+}
+
+#[test]
+fn each_part_is_its_mean_and_the_rest_is_unexplained() {
+    let both = account(&seen(), &status(50, 0.01), &status(150, (0.01 * 50.0 + 0.045 * 100.0) / 150.0));
+    assert_eq!(both.refused, None);
+    let parts = [
+        ("network", 20.0),
+        ("hello", 1.0),
+        ("crypto", 2.0),
+        ("queue", 0.5),
+        ("connect", 4.0),
+        ("backend", 45.0),
+        ("client", 3.0),
+        ("unexplained", 5.5),
+    ];
+    assert_eq!(shares(&both), parts);
+    assert!((both.seen_ns - 81e6).abs() < 1.0 && (both.explained - 75.5 / 81.0).abs() < 1e-9, "{both:?}");
+    assert!((both.client_wait_ns - 30e6).abs() < 1.0);
+    let (head, notes) = sentences(&both);
+    assert_eq!(
+        head,
+        "Mean of 100 connections: the handshake and the first byte of the answer took 81.0 ms, of which 93 % are explained."
+    );
+    assert!(notes[0].contains("waited 30.0 ms for the client"), "{notes:?}");
+    assert_eq!(rows(&both)[5][..3], ["backend", "45.0 ms", "56 %"]);
+}
+
+#[test]
+fn what_was_not_ours_alone_is_refused() {
+    let refused = |seen: Seen, before: u64, after: u64| {
+        let both = account(&seen, &status(before, 0.01), &status(after, 0.01));
+        assert!(both.parts.is_empty(), "{both:?}");
+        both.refused.expect("refused")
+    };
+    assert_eq!(
+        refused(seen(), 50, 152),
+        "other traffic was on the proxy: it accepted 102 connections meanwhile, and 100 of them were ours"
+    );
+    assert!(refused(seen(), 150, 100).contains("started anew"));
+    let resumed = Seen { full: 0, resumed: 100, ..seen() };
+    assert!(refused(resumed, 50, 150).contains("counted 0 of 100 resumed handshakes"));
+    assert!(refused(Seen { full: 0, ..seen() }, 50, 150).contains("no handshake"));
+    let (head, notes) = sentences(&account(&seen(), &status(50, 0.01), &status(152, 0.01)));
+    assert!(head.starts_with("Not attributed: other traffic") && notes.is_empty(), "{head}");
+}
+
+#[test]
+fn handshakes_alone_have_no_backend() {
+    let alone = Seen { answers: 0, answer_seconds: 0.0, network_seconds: 1.0, ..seen() };
+    let both = account(&alone, &status(50, 0.01), &status(150, 0.01));
+    let parts = shares(&both);
+    assert_eq!((parts[4], parts[5]), (("connect", 0.0), ("backend", 0.0)));
+    assert!(both.notes[0].contains("last flight"), "{:?}", both.notes);
+}
+
+#[test]
+fn what_is_no_status_is_told() {
+    for (text, why) in [
+        ("<html>", "not JSON"),
+        ("{}", "its schema is null, expected 2"),
+        (r#"{"schema":3}"#, "its schema is 3, expected 2"),
+        (r#"{"schema":2}"#, "not the status of a Handfast proxy of this version: missing field `services`"),
+    ] {
+        let error = Counted::read(text).expect_err("it is none").to_string();
+        assert!(error.starts_with(why), "{error}");
+    }
+}

@@ -1,0 +1,174 @@
+//! Reads what a running proxy counted, from its status page: for `load` and `probe`, which set it beside what they saw.
+//!
+//! In: where its admin address is, as it was typed. Out: [`Counted`]; or why it could not be read.
+
+use std::io::{Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use handfast_load::outcome::Refusal;
+use handfast_report::both_ends::Counted;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect, socket};
+
+/// How long one step of a question may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Longest answer that is read: that of some ten thousand backends.
+const LONGEST: u64 = 64 << 20;
+/// How long connections that ours were the last of may take to be counted.
+const SETTLING: Duration = Duration::from_secs(2);
+
+/// Where a proxy's status is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// HOST:PORT.
+    Tcp(String),
+    /// A unix socket.
+    Unix(PathBuf),
+}
+
+impl Status {
+    /// Reads `http://HOST:PORT/`, `HOST:PORT` or `unix:/PATH`.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let wrong = || format!("invalid address `{text}`, expected http://HOST:PORT/ or unix:/PATH");
+        if let Some(path) = text.strip_prefix("unix:") {
+            return if path.starts_with('/') { Ok(Self::Unix(path.into())) } else { Err(wrong()) };
+        }
+        let rest = text.strip_prefix("http://").unwrap_or(text);
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let port = authority.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+        let is_good = port.is_some_and(|(_, port)| port.parse::<u16>().is_ok_and(|port| port > 0))
+            && authority.chars().all(|letter| letter.is_ascii_graphic())
+            && ["", "status.json"].contains(&path);
+        if is_good { Ok(Self::Tcp(authority.to_owned())) } else { Err(wrong()) }
+    }
+
+    /// Asks it. **Cost**: one request; waits for at most some seconds.
+    pub(crate) fn counted(&self) -> Result<Counted, Refusal> {
+        let wrong = |what: String| {
+            Refusal::failed(format!("--status: read {self}: {what}"))
+                .hint("it is the admin address of the Handfast proxy that is the target (admin.listen)")
+        };
+        let answer = self.ask().map_err(|error| wrong(error.to_string()))?;
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer.as_str(), ""));
+        let first = head.lines().next().unwrap_or_default();
+        if first.split(' ').nth(1) != Some("200") {
+            let first: String = first.chars().take(60).collect();
+            return Err(wrong(format!(
+                "it answered {:?}, expected status 200",
+                handfast_text::units::plain(&first)
+            )));
+        }
+        Counted::read(body).map_err(|error| wrong(error.to_string()))
+    }
+
+    /// Asks it until it has counted so many connections more than `before`, or for two seconds.
+    pub(crate) fn settled(&self, before: &Counted, connections: u64) -> Result<Counted, Refusal> {
+        let until = Instant::now() + SETTLING;
+        loop {
+            let after = self.counted()?;
+            if after.accepted.saturating_sub(before.accepted) >= connections || Instant::now() >= until {
+                return Ok(after);
+            }
+            std::thread::park_timeout(Duration::from_millis(50));
+        }
+    }
+
+    fn ask(&self) -> std::io::Result<String> {
+        match self {
+            Self::Tcp(authority) => {
+                let mut last = std::io::Error::other("the name has no address");
+                for address in authority.to_socket_addrs()? {
+                    match TcpStream::connect_timeout(&address, PATIENCE) {
+                        Ok(stream) => {
+                            stream.set_read_timeout(Some(PATIENCE))?;
+                            stream.set_write_timeout(Some(PATIENCE))?;
+                            return exchange(stream, authority);
+                        }
+                        Err(error) => last = error,
+                    }
+                }
+                Err(last)
+            }
+            Self::Unix(path) => {
+                let socket = socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
+                // It is this limit that connect(2) of a unix socket keeps, when the queue is full.
+                set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE))?;
+                connect(&socket, &SocketAddrUnix::new(path)?)?;
+                let stream = UnixStream::from(socket);
+                stream.set_read_timeout(Some(PATIENCE))?;
+                stream.set_write_timeout(Some(PATIENCE))?;
+                exchange(stream, "localhost")
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Status {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Tcp(authority) => write!(f, "http://{authority}/status.json"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// HTTP/1.0: the answer comes in one piece and ends with the connection.
+fn exchange(mut stream: impl Read + Write, authority: &str) -> std::io::Result<String> {
+    stream.write_all(format!("GET /status.json HTTP/1.0\r\nHost: {authority}\r\n\r\n").as_bytes())?;
+    let mut answer = Vec::new();
+    stream.take(LONGEST).read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_may_be_written_in_several_ways() {
+        let tcp = |text: &str| Ok(Status::Tcp(text.to_owned()));
+        for text in [
+            "http://127.0.0.1:9901",
+            "http://127.0.0.1:9901/",
+            "127.0.0.1:9901",
+            "127.0.0.1:9901/status.json",
+        ] {
+            assert_eq!(Status::parse(text), tcp("127.0.0.1:9901"), "{text}");
+        }
+        assert_eq!(Status::parse("http://[::1]:9901/"), tcp("[::1]:9901"));
+        assert_eq!(Status::parse("unix:/run/a.sock"), Ok(Status::Unix("/run/a.sock".into())));
+        for text in ["", "https://a:1/", "http://a/", "a:0", "a:b", ":9901", "unix:a", "a:1/metrics", "a b:1"]
+        {
+            let wrong = Status::parse(text).expect_err(text);
+            assert!(wrong.contains("expected http://HOST:PORT/ or unix:/PATH"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn who_does_not_answer_is_told() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        let address = listener.local_addr().expect("it is bound");
+        let answers = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for answer in ["HTTP/1.1 403 Forbidden\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n<html>"] {
+                    let (mut stream, _) = listener.accept().expect("a client");
+                    let _ = stream.read(&mut [0; 512]);
+                    stream.write_all(answer.as_bytes()).expect("it waits");
+                }
+            });
+            let status = Status::Tcp(address.to_string());
+            [status.counted(), status.counted()].map(|answer| answer.expect_err("no status").what)
+        });
+        assert!(
+            answers[0].ends_with("it answered \"HTTP/1.1 403 Forbidden\", expected status 200"),
+            "{answers:?}"
+        );
+        assert!(answers[1].contains("not JSON"), "{answers:?}");
+        drop(listener);
+        let gone = Status::Tcp(address.to_string()).counted().expect_err("nobody listens");
+        assert!(gone.what.contains("--status: read http://127.0.0.1:") && gone.hint.is_some(), "{gone:?}");
+    }
+}

@@ -1,0 +1,118 @@
+//! `--status` of `load` and `probe` sets what the proxy counted beside what was seen from outside: a slow backend's time is the
+//! backend's; and where others use the proxy meanwhile, nothing is attributed.
+
+use std::io::{Read, Write};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::support::load::Load;
+use super::support::tools::handfast;
+use super::support::*;
+
+/// How late the backend is.
+const LATE: Duration = Duration::from_millis(60);
+
+/// A backend that answers each request late: with what came, or as HTTP.
+fn late(answer: Option<&'static str>) -> Stage {
+    Stage::new(move |peer| {
+        let mut buffer = vec![0; 65_536];
+        while let Ok(count @ 1..) = peer.stream.read(&mut buffer) {
+            pause(LATE);
+            let answer = answer.map_or(&buffer[..count], str::as_bytes);
+            if peer.stream.write_all(answer).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+/// Milliseconds of a part.
+fn part(both: &Value, name: &str) -> f64 {
+    let parts = both["parts"].as_array().unwrap_or_else(|| panic!("{both}"));
+    let part = parts.iter().find(|part| part["name"] == name).unwrap_or_else(|| panic!("no {name}: {both}"));
+    part["ns"].as_f64().expect("a number") / 1e6
+}
+
+/// The backend took what it took, and nobody else did.
+fn is_the_backends(both: &Value) {
+    assert_eq!(both["refused"], Value::Null, "{both}");
+    let backend = part(both, "backend");
+    let late = LATE.as_secs_f64() * 1e3;
+    assert!(backend >= late, "{both}");
+    let seen = both["seen_ns"].as_f64().expect("a number") / 1e6;
+    assert!(backend <= seen, "{both}");
+    let sum: f64 =
+        both["parts"].as_array().expect("a list").iter().map(|part| part["ns"].as_f64().unwrap_or(0.0)).sum();
+    assert!(sum / 1e6 >= seen * 0.999, "the parts and what is unexplained are the whole: {both}");
+    for other in ["crypto", "hello", "queue", "connect", "client"] {
+        assert!(part(both, other) < backend, "{other} took longer than the backend: {both}");
+    }
+}
+
+#[test]
+fn load_finds_a_slow_backend() {
+    let stage = late(None);
+    let status = format!("http://{}/", stage.proxy.admin());
+    let options = "--send 100 -c 2 -d 1s -q --status";
+    let ended = Load::at(stage.proxy.address()).with(options).word(&status).run_well();
+    is_the_backends(ended.value("/both_ends"));
+    let screen = &ended.output;
+    assert!(screen.contains("Both ends\n") && screen.contains("  backend "), "people get the same: {screen}");
+}
+
+#[test]
+fn probe_finds_a_slow_backend() {
+    let stage = late(Some("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
+    let target = format!("https://{}/", stage.proxy.address());
+    let status = stage.proxy.admin().to_string();
+    let ran = handfast(&["probe", "-k", "-n", "3", "--json", "-", "--status", &status, &target]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let report: Value = serde_json::from_str(&ran.output).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
+    is_the_backends(&report["both_ends"]);
+    assert!(
+        ran.talk.contains("Both ends: ") && ran.talk.contains("  backend "),
+        "people get the same: {}",
+        ran.talk
+    );
+}
+
+#[test]
+fn nothing_is_attributed_where_others_use_the_proxy() {
+    let stage = late(None);
+    let status = format!("http://{}/", stage.proxy.admin());
+    let running =
+        Load::at(stage.proxy.address()).with("--send 100 -c 1 -d 3s --status").word(&status).start();
+    running.seconds(1);
+    let mut other = stage.any_client();
+    other.echo(b"x");
+    other.finish();
+    let ended = running.ended().well();
+    let both = ended.value("/both_ends");
+    let why = both["refused"].as_str().unwrap_or_else(|| panic!("{both}"));
+    assert!(why.starts_with("other traffic was on the proxy: it accepted "), "{why}");
+    assert_eq!(both["parts"], serde_json::json!([]));
+    assert!(ended.output.contains("Not attributed: other traffic was on the proxy"), "{}", ended.output);
+}
+
+#[test]
+fn a_status_that_cannot_be_read_is_told_before_the_run() {
+    let stage = Stage::echo();
+    let target = stage.proxy.address().to_string();
+    let gone = Backend::refusing().to_string();
+    for verb in [&["load", "-d", "1s"][..], &["probe", "-k"]] {
+        let ran = handfast(&[verb, &["--status", "https://x/", &target]].concat());
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(
+            ran.talk.contains("--status: invalid address `https://x/`, expected http://HOST:PORT/"),
+            "{ran:?}"
+        );
+        let ran = handfast(&[verb, &["--status", &gone, &target]].concat());
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.talk.contains(&format!("--status: read http://{gone}/status.json: ")), "{ran:?}");
+        // The target itself is no status.
+        let ran = handfast(&[verb, &["--status", &target, &target]].concat());
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+    }
+    assert_eq!(stage.backend.accepted(), 0, "nothing was begun");
+}
