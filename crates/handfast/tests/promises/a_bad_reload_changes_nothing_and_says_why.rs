@@ -5,7 +5,6 @@
 //! (`a_renewal_never_serves_another_name`): such a reload takes effect in part, and counts here with those that failed.
 
 use super::support::certificates::{KeyKind, localhost, localhost_rsa};
-use super::support::folder::Folder;
 use super::support::*;
 
 /// One way to break a configuration: what it is, how to do it, what must be named.
@@ -167,8 +166,7 @@ fn a_listener_that_cannot_be_bound_changes_nothing() {
     let stage = Stage::echo();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let address = taken.local_addr().expect("a bound socket has an address");
-    let folder = Folder::new();
-    stage.proxy.rewrite(Config::to(&folder, stage.backend.address).text("service", "listen", address));
+    stage.proxy.rewrite(Config::to(&stage.folder, stage.backend.address).text("service", "listen", address));
     assert!(!stage.proxy.reload());
     stage.proxy.talk.containing(&address.to_string());
     stage.serves_and_is_quiet();
