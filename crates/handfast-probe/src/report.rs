@@ -71,6 +71,12 @@ pub struct Report {
     pub local: Option<SocketAddr>,
     /// Its packets, as they were captured; `null` where that was not asked for.
     pub wire: Option<WireReport>,
+    /// Where the time of all connections went, by what the proxy that served them counted itself; `None`: it was not asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub both_ends: Option<BothEnds>,
+    /// What was seen of all connections together, for whoever asks the server what it counted.
+    #[serde(skip)]
+    pub seen: Seen,
 }
 
 /// The packets of the median full connection.
@@ -82,12 +88,6 @@ pub struct WireReport {
     pub connection: ConnectionReport,
     /// Each of them.
     pub packets: Vec<PacketRow>,
-    /// Where the time of all connections went, by what the proxy that served them counted itself; `None`: it was not asked.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub both_ends: Option<BothEnds>,
-    /// What was seen of all connections together, for whoever asks the server what it counted.
-    #[serde(skip)]
-    pub seen: Seen,
 }
 
 /// Who was asked.

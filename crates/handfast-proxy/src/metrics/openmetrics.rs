@@ -17,9 +17,10 @@ use prometheus_client::registry::{Registry, Unit};
 use super::configured::NameSnapshot;
 use super::handshakes::{BACKEND_PHASES, PHASES};
 use super::histogram::Distribution;
-use super::snapshot::{BackendSnapshot, HandshakeSnapshot, ServiceSnapshot, Snapshot, ThreadSnapshot};
+use super::snapshot::{BackendSnapshot, HandshakeSnapshot, ServiceSnapshot, Snapshot};
 
 mod revocation;
+mod threads;
 
 /// Content type of the text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -46,7 +47,7 @@ impl Collector for Snapshot {
         handshakes(&mut families, self)?;
         backends(&mut families, self)?;
         names(&mut families, self)?;
-        threads(&mut families, self)?;
+        threads::threads(&mut families, self)?;
         operation(&mut families, self)?;
         process(&mut families, self)
     }
@@ -440,61 +441,6 @@ pub(crate) fn source_ports(snapshot: &Snapshot) -> BTreeMap<&str, (u64, u64)> {
         }
     }
     ports
-}
-
-fn threads(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
-    let threads = &snapshot.threads;
-    let by_thread = |value: fn(&ThreadSnapshot) -> u64| {
-        threads.iter().map(move |thread| ([("thread", thread.name.as_str())], value(thread)))
-    };
-    to.counter(
-        "handfast_accept_errors",
-        None,
-        "Calls of accept that failed, by cause",
-        threads.iter().flat_map(|thread| {
-            thread
-                .accept_errors
-                .iter()
-                .map(move |(cause, count)| ([("thread", thread.name.as_str()), ("cause", cause)], *count))
-        }),
-    )?;
-    to.gauge(
-        "handfast_accept_backing_off",
-        None,
-        "1: accepting pauses because the machine is out of something (file descriptors, memory)",
-        by_thread(|thread| u64::from(thread.backing_off)),
-    )?;
-    to.counter("handfast_loop_turns", None, "Turns of the event loop", by_thread(|thread| thread.turns))?;
-    to.counter(
-        "handfast_loop_spurious_turns",
-        None,
-        "Times a connection was woken and nothing moved",
-        by_thread(|thread| thread.spurious_turns),
-    )?;
-    to.seconds(
-        "handfast_loop_lag",
-        "How long an event had to wait while the thread worked on others",
-        threads.iter().map(|thread| ([("thread", thread.name.as_str())], &thread.loop_lag)),
-    )?;
-    to.gauge("handfast_loop_tasks", None, "Tasks the loop holds now", by_thread(|thread| thread.tasks))?;
-    to.counter(
-        "handfast_handshakes_moved",
-        None,
-        "Handshakes whose signature another thread made, because many newcomers waited",
-        by_thread(|thread| thread.signed_elsewhere),
-    )?;
-    to.counter(
-        "handfast_panics",
-        None,
-        "Tasks that panicked, each of which cost one connection: a bug of Handfast",
-        by_thread(|thread| thread.panics),
-    )?;
-    to.counter(
-        "handfast_thread_cpu",
-        Some(Unit::Seconds),
-        "CPU time by thread name, of threads that run now",
-        snapshot.process.cpu_seconds.iter().map(|(name, seconds)| ([("thread", name.as_str())], *seconds)),
-    )
 }
 
 fn operation(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
