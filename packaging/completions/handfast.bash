@@ -850,7 +850,7 @@ _handfast() {
             return 0
             ;;
         handfast__subcmd__probe)
-            opts="-n -4 -6 -k -h --from-pcap --file --runs --starttls --v4 --v6 --timeout --requests --early-data --keep-alive --watch --page --tls --suites --groups --sni --alpn --ca --insecure --client-certificate --client-key --max --format --json --pcap --html --help"
+            opts="-n -4 -6 -k -h --from-pcap --file --runs --starttls --v4 --v6 --timeout --requests --early-data --keep-alive --watch --page --status --tls --suites --groups --sni --alpn --ca --insecure --client-certificate --client-key --max --format --json --pcap --html --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -75,14 +75,12 @@ async fn exchange<R: Runtime>(
 ) -> Result<Vec<u8>, CloseReason> {
     let mut first = Vec::new();
     let (session, is_dear) = begin(connection, &heard.hello, choice)?;
-    let signer = connection.account.thread.signer();
-    match signer.filter(|signer| R::signs_elsewhere(is_dear, signer.is_busy())) {
-        Some(_) => answer_elsewhere(connection, session, heard, &mut first).await?,
-        None => {
-            connection.client().secure(Box::new(session));
-            advance(connection, Flight::Hello(&mut heard.received), &mut first)?;
-            drop(heard);
-        }
+    if R::signs_elsewhere(&connection.account.thread, is_dear) {
+        answer_elsewhere(connection, session, heard, &mut first).await?;
+    } else {
+        connection.client().secure(Box::new(session));
+        advance(connection, Flight::Hello(&mut heard.received), &mut first)?;
+        drop(heard);
     }
     while !connection.client().is_established() {
         // Whoever always has something to say never lets us wait, and the deadline is not for waiting alone.

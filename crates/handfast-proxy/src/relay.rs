@@ -147,6 +147,7 @@ impl Relay {
             self.count(connection);
             if rounds > 0 {
                 self.progress = R::now();
+                connection.account.thread.carries(self.began, self.progress);
                 in_vain = 0;
             } else if woken {
                 in_vain += 1;

@@ -13,6 +13,7 @@ use handfast_net::fault::Fault;
 use handfast_net::stream::Stream;
 
 use crate::config::model::Address;
+use crate::thread::Thread;
 
 /// A world to serve connections in.
 pub(crate) trait Runtime: 'static {
@@ -36,9 +37,9 @@ pub(crate) trait Runtime: 'static {
     /// The present task carries bytes from now on, which comes before handshakes.
     fn carries_bytes();
 
-    /// Whether another thread is to sign for a newcomer: when others wait for this one to compute for them, or for that one
-    /// already (`busy`), and only what they would notice (`dear`).
-    fn signs_elsewhere(dear: bool, busy: bool) -> bool;
+    /// Whether the thread's signer is to answer a hello. That costs a fifth of the handshakes that a processor can make; so only what
+    /// `is_dear`, and only while newcomers wait and would delay somebody who is here already.
+    fn signs_elsewhere(thread: &Thread, is_dear: bool) -> bool;
 
     /// Begins to dial, from where `source` says. `speaks`: the caller has something to say as soon as it stands.
     ///
@@ -91,8 +92,10 @@ impl Runtime for Engine {
         engine::set_priority(Priority::Flow);
     }
 
-    fn signs_elsewhere(dear: bool, busy: bool) -> bool {
-        dear && (busy || engine::handshakes_wait())
+    fn signs_elsewhere(thread: &Thread, is_dear: bool) -> bool {
+        let newcomers_wait =
+            || thread.signer().is_some_and(|signer| signer.is_busy() || engine::handshakes_wait());
+        is_dear && thread.has_carried(engine::now()) && newcomers_wait()
     }
 
     fn dial(address: &Address, source: SourceAddress<'_>, speaks: bool) -> Result<Self::Dialling, Fault> {

@@ -45,6 +45,8 @@ pub(crate) enum Phase {
     Ending,
 }
 
+/// Who has been open for so long is there, and not one of the newcomers; who carried bytes so lately uses it.
+const A_WHILE: Duration = Duration::from_millis(100);
 /// So often what sessions compute with is looked at.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// A tenth of a second, the tick of [`contexts::time_is`].
@@ -60,6 +62,8 @@ pub(crate) struct Thread {
     /// The task that sweeps, while it waits for something to sweep.
     sweeper: Cell<Option<TaskHandle>>,
     pub(crate) scratch: RefCell<Scratch>,
+    /// When a connection that has been open for a while carried bytes last.
+    carried: Cell<Option<Moment>>,
     /// Who signs for it in a crowd; nobody where there was no thread left for that.
     signer: Option<Signer>,
     /// Permits of the whole process.
@@ -91,6 +95,7 @@ impl Thread {
             log_task: Cell::new(None),
             sweeper: Cell::new(None),
             scratch: RefCell::new(Scratch::new(handfast_leg::READ)),
+            carried: Cell::new(None),
             signer,
             share,
             state: RefCell::new(state),
@@ -101,6 +106,18 @@ impl Thread {
             waiting: RefCell::default(),
             acceptors: RefCell::default(),
         })
+    }
+
+    /// A connection that began to carry bytes at `since` does so at `now`.
+    pub(crate) fn carries(&self, since: Moment, now: Moment) {
+        if now.since(since) >= A_WHILE {
+            self.carried.set(Some(now));
+        }
+    }
+
+    /// Whether one that has been open for a while carried bytes a moment ago: somebody whom newcomers may delay.
+    pub(crate) fn has_carried(&self, now: Moment) -> bool {
+        self.carried.get().is_some_and(|last| now.since(last) < A_WHILE)
     }
 
     /// Who signs for it in a crowd.

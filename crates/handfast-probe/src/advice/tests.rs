@@ -160,15 +160,16 @@ pub(crate) fn sample() -> Report {
         waterfall: parts(),
         local: Some("192.0.2.1:40000".parse().expect("an address")),
         wire: Some(crate::capture::tests::wire()),
-        both_ends: Some(BothEnds {
-            parts: vec![Part { name: "network".into(), ns: 15e6, share: 0.75 }],
-            ..BothEnds::default()
-        }),
+        both_ends: Some(both_ends()),
         seen: Seen::default(),
     };
     report.page = Some(model(&Page { resources: 10, bytes: 40 << 10 }, &report));
     (report.advice, report.notes) = advice(&report);
     report
+}
+
+fn both_ends() -> BothEnds {
+    BothEnds { parts: vec![Part { name: "network".into(), ns: 15e6, share: 0.75 }], ..BothEnds::default() }
 }
 
 fn topics(report: &Report) -> Vec<&'static str> {

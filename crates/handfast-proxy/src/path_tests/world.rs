@@ -17,6 +17,7 @@ use handfast_stats::random::Random;
 use super::backend::Dial;
 use crate::config::model::Address;
 use crate::runtime::{Dialling, Runtime};
+use crate::thread::Thread;
 
 /// What the functions of [`Simulated`] look at; set up again for each schedule.
 pub(super) struct World {
@@ -141,7 +142,7 @@ impl Runtime for Simulated {
         world(|world| world.carries_bytes = true);
     }
 
-    fn signs_elsewhere(_: bool, _: bool) -> bool {
+    fn signs_elsewhere(_: &Thread, _: bool) -> bool {
         world(|world| world.is_crowded)
     }
 

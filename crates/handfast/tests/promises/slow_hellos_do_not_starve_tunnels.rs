@@ -5,6 +5,8 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustls::ClientConfig;
+
 use super::support::certificates::localhost_rsa;
 use super::support::client::dial;
 use super::support::crowd::Crowd;
@@ -80,29 +82,37 @@ fn a_flood_of_handshakes_leaves_tunnels_their_turn() {
 fn signatures_that_others_would_notice_are_made_by_another_thread() {
     for version in [Version::Tls12, Version::Tls13] {
         let stage = Stage::with(Backend::echo(), |config, folder| {
-            config.text(
-                "service",
-                "certificate",
-                folder.write("rsa.pem", localhost_rsa().combined()).display(),
-            )
+            let certificate = folder.write("rsa.pem", localhost_rsa().combined());
+            config.set("process", "threads", 1).text("service", "certificate", certificate.display())
         });
         let moved = || stage.proxy.metrics().sum("handfast_handshakes_moved_total", &[]);
         let config = Trust::version(version).forgetful().config();
-        let mut alone = stage.client(&config);
-        alone.echo(b"one newcomer waits for nobody");
-        assert_eq!(moved(), 0.0);
         let address = stage.proxy.address();
-        let crowd = Crowd::start(16, move |number| {
-            let mut client = Client::try_connect(address, &config, "localhost")
-                .map_err(|refusal| format!("{refusal:?}"))?;
-            client.echo(&[number as u8; 100]);
-            client.finish();
-            Ok(())
+        let crowd = |config: &Arc<ClientConfig>| {
+            let config = Arc::clone(config);
+            Crowd::start(16, move |number| {
+                let mut client = Client::try_connect(address, &config, "localhost")
+                    .map_err(|refusal| format!("{refusal:?}"))?;
+                client.echo(&[number as u8; 100]);
+                client.finish();
+                Ok(())
+            })
+        };
+        // Nobody has been there for long: moving them would only cost.
+        let newcomers = crowd(&config);
+        wait_until("a crowd", || (newcomers.done() > 100).then_some(()));
+        newcomers.finish();
+        let before = moved();
+        let mut open = stage.client(&config);
+        open.echo(b"one newcomer waits for nobody");
+        assert_eq!(moved(), before);
+        let newcomers = crowd(&config);
+        wait_until("signatures to move", || {
+            open.echo(&[b'p'; 4096]);
+            (moved() > before + 50.0).then_some(())
         });
-        wait_until("signatures to move", || (moved() > 50.0).then_some(()));
-        alone.echo(&[b'p'; 4096]);
-        crowd.finish();
-        alone.finish();
+        newcomers.finish();
+        open.finish();
         stage.serves_and_is_quiet();
     }
 }
