@@ -65,6 +65,7 @@ impl Sandbox {
     /// Goes into it, with every thread that is started from now on by this one. `abstract_too`: nobody is told anything over an
     /// abstract unix socket.
     pub(crate) fn enter(source: &ConfigSource, state: &State, abstract_too: bool) -> Self {
+        handfast_net::dial::remember_ports();
         if !state.config.process.sandbox {
             tracing::warn!(
                 "no sandbox (process.sandbox = \"off\"): who finds a fault in this program could read every file that its user \
@@ -72,7 +73,6 @@ impl Sandbox {
             );
             return Self::default();
         }
-        handfast_net::dial::remember_ports();
         if let Err(error) = give_up_privileges() {
             tracing::warn!("sandbox: give up new privileges: {error}; served without");
         }

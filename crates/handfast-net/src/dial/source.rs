@@ -3,9 +3,10 @@
 //! In: what a configuration says. Out: which sources fit a destination, whether this machine has them, and the arithmetic of
 //! ports when there are none left.
 
+use std::fs::File;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::OnceLock;
 
 use rustix::net::{SocketFlags, SocketType};
 
@@ -52,13 +53,26 @@ pub(super) fn none_fits(destination: SocketAddr) -> Fault {
     Fault { evidence: Some(evidence.into()), ..Fault::own(Operation::Bind, Cause::ForeignAddress) }
 }
 
-/// How many ports there are; 0: nobody has looked.
-static PORTS: AtomicU64 = AtomicU64::new(0);
+/// Where the kernel says which ports connections can come from, held open.
+static RANGE: OnceLock<File> = OnceLock::new();
 
-/// Looks how many ports connections can come from, for those who say later that there are none left and may open no files.
+/// Opens what says how many ports connections can come from, for those who say later that there are none left and may open no files
+/// by then.
 pub fn remember_ports() {
-    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok();
-    PORTS.store(range.as_deref().and_then(ports).unwrap_or(0), Ordering::Relaxed);
+    if RANGE.get().is_none()
+        && let Ok(file) = File::open("/proc/sys/net/ipv4/ip_local_port_range")
+    {
+        // Another thread may have been first, with the same file.
+        let _ = RANGE.set(file);
+    }
+}
+
+/// How many ports there are now.
+fn ports_now() -> Option<u64> {
+    remember_ports();
+    let mut text = [0; 32];
+    let length = rustix::io::pread(RANGE.get()?, &mut text, 0).ok()?;
+    ports(str::from_utf8(&text[..length]).ok()?)
 }
 
 /// A fault with the arithmetic of ports, where it is that there are none.
@@ -66,11 +80,7 @@ pub(super) fn explained(fault: Fault, source: Source<'_>, destination: SocketAdd
     if fault.cause != Cause::OutOfPorts {
         return fault;
     }
-    if PORTS.load(Ordering::Relaxed) == 0 {
-        remember_ports();
-    }
-    let ports = Some(PORTS.load(Ordering::Relaxed)).filter(|ports| *ports != 0);
-    let evidence = arithmetic(ports, source.number(destination), destination);
+    let evidence = arithmetic(ports_now(), source.number(destination), destination);
     Fault { evidence: Some(evidence.into()), ..fault }
 }
 

@@ -375,7 +375,9 @@ impl Conversation {
         let segment = self.segment();
         let seen = self.seen(as_client);
         let turns = turns(&seen, rtt.unwrap_or(0.0), segment);
-        let until = self.secured.map(|(at, side)| as_client(at, side));
+        // Seen from the server, the client's end is as uncertain as the way there; the next answer is a whole round trip away.
+        let slack = rtt.unwrap_or(0.0) / 4.0;
+        let until = self.secured.map(|(at, side)| as_client(at, side) + slack);
         let of_handshake =
             |turn: &&Turn| turn.first_ms().zip(until).is_some_and(|(first, until)| first <= until);
         let from_hello = self.tls_begun.map_or(f64::MAX, |at| as_client(at, 0) - 1e-6);

@@ -12,7 +12,6 @@ use super::snapshot::ProcessSnapshot;
 ///
 /// **Cost:** about a dozen small files, three for each thread.
 pub(super) fn process(started: SystemTime) -> ProcessSnapshot {
-    handfast_net::dial::remember_ports();
     ProcessSnapshot {
         now: SystemTime::now(),
         started,

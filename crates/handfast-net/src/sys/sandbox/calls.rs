@@ -34,7 +34,7 @@ macro_rules! calls {
 /// For every thread. What is used most comes first; recent kernels look none of them up.
 const FOR_ALL: &[Call] = calls![
     SYS_read SYS_write SYS_epoll_pwait SYS_recvfrom SYS_sendto SYS_close SYS_epoll_ctl SYS_accept4 SYS_connect
-    SYS_setsockopt SYS_getsockopt SYS_shutdown SYS_writev SYS_readv SYS_recvmsg SYS_sendmsg SYS_futex SYS_ioctl
+    SYS_setsockopt SYS_getsockopt SYS_shutdown SYS_writev SYS_readv SYS_recvmsg SYS_sendmsg SYS_futex SYS_ioctl SYS_pread64
     SYS_getsockname SYS_getpeername SYS_bind SYS_listen SYS_accept SYS_recvmmsg SYS_sendmmsg
     SYS_epoll_create1 SYS_epoll_pwait2 SYS_ppoll SYS_eventfd2 SYS_timerfd_create SYS_timerfd_settime SYS_timerfd_gettime
     SYS_fcntl SYS_dup SYS_dup3 SYS_munmap SYS_brk SYS_madvise SYS_mremap SYS_getrandom SYS_membarrier SYS_rseq
@@ -52,7 +52,7 @@ const FOR_ALL_HERE: &[Call] = &[];
 
 /// Also for threads that tend: files, threads, and the filter of a thread that they start.
 const TO_TEND: &[Call] = calls![
-    SYS_openat SYS_newfstatat SYS_fstat SYS_statx SYS_lseek SYS_pread64 SYS_pwrite64 SYS_getdents64 SYS_readlinkat
+    SYS_openat SYS_newfstatat SYS_fstat SYS_statx SYS_lseek SYS_pwrite64 SYS_getdents64 SYS_readlinkat
     SYS_unlinkat SYS_renameat SYS_renameat2 SYS_fchmod SYS_fchmodat SYS_fchown SYS_fchownat SYS_flock SYS_fsync
     SYS_fdatasync SYS_ftruncate SYS_inotify_init1 SYS_inotify_add_watch SYS_inotify_rm_watch SYS_getcwd SYS_faccessat
     SYS_faccessat2 SYS_umask SYS_pipe2 SYS_socketpair SYS_prlimit64 SYS_sched_getparam
