@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 /// How long anything may take on a busy machine before a test gives up. No test waits for it when all is well.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// How often a question is asked again.
 const AGAIN: Duration = Duration::from_millis(2);
