@@ -6,6 +6,7 @@ use std::fmt::Write;
 use handfast_text::units::{self, plain};
 
 use crate::report::{Kind, Report, Spread, Who};
+use crate::text::page::ms;
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--ink:#1b1f24;--dim:#5c6673;--line:#d8dce2;--paper:#fff;--network:#2f6fb3;--server:#c77712;--client:#2a8f7a;--good:#137c47;--bad:#b3401f}\
@@ -44,10 +45,6 @@ fn escape(text: &str) -> String {
         .replace('>', "&gt;")
         .replace('"', "&quot;")
         .replace('\'', "&#39;")
-}
-
-fn ms(ms: f64) -> String {
-    units::duration(ms * 1e6)
 }
 
 fn one(page: &mut String, report: &Report) {

@@ -1,32 +1,20 @@
 //! The report for a person at a terminal: one screen, of 80 columns or more. In: a report, columns, whether colours. Out: text.
 
 mod both_ends;
+pub(crate) mod page;
 
 use std::fmt::Write;
 
 use handfast_text::units::{self, plain};
-use handfast_text::wrap::wrapped;
 
 use crate::report::{Kind, Report, Spread, Who};
 
-/// How it is to look.
-#[derive(Clone, Copy, Debug)]
-pub struct Style {
-    /// With colours.
-    pub color: bool,
-    /// Columns of the screen.
-    pub columns: usize,
-}
-
-/// Narrower than this, lines are broken by the terminal.
-const NARROWEST: usize = 72;
-/// Wider than this, a line is hard to follow.
-const WIDEST: usize = 120;
+pub use page::Style;
+use page::{Page, ms};
 
 /// The whole text.
 pub fn to_text(report: &Report, style: Style) -> String {
-    let columns = style.columns.clamp(NARROWEST, WIDEST);
-    let mut page = Page { text: String::new(), color: style.color, columns };
+    let mut page = Page::new(style);
     page.head(report);
     page.timers(report);
     page.fall(report);
@@ -43,16 +31,6 @@ pub fn to_text(report: &Report, style: Style) -> String {
     page.text
 }
 
-struct Page {
-    text: String,
-    color: bool,
-    columns: usize,
-}
-
-fn ms(ms: f64) -> String {
-    units::duration(ms * 1e6)
-}
-
 fn cell(spread: Option<Spread>, figure: fn(&Spread) -> f64) -> String {
     spread.filter(|spread| spread.count > 0).map_or("–".into(), |spread| ms(figure(&spread)))
 }
@@ -62,26 +40,6 @@ fn number(count: usize) -> String {
 }
 
 impl Page {
-    fn line(&mut self, line: &str) {
-        self.text.push_str(line.trim_end());
-        self.text.push('\n');
-    }
-
-    fn paint(&self, code: &str, text: &str) -> String {
-        if self.color { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
-    }
-
-    fn title(&mut self, title: &str) {
-        let title = self.paint("1", title);
-        self.line("");
-        self.line(&title);
-    }
-
-    /// A sentence, broken at spaces, each line indented.
-    fn wrapped(&mut self, text: &str, first: &str, indent: usize) {
-        wrapped(first, &" ".repeat(indent), text, self.columns).iter().for_each(|line| self.line(line));
-    }
-
     fn head(&mut self, report: &Report) {
         let target = &report.target;
         let others = match report.addresses.len() {

@@ -3,25 +3,20 @@
 use std::fmt::Write;
 
 use handfast_text::units::{self, plain};
-use handfast_text::wrap::wrapped;
 
 use super::report::{CaptureReport, ConnectionReport, FlightReport, TlsReport};
 use crate::text::Style;
+use crate::text::page::{Page, ms};
 
 /// More connections than these have a line each.
 const FEW: usize = 6;
-/// Narrower than this, lines are broken by the terminal.
-const NARROWEST: usize = 72;
-/// Wider than this, a line is hard to follow.
-const WIDEST: usize = 120;
 /// Columns of what a row is about.
 const LABEL: usize = 27;
 
 /// The whole text.
 pub fn to_text(report: &CaptureReport, style: Style) -> String {
-    let mut page =
-        Page { text: String::new(), color: style.color, columns: style.columns.clamp(NARROWEST, WIDEST) };
-    page.head(report);
+    let mut page = Page::new(style);
+    page.file(report);
     let few = report.connections.len() <= FEW;
     if !few {
         page.table(&report.connections);
@@ -33,16 +28,6 @@ pub fn to_text(report: &CaptureReport, style: Style) -> String {
     page.text
 }
 
-struct Page {
-    text: String,
-    color: bool,
-    columns: usize,
-}
-
-fn ms(ms: f64) -> String {
-    units::duration(ms * 1e6)
-}
-
 fn cell(figure: Option<f64>) -> String {
     figure.map_or("–".into(), ms)
 }
@@ -52,19 +37,6 @@ fn counted(count: usize, one: &str) -> String {
 }
 
 impl Page {
-    fn line(&mut self, line: &str) {
-        self.text.push_str(line.trim_end());
-        self.text.push('\n');
-    }
-
-    fn wrapped(&mut self, text: &str, first: &str, indent: usize) {
-        wrapped(first, &" ".repeat(indent), text, self.columns).iter().for_each(|line| self.line(line));
-    }
-
-    fn paint(&self, code: &str, text: &str) -> String {
-        if self.color { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
-    }
-
     fn warn(&mut self, what: &str) {
         let from = self.text.len();
         self.wrapped(what, "⚠ ", 2);
@@ -72,7 +44,7 @@ impl Page {
         self.text.replace_range(from..from + "⚠".len(), &painted);
     }
 
-    fn head(&mut self, report: &CaptureReport) {
+    fn file(&mut self, report: &CaptureReport) {
         let hellos = report.connections.iter().filter(|one| one.tls.is_some()).count();
         let text = format!(
             "{}: {}, {} in {} from {}; {}, {hellos} of them with a ClientHello",
