@@ -22,7 +22,8 @@ use crate::hello::Heard;
 use crate::reason::{CloseReason, Side, Step};
 use crate::route::Choice;
 use crate::runtime::Runtime;
-use crate::signer::{Answered, Pending, Work};
+use crate::signer::{Answered, Pending, Signer, Work};
+use crate::thread::Thread;
 
 /// The extension `encrypted_client_hello` (RFC 9849 §5).
 const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;
@@ -74,9 +75,11 @@ async fn exchange<R: Runtime>(
     queued: &mut Duration,
 ) -> Result<Vec<u8>, CloseReason> {
     let mut first = Vec::new();
-    let (session, is_dear) = begin(connection, &heard.hello, choice)?;
-    if R::signs_elsewhere(&connection.account.thread, is_dear) {
-        answer_elsewhere(connection, session, heard, &mut first).await?;
+    let thread = Rc::clone(&connection.account.thread);
+    let (session, signer) = begin(connection, &thread, &heard.hello, choice)?;
+    if let Some(signer) = signer {
+        let work = Work { session, hello: heard.received };
+        answer_elsewhere(connection, signer, work, &mut first).await?;
     } else {
         connection.client().secure(Box::new(session));
         advance(connection, Flight::Hello(&mut heard.received), &mut first)?;
@@ -103,22 +106,18 @@ async fn exchange<R: Runtime>(
 /// Has the hello answered by the thread's signer, and goes on with the session that comes back.
 async fn answer_elsewhere<R: Runtime>(
     connection: &mut Connection<R>,
-    session: ServerSession,
-    heard: Heard,
+    signer: &Signer,
+    work: Work,
     first: &mut Vec<u8>,
 ) -> Result<(), CloseReason> {
     let begun = R::now();
-    let work = Work { session, hello: heard.received };
     let task = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
-    let thread = Rc::clone(&connection.account.thread);
-    let given = thread.signer().map(|signer| signer.give(work, task));
-    let answered = match given {
-        Some(Ok(pending)) => {
-            thread.metrics.signed_elsewhere();
+    let answered = match signer.give(work, task) {
+        Ok(pending) => {
+            connection.account.thread.metrics.signed_elsewhere();
             signed(connection, pending).await
         }
-        Some(Err(work)) => Ok(work.answer()),
-        None => unreachable!("whoever comes here has seen the signer"),
+        Err(work) => Ok(work.answer()),
     };
     // Waiting for the signer is waiting for us.
     connection.account.record.seconds.handshake_crypto += R::now().since(begun);
@@ -160,12 +159,13 @@ fn left() -> CloseReason {
     reason(Side::Client, Cause::CLOSED_EARLY).because("right after its hello")
 }
 
-/// Begins a session by the rules for this client; whether its answer takes a signature that others would notice.
-fn begin<R: Runtime>(
+/// Begins a session by the rules for this client; and who is to answer its hello, if not this thread.
+fn begin<'t, R: Runtime>(
     connection: &mut Connection<R>,
+    thread: &'t Thread,
     hello: &ClientHello,
     choice: Choice,
-) -> Result<(ServerSession, bool), CloseReason> {
+) -> Result<(ServerSession, Option<&'t Signer>), CloseReason> {
     connection.account.record.server_name = hello.server_name.clone();
     let service = Rc::clone(&connection.account.service);
     let server = service.server(choice);
@@ -189,7 +189,7 @@ fn begin<R: Runtime>(
     }
     let session = server.accept(hello);
     let session = session.map_err(|failure| CloseReason::failure(Step::Handshake, Side::Client, &failure))?;
-    Ok((session, server.signs_dearly(hello)))
+    Ok((session, R::signer(thread, || server.signs_dearly(hello))))
 }
 
 /// What speaks against a client before anything is computed for it.

@@ -13,6 +13,7 @@ use handfast_net::fault::Fault;
 use handfast_net::stream::Stream;
 
 use crate::config::model::Address;
+use crate::signer::Signer;
 use crate::thread::Thread;
 
 /// A world to serve connections in.
@@ -37,9 +38,9 @@ pub(crate) trait Runtime: 'static {
     /// The present task carries bytes from now on, which comes before handshakes.
     fn carries_bytes();
 
-    /// Whether the thread's signer is to answer a hello. That costs a fifth of the handshakes that a processor can make; so only what
-    /// `is_dear`, and only while newcomers wait and would delay somebody who is here already.
-    fn signs_elsewhere(thread: &Thread, is_dear: bool) -> bool;
+    /// The thread's signer, where it is to answer a hello. That costs a fifth of the handshakes that a processor can make; so only while
+    /// newcomers wait and would delay somebody who is here already, and only what `is_dear`, which is asked last.
+    fn signer(thread: &Thread, is_dear: impl FnOnce() -> bool) -> Option<&Signer>;
 
     /// Begins to dial, from where `source` says. `speaks`: the caller has something to say as soon as it stands.
     ///
@@ -92,10 +93,10 @@ impl Runtime for Engine {
         engine::set_priority(Priority::Flow);
     }
 
-    fn signs_elsewhere(thread: &Thread, is_dear: bool) -> bool {
-        let newcomers_wait =
-            || thread.signer().is_some_and(|signer| signer.is_busy() || engine::handshakes_wait());
-        is_dear && thread.has_carried(engine::now()) && newcomers_wait()
+    fn signer(thread: &Thread, is_dear: impl FnOnce() -> bool) -> Option<&Signer> {
+        let newcomers_wait = |signer: &Signer| signer.is_busy() || engine::handshakes_wait();
+        let signer = thread.signer().filter(|_| thread.has_carried(engine::now()));
+        signer.filter(|signer| newcomers_wait(signer) && is_dear())
     }
 
     fn dial(address: &Address, source: SourceAddress<'_>, speaks: bool) -> Result<Self::Dialling, Fault> {

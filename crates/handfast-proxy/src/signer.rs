@@ -21,9 +21,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::task::Waker;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-use handfast_net::clock::Moment;
 use handfast_tls::buffer::Buffer;
 use handfast_tls::policy::contexts;
 use handfast_tls::server::ServerSession;
@@ -35,8 +33,6 @@ use crate::sandbox;
 const LOWEST: i32 = 19;
 /// Room for a usual first flight: a chain of two or three certificates.
 const FLIGHT: usize = 4096;
-/// So often a signer that rests looks whether contexts of its sessions are to be given back.
-const SWEEP: Duration = Duration::from_secs(1);
 
 /// A session, and its client's hello.
 pub(crate) struct Work {
@@ -80,13 +76,19 @@ impl Slot {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same for who must not wait.
-    fn try_state(&self) -> Option<MutexGuard<'_, State>> {
-        match self.state.try_lock() {
-            Ok(state) => Some(state),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+    /// Takes what is there if `wanted` says so, for who must not wait; `None` also while the signer is at it.
+    fn take_if(&self, wanted: impl FnOnce(&State) -> bool) -> Option<State> {
+        let mut state = tried(&self.state)?;
+        wanted(&state).then(|| std::mem::replace(&mut *state, State::Away))
+    }
+}
+
+/// A lock that is not held; a panic leaves nothing half done under these.
+fn tried<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match lock.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
     }
 }
 
@@ -113,12 +115,12 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next work; nothing when a second has passed without any. The signer is told to end by an error.
-    fn next(&self) -> Result<Option<Arc<Slot>>, Ended> {
+    /// Waits for the next work; `None`: the signer is to end.
+    fn next(&self) -> Option<Arc<Slot>> {
         let idle = |queue: &mut Queue| queue.slots.is_empty() && !queue.ends;
-        let (mut queue, _) =
-            self.filled.wait_timeout_while(self.queue(), SWEEP, idle).unwrap_or_else(PoisonError::into_inner);
-        if queue.ends { Err(Ended) } else { Ok(queue.slots.pop_front()) }
+        let queue = self.filled.wait_while(self.queue(), idle);
+        let mut queue = queue.unwrap_or_else(PoisonError::into_inner);
+        if queue.ends { None } else { queue.slots.pop_front() }
     }
 
     fn work_on(&self, slot: &Slot) {
@@ -140,19 +142,13 @@ impl Shared {
         let _ = rustix::process::setpriority_process(None, LOWEST);
         handfast_tls::warm_up();
         sandbox::confine_this_thread();
-        let begun = Moment::now();
-        while let Ok(slot) = self.next() {
-            let ticks = Moment::now().since(begun).as_millis() / 100;
-            contexts::time_is(ticks as u32);
-            contexts::sweep();
-            if let Some(slot) = slot {
-                self.work_on(&slot);
-            }
+        while let Some(slot) = self.next() {
+            self.work_on(&slot);
+            // The session goes on in the worker.
+            contexts::give_back();
         }
     }
 }
-
-struct Ended;
 
 /// A worker's signer. Dropping it ends its thread.
 pub(crate) struct Signer {
@@ -198,11 +194,7 @@ impl Signer {
     /// Hands it work; `task` is woken when that is done. The work comes back when the signer is at its queue at this moment.
     pub(crate) fn give(&self, work: Work, task: Waker) -> Result<Pending, Box<Work>> {
         let work = Box::new(work);
-        let mut queue = match self.shared.queue.try_lock() {
-            Ok(queue) => queue,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return Err(work),
-        };
+        let Some(mut queue) = tried(&self.shared.queue) else { return Err(work) };
         let slot = Arc::new(Slot { state: Mutex::new(State::Waits(work)), task });
         self.shared.open.fetch_add(1, Ordering::Relaxed);
         queue.slots.push_back(Arc::clone(&slot));
@@ -237,17 +229,10 @@ impl Pending {
     ///
     /// **Panics** when computing it has, as if it had been computed here.
     pub(crate) fn take(&self) -> Option<Answered> {
-        let mut state = self.slot.try_state()?;
-        match std::mem::replace(&mut *state, State::Away) {
+        match self.slot.take_if(|state| matches!(state, State::Answered(_) | State::Panicked(_)))? {
             State::Answered(answered) => Some(*answered),
-            State::Panicked(panic) => {
-                drop(state);
-                resume_unwind(panic)
-            }
-            other => {
-                *state = other;
-                None
-            }
+            State::Panicked(panic) => resume_unwind(panic),
+            State::Waits(_) | State::Away => None,
         }
     }
 
@@ -257,13 +242,9 @@ impl Pending {
         if std::mem::replace(&mut self.turns, turns) != turns {
             return None;
         }
-        let mut state = self.slot.try_state()?;
-        match std::mem::replace(&mut *state, State::Away) {
+        match self.slot.take_if(|state| matches!(state, State::Waits(_)))? {
             State::Waits(work) => Some(*work),
-            other => {
-                *state = other;
-                None
-            }
+            _ => None,
         }
     }
 }
@@ -271,9 +252,7 @@ impl Pending {
 impl Drop for Pending {
     fn drop(&mut self) {
         // Held: it is being begun or ended at this moment, and goes with the slot.
-        if let Some(mut state) = self.slot.try_state() {
-            *state = State::Away;
-        }
+        drop(self.slot.take_if(|_| true));
     }
 }
 

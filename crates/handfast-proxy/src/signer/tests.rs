@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::task::Wake;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use handfast_tls::client::{Client, ClientSettings, Verification};
 use handfast_tls::server::Server;

@@ -133,6 +133,11 @@ pub fn sweep() -> bool {
     CONTEXTS.with_borrow_mut(Contexts::sweep)
 }
 
+/// Takes away all contexts of this thread, for one whose sessions go on elsewhere: their keys make their own there.
+pub fn give_back() {
+    CONTEXTS.with_borrow_mut(Contexts::give_back);
+}
+
 thread_local! {
     static CONTEXTS: RefCell<Contexts> = RefCell::new(Contexts::new());
 }
@@ -235,6 +240,12 @@ impl Contexts {
             self.shrink();
         }
         is_over
+    }
+
+    fn give_back(&mut self) {
+        self.places.clear();
+        self.free.clear();
+        (self.held, self.looked_for_room, self.looked_at) = (0, 0, 0);
     }
 
     /// Gives back the end of the table if nothing is there.

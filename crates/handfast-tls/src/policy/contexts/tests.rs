@@ -204,3 +204,16 @@ fn numbers_are_given_once() {
         assert!((0..10).all(|_| given.insert(numbers.next())), "the last ones of its part, and of the next");
     }
 }
+
+#[test]
+fn a_thread_whose_sessions_go_on_elsewhere_gives_all_of_it_back() {
+    let mut keys: Vec<_> = (0..5).map(|number| key(SUITES[0], number)).collect();
+    let sealed_first = sealed(&mut keys[0], b"one", 0);
+    keys.iter_mut().skip(1).for_each(|key| drop(sealed(key, b"one", 0)));
+    assert_eq!(held(), 5);
+    give_back();
+    assert_eq!(held(), 0);
+    drop(keys.pop());
+    assert_eq!(sealed(&mut keys[0], b"one", 0), sealed_first, "and a key makes its own again");
+    assert_eq!(held(), 1);
+}
