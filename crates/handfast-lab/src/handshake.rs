@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 use handfast_net::clock::Moment;
+use handfast_text::sort::SmallSort as _;
 use handfast_tls::client::{Client, ClientSettings, Verification};
 
 use crate::error::LabError;
@@ -213,7 +214,7 @@ impl Measuring<'_> {
                 self.one(to, &client, kind, kind.resumes()).map_err(|trouble| trouble.into_error(&act()))?;
             rows.push(Row::of(kind.name(), self.wanted.rtt, &times, &packets, kind == Kind::EarlyData));
         }
-        rows.sort_by(|one, other| one.last_ms().total_cmp(&other.last_ms()));
+        rows.small_sort_by(|one, other| one.last_ms().total_cmp(&other.last_ms()));
         Ok(rows.swap_remove(rows.len() / 2))
     }
 

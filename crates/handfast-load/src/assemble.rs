@@ -2,6 +2,7 @@
 //!
 //! In: an [`Outcome`], and what only the program knows. Out: a [`Report`] with every field filled.
 
+use handfast_text::sort::{IntoOrder as _, SmallSort as _};
 use handfast_text::units::counted;
 use std::collections::BTreeMap;
 
@@ -208,7 +209,7 @@ fn row(series: Series, samples: &Histogram) -> Option<Row> {
 }
 
 fn percentiles(samples: &Histogram, wanted: &[(&str, f64)]) -> BTreeMap<String, u64> {
-    wanted.iter().map(|(name, quantile)| ((*name).to_owned(), samples.quantile_nanos(*quantile))).collect()
+    wanted.iter().map(|(name, quantile)| ((*name).to_owned(), samples.quantile_nanos(*quantile))).into_map()
 }
 
 fn errors(totals: &Interval) -> Vec<ErrorRow> {
@@ -219,7 +220,7 @@ fn errors(totals: &Interval) -> Vec<ErrorRow> {
         examples: failures.examples.clone(),
     };
     let mut rows: Vec<ErrorRow> = totals.failures.iter().map(row).collect();
-    rows.sort_by(|one, other| {
+    rows.small_sort_by(|one, other| {
         other.count.cmp(&one.count).then_with(|| (&one.step, &one.cause).cmp(&(&other.step, &other.cause)))
     });
     rows

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::digest::{Context, SHA256, digest};
+use handfast_text::sort::IntoOrder as _;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::crypto::aws_lc_rs::default_provider;
@@ -152,7 +153,7 @@ pub fn load_all(wanted: &Wanted<'_>, known: &KnownLists, now: SystemTime) -> Loa
         read.certificates.into_iter().map(|parsed| Named::new(parsed, wanted.known_keys)).collect();
     let now = unix_seconds(now);
     doubts::say(&certificates, file, now, &mut read.findings);
-    let mut folders: BTreeSet<PathBuf> = read.folders.into_iter().collect();
+    let mut folders: BTreeSet<PathBuf> = read.folders.into_iter().into_set();
     let mut loaded = LoadedAuthorities {
         rule: None,
         findings: read.findings,
@@ -385,7 +386,7 @@ impl ClientCertVerifier for Verifier {
 /// not in it: who resumes is held against the lists of now.
 fn fingerprint(certificates: &[Named], wanted: &Wanted<'_>) -> [u8; 32] {
     let hashes: BTreeSet<Vec<u8>> =
-        certificates.iter().map(|named| digest(&SHA256, &named.parsed.der).as_ref().to_vec()).collect();
+        certificates.iter().map(|named| digest(&SHA256, &named.parsed.der).as_ref().to_vec()).into_set();
     let mut context = Context::new(&SHA256);
     context.update(match wanted.demand {
         Demand::Request => b"request",

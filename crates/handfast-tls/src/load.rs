@@ -26,6 +26,7 @@ use std::thread;
 use std::time::SystemTime;
 
 use aws_lc_rs::digest::{SHA256, digest};
+use handfast_text::sort::SmallSort as _;
 
 use crate::certificate::{self, Certificate};
 pub use crate::finding::{Finding, Reason, Severity};
@@ -135,7 +136,7 @@ pub fn load(sources: &[Source], known_keys: &Lists, now: SystemTime) -> Loaded {
     }
     loaded.known = HashMap::new();
     loaded.folders = watched.into_iter().collect();
-    loaded.findings.sort_by_key(|finding| finding.severity);
+    loaded.findings.small_sort_by_key(|finding| finding.severity);
     loaded
 }
 
@@ -276,7 +277,7 @@ fn look_at_all(paths: &[PathBuf]) -> Vec<Looked> {
         }
         looked
     });
-    looked.sort_by_key(|(index, _)| *index);
+    looked.small_sort_by_key(|(index, _)| *index);
     looked.into_iter().map(|(_, looked)| looked).collect()
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use handfast_text::sort::SmallSort as _;
 use serde::{Deserialize, Serialize};
 
 /// The columns of the matrix: what the program does when it meets the event.
@@ -116,7 +117,7 @@ pub struct Noticed {
 impl Noticed {
     /// Of all runs; `None` where nothing was noticed.
     pub(super) fn of(mut times: Vec<f64>) -> Option<Self> {
-        times.sort_by(f64::total_cmp);
+        times.small_sort_by(f64::total_cmp);
         let (shortest, longest) = (*times.first()?, *times.last()?);
         let median_ms = times[times.len() / 2];
         Some(Self { shortest_ms: shortest, median_ms, longest_ms: longest })
@@ -147,7 +148,7 @@ impl Cell {
                 None => outcomes.push(Counted { outcome, runs: 1 }),
             }
         }
-        outcomes.sort_by_key(|counted| std::cmp::Reverse(counted.runs));
+        outcomes.small_sort_by_key(|counted| std::cmp::Reverse(counted.runs));
         Self { operation, outcomes, noticed: Noticed::of(times) }
     }
 

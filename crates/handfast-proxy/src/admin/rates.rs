@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use std::time::Instant;
 
+use handfast_text::sort::{IntoOrder as _, SmallSort as _};
 use serde::Serialize;
 
 use crate::metrics::{End, Limit, ServiceSnapshot, Snapshot};
@@ -85,7 +86,7 @@ impl ServiceSample {
                         let attempts = Attempts { connected: backend.connected, failed: backend.failed() };
                         (backend.name.clone(), attempts)
                     })
-                    .collect(),
+                    .into_map(),
             },
         }
     }
@@ -101,7 +102,7 @@ impl RecentService {
         let ends =
             self.ends.iter().map(|end| End { count: end.count.saturating_sub(earlier(end)), ..end.clone() });
         let mut ends: Vec<_> = ends.filter(|end| end.count > 0).collect();
-        ends.sort_by_key(|end| std::cmp::Reverse(end.count));
+        ends.small_sort_by_key(|end| std::cmp::Reverse(end.count));
         let backends = self.backends.iter().map(|(name, now)| {
             let before = before.backends.get(name).copied().unwrap_or_default();
             let attempts = Attempts {
@@ -115,7 +116,7 @@ impl RecentService {
             handshakes: self.handshakes.saturating_sub(before.handshakes),
             turned_away: self.turned_away.saturating_sub(before.turned_away),
             too_fast: self.too_fast.saturating_sub(before.too_fast),
-            backends: backends.collect(),
+            backends: backends.into_map(),
         }
     }
 }
@@ -144,7 +145,7 @@ impl Sample {
     fn of(snapshot: &Snapshot, at: Instant) -> Self {
         let services =
             snapshot.services.iter().map(|service| (service.name.clone(), ServiceSample::of(service)));
-        Self { at, services: services.collect(), cpu_seconds: snapshot.process.cpu_seconds.clone() }
+        Self { at, services: services.into_map(), cpu_seconds: snapshot.process.cpu_seconds.clone() }
     }
 }
 
@@ -177,7 +178,7 @@ impl History {
         });
         let started = snapshot.process.now.duration_since(snapshot.process.started).unwrap_or_default();
         let over = past.map_or(started, |past| now.at.saturating_duration_since(past.at));
-        Recent { over_seconds: over.as_secs_f64(), services: services.collect() }
+        Recent { over_seconds: over.as_secs_f64(), services: services.into_map() }
     }
 
     fn rates_at(&self, snapshot: &Snapshot, at: Instant) -> Rates {
@@ -199,7 +200,7 @@ impl History {
             let before = past.cpu_seconds.get(name).copied().unwrap_or_default();
             (name.clone(), ((seconds - before) / over_seconds).max(0.0))
         });
-        Rates { over_seconds, services: services.collect(), cpu: cpu.collect() }
+        Rates { over_seconds, services: services.into_map(), cpu: cpu.into_map() }
     }
 }
 

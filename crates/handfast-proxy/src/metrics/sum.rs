@@ -14,6 +14,7 @@ use super::snapshot::{
     ServiceSnapshot, Snapshot, ThreadSnapshot,
 };
 use super::thread::ThreadMetrics;
+use handfast_text::sort::SmallSort as _;
 use handfast_tls::session::CertificateFault;
 
 use crate::standing::{Standing, State};
@@ -59,10 +60,10 @@ pub(super) fn sum(threads: &[Arc<ThreadMetrics>], configured: &Configured) -> Sn
 
 fn named(name: String, mut service: ServiceSnapshot) -> ServiceSnapshot {
     service.name = name;
-    service.ends.sort_by(|a, b| {
+    service.ends.small_sort_by(|a, b| {
         b.count.cmp(&a.count).then((a.step, a.side, a.cause).cmp(&(b.step, b.side, b.cause)))
     });
-    service.backends.sort_by(|a, b| a.name.cmp(&b.name));
+    service.backends.small_sort_by(|a, b| a.name.cmp(&b.name));
     service
 }
 
@@ -78,7 +79,7 @@ fn most_frequent_first(handshakes: BTreeMap<HandshakeKey, HandshakeSnapshot>) ->
         })
         .collect();
     // Stable: equally frequent ones stay in the order of their words.
-    list.sort_by_key(|seen| std::cmp::Reverse(seen.total.count()));
+    list.small_sort_by_key(|seen| std::cmp::Reverse(seen.total.count()));
     list
 }
 

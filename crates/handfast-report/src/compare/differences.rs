@@ -4,6 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use handfast_text::sort::IntoOrder as _;
+
 use crate::model::{Member, Report, VerdictWord};
 use crate::plan::{Header, Model, Plan, Request, Tls, Verify, Work};
 
@@ -126,7 +128,7 @@ fn one_after_the_other(a: &[Report], b: &[Report]) -> Option<String> {
 /// Fields that differ, with both values.
 fn differing(a: &Report, b: &Report) -> Vec<(String, String, String)> {
     let (mut left, mut right) = (facts(a), facts(b));
-    let names: BTreeSet<String> = left.keys().chain(right.keys()).cloned().collect();
+    let names: BTreeSet<String> = left.keys().chain(right.keys()).cloned().into_set();
     let mut take = |name: &String| {
         let value = |side: &mut BTreeMap<String, String>| {
             side.remove(name).filter(|value| !value.is_empty()).unwrap_or_else(|| "none".into())

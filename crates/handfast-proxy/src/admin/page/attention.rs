@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use handfast_text::sort::SmallSort as _;
+
 use super::html::Html;
 use super::trouble::{self, NEARLY_FULL};
 use super::words::{Urgency, counted, expiry, list_expiry, long, share_of};
@@ -144,6 +146,6 @@ pub(super) fn points(status: &Status) -> Vec<(Urgency, String)> {
         );
     }
     trouble::points(status, &mut points);
-    points.sort_by_key(|(urgency, _)| std::cmp::Reverse(*urgency));
+    points.small_sort_by_key(|(urgency, _)| std::cmp::Reverse(*urgency));
     points
 }
