@@ -121,17 +121,19 @@ impl Job {
         struct WithJob<J> {
             job: J,
         }
-        let Ok(outline) = serde_json::from_str::<Outline>(text) else {
-            serde_json::from_str::<IgnoredAny>(text).map_err(JobError::NotJson)?;
+        let Ok(outline) = serde_json::from_slice::<Outline>(text.as_bytes()) else {
+            serde_json::from_slice::<IgnoredAny>(text.as_bytes()).map_err(JobError::NotJson)?;
             return Err(JobError::NoPlan);
         };
         if outline.manifest.is_none() {
             outline.plan.ok_or(JobError::NoPlan)?;
-            return serde_json::from_str(text).map_err(JobError::NotUnderstood);
+            return serde_json::from_slice(text.as_bytes()).map_err(JobError::NotUnderstood);
         }
-        let outline: WithManifest<Outline> = serde_json::from_str(text).map_err(|_| JobError::NoJob)?;
+        let outline: WithManifest<Outline> =
+            serde_json::from_slice(text.as_bytes()).map_err(|_| JobError::NoJob)?;
         outline.manifest.job.plan.ok_or(JobError::NoPlan)?;
-        let report: WithManifest<Self> = serde_json::from_str(text).map_err(JobError::NotUnderstood)?;
+        let report: WithManifest<Self> =
+            serde_json::from_slice(text.as_bytes()).map_err(JobError::NotUnderstood)?;
         Ok(report.manifest.job)
     }
 }

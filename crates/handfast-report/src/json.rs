@@ -24,7 +24,7 @@ pub fn from_json(text: &str) -> Result<Report, ReportError> {
     let text = text.trim_start_matches('\u{feff}');
     let found = schema_of(text).map_err(ReportError::NotJson)?;
     match found.as_deref() {
-        Some(SCHEMA) => serde_json::from_str(text).map_err(ReportError::Broken),
+        Some(SCHEMA) => serde_json::from_slice(text.as_bytes()).map_err(ReportError::Broken),
         Some(other) => Err(ReportError::OtherSchema(other.chars().take(60).collect())),
         None => Err(ReportError::NoSchema),
     }
@@ -39,10 +39,10 @@ pub(crate) fn schema_of(text: &str) -> Result<Option<String>, serde_json::Error>
     struct Head {
         schema: Option<String>,
     }
-    match serde_json::from_str::<Head>(text) {
+    match serde_json::from_slice::<Head>(text.as_bytes()) {
         Ok(head) => Ok(head.schema),
         // A list, a number, or a schema that is none.
-        Err(_) => serde_json::from_str::<IgnoredAny>(text).map(|_| None),
+        Err(_) => serde_json::from_slice::<IgnoredAny>(text.as_bytes()).map(|_| None),
     }
 }
 

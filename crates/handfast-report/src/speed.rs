@@ -287,7 +287,7 @@ pub fn to_json(report: &SpeedReport) -> String {
 pub fn from_json(text: &str) -> Result<SpeedReport, SpeedReportError> {
     let found = crate::json::schema_of(text).map_err(SpeedReportError::NotJson)?;
     match found.as_deref() {
-        Some(SCHEMA) => serde_json::from_str(text).map_err(SpeedReportError::Broken),
+        Some(SCHEMA) => serde_json::from_slice(text.as_bytes()).map_err(SpeedReportError::Broken),
         Some(other) => Err(SpeedReportError::OtherSchema(other.chars().take(60).collect())),
         None => Err(SpeedReportError::NoSchema),
     }

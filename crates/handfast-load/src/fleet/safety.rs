@@ -188,7 +188,7 @@ async fn greeting(addresses: &[SocketAddr]) -> Result<Greeting, NoGreeting> {
         reader.read_line(&mut line).await.map_err(|error| NoGreeting::Io(address, error))?;
         let not_nats = || NoGreeting::NotNats(address);
         let info = line.strip_prefix("INFO ").ok_or_else(not_nats)?;
-        return serde_json::from_str(info).map_err(|_| not_nats());
+        return serde_json::from_slice(info.as_bytes()).map_err(|_| not_nats());
     }
     Err(last)
 }

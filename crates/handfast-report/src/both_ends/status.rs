@@ -90,11 +90,12 @@ impl Counted {
     ///
     /// **Errors**: not JSON, or not the status of a proxy of this version.
     pub fn read(text: &str) -> Result<Self, StatusError> {
-        let whole: serde_json::Value = serde_json::from_str(text).map_err(StatusError::NotJson)?;
+        let whole: serde_json::Value =
+            serde_json::from_slice(text.as_bytes()).map_err(StatusError::NotJson)?;
         if whole["schema"].as_u64() != Some(SCHEMA) {
             return Err(StatusError::OtherSchema(whole["schema"].to_string().chars().take(60).collect()));
         }
-        let status: Status = serde_json::from_value(whole).map_err(StatusError::Broken)?;
+        let status: Status = serde_json::from_slice(text.as_bytes()).map_err(StatusError::Broken)?;
         let mut counted = Self::default();
         for service in status.services {
             counted.accepted += service.accepted;
