@@ -178,6 +178,15 @@ fn a_long_text_is_cut_between_characters() {
 
 proptest! {
     #[test]
+    fn seconds_are_what_the_standard_library_would_write(microseconds in 0_u64..1 << 50, longer in 1e9_f64..1e18) {
+        for value in [microseconds as f64 / 1e6, (microseconds % 10_000_000) as f64 / 1e6, longer, -longer] {
+            let mut ours = Vec::new();
+            serde_json::ser::Formatter::write_f64(&mut super::line::PlainAscii, &mut ours, value).unwrap();
+            prop_assert_eq!(String::from_utf8(ours).unwrap(), format!("{value:.6}"));
+        }
+    }
+
+    #[test]
     fn any_text_is_one_line_of_ascii_and_comes_back(text in "\\PC{0,100}|[\\x00-\\u{2fff}]{0,100}") {
         let mut record = record();
         record.server_name = Some(text.as_str().into());
