@@ -5,6 +5,7 @@
 
 use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
 use handfast_net::limits::raise_file_limit;
@@ -121,7 +122,15 @@ fn made_before_the_user_is_changed(config: &Config, found: &mut Found) {
 
 /// Whether the access log can be opened. As root one that is there is handed over to the user first.
 fn access_log(config: &Config, is_handed_over: bool, found: &mut Found) {
-    let AccessLog::File(path) = &config.access_log else { return };
+    let path = match &config.access_log {
+        AccessLog::File(path) => path,
+        AccessLog::Syslog(path) | AccessLog::Journald(path) => {
+            // Whoever is asked notices nothing of it.
+            let connected = UnixDatagram::unbound().and_then(|socket| socket.connect(path));
+            return found.errors.extend(connected.err().map(|error| no_daemon(path, &error)));
+        }
+        AccessLog::Off | AccessLog::Stdout => return,
+    };
     let folder = writable(folder_of(path));
     let opened = match std::fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
@@ -159,6 +168,15 @@ fn writable(folder: &Path) -> io::Result<()> {
 }
 
 /// What cannot be done with `file` because of its folder or itself.
+/// Nobody takes the lines of the access log.
+fn no_daemon(socket: &Path, error: &io::Error) -> String {
+    let socket = socket.display();
+    format!(
+        "cannot open the access log at the socket {socket}: {error}\n  hint: start the daemon that listens there, or name a file in \
+         [access-log]"
+    )
+}
+
 fn cannot(act: &str, file: &Path, error: &io::Error) -> String {
     let folder = folder_of(file).display();
     let hint = match error.kind() {

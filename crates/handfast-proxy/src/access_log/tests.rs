@@ -25,6 +25,8 @@ use crate::record::{Record, StepTimes};
 use handfast_tls::session::Agreed;
 use handfast_wire::proxy_header::Version;
 
+mod machine;
+
 /// Long enough for a busy machine; nothing waits for it when all is well.
 const PATIENCE: Duration = Duration::from_secs(20);
 

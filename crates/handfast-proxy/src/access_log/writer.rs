@@ -1,6 +1,6 @@
 //! The thread `access-log`: the only one that touches the sink, and the only one that may be held up by it.
 //!
-//! In: blocks of whole lines through a bounded queue. Out: bytes on standard output or in a file; totals of what was written
+//! In: blocks of whole lines through a bounded queue. Out: bytes on standard output or in a file, datagrams to a daemon; totals of what was written
 //! and what was lost.
 
 use std::fs::{File, OpenOptions};
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::blocks::{Block, Message, Totals};
+use super::datagrams::Datagrams;
 use super::line;
 use super::thread_log::ThreadLog;
 use crate::config::model;
@@ -60,15 +61,21 @@ pub(super) fn start(log: &model::AccessLog) -> io::Result<AccessLogHandle> {
         model::AccessLog::Off => Ok(off()),
         model::AccessLog::Stdout => start_on(io::stdout().as_fd().try_clone_to_owned()?.into(), None),
         model::AccessLog::File(path) => start_on(open(path)?, Some(path.clone())),
+        model::AccessLog::Syslog(path) => start_with(Sink::Datagrams(Datagrams::syslog(path)?)),
+        model::AccessLog::Journald(path) => start_with(Sink::Datagrams(Datagrams::journald(path)?)),
     }
 }
 
 /// Starts the thread on a sink that is open, and may be opened again by its path.
 pub(super) fn start_on(file: File, path: Option<PathBuf>) -> io::Result<AccessLogHandle> {
+    start_with(Sink::File(file, path))
+}
+
+fn start_with(sink: Sink) -> io::Result<AccessLogHandle> {
     let (queue, blocks) = mpsc::sync_channel(QUEUE_BLOCKS);
     let (end, ended) = mpsc::sync_channel(0);
     let (flags, totals) = (Arc::new(Flags::default()), Arc::new(Totals::default()));
-    let writer = Writer::new(file, path, Arc::clone(&flags), Arc::clone(&totals));
+    let writer = Writer::new(sink, Arc::clone(&flags), Arc::clone(&totals));
     std::thread::Builder::new().name("access-log".into()).spawn(move || {
         writer.run(&blocks);
         drop(end);
@@ -134,10 +141,16 @@ fn open(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
+/// What takes the lines.
+enum Sink {
+    /// A file with its path; standard output has none.
+    File(File, Option<PathBuf>),
+    /// A daemon at a unix socket.
+    Datagrams(Datagrams),
+}
+
 struct Writer {
-    file: File,
-    /// `None` for standard output.
-    path: Option<PathBuf>,
+    sink: Sink,
     flags: Arc<Flags>,
     totals: Arc<Totals>,
     /// The last thing the sink took was half a line.
@@ -151,10 +164,9 @@ struct Writer {
 }
 
 impl Writer {
-    fn new(file: File, path: Option<PathBuf>, flags: Arc<Flags>, totals: Arc<Totals>) -> Self {
+    fn new(sink: Sink, flags: Arc<Flags>, totals: Arc<Totals>) -> Self {
         Self {
-            file,
-            path,
+            sink,
             flags,
             totals,
             torn: false,
@@ -238,7 +250,11 @@ impl Writer {
     fn write_from(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let mut taken = 0;
         while taken < bytes.len() {
-            let error = match self.file.write(&bytes[taken..]) {
+            let written = match &mut self.sink {
+                Sink::File(file, _) => file.write(&bytes[taken..]),
+                Sink::Datagrams(datagrams) => datagrams.send_first(&bytes[taken..]),
+            };
+            let error = match written {
                 Ok(0) => io::ErrorKind::WriteZero.into(),
                 Ok(count) => {
                     taken += count;
@@ -258,19 +274,27 @@ impl Writer {
     fn wait_until_writable(&self) {
         let quarter_second = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
         // Whatever it answers, the next write says how things are.
-        let _ = poll(&mut [PollFd::new(&self.file, PollFlags::OUT)], Some(&quarter_second));
+        let sink = match &self.sink {
+            Sink::File(file, _) => file.as_fd(),
+            Sink::Datagrams(datagrams) => datagrams.as_fd(),
+        };
+        let _ = poll(&mut [PollFd::from_borrowed_fd(sink, PollFlags::OUT)], Some(&quarter_second));
     }
 
     /// Opens the file again when it was asked for, or when the file was deleted and writing to it helps nobody.
     fn reopen_if_asked(&mut self) {
         let asked = self.flags.reopen.swap(false, Ordering::AcqRel);
-        let Some(path) = self.path.clone() else { return };
+        let path = match &self.sink {
+            Sink::File(_, Some(path)) => path.clone(),
+            // A daemon is found again when it does not answer.
+            Sink::File(_, None) | Sink::Datagrams(_) => return,
+        };
         if !asked && !self.was_deleted() {
             return;
         }
         match open(&path) {
             Ok(file) => {
-                self.file = file;
+                self.sink = Sink::File(file, Some(path));
                 self.torn = false;
             }
             Err(error) => {
@@ -284,7 +308,10 @@ impl Writer {
             return false;
         }
         self.deleted_checked = Instant::now();
-        self.file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
+        match &self.sink {
+            Sink::File(file, _) => file.metadata().is_ok_and(|metadata| metadata.nlink() == 0),
+            Sink::Datagrams(_) => false,
+        }
     }
 }
 
@@ -316,8 +343,11 @@ mod tests {
         rustix::io::ioctl_fionbio(&writer, true).expect("a pipe can be made non-blocking");
         rustix::io::ioctl_fionbio(&reader, true).expect("a pipe can be made non-blocking");
         let (flags, totals) = (Arc::new(Flags::default()), Arc::new(Totals::default()));
-        let mut log =
-            Writer::new(OwnedFd::from(writer).into(), None, Arc::clone(&flags), Arc::clone(&totals));
+        let mut log = Writer::new(
+            Sink::File(OwnedFd::from(writer).into(), None),
+            Arc::clone(&flags),
+            Arc::clone(&totals),
+        );
 
         // More than the pipe takes, and nobody waits: what was taken ends in the middle of a line.
         flags.abandoned.store(true, Ordering::Release);

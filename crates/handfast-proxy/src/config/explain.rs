@@ -58,6 +58,12 @@ pub fn explain(config: &Config, facts: &[CertificateFact]) -> String {
         AccessLog::Off => "There is no access log.".to_owned(),
         AccessLog::Stdout => "One line for each connection goes to standard output.".to_owned(),
         AccessLog::File(path) => format!("One line for each connection goes to {}.", path.display()),
+        AccessLog::Syslog(path) => {
+            format!("One line for each connection goes to syslog at {}.", path.display())
+        }
+        AccessLog::Journald(path) => {
+            format!("One line for each connection goes to the journal at {}.", path.display())
+        }
     };
     let _ = writeln!(text, "{admin}\n{log}");
     if !config.process.weak_keys.is_empty() {

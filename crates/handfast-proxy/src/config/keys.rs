@@ -221,7 +221,9 @@ pub(crate) static LOG_TO: Key<LogTarget> = Key {
     name: "to",
     kind: LogTarget,
     default: Default::Value("\"stdout\""),
-    doc: "Where the lines go. A file is opened again when the process receives USR1, for log rotation.",
+    doc: "Where the lines go. A file is opened again when the process receives USR1, for log rotation. `syslog` sends them to /dev/log \
+          (facility `daemon`, severity `info`), `journald` to systemd's journal, as `handfast-access`; another socket is \
+          `syslog:/run/other.sock`.",
     why: "systemd and containers collect what is written to standard output",
     example: "\"/var/log/handfast/access.log\"",
     elsewhere: &["file", "path", "output", "log"],

@@ -91,6 +91,10 @@ pub enum AccessLog {
     Stdout,
     /// To a file, reopened on USR1.
     File(PathBuf),
+    /// To the syslog daemon at this unix socket, one datagram a line.
+    Syslog(PathBuf),
+    /// To systemd's journal at this unix socket, one entry a line.
+    Journald(PathBuf),
 }
 
 /// One service: where it listens, with what it serves TLS, and where it goes (`[[service]]`).

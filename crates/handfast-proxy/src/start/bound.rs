@@ -168,6 +168,9 @@ fn open_log(config: &Config) -> Result<AccessLogHandle, Error> {
     access_log::start(&config.access_log).map_err(|source| {
         let object = match &config.access_log {
             AccessLog::File(path) => format!(" {}{}", path.display(), config.places.suffix(path)),
+            AccessLog::Syslog(path) | AccessLog::Journald(path) => {
+                format!(" at the socket {}", path.display())
+            }
             _ => String::new(),
         };
         Error::AccessLog { object, source }

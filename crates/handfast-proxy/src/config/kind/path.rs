@@ -47,6 +47,20 @@ pub(super) fn path(text: &str, reading: &Reading<'_>) -> Result<(PathBuf, bool),
     Ok(reading.path(text))
 }
 
+/// Where the machine's syslog daemon listens, whichever it is.
+const SYSLOG: &str = "/dev/log";
+/// Where systemd's journal takes entries in its own form (systemd.journal-fields(7)).
+const JOURNAL: &str = "/run/systemd/journal/socket";
+
+/// The path behind `syslog:` or `journald:`.
+fn socket(text: &str, reading: &Reading<'_>) -> Result<PathBuf, Fault> {
+    let (_, behind) = text.split_once(':').unwrap_or_default();
+    match path(behind, reading)? {
+        (_, true) => Err(Fault::new(format!("`{behind}` is a folder; a unix socket is needed"))),
+        (path, false) => Ok(path),
+    }
+}
+
 /// Where the access log goes.
 pub(crate) struct LogTarget;
 
@@ -58,13 +72,17 @@ impl ValueKind for LogTarget {
     }
 
     fn allowed(&self) -> String {
-        "`stdout`, `off`, or a path that contains a `/`".to_owned()
+        "`stdout`, `off`, `syslog`, `journald`, or a path that contains a `/`".to_owned()
     }
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<AccessLog> {
         text(self, item, reading, |text| match text {
             "stdout" => Ok(AccessLog::Stdout),
             "off" => Ok(AccessLog::Off),
+            "syslog" => Ok(AccessLog::Syslog(SYSLOG.into())),
+            "journald" => Ok(AccessLog::Journald(JOURNAL.into())),
+            _ if text.starts_with("syslog:") => socket(text, reading).map(AccessLog::Syslog),
+            _ if text.starts_with("journald:") => socket(text, reading).map(AccessLog::Journald),
             // A path is known by its slash, so that a misspelt `stdout` does not become a file's name.
             _ if text.contains('/') => match path(text, reading)? {
                 (_, true) => Err(Fault::new(format!("`{text}` is a folder; a file is needed"))),
@@ -73,7 +91,7 @@ impl ValueKind for LogTarget {
             _ => Err(Fault::new(format!("`{}` is not a place for a log", shortened(text)))
                 .allowed(self.allowed())
                 .hint(
-                    did_you_mean(text, ["stdout", "off"])
+                    did_you_mean(text, ["stdout", "off", "syslog", "journald"])
                         .unwrap_or_else(|| format!("a file here is `./{text}`")),
                 )),
         })
