@@ -37,6 +37,9 @@ _handfast() {
             handfast,load)
                 cmd="handfast__subcmd__load"
                 ;;
+            handfast,log)
+                cmd="handfast__subcmd__log"
+                ;;
             handfast,probe)
                 cmd="handfast__subcmd__probe"
                 ;;
@@ -98,7 +101,7 @@ _handfast() {
 
     case "${cmd}" in
         handfast)
-            opts="-h -V --help --version proxy check import upgrade load worker compare probe explain proxy-header speed doctor lab weak-keys reference"
+            opts="-h -V --help --version proxy check log import upgrade load worker compare probe explain proxy-header speed doctor lab weak-keys reference"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -112,7 +115,7 @@ _handfast() {
             return 0
             ;;
         handfast__subcmd__check)
-            opts="-c -h --config --listen --backend --certificate --key --admin --access-log --explain --help"
+            opts="-c -h --config --listen --backend --certificate --key --admin --access-log --explain --ready --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -849,6 +852,52 @@ _handfast() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        handfast__subcmd__log)
+            opts="-c -f -h --config --failures --since --until --cause --client --service --slow --follow --summary --json --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --since)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --until)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --cause)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --service)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --slow)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         handfast__subcmd__probe)
             opts="-n -4 -6 -k -h --from-pcap --file --runs --starttls --v4 --v6 --timeout --requests --early-data --keep-alive --watch --page --status --tls --suites --groups --sni --alpn --ca --insecure --client-certificate --client-key --max --format --json --pcap --html --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -1036,7 +1085,7 @@ _handfast() {
             return 0
             ;;
         handfast__subcmd__reference)
-            opts="-h --help configuration load worker compare proxy-header lab import probe doctor"
+            opts="-h --help configuration load worker compare proxy-header lab import probe doctor log"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -28,6 +28,7 @@ complete -c handfast -n "__fish_handfast_needs_command" -s h -l help -d 'Print h
 complete -c handfast -n "__fish_handfast_needs_command" -s V -l version -d 'Print version'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "proxy" -d 'Serve TLS in front of any TCP service'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "check" -d 'Check a configuration: everything that is wrong with it, and what it would do'
+complete -c handfast -n "__fish_handfast_needs_command" -f -a "log" -d 'Read the access log: failures with their reasons, slow connections, counts and percentiles'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "import" -d 'Write a configuration anew that stunnel, hitch or ghostunnel was run with'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "upgrade" -d 'Replace a running proxy by a new process, without a lost connection'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "load" -d 'Put load on a TLS server, and say what the figures are worth'
@@ -61,7 +62,20 @@ complete -c handfast -n "__fish_handfast_using_subcommand check" -l key -d 'Key 
 complete -c handfast -n "__fish_handfast_using_subcommand check" -l admin -d 'Where metrics and status are served: 127.0.0.1:9901 by default, unix:/run/x.sock, off' -r
 complete -c handfast -n "__fish_handfast_using_subcommand check" -l access-log -d 'Where the access log goes: stdout, off, or a file' -r
 complete -c handfast -n "__fish_handfast_using_subcommand check" -l explain -d 'Explain in sentences what it listens on, which certificate serves which names, and where connections go; with HOST, what becomes of a client that asks for this name (SNI): by which rule, with which certificate, to which backends' -r
+complete -c handfast -n "__fish_handfast_using_subcommand check" -l ready -d 'Check instead whether the proxy that runs with this configuration is ready for clients: ask for /ready at its admin address. Exit code 0 when it is, 1 when it is not or does not answer'
 complete -c handfast -n "__fish_handfast_using_subcommand check" -s h -l help -d 'Print help'
+complete -c handfast -n "__fish_handfast_using_subcommand log" -s c -l config -d 'The proxy\'s configuration, which says where the access log is (`access-log.to`)' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand log" -l since -d 'Only connections that ended at this time or later' -r
+complete -c handfast -n "__fish_handfast_using_subcommand log" -l until -d 'Only connections that ended before this time' -r
+complete -c handfast -n "__fish_handfast_using_subcommand log" -l cause -d 'Only connections that ended for this cause, a word of the runbook such as `reset` (may be repeated)' -r
+complete -c handfast -n "__fish_handfast_using_subcommand log" -l client -d 'Only clients of this address or network: 192.0.2.7, 2001:db8::/32 (may be repeated)' -r
+complete -c handfast -n "__fish_handfast_using_subcommand log" -l service -d 'Only connections of this service (may be repeated)' -r
+complete -c handfast -n "__fish_handfast_using_subcommand log" -l slow -d 'Only connections with a handshake and a connect to the backend that took this long together, or longer' -r
+complete -c handfast -n "__fish_handfast_using_subcommand log" -l failures -d 'Only connections that did not end in order'
+complete -c handfast -n "__fish_handfast_using_subcommand log" -s f -l follow -d 'Go on when the end is reached, until stopped; without --since from the end of the file. A rotation is followed'
+complete -c handfast -n "__fish_handfast_using_subcommand log" -l summary -d 'Counts by cause, side, step and service, and percentiles of times, in place of lines'
+complete -c handfast -n "__fish_handfast_using_subcommand log" -l json -d 'Print the lines as they are in the file, for jq and other programs'
+complete -c handfast -n "__fish_handfast_using_subcommand log" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c handfast -n "__fish_handfast_using_subcommand import; and not __fish_seen_subcommand_from stunnel hitch ghostunnel" -s o -l output -d 'The file to write; one that is there is not touched [default: standard output]' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand import; and not __fish_seen_subcommand_from stunnel hitch ghostunnel" -l strict -d 'Exit with 1 when anything does not mean exactly the same, and write nothing then'
 complete -c handfast -n "__fish_handfast_using_subcommand import; and not __fish_seen_subcommand_from stunnel hitch ghostunnel" -s h -l help -d 'Print help (see more with \'--help\')'

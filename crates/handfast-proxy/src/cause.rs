@@ -118,6 +118,11 @@ impl Cause {
     /// The peer closed before the step was done.
     pub const CLOSED_EARLY: Self = Self::Socket(Socket::ClosedEarly);
 
+    /// Whether a connection that ended so did what it was made for; every other cause is a failure.
+    pub const fn is_in_order(self) -> bool {
+        matches!(self, Self::Finished | Self::BackendEnded | Self::NoCloseNotify)
+    }
+
     /// Every cause there is; one errno stands for all that have no word.
     pub fn all() -> impl Iterator<Item = Self> {
         let sockets = Socket::ALL.iter().copied().chain([Socket::Errno(0)]);

@@ -86,7 +86,7 @@ mod path_tests;
 #[cfg(test)]
 mod testing;
 
-pub use check::{asked_name, check};
+pub use check::{admin_address, asked_name, check};
 pub use demand::{Demand, GroupDemand, demand};
 pub use error::Outcome;
 pub use run::run;

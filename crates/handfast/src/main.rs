@@ -9,6 +9,7 @@ mod import;
 mod doctor;
 mod lab;
 mod load;
+mod log;
 mod probe;
 mod proxy_header;
 mod speed;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
     match words.verb {
         words::Verb::Proxy(given) => verbs::proxy(given),
         words::Verb::Check(given) => verbs::check(&given),
+        words::Verb::Log(given) => log::log(&given),
         words::Verb::Import(given) => import::import(&given),
         words::Verb::Doctor(given) => doctor::doctor(&given),
         words::Verb::Upgrade(given) => verbs::upgrade(given),

@@ -1,14 +1,16 @@
-//! Reads what a running proxy counted, from its status page: for `load` and `probe`, which set it beside what they saw.
+//! Asks a running proxy: what it counted, from its status page, for `load` and `probe`, which set it beside what they saw; and whether it
+//! is ready, for `check`.
 //!
 //! In: where its admin address is, as it was typed. Out: [`Counted`]; or why it could not be read.
 
 use std::io::{Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use handfast_load::outcome::Refusal;
+use handfast_proxy::config::model::Address;
 use handfast_report::both_ends::Counted;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect, socket};
@@ -51,7 +53,7 @@ impl Status {
             Refusal::failed(format!("--status: read {self}: {what}"))
                 .hint("it is the admin address of the Handfast proxy that is the target (admin.listen)")
         };
-        let answer = self.ask().map_err(|error| wrong(error.to_string()))?;
+        let answer = self.ask("/status.json").map_err(|error| wrong(error.to_string()))?;
         let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer.as_str(), ""));
         let first = head.lines().next().unwrap_or_default();
         if first.split(' ').nth(1) != Some("200") {
@@ -76,7 +78,34 @@ impl Status {
         }
     }
 
-    fn ask(&self) -> std::io::Result<String> {
+    /// The admin address of a configuration; one that means every address is asked on loopback.
+    pub(crate) fn of(address: &Address) -> Self {
+        match address {
+            Address::Unix(path) => Self::Unix(path.clone()),
+            Address::Ip(address) => {
+                let ip = match address.ip() {
+                    IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+                    IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+                    ip => ip,
+                };
+                Self::Tcp(SocketAddr::new(ip, address.port()).to_string())
+            }
+        }
+    }
+
+    /// Asks whether it is ready for clients. **Cost**: one request; waits for at most some seconds.
+    ///
+    /// **Errors**: it does not answer, or says why it is not ready; for people.
+    pub(crate) fn ready(&self) -> Result<(), String> {
+        let answer = self.ask("/ready").map_err(|error| format!("no answer: {error}"))?;
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer.as_str(), ""));
+        match head.split(' ').nth(1) {
+            Some("200") => Ok(()),
+            _ => Err(handfast_text::units::plain(body.trim().get(..200).unwrap_or(body.trim()))),
+        }
+    }
+
+    fn ask(&self, path: &str) -> std::io::Result<String> {
         match self {
             Self::Tcp(authority) => {
                 let mut last = std::io::Error::other("the name has no address");
@@ -85,23 +114,33 @@ impl Status {
                         Ok(stream) => {
                             stream.set_read_timeout(Some(PATIENCE))?;
                             stream.set_write_timeout(Some(PATIENCE))?;
-                            return exchange(stream, authority);
+                            return exchange(stream, authority, path);
                         }
                         Err(error) => last = error,
                     }
                 }
                 Err(last)
             }
-            Self::Unix(path) => {
+            Self::Unix(socket_path) => {
                 let socket = socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
                 // It is this limit that connect(2) of a unix socket keeps, when the queue is full.
                 set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE))?;
-                connect(&socket, &SocketAddrUnix::new(path)?)?;
+                connect(&socket, &SocketAddrUnix::new(socket_path)?)?;
                 let stream = UnixStream::from(socket);
                 stream.set_read_timeout(Some(PATIENCE))?;
                 stream.set_write_timeout(Some(PATIENCE))?;
-                exchange(stream, "localhost")
+                exchange(stream, "localhost", path)
             }
+        }
+    }
+}
+
+impl Status {
+    /// Where it is, in words.
+    pub(crate) fn place(&self) -> String {
+        match self {
+            Self::Tcp(authority) => authority.clone(),
+            Self::Unix(path) => format!("unix:{}", path.display()),
         }
     }
 }
@@ -116,8 +155,8 @@ impl std::fmt::Display for Status {
 }
 
 /// HTTP/1.0: the answer comes in one piece and ends with the connection.
-fn exchange(mut stream: impl Read + Write, authority: &str) -> std::io::Result<String> {
-    stream.write_all(format!("GET /status.json HTTP/1.0\r\nHost: {authority}\r\n\r\n").as_bytes())?;
+fn exchange(mut stream: impl Read + Write, authority: &str, path: &str) -> std::io::Result<String> {
+    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {authority}\r\n\r\n").as_bytes())?;
     let mut answer = Vec::new();
     stream.take(LONGEST).read_to_end(&mut answer)?;
     Ok(String::from_utf8_lossy(&answer).into_owned())
@@ -145,6 +184,15 @@ mod tests {
             let wrong = Status::parse(text).expect_err(text);
             assert!(wrong.contains("expected http://HOST:PORT/ or unix:/PATH"), "{wrong}");
         }
+    }
+
+    #[test]
+    fn the_admin_address_of_a_configuration_can_be_asked() {
+        let of = |text: &str| Status::of(&Address::Ip(text.parse().expect("an address"))).to_string();
+        assert_eq!(of("0.0.0.0:9901"), "http://127.0.0.1:9901/status.json");
+        assert_eq!(of("[::]:9901"), "http://[::1]:9901/status.json");
+        assert_eq!(of("192.0.2.1:9901"), "http://192.0.2.1:9901/status.json");
+        assert_eq!(Status::of(&Address::Unix("/run/a".into())), Status::Unix("/run/a".into()));
     }
 
     #[test]

@@ -10,6 +10,7 @@ use handfast_tls::weak::{self, PackError, Packed};
 use tracing::Level;
 
 use crate::import::Reading;
+use crate::status::Status;
 use crate::talk;
 use crate::words::reference::{CONFIGURATION, ReferenceWords, page};
 use crate::words::weak_keys::WeakKeysWords;
@@ -51,6 +52,9 @@ pub(crate) fn upgrade(words: UpgradeWords) -> ExitCode {
 
 pub(crate) fn check(words: &CheckWords) -> ExitCode {
     let source = source(words.from.clone(), PathBuf::from("handfast-throwaway-ca.pem"));
+    if words.ready {
+        return ready(&source);
+    }
     let host = words.explain.as_ref().and_then(Option::as_deref);
     let checked = handfast_proxy::check(&source, host, color());
     talk::err(checked.problems.trim_end());
@@ -59,6 +63,31 @@ pub(crate) fn check(words: &CheckWords) -> ExitCode {
     }
     let verdict = if checked.good { format!("{}: good\n", source.name()) } else { String::new() };
     print(&verdict, checked.good)
+}
+
+/// Whether the proxy that runs with a configuration is ready: for a container's health check, which has no other program.
+fn ready(source: &ConfigSource) -> ExitCode {
+    let address = match handfast_proxy::admin_address(source, color()) {
+        Ok(Some(address)) => address,
+        Ok(None) => {
+            talk::err(
+                "error: check whether the proxy is ready: admin.listen is \"off\", expected an address to ask",
+            );
+            return exit(Outcome::WrongUse);
+        }
+        Err(problems) => {
+            talk::err(problems.trim_end());
+            return exit(Outcome::WrongUse);
+        }
+    };
+    let status = Status::of(&address);
+    match status.ready() {
+        Ok(()) => print("ready\n", true),
+        Err(why) => {
+            talk::err(&format!("error: check whether the proxy at {} is ready: {why}", status.place()));
+            exit(Outcome::Failed)
+        }
+    }
 }
 
 pub(crate) fn weak_keys(words: &WeakKeysWords) -> ExitCode {

@@ -5,6 +5,7 @@ pub(crate) mod import;
 pub(crate) mod doctor;
 pub(crate) mod lab;
 pub(crate) mod load;
+pub(crate) mod log;
 #[cfg(test)]
 mod pages;
 pub(crate) mod probe;
@@ -56,6 +57,12 @@ pub(crate) enum Verb {
     Proxy(ProxyWords),
     /// Check a configuration: everything that is wrong with it, and what it would do
     Check(CheckWords),
+    /// Read the access log: failures with their reasons, slow connections, counts and percentiles
+    ///
+    /// From files (gzip too), standard input, or the file that the configuration names. Each connection is a line; --summary counts
+    /// instead. Times are in UTC.
+    #[command(after_help = log::AFTER_HELP)]
+    Log(log::LogWords),
     /// Write a configuration anew that stunnel, hitch or ghostunnel was run with
     ///
     /// Says on standard error, line by line, what does not mean quite the same any more. Nothing is dialled, and the old
@@ -158,6 +165,10 @@ pub(crate) struct CheckWords {
     #[arg(long, value_name = "HOST", num_args = 0..=1, value_parser = host_name)]
     #[expect(clippy::option_option, reason = "an option whose value may be left away")]
     pub(crate) explain: Option<Option<String>>,
+    /// Check instead whether the proxy that runs with this configuration is ready for clients: ask for /ready at its admin address.
+    /// Exit code 0 when it is, 1 when it is not or does not answer
+    #[arg(long, conflicts_with = "explain")]
+    pub(crate) ready: bool,
 }
 
 /// A name as a client would ask for it.

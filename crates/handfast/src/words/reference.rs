@@ -9,7 +9,8 @@ use super::Words;
 /// The page of the configuration file, which is not made here.
 pub(crate) const CONFIGURATION: &str = "configuration";
 /// Commands that have a page.
-const COMMANDS: [&str; 8] = ["load", "worker", "compare", "proxy-header", "lab", "import", "probe", "doctor"];
+const COMMANDS: [&str; 9] =
+    ["load", "worker", "compare", "proxy-header", "lab", "import", "probe", "doctor", "log"];
 /// Columns of the help, whatever the terminal is.
 const WIDTH: usize = 100;
 
@@ -17,7 +18,7 @@ const WIDTH: usize = 100;
 #[derive(Args, Debug)]
 pub(crate) struct ReferenceWords {
     /// What to print the reference of
-    #[arg(default_value = CONFIGURATION, value_parser = [CONFIGURATION, COMMANDS[0], COMMANDS[1], COMMANDS[2], COMMANDS[3], COMMANDS[4], COMMANDS[5], COMMANDS[6], COMMANDS[7]])]
+    #[arg(default_value = CONFIGURATION, value_parser = [CONFIGURATION, COMMANDS[0], COMMANDS[1], COMMANDS[2], COMMANDS[3], COMMANDS[4], COMMANDS[5], COMMANDS[6], COMMANDS[7], COMMANDS[8]])]
     pub(crate) page: String,
 }
 
@@ -51,6 +52,7 @@ fn explained(name: &str) -> &'static str {
         "import" => "[import.md](../import.md)",
         "probe" => "[probe.md](../probe.md)",
         "doctor" => "[doctor.md](../doctor.md)",
+        "log" => "[guide.md](../guide.md#reading-the-access-log)",
         _ => "[load.md](../load.md)",
     }
 }
@@ -76,6 +78,7 @@ mod tests {
             include_str!("../../../../docs/reference/import.md"),
             include_str!("../../../../docs/reference/probe.md"),
             include_str!("../../../../docs/reference/doctor.md"),
+            include_str!("../../../../docs/reference/log.md"),
         ];
         for (name, kept) in COMMANDS.into_iter().zip(kept) {
             assert!(

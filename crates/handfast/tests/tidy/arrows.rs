@@ -187,6 +187,7 @@ const TABLE: [Arrows; 15] = [
         theirs: &[
             "annotate-snippets",
             "clap",
+            "flate2",
             "rcgen",
             "rustix",
             "serde",

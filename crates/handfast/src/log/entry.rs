@@ -1,0 +1,146 @@
+//! One line of the access log, read back.
+//!
+//! In: the bytes of a line, with or without what a system log puts before it. Out: an [`Entry`], or what is wrong with it. Whatever
+//! the line says, nothing of it is trusted: texts are made fit for a terminal where they are shown.
+
+use std::net::{IpAddr, SocketAddr};
+
+use handfast_proxy::cause::Cause;
+use handfast_proxy::steps::Side;
+use handfast_text::calendar::seconds_since_1970;
+use serde_json::Value;
+
+/// A time that no connection reaches; what is longer is taken for this.
+const LONGEST_SECONDS: f64 = 1e9;
+
+/// What a line says.
+#[derive(Debug, PartialEq)]
+pub(super) enum Entry {
+    /// A connection has ended.
+    Connection(Box<Connection>),
+    /// So many lines are missing at this place.
+    Loss {
+        /// When it was written, in seconds since 1970.
+        time: f64,
+        lines: u64,
+        because: String,
+    },
+}
+
+/// A connection that has ended; what is not known is empty or zero.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Connection {
+    /// When it was accepted, in seconds since 1970.
+    pub(super) accepted: f64,
+    pub(super) client: String,
+    pub(super) service: String,
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) resumed: bool,
+    pub(super) passed_through: bool,
+    /// Seconds by step.
+    pub(super) hello: f64,
+    pub(super) handshake: f64,
+    pub(super) connect: f64,
+    pub(super) relay: f64,
+    pub(super) close: f64,
+    pub(super) to_backend: u64,
+    pub(super) to_client: u64,
+    pub(super) backend: String,
+    pub(super) backends_failed: u64,
+    pub(super) step: String,
+    pub(super) side: String,
+    pub(super) cause: String,
+    pub(super) detail: String,
+}
+
+impl Connection {
+    /// Seconds from accept to close.
+    pub(super) fn duration(&self) -> f64 {
+        self.hello + self.handshake + self.connect + self.relay + self.close
+    }
+
+    /// Seconds of the handshake and of connecting to the backend: after them bytes can be carried.
+    pub(super) fn readied(&self) -> f64 {
+        self.handshake + self.connect
+    }
+
+    /// When it ended, in seconds since 1970.
+    pub(super) fn ended(&self) -> f64 {
+        self.accepted + self.duration()
+    }
+
+    /// The client's address, unless it came over a unix socket.
+    pub(super) fn address(&self) -> Option<IpAddr> {
+        self.client.parse::<SocketAddr>().ok().map(|client| client.ip())
+    }
+
+    /// Whether it did not end in order. A word of a newer version counts as a failure: it should be seen.
+    pub(super) fn has_failed(&self) -> bool {
+        Cause::named(&self.cause).is_none_or(|cause| !cause.is_in_order())
+    }
+
+    /// Why it ended, as the status page says it; for a word of a newer version, nothing.
+    pub(super) fn sentence(&self) -> Option<String> {
+        sentence(&self.cause, &self.side)
+    }
+}
+
+/// The sentence of a cause.
+pub(super) fn sentence(cause: &str, side: &str) -> Option<String> {
+    Some(Cause::named(cause)?.sentence(Side::named(side)?))
+}
+
+/// A line without what a system log puts before it: `Mar  1 12:00:00 host handfast[7]: `.
+pub(super) fn json_of(line: &[u8]) -> Option<&[u8]> {
+    let start = line.windows(2).position(|pair| pair == b"{\"")?;
+    (start == 0 || line[start - 1] == b' ').then(|| &line[start..])
+}
+
+/// Reads a line.
+///
+/// **Errors**: what is wrong with it, for people.
+pub(super) fn parse(line: &[u8]) -> Result<Entry, String> {
+    let json = json_of(line).ok_or("no line of the access log: expected a JSON object")?;
+    let value: Value = serde_json::from_slice(json).map_err(|error| format!("not JSON: {error}"))?;
+    let time = value["time"].as_str().and_then(seconds_since_1970);
+    let time =
+        time.ok_or("no line of the access log: `time` is missing, or not as 2026-03-01T12:00:00.042Z")?;
+    if let Some(lines) = value["dropped_lines"].as_u64() {
+        return Ok(Entry::Loss { time, lines, because: text(&value["because"]) });
+    }
+    let reason = &value["reason"];
+    if reason["cause"].as_str().is_none_or(str::is_empty) {
+        return Err("no line of the access log: `reason.cause` is missing".into());
+    }
+    let seconds = |step: &str| {
+        let seconds = value["seconds"][step].as_f64().unwrap_or_default();
+        if seconds.is_finite() { seconds.clamp(0.0, LONGEST_SECONDS) } else { 0.0 }
+    };
+    Ok(Entry::Connection(Box::new(Connection {
+        accepted: time,
+        client: text(&value["client"]),
+        service: text(&value["service"]),
+        name: text(&value["sni"]),
+        version: text(&value["version"]),
+        resumed: value["resumed"] == Value::Bool(true),
+        passed_through: value["passed_through"] == Value::Bool(true),
+        hello: seconds("hello"),
+        handshake: seconds("handshake"),
+        connect: seconds("connect"),
+        relay: seconds("relay"),
+        close: seconds("close"),
+        to_backend: value["bytes_to_backend"].as_u64().unwrap_or_default(),
+        to_client: value["bytes_to_client"].as_u64().unwrap_or_default(),
+        backend: text(&value["backend"]),
+        backends_failed: value["backends_failed"].as_u64().unwrap_or_default(),
+        step: text(&reason["step"]),
+        side: text(&reason["side"]),
+        cause: text(&reason["cause"]),
+        detail: text(&reason["detail"]),
+    })))
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}

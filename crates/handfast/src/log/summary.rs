@@ -1,0 +1,156 @@
+//! What many connections have in common.
+//!
+//! In: entries. Out: counts by cause and by service, and percentiles of times. Its memory does not grow with what it reads: a file may
+//! have more words than the proxy writes, and those beyond a bound are counted together.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use handfast_stats::Histogram;
+use handfast_text::calendar::Utc;
+use handfast_text::units::{bytes, count, nanos, plain, share_of};
+
+use super::entry::{Connection, Entry, sentence};
+
+/// So many causes or services are counted by name.
+const MOST: usize = 500;
+/// What those beyond are counted as.
+const OTHERS: &str = "(others)";
+
+/// Counts.
+#[derive(Debug, Default)]
+pub(super) struct Summary {
+    connections: u64,
+    failed: u64,
+    missing: u64,
+    to_backend: u64,
+    to_client: u64,
+    /// When the first and the last one ended.
+    range: Option<(f64, f64)>,
+    /// By cause, side and step.
+    causes: BTreeMap<[String; 3], u64>,
+    services: BTreeMap<String, Service>,
+    full: Histogram,
+    resumed: Histogram,
+    connect: Histogram,
+    duration: Histogram,
+}
+
+#[derive(Debug, Default)]
+struct Service {
+    connections: u64,
+    failed: u64,
+}
+
+impl Summary {
+    /// Counts an entry.
+    pub(super) fn add(&mut self, entry: &Entry) {
+        match entry {
+            Entry::Loss { lines, .. } => self.missing = self.missing.saturating_add(*lines),
+            Entry::Connection(connection) => self.add_connection(connection),
+        }
+    }
+
+    fn add_connection(&mut self, connection: &Connection) {
+        let failed = u64::from(connection.has_failed());
+        self.connections += 1;
+        self.failed += failed;
+        self.to_backend = self.to_backend.saturating_add(connection.to_backend);
+        self.to_client = self.to_client.saturating_add(connection.to_client);
+        let ended = connection.ended();
+        let (first, last) = self.range.unwrap_or((ended, ended));
+        self.range = Some((first.min(ended), last.max(ended)));
+        let key = [&connection.cause, &connection.side, &connection.step].map(Clone::clone);
+        *bounded(&mut self.causes, key, [OTHERS.into(), String::new(), String::new()]) += 1;
+        let service = bounded(&mut self.services, connection.service.clone(), OTHERS.into());
+        service.connections += 1;
+        service.failed += failed;
+        let time = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        if !connection.version.is_empty() && connection.handshake > 0.0 {
+            let handshakes = if connection.resumed { &mut self.resumed } else { &mut self.full };
+            handshakes.record(time(connection.handshake));
+        }
+        if !connection.backend.is_empty() && connection.connect > 0.0 {
+            self.connect.record(time(connection.connect));
+        }
+        self.duration.record(time(connection.duration()));
+    }
+
+    /// As text.
+    pub(super) fn text(&self) -> String {
+        let Some((first, last)) = self.range else {
+            return format!("no connections{}\n", self.missing());
+        };
+        let moment = |seconds: f64| Utc::of_seconds(seconds as i64).for_people().to_string();
+        let mut text = format!(
+            "{} connections ended from {} to {}; {} failed ({}); {} to backends, {} to clients{}\n",
+            count(self.connections),
+            moment(first),
+            moment(last),
+            count(self.failed),
+            share_of(self.failed, self.connections),
+            bytes(self.to_backend),
+            bytes(self.to_client),
+            self.missing(),
+        );
+        text.push_str(&self.cause_table());
+        text.push_str("\nservice                    connections       failed\n");
+        for (name, service) in by_number(&self.services, |service| service.connections) {
+            let share = share_of(service.failed, service.connections);
+            let (connections, failed) = (count(service.connections), count(service.failed));
+            text.push_str(&format!("{:24} {connections:>13} {failed:>12}  {share}\n", plain(name)));
+        }
+        text.push_str(&self.time_table());
+        text
+    }
+
+    fn missing(&self) -> String {
+        if self.missing == 0 { String::new() } else { format!("; {} lines are missing", count(self.missing)) }
+    }
+
+    fn cause_table(&self) -> String {
+        let mut text = String::from("\ncause                    side     step           connections\n");
+        for ([cause, side, step], number) in by_number(&self.causes, |number| *number) {
+            let sentence = sentence(cause, side).unwrap_or_default();
+            let (cause, side, step) = (plain(cause), plain(side), plain(step));
+            let line = format!("{cause:24} {side:8} {step:10} {:>15}  {sentence}", count(*number));
+            text.push_str(&format!("{}\n", line.trim_end()));
+        }
+        text
+    }
+
+    fn time_table(&self) -> String {
+        let mut text = format!("\n{:24}", "time");
+        for title in ["connections", "50 %", "90 %", "99 %", "99.9 %", "longest"] {
+            text.push_str(&format!(" {title:>12}"));
+        }
+        text.push('\n');
+        let rows = [
+            ("handshake, full", &self.full),
+            ("handshake, resumed", &self.resumed),
+            ("connect to the backend", &self.connect),
+            ("accept to close", &self.duration),
+        ];
+        for (name, histogram) in rows.iter().filter(|(_, histogram)| !histogram.is_empty()) {
+            text.push_str(&format!("{name:24} {:>12}", count(histogram.count())));
+            for quantile in [0.5, 0.9, 0.99, 0.999] {
+                text.push_str(&format!(" {:>12}", nanos(histogram.quantile_nanos(quantile))));
+            }
+            text.push_str(&format!(" {:>12}\n", nanos(histogram.max_nanos())));
+        }
+        text
+    }
+}
+
+/// The place of a key; that of the others when there are too many.
+fn bounded<K: Ord, V: Default>(map: &mut BTreeMap<K, V>, key: K, others: K) -> &mut V {
+    let key = if map.len() < MOST || map.contains_key(&key) { key } else { others };
+    map.entry(key).or_default()
+}
+
+/// The most frequent first.
+fn by_number<K, V>(map: &BTreeMap<K, V>, number: impl Fn(&V) -> u64) -> Vec<(&K, &V)> {
+    let mut rows: Vec<_> = map.iter().collect();
+    rows.sort_by_key(|(_, value)| std::cmp::Reverse(number(value)));
+    rows
+}

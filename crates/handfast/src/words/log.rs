@@ -1,0 +1,97 @@
+//! The command line of `handfast log`, as it is typed.
+
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use clap::Args;
+use handfast_net::prefix::Prefix;
+use handfast_proxy::cause::Cause;
+use handfast_text::suggest::did_you_mean;
+
+use crate::log::moment;
+
+/// What `--help` ends with.
+pub(crate) const AFTER_HELP: &str = "\
+A line has: when the connection was accepted (UTC), client, service, then either
+  TLS version and whether the session was resumed, time of the handshake and of connecting to the backend together, bytes to the
+  backend (↑) and to the client (↓), time from accept to close, name asked for (SNI) → backend
+or, for a connection that failed, the step and the cause with its sentence. Lines are cut at 120 columns; --json cuts nothing.
+TIME is 90s, 1h, 2d (that long ago), 14:30 (today), 2026-03-01, 2026-03-01 14:30 or 2026-03-01T14:30:05Z; in UTC.
+
+Examples:
+  handfast log -c /etc/handfast/handfast.toml --failures --since 1h
+  handfast log /var/log/handfast/access.log* --summary
+  handfast log -c /etc/handfast/handfast.toml --follow --slow 100ms
+  handfast log --client 192.0.2.0/24 --json access.log | jq .backend
+  journalctl -u handfast -o cat | handfast log - --cause reset
+
+Exit codes: 0 everything was read (lines that are none of the access log are named, counted and skipped), 1 a file could not be read
+to its end, 2 wrong use.";
+
+/// `handfast log`.
+#[derive(Args, Debug)]
+pub(crate) struct LogWords {
+    /// Files of the access log, gzip too; - is standard input [default: the file that the configuration names]
+    #[arg(value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// The proxy's configuration, which says where the access log is (`access-log.to`)
+    #[arg(short, long, value_name = "FILE", conflicts_with = "files")]
+    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) only: OnlyWords,
+    /// Go on when the end is reached, until stopped; without --since from the end of the file. A rotation is followed
+    #[arg(short, long, conflicts_with = "summary")]
+    pub(crate) follow: bool,
+    /// Counts by cause, side, step and service, and percentiles of times, in place of lines
+    #[arg(long)]
+    pub(crate) summary: bool,
+    /// Print the lines as they are in the file, for jq and other programs
+    #[arg(long, conflicts_with = "summary")]
+    pub(crate) json: bool,
+}
+
+/// Which connections.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct OnlyWords {
+    /// Only connections that did not end in order
+    #[arg(long)]
+    pub(crate) failures: bool,
+    /// Only connections that ended at this time or later
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) since: Option<f64>,
+    /// Only connections that ended before this time
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) until: Option<f64>,
+    /// Only connections that ended for this cause, a word of the runbook such as `reset` (may be repeated)
+    #[arg(long, value_name = "CAUSE", value_parser = cause)]
+    pub(crate) cause: Vec<Cause>,
+    /// Only clients of this address or network: 192.0.2.7, 2001:db8::/32 (may be repeated)
+    #[arg(long, value_name = "ADDRESS", value_parser = prefix)]
+    pub(crate) client: Vec<Prefix>,
+    /// Only connections of this service (may be repeated)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) service: Vec<String>,
+    /// Only connections with a handshake and a connect to the backend that took this long together, or longer
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(crate) slow: Option<Duration>,
+}
+
+fn time(text: &str) -> Result<f64, String> {
+    moment::parse(text, SystemTime::now())
+}
+
+fn cause(text: &str) -> Result<Cause, String> {
+    Cause::named(text).ok_or_else(|| {
+        let hint = did_you_mean(text, Cause::all().map(Cause::name));
+        let hint = hint.unwrap_or_else(|| "docs/runbook.md has every word".into());
+        format!("no connection ends for a cause of this name; {hint}")
+    })
+}
+
+fn prefix(text: &str) -> Result<Prefix, String> {
+    text.parse().map_err(|error: handfast_net::prefix::PrefixError| error.to_string())
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    handfast_text::duration::parse(text).map_err(|error| error.to_string())
+}
