@@ -1,5 +1,7 @@
 //! ghostunnel's command line, written anew; what becomes of each flag is in `ROWS`.
 
+mod durations;
+
 use std::path::Path;
 
 use crate::address::Address;
@@ -19,7 +21,7 @@ const CERTIFICATES: &str =
 const OPA: &str = "rules are written in allow and refuse";
 
 /// The flags of ghostunnel 1.7 and 1.8.
-pub(crate) const ROWS: [Row; 66] = [
+pub(crate) const ROWS: [Row; 72] = [
     row("listen", Service, Same, "--listen=127.0.0.1:9443", "listen = [\"127.0.0.1:9443\"]", ""),
     row("target", Service, Same, "--target=127.0.0.1:81", "backend = [\"127.0.0.1:81\"]", ""),
     row("cert", Service, Same, "--cert=a.pem --key=a.key", "certificate = \"a.pem\"", ""),
@@ -67,6 +69,7 @@ pub(crate) const ROWS: [Row; 66] = [
     ),
     row("allow-dns", Service, Same, "--allow-dns=a.example", "allow = [\"dns:a.example\"]", ""),
     row("allow-dns-san", Service, Same, "--allow-dns-san=a.example", "allow = [\"dns:a.example\"]", ""),
+    row("allow-ip", Service, Same, "--allow-ip=192.0.2.1", "allow = [\"ip:192.0.2.1\"]", ""),
     row("allow-ip-san", Service, Same, "--allow-ip-san=192.0.2.1", "allow = [\"ip:192.0.2.1\"]", ""),
     row(
         "allow-uri",
@@ -113,6 +116,7 @@ pub(crate) const ROWS: [Row; 66] = [
     ),
     row("verify-dns", Service, Same, "--verify-dns=a.example", "name = \"a.example\"", "one name"),
     row("verify-dns-san", Service, Same, "--verify-dns-san=a.example", "name = \"a.example\"", "one name"),
+    row("verify-ip", Service, Same, "--verify-ip=192.0.2.1", "name = \"192.0.2.1\"", "one address"),
     row("verify-ip-san", Service, Same, "--verify-ip-san=192.0.2.1", "name = \"192.0.2.1\"", "one address"),
     row(
         "verify-uri",
@@ -132,6 +136,14 @@ pub(crate) const ROWS: [Row; 66] = [
     ),
     row("verify-policy", Service, Refused, "--verify-policy=x", "", OPA),
     row("verify-query", Service, Refused, "--verify-query=x", "", OPA),
+    row(
+        "proxy",
+        Service,
+        Same,
+        "--proxy=http://127.0.0.1:3128",
+        "address = \"127.0.0.1:3128\"",
+        "http:// and socks5://; older versions call it connect-proxy",
+    ),
     row(
         "connect-proxy",
         Service,
@@ -195,15 +207,62 @@ pub(crate) const ROWS: [Row; 66] = [
         "timed-reload",
         Global,
         Same,
-        "--timed-reload=60s",
-        "watch-interval = \"60s\"",
+        "--timed-reload=90s",
+        "watch-interval = \"1m30s\"",
         "changed files are noticed at once in any case",
     ),
-    row("shutdown-timeout", Global, Same, "--shutdown-timeout=5m", "drain = \"5m\"", ""),
-    row("connect-timeout", Service, Same, "--connect-timeout=7s", "connect = \"7s\"", ""),
-    row("close-timeout", Service, Same, "--close-timeout=3s", "backend-ended = \"3s\"", ""),
-    row("max-conn-lifetime", Service, Same, "--max-conn-lifetime=1h", "lifetime = \"1h\"", ""),
+    row(
+        "shutdown-timeout",
+        Global,
+        Same,
+        "--shutdown-timeout=7m",
+        "drain = \"7m\"",
+        "5m where it is not given",
+    ),
+    row(
+        "connect-timeout",
+        Service,
+        Approximated,
+        "--connect-timeout=7s",
+        "connect = \"7s\"",
+        "a client's handshake and connecting to the backend had this time each, and now have twice that together \
+         (`handshake`); 10s where it is not given",
+    ),
+    row(
+        "close-timeout",
+        Service,
+        Approximated,
+        "--close-timeout=3s",
+        "half-closed = \"3s\"",
+        "the time that a connection has when one direction has ended: as long as nothing moves, and no more in all; 10s \
+         where it is not given",
+    ),
+    row(
+        "max-conn-lifetime",
+        Service,
+        Same,
+        "--max-conn-lifetime=1h",
+        "lifetime = \"1h\"",
+        "from accept, not from the end of the handshake; 0s is no limit",
+    ),
     row("max-concurrent-conns", Service, Same, "--max-concurrent-conns=100", "max-connections = 100", ""),
+    row(
+        "max-tls-version",
+        Service,
+        Same,
+        "--max-tls-version=TLS1.2",
+        "versions = [\"1.2\"]",
+        "TLS1.3 is not written: it is spoken by default",
+    ),
+    row("use-landlock", Global, Dropped, "--use-landlock", "", "process.sandbox is on by default"),
+    row(
+        "allow-unsafe-cipher-suites",
+        Service,
+        Dropped,
+        "--allow-unsafe-cipher-suites",
+        "",
+        "the policy's suites are used",
+    ),
     row("cipher-suites", Service, Dropped, "--cipher-suites=AES,CHACHA", "", "the policy's suites are used"),
 ];
 
@@ -301,11 +360,6 @@ impl Import<'_> {
     }
 
     fn process(&mut self) {
-        for (theirs, ours) in [("timed-reload", "watch-interval"), ("shutdown-timeout", "drain")] {
-            if let Some(value) = self.get(theirs) {
-                self.whole.process.put(ours, value);
-            }
-        }
         let status = self.get("status");
         if let Some(status) = &status {
             let address = status.trim_start_matches("http://").trim_start_matches("https://");
@@ -386,7 +440,7 @@ impl Import<'_> {
         for (names, word) in [
             (&["allow-cn"][..], "cn:"),
             (&["allow-dns", "allow-dns-san"], "dns:"),
-            (&["allow-ip-san"], "ip:"),
+            (&["allow-ip", "allow-ip-san"], "ip:"),
             (&["allow-uri", "allow-uri-san"], ""),
         ] {
             for value in self.all(names) {
@@ -427,13 +481,14 @@ impl Import<'_> {
         if let Some(path) = self.file("cacert") {
             self.draft.put(section, "ca", path);
         }
-        let names = self.all(&["verify-dns", "verify-dns-san", "verify-ip-san", "override-server-name"]);
+        let names =
+            self.all(&["verify-dns", "verify-dns-san", "verify-ip", "verify-ip-san", "override-server-name"]);
         match names.as_slice() {
             [] => {}
             [name] => self.draft.put(section, "name", name.as_str()),
             _ => self.note("verify-dns", Refused, "one name is checked, not one of several"),
         }
-        let Some(proxy) = self.get("connect-proxy") else { return };
+        let Some(proxy) = self.get("proxy").or_else(|| self.get("connect-proxy")) else { return };
         let (kind, address) = proxy.split_once("://").unwrap_or(("http", &proxy));
         let kind = if kind.starts_with("socks5") { "socks5" } else { "http" };
         match Address::parse(address.trim_end_matches('/')) {
@@ -446,14 +501,14 @@ impl Import<'_> {
     }
 
     fn limits(&mut self) {
-        for (theirs, ours) in [
-            ("connect-timeout", "connect"),
-            ("close-timeout", "backend-ended"),
-            ("max-conn-lifetime", "lifetime"),
-        ] {
-            if let Some(value) = self.get(theirs) {
-                self.draft.put("limits", ours, value);
+        self.durations();
+        match self.get("max-tls-version").as_deref() {
+            None | Some("" | "TLS1.3") => {}
+            Some("TLS1.2") if self.flags.is_client => {
+                self.draft.put("backend-tls", "versions", vec!["1.2".to_owned()])
             }
+            Some("TLS1.2") => self.draft.put("", "versions", vec!["1.2".to_owned()]),
+            Some(_) => self.note("max-tls-version", Refused, "expected TLS1.2 or TLS1.3"),
         }
         let Some(value) = self.get("max-concurrent-conns") else { return };
         match value.parse::<u64>() {

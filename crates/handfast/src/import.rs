@@ -102,6 +102,8 @@ fn line(row: &Row) -> String {
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "nobody else reads these files")]
 mod tests {
+    use std::io::Read as _;
+
     use handfast_import::{Fate, Scope};
     use handfast_proxy::config;
     use tempfile::TempDir;
@@ -141,8 +143,8 @@ mod tests {
                 handfast_import::hitch(&file, nowhere)
             }
             (Origin::Ghostunnel, _) => {
-                let of_client =
-                    ["verify-", "override", "connect-proxy"].iter().any(|name| row.name.starts_with(name));
+                let of_client = row.name == "proxy"
+                    || ["verify-", "override", "connect-proxy"].iter().any(|name| row.name.starts_with(name));
                 let verb = if of_client { "client" } else { "server" };
                 let mut arguments: Vec<String> =
                     [verb, "--listen=127.0.0.1:8443", "--target=127.0.0.1:8080"].map(str::to_owned).into();
@@ -151,7 +153,7 @@ mod tests {
                 }
                 if !of_client {
                     arguments.push("--cacert=ca.pem".into());
-                    if !row.name.starts_with("allow-") {
+                    if !row.name.starts_with("allow-") || row.name == "allow-unsafe-cipher-suites" {
                         arguments.push("--allow-all".into());
                     }
                 }
@@ -190,6 +192,96 @@ mod tests {
         }
         let parsed = config::parse("handfast.toml", text, &|_| false);
         parsed.map(|_| ()).map_err(|problems| format!("{problems:?}\n{text}"))
+    }
+
+    /// What a file of `testdata/questions` becomes: every note, then the new file.
+    fn becomes(path: &Path) -> String {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let nowhere = Path::new("/etc/old");
+        let imported = match name.split('-').next() {
+            Some("stunnel") => handfast_import::stunnel(path, nowhere),
+            Some("hitch") => handfast_import::hitch(path, nowhere),
+            _ => {
+                let text = std::fs::read_to_string(path).expect("it is there");
+                let arguments: Vec<_> = text.lines().map(str::to_owned).collect();
+                handfast_import::ghostunnel(&arguments, nowhere)
+            }
+        };
+        let folder = format!("{}/", path.parent().unwrap_or(nowhere).display());
+        let text = match imported {
+            Err(error) => format!("{error}\n"),
+            Ok(imported) => {
+                if imported.is_whole() {
+                    let parsed =
+                        config::parse("handfast.toml", &imported.config, &|path| path.ends_with("conf.d"));
+                    assert!(parsed.is_ok(), "{name}: {:?}\n{}", parsed.err(), imported.config);
+                }
+                let notes: String = imported.notes.iter().map(|note| format!("{note}\n")).collect();
+                format!("{notes}\n{}", imported.config)
+            }
+        };
+        text.replace(&folder, "")
+    }
+
+    #[test]
+    fn public_questions_become_what_is_written_down() {
+        let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../handfast-import/testdata/questions"));
+        let folder = folder.canonicalize().expect("it is in the tree");
+        let entries = std::fs::read_dir(&folder).expect("it is in the tree");
+        let is_old = |path: &PathBuf| path.extension().is_some_and(|end| end == "conf" || end == "args");
+        let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(is_old).collect();
+        files.sort_unstable();
+        assert!(files.len() >= 20, "{files:?}");
+        for file in files {
+            let (now, kept) = (becomes(&file), file.with_extension("becomes"));
+            if std::env::var_os("HANDFAST_WRITE_IMPORTED").is_some() {
+                std::fs::write(&kept, &now).expect("the tree is writable");
+            }
+            let kept_text = std::fs::read_to_string(&kept).unwrap_or_default();
+            assert!(now == kept_text, "{} is out of date; it becomes\n{now}", kept.display());
+        }
+    }
+
+    /// The manual pages of the versions that are installed, where they are; each has a row for every option.
+    #[test]
+    fn every_option_of_an_installed_manual_has_a_row() {
+        let pages = [
+            (Origin::Stunnel, "/usr/share/man/man8/stunnel.8.gz"),
+            (Origin::Hitch, "/usr/share/man/man5/hitch.conf.5.gz"),
+        ];
+        for (origin, page) in pages {
+            let Ok(file) = File::open(page) else {
+                talk::err(&format!("skipped: {page} is not installed"));
+                continue;
+            };
+            let mut text = String::new();
+            flate2::read::GzDecoder::new(file).read_to_string(&mut text).expect("a page is UTF-8");
+            let options = options_of(&text);
+            assert!(options.len() > 30, "{page} was not understood: {options:?}");
+            let rows: Vec<_> = origin.rows().iter().map(|row| row.name.to_lowercase()).collect();
+            let missing: Vec<_> =
+                options.iter().filter(|option| !rows.contains(&option.to_lowercase())).collect();
+            assert!(missing.is_empty(), "{page}: no row for {missing:?}");
+        }
+    }
+
+    /// The words before `=` in headings of a page: `.IP "\fBTIMEOUTbusy\fR = \s-1SECONDS\s0" 4`, `.SS pem\-file = <string>`.
+    fn options_of(page: &str) -> Vec<String> {
+        let mut options: Vec<String> = Vec::new();
+        for line in page.lines() {
+            let heading = line.strip_prefix(".IP \"").or_else(|| line.strip_prefix(".SS "));
+            let Some((name, _)) = heading.and_then(|heading| heading.split_once(" = ")) else { continue };
+            let name = ["\\fB", "\\fR", "\\s-1", "\\s0"]
+                .iter()
+                .fold(name.to_owned(), |name, mark| name.replace(mark, ""));
+            let name = name.replace("\\-", "-");
+            if name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '-') {
+                options.push(name);
+            }
+        }
+        options.sort_unstable();
+        options.dedup();
+        options
     }
 
     #[test]

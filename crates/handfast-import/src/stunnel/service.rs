@@ -10,6 +10,9 @@ use crate::in_folder;
 use crate::note::{Fate, Notes};
 use crate::toml::Value;
 
+/// What a wildcard means here.
+const WILDCARD: &str = "* stands for one part of a name here, and for any number of them in stunnel: longer names go to the primary service";
+
 /// A service being translated.
 pub(super) struct Translation<'t> {
     pub(super) service: &'t Service,
@@ -38,7 +41,7 @@ impl<'t> Translation<'t> {
     pub(super) fn draft(&self, notes: &mut Notes) -> Draft {
         let mut draft = Draft::default();
         match self.primary() {
-            Some((primary, _)) => self.name_of_rule(primary, &mut draft),
+            Some((primary, _)) => self.name_of_rule(primary, &mut draft, notes),
             None => {
                 draft.put("", "name", plain_name(&self.service.name));
                 self.listen(&mut draft, notes);
@@ -56,10 +59,20 @@ impl<'t> Translation<'t> {
         draft
     }
 
-    fn name_of_rule(&self, primary: &str, draft: &mut Draft) {
+    fn name_of_rule(&self, primary: &str, draft: &mut Draft, notes: &mut Notes) {
         let prefix = format!("{primary}:");
-        let names = self.given.all("sni").filter_map(|setting| setting.value.strip_prefix(&prefix));
-        let names: Vec<_> = names.map(str::trim).collect();
+        let mut names = Vec::new();
+        for setting in self.given.all("sni") {
+            let Some(name) = setting.value.strip_prefix(&prefix).map(str::trim) else { continue };
+            match name.strip_prefix('*') {
+                Some(rest) if !rest.starts_with('.') => {
+                    refuse(notes, setting, "expected a name, or a wildcard such as *.example.org");
+                }
+                Some(_) => approximate(notes, setting, WILDCARD),
+                None => {}
+            }
+            names.push(name);
+        }
         draft.put("", "names", names);
         draft.comments.push(format!("[{}]", self.service.name));
     }

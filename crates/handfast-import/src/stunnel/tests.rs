@@ -84,7 +84,15 @@ fn a_service_that_cannot_be_kept_is_left_out_and_the_others_stay() {
 fn exceptions_by_name_belong_to_their_primary() {
     let other =
         "[other]\nsni = web:other.test\nsni = web:*.other.test\nconnect = 81\ncert = o.pem\nkey = o.key\n";
-    let config = good(&format!("{WEB}{other}")).config;
+    let Imported { config, notes } = good(&format!("{WEB}{other}"));
+    assert!(
+        notes
+            .iter()
+            .any(|note| note.to_string().contains(":7: sni = web:*.other.test: approximated: * stands")),
+        "{notes:?}"
+    );
+    let imported = good(&format!("{WEB}[other]\nsni = web:*\nconnect = 81\ncert = o.pem\n"));
+    assert!(!imported.is_whole(), "a pattern that no rule can have: {}", imported.config);
     for line in [
         "certificate = [\"web.pem\", { certificate = \"o.pem\", key = \"o.key\" }]",
         "[[service.rule]]\nnames = [\"other.test\", \"*.other.test\"]\nbackend = [\"localhost:81\"]",
