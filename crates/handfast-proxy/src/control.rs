@@ -16,7 +16,7 @@ use crate::admin::{
 };
 use crate::config::model::{Address, ClientCertificates, Clients, Config, Service, name_fits};
 use crate::listeners::Listeners;
-use crate::metrics::{Registry, ServiceSnapshot, Snapshot};
+use crate::metrics::{FailureSnapshot, Registry, ServiceSnapshot, Snapshot};
 use crate::standing::Wish;
 
 /// What the admin listener asks for.
@@ -260,6 +260,10 @@ impl Control for Shared {
 
     fn snapshot(&self) -> Snapshot {
         self.registry.snapshot()
+    }
+
+    fn failures(&self) -> Vec<FailureSnapshot> {
+        self.registry.failures()
     }
 }
 

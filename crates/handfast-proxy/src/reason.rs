@@ -23,6 +23,14 @@ pub struct CloseReason {
     pub detail: Option<Box<str>>,
 }
 
+/// What ended a connection, of its words, as a sentence: `while carrying bytes, the client reset the connection`.
+pub fn sentence(step: &str, side: &str, cause: &str) -> String {
+    match (Step::named(step), Side::named(side), Cause::named(cause)) {
+        (Some(step), Some(side), Some(cause)) => format!("{}, {}", step.while_doing(), cause.sentence(side)),
+        _ => "ended in a way too rare to be counted apart".into(),
+    }
+}
+
 impl CloseReason {
     /// A reason that says everything in its words.
     pub(crate) fn new(step: Step, side: Side, cause: Cause) -> Self {

@@ -5,7 +5,7 @@ use std::pin::Pin;
 
 use serde::Serialize;
 
-use crate::metrics::Snapshot;
+use crate::metrics::{FailureSnapshot, Snapshot};
 use crate::standing::Wish;
 use handfast_text::units::counted;
 
@@ -156,6 +156,9 @@ pub trait Control {
 
     /// The numbers of this moment: [`crate::metrics::Registry::snapshot`].
     fn snapshot(&self) -> Snapshot;
+
+    /// The last connections that did not end in order: [`crate::metrics::Registry::failures`].
+    fn failures(&self) -> Vec<FailureSnapshot>;
 }
 
 /// What listens and where it goes, in words.

@@ -13,7 +13,9 @@ use super::control::{
     ServiceOverview, StillServing,
 };
 use crate::cause::Cause;
-use crate::metrics::{CertificateSnapshot, Limit, Registry, RevocationListSnapshot, Snapshot, ThreadMetrics};
+use crate::metrics::{
+    CertificateSnapshot, FailureSnapshot, Limit, Registry, RevocationListSnapshot, Snapshot, ThreadMetrics,
+};
 use crate::reason::{CloseReason, Side, Step};
 use crate::record::{Record, StepTimes};
 use crate::standing::Wish;
@@ -91,6 +93,10 @@ impl Control for Fake {
         };
         overview.services[1].client_certificates = "require".into();
         overview
+    }
+
+    fn failures(&self) -> Vec<FailureSnapshot> {
+        self.registry.failures()
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -181,7 +187,11 @@ fn worker(thread: &ThreadMetrics) {
             backend.connected(micros(200 + round % 100));
             if round % 8 != 0 {
                 backend.disconnected();
-                web.closed(&record(seconds), &reason_of(round));
+                let (record, reason) = (record(seconds), reason_of(round));
+                if !reason.cause.is_in_order() {
+                    thread.failed(&record, &reason);
+                }
+                web.closed(&record, &reason);
             }
             thread.loop_turn(micros(20 + round % 300));
         }
@@ -201,7 +211,8 @@ fn reason_of(round: u64) -> CloseReason {
         r if r % 310 == 4 => (Step::Connect, Side::Backend, Cause::Socket(SocketCause::Refused)),
         _ => (Step::Relay, Side::Client, Cause::Finished),
     };
-    CloseReason { step, side, cause, detail: None }
+    let detail = (cause == Cause::Alert).then(|| "received fatal alert: UnknownCA".into());
+    CloseReason { step, side, cause, detail }
 }
 
 fn record(seconds: StepTimes) -> Record {
@@ -210,7 +221,7 @@ fn record(seconds: StepTimes) -> Record {
         service_index: 0,
         service: "web".into(),
         generation: 3,
-        client: None,
+        client: Some(([192, 0, 2, 44], 50_123).into()),
         rule: None,
         rare: None,
         starttls: None,

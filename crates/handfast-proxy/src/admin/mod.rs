@@ -20,6 +20,7 @@
 //! `POST` that a browser marks as coming from another site is refused.
 
 mod control;
+mod hour;
 mod neighbour;
 mod page;
 mod rates;

@@ -10,7 +10,8 @@ use std::time::Instant;
 use handfast_text::sort::{IntoOrder as _, SmallSort as _};
 use serde::Serialize;
 
-use crate::metrics::{End, Limit, ServiceSnapshot, Snapshot};
+use super::hour::{Hour, Point};
+use crate::metrics::{Distribution, End, Limit, PHASES, ServiceSnapshot, Snapshot};
 
 /// How often totals are kept.
 pub(super) const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
@@ -22,6 +23,7 @@ const SAMPLES: usize = 12;
 #[derive(Debug, Default)]
 pub(super) struct History {
     samples: VecDeque<Sample>,
+    hour: Hour,
 }
 
 #[derive(Debug)]
@@ -29,6 +31,8 @@ struct Sample {
     at: Instant,
     services: BTreeMap<String, ServiceSample>,
     cpu_seconds: BTreeMap<String, f64>,
+    handshakes: RecentHandshakes,
+    loop_lag: BTreeMap<String, Distribution>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -45,6 +49,51 @@ pub(super) struct Recent {
     pub(super) over_seconds: f64,
     /// By service.
     pub(super) services: BTreeMap<String, RecentService>,
+    /// Handshakes that were completed, of all services.
+    pub(super) handshakes: RecentHandshakes,
+    /// By worker thread, how long an event had to wait while the thread worked on others.
+    pub(super) loop_lag: BTreeMap<String, Distribution>,
+}
+
+/// Handshakes of both kinds.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct RecentHandshakes {
+    pub(super) full: RecentTimes,
+    pub(super) resumed: RecentTimes,
+}
+
+/// How long they took.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct RecentTimes {
+    /// Accept to the end of the handshake.
+    pub(super) total: Distribution,
+    /// Its parts, in the order of [`PHASES`].
+    pub(super) phases: [Distribution; PHASES.len()],
+}
+
+impl RecentHandshakes {
+    fn of(snapshot: &Snapshot) -> Self {
+        let mut all = Self::default();
+        for seen in &snapshot.handshakes {
+            let kind = if seen.resumed { &mut all.resumed } else { &mut all.full };
+            kind.total.merge(&seen.total);
+            for (sum, phase) in kind.phases.iter_mut().zip(&seen.phases) {
+                sum.merge(phase);
+            }
+        }
+        all
+    }
+
+    fn since(&self, before: &Self) -> Self {
+        Self { full: self.full.since(&before.full), resumed: self.resumed.since(&before.resumed) }
+    }
+}
+
+impl RecentTimes {
+    fn since(&self, before: &Self) -> Self {
+        let phase = |place: usize| self.phases[place].since(&before.phases[place]);
+        Self { total: self.total.since(&before.total), phases: std::array::from_fn(phase) }
+    }
 }
 
 /// What happened to one service's connections.
@@ -145,7 +194,14 @@ impl Sample {
     fn of(snapshot: &Snapshot, at: Instant) -> Self {
         let services =
             snapshot.services.iter().map(|service| (service.name.clone(), ServiceSample::of(service)));
-        Self { at, services: services.into_map(), cpu_seconds: snapshot.process.cpu_seconds.clone() }
+        let lag = snapshot.threads.iter().map(|thread| (thread.name.clone(), thread.loop_lag.clone()));
+        Self {
+            at,
+            services: services.into_map(),
+            cpu_seconds: snapshot.process.cpu_seconds.clone(),
+            handshakes: RecentHandshakes::of(snapshot),
+            loop_lag: lag.into_map(),
+        }
     }
 }
 
@@ -160,6 +216,12 @@ impl History {
             self.samples.pop_front();
         }
         self.samples.push_back(Sample::of(snapshot, at));
+        self.hour.add(snapshot, at);
+    }
+
+    /// The last hour, the oldest point first.
+    pub(super) fn hour(&self) -> Vec<Point> {
+        self.hour.points()
     }
 
     /// What happened from the oldest kept totals to these.
@@ -178,7 +240,18 @@ impl History {
         });
         let started = snapshot.process.now.duration_since(snapshot.process.started).unwrap_or_default();
         let over = past.map_or(started, |past| now.at.saturating_duration_since(past.at));
-        Recent { over_seconds: over.as_secs_f64(), services: services.into_map() }
+        let (no_handshakes, no_lag) = (RecentHandshakes::default(), Distribution::default());
+        let handshakes = now.handshakes.since(past.map_or(&no_handshakes, |past| &past.handshakes));
+        let lag = now.loop_lag.iter().map(|(name, lag)| {
+            let before = past.and_then(|past| past.loop_lag.get(name)).unwrap_or(&no_lag);
+            (name.clone(), lag.since(before))
+        });
+        Recent {
+            over_seconds: over.as_secs_f64(),
+            services: services.into_map(),
+            handshakes,
+            loop_lag: lag.into_map(),
+        }
     }
 
     fn rates_at(&self, snapshot: &Snapshot, at: Instant) -> Rates {

@@ -78,7 +78,7 @@ pub(super) async fn respond(
         "/" | "/status" if reads && !wants_json(&head.headers) => {
             answer(StatusCode::OK, HTML, page::page(&status(), refresh(head.uri.query())))
         }
-        "/" | "/status" | "/status.json" if reads => match serde_json::to_string(&status()) {
+        "/" | "/status" | "/status.json" if reads => match status().into_json() {
             Ok(json) => answer(StatusCode::OK, JSON, json),
             Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("status: write as JSON: {error}")),
         },

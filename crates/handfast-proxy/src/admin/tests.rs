@@ -129,6 +129,17 @@ fn the_json_has_a_schema_and_the_numbers() {
         assert_eq!(json["services"][1]["accepted"], 3_100);
         assert_eq!(json["handshakes"][0]["phases"][1]["count"], 1_800);
         assert_eq!(json["reload"]["generation"], 3);
+        assert!(json["recent"]["handshakes"]["full"]["phases"][3]["count"].is_u64(), "{json}");
+        assert!(json["recent"]["loop_lag"]["worker-1"]["count"].is_u64(), "{json}");
+        assert_eq!(json["process"]["pid"], std::process::id());
+        assert_eq!(json["attention"][0]["urgency"], "bad");
+        let finished = &json["services"][1]["ends"][0];
+        assert_eq!((&finished["in_order"], &finished["cause"]), (&true.into(), &"finished".into()));
+        let failures = json["failures"].as_array().expect("some failed");
+        let alert = failures.iter().find(|failure| failure["cause"] == "alert").expect("an alert");
+        assert_eq!(alert["client"], "192.0.2.44:50123");
+        assert_eq!(alert["sentence"], "during the handshake, the client sent a fatal TLS alert");
+        assert_eq!(alert["detail"], "received fatal alert: UnknownCA");
         assert!(json["certificates"][0]["not_after"].as_str().is_some_and(|time| time.ends_with('Z')));
     }
 }

@@ -132,6 +132,16 @@ impl Distribution {
         buckets
     }
 
+    /// What came since an earlier look at the same histograms.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let mut since = self.clone();
+        for (count, before) in since.counts.iter_mut().zip(&earlier.counts) {
+            *count = count.saturating_sub(*before);
+        }
+        since.nanoseconds = since.nanoseconds.saturating_sub(earlier.nanoseconds);
+        since
+    }
+
     /// Adds another one to it.
     pub fn merge(&mut self, other: &Self) {
         for (total, count) in self.counts.iter_mut().zip(&other.counts) {

@@ -5,12 +5,15 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
+use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
 use super::configured::NameSnapshot;
 use super::handshakes::PHASES;
 use super::histogram::Distribution;
 use super::times::{optional_time, time};
+use crate::cause::Cause;
+use crate::reason::sentence;
 
 /// All numbers at one moment.
 #[derive(Clone, Debug, Serialize)]
@@ -93,7 +96,7 @@ pub struct ServiceSnapshot {
 }
 
 /// A way in which connections ended, and how many did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
     /// The step they were in.
     pub step: &'static str,
@@ -311,6 +314,8 @@ pub struct ProcessSnapshot {
     /// When the process started.
     #[serde(serialize_with = "time")]
     pub started: SystemTime,
+    /// Its number.
+    pub pid: u32,
     /// This program's version.
     pub version: &'static str,
     /// CPU seconds by thread name; threads of the same name together.
@@ -327,6 +332,28 @@ pub struct ProcessSnapshot {
     pub source_ports: Option<(u16, u16)>,
     /// TCP sockets in TIME_WAIT, on the whole machine: each holds a source port on the side that closed first.
     pub time_wait: Option<u64>,
+}
+
+impl End {
+    /// Whether nobody lost anything.
+    pub fn is_in_order(&self) -> bool {
+        [Cause::Finished.name(), Cause::BackendEnded.name()].contains(&self.cause)
+    }
+}
+
+/// With its sentence.
+impl Serialize for End {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { step, side, cause, count } = self;
+        let mut end = serializer.serialize_struct("End", 6)?;
+        end.serialize_field("step", step)?;
+        end.serialize_field("side", side)?;
+        end.serialize_field("cause", cause)?;
+        end.serialize_field("count", count)?;
+        end.serialize_field("in_order", &self.is_in_order())?;
+        end.serialize_field("sentence", &sentence(step, side, cause))?;
+        end.end()
+    }
 }
 
 impl Serialize for Distribution {
@@ -390,6 +417,7 @@ impl Default for ProcessSnapshot {
         Self {
             now: SystemTime::UNIX_EPOCH,
             started: SystemTime::UNIX_EPOCH,
+            pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION"),
             cpu_seconds: BTreeMap::new(),
             process_cpu_seconds: None,

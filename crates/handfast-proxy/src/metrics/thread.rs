@@ -7,12 +7,15 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::failures::Failures;
 use super::handshakes::Handshakes;
 use super::histogram::Histogram;
 use super::service::ServiceMetrics;
 use super::table::Table;
 use crate::cause::Cause;
 use crate::cell::Cell;
+use crate::reason::CloseReason;
+use crate::record::Record;
 
 /// One worker's cells; written by that thread alone, read by any.
 ///
@@ -32,6 +35,7 @@ pub struct ThreadMetrics {
     pub(super) tasks: Cell,
     pub(super) panics: Cell,
     pub(super) signed_elsewhere: Cell,
+    pub(super) failures: Failures,
 }
 
 impl ThreadMetrics {
@@ -49,6 +53,7 @@ impl ThreadMetrics {
             tasks: Cell::default(),
             panics: Cell::default(),
             signed_elsewhere: Cell::default(),
+            failures: Failures::default(),
         }
     }
 
@@ -103,6 +108,11 @@ impl ThreadMetrics {
     /// A hello was given to the thread's signer.
     pub fn signed_elsewhere(&self) {
         self.signed_elsewhere.add(1);
+    }
+
+    /// A connection did not end in order.
+    pub fn failed(&self, record: &Record, reason: &CloseReason) {
+        self.failures.add(record, reason);
     }
 
     /// A connection's task panicked; the connection was lost, the thread goes on.

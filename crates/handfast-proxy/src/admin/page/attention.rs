@@ -80,7 +80,7 @@ fn certificates(status: &Status, say: &mut dyn FnMut(Urgency, String)) {
 }
 
 /// All of it, the most urgent first.
-pub(super) fn points(status: &Status) -> Vec<(Urgency, String)> {
+pub(in crate::admin) fn points(status: &Status) -> Vec<(Urgency, String)> {
     let mut points = Vec::new();
     let mut say = |urgency: Urgency, sentence: String| points.push((urgency, sentence));
     let measured = &status.measured;

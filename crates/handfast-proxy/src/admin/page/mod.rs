@@ -3,6 +3,7 @@
 //! In: a [`Status`]. Out: HTML, in the reader's light or dark. What needs attention comes first; every colour is also a word.
 
 mod attention;
+mod hour;
 mod html;
 mod sections;
 mod tables;
@@ -12,7 +13,9 @@ mod words;
 use handfast_text::calendar::Utc;
 
 use super::status::Status;
+pub(super) use attention::points;
 use html::Html;
+pub(super) use words::Urgency;
 use words::long;
 
 const STYLE: &str = include_str!("style.css");
@@ -33,8 +36,10 @@ pub(super) fn page(status: &Status, refresh: Option<u32>) -> String {
     html.raw("<main>");
     attention::attention(&mut html, status);
     sections::services(&mut html, status);
+    hour::hour(&mut html, status);
     sections::handshakes(&mut html, status);
     sections::ends(&mut html, status);
+    hour::failures(&mut html, status);
     tables::certificates(&mut html, status);
     tables::revocation_lists(&mut html, status);
     tables::backends(&mut html, status);

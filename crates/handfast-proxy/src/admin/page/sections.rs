@@ -6,7 +6,6 @@ use super::html::Html;
 use super::words::{bytes, count, counted, rate, seconds, sentence, share_of};
 use crate::admin::control::ServiceOverview;
 use crate::admin::status::Status;
-use crate::cause::Cause;
 use crate::metrics::{End, HandshakeSnapshot, Limit};
 
 /// Words and classes of the phases, in the order of [`crate::metrics::PHASES`].
@@ -122,9 +121,6 @@ fn handshake(html: &mut Html, seen: &HandshakeSnapshot, longest: f64) {
         .raw("</td></tr>");
 }
 
-/// Causes of ends with which nobody lost anything.
-const IN_ORDER: [&str; 2] = [Cause::Finished.name(), Cause::BackendEnded.name()];
-
 /// How connections ended, in sentences.
 pub(super) fn ends(html: &mut Html, status: &Status) {
     let ends: Vec<(&str, &End)> = status
@@ -134,7 +130,7 @@ pub(super) fn ends(html: &mut Html, status: &Status) {
         .flat_map(|service| service.ends.iter().map(|end| (service.name.as_str(), end)))
         .collect();
     let all: u64 = ends.iter().map(|(_, end)| end.count).sum();
-    let mut others: Vec<_> = ends.into_iter().filter(|(_, end)| !IN_ORDER.contains(&end.cause)).collect();
+    let mut others: Vec<_> = ends.into_iter().filter(|(_, end)| !end.is_in_order()).collect();
     others.small_sort_by_key(|(_, end)| std::cmp::Reverse(end.count));
     let finished = all - others.iter().map(|(_, end)| end.count).sum::<u64>();
     let meaning = match all {
@@ -180,7 +176,7 @@ pub(super) fn ends(html: &mut Html, status: &Status) {
     html.raw("</section>");
 }
 
-fn capitalised(sentence: &str) -> String {
+pub(super) fn capitalised(sentence: &str) -> String {
     let mut characters = sentence.chars();
     characters.next().map_or(String::new(), |first| first.to_uppercase().chain(characters).collect())
 }

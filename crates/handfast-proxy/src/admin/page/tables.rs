@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use super::html::Html;
-use super::words::{bytes, count, counted, expiry, list_expiry, long, seconds, share_of};
+use super::words::{bytes, count, counted, expiry, list_expiry, long, rate, seconds, share_of};
 use handfast_text::calendar::Utc;
 use handfast_text::sort::SmallSort as _;
 
@@ -16,14 +16,24 @@ pub(super) fn certificates(html: &mut Html, status: &Status) {
     certificates.small_sort_by_key(|certificate| certificate.not_after);
     html.section("Certificates", if certificates.is_empty() { "None is served." } else { "" });
     if !certificates.is_empty() {
-        html.table(&["Certificate", "Key", "Service", "Expiry", "Until", "OCSP response until"]);
+        html.table(&[
+            "Certificate",
+            "Key",
+            "Service",
+            "Expiry",
+            "Until",
+            "OCSP response until",
+            "#Full handshakes with its kind of key",
+        ]);
         for certificate in certificates {
             let (urgency, words) = expiry(certificate.not_after, status.measured.process.now);
             html.raw("<tr>").cell(&certificate.name).cell(&certificate.kind).cell(&certificate.service);
             html.element(&format!("td class={}", urgency.class()), &words);
             html.cell(&Utc::of(certificate.not_after).date().to_string());
             let staple = certificate.staple_until.map(|until| Utc::of(until).for_people().to_string());
-            html.cell(staple.as_deref().unwrap_or("none")).raw("</tr>");
+            html.cell(staple.as_deref().unwrap_or("none"));
+            let signed = status.measured.handshakes.iter().filter(|seen| seen.signature == certificate.kind);
+            html.number(&count(signed.map(|seen| seen.total.count()).sum())).raw("</tr>");
         }
         html.end_table();
     }
@@ -58,6 +68,7 @@ pub(super) fn backends(html: &mut Html, status: &Status) {
         "#Weight",
         "Last checks",
         "#Connections now",
+        "#New",
         "#Failed attempts",
         "#Connect: median",
         "#99 %",
@@ -73,6 +84,7 @@ pub(super) fn backends(html: &mut Html, status: &Status) {
             weight(html, backend);
             check(html, backend, measured.process.now);
             html.number(&count(backend.connections()));
+            html.number(&new(status, &service.name, &backend.name));
             failures(html, backend);
             quantiles(html, &backend.connect);
             match (ports.get(backend.name.as_str()), measured.process.source_port_count()) {
@@ -139,6 +151,13 @@ fn check(html: &mut Html, backend: &BackendSnapshot, now: SystemTime) {
     };
     html.raw(if check.last_failure.is_some() { "<td class=bad>" } else { "<td>" }).text(&outcome);
     html.element("small", &ago.unwrap_or_default()).raw("</td>");
+}
+
+/// How many connections to it were made each second of the last minute.
+fn new(status: &Status, service: &str, backend: &str) -> String {
+    let attempts = status.recent.services.get(service).and_then(|recent| recent.backends.get(backend));
+    let over = status.recent.over_seconds;
+    attempts.filter(|_| over >= 1.0).map_or("–".into(), |attempts| rate(attempts.connected as f64 / over))
 }
 
 /// How many attempts failed, and why, the most frequent cause first.

@@ -7,6 +7,7 @@ use super::attention::points;
 use super::words::Urgency;
 use super::*;
 use crate::admin::fake::{Fake, Script};
+use crate::admin::hour::Point;
 use crate::admin::rates::History;
 use crate::metrics::{CertificateSnapshot, FileProblemSnapshot};
 
@@ -20,7 +21,23 @@ fn status() -> Status {
     status.rates.cpu = [("worker-0", 0.41), ("worker-1", 0.38), ("control", 0.002), ("access-log", 0.011)]
         .map(|(name, share)| (name.to_owned(), share))
         .into();
+    status.hour = (0..200).map(moment).collect();
     status
+}
+
+/// Ten seconds of an hour that goes up and down, with a pause in which there were no handshakes.
+fn moment(place: u16) -> Point {
+    let wave = 1.0 + (f32::from(place) / 15.0).sin();
+    Point {
+        connections: 200.0 * wave,
+        full: 60.0 * wave,
+        resumed: 130.0 * wave,
+        failures: f32::from(place % 40 / 38) * 3.0,
+        to_backend: 200_000.0 * wave,
+        to_client: 17_000_000.0 * wave,
+        open: 900.0 + 300.0 * wave,
+        handshake: (!(80..95).contains(&place)).then_some([0.019, 0.035 + 0.01 * wave]),
+    }
 }
 
 /// The text between tags, and the nesting of tags checked on the way.
@@ -60,6 +77,11 @@ fn the_page_says_what_matters() {
         "worker-1",
         "41 %",
         "/etc/handfast/handfast.toml",
+        "The last hour",
+        "34 of 60 minutes are known",
+        "resumed handshakes: ",
+        "The last connections that failed",
+        "192.0.2.44:50123",
     ] {
         assert!(text.contains(expected), "{expected:?} is missing in:\n{text}");
     }
@@ -90,11 +112,34 @@ fn text_cannot_become_markup() {
     status.measured.services[0].backends[0].name = hostile.into();
     status.measured.threads[0].name = hostile.into();
     status.measured.certificates[0].name = hostile.into();
+    status.failures[0].service = hostile.into();
+    status.failures[0].backend = Some(hostile.into());
+    status.failures[0].detail = Some(hostile.into());
     let page = page(&status, None);
     assert!(!page.contains("<script") && !page.contains("<b>") && !page.contains("\"'&<"), "{page}");
     assert!(
-        text_of(&page).matches("&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;&lt;b&gt;").count() >= 8
+        text_of(&page).matches("&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;&lt;b&gt;").count()
+            >= 11
     );
+}
+
+#[test]
+fn a_line_is_interrupted_where_nothing_is_known() {
+    let mut status = status();
+    let page_of = |status: &Status| page(status, None);
+    let with_pause = page_of(&status).matches('M').count();
+    for (place, point) in status.hour.iter_mut().enumerate() {
+        point.handshake.get_or_insert([0.019, place as f32]);
+    }
+    assert_eq!(
+        with_pause - page_of(&status).matches('M').count(),
+        2,
+        "both lines of the time of a handshake"
+    );
+    status.hour = vec![Point::default(); 3];
+    assert!(!page_of(&status).contains("NaN"), "an hour without a connection");
+    status.hour.clear();
+    assert!(page_of(&status).contains("Lines appear twenty seconds after the start."));
 }
 
 #[test]

@@ -4,10 +4,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::cause::Cause;
 use crate::metrics::RevocationListSnapshot;
-use crate::reason::{Side, Step};
 
+pub(super) use crate::reason::sentence;
 pub(super) use handfast_text::units::{bytes, count, counted, long, rate, share_of};
 
 /// Seconds in a unit that fits.
@@ -17,7 +16,7 @@ pub(super) fn seconds(seconds: f64) -> String {
 
 /// How urgent something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Urgency {
+pub(in crate::admin) enum Urgency {
     Good,
     Soon,
     Bad,
@@ -25,7 +24,7 @@ pub(super) enum Urgency {
 
 impl Urgency {
     /// The class in the style sheet.
-    pub(super) const fn class(self) -> &'static str {
+    pub(in crate::admin) const fn class(self) -> &'static str {
         match self {
             Self::Good => "good",
             Self::Soon => "soon",
@@ -45,14 +44,6 @@ pub(super) fn expiry(not_after: SystemTime, now: SystemTime) -> (Urgency, String
             (Urgency::Soon, format!("expires in {}: its renewal is late", long(left)))
         }
         Ok(left) => (Urgency::Good, format!("expires in {}", long(left))),
-    }
-}
-
-/// What ended a connection, as a sentence: `while carrying bytes, the client reset the connection`.
-pub(super) fn sentence(step: &str, side: &str, cause: &str) -> String {
-    match (Step::named(step), Side::named(side), Cause::named(cause)) {
-        (Some(step), Some(side), Some(cause)) => format!("{}, {}", step.while_doing(), cause.sentence(side)),
-        _ => "ended in a way too rare to be counted apart".into(),
     }
 }
 
