@@ -134,11 +134,6 @@ impl Cause {
         Self::all().find(|cause| cause.name() == word)
     }
 
-    /// Whether nobody lost anything.
-    pub const fn is_in_order(self) -> bool {
-        matches!(self, Self::Finished | Self::BackendEnded)
-    }
-
     /// What happened, as the rest of a sentence: `the client reset the connection`.
     pub fn sentence(self, side: Side) -> String {
         let who = side.in_words();

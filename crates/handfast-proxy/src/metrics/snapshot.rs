@@ -337,7 +337,7 @@ pub struct ProcessSnapshot {
 impl End {
     /// Whether nobody lost anything.
     pub fn is_in_order(&self) -> bool {
-        [Cause::Finished.name(), Cause::BackendEnded.name()].contains(&self.cause)
+        Cause::named(self.cause).is_some_and(Cause::is_in_order)
     }
 }
 
