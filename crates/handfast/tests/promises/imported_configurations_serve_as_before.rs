@@ -45,7 +45,7 @@ struct Case {
     clients: &'static [(Who, &'static str)],
 }
 
-const STUNNEL: [Case; 9] = [
+const STUNNEL: [Case; 12] = [
     Case {
         config: "[web]\naccept = @LISTEN@\nconnect = @ONE@\ncert = @CERT@\n",
         clients: &[(Tls("localhost", Tls13, Nothing), "one"), (Tls("localhost", Tls12, Nothing), "one")],
@@ -95,9 +95,27 @@ const STUNNEL: [Case; 9] = [
         config: "[web]\naccept = @LISTEN@\nconnect = 127.0.0.1:1\nconnect = @TWO@\nfailover = prio\ncert = @CERT@\nprotocol = proxy\n",
         clients: &[(Tls("localhost", Tls13, Nothing), "two after PROXY TCP4")],
     },
+    // After public questions: a wildcard for a name of one part more, and names that nobody has.
+    Case {
+        config: "[default]\naccept = @LISTEN@\nconnect = @ONE@\ncert = @CERT@\n\
+                 [all]\nsni = default:*.other.test\nconnect = @TWO@\ncert = @OTHER@\n",
+        clients: &[(Tls("localhost", Tls12, Nothing), "one")],
+    },
+    // The mail sample of 2009 without its old versions: two services with what stands before them.
+    Case {
+        config: "cert = @CERT@\nsocket = l:TCP_NODELAY=1\nsocket = r:TCP_NODELAY=1\noptions = NO_SSLv2\n\
+                 [pop3s]\naccept = @LISTEN@\nconnect = @ONE@\nTIMEOUTclose = 1\n",
+        clients: &[(Tls("localhost", Tls12, Nothing), "one"), (Tls("localhost", Tls13, Nothing), "one")],
+    },
+    // Two backends in turn, the first of which is gone.
+    Case {
+        config: "[out]\nclient = yes\naccept = @LISTEN@\nconnect = 127.0.0.1:1\nconnect = @PROXY@\nfailover = prio\n\
+                 TIMEOUTconnect = 5\nretry = yes\nsessionResume = no\n",
+        clients: &[(Plain, "one"), (Plain, "one")],
+    },
 ];
 
-const HITCH: [Case; 4] = [
+const HITCH: [Case; 6] = [
     Case {
         config: "frontend = \"@LISTEN@\"\nbackend = \"@ONE@\"\npem-file = \"@OTHER@\"\npem-file = \"@CERT@\"\n",
         clients: &[(Tls("localhost", Tls13, Nothing), "one"), (Tls("other.test", Tls12, Nothing), "one")],
@@ -124,6 +142,21 @@ const HITCH: [Case; 4] = [
             (Tls("localhost", Tls13, Nothing), "one"),
             (Tls("unknown.test", Tls13, Nothing), "refused"),
         ],
+    },
+    // After public questions: the certificates of a frontend are its own.
+    Case {
+        config: "backend = \"@ONE@\"\nciphers = \"ECDHE-RSA-AES128-GCM-SHA256:!LOW\"\nprefer-server-ciphers = on\nworkers = 2\n\
+                 backlog = 100\nkeepalive = 3600\nsyslog = off\nwrite-proxy-v1 = on\nsni-nomatch-abort = on\n\
+                 frontend = {\n host = \"@HOST@\"\n port = \"@PORT@\"\n pem-file = \"@CERT@\"\n}\n",
+        clients: &[
+            (Tls("localhost", Tls13, Nothing), "one after PROXY TCP4"),
+            (Tls("other.test", Tls12, Nothing), "refused"),
+        ],
+    },
+    Case {
+        config: "pem-file = \"@OTHER@\"\nfrontend = {\n host = \"@HOST@\"\n port = \"@PORT@\"\n}\nbackend = \"@TWO@\"\n\
+                 alpn-protos = \"h2, http/1.1\"\n",
+        clients: &[(Tls("other.test", Tls13, Nothing), "two"), (Tls("localhost", Tls13, Nothing), "refused")],
     },
 ];
 
@@ -180,6 +213,7 @@ impl World {
             _ => text.to_owned(),
         };
         let mut text = case.config.replace("@LISTEN@", &address(&listen.to_string()));
+        text = text.replace("@HOST@", &listen.ip().to_string()).replace("@PORT@", &listen.port().to_string());
         for (word, value) in &self.words {
             let is_address = value.starts_with("127.");
             text = text.replace(word, &if is_address { address(value) } else { value.clone() });
