@@ -19,6 +19,7 @@
 //! refused), and a
 //! `POST` that a browser marks as coming from another site is refused.
 
+mod ask;
 mod control;
 mod hour;
 mod neighbour;
@@ -28,6 +29,7 @@ mod respond;
 mod serve;
 mod status;
 
+pub use ask::ask;
 pub use control::{
     BackendOutcome, BackendRefusal, Control, NotReady, Overview, ReloadOutcome, ReloadRefusal,
     ServiceOverview, StillServing,

@@ -4,17 +4,16 @@
 //! gap starts the new process beside the old one; this is how the new one knows that it is not there by accident, and gets
 //! the admin address as soon as the old one stops.
 
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
+use std::io;
 use std::time::Duration;
 
+use super::ask::ask;
 use crate::config::model::Address;
 
-/// For connecting, for sending and for each read.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// For connecting, asking and the answer together.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// Bytes of an answer that are looked at.
-const ANSWER: u64 = 4096;
+const ANSWER: usize = 4096;
 
 /// What an answer of ours says in its `Server` field before the number of the process.
 const PRODUCT: &str = concat!("handfast/", env!("CARGO_PKG_VERSION"), " (process ");
@@ -33,9 +32,9 @@ pub(super) fn server_field() -> String {
 
 /// The Handfast that answers at `address`, of whatever version; `None` when nobody does, or something else.
 ///
-/// **Cost**: waits for at most some seconds; not for the threads that serve.
+/// **Cost**: waits for at most two seconds; not for the threads that serve.
 pub fn neighbour(address: &Address) -> Option<Neighbour> {
-    let answer = ask(address, "GET /live").ok()?;
+    let answer = head(address, "GET /live").ok()?;
     let (product, rest) = field(&answer, "server")?.split_once(" (process ")?;
     let process = rest.strip_suffix(')')?.parse().ok()?;
     product.starts_with("handfast/").then_some(Neighbour { process })
@@ -46,7 +45,7 @@ pub fn neighbour(address: &Address) -> Option<Neighbour> {
 ///
 /// **Errors**: nobody answers there.
 pub fn ask_for_address(address: &Address, threads: usize) -> io::Result<bool> {
-    ask(address, &format!("POST /hand-over?threads={threads}"))
+    head(address, &format!("POST /hand-over?threads={threads}"))
         .map(|answer| answer.starts_with("HTTP/1.1 202 "))
 }
 
@@ -57,35 +56,11 @@ fn field<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
     fields.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
 }
 
-fn ask(address: &Address, request: &str) -> io::Result<String> {
+/// Asks, and reads the head of the answer: what else it is may never end.
+fn head(address: &Address, request: &str) -> io::Result<String> {
     let request =
         format!("{request} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-    match address {
-        Address::Ip(address) => {
-            let stream = TcpStream::connect_timeout(address, PATIENCE)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
-            exchange(stream, &request)
-        }
-        Address::Unix(path) => {
-            let stream = UnixStream::connect(path)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
-            exchange(stream, &request)
-        }
-    }
-}
-
-fn exchange(mut stream: impl Read + Write, request: &str) -> io::Result<String> {
-    stream.write_all(request.as_bytes())?;
-    let mut answer = Vec::new();
-    // What else it is may never end: the head is enough.
-    let mut part = [0; 1024];
-    while (answer.len() as u64) < ANSWER && !answer.windows(4).any(|end| end == b"\r\n\r\n") {
-        match stream.read(&mut part)? {
-            0 => break,
-            count => answer.extend_from_slice(&part[..count]),
-        }
-    }
+    let whole = |answer: &[u8]| answer.windows(4).any(|end| end == b"\r\n\r\n");
+    let answer = ask(address, &request, PATIENCE, ANSWER, whole)?;
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
