@@ -133,6 +133,17 @@ impl Attempt {
         self.handshake().map(|turn| turn.think_ms).sum()
     }
 
+    /// How long this side had the server's answers before it spoke again, or was done.
+    pub(crate) fn held(&self) -> f64 {
+        let turns: Vec<&Turn> = self.handshake().collect();
+        let next = turns.iter().skip(1).map(|turn| turn.said_ms).chain([self.secured]);
+        let held = |(turn, next): (&&Turn, f64)| {
+            let arrived = turn.bursts.iter().rfind(|burst| burst.first_ms <= self.secured);
+            arrived.map_or(0.0, |burst| (next.min(self.secured) - burst.last_ms).max(0.0))
+        };
+        turns.iter().zip(next).map(held).sum()
+    }
+
     /// From the beginning of TLS to its end.
     pub(crate) fn tls(&self) -> f64 {
         self.secured - self.begun
@@ -161,13 +172,7 @@ pub(crate) fn attempt(ask: &Ask<'_>) -> Result<Attempt, Trouble> {
     if ask.look {
         made.chain = observed::chain(talk.session.chain());
     }
-    talk.line.take_notes();
-    let segment = (made.counts.received_segment_size as usize).max(536);
-    // The SYN's may have waited for the neighbour's address, or for an idle radio.
-    let least = f64::from(made.counts.least_round_trip_us) / 1e3;
-    made.rtt = if least > 0.0 { made.rtt.min(least) } else { made.rtt };
-    made.turns = turns(&talk.line.seen, made.rtt, segment);
-    made.agreed = talk.session.agreed();
+    talk.look_back(&mut made);
     talk.close(ask, &mut made);
     ask.tally.made(&made);
     Ok(made)
@@ -327,6 +332,17 @@ impl Talk {
             }
         }
         Ok(())
+    }
+
+    /// What was said and heard so far, as turns; and what was agreed on.
+    pub(crate) fn look_back(&mut self, made: &mut Attempt) {
+        self.line.take_notes();
+        let segment = (made.counts.received_segment_size as usize).max(536);
+        // The SYN's may have waited for the neighbour's address, or for an idle radio.
+        let least = f64::from(made.counts.least_round_trip_us) / 1e3;
+        made.rtt = if least > 0.0 { made.rtt.min(least) } else { made.rtt };
+        made.turns = turns(&self.line.seen, made.rtt, segment);
+        made.agreed = self.session.agreed();
     }
 
     /// Makes one request, and reads its response: when its first byte came, and what it says.

@@ -38,7 +38,10 @@ pub(crate) fn idle(ask: &Ask<'_>, bound: Duration, kept: &mut Kept) -> Result<()
     let Some((request, _)) = ask.request else { return Ok(()) };
     let mut made = Attempt::default();
     let mut talk = open(ask, &mut made)?;
-    talk.ask_once(request, ask.timeout)?;
+    made.requested = Some(talk.line.now_ms());
+    made.first_byte = Some(talk.ask_once(request, ask.timeout)?.0);
+    talk.look_back(&mut made);
+    ask.tally.made(&made);
     let since = talk.line.now_ms();
     let ended = talk.outlast(Moment::now() + bound);
     kept.bound_ms = bound.as_secs_f64() * 1e3;
@@ -56,9 +59,17 @@ pub(crate) fn requests(ask: &Ask<'_>, bound: Duration, kept: &mut Kept) -> Resul
     let mut made = Attempt::default();
     let mut talk = open(ask, &mut made)?;
     while kept.requests < MOST_REQUESTS && Moment::now() < until {
+        let said = talk.line.now_ms();
         match talk.ask_once(request, ask.timeout) {
-            Ok((_, response)) => {
+            Ok((first, response)) => {
                 kept.requests += 1;
+                match made.requested {
+                    None => {
+                        (made.requested, made.first_byte) = (Some(said), Some(first));
+                        talk.look_back(&mut made);
+                    }
+                    Some(_) => made.again.push((first - said).max(0.0)),
+                }
                 talk.line.seen.clear();
                 kept.announced = response.head.closes;
                 if response.head.closes || talk.closed {
@@ -73,5 +84,6 @@ pub(crate) fn requests(ask: &Ask<'_>, bound: Duration, kept: &mut Kept) -> Resul
             }
         }
     }
+    ask.tally.made(&made);
     Ok(())
 }

@@ -37,6 +37,8 @@ impl Tally {
         seen.answer_seconds += first.iter().chain(&made.again).sum::<f64>() / 1e3;
         seen.network_seconds += round_trips * made.rtt / 1e3;
         seen.own_seconds += made.own / 1e3;
+        seen.proxy_seconds += made.think() / 1e3;
+        seen.client_seconds += made.held() / 1e3;
         self.0.set(seen);
     }
 

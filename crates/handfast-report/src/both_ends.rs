@@ -32,6 +32,11 @@ pub struct Seen {
     pub network_seconds: f64,
     /// The clients' own computing in handshakes.
     pub own_seconds: f64,
+    /// Where clients have the kernel's stamps: from the acknowledgement of a hello by the proxy's kernel to the first byte of its answer,
+    /// in handshakes. 0 where there are none.
+    pub proxy_seconds: f64,
+    /// The same here: from the arrival of an answer to what the client said next, in handshakes. 0 where there are no stamps.
+    pub client_seconds: f64,
 }
 
 /// Where the time of a connection went, by both ends.
@@ -45,7 +50,7 @@ pub struct BothEnds {
     pub answers_each: f64,
     /// Mean time that was seen from outside, for each handshake with its answers.
     pub seen_ns: f64,
-    /// Who took it, in the order of the path; `unexplained` last.
+    /// Who took it, in the order of the path; `wakeup` (only with the kernel's stamps) and `unexplained` last.
     pub parts: Vec<Part>,
     /// Share of the time that is explained, 0 to 1.
     pub explained: f64,
@@ -58,7 +63,8 @@ pub struct BothEnds {
 /// A part of the time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Part {
-    /// `network`, `hello`, `crypto`, `queue`, `connect`, `backend`, `client`, `unexplained`.
+    /// `network`, `hello`, `crypto`, `queue`, `connect`, `backend`, `client`, `wakeup`, `unexplained`. `wakeup` is there where the kernel's
+    /// stamps were (`probe`).
     pub name: String,
     /// Its mean.
     pub ns: f64,
@@ -67,7 +73,7 @@ pub struct Part {
 }
 
 /// What each part is, in words.
-const WORDS: [(&str, &str); 8] = [
+const WORDS: [(&str, &str); 9] = [
     ("network", "on the way, by the round trip of connect"),
     ("hello", "the proxy: from accept to the whole hello"),
     ("crypto", "the proxy: cryptography of the handshake"),
@@ -75,6 +81,7 @@ const WORDS: [(&str, &str); 8] = [
     ("connect", "the proxy: connecting to the backend, TLS with it included"),
     ("backend", "the backend, and the network to it: from the request to its first bytes"),
     ("client", "this side: cryptography of the handshake"),
+    ("wakeup", "between kernel and program, at both ends: wake-ups and system calls of handshakes, by the kernel's stamps"),
     ("unexplained", "system calls, wake-ups, bytes on their way through both programs"),
 ];
 
@@ -124,14 +131,17 @@ fn shared_out(seen: &Seen, counted: &Counted) -> BothEnds {
     };
     let answers_each = seen.answers as f64 / handshakes as f64;
     let connect = if seen.answers > 0 { counted.connect.mean() * 1e9 } else { 0.0 };
+    let (hello, crypto, queue, own) = (of_kinds(0), of_kinds(1), of_kinds(3), each(seen.own_seconds));
     let known = [
         each(seen.network_seconds),
-        of_kinds(0),
-        of_kinds(1),
-        of_kinds(3),
+        hello,
+        crypto,
+        queue,
         connect,
         counted.answer.mean() * 1e9 * answers_each,
-        each(seen.own_seconds),
+        own,
+        // What both ends had their bytes for, by their kernels, and did not count themselves.
+        (each(seen.proxy_seconds) - hello - crypto - queue).max(0.0) + (each(seen.client_seconds) - own).max(0.0),
     ];
     let seen_ns = each(seen.handshake_seconds + seen.answer_seconds);
     let sum: f64 = known.iter().sum();
@@ -141,7 +151,9 @@ fn shared_out(seen: &Seen, counted: &Counted) -> BothEnds {
         share: ns / seen_ns.max(1.0),
     };
     let left = (seen_ns - sum).max(0.0);
-    let parts = WORDS.iter().zip(known.into_iter().chain([left])).map(part).collect();
+    let stamped = seen.proxy_seconds > 0.0 || seen.client_seconds > 0.0;
+    let parts = WORDS.iter().zip(known.into_iter().chain([left]));
+    let parts = parts.filter(|((name, _), _)| stamped || *name != "wakeup").map(part).collect();
     BothEnds {
         refused: None,
         handshakes,
@@ -185,7 +197,9 @@ pub fn rows(both: &BothEnds) -> Vec<[String; 4]> {
     let row = |part: &Part| {
         [part.name.clone(), nanos(part.ns.max(0.0) as u64), share(part.share), words(&part.name).to_owned()]
     };
-    both.parts.iter().map(row).collect()
+    // Of handshakes alone nothing is said about backends.
+    let is_shown = |part: &&Part| both.answers_each > 0.0 || !["connect", "backend"].contains(&part.name.as_str());
+    both.parts.iter().filter(is_shown).map(row).collect()
 }
 
 /// What stands above the rows, and what a reader should know below them.

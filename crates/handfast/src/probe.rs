@@ -288,7 +288,7 @@ impl Prepared {
 
 /// Who took the time, by what the proxy counted since `before`.
 fn both_ends(status: &Status, before: &Counted, report: &Report) -> BothEnds {
-    let after = status.settled(before, report.seen.connections);
+    let after = status.settled(before, &report.seen);
     after.map_or_else(
         |refusal| BothEnds { refused: Some(refusal.what), ..BothEnds::default() },
         |after| account(&report.seen, before, &after),

@@ -1,24 +1,20 @@
-//! Asks a running proxy: what it counted, from its status page, for `load` and `probe`, which set it beside what they saw; and whether it
-//! is ready, for `check`.
+//! Reads what a running proxy counted, from its status page: for `load` and `probe`, which set it beside what they saw.
 //!
 //! In: where its admin address is, as it was typed. Out: [`Counted`]; or why it could not be read.
 
-use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use handfast_load::outcome::Refusal;
+use handfast_proxy::admin::ask;
 use handfast_proxy::config::model::Address;
-use handfast_report::both_ends::Counted;
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect, socket};
+use handfast_report::both_ends::{Counted, Seen};
 
-/// How long one step of a question may take.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a question and its answer may take.
+const PATIENCE: Duration = Duration::from_secs(4);
 /// Longest answer that is read: that of some ten thousand backends.
-const LONGEST: u64 = 64 << 20;
+const LONGEST: usize = 64 << 20;
 /// How long connections that ours were the last of may take to be counted.
 const SETTLING: Duration = Duration::from_secs(2);
 
@@ -47,7 +43,7 @@ impl Status {
         if is_good { Ok(Self::Tcp(authority.to_owned())) } else { Err(wrong()) }
     }
 
-    /// Asks it. **Cost**: one request; waits for at most some seconds.
+    /// Asks it. **Cost**: one request; waits for at most four seconds for each address.
     pub(crate) fn counted(&self) -> Result<Counted, Refusal> {
         let wrong = |what: String| {
             Refusal::failed(format!("--status: read {self}: {what}"))
@@ -66,12 +62,12 @@ impl Status {
         Counted::read(body).map_err(|error| wrong(error.to_string()))
     }
 
-    /// Asks it until it has counted so many connections more than `before`, or for two seconds.
-    pub(crate) fn settled(&self, before: &Counted, connections: u64) -> Result<Counted, Refusal> {
+    /// Asks it until it has counted what was seen since `before`, or for two seconds.
+    pub(crate) fn settled(&self, before: &Counted, seen: &Seen) -> Result<Counted, Refusal> {
         let until = Instant::now() + SETTLING;
         loop {
             let after = self.counted()?;
-            if after.accepted.saturating_sub(before.accepted) >= connections || Instant::now() >= until {
+            if after.covers(before, seen) || Instant::now() >= until {
                 return Ok(after);
             }
             std::thread::park_timeout(Duration::from_millis(50));
@@ -110,27 +106,14 @@ impl Status {
             Self::Tcp(authority) => {
                 let mut last = std::io::Error::other("the name has no address");
                 for address in authority.to_socket_addrs()? {
-                    match TcpStream::connect_timeout(&address, PATIENCE) {
-                        Ok(stream) => {
-                            stream.set_read_timeout(Some(PATIENCE))?;
-                            stream.set_write_timeout(Some(PATIENCE))?;
-                            return exchange(stream, authority, path);
-                        }
+                    match whole(&Address::Ip(address), authority, path) {
+                        Ok(answer) => return Ok(answer),
                         Err(error) => last = error,
                     }
                 }
                 Err(last)
             }
-            Self::Unix(socket_path) => {
-                let socket = socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
-                // It is this limit that connect(2) of a unix socket keeps, when the queue is full.
-                set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE))?;
-                connect(&socket, &SocketAddrUnix::new(socket_path)?)?;
-                let stream = UnixStream::from(socket);
-                stream.set_read_timeout(Some(PATIENCE))?;
-                stream.set_write_timeout(Some(PATIENCE))?;
-                exchange(stream, "localhost", path)
-            }
+            Self::Unix(socket) => whole(&Address::Unix(socket.clone()), "localhost", path),
         }
     }
 }
@@ -155,15 +138,16 @@ impl std::fmt::Display for Status {
 }
 
 /// HTTP/1.0: the answer comes in one piece and ends with the connection.
-fn exchange(mut stream: impl Read + Write, authority: &str, path: &str) -> std::io::Result<String> {
-    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {authority}\r\n\r\n").as_bytes())?;
-    let mut answer = Vec::new();
-    stream.take(LONGEST).read_to_end(&mut answer)?;
+fn whole(address: &Address, authority: &str, path: &str) -> std::io::Result<String> {
+    let request = format!("GET {path} HTTP/1.0\r\nHost: {authority}\r\n\r\n");
+    let answer = ask(address, &request, PATIENCE, LONGEST, |_| false)?;
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+
     use super::*;
 
     #[test]
@@ -184,15 +168,6 @@ mod tests {
             let wrong = Status::parse(text).expect_err(text);
             assert!(wrong.contains("expected http://HOST:PORT/ or unix:/PATH"), "{wrong}");
         }
-    }
-
-    #[test]
-    fn the_admin_address_of_a_configuration_can_be_asked() {
-        let of = |text: &str| Status::of(&Address::Ip(text.parse().expect("an address"))).to_string();
-        assert_eq!(of("0.0.0.0:9901"), "http://127.0.0.1:9901/status.json");
-        assert_eq!(of("[::]:9901"), "http://[::1]:9901/status.json");
-        assert_eq!(of("192.0.2.1:9901"), "http://192.0.2.1:9901/status.json");
-        assert_eq!(Status::of(&Address::Unix("/run/a".into())), Status::Unix("/run/a".into()));
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::fmt;
 
 use serde::Deserialize;
 
+use super::Seen;
+
 /// Version of the status that is understood (`schema` in it).
 const SCHEMA: u64 = 2;
 /// Parts of a handshake: waiting for the hello, cryptography, waiting for the client, waiting for the thread.
@@ -63,7 +65,7 @@ pub struct Counted {
 #[derive(Deserialize)]
 struct Status {
     services: Vec<Service>,
-    handshakes: Vec<Seen>,
+    handshakes: Vec<Kind>,
 }
 
 #[derive(Deserialize)]
@@ -79,7 +81,7 @@ struct Backend {
 }
 
 #[derive(Deserialize)]
-struct Seen {
+struct Kind {
     resumed: bool,
     total: Sum,
     phases: [Sum; PHASES],
@@ -110,6 +112,16 @@ impl Counted {
             kind.phases.iter_mut().zip(seen.phases).for_each(|(sum, more)| sum.add(more));
         }
         Ok(counted)
+    }
+
+    /// Whether all that was seen is counted since `before`: a handshake is over here before the proxy has the last of it.
+    pub fn covers(&self, before: &Self, seen: &Seen) -> bool {
+        let since = |kind: usize| {
+            self.kinds[kind].total.count.saturating_sub(before.kinds[kind].total.count)
+        };
+        self.accepted.saturating_sub(before.accepted) >= seen.connections
+            && since(0) >= seen.full
+            && since(1) >= seen.resumed
     }
 
     /// What came since; `None`: less than before.

@@ -27,11 +27,35 @@ fn seen() -> Seen {
         answer_seconds: 6.4,
         network_seconds: 2.0,
         own_seconds: 0.3,
+        ..Seen::default()
     }
 }
 
 fn shares(both: &BothEnds) -> Vec<(&str, f64)> {
     both.parts.iter().map(|part| (part.name.as_str(), (part.ns / 1e4).round() / 100.0)).collect()
+}
+
+#[test]
+fn what_was_seen_is_waited_for_until_all_of_it_is_counted() {
+    let (before, after) = (status(50, 0.01), status(150, 0.01));
+    assert!(after.covers(&before, &seen()));
+    assert!(!status(149, 0.01).covers(&before, &seen()), "a connection is missing");
+    assert!(!after.covers(&before, &Seen { resumed: 1, ..seen() }), "a handshake is not over there");
+    assert!(!after.covers(&before, &Seen { full: 101, ..seen() }));
+}
+
+#[test]
+fn stamps_tell_what_lies_between_kernel_and_program() {
+    // 5 ms from kernel to kernel, of which the proxy counted 3.5; 4.2 ms here, of which 3 were computing.
+    let seen = Seen { proxy_seconds: 0.5, client_seconds: 0.42, ..seen() };
+    let both = account(&seen, &status(50, 0.01), &status(150, 0.01));
+    let wakeup = shares(&both).into_iter().find(|part| part.0 == "wakeup").map(|part| part.1);
+    assert_eq!(wakeup, Some(2.7), "{both:?}");
+    assert_eq!(shares(&both).last().map(|part| part.0), Some("unexplained"));
+    // The proxy's cryptography after its first flight is in its count, and not in what the stamps enclose.
+    let less = Seen { proxy_seconds: 0.2, client_seconds: 0.3, ..seen };
+    let both = account(&less, &status(50, 0.01), &status(150, 0.01));
+    assert_eq!(shares(&both).into_iter().find(|part| part.0 == "wakeup").map(|part| part.1), Some(0.0));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::status::Status;
 /// **Errors**: its status cannot be read any more.
 pub(super) fn look(status: &Status, before: &Counted, outcome: &Outcome) -> Result<BothEnds, Refusal> {
     let seen = seen(&outcome.totals);
-    let after = status.settled(before, seen.connections)?;
+    let after = status.settled(before, &seen)?;
     Ok(both_ends::account(&seen, before, &after))
 }
 
@@ -39,6 +39,8 @@ fn seen(totals: &Interval) -> Seen {
         answer_seconds: answers as f64 * answer / 1e9,
         network_seconds: round_trips as f64 * connect / 1e9,
         own_seconds: tally.own_ns as f64 / 1e9,
+        // No stamps: they would cost what is measured.
+        ..Seen::default()
     }
 }
 

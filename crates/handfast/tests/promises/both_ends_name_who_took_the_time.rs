@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::support::certificates::localhost;
+use super::support::folder::Folder;
 use super::support::load::Load;
 use super::support::tools::handfast;
 use super::support::*;
@@ -75,6 +77,60 @@ fn probe_finds_a_slow_backend() {
         "people get the same: {}",
         ran.talk
     );
+}
+
+/// The admin address may be a unix socket; and of a handshake alone the kernel's stamps tell what neither end counted.
+#[test]
+fn a_status_may_be_behind_a_unix_socket() {
+    let folder = Folder::new();
+    let certificate = folder.write("leaf.pem", localhost().combined()).display().to_string();
+    let (backend, socket) = (Backend::echo(), folder.file("admin.sock"));
+    let proxy = Proxy::start(format!(
+        "[admin]\nlisten = \"unix:{}\"\n[[service]]\nname = \"a\"\nlisten = \"127.0.0.1:0\"\nbackend = \"{}\"\ncertificate = \"{certificate}\"\n",
+        socket.display(),
+        backend.address
+    ));
+    let (status, target) = (format!("unix:{}", socket.display()), proxy.address().to_string());
+    let ran = handfast(&["probe", "-k", "-n", "3", "--json", "-", "--status", &status, &target]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let report: Value = serde_json::from_str(&ran.output).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
+    let both = &report["both_ends"];
+    assert_eq!((&both["refused"], &both["answers_each"]), (&Value::Null, &0.0.into()), "{both}");
+    assert!(part(both, "wakeup") >= 0.0 && part(both, "crypto") > 0.0, "{both}");
+    let ended = Load::at(proxy.address()).with("--send 100 -c 2 -d 1s -q --status").word(&status).run_well();
+    let both = ended.value("/both_ends");
+    assert_eq!(both["refused"], Value::Null, "{both}");
+    assert!(part(both, "crypto") > 0.0, "{both}");
+    let nobody = format!("unix:{}", folder.file("nobody.sock").display());
+    let ran = handfast(&["probe", "-k", "--status", &nobody, &target]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.talk.contains(&format!("--status: read {nobody}: ")), "{ran:?}");
+}
+
+/// The connections that find out how long one is kept are in the proxy's counts, and in ours.
+#[test]
+fn connections_that_are_kept_to_see_for_how_long_count_too() {
+    let stage = Stage::new(|peer| {
+        let mut buffer = vec![0; 65_536];
+        while let Ok(1..) = peer.stream.read(&mut buffer) {
+            if peer.stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_err() {
+                return;
+            }
+        }
+    });
+    let target = format!("https://{}/", stage.proxy.address());
+    let status = stage.proxy.admin().to_string();
+    let words = ["probe", "-k", "-n", "3", "--keep-alive", "200ms", "--json", "-", "--status", &status, &target];
+    let ran = handfast(&words);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let report: Value = serde_json::from_str(&ran.output).unwrap_or_else(|error| panic!("{error}: {ran:?}"));
+    let both = &report["both_ends"];
+    // One to look around, three of each kind, and two that are kept.
+    assert_eq!((&both["refused"], &both["handshakes"]), (&Value::Null, &9.into()), "{both}");
+    let asked = report["http"]["kept"]["requests"].as_f64().expect("a number");
+    let answers = both["answers_each"].as_f64().expect("a number") * 9.0;
+    // Two while it looks around, one on each of six, one that is then left alone, and those of the last one.
+    assert!((answers - (2.0 + 6.0 + 1.0 + asked)).abs() < 0.01, "{answers}, {asked}: {both}");
 }
 
 #[test]
