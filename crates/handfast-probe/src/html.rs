@@ -1,25 +1,16 @@
-//! The report as one HTML file: nothing is fetched, nothing is run; light and dark. In: reports. Out: the file's text. Everything that
-//! came from elsewhere is escaped, and a Content-Security-Policy forbids what should slip through.
+//! The report as one HTML file: nothing is fetched, nothing is run; light and dark, for wide screens and phones. In: reports. Out: the
+//! file's text. Everything that came from elsewhere is escaped, and a Content-Security-Policy forbids what should slip through.
+
+mod packets;
 
 use std::fmt::Write;
 
+use handfast_report::both_ends;
 use handfast_text::units::{self, plain};
 
-use crate::report::{Kind, Report, Spread, Who};
+use crate::report::{Report, Who};
+use crate::rows;
 use crate::text::page::ms;
-
-const STYLE: &str = "\
-:root{color-scheme:light dark;--ink:#1b1f24;--dim:#5c6673;--line:#d8dce2;--paper:#fff;--network:#2f6fb3;--server:#c77712;--client:#2a8f7a;--good:#137c47;--bad:#b3401f}\
-@media(prefers-color-scheme:dark){:root{--ink:#e6e8eb;--dim:#9aa3ad;--line:#363c44;--paper:#15181c;--network:#5b9be0;--server:#eba14b;--client:#4cc5a8;--good:#4cc38a;--bad:#ff8a66}}\
-body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:62rem;margin:2rem auto;padding:0 1rem}\
-h1{font-size:1.6rem;margin:0;overflow-wrap:anywhere}h2{font-size:1.15rem;margin:2.2rem 0 .4rem}p{max-width:46rem;margin:.3rem 0}.dim{color:var(--dim)}\
-table{border-collapse:collapse;font-variant-numeric:tabular-nums;margin:.4rem 0}\
-th,td{padding:.25rem .9rem .25rem 0;text-align:right;border-bottom:1px solid var(--line);vertical-align:top}\
-th:first-child,td:first-child,.left{text-align:left}th{font-weight:600;color:var(--dim)}.scroll{overflow-x:auto}\
-svg{display:block;width:100%;height:auto}.network{fill:var(--network)}.server{fill:var(--server)}.client{fill:var(--client)}\
-.grid{stroke:var(--line);stroke-width:1}text{fill:var(--dim);font:12px system-ui,sans-serif}text.row{fill:var(--ink);font-size:13px}\
-.key span{display:inline-block;width:.8em;height:.8em;margin:0 .35em 0 1.1em;vertical-align:-.05em;border-radius:2px}\
-ol,ul{padding-left:1.4rem;max-width:48rem}li{margin:.35rem 0}.good{color:var(--good)}.bad{color:var(--bad)}b.gain{white-space:nowrap}";
 
 /// The whole file, for one target or several.
 pub fn to_html(reports: &[Report]) -> String {
@@ -28,8 +19,10 @@ pub fn to_html(reports: &[Report]) -> String {
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <title>Where the time goes: {}</title><style>{STYLE}</style></head><body>\n",
-        names.join(", ")
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>Where the time goes: {}</title><style>\n{}</style></head><body>\n",
+        names.join(", "),
+        include_str!("html/style.css")
     );
     for report in reports {
         one(&mut page, report);
@@ -47,217 +40,260 @@ fn escape(text: &str) -> String {
         .replace('\'', "&#39;")
 }
 
+/// A sentence: what stands between backticks is code.
+fn prose(text: &str) -> String {
+    let safe = escape(text);
+    let parts: Vec<&str> = safe.split('`').collect();
+    if parts.len().is_multiple_of(2) {
+        return safe;
+    }
+    let part = |(place, part): (usize, &&str)| match place % 2 {
+        0 => (*part).to_owned(),
+        _ => format!("<code>{part}</code>"),
+    };
+    parts.iter().enumerate().map(part).collect()
+}
+
+fn card(page: &mut String, title: &str, wide: bool, content: &str) {
+    let class = if wide { "card wide" } else { "card" };
+    let _ = writeln!(page, "<section class=\"{class}\"><h2>{}</h2>{content}</section>", escape(title));
+}
+
+fn table(head: &str, rows: &str) -> String {
+    format!("<div class=\"scroll\"><table>{head}{rows}</table></div>")
+}
+
 fn one(page: &mut String, report: &Report) {
-    let agreed = &report.agreed;
-    let words = [agreed.version, agreed.group, agreed.suite, agreed.signature, agreed.alpn.as_deref()];
-    let words: Vec<String> = words.into_iter().flatten().map(escape).collect();
+    let agreed: Vec<String> = rows::agreed(report).iter().map(|word| escape(word)).collect();
+    let others = match report.addresses.len() {
+        0 | 1 => String::new(),
+        all => format!(" (1 of {all} addresses)"),
+    };
+    let starttls = report.target.starttls.map(|name| format!(", STARTTLS of {name}")).unwrap_or_default();
     let _ = write!(
         page,
-        "<h1>{} → {}</h1>\n<p class=\"dim\">{} · {} full and {} resumed connections · {} · {}</p>\n",
+        "<div class=\"target\"><h1>{} → {}{others}{starttls}</h1>\n<p>{}</p><p class=\"dim\">{} · {} · {}</p>\n",
         escape(&report.target.name),
         escape(&report.target.address),
-        words.join(" · "),
-        report.full.count,
-        report.resumed.as_ref().map_or(0, |resumed| resumed.count),
+        agreed.join(" · "),
+        rows::connections(report),
         escape(&report.started),
         escape(&report.program),
     );
+    for failed in &report.failures {
+        let _ = write!(page, "<p class=\"bad\">{} × {}</p>", failed.count, escape(&failed.trouble.what));
+    }
+    page.push_str("<div class=\"grid\">\n");
     waterfall(page, report);
     advice(page, report);
     timers(page, report);
     parts(page, report);
     bytes(page, report);
-    if let Some(model) = &report.page {
-        let _ = write!(
-            page,
-            "<h2>A page of {} × {}, computed</h2><div class=\"scroll\"><table><tr><th>way<th>connections<th>round trips<th>time</tr>",
-            model.resources,
-            units::bytes(model.bytes)
-        );
-        for way in &model.ways {
-            let _ = write!(
-                page,
-                "<tr><td>{}<td>{}<td>{}<td>{}</tr>",
-                escape(way.way),
-                way.connections,
-                way.round_trips,
-                ms(way.ms)
-            );
-        }
-        page.push_str("</table></div>\n");
+    addresses(page, report);
+    page_model(page, report);
+    proxy(page, report);
+    packets::packets(page, report);
+    notes(page, report);
+    page.push_str("</div></div>\n");
+}
+
+fn class(who: Who) -> &'static str {
+    match who {
+        Who::Network => "network",
+        Who::Server => "server",
+        Who::Client => "client",
     }
-    page.push_str("<h2>Besides</h2><ul>");
-    for note in &report.notes {
-        let (class, sign) = if note.good { ("good", "✓") } else { ("bad", "⚠") };
-        let _ = write!(page, "<li><span class=\"{class}\">{sign}</span> {}</li>", escape(&note.what));
-    }
-    for limit in &report.limits {
-        let (class, word) = if limit.held { ("good", "held") } else { ("bad", "missed") };
-        let found = limit.found_ms.map_or("no such figure".into(), ms);
-        let _ = write!(
-            page,
-            "<li>limit {}: <span class=\"{class}\">{word}</span>, {found}</li>",
-            escape(&limit.bound)
-        );
-    }
-    page.push_str("</ul>\n");
 }
 
 fn waterfall(page: &mut String, report: &Report) {
-    const LEFT: f64 = 90.0;
-    const WIDTH: f64 = 880.0;
-    const ROW: f64 = 34.0;
     let end = report.waterfall.iter().map(|span| span.to_ms).fold(0.001, f64::max);
+    let share = |ms: f64| ms / end * 100.0;
     let mut rows: Vec<&str> = report.waterfall.iter().map(|span| span.row).collect();
     rows.dedup();
-    let height = ROW * rows.len() as f64;
-    let x = |at: f64| LEFT + at / end * WIDTH;
-    let _ = write!(
-        page,
-        "<h2>One full connection, the median: {}</h2>\n<p class=\"key\">\
-         <span style=\"background:var(--network)\"></span>network<span style=\"background:var(--server)\"></span>server\
-         <span style=\"background:var(--client)\"></span>this program</p>\n\
-         <div class=\"scroll\"><svg viewBox=\"0 0 1000 {:.0}\" role=\"img\" aria-label=\"waterfall\">",
-        ms(end),
-        height + 28.0
-    );
-    for mark in 0..=4 {
-        let at = end * f64::from(mark) / 4.0;
-        let _ = write!(
-            page,
-            "<line class=\"grid\" x1=\"{0:.1}\" x2=\"{0:.1}\" y1=\"0\" y2=\"{height:.0}\"/><text x=\"{0:.1}\" y=\"{1:.0}\" text-anchor=\"middle\">{2}</text>",
-            x(at),
-            height + 18.0,
-            ms(at)
-        );
-    }
-    for (place, row) in rows.iter().enumerate() {
-        let y = place as f64 * ROW;
-        let _ = write!(page, "<text class=\"row\" x=\"0\" y=\"{:.0}\">{}</text>", y + 21.0, escape(row));
-        for span in report.waterfall.iter().filter(|span| span.row == *row) {
-            let class = match span.who {
-                Who::Network => "network",
-                Who::Server => "server",
-                Who::Client => "client",
-            };
+    let mut content = "<p class=\"key\"><span><i class=\"network\"></i>network</span><span><i class=\"server\"></i>server</span>\
+                       <span><i class=\"client\"></i>this program</span></p>\n"
+        .to_owned();
+    for row in rows {
+        let _ = write!(content, "<div class=\"step\"><span>{row}</span><div class=\"track\">");
+        for span in report.waterfall.iter().filter(|span| span.row == row) {
             let _ = write!(
-                page,
-                "<rect class=\"{class}\" x=\"{:.1}\" y=\"{:.0}\" width=\"{:.1}\" height=\"22\"><title>{}: {} ({} to {})</title></rect>",
-                x(span.from_ms),
-                y + 5.0,
-                (x(span.to_ms) - x(span.from_ms)).max(0.8),
+                content,
+                "<i class=\"{}\" style=\"left:{:.2}%;width:{:.2}%\" title=\"{}: {} ({} to {})\"></i>",
+                class(span.who),
+                share(span.from_ms),
+                share(span.to_ms - span.from_ms),
                 escape(&span.what),
                 ms(span.to_ms - span.from_ms),
                 ms(span.from_ms),
                 ms(span.to_ms)
             );
         }
+        content.push_str("</div></div>\n");
     }
-    page.push_str("</svg></div>\n");
+    content.push_str("<div class=\"axis\"><span></span><div class=\"marks\">");
+    for mark in 0..=4 {
+        let few = if mark % 2 == 1 { " class=\"few\"" } else { "" };
+        let _ = write!(content, "<b{few}>{}</b>", ms(end * f64::from(mark) / 4.0));
+    }
+    content.push_str("</div></div>");
+    card(page, &format!("One full connection, the median: {}", ms(end)), true, &content);
 }
 
 fn advice(page: &mut String, report: &Report) {
     if report.advice.is_empty() {
-        page.push_str("<h2>Nothing to change that would save time</h2>\n");
+        card(page, "Nothing to change that would save time", true, "");
         return;
     }
-    page.push_str("<h2>What to change, by gain</h2><ol>");
-    for advice in &report.advice {
-        let _ = write!(
-            page,
-            "<li><b class=\"gain\">−{}</b> {}<br><span class=\"dim\">Seen: {}.</span></li>",
+    let item = |advice: &crate::report::Advice| {
+        format!(
+            "<li><b class=\"gain\">−{}</b> {}<br><span class=\"dim\">Seen: {}. More: <code>handfast explain {}</code></span></li>",
             ms(advice.saves_ms),
-            escape(&advice.what),
-            escape(&advice.evidence)
-        );
-    }
-    page.push_str("</ol>\n");
+            prose(&advice.what),
+            prose(&advice.evidence),
+            advice.topic
+        )
+    };
+    let items: String = report.advice.iter().map(item).collect();
+    card(page, "What to change, by gain", true, &format!("<ol>{items}</ol>"));
 }
 
 fn timers(page: &mut String, report: &Report) {
-    type Timer = fn(&Kind) -> Option<Spread>;
-    let trips = report.full.round_trips;
-    let rows: [(&str, Timer, String); 6] = [
-        ("time_namelookup", |kind| Some(kind.timers.namelookup), "–".into()),
-        ("time_connect", |kind| Some(kind.timers.connect), "1".into()),
-        (
-            "time_appconnect",
-            |kind| Some(kind.timers.appconnect),
-            (trips.starttls + trips.handshake).to_string(),
-        ),
-        ("time_pretransfer", |kind| kind.timers.pretransfer, "–".into()),
-        (
-            "time_starttransfer",
-            |kind| kind.timers.starttransfer,
-            trips.request.map_or("–".into(), |trips| trips.to_string()),
-        ),
-        ("time_total", |kind| kind.timers.total, "–".into()),
-    ];
-    page.push_str("<h2>Timers, as curl names them</h2><div class=\"scroll\"><table><tr><th><th>min<th>p50<th>p95<th>max<th>resumed p50<th>round trips</tr>");
-    for (name, timer, trips) in rows {
-        let Some(spread) = timer(&report.full) else { continue };
-        let resumed = report.resumed.as_ref().and_then(timer).map_or("–".into(), |spread| ms(spread.p50));
+    let mut rows = String::new();
+    for row in rows::timers(report) {
+        let better = row.could_be.map(|least| format!("<br><span class=\"bad\">could be {least}</span>"));
         let _ = write!(
-            page,
-            "<tr><td>{name}<td>{}<td>{}<td>{}<td>{}<td>{resumed}<td>{trips}</tr>",
-            ms(spread.min),
-            ms(spread.p50),
-            ms(spread.p95),
-            ms(spread.max)
+            rows,
+            "<tr><td>{}<td>{}<td class=\"few\">{}<td>{}<td>{}{}<td class=\"few\">{}<td class=\"few\">{}</tr>",
+            row.name,
+            ms(row.full.p50),
+            ms(row.full.p95),
+            row.resumed.map_or("–".into(), |spread| ms(spread.p50)),
+            row.trips,
+            better.unwrap_or_default(),
+            ms(row.full.min),
+            ms(row.full.max)
         );
     }
-    page.push_str("</table></div>\n");
+    let head = "<tr><th><th>p50<th class=\"few\">p95<th>resumed,<br>p50<th>round<br>trips<th class=\"few\">min<th class=\"few\">max</tr>";
+    card(page, "Timers, as curl names them", false, &table(head, &rows));
 }
 
+/// Where the handshake's time went, and what a resumed one takes.
 fn parts(page: &mut String, report: &Report) {
-    let full = &report.full;
-    let trips = full.round_trips.handshake;
-    let network = f64::from(trips) * report.rtt_ms.p50;
-    let rest = (full.handshake_ms.p50 - network - full.server_ms.p50 - full.own_ms.p50).max(0.0);
-    let _ = writeln!(
-        page,
-        "<h2>Where {} of handshake go</h2><table>\
-         <tr><td>{} × {}<td>{}</tr><tr><td>the server, before its flights<td>{}</tr><tr><td>our own computing<td>{}</tr>\
-         <tr><td>bytes on their way, and waiting for a core<td>{}</tr></table>",
-        ms(full.handshake_ms.p50),
-        units::counted(trips.into(), "round trip"),
-        ms(report.rtt_ms.p50),
-        ms(network),
-        ms(full.server_ms.p50),
-        ms(full.own_ms.p50),
-        ms(rest)
-    );
+    let classes = ["network", "server", "client", "network"];
+    let mut rows = String::new();
+    for (part, class) in rows::parts(report).iter().zip(classes) {
+        let _ = write!(
+            rows,
+            "<tr><td class=\"text\">{}<td class=\"bars\"><span class=\"bar {class}\" style=\"width:{:.1}%\"></span><td>{}<td>{}</tr>",
+            part.what,
+            part.share.min(1.0) * 100.0,
+            ms(part.ms),
+            units::share(part.share)
+        );
+    }
+    let title = format!("Where {} of handshake go", ms(report.full.handshake_ms.p50));
+    let (second, lines) = rows::resumed(report);
+    let lines: String = lines.iter().map(|line| format!("<p>{}</p>", escape(line))).collect();
+    let resumed = format!("<h2 class=\"second\">{}</h2>{lines}", escape(&second));
+    card(page, &title, false, &(table("", &rows) + &resumed));
 }
 
 fn bytes(page: &mut String, report: &Report) {
-    let _ = write!(
-        page,
-        "<h2>Bytes on the wire</h2><div class=\"scroll\"><table><tr><th>what<th>bytes<th>packets<th class=\"left\"></tr><tr><td>ClientHello<td>{}<td>{}<td></tr>",
-        units::count(report.hello.bytes as u64),
-        report.hello.segments
-    );
-    for (place, flight) in report.full.flights.iter().enumerate() {
-        let why =
-            if flight.held_by_window { "waited for our acknowledgement: the window was full" } else { "" };
+    let mut rows = String::new();
+    for row in rows::bytes(report) {
+        let bytes = units::count(row.bytes as u64);
+        let _ = write!(rows, "<tr><td>{}<td>{bytes}<td class=\"text\">{}</tr>", row.what, escape(&row.more));
+        if row.what == "certificates" {
+            for one in &report.certificates.chain {
+                let _ = write!(
+                    rows,
+                    "<tr class=\"dim\"><td><td>{}<td class=\"text\">{}, {}, up to {}</tr>",
+                    units::count(one.bytes as u64),
+                    escape(&one.key),
+                    escape(&one.subject),
+                    escape(&one.not_after)
+                );
+            }
+        }
+    }
+    let content = table("<tr><th><th>bytes<th></tr>", &rows);
+    card(page, "Bytes on the wire", false, &format!("{content}<p class=\"dim\">{}</p>", rows::window(report)));
+}
+
+fn addresses(page: &mut String, report: &Report) {
+    if report.addresses.len() < 2 {
+        return;
+    }
+    let time = |ms_: Option<f64>| ms_.map_or("–".into(), ms);
+    let row = |one: &crate::report::AddressReport| {
+        format!(
+            "<tr><td>{}<td>{}<td>{}<td class=\"text\">{}</tr>",
+            escape(&one.address),
+            time(one.connect_ms),
+            time(one.appconnect_ms),
+            escape(&rows::address(one))
+        )
+    };
+    let rows: String = report.addresses.iter().map(row).collect();
+    card(page, "Addresses", false, &table("<tr><th><th>connect<th>handshake<br>too<th></tr>", &rows));
+}
+
+fn page_model(page: &mut String, report: &Report) {
+    let Some(model) = &report.page else { return };
+    let mut rows = String::new();
+    for way in &model.ways {
         let _ = write!(
-            page,
-            "<tr><td>server's flight {}<td>{}<td>{}<td class=\"left\">{why}</tr>",
-            place + 1,
-            units::count(flight.bytes as u64),
-            flight.segments
+            rows,
+            "<tr><td class=\"text\">{}<td>{}<td>{}<td>{}</tr>",
+            escape(way.way),
+            way.connections,
+            way.round_trips,
+            ms(way.ms)
         );
     }
-    for one in &report.certificates.chain {
+    let title = format!("A page of {} × {}, computed", model.resources, units::bytes(model.bytes));
+    let head = "<tr><th><th>connec-<br>tions<th>round<br>trips<th>time</tr>";
+    card(page, &title, false, &table(head, &rows));
+}
+
+/// What the proxy counted itself, where it was asked.
+fn proxy(page: &mut String, report: &Report) {
+    let Some(both) = &report.both_ends else { return };
+    let (head, notes) = both_ends::sentences(both);
+    let mut rows = String::new();
+    for [name, mean, share, what] in &both_ends::rows(both) {
+        let class = match name.as_str() {
+            "client" => "client",
+            "network" | "unexplained" => "network",
+            _ => "server",
+        };
         let _ = write!(
-            page,
-            "<tr><td>certificate<td>{}<td><td class=\"left\">{}, {}, up to {}</tr>",
-            units::count(one.bytes as u64),
-            escape(&one.key),
-            escape(&one.subject),
-            escape(&one.not_after)
+            rows,
+            "<tr><td>{}<td class=\"bars\"><span class=\"bar {class}\" style=\"width:{:.1}%\"></span><td>{mean}<td>{share}<td class=\"text\">{}</tr>",
+            escape(name),
+            both.parts.iter().find(|part| part.name == *name).map_or(0.0, |part| part.share.clamp(0.0, 1.0) * 100.0),
+            escape(what)
         );
     }
-    page.push_str("</table></div>\n");
+    let notes: String = notes.iter().map(|note| format!("<li>{}</li>", escape(note))).collect();
+    let content = format!("<p>{}</p>{}<ul class=\"dim\">{notes}</ul>", escape(&head), table("", &rows));
+    card(page, "Both ends: all connections, by what the proxy counted itself", true, &content);
+}
+
+fn notes(page: &mut String, report: &Report) {
+    let mut items = String::new();
+    for note in &report.notes {
+        let (class, sign) = if note.good { ("good", "✓") } else { ("bad", "⚠") };
+        let _ = write!(items, "<li><span class=\"{class}\">{sign}</span> {}</li>", prose(&note.what));
+    }
+    for limit in &report.limits {
+        let (class, word) = if limit.held { ("good", "held") } else { ("bad", "missed") };
+        let found = limit.found_ms.map_or("no such figure".into(), ms);
+        let bound = escape(&limit.bound);
+        let _ = write!(items, "<li>limit {bound}: <span class=\"{class}\">{word}</span>, {found}</li>");
+    }
+    card(page, "Besides", true, &format!("<ul class=\"notes\">{items}</ul>"));
 }
 
 #[cfg(test)]
@@ -274,5 +310,35 @@ mod tests {
             !page.contains("<script") && page.contains("&lt;script&gt;") && page.contains("keys &lt;&gt;")
         );
         assert!(page.contains("class=\"server\"") && page.ends_with("</html>\n"));
+    }
+
+    #[test]
+    fn it_has_what_a_terminal_shows() {
+        let page = to_html(&[sample()]);
+        let all = [
+            "1 × connect: connect: refused",
+            "could be 1",
+            "the extra round trip",
+            "good for 2 h",
+            "takes the first one&#39;s tickets",
+            "Both ends",
+            "Packets of the median connection",
+            "<code>ip route change",
+            "limit appconnect=60ms: <span class=\"bad\">missed</span>",
+        ];
+        for wanted in all {
+            assert!(page.contains(wanted), "no {wanted:?} in {page}");
+        }
+        let opened = |tag: &str| (page.matches(&format!("<{tag}")).count(), page.matches(&format!("</{tag}>")).count());
+        for tag in ["section", "div", "table", "tr", "svg", "details"] {
+            let (opened, closed) = opened(tag);
+            assert_eq!(opened, closed, "{tag}");
+        }
+    }
+
+    #[test]
+    fn what_stands_between_backticks_is_code() {
+        assert_eq!(prose("a `b <c>` d"), "a <code>b &lt;c&gt;</code> d");
+        assert_eq!(prose("one ` alone"), "one ` alone");
     }
 }

@@ -21,6 +21,7 @@
 //! | what a word means | [`explain`] |
 //! | the probe's own packets | [`tap`] |
 //! | the same of connections that somebody else captured | [`capture`] |
+//! | rows that people see in a terminal and in a browser | `rows.rs` |
 //! | for people, for browsers, for scripts | [`text`], [`html`], [`curl`] |
 #![forbid(unsafe_code)]
 
@@ -37,6 +38,7 @@ pub mod limit;
 mod line;
 pub mod page;
 pub mod report;
+mod rows;
 mod summary;
 mod survey;
 pub mod tap;

@@ -7,7 +7,8 @@ use std::fmt::Write;
 
 use handfast_text::units::{self, plain};
 
-use crate::report::{Kind, Report, Spread, Who};
+use crate::report::{Note, Report, Spread, Who};
+use crate::rows;
 
 pub use page::Style;
 use page::{Page, ms};
@@ -16,15 +17,27 @@ use page::{Page, ms};
 pub fn to_text(report: &Report, style: Style) -> String {
     let mut page = Page::new(style);
     page.head(report);
-    page.timers(report);
-    page.fall(report);
-    page.parts(report);
-    both_ends::show(report, &mut page);
-    page.bytes(report);
-    page.packets(report);
-    page.resumed(report);
+    page.beside(|page| page.timers(report), |page| page.fall(report));
+    let wide = page.is_wide();
+    if wide {
+        let left = |page: &mut Page| {
+            page.parts(report);
+            page.resumed(report);
+        };
+        let right = |page: &mut Page| {
+            page.bytes(report);
+            page.page_model(report);
+        };
+        page.beside(left, right);
+    } else {
+        page.parts(report);
+        page.bytes(report);
+        page.resumed(report);
+        page.page_model(report);
+    }
     page.addresses(report);
-    page.page_model(report);
+    both_ends::show(report, &mut page);
+    page.packets(report);
     page.advice(report);
     page.notes(report);
     page.limits(report);
@@ -50,21 +63,8 @@ impl Page {
         let starttls =
             target.starttls.map(|protocol| format!(", STARTTLS of {protocol}")).unwrap_or_default();
         self.line(&format!("{name} → {}{others}{starttls}", target.address));
-        let agreed = &report.agreed;
-        let words = [agreed.version, agreed.group, agreed.suite, agreed.signature, agreed.alpn.as_deref()];
-        let words: Vec<String> = words.into_iter().flatten().map(plain).collect();
-        self.wrapped(&words.join(" · "), "", 0);
-        let resumed = report.resumed.as_ref().map_or(0, |resumed| resumed.count);
-        let failed: usize = report.failures.iter().map(|failed| failed.count).sum();
-        let early = report
-            .early
-            .as_ref()
-            .map(|early| format!(" + {} with early data", early.count))
-            .unwrap_or_default();
-        self.line(&format!(
-            "{} full + {resumed} resumed{early} connections, in turn; {failed} failed",
-            report.full.count
-        ));
+        self.wrapped(&rows::agreed(report).join(" · "), "", 0);
+        self.line(&rows::connections(report));
         for failed in &report.failures {
             let what = self.paint("31", &format!("{} × {}", failed.count, plain(&failed.trouble.what)));
             self.line(&what);
@@ -72,37 +72,20 @@ impl Page {
     }
 
     fn timers(&mut self, report: &Report) {
-        let full = &report.full;
-        let resumed = report.resumed.as_ref();
-        let trips = full.round_trips;
-        let least = if report.agreed.version == Some("TLSv1.2") { 2 } else { 1 };
-        let better = if trips.handshake > least { format!(" ◄ could be {least}") } else { String::new() };
-        let handshake = match trips.starttls {
-            0 => format!("{}{better}", trips.handshake),
-            starttls => format!("{starttls} + {}{better}", trips.handshake),
-        };
-        let request = trips.request.map_or("–".to_owned(), |trips| trips.to_string());
-        type Timer = fn(&Kind) -> Option<Spread>;
-        let rows: [(&str, Timer, String); 6] = [
-            ("time_namelookup", |kind| Some(kind.timers.namelookup), "–".into()),
-            ("time_connect", |kind| Some(kind.timers.connect), "1".into()),
-            ("time_appconnect", |kind| Some(kind.timers.appconnect), handshake),
-            ("time_pretransfer", |kind| kind.timers.pretransfer, "–".into()),
-            ("time_starttransfer", |kind| kind.timers.starttransfer, request),
-            ("time_total", |kind| kind.timers.total, "–".into()),
-        ];
+        let (label, cells, last, head) =
+            if self.is_part() { (18, 8, 9, "resumed") } else { (20, 10, 14, "resumed p50") };
         self.line("");
-        self.line(&format!("{:<20}{:>10}{:>10}{:>14}   {}", "", "p50", "p95", "resumed p50", "round trips"));
-        for (name, timer, trips) in rows {
-            let spread = timer(full);
-            if spread.is_none() {
-                continue;
-            }
+        self.line(&format!("{:<label$}{:>cells$}{:>cells$}{head:>last$}  {}", "", "p50", "p95", "round trips"));
+        for row in rows::timers(report) {
+            let better = row.could_be.map(|least| self.paint("33", &format!(" ◄ could be {least}")));
             let line = format!(
-                "{name:<20}{:>10}{:>10}{:>14}   {trips}",
-                cell(spread, |spread| spread.p50),
-                cell(spread, |spread| spread.p95),
-                cell(resumed.and_then(timer), |spread| spread.p50),
+                "{:<label$}{:>cells$}{:>cells$}{:>last$}  {}{}",
+                row.name,
+                cell(Some(row.full), |spread| spread.p50),
+                cell(Some(row.full), |spread| spread.p95),
+                cell(row.resumed, |spread| spread.p50),
+                row.trips,
+                better.unwrap_or_default()
             );
             self.line(&line);
         }
@@ -110,16 +93,16 @@ impl Page {
 
     /// The median connection, a row for each step.
     fn fall(&mut self, report: &Report) {
-        const LABEL: usize = 9;
         let end = report.waterfall.iter().map(|span| span.to_ms).fold(0.0, f64::max);
         if end <= 0.0 {
             return;
         }
         self.title("One full connection, the median");
-        let width = self.columns - LABEL - 2;
-        let place = |at: f64| ((at / end * width as f64).round() as usize).min(width);
         let mut rows: Vec<&str> = report.waterfall.iter().map(|span| span.row).collect();
         rows.dedup();
+        let label = 1 + rows.iter().map(|row| row.len()).max().unwrap_or(0);
+        let width = self.columns - label - 2;
+        let place = |at: f64| ((at / end * width as f64).round() as usize).min(width);
         for row in rows {
             let mut cells = vec![(' ', None); width];
             for span in report.waterfall.iter().filter(|span| span.row == row) {
@@ -133,7 +116,7 @@ impl Page {
                 let to = to.max(from + usize::from(cells.get(from).is_some_and(|cell| cell.0 == ' ')));
                 cells[from..to.min(width)].fill((sign, Some(color)));
             }
-            let mut line = format!("  {row:<LABEL$}");
+            let mut line = format!("  {row:<label$}");
             for chunk in cells.chunk_by(|one, other| one.1 == other.1) {
                 let text: String = chunk.iter().map(|cell| cell.0).collect();
                 line.push_str(&chunk[0].1.map_or_else(|| text.clone(), |code| self.paint(code, &text)));
@@ -144,77 +127,26 @@ impl Page {
         let key = "█ network  ▓ server  ▒ this program";
         let room = width.saturating_sub(left.len() + right.chars().count() + key.chars().count());
         let (before, after) = (" ".repeat(room / 2), " ".repeat(room - room / 2));
-        self.line(&format!("  {:<LABEL$}{left}{before}{key}{after}{right}", ""));
+        self.line(&format!("  {:<label$}{left}{before}{key}{after}{right}", ""));
     }
 
     fn parts(&mut self, report: &Report) {
-        let full = &report.full;
-        let whole = full.handshake_ms.p50;
-        self.title(&format!("Where {} of handshake go", ms(whole)));
-        let trips = full.round_trips.handshake;
-        let network = f64::from(trips) * report.rtt_ms.p50;
-        let how = if full.server_known_by == "acknowledgement" { "" } else { ", at most" };
-        let rest = (whole - network - full.server_ms.p50 - full.own_ms.p50).max(0.0);
-        let rows = [
-            (format!("{} × {}", units::counted(trips.into(), "round trip"), ms(report.rtt_ms.p50)), network),
-            (format!("the server, before its flights{how}"), full.server_ms.p50),
-            ("our own computing".to_owned(), full.own_ms.p50),
-            ("bytes on their way, and waiting for a core".to_owned(), rest),
-        ];
-        for (what, part) in rows {
-            let share = if whole > 0.0 { units::share(part / whole) } else { String::new() };
-            self.line(&format!("  {what:<44}{:>10}{share:>8}", ms(part)));
+        let (label, cells, shares) = if self.is_part() { (43, 8, 7) } else { (44, 10, 8) };
+        self.title(&format!("Where {} of handshake go", ms(report.full.handshake_ms.p50)));
+        for part in rows::parts(report) {
+            let share = units::share(part.share);
+            self.line(&format!("  {:<label$}{:>cells$}{share:>shares$}", part.what, ms(part.ms)));
         }
     }
 
     fn bytes(&mut self, report: &Report) {
+        let (label, cells) = if self.is_part() { (17, 8) } else { (20, 10) };
         self.title("Bytes on the wire");
-        let packets = |count: usize| units::counted(count as u64, "packet");
-        let mut row = |what: &str, bytes: usize, more: &str| {
-            let line = format!("  {what:<20}{:>10} B   {more}", number(bytes));
-            self.line(&line);
-        };
-        let hello = report.hello;
-        row("ClientHello", hello.bytes, &packets(hello.segments as usize));
-        for (place, flight) in report.full.flights.iter().enumerate() {
-            let next = report.full.flights.get(place + 1);
-            let why = match (
-                next.is_some_and(|next| next.held_by_window),
-                flight.held_by_window,
-                flight.after_pause,
-            ) {
-                (true, ..) => ", window full: it had to wait",
-                (_, true, _) => " ◄ the extra round trip",
-                (_, _, true) => ", after a pause",
-                _ => "",
-            };
-            row(
-                &format!("server's flight {}", place + 1),
-                flight.bytes,
-                &format!("{}{why}", packets(flight.segments)),
-            );
+        for row in rows::bytes(report) {
+            let first = format!("  {:<label$}{:>cells$} B  ", row.what, number(row.bytes));
+            self.wrapped(&row.more, &first, first.chars().count());
         }
-        let certificates = &report.certificates;
-        let keys: Vec<&str> = certificates.chain.iter().map(|one| one.key.as_str()).collect();
-        row(
-            "certificates",
-            certificates.bytes,
-            &format!("{}: {}", certificates.chain.len(), keys.join(", ")),
-        );
-        if certificates.staple_bytes > 0 {
-            row("OCSP response", certificates.staple_bytes, "");
-        }
-        let window = report.window;
-        let sign = if window.full { "=" } else { "≥" };
-        let loss = report.loss;
-        let line = format!(
-            "  initial window {sign} {} segments of {} B; {} sent again, {} out of order",
-            window.first_segments,
-            number(window.segment),
-            loss.retransmitted,
-            loss.out_of_order
-        );
-        self.line(&line);
+        self.wrapped(&rows::window(report), "  ", 2);
     }
 
     /// The packets of the median connection, where they were captured.
@@ -246,70 +178,31 @@ impl Page {
     }
 
     fn resumed(&mut self, report: &Report) {
-        let tickets = report.tickets;
-        let Some(resumed) = &report.resumed else {
-            self.title("Resumed: no ticket came");
-            return;
-        };
-        let saved = report.full.timers.appconnect.p50 - resumed.timers.appconnect.p50;
-        self.title(&format!("Resumed {}, {} less", ms(resumed.timers.appconnect.p50), ms(saved.max(0.0))));
-        let lifetime = tickets
-            .lifetime_seconds
-            .map_or("not said".into(), |seconds| units::long(std::time::Duration::from_secs(seconds)));
-        self.line(&format!(
-            "  {}, server {}",
-            units::counted(resumed.round_trips.handshake.into(), "round trip"),
-            ms(resumed.server_ms.p50)
-        ));
-        self.line(&format!(
-            "  {} after a full handshake, good for {lifetime}; {} of {} taken",
-            units::counted(tickets.count as u64, "ticket"),
-            tickets.taken,
-            tickets.offered
-        ));
-        match &report.early {
-            Some(early) => {
-                let first = early.timers.starttransfer.map_or(0.0, |spread| spread.p50);
-                self.line(&format!("  0-RTT: first byte after {} (early data can be replayed)", ms(first)));
-            }
-            None if tickets.early_data_bytes > 0 => {
-                self.line(&format!(
-                    "  0-RTT: the server allows {} bytes (they can be replayed)",
-                    number(tickets.early_data_bytes as usize)
-                ));
-            }
-            None => {}
-        }
+        let (title, lines) = rows::resumed(report);
+        self.title(&title);
+        lines.iter().for_each(|line| self.wrapped(line, "  ", 2));
     }
 
     fn addresses(&mut self, report: &Report) {
         if report.addresses.len() < 2 {
             return;
         }
-        self.title("Addresses");
+        self.title("Addresses: connect, and with the handshake");
         for one in &report.addresses {
             let time = |ms_: Option<f64>| ms_.map_or("–".into(), ms);
-            let what = match (&one.trouble, one.takes_tickets_of_first) {
-                (Some(trouble), _) => plain(&trouble.what),
-                (None, Some(true)) => "takes the first one's tickets".into(),
-                (None, Some(false)) => "does not take the first one's tickets".into(),
-                (None, None) => String::new(),
-            };
-            self.line(&format!(
-                "  {:<26}{:>10}{:>10}   {what}",
-                one.address,
-                time(one.connect_ms),
-                time(one.appconnect_ms)
-            ));
+            let first =
+                format!("  {:<26}{:>9}{:>9}  ", one.address, time(one.connect_ms), time(one.appconnect_ms));
+            self.wrapped(&rows::address(one), &first, first.chars().count());
         }
     }
 
     fn page_model(&mut self, report: &Report) {
         let Some(page) = &report.page else { return };
         self.title(&format!("A page of {} × {}, computed", page.resources, units::bytes(page.bytes)));
+        let (label, cells, trips) =
+            if self.is_part() { (31, 8, "trips") } else { (36, 10, "round trips") };
         for way in &page.ways {
-            let ms = units::duration(way.ms * 1e6);
-            self.line(&format!("  {:<36}{:>10}{:>6} round trips", way.way, ms, way.round_trips));
+            self.line(&format!("  {:<label$}{:>cells$}{:>5} {trips}", way.way, ms(way.ms), way.round_trips));
         }
     }
 
@@ -331,16 +224,29 @@ impl Page {
         }
     }
 
+    /// What is good on the left, what is not on the right, where there is room.
     fn notes(&mut self, report: &Report) {
-        self.line("");
-        for note in &report.notes {
-            let (sign, code) = if note.good { ("✓", "32") } else { ("⚠", "33") };
-            // The sign is painted behind the breaking of lines, which counts columns.
-            let from = self.text.len();
-            self.wrapped(&plain(&note.what), &format!("{sign} "), 2);
-            let painted = self.paint(code, sign);
-            self.text.replace_range(from..from + sign.len(), &painted);
+        if !self.is_wide() {
+            self.line("");
+            report.notes.iter().for_each(|note| self.note(note));
+            return;
         }
+        let of = |good: bool| {
+            move |page: &mut Self| {
+                page.line("");
+                report.notes.iter().filter(|note| note.good == good).for_each(|note| page.note(note));
+            }
+        };
+        self.beside(of(true), of(false));
+    }
+
+    fn note(&mut self, note: &Note) {
+        let (sign, code) = if note.good { ("✓", "32") } else { ("⚠", "33") };
+        // The sign is painted behind the breaking of lines, which counts columns.
+        let from = self.text.len();
+        self.wrapped(&plain(&note.what), &format!("{sign} "), 2);
+        let painted = self.paint(code, sign);
+        self.text.replace_range(from..from + sign.len(), &painted);
     }
 
     fn limits(&mut self, report: &Report) {
