@@ -29,6 +29,9 @@ const TOLD: usize = 12;
 const FEW_LEFT: f64 = 0.9;
 /// Sockets that a program has not closed after their other side ended, before it is said.
 const FORGOTTEN: usize = 100;
+/// Who may look into a process.
+const WHO_MAY: &str = "root may see them, or the same user where kernel.yama.ptrace_scope is 0; of a process that let nobody look into it \
+                       (prctl PR_SET_DUMPABLE; a Handfast proxy does so), or changed its user after its start, root alone";
 /// /proc counts in hundredths of a second (USER_HZ).
 const TICK: Duration = Duration::from_millis(10);
 
@@ -125,9 +128,7 @@ fn watch(wanted: &Wanted, report: &mut Report) -> (BTreeMap<String, Thread>, Dur
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) => report.not_seen(
                     "system calls in which threads sit",
-                    format!(
-                        "{error}; root, or the same user where kernel.yama.ptrace_scope is 0, may see them"
-                    ),
+                    format!("{error}; {WHO_MAY}"),
                 ),
             }
         }
@@ -258,7 +259,7 @@ fn descriptors(wanted: &Wanted, report: &mut Report) -> Option<Files> {
         Err(error) => {
             report.not_seen(
                 "its descriptors and sockets",
-                format!("{error}; root or the same user may see them"),
+                format!("{error}; {WHO_MAY}"),
             );
             return None;
         }
