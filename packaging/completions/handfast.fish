@@ -190,7 +190,7 @@ complete -c handfast -n "__fish_handfast_using_subcommand probe" -l client-key -
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -l max -d 'Exit with 4 when a figure is above this: appconnect=60ms, resumed.handshake.p95=30ms (may be repeated)' -r
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -l format -d 'What goes to standard output: text, or curl (the timers, as `curl -w` prints them)' -r -f -a "text\t'For people'
 curl\t'As curl\'s'"
-complete -c handfast -n "__fish_handfast_using_subcommand probe" -l json -d 'Everything, for programs: one object for each target, on a line of its own where there are several; - is standard output' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand probe" -l json -d 'Everything, for programs: one object for each target, on a line of its own where there are several; with --watch a shorter one for each round; - is standard output' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -l pcap -d 'Capture the packets meanwhile, with the keys of these sessions, so that Wireshark opens them decrypted (pcapng; needs root or CAP_NET_RAW)' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -l html -d 'A page with a waterfall, for a browser' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -s 4 -l v4 -d 'Use IPv4 addresses alone'

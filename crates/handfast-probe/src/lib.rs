@@ -14,7 +14,7 @@
 //! | all of them together, for what the server counted itself | `tally.rs` |
 //! | the data | [`report`] |
 //! | how long a connection is kept, and for how many requests | [`keep_alive`] |
-//! | the same target again and again | [`watch`] |
+//! | the same target again and again | [`watch`], for programs [`rounds`] |
 //! | what to change, and how much that saves | `advice.rs` |
 //! | what a page would take | [`page`] |
 //! | bounds on it | [`limit`] |
@@ -38,6 +38,7 @@ pub mod limit;
 mod line;
 pub mod page;
 pub mod report;
+pub mod rounds;
 mod rows;
 mod summary;
 mod survey;

@@ -58,7 +58,12 @@ pub(crate) fn probe(words: &ProbeWords) -> ExitCode {
         Err(refusal) => refused(&refusal),
         Ok(prepared) => match words.watch {
             None => prepared.run(words),
-            Some(seconds) => watch::watch(prepared, seconds),
+            Some(seconds) => {
+                match words.output.json.as_deref().map(watch::Rounds::prepare).transpose() {
+                    Err(refusal) => refused(&refusal),
+                    Ok(rounds) => watch::watch(prepared, rounds, seconds),
+                }
+            }
         },
     }
 }
@@ -142,7 +147,9 @@ fn prepare(words: &ProbeWords) -> Result<Prepared, Refusal> {
         limits,
         program: format!("handfast {}", env!("CARGO_PKG_VERSION")),
     };
-    let (json, html) = (output("--json", &words.output.json)?, output("--html", &words.output.html)?);
+    // What is watched is written while it goes on.
+    let json = if words.watch.is_some() { None } else { output("--json", &words.output.json)? };
+    let html = output("--html", &words.output.html)?;
     Ok(Prepared { targets, wanted, json, html, capture, status, usual_alpn: words.tls.alpn.is_none() })
 }
 

@@ -1,15 +1,18 @@
 //! `handfast probe --watch`: the same targets again and again, until somebody asks for the end.
 //!
-//! In: what was prepared. Out: on a terminal a line for each target, drawn again in place; elsewhere a line for each measurement; at the end a
-//! summary. One thread measures and one hears signals; this one shows, and ends at once when it is asked to.
+//! In: what was prepared. Out: for programs a line of JSON for each round; for people on a terminal a line for each target, drawn again in
+//! place, elsewhere a line for each measurement, and at the end a summary. One thread measures and one hears signals; this one shows, and ends at once when it is asked to.
 
-use std::io::{self, IsTerminal};
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, SystemTime};
 
 use handfast_load::outcome::Refusal;
 use handfast_net::clock::Moment;
+use handfast_probe::rounds::{Round, SCHEMA, Sample, to_line as to_json};
 use handfast_probe::text::{line_head, to_line};
 use handfast_probe::watch::{Series, summary_head};
 use handfast_probe::{Report, Trouble, Wanted, run};
@@ -30,8 +33,66 @@ enum Event {
     End,
 }
 
+/// Where rounds go, for programs.
+pub(super) struct Rounds {
+    path: PathBuf,
+    /// `None`: standard output.
+    file: Option<File>,
+    count: u64,
+    targets: Vec<Sample>,
+}
+
+impl Rounds {
+    /// Makes the file ready: not aside and renamed at the end, as it is there to be read while it grows.
+    ///
+    /// **Errors**: it cannot be made.
+    pub(super) fn prepare(path: &Path) -> Result<Self, Refusal> {
+        let file = match path.as_os_str() == "-" {
+            true => None,
+            false => Some(
+                File::create(path)
+                    .map_err(|error| Refusal::failed(format!("--json: write {}: {error}", path.display())))?,
+            ),
+        };
+        Ok(Self { path: path.to_path_buf(), file, count: 0, targets: Vec::new() })
+    }
+
+    fn is_standard_output(&self) -> bool {
+        self.file.is_none()
+    }
+
+    /// Takes what was measured of a target; with the last one of so many the round is written.
+    ///
+    /// **Errors**: it cannot be written.
+    fn take(&mut self, sample: Sample, of: usize, now: &str) -> Result<(), Refusal> {
+        self.targets.push(sample);
+        if self.targets.len() < of {
+            return Ok(());
+        }
+        self.count += 1;
+        let targets = std::mem::take(&mut self.targets);
+        let line = to_json(&Round { schema: SCHEMA, round: self.count, ended: now.to_owned(), targets });
+        let written = match &mut self.file {
+            Some(file) => file.write_all(line.as_bytes()),
+            None => io::stdout().write_all(line.as_bytes()).and_then(|()| io::stdout().flush()),
+        };
+        written
+            .map_err(|error| Refusal::failed(format!("--json: write {}: {error}", self.path.display())))
+    }
+}
+
+/// Text for people; on standard error where standard output is for programs.
+fn tell_people(text: &str, aside: bool) {
+    match aside {
+        true => talk::err(text.trim_end()),
+        false => {
+            print(text, true);
+        }
+    }
+}
+
 /// Measures until it is ended.
-pub(super) fn watch(prepared: Prepared, seconds: f64) -> ExitCode {
+pub(super) fn watch(prepared: Prepared, mut rounds: Option<Rounds>, seconds: f64) -> ExitCode {
     let talk = talk::start(color(), Level::WARN, talk::Stamp::Absent);
     let voice = talk.voice();
     let (events, coming) = sync_channel(4);
@@ -42,18 +103,27 @@ pub(super) fn watch(prepared: Prepared, seconds: f64) -> ExitCode {
     if let Err(error) = begin(events, wanted, Duration::from_secs_f64(seconds), ended) {
         return refused(&Refusal::failed(format!("start a thread: {error}")));
     }
-    let in_place = io::stdout().is_terminal() && io::stderr().is_terminal();
+    let aside = rounds.as_ref().is_some_and(Rounds::is_standard_output);
+    let in_place = (aside || io::stdout().is_terminal()) && io::stderr().is_terminal();
     let mut all: Vec<Series> = targets.iter().map(|target| Series::new(&target.to_string())).collect();
     let (mut failed, mut missed) = (false, false);
     // What was said of each target last: the same trouble is told once.
     let mut told: Vec<Option<Trouble>> = vec![None; targets.len()];
     if !in_place {
-        print(&format!("{:<21}{}\n", "", line_head()), true);
+        tell_people(&format!("{:<21}{}\n", "", line_head()), aside);
     }
     for event in coming {
         let Event::Measured(number, outcome) = event else { break };
         all[number].take((*outcome).as_ref().ok().map(|report| report.full.timers.appconnect.p50));
         let now = Utc::of(SystemTime::now()).to_seconds().to_string();
+        if let Some(rounds) = &mut rounds {
+            let sample = Sample::of(&targets[number].to_string(), (*outcome).as_ref());
+            if let Err(refusal) = rounds.take(sample, targets.len(), &now) {
+                voice.wipe();
+                talk.finish();
+                return refused(&refusal);
+            }
+        }
         match &*outcome {
             Err(trouble) => {
                 failed = true;
@@ -66,7 +136,7 @@ pub(super) fn watch(prepared: Prepared, seconds: f64) -> ExitCode {
                 told[number] = None;
                 missed |= report.limits.iter().any(|limit| !limit.held);
                 if !in_place {
-                    print(&format!("{now:<21}{}\n", to_line(report)), true);
+                    tell_people(&format!("{now:<21}{}\n", to_line(report)), aside);
                 }
             }
         }
@@ -80,7 +150,7 @@ pub(super) fn watch(prepared: Prepared, seconds: f64) -> ExitCode {
     voice.wipe();
     talk.finish();
     let summary: String = all.iter().map(|one| one.summary() + "\n").collect();
-    print(&format!("{}\n{summary}", summary_head()), true);
+    tell_people(&format!("{}\n{summary}", summary_head()), aside);
     ExitCode::from(match (failed, missed) {
         (true, _) => 1,
         (false, true) => 4,

@@ -62,7 +62,7 @@ pub(crate) struct ProbeWords {
     pub(crate) keep_alive: Option<String>,
     /// Measure all targets again and again, until Ctrl-C: so many seconds lie between two rounds (--watch=SECONDS) [default: 5].
     /// Each time three connections to each target are made; what is shown is the time of a full handshake
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "5", conflicts_with_all = ["from_pcap", "json", "html", "pcap", "page", "keep_alive", "early_data"])]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "5", conflicts_with_all = ["from_pcap", "html", "pcap", "page", "keep_alive", "early_data", "status"])]
     pub(crate) watch: Option<f64>,
     /// Compute what a page would take: 10x40KiB
     #[arg(long, value_name = "RESOURCESxSIZE")]
@@ -121,7 +121,8 @@ pub(crate) struct ProbeOutputWords {
     /// What goes to standard output: text, or curl (the timers, as `curl -w` prints them)
     #[arg(long, value_name = "FORM", default_value = "text")]
     pub(crate) format: Form,
-    /// Everything, for programs: one object for each target, on a line of its own where there are several; - is standard output
+    /// Everything, for programs: one object for each target, on a line of its own where there are several; with --watch a shorter one
+    /// for each round; - is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
     /// Capture the packets meanwhile, with the keys of these sessions, so that Wireshark opens them decrypted (pcapng; needs root or

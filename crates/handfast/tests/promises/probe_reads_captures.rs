@@ -157,6 +157,42 @@ fn who_may_not_capture_is_told_what_is_missing() {
 }
 
 #[test]
+fn each_round_is_a_line_for_programs() {
+    let folder = Folder::new();
+    let certificate = folder.write("leaf.pem", localhost().combined()).display().to_string();
+    let backend = Backend::echo();
+    let proxy = Proxy::start(format!(
+        "[[service]]\nname = \"a\"\nlisten = \"127.0.0.1:0\"\nbackend = \"{}\"\ncertificate = \"{certificate}\"\n",
+        backend.address
+    ));
+    let (address, nobody) = (proxy.address().to_string(), Backend::refusing().to_string());
+    let file = folder.file("rounds.json");
+    for place in ["-", file.to_str().expect("a path")] {
+        let words = ["probe", "--insecure", "--watch=0.1", "--json", place, &address, &nobody];
+        let watching = Tool::start(PROGRAM, &words);
+        let lines = || match place {
+            "-" => watching.output.so_far(),
+            _ => std::fs::read_to_string(&file).unwrap_or_default().lines().map(str::to_owned).collect(),
+        };
+        super::support::deadline::wait_until("three rounds", || (lines().len() > 3).then_some(()));
+        let lines = lines();
+        watching.process().signal(Signal::INT);
+        let ran = watching.ended();
+        for (number, line) in lines.iter().take(3).enumerate() {
+            let round: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+            assert_eq!(round["schema"], "handfast-probe-watch/1", "{line}");
+            assert_eq!(round["round"], number + 1, "{line}");
+            let [one, other] = [&round["targets"][0], &round["targets"][1]];
+            assert_eq!((&one["target"], &one["version"]), (&address.as_str().into(), &"TLSv1.3".into()), "{line}");
+            assert!(one["appconnect_ms"].as_f64() > one["connect_ms"].as_f64(), "{line}");
+            assert_eq!((&other["appconnect_ms"], &other["trouble"]["cause"]), (&Value::Null, &"refused".into()), "{line}");
+        }
+        let text = if place == "-" { &ran.talk } else { &ran.output };
+        assert!(text.contains("connect and full handshake "), "people get the same: {}", ran.all());
+    }
+}
+
+#[test]
 fn it_watches_until_it_is_ended() {
     let folder = Folder::new();
     let certificate = folder.write("leaf.pem", localhost().combined()).display().to_string();

@@ -1,0 +1,124 @@
+//! `--watch` for programs: each round of measurements as one line of JSON. Published in `docs/reference/probe-watch.schema.json`: a change
+//! that programs notice is another [`SCHEMA`].
+//!
+//! In: what was measured of each target. Out: a line. **Units**: milliseconds; each figure is of one connection of its kind.
+
+use serde::Serialize;
+
+use crate::report::{LimitReport, Report};
+use crate::trouble::Trouble;
+
+/// Name and version of the format.
+pub const SCHEMA: &str = "handfast-probe-watch/1";
+
+/// All targets, measured once.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Round {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// Its number; the first one is 1.
+    pub round: u64,
+    /// When its last target was measured (UTC).
+    pub ended: String,
+    /// Each target, in the order in which they were given.
+    pub targets: Vec<Sample>,
+}
+
+/// One target.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Sample {
+    /// As it was given, with the port.
+    pub target: String,
+    /// Why it could not be measured; then there is nothing else.
+    pub trouble: Option<Trouble>,
+    /// The address that was measured.
+    pub address: Option<String>,
+    /// The version agreed on.
+    pub version: Option<&'static str>,
+    /// curl's `time_namelookup`, `time_connect` and `time_appconnect`, of a full handshake.
+    pub namelookup_ms: Option<f64>,
+    /// To the end of connect.
+    pub connect_ms: Option<f64>,
+    /// To the end of the handshake.
+    pub appconnect_ms: Option<f64>,
+    /// The same of a resumed handshake; `null` where none was possible.
+    pub resumed_appconnect_ms: Option<f64>,
+    /// The round trip of the network.
+    pub rtt_ms: Option<f64>,
+    /// How long the server was busy in the full handshake.
+    pub server_ms: Option<f64>,
+    /// Round trips of the full handshake.
+    pub round_trips: Option<u32>,
+    /// Whether the certificate is trusted; `null`: not verified.
+    pub trusted: Option<bool>,
+    /// Bounds of `--max`.
+    pub limits: Vec<LimitReport>,
+}
+
+impl Sample {
+    /// What was measured of a target.
+    pub fn of(target: &str, outcome: Result<&Report, &Trouble>) -> Self {
+        let target = target.to_owned();
+        let report = match outcome {
+            Ok(report) => report,
+            Err(trouble) => return Self { target, trouble: Some(trouble.clone()), ..Self::default() },
+        };
+        let full = &report.full;
+        Self {
+            target,
+            trouble: None,
+            address: Some(report.target.address.clone()),
+            version: report.agreed.version,
+            namelookup_ms: Some(full.timers.namelookup.p50),
+            connect_ms: Some(full.timers.connect.p50),
+            appconnect_ms: Some(full.timers.appconnect.p50),
+            resumed_appconnect_ms: report.resumed.as_ref().map(|resumed| resumed.timers.appconnect.p50),
+            rtt_ms: Some(report.rtt_ms.p50),
+            server_ms: Some(full.server_ms.p50),
+            round_trips: Some(full.round_trips.handshake),
+            trusted: report.certificates.trusted,
+            limits: report.limits.clone(),
+        }
+    }
+}
+
+/// A round as a line.
+pub fn to_line(round: &Round) -> String {
+    // Every value in it can be written: there are no maps with keys other than texts.
+    let mut line = serde_json::to_string(round).unwrap_or_default();
+    line.push('\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::advice::tests::sample;
+    use crate::report::tests::faults;
+    use crate::trouble::Step;
+
+    #[test]
+    fn the_published_schema_describes_it() {
+        let schema = include_str!("../../../docs/reference/probe-watch.schema.json");
+        let schema: Value = serde_json::from_str(schema).expect("JSON");
+        let trouble = Trouble::new(Step::Connect, "refused", "connect: refused").hint("nothing listens there");
+        let targets = vec![
+            Sample::of("a:443", Ok(&sample())),
+            Sample::of("b:443", Err(&trouble)),
+            Sample::of("c:443", Ok(&Report { resumed: None, ..sample() })),
+        ];
+        let round = Round { schema: SCHEMA, round: 1, ended: "2026-11-23T04:00:00Z".into(), targets };
+        let line = to_line(&round);
+        assert_eq!(line.lines().count(), 1);
+        let mut value: Value = serde_json::from_str(&line).expect("JSON");
+        assert_eq!(faults(&value, &schema, &schema, "round"), [""; 0]);
+        assert_eq!((&value["targets"][0]["appconnect_ms"], &value["targets"][1]["appconnect_ms"]), (&91.7.into(), &Value::Null));
+        // And it can complain.
+        value["schema"] = "handfast-probe-watch/2".into();
+        value["targets"][0]["surprise"] = 1.into();
+        value["targets"][1].as_object_mut().expect("an object").remove("trouble");
+        assert_eq!(faults(&value, &schema, &schema, "round").len(), 3);
+    }
+}
