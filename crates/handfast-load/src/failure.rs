@@ -50,7 +50,7 @@ impl StepFailure {
             FailureKind::Alert => Cause::Alert,
             FailureKind::Peer => Cause::Tls,
             FailureKind::PeerCertificate => Cause::Certificate,
-            FailureKind::Ourselves => Cause::Internal,
+            FailureKind::KeyProcess | FailureKind::Ourselves => Cause::Internal,
         };
         let said = failure.alert.map(Said::Alert);
         Self { hint: failure.hint, said, ..Self::new(step, cause, failure.to_string()) }

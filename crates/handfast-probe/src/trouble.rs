@@ -99,7 +99,7 @@ impl Trouble {
             FailureKind::Alert => "alert",
             FailureKind::Peer => "tls",
             FailureKind::PeerCertificate => "certificate",
-            FailureKind::Ourselves => "internal",
+            FailureKind::KeyProcess | FailureKind::Ourselves => "internal",
         };
         let mut trouble = Self::new(Step::Handshake, cause, format!("handshake: {failure}"));
         trouble.hint = failure.hint.map(str::to_owned);

@@ -95,6 +95,8 @@ causes! {
     NoBackend = "no-backend",
     /// The backend's name could not be resolved.
     NameNotResolved = "name-not-resolved",
+    /// The process that holds the private keys did not sign.
+    KeyProcess = "key-process",
     /// A bug of ours: the connection's task panicked or broke an invariant.
     Internal = "internal",
 }
@@ -185,6 +187,7 @@ impl Cause {
             Self::Stopped => "the operator's stop cut it".into(),
             Self::NoBackend => "no backend was configured, known or healthy".into(),
             Self::NameNotResolved => "the backend's name could not be resolved".into(),
+            Self::KeyProcess => "the process that holds the private keys made no signature".into(),
             Self::Internal => "a fault of Handfast's own; please report it with the log".into(),
             Self::Socket(cause) => of_socket(cause, who),
         }

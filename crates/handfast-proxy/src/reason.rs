@@ -55,6 +55,7 @@ impl CloseReason {
             FailureKind::Peer => (side, Cause::Tls),
             FailureKind::PeerCertificate if side == Side::Backend => (side, Cause::BackendCertificate),
             FailureKind::PeerCertificate => (side, Cause::ClientCertificate),
+            FailureKind::KeyProcess => (Side::Local, Cause::KeyProcess),
             FailureKind::Ourselves => (Side::Local, Cause::Internal),
         };
         Self::new(step, side, cause).because(failure.detail.clone())
@@ -109,6 +110,7 @@ mod tests {
             (FailureKind::PeerCertificate, Side::Backend, (Side::Backend, Cause::BackendCertificate)),
             (FailureKind::Peer, Side::Backend, (Side::Backend, Cause::Tls)),
             (FailureKind::Alert, Side::Client, (Side::Client, Cause::Alert)),
+            (FailureKind::KeyProcess, Side::Client, (Side::Local, Cause::KeyProcess)),
             (FailureKind::Ourselves, Side::Client, (Side::Local, Cause::Internal)),
         ] {
             let reason = CloseReason::failure(Step::Handshake, side, &Failure::new(kind, "why"));

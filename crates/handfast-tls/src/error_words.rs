@@ -1,9 +1,10 @@
 //! What rustls's errors mean, in sentences for operators and by whose doing.
 
-use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible};
+use rustls::{AlertDescription, CertificateError, Error, OtherError, PeerIncompatible};
 
 use handfast_wire::registry;
 
+use crate::apart::Unavailable;
 use crate::presented;
 use crate::session::{CertificateFault, Failure, FailureKind};
 
@@ -60,6 +61,9 @@ pub(crate) fn failure(peer: Peer, error: &Error) -> Failure {
         }
         Error::NoApplicationProtocol => {
             (FailureKind::Peer, "no application protocol (ALPN) in common".into())
+        }
+        Error::Other(OtherError(inner)) if inner.is::<Unavailable>() => {
+            (FailureKind::KeyProcess, inner.to_string())
         }
         other => (FailureKind::Ourselves, other.to_string()),
     };

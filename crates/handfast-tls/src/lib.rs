@@ -11,6 +11,7 @@
 //! | what is in this file, does the key fit | [`certificate`] |
 //! | which OCSP response goes with it | [`load`] |
 //! | what is in this folder, and what of it is not used, and why | [`load`] |
+//! | how keys are used that another process holds | [`apart`] |
 //! | which certificate for this name and client | [`store`] |
 //! | who may resume, and with which keys | [`ticket`] |
 //! | whose client certificates are good | [`client_certificates`] |
@@ -26,6 +27,7 @@
 pub mod features;
 pub mod finding;
 pub mod policy;
+pub mod apart;
 pub mod certificate;
 pub mod key_kind;
 pub mod load;

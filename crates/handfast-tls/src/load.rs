@@ -28,6 +28,7 @@ use std::time::SystemTime;
 use aws_lc_rs::digest::{SHA256, digest};
 use handfast_text::sort::SmallSort as _;
 
+use crate::apart::{self, Holder};
 use crate::certificate::{self, Certificate};
 pub use crate::finding::{Finding, Reason, Severity};
 use crate::parsed::date;
@@ -80,6 +81,8 @@ pub struct Loaded {
     pub folders: Vec<PathBuf>,
     /// Place of each certificate by the hash of its content.
     known: HashMap<Box<[u8]>, usize>,
+    /// Who reads the files with keys, while they are read; `None`: this process.
+    holder: Option<Arc<dyn Holder>>,
 }
 
 impl Loaded {
@@ -117,8 +120,18 @@ impl Loaded {
 /// **Cost**: CPU time of about 60 µs for each ECDSA pair of files and 260 µs for each RSA-2048 pair (aws-lc checks the
 /// key's arithmetic), spread over the CPUs; at most 1 MiB of memory for each file being read.
 pub fn load(sources: &[Source], known_keys: &Lists, now: SystemTime) -> Loaded {
+    load_from(sources, known_keys, now, None)
+}
+
+/// As [`load`]; where there is a `holder`, it reads every file of certificates and keys, and no private key comes here.
+pub fn load_from(
+    sources: &[Source],
+    known_keys: &Lists,
+    now: SystemTime,
+    holder: Option<&Arc<dyn Holder>>,
+) -> Loaded {
     let now = unix_seconds(now);
-    let mut loaded = Loaded::default();
+    let mut loaded = Loaded { holder: holder.cloned(), ..Loaded::default() };
     let mut watched = BTreeSet::new();
     for source in sources {
         match source {
@@ -135,6 +148,7 @@ pub fn load(sources: &[Source], known_keys: &Lists, now: SystemTime) -> Loaded {
         }
     }
     loaded.known = HashMap::new();
+    loaded.holder = None;
     loaded.folders = watched.into_iter().collect();
     loaded.findings.small_sort_by_key(|finding| finding.severity);
     loaded
@@ -182,16 +196,21 @@ pub(crate) fn watch(path: &Path, folders: &mut BTreeSet<PathBuf>) {
 }
 
 /// A file that was looked at.
-struct Looked {
-    path: PathBuf,
-    stamp: FileStamp,
-    mode: u32,
+pub(crate) struct Looked {
+    pub(crate) path: PathBuf,
+    pub(crate) stamp: FileStamp,
+    pub(crate) mode: u32,
     /// `Err` when it could not be read; the contents' findings may still hold errors.
-    contents: Result<Contents, Failure>,
+    pub(crate) contents: Result<Contents, Failure>,
 }
 
 impl Looked {
-    fn at(path: &Path) -> Self {
+    /// Reads it here, or has the `holder` of the keys read it.
+    fn by(holder: Option<&Arc<dyn Holder>>, path: &Path) -> Self {
+        holder.map_or_else(|| Self::at(path), |holder| apart::look(holder, path))
+    }
+
+    pub(crate) fn at(path: &Path) -> Self {
         let path = path.to_path_buf();
         match read::whole(&path) {
             Ok(content) => {
@@ -249,7 +268,7 @@ pub(crate) fn failed(path: &Path, failure: &Failure) -> Finding {
 }
 
 /// Reads every path, several at a time, and gives the results in the order of the paths.
-fn look_at_all(paths: &[PathBuf]) -> Vec<Looked> {
+fn look_at_all(paths: &[PathBuf], holder: Option<&Arc<dyn Holder>>) -> Vec<Looked> {
     // A thread costs about 50 µs, a pair of files about 100.
     let threads =
         thread::available_parallelism().map_or(1, |count| count.get()).min(16).min(paths.len() / 16 + 1);
@@ -259,7 +278,7 @@ fn look_at_all(paths: &[PathBuf]) -> Vec<Looked> {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(path) = paths.get(index) else { return looked };
-            looked.push((index, Looked::at(path)));
+            looked.push((index, Looked::by(holder, path)));
         }
     };
     let mut looked = thread::scope(|scope| {
@@ -308,7 +327,7 @@ fn file(
 
 /// Reads one named file; `None` when it has an error, which is then among the findings.
 fn take(path: &Path, loaded: &mut Loaded) -> Option<Contents> {
-    let looked = Looked::at(path);
+    let looked = Looked::by(loaded.holder.as_ref(), path);
     loaded.files_read.push((looked.path.clone(), looked.stamp));
     loaded.findings.extend(looked.permissions());
     let mut contents = match looked.contents {

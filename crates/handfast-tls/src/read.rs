@@ -39,6 +39,23 @@ impl FileStamp {
     }
 }
 
+impl FileStamp {
+    /// Its numbers, for another process.
+    pub(crate) fn numbers(self) -> Option<[u64; 7]> {
+        let Stat { device, inode, size, modified, changed } = self.0?;
+        let [one, two, three, four] = [modified.0, modified.1, changed.0, changed.1].map(i64::cast_unsigned);
+        Some([device, inode, size, one, two, three, four])
+    }
+
+    /// The stamp that has these numbers.
+    pub(crate) fn of_numbers(numbers: Option<[u64; 7]>) -> Self {
+        Self(numbers.map(|[device, inode, size, times @ ..]| {
+            let [one, two, three, four] = times.map(u64::cast_signed);
+            Stat { device, inode, size, modified: (one, two), changed: (three, four) }
+        }))
+    }
+}
+
 impl From<&Metadata> for FileStamp {
     fn from(metadata: &Metadata) -> Self {
         Self(Some(Stat {
@@ -165,18 +182,22 @@ fn not_a_file(metadata: &Metadata) -> Option<&'static str> {
     if kind.is_file() {
         return None;
     }
+    let [folder, fifo, socket, device, other] = NOT_FILES;
     Some(if kind.is_dir() {
-        "a folder"
+        folder
     } else if kind.is_fifo() {
-        "a FIFO"
+        fifo
     } else if kind.is_socket() {
-        "a socket"
+        socket
     } else if kind.is_block_device() || kind.is_char_device() {
-        "a device"
+        device
     } else {
-        "not a regular file"
+        other
     })
 }
+
+/// What there may be in a file's place.
+pub(crate) const NOT_FILES: [&str; 5] = ["a folder", "a FIFO", "a socket", "a device", "not a regular file"];
 
 /// Tries again when a network file system lost the file under us: ESTALE means that the name must be looked up again,
 /// which the next attempt does.

@@ -200,6 +200,8 @@ pub enum FailureKind {
     Peer,
     /// The peer's certificate is missing or was refused.
     PeerCertificate,
+    /// The process that holds the private keys did not sign.
+    KeyProcess,
     /// A fault of ours.
     Ourselves,
 }

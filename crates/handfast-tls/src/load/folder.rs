@@ -16,7 +16,7 @@ pub(super) fn load(path: &Path, by: (&Lists, i64), loaded: &mut Loaded) {
     let Some(mut files) = list(path, loaded) else { return };
     let staples = take_staples(&mut files, loaded);
     let mut holdings = Vec::new();
-    for looked in look_at_all(&files) {
+    for looked in look_at_all(&files, loaded.holder.clone().as_ref()) {
         loaded.files_read.push((looked.path.clone(), looked.stamp));
         loaded.findings.extend(looked.permissions());
         holdings.extend(Holding::of(looked, loaded));

@@ -62,7 +62,7 @@ impl Inspection<'_> {
         let mut files = Vec::new();
         below(path, DEPTH, &mut files, into);
         files.sort();
-        for looked in look_at_all(&files) {
+        for looked in look_at_all(&files, None) {
             self.looked(looked, false, into);
         }
     }

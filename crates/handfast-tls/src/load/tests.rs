@@ -5,6 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::time::Duration;
 
 use super::*;
+use crate::apart::tests::Elsewhere;
 use crate::testing::{Folder, Made, Maker, NOW};
 
 fn now() -> SystemTime {
@@ -13,11 +14,29 @@ fn now() -> SystemTime {
 
 fn load_file(certificate: &Path, key: Option<&Path>) -> Loaded {
     let source = Source::File { certificate: certificate.into(), key: key.map(Into::into), ocsp: None };
-    load(&[source], &Lists::default(), now())
+    load_twice(source)
 }
 
 fn load_folder(folder: &Folder) -> Loaded {
-    load(&[Source::Folder(folder.path().into())], &Lists::default(), now())
+    load_twice(Source::Folder(folder.path().into()))
+}
+
+/// Loads it here, and once more with the keys held elsewhere, where everything has to be the same.
+fn load_twice(source: Source) -> Loaded {
+    let here = load(std::slice::from_ref(&source), &Lists::default(), now());
+    let holder: Arc<dyn Holder> = Arc::<Elsewhere>::default();
+    let apart = load_from(&[source], &Lists::default(), now(), Some(&holder));
+    assert_eq!(apart.findings, here.findings, "what is found does not depend on where the keys are");
+    assert_eq!(apart.files_read, here.files_read);
+    let seen = |loaded: &Loaded| {
+        let of = |certificate: &Arc<Certificate>| {
+            let (files, chain) = (certificate.files().to_vec(), certificate.chain().to_vec());
+            (files, chain, certificate.key_id(), certificate.certified().key.algorithm())
+        };
+        loaded.certificates.iter().map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(seen(&apart), seen(&here));
+    here
 }
 
 /// Severity, reason and file name of each finding.
