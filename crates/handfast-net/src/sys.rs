@@ -272,6 +272,20 @@ pub fn release_memory_early() {
     }
 }
 
+/// Nothing that a terminal or a service manager sends ends this process, but for SIGKILL: it ends when who started it does. What it
+/// starts inherits that.
+///
+/// **Errors**: sigaction(2).
+pub fn ignore_signals() -> io::Result<()> {
+    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2] {
+        // SAFETY: SIG_IGN is no function that could be called, and is valid for these signals.
+        if unsafe { libc::signal(signal, libc::SIG_IGN) } == libc::SIG_ERR {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
 /// Gives memory that was freed back to the machine: after a start or a reload, the C library would keep what reading took,
 /// and what the old state had.
 ///

@@ -21,6 +21,8 @@ pub enum Duty {
     Serves,
     /// It tends what serves: files can be opened too, and threads started; no processes, and no program can be executed.
     Tends,
+    /// It holds private keys: files can be read and threads started, and no socket can be made.
+    HoldsKeys,
 }
 
 /// A system call by its name.
@@ -142,13 +144,14 @@ fn filter(machine: u32, duty: Duty) -> Vec<sock_filter> {
     allow(&mut filter, NO_CALL);
     filter.extend([jump(BPF_JGE, X32, 0, 1), end(REFUSE)]);
     let mut lists = vec![FOR_ALL, FOR_ALL_HERE];
-    if duty == Duty::Tends {
+    if duty != Duty::Serves {
         lists.extend([TO_TEND, TO_TEND_HERE]);
     }
     for (_, number) in lists.into_iter().flatten() {
         allow(&mut filter, *number as u32);
     }
-    one_of(&mut filter, libc::SYS_socket, NET_FAMILIES);
+    let families = if duty == Duty::HoldsKeys { &[] } else { NET_FAMILIES };
+    one_of(&mut filter, libc::SYS_socket, families);
     one_of(&mut filter, libc::SYS_prctl, OF_ITSELF);
     // Memory that is written and executed is what an attacker needs.
     for number in [libc::SYS_mmap, libc::SYS_mprotect] {
@@ -157,7 +160,7 @@ fn filter(machine: u32, duty: Duty) -> Vec<sock_filter> {
     // The C library starts threads with all signals blocked, where REFUSE would end the process; and without this call by the
     // older one, whose flags a filter can see: threads of this process, and no other processes.
     filter.extend([jump(BPF_JEQ, libc::SYS_clone3 as u32, 0, 1), end(UNKNOWN)]);
-    let threads = if duty == Duty::Tends { SECCOMP_RET_ALLOW } else { REFUSE_SILENTLY };
+    let threads = if duty != Duty::Serves { SECCOMP_RET_ALLOW } else { REFUSE_SILENTLY };
     by_bit(&mut filter, libc::SYS_clone, 0, libc::CLONE_THREAD, [threads, REFUSE_SILENTLY]);
     filter.extend([jump(BPF_JGE, LAST_KNOWN, 0, 1), end(UNKNOWN), end(REFUSE)]);
     filter
