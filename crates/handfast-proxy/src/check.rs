@@ -53,7 +53,8 @@ pub fn check(source: &ConfigSource, host: Option<&str>, color: bool) -> Checked 
         return Checked { good: false, problems, explanation: String::new() };
     }
     let now = SystemTime::now();
-    let mut carried = CarriedOver { rings: KeyRings::default(), throwaway: None, built_in: None, threads: 1 };
+    let mut carried =
+        CarriedOver { rings: KeyRings::default(), throwaway: None, built_in: None, threads: 1, keys: None };
     let mut tried = config.clone();
     without_making(&mut tried);
     let mut problems = warnings;

@@ -19,6 +19,7 @@ use handfast_wire::{Alert, AlertDescription, ClientHello};
 use crate::cause::Cause;
 use crate::connection::Connection;
 use crate::hello::Heard;
+use crate::key_process;
 use crate::reason::{CloseReason, Side, Step};
 use crate::route::Choice;
 use crate::runtime::Runtime;
@@ -147,6 +148,10 @@ async fn signed<R: Runtime>(
         }
         if now >= patience {
             patience = now + PATIENCE;
+            // The signer waits, for what this thread must not wait for.
+            if key_process::hesitates() {
+                continue;
+            }
             if let Some(work) = pending.take_back() {
                 return Ok(work.answer());
             }

@@ -202,9 +202,19 @@ impl Program {
         Instant::now() + wait.clamp(Duration::from_secs(1), Duration::from_secs(60))
     }
 
+    /// Tells the key process which keys what is served needs, when there is one.
+    pub(crate) fn needs_keys(&self) {
+        if let Some(carried) = self.carried.try_lock() {
+            self.state.needs_keys(&carried);
+        }
+    }
+
     /// Rotates ticket keys that are due, and takes those that other processes wrote.
     pub(crate) fn refresh_keys(&self) {
         let Some(mut carried) = self.carried.try_lock() else { return };
+        if let Some(keys) = &carried.keys {
+            keys.tidy();
+        }
         let (changed, problems) = carried.rings.refresh(SystemTime::now());
         problems
             .iter()

@@ -171,6 +171,7 @@ fn at_a_restart_only(before: &Config, after: &Config) -> Vec<&'static str> {
         ("process.user", old.user != new.user || old.group != new.group),
         ("process.max-connections", old.max_connections != new.max_connections),
         ("process.upgrade-socket", old.upgrade_socket != new.upgrade_socket),
+        ("process.private-keys", old.private_keys_apart != new.private_keys_apart),
         ("process.sandbox", old.sandbox != new.sandbox),
         ("process.sandbox-folders", old.sandbox_folders != new.sandbox_folders),
         ("access-log", before.access_log != after.access_log),

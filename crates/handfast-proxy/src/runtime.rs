@@ -13,6 +13,7 @@ use handfast_net::fault::Fault;
 use handfast_net::stream::Stream;
 
 use crate::config::model::Address;
+use crate::key_process;
 use crate::signer::Signer;
 use crate::thread::Thread;
 
@@ -94,6 +95,9 @@ impl Runtime for Engine {
     }
 
     fn signer(thread: &Thread, is_dear: impl FnOnce() -> bool) -> Option<&Signer> {
+        if key_process::hesitates() {
+            return thread.signer();
+        }
         let newcomers_wait = |signer: &Signer| signer.is_busy() || engine::handshakes_wait();
         let signer = thread.signer().filter(|_| thread.has_carried(engine::now()));
         signer.filter(|signer| newcomers_wait(signer) && is_dear())

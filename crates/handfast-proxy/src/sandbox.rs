@@ -187,7 +187,7 @@ fn reach(source: &ConfigSource, state: &State) -> Vec<Below> {
 }
 
 /// The folders in which a file, and every link that leads to it, may be replaced; and the file, or folder, itself.
-fn folders_of(path: &Path, write: bool, into: &mut BTreeSet<Below>) {
+pub(crate) fn folders_of(path: &Path, write: bool, into: &mut BTreeSet<Below>) {
     let mut path = path.to_path_buf();
     for _ in 0..LINKS {
         into.insert(Below { path: path.clone(), write });

@@ -170,6 +170,7 @@ impl Serving {
         }
         program.names.follow(&state.config);
         program.keep_wishes();
+        program.needs_keys();
         program.tell();
         program.registry.set_certificates(state.certificate_snapshots());
         program.registry.set_revocation_lists(state.revocation_lists());

@@ -110,6 +110,15 @@ impl ServiceState {
 }
 
 impl State {
+    /// Tells who holds the private keys, if it is another process, which of them are in use.
+    pub(crate) fn needs_keys(&self, carried: &CarriedOver) {
+        let Some(keys) = &carried.keys else { return };
+        let served = self.services.iter().flat_map(|service| service.store.certificates());
+        let shown = self.services.iter().flat_map(|service| service.dialling.iter().flatten());
+        let shown = shown.filter_map(|dialling| dialling.identity());
+        keys.needs(&served.chain(shown).filter_map(|certificate| certificate.key_id()).collect());
+    }
+
     /// What is known of the certificates, for metrics.
     pub(crate) fn certificate_snapshots(&self) -> Vec<CertificateSnapshot> {
         let of_service = |service: &ServiceState| {

@@ -17,6 +17,7 @@ use tokio::sync::mpsc::Sender;
 use crate::accept::accept;
 use crate::access_log::ThreadLog;
 use crate::error::Error;
+use crate::key_process;
 use crate::metrics::{Registry, ThreadMetrics};
 use crate::permits::{Pool, Share};
 use crate::sandbox;
@@ -96,6 +97,7 @@ impl Worker {
 
     fn run(self, name: &str) -> io::Result<()> {
         handfast_tls::warm_up();
+        key_process::this_thread_carries_connections();
         let metrics = self.registry.thread(name);
         let state = ThreadState::new(self.state, None, &metrics, &self.addresses, self.number)
             .map_err(|failure| io::Error::other(failure.to_string()))?;

@@ -43,6 +43,7 @@ fn main() -> ExitCode {
         words::Verb::ProxyHeader(given) => proxy_header::proxy_header(&given),
         words::Verb::Speed(given) => speed::speed(&given),
         words::Verb::WeakKeys(given) => verbs::weak_keys(&given),
+        words::Verb::KeyProcess(given) => verbs::key_process(&given),
         words::Verb::Reference(given) => verbs::reference(&given),
     }
 }

@@ -14,7 +14,7 @@ use crate::status::Status;
 use crate::talk;
 use crate::words::reference::{CONFIGURATION, ReferenceWords, page};
 use crate::words::weak_keys::WeakKeysWords;
-use crate::words::{CheckWords, From, ProxyWords, UpgradeWords};
+use crate::words::{CheckWords, From, KeyProcessWords, ProxyWords, UpgradeWords};
 
 pub(crate) fn proxy(words: ProxyWords) -> ExitCode {
     // Before there is a second thread.
@@ -46,6 +46,17 @@ pub(crate) fn upgrade(words: UpgradeWords) -> ExitCode {
             talk::err(&format!("error: {failure}"));
             let is_ours = !matches!(failure, UpgradeFailure::Configuration(_));
             exit(if is_ours { Outcome::Failed } else { Outcome::WrongUse })
+        }
+    }
+}
+
+pub(crate) fn key_process(words: &KeyProcessWords) -> ExitCode {
+    let act = if words.supervise { handfast_proxy::supervise } else { handfast_proxy::hold };
+    match act(words.channels) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            talk::err(&format!("handfast: error: key process: {error}"));
+            exit(Outcome::Failed)
         }
     }
 }

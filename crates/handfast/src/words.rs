@@ -120,6 +120,9 @@ pub(crate) enum Verb {
     /// Make lists of keys that are known to others ready for the proxy (`[process] weak-keys`)
     #[command(subcommand)]
     WeakKeys(weak_keys::WeakKeysWords),
+    /// Hold private keys for a proxy, which starts this itself (`process.private-keys`)
+    #[command(hide = true)]
+    KeyProcess(KeyProcessWords),
     /// Print the reference of the configuration file, or of a command, as Markdown
     #[command(hide = true)]
     Reference(reference::ReferenceWords),
@@ -141,6 +144,15 @@ pub(crate) struct ProxyWords {
     /// Take over from the running process that can be asked at this socket (`process.upgrade-socket`); `handfast upgrade` does this
     #[arg(long, value_name = "SOCKET")]
     pub(crate) take_over: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct KeyProcessWords {
+    /// How many channels come with it
+    pub(crate) channels: usize,
+    /// Start the process that holds the keys, and again when it ends
+    #[arg(long)]
+    pub(crate) supervise: bool,
 }
 
 #[derive(Args, Debug)]

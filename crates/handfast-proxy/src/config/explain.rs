@@ -70,6 +70,11 @@ pub fn explain(config: &Config, facts: &[CertificateFact]) -> String {
         let files = list(config.process.weak_keys.iter().map(|file| file.display().to_string()));
         let _ = writeln!(text, "Keys that are on the lists {files} are refused, whoever has them.");
     }
+    if config.process.private_keys_apart {
+        text.push_str(
+            "Private keys are held by a process of their own, which reads their files and signs.\n",
+        );
+    }
     if !config.process.sandbox {
         text.push_str("The process has no sandbox.\n");
     }

@@ -189,6 +189,7 @@ fn process(section: &Table<'_>) -> Process {
         keep_removed_certificates: section.or_default(&keys::KEEP_REMOVED),
         weak_keys: section.optional(&keys::WEAK_KEYS).map(values).unwrap_or_default(),
         upgrade_socket: section.optional(&keys::UPGRADE_SOCKET),
+        private_keys_apart: section.or_default(&keys::PRIVATE_KEYS),
         sandbox: section.or_default(&keys::SANDBOX),
         sandbox_folders: section.optional(&keys::SANDBOX_FOLDERS).map(values).unwrap_or_default(),
     };

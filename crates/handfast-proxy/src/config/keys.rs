@@ -70,6 +70,7 @@ pub(crate) static PROCESS: Section = Section {
         &KEEP_REMOVED,
         &WEAK_KEYS,
         &UPGRADE_SOCKET,
+        &PRIVATE_KEYS,
         &SANDBOX,
         &SANDBOX_FOLDERS,
     ],
@@ -180,6 +181,19 @@ pub(crate) static UPGRADE_SOCKET: Key<FilePath> = Key {
     why: "who may ask can make the process execute a program, with the rights that it has",
     example: "\"/run/handfast/upgrade.sock\"",
     elsewhere: &["upgrade-sock", "stats-socket", "expose-fd"],
+};
+
+pub(crate) static PRIVATE_KEYS: Key<Choice<bool>> = Key {
+    name: "private-keys",
+    kind: Choice(&[("in-process", false), ("apart", true)]),
+    default: Default::Value("\"in-process\""),
+    doc: "Where the private keys of certificates are, also of those that are shown to backends. With `\"apart\"` a second process reads \
+          the files that hold them and makes the signatures, and the process that talks with the network never has one: nobody \
+          reads out of its memory what was never there. It is started with this one, before privileges are given up, and again \
+          within a second when it ends. Takes effect at a start or upgrade, not at a reload.",
+    why: "a process more to run and to watch, and a few microseconds for each signature, which not everybody wants",
+    example: "\"apart\"",
+    elsewhere: &["key-process", "privsep", "keyless", "keys-apart"],
 };
 
 pub(crate) static SANDBOX: Key<Choice<bool>> = Key {

@@ -76,6 +76,8 @@ pub struct Process {
     pub weak_keys: Vec<PathBuf>,
     /// Where the process can be asked to be replaced; `None`: nowhere.
     pub upgrade_socket: Option<PathBuf>,
+    /// Whether a process of their own holds the private keys.
+    pub private_keys_apart: bool,
     /// Whether it goes into a sandbox once it has bound its addresses.
     pub sandbox: bool,
     /// Folders, and files, that reloads may read beside those that the configuration names at the start.

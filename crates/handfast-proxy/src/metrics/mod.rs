@@ -40,8 +40,8 @@ pub use openmetrics::{CONTENT_TYPE, openmetrics};
 pub use service::{BackendMetrics, HeaderOutcome, Limit, ServiceMetrics};
 pub use snapshot::{
     AcceptErrors, BackendSnapshot, BackendState, CertificateSnapshot, CheckSnapshot, End,
-    FileProblemSnapshot, HandshakeSnapshot, ProcessSnapshot, ReloadSnapshot, RevocationListSnapshot,
-    ServiceSnapshot, Snapshot, ThreadSnapshot,
+    FileProblemSnapshot, HandshakeSnapshot, KeyProcessSnapshot, ProcessSnapshot, ReloadSnapshot,
+    RevocationListSnapshot, ServiceSnapshot, Snapshot, ThreadSnapshot,
 };
 pub use thread::ThreadMetrics;
 
@@ -49,6 +49,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use crate::access_log::Totals;
+use crate::key_process;
 
 /// Everything that is measured, and what only the control thread knows: reloads, certificates, what is configured.
 #[derive(Debug)]
@@ -171,6 +172,7 @@ impl Registry {
         snapshot.certificates = certificates;
         snapshot.revocation_lists = revocation_lists;
         snapshot.file_problems = file_problems;
+        snapshot.key_process = key_process::condition();
         if let Some(totals) = access_log {
             snapshot.access_log_written = totals.written();
             snapshot.access_log_dropped = totals.dropped();

@@ -518,6 +518,22 @@ fn certificates(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     )
 }
 
+/// How the process is that holds the private keys, where there is one.
+fn key_process(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
+    to.gauge(
+        "handfast_key_process_up",
+        None,
+        "1: the process that holds the private keys signs; 0: it does not answer, and handshakes fail; no row: there is none",
+        snapshot.key_process.map(|keys| (NONE, u64::from(keys.answers))),
+    )?;
+    to.counter(
+        "handfast_key_process_restarts",
+        None,
+        "Times that the process that holds the private keys ended and was started again",
+        snapshot.key_process.map(|keys| (NONE, keys.restarts)),
+    )
+}
+
 fn reloads(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     let reload = &snapshot.reload;
     to.gauge(
@@ -526,6 +542,7 @@ fn reloads(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
         "Number of the configuration that is served",
         reload.generation.map(|generation| (NONE, generation)),
     )?;
+    key_process(to, snapshot)?;
     to.counter(
         "handfast_reloads",
         None,

@@ -38,12 +38,24 @@ pub struct Snapshot {
     pub revocation_lists: Vec<RevocationListSnapshot>,
     /// Certificate files that are not used as they are, by service.
     pub file_problems: Vec<FileProblemSnapshot>,
+    /// How the process is that holds the private keys; `None`: they are in this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_process: Option<KeyProcessSnapshot>,
     /// Access log lines that were written.
     pub access_log_written: u64,
     /// Access log lines that were lost.
     pub access_log_dropped: u64,
     /// The process and its machine.
     pub process: ProcessSnapshot,
+}
+
+/// The process that holds the private keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct KeyProcessSnapshot {
+    /// Whether it answers.
+    pub answers: bool,
+    /// How often it was started again.
+    pub restarts: u64,
 }
 
 /// One service's numbers.

@@ -52,6 +52,7 @@ pub(super) fn sum(threads: &[Arc<ThreadMetrics>], configured: &Configured) -> Sn
         certificates: Vec::new(),
         revocation_lists: Vec::new(),
         file_problems: Vec::new(),
+        key_process: None,
         access_log_written: 0,
         access_log_dropped: 0,
         process: ProcessSnapshot::default(),

@@ -28,8 +28,13 @@ impl Served {
         let folder = Folder::new();
         let source = folder.configure(ADMIN_OFF, &[("web", &["127.0.0.1:0"])]);
         let (config, _) = source.read(false).expect("it is right");
-        let mut carried =
-            CarriedOver { rings: KeyRings::default(), throwaway: None, built_in: None, threads: 2 };
+        let mut carried = CarriedOver {
+            rings: KeyRings::default(),
+            throwaway: None,
+            built_in: None,
+            threads: 2,
+            keys: None,
+        };
         let built = state::build(config, 1, None, &mut carried, SystemTime::now());
         let state = Arc::new(built.state.expect("it can be served"));
         let mut listeners = Listeners::nothing(false);

@@ -3,6 +3,7 @@
 //!
 //! In: a [`Prepared`]. Out: a program that serves.
 
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use crate::checks::Checks;
 use crate::config::model::{AccessLog, Config};
 use crate::control::Shared;
 use crate::error::Error;
+use crate::key_process::KeyProcess;
 use crate::limits::say_limits;
 use crate::listeners::{Listeners, Plan};
 use crate::metrics::Registry;
@@ -65,7 +67,7 @@ impl Prepared {
         let plan = listeners.taken().plan(&state.config, self.threads)?;
         let process = &state.config.process;
         privileges::drop_to(process.user.as_deref(), process.group.as_deref(), &own_files(&state.config))?;
-        say_unreadable(state);
+        say_unreadable(state, self.carried.keys.as_deref());
         if process.sandbox {
             upgrades.keep_launcher().map_err(Error::system("start the thread that starts programs"))?;
         }
@@ -156,10 +158,12 @@ impl Bound {
 }
 
 /// Says which files a later reload could not read again, now that the privileges are gone.
-fn say_unreadable(state: &State) {
+fn say_unreadable(state: &State, keys: Option<&KeyProcess>) {
     let process = &state.config.process;
     if process.user.is_some() || process.group.is_some() {
-        let files: Vec<_> = state.files.iter().map(|(path, _)| path.clone()).collect();
+        // What the key process reads it reads as who it was started by.
+        let is_ours = |path: &&PathBuf| keys.is_none_or(|keys| !keys.reads(path));
+        let files: Vec<_> = state.files.iter().map(|(path, _)| path).filter(is_ours).cloned().collect();
         say_warnings(&unreadable(&state.config, &files));
     }
 }

@@ -9,6 +9,7 @@ use handfast_net::limits::{FileLimit, raise_file_limit};
 use crate::builtin;
 use crate::config::model::{Backend, Config, NameRule, Target};
 use crate::error::Error;
+use crate::key_process::KeyProcess;
 use crate::limits::max_connections;
 use crate::listeners::given::GivenSockets;
 use crate::privileges;
@@ -65,15 +66,26 @@ impl Prepared {
         privileges::look_up(process.user.as_deref(), process.group.as_deref())?;
         let threads = threads(&config);
         let max_connections = max_connections(&config, limit)?;
+        let private_keys =
+            KeyProcess::start(&config, threads).map_err(Error::system("start the key process"))?;
+        if let Some(keys) = &private_keys {
+            keys.follow();
+        }
         let keys = taking.as_mut().map(Taking::take_keys).unwrap_or_default();
-        let mut carried =
-            CarriedOver { rings: KeyRings::with(keys), throwaway: None, built_in: None, threads };
+        let mut carried = CarriedOver {
+            rings: KeyRings::with(keys),
+            throwaway: None,
+            built_in: None,
+            threads,
+            keys: private_keys,
+        };
         if wants_built_in(&config) {
             carried.built_in =
                 Some(builtin::start().await.map_err(Error::system("start the built-in backend"))?);
         }
         state::make_throwaway(&config, &mut carried, SystemTime::now())?;
         let state = first_state(config, &mut carried)?;
+        state.needs_keys(&carried);
         if let Some(taking) = &mut taking {
             taking.restore(&state);
         }

@@ -78,6 +78,7 @@ pub(crate) fn build(
         system: None,
         lists: previous.map(State::known_lists).unwrap_or_default(),
         keep_removed: config.process.keep_removed_certificates,
+        keys_apart: config.process.private_keys_apart,
         known_keys: Arc::default(),
         carried,
         places: &config.places,
@@ -120,8 +121,10 @@ pub(super) struct Builder<'a, 'p> {
     /// Revocation lists that need not be read again.
     lists: KnownLists,
     keep_removed: Duration,
+    /// Whether no private key may be in this process.
+    keys_apart: bool,
     pub(super) known_keys: Arc<Lists>,
-    carried: &'a mut CarriedOver,
+    pub(super) carried: &'a mut CarriedOver,
     pub(super) places: &'p Places,
     pub(super) now: SystemTime,
 }
@@ -298,7 +301,8 @@ impl Builder<'_, '_> {
     /// served where their files cannot be used now.
     fn store(&mut self, model: &Service, tls: &model::Tls, before: Option<&ServiceState>) -> Option<Read> {
         let (mut certificates, sources) = self.sources(tls);
-        let mut loaded = load::load(&sources, &self.known_keys, self.now);
+        let holder = self.carried.holder();
+        let mut loaded = load::load_from(&sources, &self.known_keys, self.now, holder.as_ref());
         self.may_be_half_written |= loaded.may_be_half_written();
         let mut kept =
             before.map(|before| self.keep(model, &mut loaded, &sources, before)).unwrap_or_default();
@@ -339,6 +343,10 @@ impl Builder<'_, '_> {
                     sources.push(Source::File { certificate, key, ocsp });
                 }
                 CertificateSource::Folder(folder) => sources.push(Source::Folder(folder.clone())),
+                CertificateSource::Throwaway { .. } if self.keys_apart => self.report.error(
+                    "the throwaway certificate's key is made in this process, which process.private-keys = \"apart\" forbids\n  \
+                     hint: name a certificate and its key in files, or private-keys = \"in-process\"",
+                ),
                 CertificateSource::Throwaway { .. } => match &self.carried.throwaway {
                     Some((_, certificate)) => certificates.push(Arc::clone(certificate)),
                     None => self.report.error("the throwaway certificate was not made"),

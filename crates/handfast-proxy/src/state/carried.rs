@@ -10,12 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use handfast_tls::apart::Holder;
 use handfast_tls::certificate::Certificate;
 use handfast_tls::throwaway::{self, Throwaway};
 
 use super::rings::KeyRings;
 use crate::config::model::{Address, CertificateSource, Config};
 use crate::error::Error;
+use crate::key_process::KeyProcess;
 
 /// What outlives the states of a process, and each new one is made with.
 #[derive(Debug)]
@@ -25,13 +27,22 @@ pub(crate) struct CarriedOver {
     pub(crate) throwaway: Option<(String, Arc<Certificate>)>,
     pub(crate) built_in: Option<Address>,
     pub(crate) threads: usize,
+    /// Who holds the private keys, when it is another process.
+    pub(crate) keys: Option<Arc<KeyProcess>>,
+}
+
+impl CarriedOver {
+    /// Who reads files with keys, when it is not this process.
+    pub(crate) fn holder(&self) -> Option<Arc<dyn Holder>> {
+        self.keys.as_ref().map(|keys| Arc::clone(keys) as _)
+    }
 }
 
 #[cfg(test)]
 impl CarriedOver {
     /// Nothing yet, for a process with so many threads.
     pub(crate) fn with_threads(threads: usize) -> Self {
-        Self { rings: KeyRings::default(), throwaway: None, built_in: None, threads }
+        Self { rings: KeyRings::default(), throwaway: None, built_in: None, threads, keys: None }
     }
 }
 

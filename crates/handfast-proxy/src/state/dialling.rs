@@ -27,7 +27,8 @@ impl DialTls {
         }
     }
 
-    fn identity(&self) -> Option<&Arc<Certificate>> {
+    /// What is shown to backends that ask for a certificate.
+    pub(crate) fn identity(&self) -> Option<&Arc<Certificate>> {
         match &self.client.identity {
             Some(Identity::Loaded(certificate)) => Some(certificate),
             _ => None,
@@ -122,7 +123,8 @@ impl Builder<'_, '_> {
     fn identity(&mut self, model: &BackendTls, before: &[Arc<DialTls>]) -> Option<Option<Arc<Certificate>>> {
         let Some((certificate, key)) = &model.identity else { return Some(None) };
         let source = Source::File { certificate: certificate.clone(), key: key.clone(), ocsp: None };
-        let mut loaded = load::load(&[source], &self.known_keys, self.now);
+        let holder = self.carried.holder();
+        let mut loaded = load::load_from(&[source], &self.known_keys, self.now, holder.as_ref());
         // Clients staple nothing.
         loaded.staples.clear();
         self.may_be_half_written |= loaded.may_be_half_written();

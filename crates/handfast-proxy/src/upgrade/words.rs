@@ -223,7 +223,7 @@ pub(super) fn receive<M: DeserializeOwned>(mut stream: &UnixStream) -> io::Resul
 /// Sends descriptors, which stay open here.
 ///
 /// **Errors**: sendmsg(2).
-pub(super) fn send_descriptors(stream: &UnixStream, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+pub(crate) fn send_descriptors(stream: &UnixStream, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     for batch in descriptors.chunks(BATCH) {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(BATCH))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -239,7 +239,7 @@ pub(super) fn send_descriptors(stream: &UnixStream, descriptors: &[BorrowedFd<'_
 /// Receives so many descriptors, closed when another program is executed.
 ///
 /// **Errors**: recvmsg(2); fewer or more than were announced, as when this process may have no more open files.
-pub(super) fn receive_descriptors(stream: &UnixStream, count: usize) -> io::Result<Vec<OwnedFd>> {
+pub(crate) fn receive_descriptors(stream: &UnixStream, count: usize) -> io::Result<Vec<OwnedFd>> {
     if count > MOST_DESCRIPTORS {
         return Err(odd("too many sockets"));
     }

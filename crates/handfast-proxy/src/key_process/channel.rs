@@ -1,0 +1,223 @@
+//! One way to the key process: a question, and its answer or why there is none.
+//!
+//! In: what is asked. Out: what was answered to just that. A thread asks one thing at a time on a channel of its own; each question
+//! has a number, so that what comes too late is not taken for the answer to the next one.
+
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+/// Bytes of an answer that go in one message; a file's answer may take several.
+const PIECE: usize = 16 << 10;
+/// In front of each piece: the question's number, whether it is the last one, whether it is an answer.
+const HEAD: usize = 10;
+/// Bytes of a question: what a client signs in TLS 1.2 is its whole handshake.
+pub(super) const QUESTION: usize = 160 << 10;
+/// The number of no question: whoever waits for anything is told that the key process ended.
+const NOBODYS: u64 = 0;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Question {
+    /// A signature: key, scheme, message.
+    Sign,
+    /// What is in a file: its path.
+    Look,
+    /// To let go of keys; not answered.
+    Forget,
+}
+
+impl Question {
+    const ALL: [Self; 3] = [Self::Sign, Self::Look, Self::Forget];
+
+    fn code(self) -> u8 {
+        Self::ALL.iter().position(|known| *known == self).unwrap_or_default() as u8
+    }
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// The key process has ended while it was asked.
+    Ended,
+    /// It did not answer for so long.
+    Late(Duration),
+    /// There is no supervisor any more, and so no key process.
+    Gone,
+    /// It was not asked: more threads want to than were foreseen.
+    NoChannel,
+    /// The question is longer than any that TLS has.
+    TooLong(usize),
+    /// It says why it does not.
+    Refused(String),
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ended => f.write_str("the key process ended, and is started again"),
+            Self::Late(patience) => write!(f, "the key process did not answer within {patience:?}"),
+            Self::Gone => f.write_str(
+                "the key process ended, and what starts it again did too: restart, or handfast upgrade",
+            ),
+            Self::NoChannel => f.write_str("the key process was not asked: too many threads sign"),
+            Self::TooLong(length) => {
+                write!(f, "the key process was not asked: {length} bytes are to be signed")
+            }
+            Self::Refused(why) => write!(f, "the key process did not sign: {why}"),
+        }
+    }
+}
+
+/// One end of a channel, on this side.
+#[derive(Debug)]
+pub(super) struct Channel {
+    socket: OwnedFd,
+    number: u64,
+    buffer: Vec<u8>,
+}
+
+impl Channel {
+    pub(super) fn new(socket: OwnedFd) -> Self {
+        Self { socket, number: NOBODYS, buffer: Vec::new() }
+    }
+
+    /// Asks, and waits for the answer.
+    ///
+    /// **Cost**: a system call to send, one to wait, two to receive, and the other process's two wake-ups.
+    pub(super) fn ask(
+        &mut self,
+        question: &Question,
+        parts: &[&[u8]],
+        patience: Duration,
+    ) -> Result<Vec<u8>, Trouble> {
+        let until = Instant::now() + patience;
+        self.drop_what_is_late()?;
+        self.number += 1;
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        if length > QUESTION {
+            return Err(Trouble::TooLong(length));
+        }
+        let mut message = Vec::with_capacity(9 + length);
+        message.extend(self.number.to_le_bytes());
+        message.push(question.code());
+        parts.iter().for_each(|part| message.extend_from_slice(part));
+        match send(&self.socket, &message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            Ok(_) => {}
+            // The queue is full of questions that were given up.
+            Err(Errno::AGAIN) => return Err(Trouble::Late(patience)),
+            Err(_) => return Err(Trouble::Gone),
+        }
+        let mut answer = Vec::new();
+        loop {
+            self.wait(until, patience)?;
+            match self.receive()? {
+                None => {}
+                Some((NOBODYS, ..)) => return Err(Trouble::Ended),
+                Some((number, ..)) if number != self.number => {}
+                Some((_, is_last, is_answer)) => {
+                    answer.extend_from_slice(&self.buffer[HEAD..]);
+                    match (is_last, is_answer) {
+                        (false, _) => {}
+                        (true, true) => return Ok(answer),
+                        (true, false) => {
+                            return Err(Trouble::Refused(String::from_utf8_lossy(&answer).into_owned()));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Says something that is not answered; lost when nobody listens.
+    pub(super) fn say(&mut self, question: &Question, content: &[u8]) {
+        for piece in content.chunks(PIECE) {
+            let mut message = NOBODYS.to_le_bytes().to_vec();
+            message.push(question.code());
+            message.extend_from_slice(piece);
+            let _ = send(&self.socket, &message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        }
+    }
+
+    /// What came for questions that were given up.
+    fn drop_what_is_late(&mut self) -> Result<(), Trouble> {
+        while self.receive()?.is_some() {}
+        Ok(())
+    }
+
+    /// The next piece, if there is one: whose it is, whether it is the last one, whether it is an answer.
+    fn receive(&mut self) -> Result<Option<(u64, bool, bool)>, Trouble> {
+        self.buffer.resize(HEAD + PIECE, 0);
+        let length = match recv(&self.socket, &mut self.buffer[..], RecvFlags::DONTWAIT) {
+            Ok((_, length)) if length >= HEAD => length,
+            Err(Errno::AGAIN) => return Ok(None),
+            Err(Errno::INTR) => return Ok(None),
+            _ => return Err(Trouble::Gone),
+        };
+        self.buffer.truncate(length);
+        let Some((number, [is_last, is_answer, ..])) = self.buffer.split_first_chunk() else {
+            return Err(Trouble::Gone);
+        };
+        Ok(Some((u64::from_le_bytes(*number), *is_last != 0, *is_answer != 0)))
+    }
+
+    fn wait(&self, until: Instant, patience: Duration) -> Result<(), Trouble> {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(Trouble::Late(patience));
+        }
+        let timeout = Timespec::try_from(left).ok();
+        match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(_) => Err(Trouble::Gone),
+        }
+    }
+}
+
+/// What was asked, as the other side gets it.
+pub(super) struct Asked<'a> {
+    number: u64,
+    pub(super) question: Question,
+    pub(super) content: &'a [u8],
+}
+
+impl<'a> Asked<'a> {
+    /// `None`: it is none.
+    pub(super) fn read(message: &'a [u8]) -> Option<Self> {
+        let (number, [code, content @ ..]) = message.split_first_chunk()? else { return None };
+        let question = *Question::ALL.get(usize::from(*code))?;
+        Some(Self { number: u64::from_le_bytes(*number), question, content })
+    }
+
+    /// Answers it.
+    pub(super) fn answer(&self, socket: &OwnedFd, answer: Result<Vec<u8>, String>) {
+        let is_answer = answer.is_ok();
+        let answer = answer.unwrap_or_else(String::into_bytes);
+        let pieces = answer.len().div_ceil(PIECE).max(1);
+        for number in 0..pieces {
+            let piece = &answer[number * PIECE..answer.len().min((number + 1) * PIECE)];
+            let mut message = Vec::with_capacity(HEAD + piece.len());
+            message.extend(self.number.to_le_bytes());
+            message.extend([u8::from(number + 1 == pieces), u8::from(is_answer)]);
+            message.extend_from_slice(piece);
+            // Who asked has given up, and takes nothing: then the rest is for nobody.
+            if send(socket, &message, SendFlags::NOSIGNAL).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Tells whoever waits on a channel that the key process has ended, and drops what it was asked and has not read.
+pub(super) fn tell_end(far: &OwnedFd) {
+    let mut buffer = [0; 16];
+    // What is longer is cut, and gone all the same.
+    while matches!(recv(far, &mut buffer[..], RecvFlags::DONTWAIT), Ok((_, 1..))) {}
+    let mut message = NOBODYS.to_le_bytes().to_vec();
+    message.extend([1, 0]);
+    let _ = send(far, &message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+}

@@ -1,0 +1,168 @@
+//! What proxy, supervisor and key process tell each other beside questions: which folders and files, and how it is.
+//!
+//! In: messages of one byte and a path or a sentence. Out: what they mean. They come from the same program.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use handfast_net::sys::sandbox::Below;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use tokio::io::unix::AsyncFd;
+
+use super::condition;
+use crate::config::model::{CertificateSource, Config};
+use crate::sandbox::folders_of;
+
+/// What is told: the first byte of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    /// A folder or file that the key process reaches: to supervisor and key process.
+    Reach = b'r' as isize,
+    /// The key process is to have a sandbox.
+    Sandboxed = b's' as isize,
+    /// A file with keys, for the next key process.
+    Remember = b'+' as isize,
+    /// … and no longer.
+    Forget = b'-' as isize,
+    /// That was all: the key process may begin, the supervisor start it.
+    Begin = b'b' as isize,
+    /// The key process serves.
+    Ready = b'y' as isize,
+    /// It has ended: how.
+    Ended = b'e' as isize,
+}
+
+impl Word {
+    const ALL: [Self; 7] =
+        [Self::Reach, Self::Sandboxed, Self::Remember, Self::Forget, Self::Begin, Self::Ready, Self::Ended];
+}
+
+/// Longer than any path.
+const MESSAGE: usize = 8 << 10;
+
+/// Tells one thing.
+///
+/// **Errors**: nobody listens, or not in time.
+pub(super) fn tell(to: &OwnedFd, word: Word, content: &[u8]) -> io::Result<()> {
+    let mut message = vec![word as u8];
+    message.extend_from_slice(content);
+    send(to, &message, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// The next thing that is told, waited for; `None`: there will be nothing more, the other one has ended.
+pub(super) fn hear(from: &OwnedFd, flags: RecvFlags) -> io::Result<Option<(Word, Vec<u8>)>> {
+    let mut buffer = vec![0; MESSAGE];
+    loop {
+        let length = match recv(from, &mut buffer[..], flags) {
+            Ok((_, 0)) | Err(Errno::CONNRESET) => return Ok(None),
+            Ok((_, length)) => length,
+            Err(Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        let known = Word::ALL.into_iter().find(|word| *word as u8 == buffer[0]);
+        if let Some(word) = known {
+            return Ok(Some((word, buffer[1..length].to_vec())));
+        }
+    }
+}
+
+/// Tells the supervisor what a key process will reach, and that it may start one.
+pub(super) fn tell_reach(control: &OwnedFd, config: &Config) -> io::Result<()> {
+    if config.process.sandbox {
+        tell(control, Word::Sandboxed, &[])?;
+    }
+    for path in reach(config) {
+        tell(control, Word::Reach, path.as_os_str().as_bytes())?;
+    }
+    tell(control, Word::Begin, &[])?;
+    condition::is_wanted();
+    Ok(())
+}
+
+/// Where the configuration has certificates and keys, and where reloads may name some.
+fn reach(config: &Config) -> BTreeSet<PathBuf> {
+    let mut below: BTreeSet<Below> = BTreeSet::new();
+    let sources = config.services.iter().filter_map(|service| service.tls.as_ref());
+    for source in sources.flat_map(|tls| &tls.certificates) {
+        match source {
+            CertificateSource::File { certificate, key, .. } => {
+                std::iter::once(certificate).chain(key).for_each(|file| folders_of(file, false, &mut below));
+            }
+            CertificateSource::Folder(folder) => {
+                folders_of(folder, false, &mut below);
+                // Links in it lead elsewhere.
+                for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+                    if entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
+                        folders_of(&entry.path(), false, &mut below);
+                    }
+                }
+            }
+            CertificateSource::Throwaway { .. } => {}
+        }
+    }
+    let of_rules = |service: &crate::config::model::Service| {
+        let own = service.backend_tls.clone();
+        own.into_iter()
+            .chain(service.names.iter().filter_map(|rule| rule.backend_tls.clone().flatten()))
+            .collect::<Vec<_>>()
+    };
+    for identity in config.services.iter().flat_map(of_rules).filter_map(|tls| tls.identity) {
+        let (certificate, key) = identity;
+        std::iter::once(certificate).chain(key).for_each(|file| folders_of(&file, false, &mut below));
+    }
+    config.process.sandbox_folders.iter().for_each(|folder| folders_of(folder, false, &mut below));
+    below.into_iter().map(|below| below.path).collect()
+}
+
+/// A file with keys, for the key process after this one. What cannot be told is missing there, and said then.
+pub(super) fn remember_path(control: &OwnedFd, path: &Path) {
+    let _ = tell(control, Word::Remember, path.as_os_str().as_bytes());
+}
+
+/// … and no longer.
+pub(super) fn forget_path(control: &OwnedFd, path: &Path) {
+    let _ = tell(control, Word::Forget, path.as_os_str().as_bytes());
+}
+
+/// Says what the supervisor tells.
+pub(super) async fn say(control: OwnedFd) {
+    #[expect(deprecated, reason = "unsound only for types that lend a descriptor that closes; this owns it")]
+    let Ok(control) = AsyncFd::new(control) else { return };
+    let mut ended: Option<Instant> = None;
+    loop {
+        let Ok(mut ready) = control.readable().await else { return };
+        match hear(control.get_ref(), RecvFlags::DONTWAIT) {
+            Ok(Some((Word::Ended, how))) => {
+                condition::is_silent();
+                condition::was_restarted();
+                ended = Some(Instant::now());
+                tracing::error!(
+                    "the key process ended ({}) and is started again: handshakes wait for it, open connections go on",
+                    String::from_utf8_lossy(&how)
+                );
+            }
+            Ok(Some((Word::Ready, _))) => {
+                condition::answers();
+                if let Some(ended) = ended.take() {
+                    tracing::info!("the key process signs again, after {} ms", ended.elapsed().as_millis());
+                }
+            }
+            Ok(Some(_)) => {}
+            Ok(None) => {
+                condition::is_silent();
+                tracing::error!(
+                    "the key process and its supervisor have ended: no handshake can be signed any more, open connections go on\n  \
+                     hint: restart, or `handfast upgrade`, which loses no connection"
+                );
+                return;
+            }
+            Err(_) => ready.clear_ready(),
+        }
+    }
+}
