@@ -126,10 +126,9 @@ fn watch(wanted: &Wanted, report: &mut Report) -> (BTreeMap<String, Thread>, Dur
                 }
                 // It may have ended since.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => report.not_seen(
-                    "system calls in which threads sit",
-                    format!("{error}; {WHO_MAY}"),
-                ),
+                Err(error) => {
+                    report.not_seen("system calls in which threads sit", format!("{error}; {WHO_MAY}"))
+                }
             }
         }
         wait_until(begun + *interval * look / LOOKS);
@@ -257,10 +256,7 @@ fn descriptors(wanted: &Wanted, report: &mut Report) -> Option<Files> {
     let names = match machine.names(&folder) {
         Ok(names) => names,
         Err(error) => {
-            report.not_seen(
-                "its descriptors and sockets",
-                format!("{error}; {WHO_MAY}"),
-            );
+            report.not_seen("its descriptors and sockets", format!("{error}; {WHO_MAY}"));
             return None;
         }
     };

@@ -218,7 +218,12 @@ fn bytes(page: &mut String, report: &Report) {
         }
     }
     let content = table("<tr><th><th>bytes<th></tr>", &rows);
-    card(page, "Bytes on the wire", false, &format!("{content}<p class=\"dim\">{}</p>", rows::window(report)));
+    card(
+        page,
+        "Bytes on the wire",
+        false,
+        &format!("{content}<p class=\"dim\">{}</p>", rows::window(report)),
+    );
 }
 
 fn addresses(page: &mut String, report: &Report) {
@@ -272,7 +277,10 @@ fn proxy(page: &mut String, report: &Report) {
             rows,
             "<tr><td>{}<td class=\"bars\"><span class=\"bar {class}\" style=\"width:{:.1}%\"></span><td>{mean}<td>{share}<td class=\"text\">{}</tr>",
             escape(name),
-            both.parts.iter().find(|part| part.name == *name).map_or(0.0, |part| part.share.clamp(0.0, 1.0) * 100.0),
+            both.parts
+                .iter()
+                .find(|part| part.name == *name)
+                .map_or(0.0, |part| part.share.clamp(0.0, 1.0) * 100.0),
             escape(what)
         );
     }
@@ -329,7 +337,9 @@ mod tests {
         for wanted in all {
             assert!(page.contains(wanted), "no {wanted:?} in {page}");
         }
-        let opened = |tag: &str| (page.matches(&format!("<{tag}")).count(), page.matches(&format!("</{tag}>")).count());
+        let opened = |tag: &str| {
+            (page.matches(&format!("<{tag}")).count(), page.matches(&format!("</{tag}>")).count())
+        };
         for tag in ["section", "div", "table", "tr", "svg", "details"] {
             let (opened, closed) = opened(tag);
             assert_eq!(opened, closed, "{tag}");

@@ -103,7 +103,8 @@ mod tests {
     fn the_published_schema_describes_it() {
         let schema = include_str!("../../../docs/reference/probe-watch.schema.json");
         let schema: Value = serde_json::from_str(schema).expect("JSON");
-        let trouble = Trouble::new(Step::Connect, "refused", "connect: refused").hint("nothing listens there");
+        let trouble =
+            Trouble::new(Step::Connect, "refused", "connect: refused").hint("nothing listens there");
         let targets = vec![
             Sample::of("a:443", Ok(&sample())),
             Sample::of("b:443", Err(&trouble)),
@@ -114,7 +115,10 @@ mod tests {
         assert_eq!(line.lines().count(), 1);
         let mut value: Value = serde_json::from_str(&line).expect("JSON");
         assert_eq!(faults(&value, &schema, &schema, "round"), [""; 0]);
-        assert_eq!((&value["targets"][0]["appconnect_ms"], &value["targets"][1]["appconnect_ms"]), (&91.7.into(), &Value::Null));
+        assert_eq!(
+            (&value["targets"][0]["appconnect_ms"], &value["targets"][1]["appconnect_ms"]),
+            (&91.7.into(), &Value::Null)
+        );
         // And it can complain.
         value["schema"] = "handfast-probe-watch/2".into();
         value["targets"][0]["surprise"] = 1.into();

@@ -35,7 +35,8 @@ pub(crate) fn timers(report: &Report) -> Vec<Timer> {
         ("time_total", |kind| kind.timers.total, "–".into()),
     ];
     let row = |(name, figure, trips): (&'static str, Figure, String)| {
-        let could_be = (name == "time_appconnect" && report.full.round_trips.handshake > least).then_some(least);
+        let could_be =
+            (name == "time_appconnect" && report.full.round_trips.handshake > least).then_some(least);
         let resumed = report.resumed.as_ref().and_then(figure);
         Some(Timer { name, full: figure(&report.full)?, resumed, trips, could_be })
     };
@@ -77,11 +78,8 @@ pub(crate) struct Sent {
 pub(crate) fn bytes(report: &Report) -> Vec<Sent> {
     let packets = |count: usize| units::counted(count as u64, "packet");
     let hello = report.hello;
-    let mut rows = vec![Sent {
-        what: "ClientHello".into(),
-        bytes: hello.bytes,
-        more: packets(hello.segments as usize),
-    }];
+    let mut rows =
+        vec![Sent { what: "ClientHello".into(), bytes: hello.bytes, more: packets(hello.segments as usize) }];
     let flights = &report.full.flights;
     rows.extend(flights.iter().enumerate().map(|(place, flight)| Sent {
         what: format!("server's flight {}", place + 1),

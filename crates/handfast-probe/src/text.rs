@@ -75,7 +75,10 @@ impl Page {
         let (label, cells, last, head) =
             if self.is_part() { (18, 8, 9, "resumed") } else { (20, 10, 14, "resumed p50") };
         self.line("");
-        self.line(&format!("{:<label$}{:>cells$}{:>cells$}{head:>last$}  {}", "", "p50", "p95", "round trips"));
+        self.line(&format!(
+            "{:<label$}{:>cells$}{:>cells$}{head:>last$}  {}",
+            "", "p50", "p95", "round trips"
+        ));
         for row in rows::timers(report) {
             let better = row.could_be.map(|least| self.paint("33", &format!(" ◄ could be {least}")));
             let line = format!(
@@ -199,8 +202,7 @@ impl Page {
     fn page_model(&mut self, report: &Report) {
         let Some(page) = &report.page else { return };
         self.title(&format!("A page of {} × {}, computed", page.resources, units::bytes(page.bytes)));
-        let (label, cells, trips) =
-            if self.is_part() { (31, 8, "trips") } else { (36, 10, "round trips") };
+        let (label, cells, trips) = if self.is_part() { (31, 8, "trips") } else { (36, 10, "round trips") };
         for way in &page.ways {
             self.line(&format!("  {:<label$}{:>cells$}{:>5} {trips}", way.way, ms(way.ms), way.round_trips));
         }

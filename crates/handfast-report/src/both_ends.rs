@@ -81,7 +81,10 @@ const WORDS: [(&str, &str); 9] = [
     ("connect", "the proxy: connecting to the backend, TLS with it included"),
     ("backend", "the backend, and the network to it: from the request to its first bytes"),
     ("client", "this side: cryptography of the handshake"),
-    ("wakeup", "between kernel and program, at both ends: wake-ups and system calls of handshakes, by the kernel's stamps"),
+    (
+        "wakeup",
+        "between kernel and program, at both ends: wake-ups and system calls of handshakes, by the kernel's stamps",
+    ),
     ("unexplained", "system calls, wake-ups, bytes on their way through both programs"),
 ];
 
@@ -141,7 +144,8 @@ fn shared_out(seen: &Seen, counted: &Counted) -> BothEnds {
         counted.answer.mean() * 1e9 * answers_each,
         own,
         // What both ends had their bytes for, by their kernels, and did not count themselves.
-        (each(seen.proxy_seconds) - hello - crypto - queue).max(0.0) + (each(seen.client_seconds) - own).max(0.0),
+        (each(seen.proxy_seconds) - hello - crypto - queue).max(0.0)
+            + (each(seen.client_seconds) - own).max(0.0),
     ];
     let seen_ns = each(seen.handshake_seconds + seen.answer_seconds);
     let sum: f64 = known.iter().sum();
@@ -198,7 +202,8 @@ pub fn rows(both: &BothEnds) -> Vec<[String; 4]> {
         [part.name.clone(), nanos(part.ns.max(0.0) as u64), share(part.share), words(&part.name).to_owned()]
     };
     // Of handshakes alone nothing is said about backends.
-    let is_shown = |part: &&Part| both.answers_each > 0.0 || !["connect", "backend"].contains(&part.name.as_str());
+    let is_shown =
+        |part: &&Part| both.answers_each > 0.0 || !["connect", "backend"].contains(&part.name.as_str());
     both.parts.iter().filter(is_shown).map(row).collect()
 }
 

@@ -58,12 +58,10 @@ pub(crate) fn probe(words: &ProbeWords) -> ExitCode {
         Err(refusal) => refused(&refusal),
         Ok(prepared) => match words.watch {
             None => prepared.run(words),
-            Some(seconds) => {
-                match words.output.json.as_deref().map(watch::Rounds::prepare).transpose() {
-                    Err(refusal) => refused(&refusal),
-                    Ok(rounds) => watch::watch(prepared, rounds, seconds),
-                }
-            }
+            Some(seconds) => match words.output.json.as_deref().map(watch::Rounds::prepare).transpose() {
+                Err(refusal) => refused(&refusal),
+                Ok(rounds) => watch::watch(prepared, rounds, seconds),
+            },
         },
     }
 }

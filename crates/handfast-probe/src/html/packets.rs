@@ -86,7 +86,9 @@ fn arrows(packets: &[PacketRow], rtt: f64) -> Vec<Arrow<'_>> {
             false => (packet.at_ms - rtt / 2.0).max(heard + AFTER_MS).min(packet.at_ms),
         };
         let fits = |last: &&mut Arrow<'_>| {
-            last.is_clients == is_clients && packet.at_ms - last.last_ms < pause && !last.what.contains(&"SYN")
+            last.is_clients == is_clients
+                && packet.at_ms - last.last_ms < pause
+                && !last.what.contains(&"SYN")
         };
         let new = Arrow {
             is_clients,
@@ -242,7 +244,11 @@ mod tests {
         ];
         assert_eq!(words, wanted);
         assert_eq!((arrows[2].client_ms, arrows[2].server_ms), (20.2, 30.2));
-        assert_eq!((arrows[4].client_ms, arrows[4].server_ms), (60.4, 50.4), "it left half a round trip before");
+        assert_eq!(
+            (arrows[4].client_ms, arrows[4].server_ms),
+            (60.4, 50.4),
+            "it left half a round trip before"
+        );
         let slow = super::arrows(&packets, 24.0);
         assert!(slow[1].server_ms > slow[0].server_ms, "what is answered has arrived before");
     }

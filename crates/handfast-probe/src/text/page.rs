@@ -112,7 +112,10 @@ mod tests {
     fn two_parts_stand_beside_each_other_where_there_is_room() {
         let shown = |columns, color| {
             let mut page = Page::new(Style { color, columns });
-            page.beside(|page| page.title("left"), |page| (1..=3).for_each(|row| page.line(&row.to_string())));
+            page.beside(
+                |page| page.title("left"),
+                |page| (1..=3).for_each(|row| page.line(&row.to_string())),
+            );
             page.text
         };
         assert_eq!(shown(80, false), "\nleft\n1\n2\n3\n");

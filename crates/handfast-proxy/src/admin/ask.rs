@@ -34,8 +34,7 @@ pub fn ask(
             exchange(&stream, limit, until, request, most, enough)
         }
         Address::Unix(path) => {
-            let socket =
-                socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+            let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
             // It is this limit that connect(2) of a unix socket keeps, when the queue is full.
             set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
             connect(&socket, &SocketAddrUnix::new(path)?)?;

@@ -116,9 +116,7 @@ impl Counted {
 
     /// Whether all that was seen is counted since `before`: a handshake is over here before the proxy has the last of it.
     pub fn covers(&self, before: &Self, seen: &Seen) -> bool {
-        let since = |kind: usize| {
-            self.kinds[kind].total.count.saturating_sub(before.kinds[kind].total.count)
-        };
+        let since = |kind: usize| self.kinds[kind].total.count.saturating_sub(before.kinds[kind].total.count);
         self.accepted.saturating_sub(before.accepted) >= seen.connections
             && since(0) >= seen.full
             && since(1) >= seen.resumed

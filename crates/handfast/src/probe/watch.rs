@@ -76,8 +76,7 @@ impl Rounds {
             Some(file) => file.write_all(line.as_bytes()),
             None => io::stdout().write_all(line.as_bytes()).and_then(|()| io::stdout().flush()),
         };
-        written
-            .map_err(|error| Refusal::failed(format!("--json: write {}: {error}", self.path.display())))
+        written.map_err(|error| Refusal::failed(format!("--json: write {}: {error}", self.path.display())))
     }
 }
 

@@ -120,7 +120,8 @@ fn connections_that_are_kept_to_see_for_how_long_count_too() {
     });
     let target = format!("https://{}/", stage.proxy.address());
     let status = stage.proxy.admin().to_string();
-    let words = ["probe", "-k", "-n", "3", "--keep-alive", "200ms", "--json", "-", "--status", &status, &target];
+    let words =
+        ["probe", "-k", "-n", "3", "--keep-alive", "200ms", "--json", "-", "--status", &status, &target];
     let ran = handfast(&words);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let report: Value = serde_json::from_str(&ran.output).unwrap_or_else(|error| panic!("{error}: {ran:?}"));

@@ -183,9 +183,17 @@ fn each_round_is_a_line_for_programs() {
             assert_eq!(round["schema"], "handfast-probe-watch/1", "{line}");
             assert_eq!(round["round"], number + 1, "{line}");
             let [one, other] = [&round["targets"][0], &round["targets"][1]];
-            assert_eq!((&one["target"], &one["version"]), (&address.as_str().into(), &"TLSv1.3".into()), "{line}");
+            assert_eq!(
+                (&one["target"], &one["version"]),
+                (&address.as_str().into(), &"TLSv1.3".into()),
+                "{line}"
+            );
             assert!(one["appconnect_ms"].as_f64() > one["connect_ms"].as_f64(), "{line}");
-            assert_eq!((&other["appconnect_ms"], &other["trouble"]["cause"]), (&Value::Null, &"refused".into()), "{line}");
+            assert_eq!(
+                (&other["appconnect_ms"], &other["trouble"]["cause"]),
+                (&Value::Null, &"refused".into()),
+                "{line}"
+            );
         }
         let text = if place == "-" { &ran.talk } else { &ran.output };
         assert!(text.contains("connect and full handshake "), "people get the same: {}", ran.all());
