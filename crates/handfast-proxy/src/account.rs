@@ -49,7 +49,7 @@ impl Account {
     pub(crate) fn close(&mut self, reason: &CloseReason) {
         if !std::mem::replace(&mut self.closed, true) {
             self.service.metrics.closed(&self.record, reason);
-            if !reason.cause.is_in_order() {
+            if reason.cause.is_failure() {
                 self.thread.metrics.failed(&self.record, reason);
             }
             self.thread.log(&self.record, reason);

@@ -120,9 +120,9 @@ impl Cause {
     /// The peer closed before the step was done.
     pub const CLOSED_EARLY: Self = Self::Socket(Socket::ClosedEarly);
 
-    /// Whether a connection that ended so did what it was made for; every other cause is a failure.
-    pub const fn is_in_order(self) -> bool {
-        matches!(self, Self::Finished | Self::BackendEnded | Self::NoCloseNotify)
+    /// Whether somebody may have lost something. Clients that never say close_notify are many, and lose nothing when nothing was in flight.
+    pub const fn is_failure(self) -> bool {
+        !matches!(self, Self::Finished | Self::BackendEnded | Self::NoCloseNotify)
     }
 
     /// Every cause there is; one errno stands for all that have no word.

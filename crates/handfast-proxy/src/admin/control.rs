@@ -157,7 +157,7 @@ pub trait Control {
     /// The numbers of this moment: [`crate::metrics::Registry::snapshot`].
     fn snapshot(&self) -> Snapshot;
 
-    /// The last connections that did not end in order: [`crate::metrics::Registry::failures`].
+    /// The last connections that failed: [`crate::metrics::Registry::failures`].
     fn failures(&self) -> Vec<FailureSnapshot>;
 }
 

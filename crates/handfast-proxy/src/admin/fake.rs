@@ -188,7 +188,7 @@ fn worker(thread: &ThreadMetrics) {
             if round % 8 != 0 {
                 backend.disconnected();
                 let (record, reason) = (record(seconds), reason_of(round));
-                if !reason.cause.is_in_order() {
+                if reason.cause.is_failure() {
                     thread.failed(&record, &reason);
                 }
                 web.closed(&record, &reason);

@@ -24,7 +24,7 @@ pub(super) struct Point {
     pub(super) full: f32,
     /// Resumed ones.
     pub(super) resumed: f32,
-    /// Connections that did not end in order.
+    /// Connections that failed.
     pub(super) failures: f32,
     /// Plaintext bytes to backends.
     pub(super) to_backend: f32,
@@ -61,7 +61,7 @@ impl Totals {
     fn of(snapshot: &Snapshot, at: Instant) -> Self {
         let mut events = [0; 6];
         for service in &snapshot.services {
-            let failed = service.ends.iter().filter(|end| !end.is_in_order()).map(|end| end.count).sum();
+            let failed = service.ends.iter().filter(|end| end.is_failure()).map(|end| end.count).sum();
             let more = [
                 service.accepted,
                 service.handshakes_full,

@@ -25,7 +25,7 @@ pub(super) struct Status {
     pub(super) rates: Rates,
     /// What happened in the last minute.
     pub(super) recent: Recent,
-    /// The last connections that did not end in order, the newest first.
+    /// The last connections that failed, the newest first.
     pub(super) failures: Vec<FailureSnapshot>,
     /// The last hour, for the page.
     #[serde(skip)]

@@ -134,7 +134,7 @@ fn the_json_has_a_schema_and_the_numbers() {
         assert_eq!(json["process"]["pid"], std::process::id());
         assert_eq!(json["attention"][0]["urgency"], "bad");
         let finished = &json["services"][1]["ends"][0];
-        assert_eq!((&finished["in_order"], &finished["cause"]), (&true.into(), &"finished".into()));
+        assert_eq!((&finished["failed"], &finished["cause"]), (&false.into(), &"finished".into()));
         let failures = json["failures"].as_array().expect("some failed");
         let alert = failures.iter().find(|failure| failure["cause"] == "alert").expect("an alert");
         assert_eq!(alert["client"], "192.0.2.44:50123");

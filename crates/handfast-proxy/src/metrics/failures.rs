@@ -1,6 +1,6 @@
-//! The last connections of a thread that did not end in order, for a person who looks at the status.
+//! The last connections of a thread that failed, for a person who looks at the status.
 //!
-//! In: records of such connections, on their worker's thread. Out: [`FailureSnapshot`]s. A connection that ends in order does not
+//! In: records of such connections, on their worker's thread. Out: [`FailureSnapshot`]s. Others do not
 //! come here, and nobody waits here: where a reader holds the list at that moment, the failure is only counted (as all are, by cause).
 
 #![expect(
@@ -27,7 +27,7 @@ const DETAIL_BYTES: usize = 160;
 /// Failures that a status shows.
 const SHOWN: usize = 32;
 
-/// A connection that did not end in order.
+/// A connection that failed.
 #[derive(Clone, Debug, Serialize)]
 pub struct FailureSnapshot {
     /// When it was accepted, as in the access log.

@@ -181,7 +181,7 @@ impl Registry {
         snapshot
     }
 
-    /// The last connections that did not end in order, the newest first; a few dozen.
+    /// The last connections that failed, the newest first; a few dozen.
     ///
     /// **Cost:** some microseconds for each thread, for which its worker does not wait.
     pub fn failures(&self) -> Vec<FailureSnapshot> {

@@ -347,9 +347,14 @@ pub struct ProcessSnapshot {
 }
 
 impl End {
-    /// Whether nobody lost anything.
+    /// Whether both directions ended in order.
     pub fn is_in_order(&self) -> bool {
-        Cause::named(self.cause).is_some_and(Cause::is_in_order)
+        [Cause::Finished.name(), Cause::BackendEnded.name()].contains(&self.cause)
+    }
+
+    /// Whether somebody may have lost something: [`Cause::is_failure`].
+    pub fn is_failure(&self) -> bool {
+        Cause::named(self.cause).is_none_or(Cause::is_failure)
     }
 }
 
@@ -362,7 +367,7 @@ impl Serialize for End {
         end.serialize_field("side", side)?;
         end.serialize_field("cause", cause)?;
         end.serialize_field("count", count)?;
-        end.serialize_field("in_order", &self.is_in_order())?;
+        end.serialize_field("failed", &self.is_failure())?;
         end.serialize_field("sentence", &sentence(step, side, cause))?;
         end.end()
     }

@@ -110,7 +110,7 @@ impl ThreadMetrics {
         self.signed_elsewhere.add(1);
     }
 
-    /// A connection did not end in order.
+    /// A connection failed: its cause is a failure.
     pub fn failed(&self, record: &Record, reason: &CloseReason) {
         self.failures.add(record, reason);
     }

@@ -77,7 +77,7 @@ impl Connection {
 
     /// Whether it did not end in order. A word of a newer version counts as a failure: it should be seen.
     pub(super) fn has_failed(&self) -> bool {
-        Cause::named(&self.cause).is_none_or(|cause| !cause.is_in_order())
+        Cause::named(&self.cause).is_none_or(Cause::is_failure)
     }
 
     /// Why it ended, as the status page says it; for a word of a newer version, nothing.

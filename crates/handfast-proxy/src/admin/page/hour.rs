@@ -123,7 +123,7 @@ fn path(points: &[Point], figure: fn(&Point) -> Option<f32>, most: f32) -> Strin
     path
 }
 
-/// The last connections that did not end in order, one by one.
+/// The last connections that failed, one by one.
 pub(super) fn failures(html: &mut Html, status: &Status) {
     if status.failures.is_empty() {
         return;
