@@ -55,6 +55,9 @@ _handfast() {
             handfast,speed)
                 cmd="handfast__subcmd__speed"
                 ;;
+            handfast,top)
+                cmd="handfast__subcmd__top"
+                ;;
             handfast,upgrade)
                 cmd="handfast__subcmd__upgrade"
                 ;;
@@ -1114,6 +1117,32 @@ _handfast() {
                     return 0
                     ;;
                 --json)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        handfast__subcmd__top)
+            opts="-c -h --config --interval --once --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --interval)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -30,6 +30,7 @@ complete -c handfast -n "__fish_handfast_needs_command" -f -a "proxy" -d 'Serve 
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "check" -d 'Check a configuration: everything that is wrong with it, and what it would do'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "log" -d 'Read the access log: failures with their reasons, slow connections, counts and percentiles'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "import" -d 'Write a configuration anew that stunnel, hitch or ghostunnel was run with'
+complete -c handfast -n "__fish_handfast_needs_command" -f -a "top" -d 'Show a running proxy live in the terminal'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "upgrade" -d 'Replace a running proxy by a new process, without a lost connection'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "load" -d 'Put load on a TLS server, and say what the figures are worth'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "worker" -d 'Make load for a `handfast load --workers` on another machine'
@@ -91,6 +92,10 @@ complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_see
 complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_seen_subcommand_from ghostunnel" -s o -l output -d 'The file to write; one that is there is not touched [default: standard output]' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_seen_subcommand_from ghostunnel" -l strict -d 'Exit with 1 when anything does not mean exactly the same, and write nothing then'
 complete -c handfast -n "__fish_handfast_using_subcommand import; and __fish_seen_subcommand_from ghostunnel" -s h -l help -d 'Print help'
+complete -c handfast -n "__fish_handfast_using_subcommand top" -s c -l config -d 'The proxy\'s configuration, which says where its admin address is (`admin.listen`)' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand top" -l interval -d 'Seconds from one picture to the next, 1 to 60' -r
+complete -c handfast -n "__fish_handfast_using_subcommand top" -l once -d 'Print everything once, as plain text, and end; needs no terminal'
+complete -c handfast -n "__fish_handfast_using_subcommand top" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c handfast -n "__fish_handfast_using_subcommand upgrade" -s c -l config -d 'The running process\'s configuration, which says where to ask it (`process.upgrade-socket`)' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand upgrade" -l socket -d 'Where to ask it, in place of what the configuration says' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand upgrade" -l program -d 'Program to replace it by; the running one\'s own by default, as it is on disk now' -r -F

@@ -35,11 +35,11 @@ use wanted::{Mistakes, Wanted, fill_in, wanted, workers};
 
 mod both_ends;
 mod broadcast;
-mod display;
+pub(crate) mod display;
 mod ending;
 mod kubernetes;
 mod lines;
-mod live;
+pub(crate) mod live;
 pub(crate) mod outputs;
 mod progress;
 mod run;

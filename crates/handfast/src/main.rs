@@ -15,6 +15,7 @@ mod proxy_header;
 mod speed;
 mod status;
 mod talk;
+mod top;
 mod verbs;
 mod words;
 mod worker;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         words::Verb::Explain(given) => probe::explain(&given),
         words::Verb::ProxyHeader(given) => proxy_header::proxy_header(&given),
         words::Verb::Speed(given) => speed::speed(&given),
+        words::Verb::Top(given) => top::top(&given),
         words::Verb::WeakKeys(given) => verbs::weak_keys(&given),
         words::Verb::KeyProcess(given) => verbs::key_process(&given),
         words::Verb::Reference(given) => verbs::reference(&given),

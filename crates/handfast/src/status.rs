@@ -49,17 +49,22 @@ impl Status {
             Refusal::failed(format!("--status: read {self}: {what}"))
                 .hint("it is the admin address of the Handfast proxy that is the target (admin.listen)")
         };
-        let answer = self.ask("/status.json").map_err(|error| wrong(error.to_string()))?;
+        Counted::read(&self.json().map_err(wrong)?).map_err(|error| wrong(error.to_string()))
+    }
+
+    /// The whole status as JSON; or what happened instead. **Cost**: one request; waits for at most some seconds.
+    pub(crate) fn json(&self) -> Result<String, String> {
+        let answer = self.ask("/status.json").map_err(|error| error.to_string())?;
         let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer.as_str(), ""));
         let first = head.lines().next().unwrap_or_default();
         if first.split(' ').nth(1) != Some("200") {
             let first: String = first.chars().take(60).collect();
-            return Err(wrong(format!(
+            return Err(format!(
                 "it answered {:?}, expected status 200",
                 handfast_text::units::plain(&first)
-            )));
+            ));
         }
-        Counted::read(body).map_err(|error| wrong(error.to_string()))
+        Ok(body.to_owned())
     }
 
     /// Asks it until it has counted what was seen since `before`, or for two seconds.

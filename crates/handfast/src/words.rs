@@ -12,6 +12,7 @@ pub(crate) mod probe;
 pub(crate) mod proxy_header;
 pub(crate) mod reference;
 pub(crate) mod speed;
+pub(crate) mod top;
 pub(crate) mod weak_keys;
 pub(crate) mod worker;
 
@@ -69,6 +70,12 @@ pub(crate) enum Verb {
     /// configuration stays as it is. `handfast proxy --stunnel FILE` and `--hitch FILE` do the same at each start and reload.
     #[command(after_help = import::AFTER_HELP)]
     Import(import::ImportWords),
+    /// Show a running proxy live in the terminal
+    ///
+    /// Rates, where the time of handshakes goes, failures by cause, services, backends, certificates and threads, from the admin
+    /// address of the proxy. It follows restarts and upgrades of the proxy.
+    #[command(after_help = top::AFTER_HELP)]
+    Top(top::TopWords),
     /// Replace a running proxy by a new process, without a lost connection
     ///
     /// The running process starts its own program again, as it is on disk now, or another one. The new process reads the

@@ -103,7 +103,7 @@ fn kind(quiet: bool, terminal: bool, term: &str, color: bool, unicode: bool) -> 
 }
 
 /// Whether the locale's letters are UTF-8's; the first of these variables that is set decides (locale(7)).
-fn unicode(variable: impl Fn(&'static str) -> String) -> bool {
+pub(crate) fn unicode(variable: impl Fn(&'static str) -> String) -> bool {
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].map(variable).into_iter().find(|value| !value.is_empty());
     locale.is_some_and(|locale| {
         let locale = locale.to_ascii_lowercase();

@@ -167,7 +167,7 @@ fn clock(time: Duration) -> String {
 }
 
 /// The last figures as heights, from zero to the highest of them.
-fn curve(figures: &[f64], width: usize, unicode: bool) -> String {
+pub(crate) fn curve(figures: &[f64], width: usize, unicode: bool) -> String {
     let heights: &[char] = if unicode {
         &['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
     } else {

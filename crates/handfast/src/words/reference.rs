@@ -9,8 +9,8 @@ use super::Words;
 /// The page of the configuration file, which is not made here.
 pub(crate) const CONFIGURATION: &str = "configuration";
 /// Commands that have a page.
-const COMMANDS: [&str; 9] =
-    ["load", "worker", "compare", "proxy-header", "lab", "import", "probe", "doctor", "log"];
+const COMMANDS: [&str; 10] =
+    ["load", "worker", "compare", "proxy-header", "lab", "import", "probe", "doctor", "log", "top"];
 /// Columns of the help, whatever the terminal is.
 const WIDTH: usize = 100;
 
@@ -53,6 +53,7 @@ fn explained(name: &str) -> &'static str {
         "probe" => "[probe.md](../probe.md)",
         "doctor" => "[doctor.md](../doctor.md)",
         "log" => "[guide.md](../guide.md#reading-the-access-log)",
+        "top" => "[guide.md](../guide.md#live-in-the-terminal)",
         _ => "[load.md](../load.md)",
     }
 }
@@ -79,6 +80,7 @@ mod tests {
             include_str!("../../../../docs/reference/probe.md"),
             include_str!("../../../../docs/reference/doctor.md"),
             include_str!("../../../../docs/reference/log.md"),
+            include_str!("../../../../docs/reference/top.md"),
         ];
         for (name, kept) in COMMANDS.into_iter().zip(kept) {
             assert!(

@@ -70,6 +70,7 @@ mod both_ends_name_who_took_the_time;
 mod failing_backends_are_seen;
 mod alerts_and_dashboard_read_real_metrics;
 mod operators_can_look_in;
+mod top_shows_what_the_proxy_counts;
 // reload
 mod a_bad_reload_changes_nothing_and_says_why;
 mod a_reload_loses_nothing;

@@ -1,0 +1,239 @@
+//! What is known and what was chosen: the proxy's last two moments, and what keys have done.
+//!
+//! In: answers and keys. Out: what `picture.rs` draws. Pure: the time comes with each answer.
+
+use super::sample::Sample;
+use super::table::Order;
+use super::tables::{Pair, TABLES};
+
+/// Rates of new connections that are kept for the curve.
+const CURVE: usize = 120;
+/// Letters of a filter.
+const FILTER: usize = 60;
+/// Rows that a page key moves by.
+const PAGE: usize = 10;
+
+/// A key, or what a terminal sends for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Key {
+    Letter(char),
+    Enter,
+    Escape,
+    Erase,
+    Tab,
+    BackTab,
+    Up,
+    Down,
+    Left,
+    Right,
+    PageUp,
+    PageDown,
+    /// Ctrl-C.
+    Interrupt,
+    /// Ctrl-Z.
+    Suspend,
+}
+
+/// What a key asks of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    Nothing,
+    Suspend,
+    End,
+}
+
+/// Everything that the picture is made of.
+pub(crate) struct Model {
+    pub(super) address: String,
+    now: Option<Sample>,
+    before: Option<Sample>,
+    /// When there was the last news, of whatever kind.
+    pub(super) time: f64,
+    /// Since when the proxy does not answer, and why.
+    pub(super) lost: Option<(f64, String)>,
+    /// When another process took the place of this one.
+    pub(super) replaced: Option<(f64, u64)>,
+    /// New connections for each second.
+    pub(super) curve: Vec<f64>,
+    pub(super) table: usize,
+    pub(super) orders: [Order; TABLES.len()],
+    pub(super) scroll: usize,
+    pub(super) filter: String,
+    pub(super) typing: bool,
+    pub(super) paused: bool,
+    pub(super) help: bool,
+}
+
+impl Model {
+    pub(crate) fn new(address: String) -> Self {
+        Self {
+            address,
+            now: None,
+            before: None,
+            time: 0.0,
+            lost: None,
+            replaced: None,
+            curve: Vec::new(),
+            table: 0,
+            orders: [Order::default(); TABLES.len()],
+            scroll: 0,
+            filter: String::new(),
+            typing: false,
+            paused: false,
+            help: false,
+        }
+    }
+
+    /// What is shown; `None` before the first answer.
+    pub(super) fn pair(&self) -> Option<Pair<'_>> {
+        self.now.as_ref().map(|now| Pair { now, before: self.before.as_ref() })
+    }
+
+    /// Whether there are rates.
+    pub(crate) fn has_rates(&self) -> bool {
+        self.before.is_some()
+    }
+
+    /// The proxy has answered: with this moment, and perhaps with what it was up to a minute ago.
+    pub(crate) fn answered(&mut self, now: Sample, earlier: Option<Sample>) {
+        self.time = now.at;
+        self.lost = None;
+        if self.paused {
+            return;
+        }
+        let last = self.now.take();
+        if let Some(last) = last.as_ref().filter(|last| !last.is_same_process(&now)) {
+            self.replaced = Some((now.at, last.process));
+        }
+        // What another process has counted says nothing about this one.
+        self.before = last.filter(|last| last.is_same_process(&now)).or(earlier);
+        self.now = Some(now);
+        if let Some(rate) = self.pair().and_then(|pair| pair.sum(|service| service.accepted)) {
+            self.curve.push(rate);
+            let spare = self.curve.len().saturating_sub(CURVE);
+            self.curve.drain(..spare);
+        }
+    }
+
+    /// The proxy has not answered, at this time and for this reason.
+    pub(crate) fn failed(&mut self, time: f64, why: String) {
+        self.time = time;
+        let since = self.lost.as_ref().map_or(time, |(since, _)| *since);
+        self.lost = Some((since, why));
+    }
+
+    /// A key was pressed.
+    pub(crate) fn press(&mut self, key: Key) -> Wish {
+        match key {
+            Key::Interrupt => return Wish::End,
+            Key::Suspend => return Wish::Suspend,
+            _ if self.help => self.help = false,
+            _ if self.typing => self.type_filter(key),
+            Key::Letter('q') => return Wish::End,
+            key => self.choose(key),
+        }
+        Wish::Nothing
+    }
+
+    fn type_filter(&mut self, key: Key) {
+        match key {
+            Key::Letter(letter) if self.filter.chars().count() < FILTER => self.filter.push(letter),
+            Key::Erase => drop(self.filter.pop()),
+            Key::Enter => self.typing = false,
+            Key::Escape => {
+                self.filter.clear();
+                self.typing = false;
+            }
+            _ => {}
+        }
+        self.scroll = 0;
+    }
+
+    fn choose(&mut self, key: Key) {
+        let tables = TABLES.len();
+        match key {
+            Key::Letter('?' | 'h') => self.help = true,
+            Key::Letter('/') => self.typing = true,
+            Key::Letter('p' | ' ') => self.paused = !self.paused,
+            Key::Letter('r') => self.orders[self.table].reversed = !self.orders[self.table].reversed,
+            Key::Letter('>' | 's') | Key::Right => self.sort_by(1),
+            Key::Letter('<') | Key::Left => self.sort_by(-1),
+            Key::Letter('j') | Key::Down => self.scroll += 1,
+            Key::Letter('k') | Key::Up => self.scroll = self.scroll.saturating_sub(1),
+            Key::PageDown => self.scroll += PAGE,
+            Key::PageUp => self.scroll = self.scroll.saturating_sub(PAGE),
+            Key::Tab => self.show((self.table + 1) % tables),
+            Key::BackTab => self.show((self.table + tables - 1) % tables),
+            Key::Escape => self.filter.clear(),
+            Key::Letter(digit) => match digit.to_digit(10) {
+                Some(place) if (1..=tables).contains(&(place as usize)) => self.show(place as usize - 1),
+                _ => {}
+            },
+            _ => {}
+        }
+        // No further than there are rows.
+        self.scroll = self.scroll.min(self.rows().saturating_sub(1));
+    }
+
+    fn show(&mut self, table: usize) {
+        self.table = table;
+        self.scroll = 0;
+    }
+
+    fn rows(&self) -> usize {
+        let look = super::table::Look { color: false, unicode: false, terminal: false };
+        self.pair().map_or(0, |pair| (TABLES[self.table].1)(&pair, look).rows.len())
+    }
+
+    /// Goes to the next column, or the one before; between the last and the first the rows stand as they come.
+    fn sort_by(&mut self, step: isize) {
+        let look = super::table::Look { color: false, unicode: false, terminal: false };
+        let columns = self.pair().map_or(0, |pair| (TABLES[self.table].1)(&pair, look).columns.len());
+        let order = &mut self.orders[self.table];
+        let places = columns as isize + 1;
+        let now = order.column.map_or(0, |column| column as isize + 1);
+        let next = (now + step).rem_euclid(places);
+        order.column = usize::try_from(next - 1).ok();
+    }
+}
+
+/// The keys that these bytes of a terminal stand for; sequences that mean nothing here are left out.
+pub(crate) fn keys(bytes: &[u8]) -> Vec<Key> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut letters = text.chars().peekable();
+    let mut keys = Vec::new();
+    while let Some(letter) = letters.next() {
+        let key = match letter {
+            '\u{1b}' if matches!(letters.peek(), Some('[' | 'O')) => {
+                letters.next();
+                let mut sequence = String::new();
+                for letter in letters.by_ref() {
+                    sequence.push(letter);
+                    if letter.is_ascii_alphabetic() || letter == '~' {
+                        break;
+                    }
+                }
+                match sequence.as_str() {
+                    "A" => Key::Up,
+                    "B" => Key::Down,
+                    "C" => Key::Right,
+                    "D" => Key::Left,
+                    "Z" => Key::BackTab,
+                    "5~" => Key::PageUp,
+                    "6~" => Key::PageDown,
+                    _ => continue,
+                }
+            }
+            '\u{1b}' => Key::Escape,
+            '\r' | '\n' => Key::Enter,
+            '\t' => Key::Tab,
+            '\u{7f}' | '\u{8}' => Key::Erase,
+            '\u{3}' => Key::Interrupt,
+            '\u{1a}' => Key::Suspend,
+            letter if letter.is_control() => continue,
+            letter => Key::Letter(letter),
+        };
+        keys.push(key);
+    }
+    keys
+}

@@ -1,0 +1,268 @@
+//! The whole screen as lines.
+//!
+//! In: a [`Model`] and the size. Out: lines, never more or wider than there is room for. Pure.
+
+use std::time::Duration;
+
+use handfast_text::units::{bytes, count, duration, long, rate, share_of};
+
+use super::model::Model;
+use super::sample::Sample;
+use super::table::{Line, Look, Shade};
+use super::tables::{PHASE_WORDS, Pair, TABLES, bar, failed};
+use crate::load::live::curve;
+
+/// How long it is told that another process answers.
+const TOLD: f64 = 60.0;
+
+/// Names of the tables for a line of 80 columns.
+const SHORT: [&str; TABLES.len()] =
+    ["Services", "Backends", "Failures", "Recent", "TLS", "Certs", "Threads", "Attention"];
+
+const HELP: [&str; 16] = [
+    "1 to 8, Tab       choose a table",
+    "< and >           choose the column that it is sorted by",
+    "r                 reverse the order",
+    "/                 show only rows that hold a text; Esc shows all again",
+    "p                 pause, go on: rates are then means over the pause",
+    "arrows, Page keys move in the table",
+    "q, Ctrl-C         end",
+    "",
+    "Rates are means over the time that is named in the second line; a dash is a figure that is not known yet.",
+    "After a restart or an upgrade of the proxy its counters begin anew: the second line says so.",
+    "Parts of a handshake: hello: waiting for the client's hello; crypto: our own computing;",
+    "client: waiting for the client's last flight; queue: waiting for the thread, which was busy with others.",
+    "lag: how long an event waited while its thread worked on others; p99 is of the last minute.",
+    "p50 and p99 of connects, answers and handshakes are since the start of the proxy.",
+    "",
+    "Any key goes back.",
+];
+
+/// The screen.
+pub(super) fn picture(model: &Model, width: usize, height: usize, look: Look) -> Vec<Line> {
+    let Some(pair) = model.pair() else {
+        return vec![Line::of("waiting for the proxy's answer", Shade::Faint)];
+    };
+    if model.help {
+        let mut lines = vec![Line::of("handfast top", Shade::Strong), Line::default()];
+        lines.extend(HELP.map(|line| Line::of(line, Shade::Plain)));
+        lines.truncate(height);
+        return lines;
+    }
+    let mut lines = head(model, &pair, width, look);
+    lines.push(tabs(model, width));
+    // The last line is for the keys.
+    let room = height.saturating_sub(1);
+    table(model, &pair, model.table, (width, room, look), &mut lines);
+    // Where there is room for more, the other tables follow.
+    for other in (0..TABLES.len()).filter(|other| *other != model.table) {
+        if lines.len() + 4 <= room {
+            lines.push(Line::default());
+            lines.push(Line::of(TABLES[other].0, Shade::Strong));
+            table(model, &pair, other, (width, room, look), &mut lines);
+        }
+    }
+    lines.truncate(room);
+    lines.resize(room, Line::default());
+    lines.push(foot(model));
+    lines.truncate(height);
+    lines
+}
+
+/// Everything, one table below the other, for somebody without a terminal.
+pub(super) fn whole(model: &Model, width: usize, look: Look) -> Vec<Line> {
+    let Some(pair) = model.pair() else { return Vec::new() };
+    let mut lines = head(model, &pair, width, look);
+    lines.pop();
+    for (place, (title, _)) in TABLES.iter().enumerate() {
+        lines.push(Line::default());
+        lines.push(Line::of(*title, Shade::Strong));
+        table(model, &pair, place, (width, usize::MAX, look), &mut lines);
+    }
+    lines
+}
+
+fn table(
+    model: &Model,
+    pair: &Pair<'_>,
+    place: usize,
+    (width, room, look): (usize, usize, Look),
+    to: &mut Vec<Line>,
+) {
+    let chosen = place == model.table;
+    let filter = if chosen { model.filter.as_str() } else { "" };
+    let mut lines = (TABLES[place].1)(pair, look).lines(model.orders[place], filter, width).into_iter();
+    let Some(names) = lines.next() else { return };
+    let rows: Vec<Line> = lines.collect();
+    if rows.is_empty() {
+        let none = if filter.is_empty() { "none".to_owned() } else { format!("no row holds {filter}") };
+        to.push(Line::of(none, Shade::Faint));
+        return;
+    }
+    to.push(names);
+    let free = room.saturating_sub(to.len());
+    let skipped = if chosen { model.scroll.min(rows.len().saturating_sub(free)) } else { 0 };
+    let left = rows.len().saturating_sub(skipped + free);
+    to.extend(rows.into_iter().skip(skipped).take(free));
+    if left > 0
+        && let Some(last) = to.last_mut()
+    {
+        *last = Line::of(format!("… and {} more", count(left as u64 + 1)), Shade::Faint);
+    }
+}
+
+fn head(model: &Model, pair: &Pair<'_>, width: usize, look: Look) -> Vec<Line> {
+    let now = pair.now;
+    let label = |text: &str| Line::of(format!("{text:12} "), Shade::Faint);
+    let per_second = |value: Option<f64>| value.map_or("–".to_owned(), rate);
+    let up = Duration::from_secs_f64((now.now - now.started).max(0.0));
+    let about = format!(
+        " {} · process {} · up {} · generation {} · ",
+        now.version,
+        now.process,
+        long(up),
+        now.generation
+    );
+    let title = Line::of("Handfast", Shade::Strong).and(about, Shade::Plain);
+    let title = match &now.not_ready {
+        None => title.and("ready", Shade::Good),
+        Some(why) => title.and(format!("not ready: {why}"), Shade::Bad),
+    };
+    let open: u64 = now.services.iter().map(|service| service.accepted.saturating_sub(service.closed)).sum();
+    let made = per_second(pair.sum(|service| service.accepted));
+    let connections = label("connections").and(format!("{} open  {made} new  ", count(open)), Shade::Plain);
+    let room = width.saturating_sub(connections.width());
+    let connections = connections.and(curve(&model.curve, room.min(60), look.unicode), Shade::Good);
+    let [full, resumed] = [0, 1].map(|kind: usize| {
+        pair.rate(now.handshakes[kind].count, pair.before.map(|before| before.handshakes[kind].count))
+    });
+    let handshakes =
+        format!("{} full, {} resumed{}", per_second(full), per_second(resumed), resumed_share(pair));
+    let volume =
+        |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{}/s", bytes(value as u64)));
+    let [to_backend, to_client] =
+        [pair.sum(|service| service.to_backend), pair.sum(|service| service.to_client)].map(volume);
+    let failing = pair.sum(failed);
+    let is_failing = failing.is_some_and(|rate| rate > 0.0);
+    let failing =
+        label("failures").and(per_second(failing), if is_failing { Shade::Bad } else { Shade::Good });
+    vec![
+        title,
+        where_and_when(model, pair),
+        connections,
+        label("handshakes").and(handshakes, Shade::Plain),
+        label("bytes").and(format!("{to_backend} to backends, {to_client} to clients"), Shade::Plain),
+        if is_failing { failing.and(most_often(pair), Shade::Plain) } else { failing },
+        phases(pair, label("handshake"), width, look),
+        needs(now, label("attention")),
+        Line::default(),
+    ]
+}
+
+/// Where is asked, over what the rates are, and what has happened to the process.
+fn where_and_when(model: &Model, pair: &Pair<'_>) -> Line {
+    let over = pair.over().map_or("rates follow".to_owned(), |over| format!("rates over {over:.0} s"));
+    let line = Line::of(format!("{} · {over}", model.address), Shade::Faint);
+    if let Some((since, why)) = &model.lost {
+        let seconds = (model.time - since).max(0.0);
+        return line.and(format!(" · no answer for {seconds:.0} s ({why}): asking again"), Shade::Bad);
+    }
+    if model.paused {
+        return line.and(" · paused", Shade::Warning);
+    }
+    match &model.replaced {
+        Some((at, before)) if model.time - at < TOLD => line.and(
+            format!(" · process {} has replaced {before}, {:.0} s ago", pair.now.process, model.time - at),
+            Shade::Warning,
+        ),
+        _ => line.and(format!(" · {}", pair.now.configuration), Shade::Faint),
+    }
+}
+
+fn resumed_share(pair: &Pair<'_>) -> String {
+    let came = |kind: usize| {
+        let before = pair.before.map(|before| before.handshakes[kind]).unwrap_or_default();
+        pair.now.handshakes[kind].since(&before).count
+    };
+    match came(0) + came(1) {
+        0 => String::new(),
+        all => format!(" ({})", share_of(came(1), all)),
+    }
+}
+
+/// What most of the failures between both moments were.
+fn most_often(pair: &Pair<'_>) -> String {
+    let Some(before) = pair.before else { return String::new() };
+    let came = pair.now.services.iter().flat_map(|service| {
+        let before = before.services.iter().find(|known| known.name == service.name);
+        service.ends.iter().map(move |end| {
+            let earlier = before.and_then(|before| before.ends.iter().find(|known| known.words == end.words));
+            (end.count.saturating_sub(earlier.map_or(0, |end| end.count)), end)
+        })
+    });
+    came.max_by_key(|(came, _)| *came).map_or(String::new(), |(_, end)| format!("  mostly: {}", end.sentence))
+}
+
+/// Where the time of handshakes goes.
+fn phases(pair: &Pair<'_>, line: Line, width: usize, look: Look) -> Line {
+    let both = |sample: &Sample| {
+        let [full, resumed] = sample.handshakes;
+        super::sample::Times {
+            count: full.count + resumed.count,
+            seconds: full.seconds + resumed.seconds,
+            phases: std::array::from_fn(|phase| full.phases[phase] + resumed.phases[phase]),
+        }
+    };
+    let times = both(pair.now).since(&pair.before.map(both).unwrap_or_default());
+    if times.count == 0 {
+        return line.and("no handshake", Shade::Faint);
+    }
+    let each = |seconds: f64| duration(seconds * 1e9 / times.count as f64);
+    let mut line = line.and(format!("{} ", each(times.seconds)), Shade::Plain);
+    // The words need some 76 columns.
+    line.0.extend(bar(&times, width.saturating_sub(76).min(24), look).0);
+    for (phase, word) in PHASE_WORDS.iter().enumerate() {
+        line = line
+            .and(format!(" {word}"), Shade::Phase(phase))
+            .and(format!(" {}", each(times.phases[phase])), Shade::Plain);
+    }
+    line
+}
+
+/// The first thing that needs attention.
+fn needs(now: &Sample, line: Line) -> Line {
+    let Some((urgent, sentence)) = now.attention.first() else {
+        return line.and("nothing needs attention", Shade::Good);
+    };
+    let more = match now.attention.len() {
+        1 => String::new(),
+        all => format!("({} more: key 8) ", all - 1),
+    };
+    line.and(more, Shade::Faint).and(sentence, if *urgent { Shade::Bad } else { Shade::Warning })
+}
+
+/// The names of the tables, the chosen one marked; shorter ones where the line is too short.
+fn tabs(model: &Model, width: usize) -> Line {
+    let line = |name: fn(usize) -> &'static str| {
+        (0..TABLES.len()).fold(Line::default(), |line, place| {
+            let shade = if place == model.table { Shade::Chosen } else { Shade::Plain };
+            line.and(format!("{} {}", place + 1, name(place)), shade).and(" ", Shade::Plain)
+        })
+    };
+    let whole = line(|place| TABLES[place].0);
+    if whole.width() <= width { whole } else { line(|place| SHORT[place]) }
+}
+
+fn foot(model: &Model) -> Line {
+    match (model.typing, model.filter.is_empty()) {
+        (true, _) => {
+            Line::of(format!("/{}_  Enter keeps it, Esc shows all rows", model.filter), Shade::Strong)
+        }
+        (false, false) => {
+            Line::of(format!("rows that hold \"{}\"; Esc shows all", model.filter), Shade::Warning)
+        }
+        (false, true) => {
+            Line::of("1-8 table  < > sort  r reverse  / filter  p pause  ? help  q quit", Shade::Faint)
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Rates over restarts, keys, widths, and what the screen says.
+
+use serde_json::{Value, json};
+
+use super::model::{Key, Model, Wish, keys};
+use super::picture::{picture, whole};
+use super::sample::Sample;
+use super::table::Look;
+
+const PLAIN: Look = Look { color: false, unicode: true, terminal: false };
+
+/// A status as the proxy gives it.
+fn status(process: u64, accepted: u64) -> Value {
+    let times = |count: u64, seconds: f64| json!({ "count": count, "sum_seconds": seconds, "p50_seconds": 0.002, "p99_seconds": 0.004 });
+    let each = accepted as f64 / 1_000.0;
+    json!({
+        "schema": 2,
+        "ready": true,
+        "attention": [{ "urgency": "bad", "sentence": "The backend 10.0.0.8:80 of web is down for 12 s." }],
+        "overview": { "configuration": "/etc/h.toml", "services": [{ "name": "web", "listen": ["0.0.0.0:443"] }] },
+        "rates": { "over_seconds": 0.0, "services": {}, "cpu": {} },
+        "recent": { "over_seconds": 0.0, "services": {}, "loop_lag": { "worker-0": times(10, 0.001) } },
+        "services": [{
+            "name": "web", "accepted": accepted, "closed": accepted - 3, "connections_limit": 1000,
+            "handshakes_full": accepted / 2, "handshakes_resumed": 0, "bytes_to_backend": 0, "bytes_to_client": accepted * 1024,
+            "waiting": { "service": 0 },
+            "ends": [
+                { "step": "relay", "side": "client", "cause": "finished", "count": accepted, "failed": false, "sentence": "in order" },
+                { "step": "hello", "side": "client", "cause": "not-tls", "count": 2, "failed": true, "sentence": "spoke no TLS" },
+            ],
+            "backends": [
+                { "name": "10.0.0.7:80", "state": "up", "connected": accepted, "disconnected": accepted, "failures": {},
+                  "connect": times(1, 1.0), "answer": times(1, 1.0), "check": null },
+                { "name": "10.0.0.8:80", "state": "down", "connected": 7, "disconnected": 7, "failures": { "refused": 4 },
+                  "last_failure": "refused", "connect": times(1, 1.0), "answer": times(0, 0.0),
+                  "check": { "last_at": "x", "last_failure": "status 503" } },
+            ],
+        }],
+        "handshakes": [{ "version": "TLSv1.3", "group": "X25519", "signature": "RSA-2048", "resumed": false,
+            "total": times(accepted / 2, each * 4.0),
+            "phases": [times(1, each), times(1, each * 2.0), times(1, each), times(1, 0.0)] }],
+        "certificates": [
+            { "service": "web", "name": "www.example.org", "kind": "RSA-2048", "not_after": "2026-11-30T00:00:00.000Z" },
+            { "service": "web", "name": "old.example.org", "kind": "RSA-2048", "not_after": "2026-11-01T00:00:00.000Z" },
+        ],
+        "threads": [{ "name": "worker-0", "turns": accepted, "tasks": 5, "loop_lag": times(accepted, 1.0) }],
+        "failures": [{ "time": "2026-11-23T12:00:01.000Z", "service": "web", "client": "192.0.2.7:4000",
+            "sentence": "spoke \u{1b}[31mno TLS", "detail": null }],
+        "reload": { "generation": 3 },
+        "process": { "pid": process, "version": "0.1.0", "started": format!("2026-11-23T1{}:00:00.000Z", process % 2),
+            "now": "2026-11-23T12:00:00.000Z", "cpu_seconds": { "worker-0": accepted as f64 / 100.0, "control": 0.5 } },
+    })
+}
+
+fn sample(process: u64, accepted: u64, at: f64) -> (Sample, Option<Sample>) {
+    Sample::read(&status(process, accepted).to_string(), at).expect("a status")
+}
+
+fn answered(model: &mut Model, process: u64, accepted: u64, at: f64) {
+    let (now, earlier) = sample(process, accepted, at);
+    model.answered(now, earlier);
+}
+
+fn model() -> Model {
+    let mut model = Model::new("http://127.0.0.1:9901/status.json".into());
+    answered(&mut model, 1, 1_000, 0.0);
+    answered(&mut model, 1, 1_050, 2.0);
+    model
+}
+
+fn text(model: &Model, width: usize, height: usize) -> String {
+    let lines = picture(model, width, height, PLAIN);
+    assert!(lines.len() <= height, "{} lines", lines.len());
+    let shown: Vec<String> = lines.iter().map(|line| line.shown(width, PLAIN)).collect();
+    for line in &shown {
+        assert!(line.chars().count() <= width, "{line:?} is wider than {width}");
+        assert!(!line.contains(char::is_control), "{line:?}");
+    }
+    shown.join("\n")
+}
+
+#[test]
+fn rates_are_differences_between_two_moments() {
+    let mut model = model();
+    let seen = text(&model, 160, 60);
+    assert!(seen.contains("25.0/s new") && seen.contains("25.0 KiB/s to clients"), "{seen}");
+    assert!(seen.contains("25 %"), "the worker's share of a core: {seen}");
+    answered(&mut model, 1, 1_060, 2.0);
+    assert!(
+        text(&model, 160, 60).contains("rates follow"),
+        "no time has passed, and nothing is divided by it"
+    );
+}
+
+#[test]
+fn a_restart_makes_no_negative_rates_and_is_told() {
+    let mut model = model();
+    model.failed(3.0, "refused".into());
+    model.failed(14.0, "refused".into());
+    let seen = text(&model, 160, 24);
+    assert!(seen.contains("no answer for 11 s (refused)") && seen.contains("process 1 "), "{seen}");
+    answered(&mut model, 2, 10, 15.0);
+    let seen = text(&model, 160, 24);
+    assert!(seen.contains("process 2 has replaced 1"), "{seen}");
+    assert!(seen.contains("– new") && !seen.contains("no answer"), "no rate over two processes: {seen}");
+    answered(&mut model, 2, 30, 17.0);
+    let seen = text(&model, 160, 24);
+    let figures: String = seen.lines().take(8).collect();
+    assert!(figures.contains("10.0/s new") && !figures.contains('-'), "{seen}");
+    // Of the same process counters do not go back; if they do all the same, nothing came.
+    answered(&mut model, 2, 20, 19.0);
+    assert!(text(&model, 160, 24).contains("0/s new"), "{}", text(&model, 160, 24));
+}
+
+#[test]
+fn the_first_moment_has_the_rates_of_the_last_minute() {
+    let mut whole = status(1, 1_000);
+    whole["rates"] = json!({ "over_seconds": 50.0, "services": { "web": { "connections": 2.0, "bytes_to_client": 2048.0 } },
+        "cpu": { "worker-0": 0.41 } });
+    whole["recent"]["over_seconds"] = 50.0.into();
+    let (now, earlier) = Sample::read(&whole.to_string(), 0.0).expect("a status");
+    let mut model = Model::new("here".into());
+    model.answered(now, earlier);
+    let seen = text(&model, 160, 60);
+    for expected in ["rates over 50 s", "2.00/s new", "2.00 KiB/s to clients", "41 %"] {
+        assert!(seen.contains(expected), "{expected}: {seen}");
+    }
+}
+
+#[test]
+fn what_is_no_status_is_refused_with_the_reason() {
+    for (text, why) in [
+        ("<html>", "not JSON"),
+        ("{\"schema\":3}", "its schema is 3, expected 2"),
+        ("[]", "its schema is null, expected 2"),
+    ] {
+        let wrong = Sample::read(text, 0.0).expect_err(text);
+        assert!(wrong.starts_with(why), "{wrong}");
+    }
+    // What is missing is empty.
+    let (now, earlier) =
+        Sample::read("{\"schema\":2,\"services\":[{}],\"threads\":[7]}", 0.0).expect("as far as it goes");
+    let mut model = Model::new("here".into());
+    model.answered(now, earlier);
+    assert!(text(&model, 80, 24).contains("0 open"));
+}
+
+#[test]
+fn every_size_has_what_matters_and_nothing_is_too_wide() {
+    let mut model = model();
+    for (width, height) in [(80, 24), (200, 60), (40, 10), (20, 5), (1, 1), (0, 0), (400, 200)] {
+        for table in '1'..='8' {
+            model.press(Key::Letter(table));
+            text(&model, width, height);
+        }
+    }
+    model.press(Key::Letter('2'));
+    let small = text(&model, 80, 24);
+    for expected in [
+        "Handfast 0.1.0",
+        "8 Attention",
+        "generation 3",
+        "ready",
+        "10.0.0.8:80",
+        "down",
+        "q quit",
+        "The backend 10.0.0.8:80 of web",
+    ] {
+        assert!(small.contains(expected), "{expected}: {small}");
+    }
+    let large = text(&model, 200, 60);
+    for expected in [
+        "worker-0",
+        "www.example.org",
+        "expired",
+        "6 days",
+        "hello / client / not-tls",
+        "status 503",
+        "192.0.2.7:4000",
+    ] {
+        assert!(large.contains(expected), "{expected}: {large}");
+    }
+    assert!(large.contains("spoke \\u{1b}[31mno TLS"), "a peer's text cannot speak to the terminal: {large}");
+}
+
+#[test]
+fn once_is_everything_without_an_escape() {
+    let lines = whole(&model(), 160, PLAIN);
+    let text: Vec<String> = lines.iter().map(|line| line.shown(160, PLAIN)).collect();
+    let text = text.join("\n");
+    for expected in
+        ["Services", "Backends", "Failures", "Recent", "Handshakes", "Certificates", "Threads", "Attention"]
+    {
+        assert!(text.contains(&format!("\n{expected}\n")), "{expected}: {text}");
+    }
+    assert!(!text.contains('\u{1b}'));
+    let color = Look { color: true, terminal: true, ..PLAIN };
+    let colored: String = whole(&model(), 160, color).iter().map(|line| line.shown(160, color)).collect();
+    assert!(colored.contains("\u{1b}[1;31m") && colored.contains("\u{1b}[33m█"), "{colored}");
+    let ascii = Look { unicode: false, ..PLAIN };
+    assert!(lines.iter().all(|line| line.shown(160, ascii).is_ascii()));
+}
+
+#[test]
+fn keys_choose_sort_filter_and_pause() {
+    let mut model = model();
+    let press = |model: &mut Model, typed: &str| {
+        for key in keys(typed.as_bytes()) {
+            assert_eq!(model.press(key), Wish::Nothing);
+        }
+    };
+    let places = |model: &Model| {
+        let seen = text(model, 120, 24);
+        let rows: Vec<&str> = seen.lines().filter(|line| line.starts_with("10.0.0.")).collect();
+        rows.iter().map(|row| row.split(' ').next().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    press(&mut model, "2");
+    assert_eq!(places(&model), ["10.0.0.7:80", "10.0.0.8:80"]);
+    press(&mut model, ">r");
+    assert_eq!(places(&model), ["10.0.0.8:80", "10.0.0.7:80"], "by name, the other way round");
+    press(&mut model, "r>>>>>");
+    assert!(text(&model, 120, 24).contains("failing▼"), "{}", text(&model, 120, 24));
+    press(&mut model, "/8:8");
+    assert_eq!(places(&model), ["10.0.0.8:80"], "{}", text(&model, 120, 24));
+    press(&mut model, "\u{7f}x");
+    assert!(text(&model, 120, 24).contains("no row holds 8:x"));
+    press(&mut model, "\u{1b}");
+    assert_eq!(places(&model).len(), 2);
+    press(&mut model, "p");
+    answered(&mut model, 1, 9_000, 4.0);
+    assert!(text(&model, 120, 24).contains("paused") && text(&model, 120, 24).contains("25.0/s new"));
+    press(&mut model, "p?");
+    assert!(text(&model, 120, 24).contains("Any key goes back."));
+    assert_eq!(model.press(Key::Letter('q')), Wish::Nothing, "any key goes back, also this one");
+    press(&mut model, "\u{1b}[A\u{1b}[6~\u{1b}OB\t\u{1b}[Z\u{1b}[24~");
+    assert_eq!(
+        keys(b"\x1b[5~q\x03\x1a\x1b"),
+        [Key::PageUp, Key::Letter('q'), Key::Interrupt, Key::Suspend, Key::Escape]
+    );
+    assert_eq!(model.press(Key::Letter('q')), Wish::End);
+    assert_eq!((model.press(Key::Interrupt), model.press(Key::Suspend)), (Wish::End, Wish::Suspend));
+}
+
+#[test]
+fn long_tables_are_moved_in_and_say_how_much_is_left() {
+    let mut whole = status(1, 1_000);
+    let backend = whole["services"][0]["backends"][0].clone();
+    let many = (0..50).map(|number| {
+        let mut backend = backend.clone();
+        backend["name"] = format!("10.0.1.{number}:80").into();
+        backend
+    });
+    whole["services"][0]["backends"] = many.collect();
+    let (now, earlier) = Sample::read(&whole.to_string(), 0.0).expect("a status");
+    let mut model = Model::new("here".into());
+    model.answered(now, earlier);
+    model.press(Key::Letter('2'));
+    let seen = text(&model, 80, 24);
+    assert!(seen.contains("10.0.1.0:80") && seen.contains(" more"), "{seen}");
+    for _ in 0..20 {
+        assert_eq!(model.press(Key::PageDown), Wish::Nothing);
+    }
+    let seen = text(&model, 80, 24);
+    assert!(seen.contains("10.0.1.49:80") && !seen.contains(" more"), "{seen}");
+}
