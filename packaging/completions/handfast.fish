@@ -42,6 +42,7 @@ complete -c handfast -n "__fish_handfast_needs_command" -f -a "speed" -d 'Measur
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "doctor" -d 'Say what on this machine limits or endangers TLS service, worst first, and the command that changes it'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "lab" -d 'Run a command on a network of its own: with a delay, with losses, at a rate'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "weak-keys" -d 'Make lists of keys that are known to others ready for the proxy (`[process] weak-keys`)'
+complete -c handfast -n "__fish_handfast_needs_command" -f -a "key-process" -d 'Hold private keys for a proxy, which starts this itself (`process.private-keys`)'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "reference" -d 'Print the reference of the configuration file, or of a command, as Markdown'
 complete -c handfast -n "__fish_handfast_using_subcommand proxy" -s c -l config -d 'Configuration file' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand proxy" -l listen -d 'Address to listen on: 0.0.0.0:8443, [::1]:8443, *:8443, unix:/run/x.sock (may be repeated)' -r
@@ -286,4 +287,6 @@ complete -c handfast -n "__fish_handfast_using_subcommand weak-keys; and not __f
 complete -c handfast -n "__fish_handfast_using_subcommand weak-keys; and not __fish_seen_subcommand_from pack" -f -a "pack" -d 'Make one sorted binary list of others: it is read much sooner, and a damaged copy of it is noticed'
 complete -c handfast -n "__fish_handfast_using_subcommand weak-keys; and __fish_seen_subcommand_from pack" -s o -l output -d 'The file to write; one that is there is replaced as a whole' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand weak-keys; and __fish_seen_subcommand_from pack" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c handfast -n "__fish_handfast_using_subcommand key-process" -l supervise -d 'Start the process that holds the keys, and again when it ends'
+complete -c handfast -n "__fish_handfast_using_subcommand key-process" -s h -l help -d 'Print help'
 complete -c handfast -n "__fish_handfast_using_subcommand reference" -s h -l help -d 'Print help'
