@@ -95,6 +95,8 @@ mod tests {
             (113, cooked(0).to_vec()),
             (276, second(0, 0x04).to_vec()),
             (276, second(4, 0x01).to_vec()),
+            (276, [&[0x81, 0][..], &second(0, 0x04)[2..], &[0, 7, 8, 0]].concat()),
+            (276, [&[0x88, 0xa8][..], &second(0, 0x04)[2..], &[0, 7, 0x81, 0, 0, 9, 8, 0]].concat()),
         ] {
             let frame = framed(&before);
             assert_eq!(ip_packet(link, &frame), Some(&PACKET[..]), "{link}: {before:?}");

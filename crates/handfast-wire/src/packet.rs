@@ -250,6 +250,26 @@ mod tests {
     }
 
     #[test]
+    fn every_flag_and_every_byte_of_a_number_is_read() {
+        let (from, to) = ("10.77.0.1:40000".parse().unwrap(), "10.77.0.2:443".parse().unwrap());
+        for flags in [0x01, 0x02, 0x04, 0x10, 0x28] {
+            let packet = tcp(from, to, flags, 0x0102_0304, 0x0506_0708, b"");
+            let segment = segment(&packet).expect("it is TCP");
+            assert_eq!((segment.sequence, segment.acknowledged), (0x0102_0304, 0x0506_0708));
+            let read = (segment.fin, segment.syn, segment.reset, segment.ack);
+            assert_eq!(read, (flags == 1, flags == 2, flags == 4, flags == 0x10), "{flags:#x}");
+        }
+    }
+
+    #[test]
+    fn options_end_where_they_say() {
+        assert_eq!(options(&[1, 1, 2, 4, 0x05, 0xb4, 8, 2]), (Some(1460), true));
+        // Behind the end stands padding, whatever it looks like.
+        assert_eq!(options(&[0, 2, 2, 4, 0x05, 0xb4]), (None, false));
+        assert_eq!(options(&[8, 2, 0, 2, 2, 4, 0x05, 0xb4]), (None, true));
+    }
+
+    #[test]
     fn extension_headers_are_stepped_over_and_fragments_are_not_read() {
         let mut packet = made(true, 0x10, b"hello");
         packet[6] = 0;

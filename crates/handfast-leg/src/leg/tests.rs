@@ -3,6 +3,7 @@
 use handfast_net::clock::Moment;
 use handfast_net::fault::Cause;
 use handfast_tls::buffer::Scratch;
+use handfast_tls::session::Session;
 
 use super::{Leg, READ};
 use crate::broken::{Broken, Side, Why};
@@ -361,6 +362,53 @@ fn a_flight_may_carry_the_first_data_and_its_answer_waits() {
     let mut early = Vec::new();
     let outcome = plain(Side::Client).take_hello(&mut b"x".to_vec(), &mut scratch(), &mut early);
     assert_eq!((outcome, early), (Ok(()), vec![]));
+}
+
+/// Its session heard the first flight elsewhere: what came of it is accounted for as if it had come here.
+#[test]
+fn what_a_session_answered_elsewhere_is_taken_over() {
+    let mut leg = shaking();
+    let mut scratch = scratch();
+    let session = leg.session_mut().expect("it is secured");
+    let received = session.receive(&mut b"Eyou".to_vec(), &mut scratch.plaintext, &mut scratch.replies);
+    let mut early = Vec::new();
+    let outcome = leg.take_answer(received, (&scratch.plaintext, &scratch.replies), &mut early);
+    assert_eq!(
+        (outcome, &early[..], leg.unsent.as_slice(), leg.heard()),
+        (Ok(()), &b"you"[..], &b"e"[..], 3)
+    );
+
+    let mut failed = shaking();
+    let mut scratch = self::scratch();
+    let session = failed.session_mut().expect("it is secured");
+    let received = session.receive(&mut b"?".to_vec(), &mut scratch.plaintext, &mut scratch.replies);
+    let outcome = failed.take_answer(received, (&scratch.plaintext, &scratch.replies), &mut Vec::new());
+    assert!(matches!(why(outcome), Why::Session(_)));
+    assert_eq!(failed.unsent.as_slice(), b"A", "its alert is sent by whoever ends the leg");
+}
+
+#[test]
+fn records_made_outside_go_behind_what_waits() {
+    let mut leg = secured(Side::Client);
+    leg.socket_mut().room = 2;
+    leg.send(b"one").expect("kept");
+    assert_eq!((leg.socket_mut().done(), leg.unsent()), (vec![wrote("on")], 1));
+    leg.send(b"two").expect("kept");
+    assert_eq!((leg.socket_mut().done(), leg.unsent()), (vec![], 4));
+    leg.socket_mut().room = usize::MAX;
+    leg.send(b"!").expect("taken");
+    assert_eq!((leg.socket_mut().done(), leg.unsent()), (vec![wrote("etwo!")], 0));
+    leg.socket_mut().write_fault = Some(Cause::Reset);
+    assert_eq!(cause(leg.send(b"more")), Some(Cause::Reset));
+}
+
+#[test]
+fn what_waits_can_be_taken_out() {
+    let mut leg = secured(Side::Client);
+    leg.keep(b"ticket");
+    leg.hold(at(5));
+    assert_eq!(leg.take_unsent(), b"ticket");
+    assert_eq!((leg.unsent(), leg.held_until(), leg.socket_mut().done()), (0, Moment::NEVER, vec![]));
 }
 
 #[test]

@@ -147,6 +147,116 @@ fn what_is_no_capture_is_refused_by_name() {
     assert_eq!(read(&many, 1 << 20).2, Some(Broken::Interfaces));
 }
 
+/// A block of pcapng in the byte order of big machines.
+fn big_block(kind: u32, body: &[u8]) -> Vec<u8> {
+    let length = (body.len() as u32 + 12).to_be_bytes();
+    [&kind.to_be_bytes(), &length, body, &length].concat()
+}
+
+/// A section that begins so, of version `major`.
+fn big_section(major: u8) -> Vec<u8> {
+    let mut body = 0x1a2b_3c4d_u32.to_be_bytes().to_vec();
+    body.extend([0, major, 0, 0]);
+    body.extend([0xff; 8]);
+    big_block(SECTION, &body)
+}
+
+#[test]
+fn formats_have_names() {
+    assert_eq!((Format::Pcap.name(), Format::Pcapng.name()), ("pcap", "pcapng"));
+}
+
+#[test]
+fn the_largest_record_and_block_are_read_and_no_larger_one() {
+    let mut reader = CaptureReader::default();
+    let file = pcap(false, false);
+    assert_eq!(reader.next(&file), Ok(Next::Passed(24)));
+    let mut record = |captured: u32| {
+        let header = [7, 500, captured, captured].map(u32::to_be_bytes).concat();
+        reader.next(&header).map(|next| next == Next::More(LARGEST))
+    };
+    let fits = LARGEST as u32 - 16;
+    assert_eq!((record(fits), record(fits + 1)), (Ok(true), Err(Broken::Length(fits + 1))));
+
+    let mut reader = CaptureReader::default();
+    let section = big_section(1);
+    assert_eq!(reader.next(&section), Ok(Next::Passed(0)));
+    assert_eq!(reader.next(&section), Ok(Next::Passed(section.len() as u64)));
+    let mut block = |kind: u32, length: u32| {
+        let header = [kind, length, 0].map(u32::to_be_bytes).concat();
+        match reader.next(&header) {
+            Ok(Next::More(wanted)) => Ok(wanted as u64),
+            Ok(Next::Passed(passed)) => Ok(passed),
+            Ok(Next::Frame(..)) => panic!("a frame of twelve bytes"),
+            Err(broken) => Err(broken),
+        }
+    };
+    let most = LARGEST as u32;
+    assert_eq!((block(6, most), block(6, most + 4)), (Ok(u64::from(most)), Err(Broken::Length(most + 4))));
+    // One that is passed over may be larger; the smallest of all has nothing between its lengths.
+    assert_eq!((block(5, most + 4), block(5, 12)), (Ok(u64::from(most) + 4), Ok(12)));
+    for length in [0, 4, 8, 11, 13, 14, 15] {
+        assert_eq!(block(5, length), Err(Broken::Length(length)));
+    }
+}
+
+#[test]
+fn a_section_has_a_version_and_interfaces_of_its_own() {
+    assert_eq!(read(&big_section(2), 4096).2, Some(Broken::Version(2)));
+    let short = big_block(SECTION, &0x1a2b_3c4d_u32.to_be_bytes());
+    assert_eq!(read(&short, 4096).2, Some(Broken::Length(4)));
+    // The second section has described none.
+    let mut all = ours();
+    all.extend(pcapng::section("another"));
+    all.extend(pcapng::packet(0, 1, 1, b"abc", None));
+    let (frames, _, broken) = read(&all, 4096);
+    assert_eq!((frames.len(), broken), (2, Some(Broken::Interface(0))));
+}
+
+/// Seconds that are added to every time have 64 bits, and a sign.
+#[test]
+fn an_offset_of_time_is_read_whole() {
+    let simple_time = |little: bool, offset: &[u8]| {
+        let half = |half: u16| if little { half.to_le_bytes() } else { half.to_be_bytes() };
+        let word = |word: u32| if little { word.to_le_bytes() } else { word.to_be_bytes() };
+        let block = |kind: u32, body: &[u8]| {
+            let length = word(body.len() as u32 + 12);
+            [&word(kind), &length, body, &length].concat()
+        };
+        let section = [&word(0x1a2b_3c4d)[..], &half(1), &half(0), &[0xff; 8]].concat();
+        let mut interface = [&half(101)[..], &[0; 6], &half(14), &half(offset.len() as u16)].concat();
+        interface.extend(offset);
+        interface.resize(interface.len().next_multiple_of(4), 0);
+        // No time at all: the offset alone, in units of a microsecond.
+        let packet = [[0, 0, 0, 3, 3].map(word).concat(), b"xyz\0".to_vec()].concat();
+        let all = [block(SECTION, &section), block(1, &interface), block(6, &packet)].concat();
+        let (frames, left, broken) = read(&all, 4096);
+        assert_eq!((frames.len(), left, broken), (1, 0, None));
+        frames[0].1
+    };
+    let seconds = 0x0000_0002_0000_0001_i64;
+    let nanos = Some(seconds as u64 * 1_000_000_000);
+    assert_eq!(simple_time(false, &seconds.to_be_bytes()), nanos);
+    assert_eq!(simple_time(true, &seconds.to_le_bytes()), nanos);
+    assert_eq!(simple_time(true, &(-5_i64).to_le_bytes()), Some(0), "before 1970");
+    // One of another size is none.
+    for length in [0, 4, 7, 9, 12] {
+        assert_eq!(simple_time(true, &vec![1; length]), Some(0), "{length} bytes");
+    }
+}
+
+#[test]
+fn a_section_of_ours_says_nothing_of_its_length_and_secrets_are_a_tls_key_log() {
+    let section = pcapng::section("a test");
+    assert_eq!(section[16..24], [0xff; 8], "its length is not known");
+    let log = b"CLIENT_RANDOM 00 11\n";
+    let block = pcapng::decryption_secrets(log);
+    assert_eq!(block[..4], [10, 0, 0, 0]);
+    assert_eq!(block[8..12], *b"KSLT", "the format's number, which is TLSK");
+    assert_eq!((&block[12..16], &block[16..16 + log.len()]), (&[20, 0, 0, 0][..], &log[..]));
+    assert_eq!(block.len(), 8 + 8 + log.len().next_multiple_of(4) + 4);
+}
+
 proptest! {
     /// Cut off anywhere, the frames before are there, and the rest is counted.
     #[test]

@@ -61,6 +61,47 @@ fn rich() -> Vec<u8> {
 }
 
 #[test]
+fn versions_and_types_have_their_names() {
+    assert_eq!([Version::V1, Version::V2].map(|version| version.to_string()), ["v1", "v2"]);
+    let named: Vec<_> = (0..=255).filter_map(|number| tlv::name(number).map(|name| (number, name))).collect();
+    let wanted = [
+        (0x01, "ALPN"),
+        (0x02, "AUTHORITY"),
+        (0x03, "CRC32C"),
+        (0x04, "NOOP"),
+        (0x05, "UNIQUE_ID"),
+        (0x20, "SSL"),
+        (0x21, "SSL_VERSION"),
+        (0x22, "SSL_CN"),
+        (0x23, "SSL_CIPHER"),
+        (0x24, "SSL_SIG_ALG"),
+        (0x25, "SSL_KEY_ALG"),
+        (0x26, "SSL_GROUP"),
+        (0x27, "SSL_SIG_SCHEME"),
+        (0x28, "SSL_CLIENT_CERT"),
+        (0x30, "NETNS"),
+    ];
+    assert_eq!(named, wanted);
+}
+
+#[test]
+fn a_block_may_be_as_long_as_the_limit_and_a_name_as_long_as_its_own() {
+    let rest = V2_LIMIT - 16;
+    let mut tlvs = vec![tlv::NOOP];
+    tlvs.extend(u16::try_from(rest - 3).expect("short").to_be_bytes());
+    tlvs.resize(rest, 0);
+    assert_eq!(complete(&with_tlvs(&tlvs)).length, V2_LIMIT);
+    tlvs.push(0);
+    assert_eq!(
+        invalid(&with_tlvs(&tlvs)),
+        Invalid::TooLong { announced: V2_LIMIT + 1, limit: V2_LIMIT },
+        "one byte more"
+    );
+    let longest = [&[tlv::UNIQUE_ID, 0, 128][..], &[7; 128]].concat();
+    assert_eq!(complete(&with_tlvs(&longest)).unique_id(), Some(&[7; 128][..]));
+}
+
+#[test]
 fn version_1_names_both_ends() {
     let header = complete(b"PROXY TCP4 192.0.2.7 192.0.2.8 40000 443\r\nGET /");
     assert_eq!((header.version, header.length), (Version::V1, 42));
@@ -208,6 +249,7 @@ fn what_is_wrong_with_a_block_is_said() {
             "SSL_VERSION (0x21) at byte 24 takes 5 bytes, but 4 are left there",
         ),
         (with_tlvs(&[0x20, 0, 9, 1, 0, 0, 0, 0, 0x23, 0, 1, 0xc3]), "SSL_CIPHER (0x23) is not ASCII text"),
+        (with_tlvs(&[0x20, 0, 9, 1, 0, 0, 0, 0, 0x22, 0, 1, 0xff]), "SSL_CN (0x22) is not UTF-8 text"),
         (with_tlvs(&[0x20, 0, 11, 1, 0, 0, 0, 0, 0x22, 0, 0, 0x22, 0, 0]), "SSL_CN (0x22) comes twice"),
         (twice(tlv::AUTHORITY, b"a"), "AUTHORITY (0x02) comes twice"),
         (twice(tlv::SSL, &[0; 5]), "SSL (0x20) comes twice"),

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::mysql::{Login, TlsSide};
 use super::*;
 
+mod answers;
 mod hostile;
 
 const LDAP_ASK: &[u8] = b"\x30\x1d\x02\x01\x01\x77\x18\x80\x161.3.6.1.4.1.1466.20037";
@@ -246,6 +247,41 @@ fn a_server_that_says_no_is_understood() {
     }
     // An error message in plain text is anybody's.
     assert!(matches!(of(Protocol::PostgreSql, &[b"Eabc"]), Problem::Unexpected { .. }));
+}
+
+#[test]
+fn what_is_neither_yes_nor_no_is_said_with_what_was_expected() {
+    fn expected<T: std::fmt::Debug>(outcome: Result<T, Problem>) -> &'static str {
+        match outcome {
+            Err(Problem::Unexpected { expected, .. }) => expected,
+            other => panic!("{other:?}"),
+        }
+    }
+    let of = |protocol, turns: &[&[u8]]| {
+        let turns: Vec<Vec<u8>> = turns.iter().map(|turn| turn.to_vec()).collect();
+        expected(ask(protocol, &turns).0)
+    };
+    assert_eq!(of(Protocol::Imap, &[b"hello\r\n"]), "* OK");
+    assert_eq!(of(Protocol::Imap, &[b"a1 OK hello\r\n"]), "* OK", "nobody was asked yet");
+    assert_eq!(of(Protocol::Imap, &[b"* CAPABILITY X\r\n"]), "* OK");
+    assert_eq!(of(Protocol::Imap, &[b"* OK\r\n", b"a2 OK go\r\n"]), "a1 OK");
+    assert_eq!(of(Protocol::Pop3, &[b"OK\r\n"]), "+OK or -ERR");
+
+    let greeted = |protocol, line: &[u8]| Greeting::new(protocol).expect("it greets").take(line);
+    for line in [&b"OK\r\n"[..], b"220 a\r\n", b"a-b-c\r\n"] {
+        assert_eq!(expected(greeted(Protocol::Pop3, line)), "+OK");
+    }
+    assert_eq!(expected(greeted(Protocol::Imap, b"* NO\r\n")), "* OK");
+    for (protocol, line) in [(Protocol::Pop3, &b"-ERR full\r\n"[..]), (Protocol::Imap, b"* BYE full\r\n")] {
+        let outcome = greeted(protocol, line);
+        assert!(matches!(&outcome, Ok(Greeted::Refused { words, .. }) if words == line), "{outcome:?}");
+    }
+}
+
+#[test]
+fn only_more_goes_on() {
+    let go_on = [Progress::More, Progress::Ready, Progress::Direct].map(Progress::is_more);
+    assert_eq!(go_on, [true, false, false]);
 }
 
 #[test]
