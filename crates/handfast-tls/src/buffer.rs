@@ -109,6 +109,7 @@ mod tests {
     #[test]
     fn what_goes_in_comes_out() {
         let mut buffer = Buffer::with_capacity(4);
+        assert_eq!(buffer.room(0).len(), 4, "the room it was made with");
         buffer.extend(b"abc");
         buffer.take(2);
         buffer.extend(b"defghi");

@@ -198,3 +198,14 @@ impl fmt::Display for Finding {
         write!(f, "{}: {}", self.file.display(), self.message)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn severities_have_words() {
+        let words = [Severity::Error, Severity::Warning, Severity::Note].map(Severity::name);
+        assert_eq!(words, ["error", "warning", "note"]);
+    }
+}

@@ -95,6 +95,14 @@ mod tests {
     }
 
     #[test]
+    fn whoever_asks_gets_numbers() {
+        let (mut ours, mut librarys) = ([0; 32], [0; 32]);
+        crate::random_bytes(&mut ours).expect("it draws");
+        Random.fill(&mut librarys).expect("it draws");
+        assert!(ours != [0; 32] && librarys != [0; 32] && ours != librarys);
+    }
+
+    #[test]
     fn what_was_given_away_is_erased() {
         let number = drawn::<32>();
         SUPPLY_OF_THREAD.with_borrow(|supply| {

@@ -169,3 +169,17 @@ fn unused(label: &str, line: usize, file: &Path) -> Finding {
     };
     Finding::note(Reason::UnusedSection, file, message)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_pem_is_told_apart() {
+        assert_eq!(NotPem::of(&[0x30, 0x82, 9, 9, 2, 1, 3, 0]), NotPem::Pkcs12);
+        assert_eq!(NotPem::of(&[0x30, 0x82, 9, 9, 2, 1, 0, 0]), NotPem::Der);
+        assert_eq!(NotPem::of(&[0x30, 0x81, 9]), NotPem::Der);
+        assert_eq!(NotPem::of(&[0xff, 0xfe, b'-']), NotPem::Utf16);
+        assert_eq!(NotPem::of(b"hello"), NotPem::Other);
+    }
+}

@@ -220,3 +220,13 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_its_sentence() {
+        assert_eq!(Failure::new(FailureKind::Peer, "it broke off").to_string(), "it broke off");
+    }
+}

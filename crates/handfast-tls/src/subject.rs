@@ -13,3 +13,16 @@ pub fn common_name(certificate: &[u8]) -> Option<Box<str>> {
     let name = certificate.subject().iter_common_name().next()?.as_str().ok()?;
     Some(name[..name.floor_char_boundary(LONG)].into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Maker;
+
+    #[test]
+    fn a_common_name_is_read_where_there_is_one() {
+        let made = Maker::new(&["a.example.org"]).self_signed();
+        assert_eq!(common_name(made.certificate.der()).as_deref(), Some("a test"));
+        assert_eq!(common_name(b"no certificate"), None);
+    }
+}

@@ -16,6 +16,12 @@ fn all() -> Vec<Act> {
 }
 
 #[test]
+fn groups_and_ciphers_have_names() {
+    assert_eq!(Group::ALL.map(Group::name), ["X25519", "P-256", "P-384", "X25519MLKEM768"]);
+    assert_eq!(Cipher::ALL.map(Cipher::name), ["AES-128-GCM", "AES-256-GCM", "ChaCha20-Poly1305"]);
+}
+
+#[test]
 fn every_operation_can_be_done_again_and_again() {
     let keys = Keys::generate().unwrap();
     for act in all() {

@@ -125,6 +125,14 @@ mod tests {
     }
 
     #[test]
+    fn six_names_are_told_whole() {
+        let six = [0x1301, 0x1302, 0x1303, 0xc02b, 0xc02c, 0xc02f];
+        let told = names(&six, registry::cipher_suite_name);
+        assert!(!told.contains(" more") && told.contains("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"), "{told}");
+        assert!(names(&[&six[..], &[0xc030]].concat(), registry::cipher_suite_name).contains(" more"));
+    }
+
+    #[test]
     fn a_client_that_offers_everything_does_not_fill_the_log() {
         let everything: Vec<u16> = (0..=u16::MAX).filter(|suite| *suite & 0xff00 == 0xc000).collect();
         let (_, detail) = objection(&hello(&[0x0304], &everything, &[0x001d])).expect("no suite of TLS 1.3");

@@ -10,6 +10,12 @@ fn plain(base: &str) -> Policy {
     resolve(base, None, None, None).unwrap()
 }
 
+#[test]
+fn groups_are_named() {
+    let names = group_names();
+    assert!(names.contains(&"X25519") && names.contains(&"secp256r1"), "{names:?}");
+}
+
 /// Published policies never change. A difference here is not to be blessed: give the new policy a new date.
 #[test]
 fn the_dated_policies_are_what_they_were() {

@@ -94,6 +94,13 @@ fn der_and_pem_are_the_same_and_nothing_else_is_taken() {
             })
         );
     }
+    let limit = |length: usize| read(&vec![0x30; length], &chain, NOW).err();
+    assert_eq!(limit(LARGEST), Some(Refusal::Malformed));
+    assert_eq!(limit(LARGEST + 1), Some(Refusal::TooLarge(LARGEST + 1)));
+    let other = response("good").replace("OCSP RESPONSE", "CERTIFICATE");
+    assert_eq!(read(other.as_bytes(), &chain, NOW).err(), Some(Refusal::Malformed), "another label");
+    let hint = Refusal::Malformed.finding(std::path::Path::new("a.ocsp")).hint;
+    assert!(hint.is_some_and(|hint| hint.contains("openssl ocsp")), "it says how to make one");
     let two = response("good").repeat(2);
     assert_eq!(read(two.as_bytes(), &chain, NOW).err(), Some(Refusal::Malformed));
 }

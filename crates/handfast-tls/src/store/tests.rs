@@ -41,6 +41,14 @@ fn chosen(store: &CertificateStore, name: &str) -> Option<String> {
 }
 
 #[test]
+fn a_store_has_what_it_was_made_of() {
+    let one = of(&["a.example.org"]);
+    assert!(one.subject().contains("a test"), "{}", one.subject());
+    let store = store(&[&one]);
+    assert!(store.certificates().len() == 1 && Arc::ptr_eq(&store.certificates()[0], &one));
+}
+
+#[test]
 fn an_exact_name_wins_over_a_wildcard_and_a_wildcard_is_one_label() {
     let store = store(&[&of(&["*.example.org"]), &of(&["a.example.org"]), &of(&["*.b.example.org"])]);
     let expected = [

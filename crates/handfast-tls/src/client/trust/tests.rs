@@ -87,6 +87,43 @@ fn what_is_wrong_with_the_file_is_said() {
     assert!(missing.trust.is_none() && missing.findings[0].reason == Reason::Missing);
 }
 
+#[test]
+fn a_certificate_is_in_time_until_its_last_second() {
+    let made = Maker::authority("a CA").self_signed();
+    let last = made.params.not_after.unix_timestamp().unsigned_abs();
+    let folder = Folder::new();
+    let ca = folder.put("ca.pem", made.pem());
+    let findings = |seconds: u64| {
+        let now = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+        load(&ca, &Arc::default(), now).findings.len()
+    };
+    assert_eq!((findings(last), findings(last + 1)), (0, 1));
+}
+
+#[test]
+fn of_several_authorities_the_bad_one_is_named_by_its_number() {
+    let good = Maker::authority("a CA").self_signed();
+    let bad = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    let why = |pem: String| of_pem(pem.as_bytes()).expect_err("it cannot be read").to_string();
+    assert!(why(bad.to_owned()).starts_with("trusted CA 1: "));
+    assert!(why(good.pem() + bad).starts_with("trusted CA 2: "));
+}
+
+#[test]
+fn a_name_is_asked_for_unless_keys_alone_decide() {
+    let ca = Maker::authority("a CA").self_signed();
+    let strict = loaded(&ca.pem()).trust.expect("no error");
+    assert!(strict.asks_for_a_name() && !strict.asking(&[], false).asks_for_a_name());
+    assert!(!Trust::only_pins(&[]).asks_for_a_name());
+}
+
+/// Whatever this machine has: nobody is trusted only where there is nobody.
+#[test]
+fn the_machines_own_authorities_are_trusted_where_there_are_any() {
+    let any = !rustls_native_certs::load_native_certs().certs.is_empty();
+    assert_eq!(system(&Arc::default()).is_ok(), any);
+}
+
 /// What was read twice is the same, so that a reload does not throw away sessions for nothing.
 #[test]
 fn the_same_files_and_pins_are_the_same_trust() {
