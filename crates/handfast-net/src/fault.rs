@@ -208,7 +208,10 @@ fn cause(operation: Operation, errno: Errno, info: Option<&TcpInfo>, icmp: Optio
         // A blackhole route answers connect(2) with EINVAL.
         Errno::NETUNREACH | Errno::NETDOWN => Cause::NetworkUnreachable,
         Errno::INVAL if connecting && tcp => Cause::NetworkUnreachable,
-        Errno::ACCESS if connecting && tcp => Cause::Prohibited,
+        // A route of kind `prohibit`; and ICMPv6 "prohibited", of which a connection that stands keeps the errno alone.
+        Errno::ACCESS if tcp && (connecting || matches!(operation, Operation::Read | Operation::Write)) => {
+            Cause::Prohibited
+        }
         Errno::ACCESS | Errno::PERM => Cause::Permission,
         Errno::NOPROTOOPT => Cause::Prohibited,
         Errno::CONNABORTED => Cause::Destroyed,
@@ -312,6 +315,8 @@ mod tests {
             (Connect, Errno::INVAL, Some(&alive), Cause::NetworkUnreachable),
             (Connect, Errno::ACCESS, Some(&alive), Cause::Prohibited),
             (Connect, Errno::ACCESS, None, Cause::Permission),
+            (Read, Errno::ACCESS, Some(&alive), Cause::Prohibited),
+            (Bind, Errno::ACCESS, Some(&alive), Cause::Permission),
             (Connect, Errno::ADDRNOTAVAIL, Some(&alive), Cause::OutOfPorts),
             (Bind, Errno::ADDRNOTAVAIL, None, Cause::ForeignAddress),
             (Bind, Errno::AFNOSUPPORT, None, Cause::NetworkUnreachable),
