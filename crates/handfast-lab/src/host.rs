@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Child, Command};
 
@@ -12,8 +13,11 @@ use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::signal::SigSet;
 
 use crate::error::LabError;
-use crate::namespace::{Inside, plain};
-use crate::netlink::Netlink;
+use crate::namespace::{Inside, parameter, plain, put};
+use crate::netlink::{Cable, Netlink, Prefix, Way};
+
+/// Both ends of a cable have this Ethernet address (locally administered): each has one neighbour there, and knows it.
+pub(crate) const NEIGHBOUR: [u8; 6] = [0x02, 0x6c, 0x61, 0x62, 0, 1];
 
 /// A host: nothing but loopback in it, up.
 #[derive(Debug)]
@@ -90,9 +94,52 @@ impl Host {
     ///
     /// **Errors**: of open(2) and write(2): not there, or not to be set in a namespace.
     pub fn set_parameter(&self, name: &str, value: &str) -> Result<(), LabError> {
-        let path = format!("/proc/sys/{}", name.replace('.', "/"));
-        self.run(|| crate::namespace::put(path, value))?
+        self.run(|| put(parameter(name), value))?
             .map_err(LabError::network(format!("set {name} in host {}", self.name)))
+    }
+}
+
+impl Host {
+    /// Lays a cable to it from the network that this thread is in, with these addresses here and there. What the host sends to
+    /// anywhere else goes to the first address here of each version of IP.
+    ///
+    /// **Errors**: what the kernel refuses; a second cable to a host of the same name.
+    pub fn lay_cable(&self, here: &[Prefix], there: &[Prefix]) -> Result<(), LabError> {
+        /// The end at the host.
+        const WIRE: &str = "wire";
+        let ours = format!("to-{}", self.name);
+        let mut netlink = Netlink::open(self.inside)?;
+        let (network, address) = (self.as_fd(), NEIGHBOUR);
+        netlink.add_cable(Cable { here: &ours, there: WIRE, network, address, mtu: 1_500 })?;
+        let give = |netlink: &mut Netlink, name: &str, addresses: &[Prefix]| {
+            let index = netlink.index(name)?;
+            netlink.ask_no_neighbours(index)?;
+            netlink.up(index)?;
+            addresses.iter().try_for_each(|address| netlink.add_address(index, *address))
+        };
+        self.netlink(|netlink| give(netlink, WIRE, there))?;
+        give(&mut netlink, &ours, here)?;
+        let (v6, v4): (Vec<&Prefix>, Vec<&Prefix>) = here.iter().partition(|prefix| prefix.0.is_ipv6());
+        self.netlink(|netlink| {
+            for gateway in [v4.first(), v6.first()].into_iter().flatten() {
+                let all: IpAddr = if gateway.0.is_ipv6() {
+                    Ipv6Addr::UNSPECIFIED.into()
+                } else {
+                    Ipv4Addr::UNSPECIFIED.into()
+                };
+                netlink.add_route(Prefix(all, 0), Way::Via(gateway.0), None)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// What a parameter of the kernel is in it.
+    ///
+    /// **Errors**: of open(2) and read(2): not there.
+    pub fn parameter(&self, name: &str) -> Result<String, LabError> {
+        let read = self.run(|| std::fs::read_to_string(parameter(name)))?;
+        let text = read.map_err(LabError::network(format!("read {name} in host {}", self.name)))?;
+        Ok(text.trim().to_owned())
     }
 }
 
@@ -117,7 +164,7 @@ pub(crate) fn in_a_thread<T: Send>(name: &str, act: impl FnOnce() -> T + Send) -
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, TcpListener};
+    use std::net::TcpListener;
 
     use super::*;
     use crate::testing::in_a_network;

@@ -7,6 +7,7 @@
 //! | what | file |
 //! |---|---|
 //! | a place where networks can be made without asking anybody, and that ends with us | [`namespace`] |
+//! | a network with nothing in it, for one command | [`namespace::alone`] |
 //! | one host: a network namespace to run things in | [`host`] |
 //! | interfaces, addresses, routes | [`netlink`] |
 //! | what sockets say when a connection breaks, measured | [`sockets`] |

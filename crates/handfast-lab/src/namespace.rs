@@ -22,6 +22,8 @@ use rustix::process::{getgid, getpid, getuid, set_parent_process_death_signal};
 
 use crate::error::LabError;
 
+pub mod alone;
+
 /// Says to the second process that it is one: the networks outside and inside, and the first process.
 const TOKEN: &str = "HANDFAST_LAB_INSIDE";
 
@@ -214,6 +216,11 @@ fn in_a_lab() -> bool {
 fn network(process: &str) -> io::Result<String> {
     let link = fs::read_link(format!("/proc/{process}/ns/net"))?;
     Ok(link.to_string_lossy().into_owned())
+}
+
+/// The file of a parameter such as `net.ipv4.ip_forward`, for the network of the thread that opens it.
+pub(crate) fn parameter(name: &str) -> String {
+    format!("/proc/sys/{}", name.replace('.', "/"))
 }
 
 /// Writes a file of the kernel's in one call.

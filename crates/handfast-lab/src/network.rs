@@ -10,7 +10,7 @@ use handfast_net::sys::open_tun;
 
 use crate::error::LabError;
 use crate::forwarder::Wire;
-use crate::host::Host;
+use crate::host::{Host, NEIGHBOUR};
 use crate::namespace::Inside;
 use crate::netlink::{Cable, Netlink, Prefix, Way};
 use crate::plan::Plan;
@@ -18,8 +18,6 @@ use crate::port::{Engine, Port};
 
 /// Says to a lab within a lab how deep it is.
 pub const DEPTH: &str = "HANDFAST_LAB";
-/// Both ends of a cable have this Ethernet address (locally administered): each host has one neighbour there, and knows it.
-const NEIGHBOUR: [u8; 6] = [0x02, 0x6c, 0x61, 0x62, 0, 1];
 /// What may wait in the kernel for the lab to take it, in bytes: some thousand packets.
 const WAITING: usize = 8 << 20;
 /// All that any lab uses: 10.64.0.0/10 and fd77::/16.

@@ -133,11 +133,13 @@ fn behind_a_router_the_answers_find_their_way_with_the_rules_of_the_guide() {
     // A neighbour is asked for with an address of the link itself, which the kernel does not use before it has made sure for seconds
     // that nobody else has it. Where it does not take this, that is waited for.
     let _ = set_parameter("net.ipv6.conf.default.dad_transmits", "0");
-    let [client, server] = ["client", "server"].map(Host::new);
-    client.link("10.77.1.1/24", &["10.77.1.2/24", "10.77.1.3/24"]);
-    client.link_more("fd00:77:1::1/64", &["fd00:77:1::2/64"]);
-    server.link("10.77.2.1/24", &["10.77.2.2/24"]);
-    server.link_more("fd00:77:2::1/64", &["fd00:77:2::2/64"]);
+    let client = Host::joined(
+        "client",
+        &["10.77.1.1/24", "fd00:77:1::1/64"],
+        &["10.77.1.2/24", "10.77.1.3/24", "fd00:77:1::2/64"],
+    );
+    let server =
+        Host::joined("server", &["10.77.2.1/24", "fd00:77:2::1/64"], &["10.77.2.2/24", "fd00:77:2::2/64"]);
     wait_until("the links to be ready", || must("ip -6 address show tentative").is_empty().then_some(()));
     for (family, listen, backend, sources) in [
         ("", "10.77.1.1:0", "10.77.2.2:0", &["10.77.1.2", "10.77.1.3"][..]),

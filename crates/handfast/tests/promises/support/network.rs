@@ -1,16 +1,17 @@
 //! A network of a test's own: the whole test runs a second time, in a network namespace with nothing in it but loopback, where
-//! it may drop, refuse and destroy as it likes. In: the test. Out: its verdict; or why there can be no such network here.
+//! it may drop, refuse and destroy as it likes. In: the test. Out: its verdict; or why there can be no such network here. The network
+//! and what is laid in it are the laboratory's; here is what makes a test of it, and rules for packets.
 
-use std::process::Command;
+use std::net::IpAddr;
 use std::sync::OnceLock;
+
+use handfast_lab::host;
+use handfast_lab::namespace::{Inside, alone};
+use handfast_lab::netlink::Prefix;
 
 use super::deadline::wait_until;
 use super::tools;
 
-/// Says to the second run that it is one.
-const INSIDE: &str = "HANDFAST_TEST_NETWORK";
-/// Makes a network, brings its loopback up, and runs the rest there.
-const ENTER: &str = "ip link set lo up && exec \"$@\"";
 /// What every test needs from its network; a machine that refuses it refuses here.
 const PROBE: &str = "ip link set lo up && nft add table inet probe && ip route add blackhole 192.0.2.1";
 /// The second run has a deadline for every wait in it; this is for a fault of the harness.
@@ -30,7 +31,7 @@ pub(crate) enum Place {
 macro_rules! in_a_network_of_its_own {
     () => {{
         use $crate::support::skip::{needs, skipped};
-        needs!("unshare", "nsenter", "ip", "nft", "ss", "timeout");
+        needs!("ip", "nft", "ss", "timeout");
         fn test() {}
         match $crate::support::network::enter(std::any::type_name_of_val(&test)) {
             $crate::support::network::Place::Inside => {}
@@ -42,25 +43,26 @@ macro_rules! in_a_network_of_its_own {
 
 pub(crate) use in_a_network_of_its_own;
 
+/// Where this process is, if it is the second run.
+fn inside() -> Option<Inside> {
+    static INSIDE: OnceLock<Option<Inside>> = OnceLock::new();
+    *INSIDE.get_or_init(|| alone::inside().expect("the second run is in a network of its own"))
+}
+
 /// Runs a test again in a network of its own; `function` is the type name of a function inside the test.
 pub(crate) fn enter(function: &str) -> Place {
-    if std::env::var_os(INSIDE).is_some() {
+    if inside().is_some() {
         return Place::Inside;
     }
-    let namespace = match namespace() {
-        Ok(namespace) => namespace,
-        Err(reason) => return Place::Refused(reason.clone()),
-    };
+    if let Some(reason) = refusal() {
+        return Place::Refused(reason.clone());
+    }
     let (_, test) = function.trim_end_matches("::test").split_once("::").expect("a test is in a module");
     let program = std::env::current_exe().expect("a running program has a path");
-    let outcome = Command::new("timeout")
-        .args(["--kill-after=5", TOO_LONG, "unshare", namespace, "sh", "-c", ENTER, "sh"])
-        .arg(program)
-        .args([test, "--exact", "--include-ignored", "--nocapture"])
-        .env(INSIDE, "yes")
-        .env("RUST_BACKTRACE", "0")
-        .output()
-        .expect("timeout is installed");
+    let timeout = ["env", "RUST_BACKTRACE=0", "timeout", "--kill-after=5", TOO_LONG].map(Into::into);
+    let options = [test, "--exact", "--include-ignored", "--nocapture"].map(Into::into);
+    let outcome = alone::run(&[&timeout[..], &[program.into()], &options].concat());
+    let outcome = outcome.expect("there is such a network, and timeout is installed");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (output, talk) = (text(&outcome.stdout), text(&outcome.stderr));
     assert!(outcome.status.success(), "in a network of its own ({}):\n{output}\n{talk}", outcome.status);
@@ -70,19 +72,16 @@ pub(crate) fn enter(function: &str) -> Place {
     skipped.map_or(Place::Played, |(_, reason)| Place::Refused(reason.to_owned()))
 }
 
-/// The option of unshare(1) that works here: with privileges of ours, or with those of a user namespace.
-fn namespace() -> &'static Result<&'static str, String> {
-    static NAMESPACE: OnceLock<Result<&'static str, String>> = OnceLock::new();
-    NAMESPACE.get_or_init(|| {
-        let mut refusal = String::new();
-        for option in ["-n", "-rn"] {
-            let ran = tools::run("unshare", &[option, "sh", "-c", PROBE], b"");
-            if ran.code == Some(0) {
-                return Ok(option);
-            }
-            refusal = ran.talk;
-        }
-        Err(format!("no network of its own: {}", refusal.lines().next().unwrap_or("refused")))
+/// Why there can be no such network here, with rules and routes in it.
+fn refusal() -> &'static Option<String> {
+    static REFUSAL: OnceLock<Option<String>> = OnceLock::new();
+    REFUSAL.get_or_init(|| {
+        let why = match alone::run(&["sh", "-c", PROBE].map(Into::into)) {
+            Ok(ran) if ran.status.success() => return None,
+            Ok(ran) => String::from_utf8_lossy(&ran.stderr).into_owned(),
+            Err(error) => error.to_string(),
+        };
+        Some(format!("no network of its own: {}", why.lines().next().unwrap_or("refused")))
     })
 }
 
@@ -143,69 +142,32 @@ pub(crate) fn all_acknowledged(from: u16) {
     });
 }
 
-/// A host of its own beside this network, joined to it by a cable. It is there as long as this value.
-pub(crate) struct Host {
-    name: &'static str,
-    holder: tools::Tool,
-}
+/// A host of its own beside this network, joined to it by a cable with addresses at both ends; packets for elsewhere go to the first of
+/// ours in each family.
+pub(crate) struct Host(host::Host);
 
 impl Host {
-    /// Without a cable yet.
-    pub(crate) fn new(name: &'static str) -> Self {
-        // It says so from inside: before that, its network is still this one.
-        let holder = tools::Tool::start("unshare", &["-n", "sh", "-c", "echo inside; exec sleep 120"]);
-        let _ = holder.output.containing("inside");
-        Self { name, holder }
-    }
-
-    /// Lays the cable: our address at this end, and those of the host at the other; its way out leads through us.
-    pub(crate) fn link(&self, ours: &str, its: &[&str]) {
-        let (name, process) = (self.name, self.holder.process().0);
-        must(&format!("ip link add to-{name} type veth peer name wire netns {process}"));
-        must(&format!("ip link set to-{name} up"));
-        self.must("ip link set lo up");
-        self.must("ip link set wire up");
-        self.link_more(ours, its);
-    }
-
-    /// More addresses at both ends; the first one of ours in each family is the host's gateway.
-    pub(crate) fn link_more(&self, ours: &str, its: &[&str]) {
-        let option = if ours.contains(':') { "nodad" } else { "" };
-        must(&format!("ip address add {ours} dev to-{} {option}", self.name));
-        for address in its {
-            self.must(&format!("ip address add {address} dev wire {option}"));
-        }
-        let (gateway, _) = ours.split_once('/').expect("an address with its prefix");
-        self.must(&format!("ip route add default via {gateway}"));
-    }
-
-    fn must(&self, command: &str) {
-        must(&format!("nsenter -t {} -n {command}", self.holder.process().0));
+    /// Makes it, and lays the cable.
+    pub(crate) fn joined(name: &str, ours: &[&str], its: &[&str]) -> Self {
+        let host =
+            host::Host::new(inside().expect("the test is in its network"), name).expect("a host can be made");
+        let prefixes = |texts: &[&str]| texts.iter().map(|text| prefix(text)).collect::<Vec<_>>();
+        host.lay_cable(&prefixes(ours), &prefixes(its)).expect("a cable can be laid");
+        Self(host)
     }
 
     /// Does something there: sockets that are opened stay there.
     pub(crate) fn inside<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
-        let network = std::fs::File::open(format!("/proc/{}/ns/net", self.holder.process().0));
-        let network = network.expect("the host is there");
-        std::thread::scope(|scope| {
-            let acting = scope.spawn(|| {
-                // This thread alone, which ends with it.
-                rustix::thread::move_into_link_name_space(
-                    std::os::fd::AsFd::as_fd(&network),
-                    Some(rustix::thread::LinkNameSpaceType::Network),
-                )
-                .expect("it is a network of ours");
-                act()
-            });
-            acting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })
+        self.0.run(act).expect("the host is there")
     }
+}
+
+fn prefix(text: &str) -> Prefix {
+    let (address, bits) = text.split_once('/').expect("an address with its prefix");
+    Prefix(address.parse::<IpAddr>().expect("an address"), bits.parse().expect("a number of bits"))
 }
 
 /// Sets a parameter of the kernel, in this network only; whether that is allowed.
 pub(crate) fn set_parameter(name: &str, value: &str) -> bool {
-    let path = format!("/proc/sys/{}", name.replace('.', "/"));
-    let mut options = std::fs::OpenOptions::new();
-    let file = options.write(true).open(path);
-    file.is_ok_and(|mut file| std::io::Write::write_all(&mut file, value.as_bytes()).is_ok())
+    inside().is_some_and(|inside| alone::set_parameter(inside, name, value).is_ok())
 }
