@@ -34,6 +34,11 @@ use servers::{Running, Variant};
 
 /// Segments that a connection has in flight at its start where the initial window is enlarged.
 const WIDE: u32 = 30;
+/// The kernel's parameter for who decides how much is in flight.
+const CONGESTION_CONTROL: &str = "net.ipv4.tcp_congestion_control";
+/// Those that send what the window allows at once. BBR spreads it over a part of a round trip, which stands in the table as if
+/// somebody had computed for so long.
+const UNPACED: [&str; 2] = ["cubic", "reno"];
 /// Packets of one transaction that may wait to be counted.
 const SIGHTINGS: usize = 65_536;
 
@@ -141,7 +146,10 @@ pub fn run(inside: Inside, wanted: &Wanted, progress: &mut dyn FnMut(&str)) -> R
     for host in &network.hosts {
         // What one connection learns of the path would change the next one.
         host.set_parameter("net.ipv4.tcp_no_metrics_save", "1")?;
+        // Other networks than the machine's first may have those alone that everybody is allowed, which is not always cubic.
+        let _ = UNPACED.iter().any(|name| host.set_parameter(CONGESTION_CONTROL, name).is_ok());
     }
+    let congestion_control = network.hosts[1].parameter(CONGESTION_CONTROL)?;
     crate::names::add(&network.names())?;
     crate::names::own_folder()?;
     certificates::write()?;
@@ -158,7 +166,7 @@ pub fn run(inside: Inside, wanted: &Wanted, progress: &mut dyn FnMut(&str)) -> R
     }
     let ended = forwarder.stop();
     let late = ended.map(|ended| ended.tallies.iter().flatten().map(|tally| tally.late_packets).sum());
-    Ok(Report::new(wanted, network.engine, late.unwrap_or(0), reports))
+    Ok(Report::new(wanted, (network.engine, congestion_control), late.unwrap_or(0), reports))
 }
 
 struct Measuring<'a> {

@@ -33,6 +33,8 @@ pub struct Report {
     pub kernel: String,
     /// What carried packets.
     pub engine: &'static str,
+    /// Who decides how much TCP has in flight, on both hosts.
+    pub congestion_control: String,
     /// There and back, in milliseconds.
     pub rtt_ms: f64,
     /// How often each handshake was made.
@@ -192,7 +194,7 @@ fn steps(rtt: Duration, round_trips: u64, begun: Moment, moment: Moment) -> Step
 impl Report {
     pub(super) fn new(
         wanted: &Wanted,
-        engine: Engine,
+        (engine, congestion_control): (Engine, String),
         late_packets: u64,
         servers: Vec<ServerReport>,
     ) -> Self {
@@ -202,6 +204,7 @@ impl Report {
             version: env!("CARGO_PKG_VERSION"),
             kernel,
             engine: engine.word(),
+            congestion_control,
             rtt_ms: wanted.rtt.as_secs_f64() * 1e3,
             runs: wanted.runs.max(1),
             late_packets,
@@ -224,12 +227,13 @@ impl Report {
     /// What this was measured on, in a sentence.
     pub fn circumstances(&self) -> String {
         format!(
-            "handfast {}, Linux {}, {} there and back over {}; {} of each, the one in the middle is shown; {} more than \
+            "handfast {}, Linux {}, {} there and back over {}, TCP with {}; {} of each, the one in the middle is shown; {} more than \
              0.5 ms late",
             self.version,
             self.kernel,
             units::duration(self.rtt_ms * 1e6),
             self.engine,
+            self.congestion_control,
             units::counted(self.runs as u64, "handshake"),
             units::counted(self.late_packets, "packet"),
         )

@@ -34,6 +34,9 @@ const PAGES: [(&str, &str, u64, u64); 7] = [
     ("1.3", "HTTP/2", 1, 4),
 ];
 
+/// Of ten responses over HTTP/2, nginx makes more than the 30 segments that two flights have, for not all of them are full.
+const NGINX_HTTP2: u64 = 5;
+
 fn trips(step: &Value) -> Option<u64> {
     step["round_trips"].as_u64()
 }
@@ -85,6 +88,7 @@ fn every_row_of_the_table_is_exact() {
         };
         let pages: Vec<_> = server["pages"].as_array().expect("pages").iter().map(page).collect();
         let expected = PAGES.map(|(tls, mode, connections, trips)| {
+            let trips = if (name, mode) == ("nginx", "HTTP/2") { NGINX_HTTP2 } else { trips };
             (tls.to_owned(), mode.to_owned(), connections, Some(trips))
         });
         assert_eq!(pages, expected, "{name}");
