@@ -50,6 +50,12 @@ const KNOWN: &[Known] = &[
                  an unreachable host or network",
     },
     Known {
+        rows: &["unix-peer-closes-unread"],
+        operations: &[Operation::Write],
+        told: &[Cause::ClosedEarly.name()],
+        reason: "of a unix socket, send says EPIPE as after an end in order, and leaves ECONNRESET for who reads",
+    },
+    Known {
         rows: &["listener-closed"],
         operations: &[Operation::Accept],
         told: &["EINVAL"],

@@ -3,7 +3,6 @@
 //!
 //! In: a place, a row, an operation. Out: what was seen, and how long it took until it could be noticed.
 
-use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -15,6 +14,7 @@ use rustix::net;
 use super::Failure;
 use super::outcome::{Call, Observation, Operation, Outcome};
 use super::path::Seen;
+use super::peer::Peer;
 use super::place::Place;
 use super::probe::{NEWS, Probe, wait};
 use super::rows::{Event, PATIENCE, Row};
@@ -25,8 +25,8 @@ type Seeing = Result<(Observation, Option<Duration>), Failure>;
 
 /// Runs one experiment.
 pub(super) fn run(place: &mut Place, row: &Row, operation: Operation) -> (Outcome, Option<f64>) {
-    let measured = place.next_peer().and_then(|peer| match operation {
-        Operation::Connect if row.event == Event::FileLimit => open_without_files(place),
+    let measured = place.meet(row.family).and_then(|peer| match operation {
+        Operation::Connect if row.event == Event::FileLimit => open_without_files(place, peer),
         Operation::Connect => connect(place, peer, row),
         Operation::Accept => accept(place, peer, row),
         Operation::Read | Operation::Write | Operation::Shutdown | Operation::Close | Operation::Poll => {
@@ -42,9 +42,9 @@ pub(super) fn run(place: &mut Place, row: &Row, operation: Operation) -> (Outcom
     }
 }
 
-fn connect(place: &Place, peer: Ipv4Addr, row: &Row) -> Seeing {
+fn connect(place: &Place, peer: Peer, row: &Row) -> Seeing {
     let mut happened = stage::meet_dialling(place, peer, row)?;
-    let socket = stage::socket(place, row.options)?;
+    let socket = stage::socket(place, peer, row.options)?;
     let mut probe = Probe::new(place, socket.as_fd());
     let begun = Instant::now();
     let dialled = stage::dial(place, &socket, peer);
@@ -67,18 +67,18 @@ fn connect(place: &Place, peer: Ipv4Addr, row: &Row) -> Seeing {
     }
     probe.read()?;
     let observation = probe.finish();
-    prove(row, &place.path().seen())?;
+    prove(row, peer, &place.path().seen())?;
     stage::abort(socket);
     Ok((observation, noticed))
 }
 
 /// Without a descriptor there is not even a socket.
-fn open_without_files(place: &Place) -> Seeing {
-    let any = stage::socket(place, Default::default())?;
+fn open_without_files(place: &Place, peer: Peer) -> Seeing {
+    let any = stage::socket(place, peer, Default::default())?;
     let mut probe = Probe::new(place, any.as_fd());
     let opened = {
-        let _few = FewFiles::set()?;
-        stage::open()
+        let _few = FewFiles::set(peer)?;
+        peer.open()
     };
     if let Err(errno) = opened {
         probe.tell_without_socket(fault::Operation::Open, errno);
@@ -87,7 +87,7 @@ fn open_without_files(place: &Place) -> Seeing {
     Ok((probe.finish(), None))
 }
 
-fn accept(place: &Place, peer: Ipv4Addr, row: &Row) -> Seeing {
+fn accept(place: &Place, peer: Peer, row: &Row) -> Seeing {
     let mut queued = Queued::connect(place, peer, row)?;
     let happened = queued.meet(place, peer, row)?;
     let listener = &queued.listener;
@@ -95,7 +95,7 @@ fn accept(place: &Place, peer: Ipv4Addr, row: &Row) -> Seeing {
     probe.look();
     let mut accepted = None;
     if row.event == Event::FileLimit {
-        let _few = FewFiles::set()?;
+        let _few = FewFiles::set(peer)?;
         for _ in 0..2 {
             probe.call("accept", Some(fault::Operation::Accept), |listener| {
                 net::accept(listener).map(|_| "ok".into())
@@ -124,7 +124,7 @@ fn accept(place: &Place, peer: Ipv4Addr, row: &Row) -> Seeing {
     Ok((observation, None))
 }
 
-fn established(place: &Place, peer: Ipv4Addr, row: &Row, operation: Operation) -> Seeing {
+fn established(place: &Place, peer: Peer, row: &Row, operation: Operation) -> Seeing {
     let mut pair = Pair::connect(place, peer, row)?;
     let begun = Instant::now();
     let happened = pair.meet(place, row)?;
@@ -136,7 +136,7 @@ fn established(place: &Place, peer: Ipv4Addr, row: &Row, operation: Operation) -
     }
     place.settle()?;
     if operation == Operation::Close {
-        return close(place, row, &mut pair, noticed);
+        return close(place, (peer, row), &mut pair, noticed);
     }
     let mut probe = Probe::new(place, pair.ours());
     probe.look();
@@ -160,13 +160,13 @@ fn established(place: &Place, peer: Ipv4Addr, row: &Row, operation: Operation) -
         probe.read()?;
     }
     let observation = probe.finish();
-    prove(row, &place.path().seen())?;
+    prove(row, peer, &place.path().seen())?;
     drop(happened);
     Ok((observation, noticed))
 }
 
 /// close(2), and what leaves our machine because of it.
-fn close(place: &Place, row: &Row, pair: &mut Pair, mut noticed: Option<Duration>) -> Seeing {
+fn close(place: &Place, (peer, row): (Peer, &Row), pair: &mut Pair, mut noticed: Option<Duration>) -> Seeing {
     let begun = Instant::now();
     let mut probe = Probe::new(place, pair.ours());
     probe.look();
@@ -176,7 +176,7 @@ fn close(place: &Place, row: &Row, pair: &mut Pair, mut noticed: Option<Duration
         probe.look();
     }
     let mut observation = probe.finish();
-    prove(row, &place.path().seen())?;
+    prove(row, peer, &place.path().seen())?;
     place.path().forget();
     let ours = pair.take_ours();
     let closed = place.path().still(|| nix::unistd::close(ours));
@@ -189,12 +189,16 @@ fn close(place: &Place, row: &Row, pair: &mut Pair, mut noticed: Option<Duration
         (false, true) => "FIN",
         (false, false) => "nothing",
     };
-    observation.sent = Some(sent.into());
+    observation.sent = peer.is_tcp().then(|| sent.into());
     Ok((observation, noticed))
 }
 
 /// Whether the event was seen on the path, where it can be: an experiment without its event proves nothing.
-fn prove(row: &Row, seen: &Seen) -> Result<(), Failure> {
+fn prove(row: &Row, peer: Peer, seen: &Seen) -> Result<(), Failure> {
+    if !peer.is_tcp() {
+        // A unix socket has no path: what was done to it is done when the call that did it has returned.
+        return Ok(());
+    }
     let (proven, what) = match row.event {
         Event::NobodyListens | Event::PeerResets | Event::PeerResetsBehindData => {
             (seen.peers_reset, "the peer's reset was on the path")
@@ -207,6 +211,7 @@ fn prove(row: &Row, seen: &Seen) -> Result<(), Failure> {
         Event::PathResets => (seen.ruled > 0, "the path answered with a reset"),
         Event::Icmp(_) => (seen.ruled > 0, "the path answered with an ICMP error"),
         Event::BacklogFull
+        | Event::PathAbsent
         | Event::ZeroWindow
         | Event::InterfaceDown
         | Event::RouteRemoved

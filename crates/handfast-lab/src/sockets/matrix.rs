@@ -12,6 +12,7 @@ use super::place::Place;
 use super::rows::{Event, ROWS, Row};
 use super::{Failure, causes, cells};
 use crate::crew::{Crew, work_off};
+use crate::names::own_folder;
 use crate::namespace::Inside;
 use crate::port::Engine;
 
@@ -116,6 +117,8 @@ pub fn measure(inside: Inside, wanted: &Wanted) -> Result<Matrix, Failure> {
     // The limit on files is the whole process's, so nobody may run beside it.
     let (alone, together): (Vec<Job>, Vec<Job>) =
         rows.iter().copied().flat_map(applies).partition(|(row, _)| row.event == Event::FileLimit);
+    // Unix sockets of the experiments stand there.
+    own_folder()?;
     // What stands in the way of every experiment is said once.
     drop(Place::open(inside, wanted.engine)?);
     let how = (wanted.runs, wanted.engine);

@@ -8,7 +8,7 @@
 //! | what | file |
 //! |---|---|
 //! | the rows | `rows` |
-//! | two hosts and the path between them | `place`, `path`, `packet`, `diagnosis` |
+//! | two hosts and the path between them | `place`, `path`, `packet`, `peer`, `diagnosis` |
 //! | how sockets get where the event meets them | `stage` |
 //! | one experiment | `cells`, `probe` |
 //! | what Handfast tells its user, held against what happened | `causes` |
@@ -23,6 +23,7 @@ mod matrix;
 mod outcome;
 mod packet;
 pub(crate) mod path;
+mod peer;
 pub(crate) mod place;
 mod probe;
 mod rows;

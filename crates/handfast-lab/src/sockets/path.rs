@@ -4,7 +4,7 @@
 //! carries them one by one, in order, so what a rule did is certain as soon as a packet that was sent later has arrived.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, OwnedFd};
 #[expect(clippy::disallowed_types, reason = "a laboratory's path; no connection of a user is on it")]
 use std::sync::Mutex;
@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
 use super::packet::Packet;
-use super::place::{ROUTER, SMALL_MTU};
+use super::place::{ROUTERS, SMALL_MTU};
 use crate::port::Port;
 
 /// Largest packet.
@@ -57,7 +57,7 @@ pub(crate) struct Seen {
 #[derive(Debug)]
 struct State {
     rule: Rule,
-    watched: Ipv4Addr,
+    watched: IpAddr,
     seen: Seen,
 }
 
@@ -77,7 +77,7 @@ impl Path {
     ///
     /// **Errors**: no thread, or no descriptor for its stop.
     pub(crate) fn start(mut here: Port, mut there: Port) -> io::Result<Self> {
-        let first = State { rule: Rule::Pass, watched: Ipv4Addr::UNSPECIFIED, seen: Seen::default() };
+        let first = State { rule: Rule::Pass, watched: Ipv4Addr::UNSPECIFIED.into(), seen: Seen::default() };
         let state = Arc::new(Shared::new(first));
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (shared, stopped) = (state.clone(), stop.clone());
@@ -87,9 +87,9 @@ impl Path {
     }
 
     /// Everything passes, and from now on this peer is watched; nothing of it has been seen.
-    pub(crate) fn watch(&self, peer: Ipv4Addr) {
+    pub(crate) fn watch(&self, peer: impl Into<IpAddr>) {
         let mut state = lock(&self.state);
-        *state = State { rule: Rule::Pass, watched: peer, seen: Seen::default() };
+        *state = State { rule: Rule::Pass, watched: peer.into(), seen: Seen::default() };
     }
 
     /// From now on this is done with packets between us and the watched peer.
@@ -170,7 +170,7 @@ fn carry_one(from: &mut Port, to: &mut Port, ours: bool, buffer: &mut [u8], stat
     }
     state.seen.note(&packet, ours);
     let answer = match state.rule {
-        Rule::Unreachable(code) if ours => packet.unreachable(ROUTER, code, SMALL_MTU),
+        Rule::Unreachable(code) if ours => packet.unreachable(ROUTERS, code, SMALL_MTU),
         Rule::Reset if ours => packet.reset(),
         Rule::Drop => {
             state.seen.ruled += 1;

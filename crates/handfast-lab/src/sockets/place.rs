@@ -6,7 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4, UdpSocket};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use super::Failure;
 use super::diagnosis::Diagnosis;
 use super::path::Path;
+use super::peer::{Family, Peer};
 use crate::error::LabError;
 use crate::host::Host;
 use crate::namespace::Inside;
@@ -28,9 +29,14 @@ pub(crate) const HERE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 /// Addresses of the other host: each experiment has a peer of its own, so that nothing the kernel remembers about one (routes,
 /// path MTU, metrics, waiting ends) is met by the next.
 const THERE: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 0);
-const ALL_THERE: Prefix = Prefix(std::net::IpAddr::V4(THERE), 16);
+const ALL_THERE: Prefix = Prefix(IpAddr::V4(THERE), 16);
+/// The same in IPv6. RFC 5180 reserves 2001:2::/48 for tests of network devices.
+pub(crate) const HERE_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 2, 0, 1, 0, 0, 0, 1);
+const THERE_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 2, 0, 2, 0, 0, 0, 0);
+const ALL_THERE_V6: Prefix = Prefix(IpAddr::V6(THERE_V6), 64);
 /// Where the path's own words come from.
-pub(crate) const ROUTER: Ipv4Addr = Ipv4Addr::new(198, 18, 255, 254);
+pub(crate) const ROUTERS: (Ipv4Addr, Ipv6Addr) =
+    (Ipv4Addr::new(198, 18, 255, 254), Ipv6Addr::new(0x2001, 2, 0, 3, 0, 0, 0, 1));
 /// The size that fits, as a router says that returns everything as too large.
 pub(crate) const SMALL_MTU: u16 = 1_300;
 /// Largest packet of both interfaces, in bytes.
@@ -48,6 +54,7 @@ struct End {
     host: Host,
     netlink: RefCell<Netlink>,
     interface: u32,
+    has_v6: bool,
 }
 
 /// Two hosts and a path.
@@ -71,9 +78,13 @@ impl Place {
     ///
     /// **Errors**: what the machine does not allow, by the step that failed.
     pub(crate) fn open(inside: Inside, engine: Option<Engine>) -> Result<Self, Failure> {
-        let (here, our_port) = End::make(inside, engine, "here", (HERE, ALL_THERE))?;
-        let back = Prefix(HERE.into(), 32);
-        let (there, their_port) = End::make(inside, engine, "there", (peer_address(0), back))?;
+        let ours = [(HERE.into(), ALL_THERE), (HERE_V6.into(), ALL_THERE_V6)];
+        let (here, our_port) = End::make(inside, engine, "here", ours)?;
+        let theirs = [
+            (peer_address(0).into(), Prefix(HERE.into(), 32)),
+            (peer_address_v6(0).into(), Prefix(HERE_V6.into(), 128)),
+        ];
+        let (there, their_port) = End::make(inside, engine, "there", theirs)?;
         let theirs =
             there.host.run(|| mark(peer_address(0)))?.map_err(Failure::io("open the mark's socket there"))?;
         let ours = here.host.run(|| mark(HERE))?.map_err(Failure::io("open the mark's socket here"))?;
@@ -96,6 +107,19 @@ impl Place {
         &self.path
     }
 
+    /// A peer of this family whom nobody has met, watched on the path from now on if it is on it.
+    ///
+    /// **Errors**: as [`Self::next_peer`]; this kernel has no IPv6.
+    pub(super) fn meet(&mut self, family: Family) -> Result<Peer, Failure> {
+        /// Places stand beside each other, and all have one folder.
+        static PATHS: AtomicU32 = AtomicU32::new(0);
+        match family {
+            Family::V4 => Ok(Peer::At(self.next_peer()?.into())),
+            Family::V6 => Ok(Peer::At(self.next_peer_v6()?.into())),
+            Family::Unix => Ok(Peer::Path(PATHS.fetch_add(1, Ordering::Relaxed))),
+        }
+    }
+
     /// A peer whom nobody has met, watched on the path from now on.
     ///
     /// **Errors**: the path does not carry, or no address is left.
@@ -105,18 +129,39 @@ impl Place {
         Ok(peer)
     }
 
+    /// The same in IPv6.
+    ///
+    /// **Errors**: as [`Self::next_peer`]; this kernel has no IPv6.
+    fn next_peer_v6(&mut self) -> Result<Ipv6Addr, Failure> {
+        if !self.here.has_v6 {
+            return Err(Failure::Skipped("this kernel has no IPv6".into()));
+        }
+        self.number()?;
+        let peer = peer_address_v6(self.peers);
+        self.there.netlink.borrow_mut().add_address(self.there.interface, Prefix(peer.into(), 128))?;
+        usable(&self.there.host, peer)?;
+        self.path.watch(peer);
+        Ok(peer)
+    }
+
     /// A peer whom nobody has met, and whom nobody watches.
     ///
     /// **Errors**: as [`Self::next_peer`].
     pub(crate) fn add_peer(&mut self) -> Result<Ipv4Addr, Failure> {
-        // A cable that the experiment before this one has switched off and on again may take a moment.
-        self.settle()?;
-        self.peers =
-            self.peers.checked_add(1).ok_or_else(|| Failure::Skipped("no address is left".into()))?;
+        self.number()?;
         let peer = peer_address(self.peers);
         let interface = self.there.interface;
         self.there.netlink.borrow_mut().add_address(interface, Prefix(peer.into(), 32))?;
         Ok(peer)
+    }
+
+    /// The number of the next peer.
+    fn number(&mut self) -> Result<(), Failure> {
+        // A cable that the experiment before this one has switched off and on again may take a moment.
+        self.settle()?;
+        self.peers =
+            self.peers.checked_add(1).ok_or_else(|| Failure::Skipped("no address is left".into()))?;
+        Ok(())
     }
 
     /// Starts a command on our host.
@@ -185,8 +230,8 @@ impl Place {
     }
 
     /// Routes one peer so, until the value is dropped.
-    pub(crate) fn with_route(&self, peer: Ipv4Addr, way: Way) -> Result<Repair<'_>, Failure> {
-        let peer = Prefix(peer.into(), 32);
+    pub(crate) fn with_route(&self, peer: IpAddr, way: Way) -> Result<Repair<'_>, Failure> {
+        let peer = Prefix(peer, if peer.is_ipv6() { 128 } else { 32 });
         self.here.netlink.borrow_mut().add_route(peer, way, None)?;
         Ok(Repair { place: self, damage: Damage::Added(peer, way) })
     }
@@ -250,26 +295,55 @@ impl Drop for Repair<'_> {
 }
 
 impl End {
-    /// Makes a host with one address, and one route by its interface.
+    /// Makes a host with an address of each version of IP, and a route by its interface for each.
     fn make(
         inside: Inside,
         engine: Option<Engine>,
         name: &str,
-        (address, route): (Ipv4Addr, Prefix),
+        [v4, v6]: [(IpAddr, Prefix); 2],
     ) -> Result<(Self, Port), Failure> {
         let host = Host::new(inside, name)?;
         let port = port(inside, engine, &host)?;
-        let (netlink, interface) = host.run(|| {
+        let (netlink, interface, has_v6) = host.run(|| {
             let mut netlink = Netlink::open(inside)?;
             let interface = netlink.index(INTERFACE)?;
             netlink.no_link_local_address(interface)?;
-            netlink.add_address(interface, Prefix(address.into(), 32))?;
+            netlink.add_address(interface, Prefix(v4.0, 32))?;
             netlink.up(interface)?;
-            netlink.add_route(route, Way::Direct(interface), None)?;
-            Ok::<_, LabError>((netlink, interface))
+            netlink.add_route(v4.1, Way::Direct(interface), None)?;
+            // A kernel without IPv6 has neither.
+            let has_v6 = netlink.add_address(interface, Prefix(v6.0, 128)).is_ok()
+                && netlink.add_route(v6.1, Way::Direct(interface), None).is_ok();
+            Ok::<_, LabError>((netlink, interface, has_v6))
         })??;
-        Ok((Self { host, netlink: RefCell::new(netlink), interface }, port))
+        if let (true, IpAddr::V6(address)) = (has_v6, v6.0) {
+            usable(&host, address)?;
+        }
+        Ok((Self { host, netlink: RefCell::new(netlink), interface, has_v6 }, port))
     }
+}
+
+/// Waits until packets for an IPv6 address of a host's own are taken there, by sending it some from itself: the kernel puts it into its
+/// table of local addresses a moment after it has said that it has the address (`addrconf_dad_work` in net/ipv6/addrconf.c), and
+/// drops what comes before that.
+fn usable(host: &Host, address: Ipv6Addr) -> Result<(), Failure> {
+    /// What has not come by then was not taken.
+    const LOOK: Duration = Duration::from_millis(2);
+    let open = || {
+        let socket = UdpSocket::bind((address, 0))?;
+        socket.set_read_timeout(Some(LOOK))?;
+        Ok((socket.local_addr()?, socket))
+    };
+    let act = "send from an IPv6 address to itself";
+    let (itself, socket) = host.run(open)?.map_err(Failure::io(act))?;
+    let begun = Instant::now();
+    // Not connected: such a socket would keep the way that it found first.
+    while socket.send_to(b"me", itself).and_then(|_| socket.recv(&mut [0; 2])).is_err() {
+        if begun.elapsed() > SLOWEST {
+            return Err(Failure::io(act)(io::ErrorKind::TimedOut.into()));
+        }
+    }
+    Ok(())
 }
 
 /// By TUN if nothing else is wanted and it works: an interface of it that is switched on again carries at once.
@@ -297,4 +371,10 @@ fn peer_address(number: u16) -> Ipv4Addr {
     let [high, low] = number.to_be_bytes();
     let [first, second, ..] = THERE.octets();
     Ipv4Addr::new(first, second, high, low)
+}
+
+fn peer_address_v6(number: u16) -> Ipv6Addr {
+    let [a, b, c, d, e, f, g, _] = THERE_V6.segments();
+    // The first one is not the subnet's own (RFC 4291 section 2.6.1).
+    Ipv6Addr::new(a, b, c, d, e, f, g + 1, number)
 }

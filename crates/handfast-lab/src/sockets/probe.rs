@@ -113,7 +113,9 @@ impl<'a> Probe<'a> {
 
     /// What Handfast says about the first error: it looks for the cause as soon as it meets one.
     pub(super) fn tell(&mut self, operation: fault::Operation, errno: Errno) {
-        if self.told || matches!(errno, Errno::AGAIN | Errno::INPROGRESS | Errno::INTR) {
+        // Of connect it is an error: the queue of a unix socket is full.
+        let again = errno == Errno::AGAIN && operation != fault::Operation::Connect;
+        if self.told || again || matches!(errno, Errno::INPROGRESS | Errno::INTR) {
             return;
         }
         self.told = true;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use handfast_net::fault::Cause;
 
 use super::outcome::Operation;
+use super::peer::Family;
 use crate::netlink::Way;
 
 /// TCP_USER_TIMEOUT of the rows that set it.
@@ -19,11 +20,16 @@ pub(super) const QUIET: Duration = Duration::from_secs(1);
 /// How long a row waits that ends by itself; only a machine that stands still needs so long.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The code of ICMP that asks for smaller packets, in IPv4.
+const FRAGMENTATION_NEEDED: u8 = 4;
+
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// There is no listener.
     NobodyListens,
+    /// There is no unix socket at the path.
+    PathAbsent,
     /// The peer closes.
     PeerCloses,
     /// The peer closes with bytes of ours unread.
@@ -90,6 +96,8 @@ pub(super) struct Row {
     pub(super) says: &'static str,
     /// What happens.
     pub(super) event: Event,
+    /// To a peer of this family.
+    pub(super) family: Family,
     /// With these options.
     pub(super) options: Options,
     /// Causes that name what happened: of connect, and of what comes later.
@@ -103,7 +111,12 @@ const fn row(
     options: Options,
     stands_for: (&'static [Cause], &'static [Cause]),
 ) -> Row {
-    Row { name, says, event, options, stands_for }
+    Row { name, says, event, family: Family::V4, options, stands_for }
+}
+
+/// The same of another family.
+const fn of(family: Family, row: Row) -> Row {
+    Row { family, ..row }
 }
 
 /// Every row, in the order of the table.
@@ -302,6 +315,146 @@ pub(super) const ROWS: &[Row] = &[
         NONE,
         (&[Cause::OutOfPorts], &[]),
     ),
+    of(
+        Family::V6,
+        row(
+            "v6-nobody-listens",
+            "IPv6: nobody listens on the port: the peer's kernel answers with a reset",
+            Event::NobodyListens,
+            NONE,
+            (&[Cause::Refused], &[]),
+        ),
+    ),
+    of(
+        Family::V6,
+        row(
+            "v6-vanishes",
+            "IPv6: every packet is dropped, with bytes of ours on their way",
+            Event::Vanishes,
+            IN_FLIGHT,
+            (&[Cause::ConnectTimedOut], &[Cause::Unacknowledged]),
+        ),
+    ),
+    of(
+        Family::V6,
+        row(
+            "v6-user-timeout",
+            "IPv6: every packet is dropped, with bytes of ours on their way and TCP_USER_TIMEOUT",
+            Event::Vanishes,
+            USER,
+            (&[Cause::ConnectTimedOut], &[Cause::Unacknowledged]),
+        ),
+    ),
+    of(
+        Family::V6,
+        row(
+            "v6-reset-by-path",
+            "IPv6: a firewall answers what we send with a reset",
+            Event::PathResets,
+            IN_FLIGHT,
+            (&[Cause::Refused], &[Cause::Reset]),
+        ),
+    ),
+    icmp_v6("v6-icmp-no-route", "ICMPv6 no route to destination (code 0) answers us", 0, IN_FLIGHT),
+    icmp_v6("v6-icmp-admin", "ICMPv6 administratively prohibited (code 1) answers us", 1, IN_FLIGHT),
+    icmp_v6("v6-icmp-address", "ICMPv6 address unreachable (code 3) answers us", 3, IN_FLIGHT),
+    icmp_v6("v6-icmp-port", "ICMPv6 port unreachable (code 4) answers us", 4, IN_FLIGHT),
+    icmp_v6("v6-icmp-policy", "ICMPv6 source address failed policy (code 5) answers us", 5, IN_FLIGHT),
+    icmp_v6("v6-icmp-reject-route", "ICMPv6 reject route to destination (code 6) answers us", 6, IN_FLIGHT),
+    icmp_v6("v6-icmp-no-route-user-timeout", "as v6-icmp-no-route, with TCP_USER_TIMEOUT", 0, USER),
+    icmp_v6("v6-icmp-admin-user-timeout", "as v6-icmp-admin, with TCP_USER_TIMEOUT", 1, USER),
+    icmp_v6("v6-icmp-address-user-timeout", "as v6-icmp-address, with TCP_USER_TIMEOUT", 3, USER),
+    icmp_v6("v6-icmp-port-user-timeout", "as v6-icmp-port, with TCP_USER_TIMEOUT", 4, USER),
+    of(
+        Family::V6,
+        row(
+            "v6-route-unreachable",
+            "IPv6: a route of kind `unreachable` leads to the peer",
+            Event::Refusing(Way::Unreachable),
+            NONE,
+            (&[Cause::HostUnreachable], &[]),
+        ),
+    ),
+    of(
+        Family::V6,
+        row(
+            "v6-route-prohibit",
+            "IPv6: a route of kind `prohibit` leads to the peer",
+            Event::Refusing(Way::Prohibited),
+            NONE,
+            (&[Cause::Prohibited], &[]),
+        ),
+    ),
+    of(
+        Family::V6,
+        row(
+            "v6-route-blackhole",
+            "IPv6: a route of kind `blackhole` leads to the peer",
+            Event::Refusing(Way::Blackhole),
+            NONE,
+            (&[Cause::NetworkUnreachable], &[]),
+        ),
+    ),
+    of(
+        Family::Unix,
+        row(
+            "unix-nobody-listens",
+            "unix socket: the path is there, and nobody listens",
+            Event::NobodyListens,
+            NONE,
+            (&[Cause::Refused], &[]),
+        ),
+    ),
+    of(
+        Family::Unix,
+        row(
+            "unix-path-absent",
+            "unix socket: the path is not there",
+            Event::PathAbsent,
+            NONE,
+            (&[Cause::PathMissing], &[]),
+        ),
+    ),
+    of(
+        Family::Unix,
+        row(
+            "unix-backlog-full",
+            "unix socket: the queue of the listener is full",
+            Event::BacklogFull,
+            NONE,
+            (&[Cause::BacklogFull], &[]),
+        ),
+    ),
+    of(
+        Family::Unix,
+        row(
+            "unix-peer-closes",
+            "unix socket: the peer closes and has read everything",
+            Event::PeerCloses,
+            NONE,
+            (&[], &[Cause::ClosedEarly]),
+        ),
+    ),
+    of(
+        Family::Unix,
+        row(
+            "unix-peer-closes-unread",
+            "unix socket: the peer closes while bytes of ours are unread",
+            Event::PeerClosesUnread,
+            NONE,
+            (&[], &[Cause::Reset]),
+        ),
+    ),
+    of(
+        Family::Unix,
+        row(
+            "unix-peer-half-closes",
+            "unix socket: the peer ends its direction by shutdown(2)",
+            Event::PeerHalfCloses,
+            NONE,
+            (&[], &[]),
+        ),
+    ),
 ];
 
 /// A row about one ICMP message.
@@ -315,6 +468,17 @@ const fn icmp(name: &'static str, says: &'static str, code: u8, options: Options
         _ => (&[Cause::Prohibited], &[Cause::Prohibited]),
     };
     row(name, says, Event::Icmp(code), options, stands_for)
+}
+
+/// A row about one ICMPv6 message, destination unreachable. Its codes are in RFC 4443 section 3.1.
+const fn icmp_v6(name: &'static str, says: &'static str, code: u8, options: Options) -> Row {
+    let stands_for: (&[Cause], &[Cause]) = match code {
+        0 => (&[Cause::NetworkUnreachable], &[Cause::NetworkUnreachable]),
+        3 => (&[Cause::HostUnreachable], &[Cause::HostUnreachable]),
+        4 => (&[Cause::Refused], &[Cause::PortUnreachable]),
+        _ => (&[Cause::Prohibited], &[Cause::Prohibited]),
+    };
+    of(Family::V6, row(name, says, Event::Icmp(code), options, stands_for))
 }
 
 impl Row {
@@ -369,7 +533,9 @@ impl Row {
 
     fn not_at_accept(&self) -> Option<&'static str> {
         match self.event {
-            Event::NobodyListens => Some("without a listener there is nothing to accept from"),
+            Event::NobodyListens | Event::PathAbsent => {
+                Some("without a listener there is nothing to accept from")
+            }
             Event::PeerClosesUnread => {
                 Some("before accept has returned, we have sent nothing that could be unread")
             }
@@ -390,7 +556,7 @@ impl Row {
 
     fn not_when_established(&self) -> Option<&'static str> {
         match self.event {
-            Event::NobodyListens => Some("the connection was never established"),
+            Event::NobodyListens | Event::PathAbsent => Some("the connection was never established"),
             Event::BacklogFull => Some("the connection was never established"),
             Event::Refusing(_) => Some("the connection was never established; see route-removed"),
             Event::FileLimit => Some("it takes no descriptor"),
@@ -402,7 +568,7 @@ impl Row {
     /// Whether the event is known here as soon as its packets have arrived, so that nothing has to be waited for by the clock.
     pub(super) fn is_prompt(&self) -> bool {
         match self.event {
-            Event::Icmp(code) => self.options.report_icmp && code != 4,
+            Event::Icmp(code) => self.options.report_icmp && code != FRAGMENTATION_NEEDED,
             Event::Vanishes
             | Event::ZeroWindow
             | Event::ZeroWindowVanishes

@@ -3,24 +3,23 @@
 //! In: a place and a row. Out: sockets, and a value that undoes the event when it is dropped. Every function ends when what it
 //! caused has arrived, so that the next call meets a state and not a race.
 
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use handfast_net::sys;
 use rustix::io::Errno;
-use rustix::net::{self, AddressFamily, SendFlags, Shutdown, SocketFlags, SocketType, sockopt};
+use rustix::net::{self, SendFlags, Shutdown, sockopt};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::Failure;
 use super::path::Rule;
-use super::place::{HERE, Place, Repair};
+use super::peer::{Peer, Target};
+use super::place::{Place, Repair};
 use super::probe::{HELLO, wait};
 use super::rows::{Event, KEEP_ALIVE, Options, Row, USER_TIMEOUT};
 use rustix::event::PollFlags;
 
-/// The port that peers listen on.
-const PORT: u16 = 4_433;
 /// Buffers of a connection whose window is to be full; the kernel doubles them.
 const SMALL_BUFFER: usize = 4_096;
 /// How often a window is tried to be filled; a few times do.
@@ -36,7 +35,7 @@ pub(super) struct Pair {
     ours: Option<OwnedFd>,
     theirs: Option<OwnedFd>,
     listener: Option<OwnedFd>,
-    addresses: (SocketAddrV4, SocketAddrV4),
+    addresses: (Target, Target),
 }
 
 /// An event that has happened; dropping it undoes what would stand in the way of the next experiment.
@@ -44,19 +43,17 @@ pub(super) struct Pair {
 pub(super) struct Happened<'a>(Option<Repair<'a>>, Vec<OwnedFd>);
 
 /// A socket of ours with the options of the row.
-pub(super) fn socket(place: &Place, options: Options) -> Result<OwnedFd, Failure> {
-    let socket = place.here(open)?.map_err(Failure::errno("open a socket here"))?;
-    set(&socket, options)?;
+pub(super) fn socket(place: &Place, peer: Peer, options: Options) -> Result<OwnedFd, Failure> {
+    let socket = place.here(|| peer.open())?.map_err(Failure::errno("open a socket here"))?;
+    set(&socket, peer, options)?;
     Ok(socket)
 }
 
-/// A socket in the network of the calling thread.
-pub(super) fn open() -> Result<OwnedFd, Errno> {
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)
-}
-
-fn set(socket: &OwnedFd, options: Options) -> Result<(), Failure> {
+fn set(socket: &OwnedFd, peer: Peer, options: Options) -> Result<(), Failure> {
+    if !peer.is_tcp() {
+        // All of them are TCP's.
+        return Ok(());
+    }
     let set = || {
         if options.user_timeout {
             sockopt::set_tcp_user_timeout(socket, USER_TIMEOUT.as_millis() as u32)?;
@@ -78,32 +75,27 @@ fn set(socket: &OwnedFd, options: Options) -> Result<(), Failure> {
 }
 
 /// A listener, opened by the calling thread.
-fn listen(address: SocketAddrV4, backlog: i32, small: bool) -> Result<OwnedFd, Errno> {
-    let listener = open()?;
+fn listen(peer: Peer, address: &Target, backlog: i32, small: bool) -> Result<OwnedFd, Errno> {
+    let listener = peer.open()?;
     if small {
         sockopt::set_socket_recv_buffer_size(&listener, SMALL_BUFFER)?;
     }
-    net::bind(&listener, &address)?;
+    address.bind(&listener)?;
     net::listen(&listener, backlog)?;
     Ok(listener)
 }
 
 /// A peer that listens.
-pub(super) fn peer_listens(place: &Place, peer: Ipv4Addr, backlog: i32) -> Result<OwnedFd, Failure> {
+pub(super) fn peer_listens(place: &Place, peer: Peer, backlog: i32) -> Result<OwnedFd, Failure> {
     let small = false;
     place
-        .there(|| listen(SocketAddrV4::new(peer, PORT), backlog, small))?
+        .there(|| listen(peer, &peer.listens_at(), backlog, small))?
         .map_err(Failure::errno("listen on the other host"))
 }
 
-/// Where peers are dialled.
-pub(super) fn target(peer: Ipv4Addr) -> SocketAddrV4 {
-    SocketAddrV4::new(peer, PORT)
-}
-
 /// connect(2) while the path stands still.
-pub(super) fn dial(place: &Place, socket: &OwnedFd, peer: Ipv4Addr) -> Result<(), Errno> {
-    place.path().still(|| net::connect(socket, &target(peer)))
+pub(super) fn dial(place: &Place, socket: &OwnedFd, peer: Peer) -> Result<(), Errno> {
+    place.path().still(|| peer.listens_at().connect(socket))
 }
 
 /// A reset for whoever is at the other end, and no waiting end here.
@@ -111,22 +103,25 @@ pub(super) fn abort(socket: OwnedFd) {
     let _ = sockopt::set_socket_linger(&socket, Some(Duration::ZERO));
 }
 
-fn address_of(socket: &OwnedFd) -> Result<SocketAddrV4, Failure> {
-    let address = net::getsockname(socket).and_then(SocketAddr::try_from);
-    match address.map_err(Failure::errno("ask for a socket's address"))? {
-        SocketAddr::V4(address) => Ok(address),
-        SocketAddr::V6(_) => Err(Failure::DidNotHappen("the socket has an IPv4 address")),
-    }
+/// Ends one of our sockets from outside.
+fn destroy(place: &Place, (from, to): (&Target, &Target)) -> Result<(), Failure> {
+    let v4 = |target: &Target| match target {
+        Target::Tcp(SocketAddr::V4(address)) => Some(*address),
+        _ => None,
+    };
+    let both: Option<(SocketAddrV4, SocketAddrV4)> = v4(from).zip(v4(to));
+    let (from, to) = both.ok_or(Failure::DidNotHappen("the socket has an IPv4 address"))?;
+    place.destroy(from, to)
 }
 
 impl Pair {
     /// A connection from us to the peer, accepted there unless the row is about one that is not.
-    pub(super) fn connect(place: &Place, peer: Ipv4Addr, row: &Row) -> Result<Self, Failure> {
+    pub(super) fn connect(place: &Place, peer: Peer, row: &Row) -> Result<Self, Failure> {
         let small = matches!(row.event, Event::ZeroWindow | Event::ZeroWindowVanishes);
         let listener = place
-            .there(|| listen(target(peer), 16, small))?
+            .there(|| listen(peer, &peer.listens_at(), 16, small))?
             .map_err(Failure::errno("listen on the other host"))?;
-        let ours = socket(place, row.options)?;
+        let ours = socket(place, peer, row.options)?;
         if small {
             sockopt::set_socket_send_buffer_size(&ours, SMALL_BUFFER)
                 .map_err(Failure::errno("set the size of a buffer"))?;
@@ -137,7 +132,7 @@ impl Pair {
         }
         place.settle()?;
         net::getpeername(&ours).map_err(Failure::errno("see the connection established"))?;
-        let addresses = (address_of(&ours)?, target(peer));
+        let addresses = (peer.is_awaited_at().of(&ours)?, peer.listens_at());
         let (theirs, listener) = match row.event {
             Event::ListenerCloses => (None, Some(listener)),
             _ => {
@@ -203,8 +198,9 @@ impl Pair {
                 self.break_path(place, row, Rule::Drop)?;
                 happened.0 = Some(place.without_route()?);
             }
-            Event::Destroyed => place.destroy(self.addresses.0, self.addresses.1)?,
+            Event::Destroyed => destroy(place, (&self.addresses.0, &self.addresses.1))?,
             Event::NobodyListens
+            | Event::PathAbsent
             | Event::BacklogFull
             | Event::Refusing(_)
             | Event::FileLimit
@@ -262,11 +258,7 @@ fn send(socket: impl AsFd) -> Result<(), Failure> {
 }
 
 /// Makes the event happen to a connection that is about to be dialled.
-pub(super) fn meet_dialling<'a>(
-    place: &'a Place,
-    peer: Ipv4Addr,
-    row: &Row,
-) -> Result<Happened<'a>, Failure> {
+pub(super) fn meet_dialling<'a>(place: &'a Place, peer: Peer, row: &Row) -> Result<Happened<'a>, Failure> {
     let mut happened = Happened::default();
     match row.event {
         Event::PeerCloses
@@ -280,18 +272,22 @@ pub(super) fn meet_dialling<'a>(
         Event::Icmp(code) => place.path().rule(Rule::Unreachable(code)),
         Event::InterfaceDown => happened.0 = Some(place.without_interface()?),
         Event::RouteRemoved => happened.0 = Some(place.without_route()?),
-        Event::Refusing(way) => happened.0 = Some(place.with_route(peer, way)?),
+        Event::Refusing(way) => match peer {
+            Peer::At(address) => happened.0 = Some(place.with_route(address, way)?),
+            Peer::Path(_) => return Err(Failure::DidNotHappen("a route leads to the peer")),
+        },
         Event::PortsExhausted => {
             happened.1.push(peer_listens(place, peer, 16)?);
             happened.0 = Some(place.with_ports(40_000, 40_001)?);
             for _ in 0..2 {
-                let user = socket(place, Options::default())?;
+                let user = socket(place, peer, Options::default())?;
                 let _ = dial(place, &user, peer);
                 happened.1.push(user);
             }
             place.settle()?;
         }
-        Event::NobodyListens | Event::FileLimit => {}
+        Event::NobodyListens if !peer.is_tcp() => leave_path(peer)?,
+        Event::NobodyListens | Event::PathAbsent | Event::FileLimit => {}
         Event::PeerClosesUnread | Event::ZeroWindow | Event::ZeroWindowVanishes => {
             return Err(Failure::DidNotHappen("the event meets connections that are dialled"));
         }
@@ -303,7 +299,7 @@ pub(super) fn meet_dialling<'a>(
 pub(super) fn after_dialling(
     place: &Place,
     socket: &OwnedFd,
-    peer: Ipv4Addr,
+    peer: Peer,
     row: &Row,
     happened: &mut Happened<'_>,
 ) -> Result<(), Failure> {
@@ -327,17 +323,23 @@ pub(super) fn after_dialling(
             abort(theirs);
         }
         Event::ListenerCloses => happened.1.clear(),
-        Event::Destroyed => place.destroy(address_of(socket)?, target(peer))?,
+        Event::Destroyed => destroy(place, (&peer.is_awaited_at().of(socket)?, &peer.listens_at()))?,
         _ => {}
     }
     place.settle()
 }
 
+/// Leaves a unix socket at the peer's path that nobody listens on: what a program leaves behind that was killed.
+fn leave_path(peer: Peer) -> Result<(), Failure> {
+    let bind = || peer.listens_at().bind(&peer.open()?);
+    bind().map_err(Failure::errno("leave a unix socket behind"))
+}
+
 /// Fills the queue of a listener on the other host until a connection is not established any more.
-fn fill_queue(place: &Place, peer: Ipv4Addr, kept: &mut Vec<OwnedFd>) -> Result<(), Failure> {
+fn fill_queue(place: &Place, peer: Peer, kept: &mut Vec<OwnedFd>) -> Result<(), Failure> {
     kept.push(peer_listens(place, peer, 0)?);
     for _ in 0..FILLERS {
-        let filler = socket(place, Options::default())?;
+        let filler = socket(place, peer, Options::default())?;
         let _ = dial(place, &filler, peer);
         place.settle()?;
         if net::getpeername(&filler).is_err() {
@@ -353,25 +355,26 @@ pub(super) struct Queued {
     /// The listener.
     pub(super) listener: OwnedFd,
     theirs: Option<OwnedFd>,
-    addresses: (SocketAddrV4, SocketAddrV4),
+    addresses: (Target, Target),
 }
 
 impl Queued {
     /// A peer dials us.
-    pub(super) fn connect(place: &Place, peer: Ipv4Addr, row: &Row) -> Result<Self, Failure> {
+    pub(super) fn connect(place: &Place, peer: Peer, row: &Row) -> Result<Self, Failure> {
         let backlog = if row.event == Event::BacklogFull { 0 } else { 16 };
         let listener = place
-            .here(|| listen(SocketAddrV4::new(HERE, 0), backlog, false))?
+            .here(|| listen(peer, &peer.is_awaited_at(), backlog, false))?
             .map_err(Failure::errno("listen here"))?;
-        set(&listener, row.options)?;
-        let ours = address_of(&listener)?;
+        set(&listener, peer, row.options)?;
+        let ours = peer.is_awaited_at().of(&listener)?;
         match row.event {
             Event::PathResets => place.path().rule(Rule::Reset),
             Event::Icmp(code) => place.path().rule(Rule::Unreachable(code)),
             _ => {}
         }
-        let theirs = dial_us(place, peer, ours)?;
-        let addresses = (ours, address_of(&theirs)?);
+        let theirs = dial_us(place, peer, &ours)?;
+        let from = peer.is_awaited_at().of(&theirs)?;
+        let addresses = (ours, from);
         Ok(Self { listener, theirs: Some(theirs), addresses })
     }
 
@@ -379,7 +382,7 @@ impl Queued {
     pub(super) fn meet<'a>(
         &mut self,
         place: &'a Place,
-        peer: Ipv4Addr,
+        peer: Peer,
         row: &Row,
     ) -> Result<Happened<'a>, Failure> {
         let mut happened = Happened::default();
@@ -401,7 +404,7 @@ impl Queued {
             }
             Event::BacklogFull => {
                 for _ in 0..FILLERS {
-                    let filler = dial_us(place, peer, self.addresses.0)?;
+                    let filler = dial_us(place, peer, &self.addresses.0)?;
                     let queued = net::getpeername(&filler).is_ok();
                     happened.1.push(filler);
                     if !queued {
@@ -416,9 +419,10 @@ impl Queued {
             }
             Event::InterfaceDown => happened.0 = Some(place.without_interface()?),
             Event::RouteRemoved => happened.0 = Some(place.without_route()?),
-            Event::Destroyed => place.destroy(self.addresses.0, self.addresses.1)?,
+            Event::Destroyed => destroy(place, (&self.addresses.0, &self.addresses.1))?,
             Event::PathResets | Event::Icmp(_) | Event::FileLimit => {}
             Event::NobodyListens
+            | Event::PathAbsent
             | Event::PeerClosesUnread
             | Event::ZeroWindow
             | Event::ZeroWindowVanishes
@@ -439,13 +443,15 @@ impl Drop for Queued {
 }
 
 /// A socket on the other host that dials one of ours.
-fn dial_us(place: &Place, peer: Ipv4Addr, ours: SocketAddrV4) -> Result<OwnedFd, Failure> {
+fn dial_us(place: &Place, peer: Peer, ours: &Target) -> Result<OwnedFd, Failure> {
     let theirs = place
         .there(|| {
-            let theirs = open()?;
-            net::bind(&theirs, &SocketAddrV4::new(peer, 0))?;
-            match net::connect(&theirs, &ours) {
+            let theirs = peer.open()?;
+            peer.bind_to_dial(&theirs)?;
+            match ours.connect(&theirs) {
                 Ok(()) | Err(Errno::INPROGRESS) => Ok(theirs),
+                // Of a unix socket: the queue is full, and who asks whether it is connected sees it.
+                Err(Errno::AGAIN) if !peer.is_tcp() => Ok(theirs),
                 Err(errno) => Err(errno),
             }
         })?
@@ -460,10 +466,10 @@ pub(super) struct FewFiles(Rlimit);
 impl FewFiles {
     /// Lowers the limit to the number that the next descriptor would have. Numbers are given out from below, so all lower
     /// ones are taken.
-    pub(super) fn set() -> Result<Self, Failure> {
+    pub(super) fn set(peer: Peer) -> Result<Self, Failure> {
         use std::os::fd::AsRawFd;
         let before = getrlimit(Resource::Nofile);
-        let next = open().map_err(Failure::errno("open a socket"))?.as_raw_fd();
+        let next = peer.open().map_err(Failure::errno("open a socket"))?.as_raw_fd();
         let limit = Rlimit { current: u64::try_from(next).ok(), maximum: before.maximum };
         setrlimit(Resource::Nofile, limit).map_err(Failure::errno("lower RLIMIT_NOFILE"))?;
         Ok(Self(before))

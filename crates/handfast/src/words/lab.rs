@@ -109,7 +109,7 @@ pub(crate) struct LabWords {
 pub(crate) enum Experiment {
     /// Measure what sockets say on this kernel when connections break
     ///
-    /// Some forty events (the peer closes, resets, vanishes, does not read; ICMP errors; an interface, a route or a socket
+    /// Some sixty events (the peer closes, resets, vanishes, does not read; ICMP errors; an interface, a route or a socket
     /// is taken away; backlog, files and ports run out) met by connect, accept, read, write, shutdown, close and poll: what each
     /// call says, SO_ERROR, poll bits, the state by TCP_INFO, the error queue, when it is noticed, and the cause that Handfast
     /// tells its user. Takes some ten seconds.

@@ -163,7 +163,7 @@ fn ruled(stage: &mut Stage, rule: Rule, reasons: &[&'static str]) -> Result<(), 
 fn routed(stage: &mut Stage, way: Way, reasons: &[&'static str]) -> Result<(), Trouble> {
     let to = stage.backend_at;
     {
-        let _fault = stage.place.with_route(*to.ip(), way)?;
+        let _fault = stage.place.with_route((*to.ip()).into(), way)?;
         let tried = stage.place.here(|| TcpStream::connect_timeout(&SocketAddr::V4(to), DEADLINE).err())?;
         if tried.is_none() {
             return Err(Trouble::Lab("the route does not stand in the way".to_owned()));
