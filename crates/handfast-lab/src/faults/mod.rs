@@ -11,6 +11,7 @@
 //! | the table: every case, and how it is played | `cases`, `case` |
 //! | the scene, and what every experiment ends with | `stage` |
 //! | the program under test, and what the kernel knows of it | `program` |
+//! | a bound on all its memory | `memory_group` |
 //! | both ends of its connections | `peer`, `backend`, `certificates` |
 //! | an end that writes what no library would | `forger` |
 //! | who answers questions about names | `resolver` |
@@ -26,6 +27,7 @@ mod cases;
 mod certificates;
 mod forger;
 mod load;
+mod memory_group;
 mod mode;
 mod peer;
 mod program;

@@ -123,6 +123,11 @@ impl Program {
         Pid::from_raw(i32::try_from(self.child.id()).unwrap_or(i32::MAX))
     }
 
+    /// Its number, for others.
+    pub(super) fn number(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal.
     pub(super) fn signal(&self, signal: Signal) -> Result<(), Trouble> {
         kill(self.pid(), signal).map_err(lab("send a signal to the proxy"))

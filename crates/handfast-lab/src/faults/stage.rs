@@ -262,6 +262,22 @@ impl Stage {
         bystander(stream, mode, client)
     }
 
+    /// Clients of the bystander's service that have connected and have said nothing yet: nobody need have accepted them.
+    pub(super) fn waiting(&self, count: usize) -> Result<Vec<TcpStream>, Trouble> {
+        let dial = || TcpStream::connect_timeout(&SocketAddr::V4(BYSTANDER), DEADLINE);
+        let streams: Result<Vec<_>, _> = self.place.here(|| (0..count).map(|_| dial()).collect())?;
+        streams.map_err(|error| Trouble::Broken(format!("client connects: {error}")))
+    }
+
+    /// One of these is served to its end.
+    pub(super) fn serve_waiting(&self, stream: TcpStream) -> Result<(), Trouble> {
+        let mut peer = bystander(stream, self.mode, &self.client)?;
+        peer.send(b"after a while")?;
+        peer.expect(b"after a while")?;
+        peer.finish();
+        peer.hear(DEADLINE).must_be_clean("a client")
+    }
+
     /// The bystander's connection still works.
     pub(super) fn echoes(&mut self) -> Result<(), Trouble> {
         undisturbed(&mut self.bystander)

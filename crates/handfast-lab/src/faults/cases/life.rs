@@ -72,7 +72,8 @@ pub(super) const CASES: &[Case] = &[
         "restart-beside",
         "any",
         (
-            "a second process is started beside the first, which is then stopped, while clients come and go",
+            "a second process is started beside the first, which is then stopped, while clients come and go, stand, and wait to be \
+             accepted",
             "none of them notices",
         ),
         beside,
@@ -274,6 +275,9 @@ fn killed(stage: &mut Stage) -> Result<(), Trouble> {
 }
 
 fn beside(stage: &mut Stage) -> Result<(), Trouble> {
+    /// So many that the first process has some of them in its queues: the kernel gives each process its share.
+    const WAITING: usize = 16;
+    let (mut client, mut backend) = stage.pair()?;
     let load = Load::start(stage)?;
     load.more(10)?;
     let second = Program::spawn(&stage.place, &stage.file, &stage.folder, None)?;
@@ -281,7 +285,15 @@ fn beside(stage: &mut Stage) -> Result<(), Trouble> {
     stage.program()?.says("listening on")?;
     load.more(10)?;
     stage.leave()?;
+    first.freeze()?;
+    let waiting = stage.waiting(WAITING)?;
     first.signal(Signal::SIGTERM)?;
+    first.signal(Signal::SIGCONT)?;
+    for stream in waiting {
+        stage.serve_waiting(stream).inspect_err(|_| stage.figures.lost += 1)?;
+    }
+    let stands = client.send(b"from before").and_then(|()| backend.expect(b"from before"));
+    stands.and_then(|()| in_order(client, backend)).inspect_err(|_| stage.figures.lost += 1)?;
     let status = first.wait()?;
     stage.program()?.says(": ready")?;
     load.more(10)?;
