@@ -113,6 +113,7 @@ mod doctor_size_shows_its_arithmetic;
 mod lab_a_path_is_what_was_asked_for;
 mod lab_faults_break_no_promise;
 mod lab_sockets_say_what_the_page_says;
+mod lab_three_hosts_are_as_far_apart_as_asked;
 mod lab_round_trips_are_counted;
 // the words on the command line and in the file
 mod check_finds_what_a_start_would_fail_on;
