@@ -94,5 +94,5 @@ pub use key_process::{hold, supervise};
 pub use run::run;
 pub use sandbox::confine_this_thread;
 pub use service_manager::ServiceManager;
-pub use source::{ConfigSource, Write, Written, admin_address};
+pub use source::{ConfigSource, Write, Written};
 pub use upgrade::{UpgradeFailure, upgrade};

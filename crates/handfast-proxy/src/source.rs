@@ -1,11 +1,10 @@
 //! Where a configuration comes from, and reading it again.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::config::model::{Address, Config};
+use crate::config::model::Config;
 use crate::config::{self, FlagInput, Problem};
 use crate::error::Error;
 
@@ -88,26 +87,4 @@ impl ConfigSource {
             Self::Embedded(_) => "embedded defaults".into(),
         }
     }
-}
-
-/// Where a process that runs with this configuration can be asked on this machine: `127.0.0.1:9901`, `unix:/run/x.sock`; `None`: its
-/// admin listener is off.
-///
-/// **Errors**: every problem of the configuration, rendered.
-pub fn admin_address(source: &ConfigSource) -> Result<Option<String>, String> {
-    let (config, _) = source.read(false).map_err(|error| error.to_string())?;
-    Ok(config.admin.map(|address| match address {
-        Address::Ip(mut address) => {
-            // Whoever listens everywhere listens on loopback.
-            if address.ip().is_unspecified() {
-                let loopback = match address.ip() {
-                    IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
-                    IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
-                };
-                address.set_ip(loopback);
-            }
-            address.to_string()
-        }
-        Address::Unix(path) => format!("unix:{}", path.display()),
-    }))
 }

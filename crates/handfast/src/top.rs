@@ -70,20 +70,14 @@ pub(crate) fn top(words: &TopWords) -> ExitCode {
 }
 
 fn status_of(words: &TopWords) -> Result<Status, Refusal> {
-    let address = match (&words.address, &words.config) {
-        (Some(address), _) => address.clone(),
-        (None, None) => USUAL.to_owned(),
-        (None, Some(file)) => {
-            match admin_address(&ConfigSource::File(file.clone())).map_err(Refusal::wrong_use)? {
-                Some(address) => address,
-                None => {
-                    let what = format!("{}: has no admin address (admin.listen is off)", file.display());
-                    return Err(Refusal::wrong_use(what).hint("set admin.listen, and restart the proxy"));
-                }
-            }
-        }
+    let Some(file) = words.config.as_ref().filter(|_| words.address.is_none()) else {
+        let address = words.address.as_deref().unwrap_or(USUAL);
+        return Status::parse(address).map_err(Refusal::wrong_use);
     };
-    Status::parse(&address).map_err(Refusal::wrong_use)
+    let listens = admin_address(&ConfigSource::File(file.clone()), false).map_err(Refusal::wrong_use)?;
+    let what = || format!("{}: has no admin address (admin.listen is off)", file.display());
+    let none = || Refusal::wrong_use(what()).hint("set admin.listen, and restart the proxy");
+    listens.as_ref().map(Status::of).ok_or_else(none)
 }
 
 fn asked(status: &Status, begun: Instant) -> Answer {
