@@ -81,6 +81,17 @@ fn a_thread_that_serves_has_its_sockets_and_nothing_else() {
     assert!(refused.iter().all(|said| said.ends_with(" on the thread serves")), "{refused:?}");
 }
 
+/// Red only by itself: one thread of the process that gave memory back before is enough for all.
+#[test]
+fn a_thread_that_gives_memory_back_is_refused_nothing() {
+    let outcome = in_the_sandbox("gives back", Duty::Serves, || {
+        let pieces: Vec<Vec<u8>> = (0..500).map(|_| Vec::with_capacity(100_000)).collect();
+        std::hint::black_box(pieces).len()
+    });
+    let Some(500) = outcome else { return };
+    assert_eq!(refused_on("gives back"), Vec::<String>::new());
+}
+
 #[test]
 fn a_thread_that_tends_has_files_and_threads_and_executes_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
