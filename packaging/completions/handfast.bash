@@ -31,6 +31,9 @@ _handfast() {
             handfast,import)
                 cmd="handfast__subcmd__import"
                 ;;
+            handfast,key-process)
+                cmd="handfast__subcmd__key__subcmd__process"
+                ;;
             handfast,lab)
                 cmd="handfast__subcmd__lab"
                 ;;
@@ -104,7 +107,7 @@ _handfast() {
 
     case "${cmd}" in
         handfast)
-            opts="-h -V --help --version proxy check log import upgrade load worker compare probe explain proxy-header speed doctor lab weak-keys reference"
+            opts="-h -V --help --version proxy check log import top upgrade load worker compare probe explain proxy-header speed doctor lab weak-keys key-process reference"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -414,6 +417,20 @@ _handfast() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        handfast__subcmd__key__subcmd__process)
+            opts="-h --supervise --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 *)
                     COMPREPLY=()
                     ;;
