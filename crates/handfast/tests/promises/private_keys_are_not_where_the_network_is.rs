@@ -184,7 +184,8 @@ fn a_search_finds_them_in_the_key_process_alone() {
     // Whose keys are in the process that serves: the same search, as the default has it.
     let usual = Proxy::start(Config::to(&folder, backend.address));
     is_served(&usual);
-    assert_eq!(found_in(usual.process()), ["the EC scalar"]);
+    let found = found_in(usual.process());
+    assert!(found.contains(&"the EC scalar"), "{found:?}");
 }
 
 #[test]
