@@ -178,7 +178,9 @@ fn a_search_finds_them_in_the_key_process_alone() {
     }
     let (supervisor, keys) = both(&proxy);
     let expected = ["the EC scalar", "the RSA exponent d", "the RSA prime p", "the RSA prime q"];
-    assert_eq!(found_in(keys), expected, "the search can find them");
+    // Its memory may still have a file's text, too.
+    let found = found_in(keys);
+    assert!(expected.iter().all(|secret| found.contains(secret)), "the search can find them: {found:?}");
     assert_eq!(found_in(proxy.process()), Vec::<&str>::new(), "in the process that talks with clients");
     assert_eq!(found_in(supervisor), Vec::<&str>::new(), "in the supervisor");
     // Whose keys are in the process that serves: the same search, as the default has it.
