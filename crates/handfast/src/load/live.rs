@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use handfast_report::units::{count, nanos, share};
 use handfast_stats::Histogram;
+use handfast_text::sort::SmallSort as _;
 
 use super::progress::{Counts, Progress};
 
@@ -238,7 +239,7 @@ fn generator(progress: &Progress, mut row: Row) -> Row {
     // Many threads would fill the row; the busiest tell.
     let mut used: Vec<f64> =
         progress.threads.iter().map(|thread| part(thread.busy_ns, thread.wall_ns)).collect();
-    used.sort_by(|a, b| b.total_cmp(a));
+    used.small_sort_by(|a, b| b.total_cmp(a));
     for cpu in used.iter().take(8) {
         row.put(&format!(" {}", share(*cpu)), if *cpu > BUSY { Shade::Warning } else { Shade::Plain });
     }

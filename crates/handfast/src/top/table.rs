@@ -2,6 +2,8 @@
 //!
 //! In: a [`Table`], how it is to be sorted, the width. Out: [`Line`]s, the first with the columns' names. Pure.
 
+use handfast_text::sort::SmallSort as _;
+
 /// How lines are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Look {
@@ -198,7 +200,7 @@ impl Table {
 
 /// Numbers from the greatest down, text from A on. Stable.
 fn sort(rows: &mut [Vec<Cell>], column: usize) {
-    rows.sort_by(|one, other| match (one[column].key, other[column].key) {
+    rows.small_sort_by(|one, other| match (one[column].key, other[column].key) {
         (Some(one), Some(other)) => other.total_cmp(&one),
         (one_key, other_key) => other_key
             .is_some()

@@ -2,6 +2,7 @@
 //!
 //! In: a [`Pair`] of moments. Out: [`Table`]s. A figure that is not known yet is a dash and never a zero.
 
+use handfast_text::sort::SmallSort as _;
 use handfast_text::units::{bytes, count, duration, long, rate};
 use std::time::Duration;
 
@@ -221,7 +222,7 @@ fn failures(pair: &Pair<'_>, _: Look) -> Table {
         }
     }
     // The most frequent first, then what happens now.
-    rows.sort_by(|one, other| other[1].key.unwrap_or(0.0).total_cmp(&one[1].key.unwrap_or(0.0)));
+    rows.small_sort_by(|one, other| other[1].key.unwrap_or(0.0).total_cmp(&one[1].key.unwrap_or(0.0)));
     Table { columns: COLUMNS, rows }
 }
 
@@ -305,7 +306,7 @@ fn certificates(pair: &Pair<'_>, _: Look) -> Table {
     ];
     let mut certificates: Vec<_> = pair.now.certificates.iter().collect();
     certificates
-        .sort_by(|one, other| one.not_after.unwrap_or(0.0).total_cmp(&other.not_after.unwrap_or(0.0)));
+        .small_sort_by(|one, other| one.not_after.unwrap_or(0.0).total_cmp(&other.not_after.unwrap_or(0.0)));
     let row = |certificate: &&super::sample::Certificate| {
         let left = certificate.not_after.map(|until| until - pair.now.now);
         let shade = match left {
