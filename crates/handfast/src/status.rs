@@ -111,7 +111,9 @@ impl Status {
             Self::Tcp(authority) => {
                 let mut last = std::io::Error::other("the name has no address");
                 for address in authority.to_socket_addrs()? {
-                    match whole(&Address::Ip(address), authority, path) {
+                    // Not the name: a proxy answers to addresses, and to the names it was told (`admin.hosts`), so that no web page
+                    // reads it by a name of its own.
+                    match whole(&Address::Ip(address), &address.to_string(), path) {
                         Ok(answer) => return Ok(answer),
                         Err(error) => last = error,
                     }
@@ -173,6 +175,23 @@ mod tests {
             let wrong = Status::parse(text).expect_err(text);
             assert!(wrong.contains("expected http://HOST:PORT/ or unix:/PATH"), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_proxy_is_asked_by_its_address_not_by_its_name() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        let address = listener.local_addr().expect("it is bound");
+        let asked = std::thread::scope(|scope| {
+            let asked = scope.spawn(|| {
+                let (mut stream, _) = listener.accept().expect("a client");
+                let mut request = [0; 512];
+                let length = stream.read(&mut request).expect("a request");
+                String::from_utf8_lossy(&request[..length]).into_owned()
+            });
+            let _ = Status::Tcp(format!("localhost:{}", address.port())).json();
+            asked.join().expect("it was asked")
+        });
+        assert!(asked.contains(&format!("\r\nHost: {address}\r\n")), "{asked}");
     }
 
     #[test]
