@@ -4,12 +4,12 @@
 //! has a number, so that what comes too late is not taken for the answer to the next one.
 
 use std::fmt;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
 
 /// Bytes of an answer that go in one message; a file's answer may take several.
 const PIECE: usize = 16 << 10;
@@ -82,13 +82,18 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    pub(super) fn new(socket: OwnedFd) -> Self {
-        Self { socket, number: NOBODYS, buffer: Vec::new() }
+    /// A channel over a socket that keeps messages apart, whose looks at the clock are so far apart.
+    ///
+    /// **Errors**: setsockopt(2).
+    pub(super) fn new(socket: OwnedFd, step: Duration) -> io::Result<Self> {
+        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(step))?;
+        Ok(Self { socket, number: NOBODYS, buffer: Vec::new() })
     }
 
-    /// Asks, and waits for the answer.
+    /// Asks, and waits for the answer; for one step longer than `patience` at most.
     ///
-    /// **Cost**: a system call to send, one to wait, two to receive, and the other process's two wake-ups.
+    /// **Cost**: three system calls, and the other process's two and its wake-up. It waits in recv(2) itself, and so does the other
+    /// side: the kernel then knows that who wakes is about to sleep, and lets the other one run in its place.
     pub(super) fn ask(
         &mut self,
         question: &Question,
@@ -114,8 +119,8 @@ impl Channel {
         }
         let mut answer = Vec::new();
         loop {
-            self.wait(until, patience)?;
-            match self.receive()? {
+            match self.receive(RecvFlags::empty())? {
+                None if Instant::now() >= until => return Err(Trouble::Late(patience)),
                 None => {}
                 Some((NOBODYS, ..)) => return Err(Trouble::Ended),
                 Some((number, ..)) if number != self.number => {}
@@ -145,14 +150,14 @@ impl Channel {
 
     /// What came for questions that were given up.
     fn drop_what_is_late(&mut self) -> Result<(), Trouble> {
-        while self.receive()?.is_some() {}
+        while self.receive(RecvFlags::DONTWAIT)?.is_some() {}
         Ok(())
     }
 
     /// The next piece, if there is one: whose it is, whether it is the last one, whether it is an answer.
-    fn receive(&mut self) -> Result<Option<(u64, bool, bool)>, Trouble> {
+    fn receive(&mut self, flags: RecvFlags) -> Result<Option<(u64, bool, bool)>, Trouble> {
         self.buffer.resize(HEAD + PIECE, 0);
-        let length = match recv(&self.socket, &mut self.buffer[..], RecvFlags::DONTWAIT) {
+        let length = match recv(&self.socket, &mut self.buffer[..], flags) {
             Ok((_, length)) if length >= HEAD => length,
             Err(Errno::AGAIN) => return Ok(None),
             Err(Errno::INTR) => return Ok(None),
@@ -163,18 +168,6 @@ impl Channel {
             return Err(Trouble::Gone);
         };
         Ok(Some((u64::from_le_bytes(*number), *is_last != 0, *is_answer != 0)))
-    }
-
-    fn wait(&self, until: Instant, patience: Duration) -> Result<(), Trouble> {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(Trouble::Late(patience));
-        }
-        let timeout = Timespec::try_from(left).ok();
-        match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(_) => Err(Trouble::Gone),
-        }
     }
 }
 

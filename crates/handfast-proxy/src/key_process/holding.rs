@@ -1,11 +1,11 @@
 //! The key process: reads the files that hold keys, and signs with them for the proxy. It talks with nobody else.
 //!
-//! In: questions on its channels. Out: answers: what is public of a file, signatures. One thread for each core and two at least, so
-//! that an RSA-4096 signature, which takes 4 ms, holds nobody who wants another one; files have a channel of their own.
+//! In: questions on its channels. Out: answers: what is public of a file, signatures. Each channel has a thread, as at its other end:
+//! nobody waits for another one's RSA-4096 signature, which takes 4 ms, and who asks and who answers take turns on one processor.
 
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -14,8 +14,6 @@ use std::sync::{Arc, Barrier};
 
 use handfast_net::sys::sandbox::{Below, Duty, confine_calls, confine_files, hear_refusals};
 use handfast_tls::apart::{Held, ID, KeyId};
-use rustix::buffer::spare_capacity;
-use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::net::{RecvFlags, recv};
@@ -29,8 +27,11 @@ use crate::upgrade::receive_descriptors;
 /// What its threads share.
 struct Shared {
     held: Held,
-    channels: Vec<OwnedFd>,
-    ready: OwnedFd,
+    /// Files to read, and the next one of them.
+    files: Vec<PathBuf>,
+    next: AtomicUsize,
+    /// All have read.
+    read: Barrier,
 }
 
 /// Holds keys and signs with them, for the supervisor at the other end of standard input, until that ends.
@@ -55,29 +56,14 @@ pub fn hold(channels: usize) -> io::Result<()> {
     if is_sandboxed {
         confine(&reach);
     }
-    let ready = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    for (place, channel) in channels.iter().enumerate() {
-        let events = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        epoll::add(&ready, channel, epoll::EventData::new_u64(place as u64), events)?;
-    }
-    let shared = Arc::new(Shared { held: Held::default(), channels, ready });
-    let count = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).max(2) + 1;
-    let (files, next) = (Arc::new(files), Arc::new(AtomicUsize::new(0)));
-    let read = Arc::new(Barrier::new(count));
-    for number in 0..count {
-        let (shared, files, next) = (Arc::clone(&shared), Arc::clone(&files), Arc::clone(&next));
-        let (read, link) = (Arc::clone(&read), link.try_clone()?);
+    let read = Barrier::new(channels.len());
+    let shared = Arc::new(Shared { held: Held::default(), files, next: AtomicUsize::new(0), read });
+    for (number, channel) in channels.into_iter().enumerate() {
+        let (shared, link) = (Arc::clone(&shared), link.try_clone()?);
         std::thread::Builder::new().name(format!("keys-{number}")).spawn(move || {
             handfast_tls::warm_up();
-            // What the one before has read; whoever asks meanwhile waits.
-            while let Some(path) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-                drop(shared.held.look(path));
-            }
-            if read.wait().is_leader() {
-                // Who listens has ended otherwise, and this process ends too.
-                let _ = tell(&link, Word::Ready, &[]);
-            }
-            shared.serve();
+            shared.prepare(&link);
+            shared.serve(&channel);
         })?;
     }
     // Until the supervisor ends. Threads end with the process.
@@ -107,28 +93,22 @@ fn confine(reach: &[Below]) {
 }
 
 impl Shared {
-    /// Answers questions, beside other threads that do the same.
-    fn serve(&self) {
-        let mut buffer = vec![0; QUESTION + 64];
-        let mut events: Vec<epoll::Event> = Vec::with_capacity(1);
-        loop {
-            events.clear();
-            match epoll::wait(self.ready.as_fd(), spare_capacity(&mut events), None) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(_) => return,
-            }
-            for event in events.iter() {
-                let place = usize::try_from(event.data.u64()).unwrap_or(usize::MAX);
-                let Some(channel) = self.channels.get(place) else { continue };
-                self.serve_one(channel, &mut buffer);
-            }
+    /// Reads what the key process before this one had read, together with the other threads; whoever asks meanwhile waits.
+    fn prepare(&self, link: &OwnedFd) {
+        while let Some(path) = self.files.get(self.next.fetch_add(1, Ordering::Relaxed)) {
+            drop(self.held.look(path));
+        }
+        if self.read.wait().is_leader() {
+            // Who listens has ended otherwise, and this process ends too.
+            let _ = tell(link, Word::Ready, &[]);
         }
     }
 
-    /// Answers everything that is asked on a channel.
-    fn serve_one(&self, channel: &OwnedFd, buffer: &mut [u8]) {
+    /// Answers everything that is asked on a channel, until nobody is at its other end.
+    fn serve(&self, channel: &OwnedFd) {
+        let mut buffer = vec![0; QUESTION + 64];
         loop {
-            let length = match recv(channel, &mut *buffer, RecvFlags::DONTWAIT) {
+            let length = match recv(channel, &mut buffer[..], RecvFlags::empty()) {
                 Ok((_, length)) if length > 0 => length,
                 Err(Errno::INTR) => continue,
                 _ => return,
