@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::task::Waker;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use handfast_tls::buffer::Buffer;
 use handfast_tls::policy::contexts;
@@ -33,6 +34,10 @@ use crate::sandbox;
 const LOWEST: i32 = 19;
 /// Room for a usual first flight: a chain of two or three certificates.
 const FLIGHT: usize = 4096;
+/// The worker hears of so many answers at once: each time it is woken it takes the processor away from the signer, and back.
+const AT_ONCE: usize = 8;
+/// No answer waits longer for those that follow it.
+const HELD_BACK: Duration = Duration::from_millis(2);
 
 /// A session, and its client's hello.
 pub(crate) struct Work {
@@ -123,18 +128,22 @@ impl Shared {
         if queue.ends { None } else { queue.slots.pop_front() }
     }
 
-    fn work_on(&self, slot: &Slot) {
+    /// Whether there is an answer now.
+    fn work_on(&self, slot: &Slot) -> bool {
         let found = std::mem::replace(&mut *slot.state(), State::Away);
-        if let State::Waits(work) = found {
+        let waited = if let State::Waits(work) = found {
             let outcome = match catch_unwind(AssertUnwindSafe(|| work.answer())) {
                 Ok(answered) => State::Answered(Box::new(answered)),
                 Err(panic) => State::Panicked(panic),
             };
             *slot.state() = outcome;
-            slot.task.wake_by_ref();
-        }
+            true
+        } else {
+            false
+        };
         self.turns.fetch_add(1, Ordering::Relaxed);
         self.open.fetch_sub(1, Ordering::Relaxed);
+        waited
     }
 
     fn run(&self) {
@@ -142,10 +151,20 @@ impl Shared {
         let _ = rustix::process::setpriority_process(None, LOWEST);
         handfast_tls::warm_up();
         sandbox::confine_this_thread();
+        let mut answered = Vec::with_capacity(AT_ONCE);
+        let mut first = Instant::now();
         while let Some(slot) = self.next() {
-            self.work_on(&slot);
+            if answered.is_empty() {
+                first = Instant::now();
+            }
+            if self.work_on(&slot) {
+                answered.push(slot);
+            }
             // The session goes on in the worker.
             contexts::give_back();
+            if answered.len() == AT_ONCE || first.elapsed() >= HELD_BACK || self.queue().slots.is_empty() {
+                answered.drain(..).for_each(|slot| slot.task.wake_by_ref());
+            }
         }
     }
 }
@@ -183,7 +202,11 @@ impl Signer {
     #[cfg(test)]
     pub(crate) fn work_once(&self) -> bool {
         let next = self.shared.queue().slots.pop_front();
-        next.inspect(|slot| self.shared.work_on(slot)).is_some()
+        let Some(slot) = next else { return false };
+        if self.shared.work_on(&slot) {
+            slot.task.wake_by_ref();
+        }
+        true
     }
 
     /// Whether it has something to do: who comes now had better stand in line behind that.
