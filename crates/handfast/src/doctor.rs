@@ -15,7 +15,6 @@ use handfast_doctor::text::{Style, to_text};
 use handfast_doctor::{exam, fit, keys, process};
 use handfast_load::outcome::Refusal;
 use handfast_proxy::{ConfigSource, Demand};
-use rustix::termios::tcgetwinsize;
 
 use crate::load::outputs::Output;
 use crate::load::refused;
@@ -152,13 +151,12 @@ fn told(words: &OutputWords, examine: impl FnOnce() -> Result<Told, Refusal>) ->
         Err(refusal) => return refused(&refusal),
     };
     if words.json.as_deref().is_some_and(|path| path.as_os_str() == "-") {
-        let width = talk::terminal_size().map_or(USUAL, |(columns, _)| columns.into());
+        let width = talk::terminal_size(io::stderr()).map_or(USUAL, |(columns, _)| columns.into());
         talk::err(to_text(&report, Style { color: color(), width }).trim_end());
     } else {
         let stdout = io::stdout();
-        let width = tcgetwinsize(&stdout).map_or(0, |size| usize::from(size.ws_col));
-        let style =
-            Style { color: wants_color(stdout.is_terminal()), width: if width == 0 { USUAL } else { width } };
+        let width = talk::terminal_size(&stdout).map_or(USUAL, |(columns, _)| columns.into());
+        let style = Style { color: wants_color(stdout.is_terminal()), width };
         print(&to_text(&report, style), true);
     }
     match output.map(|output| output.write(&json)) {

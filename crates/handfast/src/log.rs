@@ -248,6 +248,6 @@ fn name_of(path: &Path) -> String {
 
 /// Columns of the terminal, if it is one that says so.
 fn columns(terminal: bool) -> usize {
-    let size = rustix::termios::tcgetwinsize(io::stdout()).ok().filter(|_| terminal);
-    size.map_or(show::COLUMNS, |size| usize::from(size.ws_col).clamp(80, 240))
+    let size = talk::terminal_size(io::stdout()).filter(|_| terminal);
+    size.map_or(show::COLUMNS, |(columns, _)| usize::from(columns).clamp(80, 240))
 }

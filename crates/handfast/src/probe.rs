@@ -326,7 +326,7 @@ fn tell(target: &Target, trouble: &Trouble, voice: &Voice) {
 fn style(words: &ProbeWords) -> (bool, Style) {
     let on_output = words.output.json.as_deref().is_some_and(|path| path.as_os_str() == "-");
     let terminal = if on_output { io::stderr().is_terminal() } else { io::stdout().is_terminal() };
-    let columns = terminal_size().map_or(USUAL, |(columns, _)| columns);
+    let columns = terminal_size(std::io::stderr()).map_or(USUAL, |(columns, _)| columns);
     let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).unwrap_or(columns);
     (on_output, Style { color: wants_color(terminal), columns: usize::from(columns) })
 }

@@ -81,7 +81,7 @@ impl Shown {
 
     fn step(&mut self, progress: Progress<'_>) {
         if self.terminal {
-            let (width, _) = terminal_size().unwrap_or((USUAL, 0));
+            let (width, _) = terminal_size(std::io::stderr()).unwrap_or((USUAL, 0));
             // The last column stays free, where some terminals break the line too early.
             self.voice.show(vec![row(progress, usize::from(width.saturating_sub(1)))]);
         } else if self.last.is_none_or(|last| last.elapsed() >= LINES) {

@@ -6,6 +6,7 @@
 
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -41,7 +42,7 @@ pub(crate) fn start(color: bool, level: Level, stamp: Stamp) -> Talk {
     let lost = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&lost);
     let thread = std::thread::Builder::new().name("talk".into()).spawn(move || {
-        write_lines(&waiting, &counted, stamp, Screen::new(io::stderr(), terminal_size));
+        write_lines(&waiting, &counted, stamp, Screen::new(io::stderr(), || terminal_size(io::stderr())));
         drop(end);
     });
     let level = std::env::var("HANDFAST_LOG").ok().and_then(|level| level.parse().ok()).unwrap_or(level);
@@ -103,9 +104,9 @@ impl Voice {
     }
 }
 
-/// Columns and rows of the terminal on standard error; `None` when there is none, or it does not say.
-pub(crate) fn terminal_size() -> Option<(u16, u16)> {
-    let size = rustix::termios::tcgetwinsize(io::stderr()).ok()?;
+/// Columns and rows of the terminal that this stream is; `None` when it is none, or it does not say.
+pub(crate) fn terminal_size(stream: impl AsFd) -> Option<(u16, u16)> {
+    let size = rustix::termios::tcgetwinsize(stream).ok()?;
     (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
 }
 

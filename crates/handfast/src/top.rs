@@ -32,6 +32,7 @@ use crate::load::display::unicode;
 use crate::load::refused;
 use crate::load::signals::Signals;
 use crate::status::Status;
+use crate::talk::terminal_size;
 use crate::verbs::{print, wants_color};
 use crate::words::top::TopWords;
 use model::{Model, Wish, keys};
@@ -108,7 +109,8 @@ fn once(status: &Status) -> Result<ExitCode, Refusal> {
         }
     }
     let terminal = io::stdout().is_terminal();
-    let width = size().filter(|_| terminal).map_or(WIDE, |(width, _)| width);
+    let size = terminal_size(io::stdout()).filter(|_| terminal);
+    let width = size.map_or(WIDE, |(columns, _)| columns.into());
     let look = Look { color: wants_color(terminal), unicode: true, terminal };
     let lines = picture::whole(&model, width, look);
     let shown: Vec<String> =
@@ -154,7 +156,7 @@ fn start(
 fn run(model: &mut Model, news: &Receiver<News>, terminal: &Terminal, look: Look) -> u8 {
     let mut shown = None;
     loop {
-        let now = size();
+        let now = terminal_size(io::stdout());
         if shown != Some(now) {
             draw(model, terminal, now, look);
             shown = Some(now);
@@ -181,17 +183,11 @@ fn run(model: &mut Model, news: &Receiver<News>, terminal: &Terminal, look: Look
     }
 }
 
-fn draw(model: &Model, terminal: &Terminal, size: Option<(usize, usize)>, look: Look) {
-    let (width, height) = size.unwrap_or((80, 24));
+fn draw(model: &Model, terminal: &Terminal, size: Option<(u16, u16)>, look: Look) {
+    let (width, height) = size.map_or((80, 24), |(columns, rows)| (columns.into(), rows.into()));
     let lines = picture::picture(model, width, height, look);
     let rows: Vec<String> = lines.iter().map(|line| line.shown(width, look)).collect();
     terminal.show(&rows);
-}
-
-/// Columns and rows of the terminal on standard output.
-fn size() -> Option<(usize, usize)> {
-    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
-    (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col.into(), size.ws_row.into()))
 }
 
 /// Asks again and again; a proxy that does not answer is asked on.

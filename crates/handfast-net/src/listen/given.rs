@@ -225,6 +225,8 @@ mod tests {
             assert_eq!(given.address(), &address);
             let shares = share_out(vec![given], 3, PATIENCE, more).unwrap();
             assert_eq!(shares.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 1]);
+            // Who must not add sockets got them from whom keeps them.
+            assert!(shares.iter().flatten().all(|socket| socket.outlives == (more == More::No)), "{more:?}");
             assert_eq!(taken(shares, &address, 20).iter().sum::<usize>(), 20, "{more:?}");
         }
     }

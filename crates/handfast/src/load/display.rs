@@ -87,7 +87,7 @@ impl Display {
 
     fn draw(&self) {
         let Shown::Picture(look) = self.kind else { return };
-        let (width, height) = terminal_size().unwrap_or(USUAL);
+        let (width, height) = terminal_size(std::io::stderr()).unwrap_or(USUAL);
         // The last row is the cursor's; the last column stays free, where some terminals break the line too early.
         let rows = live::frame(&self.progress, width.saturating_sub(1), height.saturating_sub(1), look);
         self.voice.show(rows);

@@ -407,32 +407,7 @@ fn a_certificate_that_signed_itself_is_a_pin_on_every_side() {
             let key = folder.file(&format!("{name}.key")).display().to_string();
             let own = folder.file(&format!("{name}.pem")).display().to_string();
             let constraints = format!("basicConstraints=critical,CA:{ca}");
-            let ran = tools::run(
-                "openssl",
-                &[
-                    "req",
-                    "-x509",
-                    "-newkey",
-                    "ec",
-                    "-pkeyopt",
-                    "ec_paramgen_curve:P-256",
-                    "-nodes",
-                    "-days",
-                    "30",
-                    "-subj",
-                    "/CN=localhost",
-                    "-addext",
-                    "subjectAltName=DNS:localhost",
-                    "-addext",
-                    &constraints,
-                    "-keyout",
-                    &key,
-                    "-out",
-                    &own,
-                ],
-                b"",
-            );
-            assert_eq!(ran.code, Some(0), "{ran:?}");
+            tools::self_signed("localhost", &key, &own, &["-addext", &constraints]);
             (own, key)
         };
         let ((server, server_key), (client, client_key), (other, other_key)) =

@@ -224,29 +224,8 @@ fn a_capture_has_the_packets_of_both_hosts_and_the_secrets() {
     needs_a_lab!();
     let folder = Folder::new();
     let file = |name: &str| folder.file(name).display().to_string();
-    let made = tools::run(
-        "openssl",
-        &[
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:P-256",
-            "-nodes",
-            "-subj",
-            "/CN=server",
-            "-addext",
-            "subjectAltName=DNS:server",
-            "-keyout",
-            &file("key.pem"),
-            "-out",
-            &file("cert.pem"),
-        ],
-        b"",
-    );
-    assert_eq!(made.code, Some(0), "{}", made.talk);
     let (certificate, key) = (file("cert.pem"), file("key.pem"));
+    tools::self_signed("server", &key, &certificate, &[]);
     let server = format!("openssl s_server -quiet -accept 8443 -cert {certificate} -key {key} -www");
     let capture = file("run.pcapng");
     let words = ["--quiet", "--capture", &capture, "--server", &server, "--"];

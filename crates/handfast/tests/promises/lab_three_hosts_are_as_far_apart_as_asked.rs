@@ -34,28 +34,7 @@ const ALERT: u32 = 24;
 /// Writes everything that the hosts need; gives the file with the topology.
 fn prepare(folder: &Folder) -> String {
     let path = folder.path().display().to_string();
-    let made = tools::run(
-        "openssl",
-        &[
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:P-256",
-            "-nodes",
-            "-subj",
-            "/CN=proxy",
-            "-addext",
-            "subjectAltName=DNS:proxy",
-            "-keyout",
-            &format!("{path}/key.pem"),
-            "-out",
-            &format!("{path}/cert.pem"),
-        ],
-        b"",
-    );
-    assert_eq!(made.code, Some(0), "{}", made.talk);
+    tools::self_signed("proxy", &format!("{path}/key.pem"), &format!("{path}/cert.pem"), &[]);
     let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .map(|kind| format!("{kind}_temp_path {path}/{kind}; "))
         .concat();

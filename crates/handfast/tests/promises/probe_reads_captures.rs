@@ -156,15 +156,21 @@ fn who_may_not_capture_is_told_what_is_missing() {
     assert!(!folder.file("a.pcapng").exists());
 }
 
-#[test]
-fn each_round_is_a_line_for_programs() {
-    let folder = Folder::new();
+/// A proxy that has a certificate, and its backend.
+fn served(folder: &Folder) -> (Backend, Proxy) {
     let certificate = folder.write("leaf.pem", localhost().combined()).display().to_string();
     let backend = Backend::echo();
     let proxy = Proxy::start(format!(
         "[[service]]\nname = \"a\"\nlisten = \"127.0.0.1:0\"\nbackend = \"{}\"\ncertificate = \"{certificate}\"\n",
         backend.address
     ));
+    (backend, proxy)
+}
+
+#[test]
+fn each_round_is_a_line_for_programs() {
+    let folder = Folder::new();
+    let (_backend, proxy) = served(&folder);
     let (address, nobody) = (proxy.address().to_string(), Backend::refusing().to_string());
     let file = folder.file("rounds.json");
     for place in ["-", file.to_str().expect("a path")] {
@@ -203,12 +209,7 @@ fn each_round_is_a_line_for_programs() {
 #[test]
 fn it_watches_until_it_is_ended() {
     let folder = Folder::new();
-    let certificate = folder.write("leaf.pem", localhost().combined()).display().to_string();
-    let backend = Backend::echo();
-    let proxy = Proxy::start(format!(
-        "[[service]]\nname = \"a\"\nlisten = \"127.0.0.1:0\"\nbackend = \"{}\"\ncertificate = \"{certificate}\"\n",
-        backend.address
-    ));
+    let (_backend, proxy) = served(&folder);
     let (address, nobody) = (proxy.address().to_string(), Backend::refusing().to_string());
     let words = ["probe", "--insecure", "--watch=0.1", &address, &nobody];
     let watching = Tool::start(PROGRAM, &words);

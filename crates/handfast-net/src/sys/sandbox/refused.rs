@@ -61,7 +61,7 @@ const FROM_A_FILTER: i32 = 1;
 /// **Errors**: socketpair(2), sigaction(2).
 pub fn hear_refusals() -> io::Result<BorrowedFd<'static>> {
     if PAIR.get().is_none() {
-        let_the_allocator_ask()?;
+        let_the_allocator_ask();
         let (paper, pen) = UnixDatagram::pair()?;
         paper.set_nonblocking(true)?;
         pen.set_nonblocking(true)?;
@@ -82,17 +82,18 @@ pub fn hear_refusals() -> io::Result<BorrowedFd<'static>> {
 
 /// glibc's allocator reads `/proc/sys/vm/overcommit_memory` when a thread gives memory back for the first time in a process
 /// (`shrink_heap` in malloc/arena.c), and keeps the answer. Done here, no worker is told of as refused a file for that.
-fn let_the_allocator_ask() -> io::Result<()> {
+fn let_the_allocator_ask() {
     // Below the size that is mapped apart, and more in all than any bound below which memory is kept: a heap is 64 MiB.
     const PIECES: usize = 500;
     const PIECE: usize = 100_000;
     let give_back = || {
         drop(std::hint::black_box((0..PIECES).map(|_| Vec::<u8>::with_capacity(PIECE)).collect::<Vec<_>>()))
     };
-    let thread = std::thread::Builder::new().name("allocator".into()).spawn(give_back)?;
-    // Nothing in it panics.
-    let _ = thread.join();
-    Ok(())
+    // Without it a worker is told of once as refused, which harms nobody.
+    if let Ok(thread) = std::thread::Builder::new().name("allocator".into()).spawn(give_back) {
+        // Nothing in it panics.
+        let _ = thread.join();
+    }
 }
 
 /// What was refused since the last time, as far as there was room to note it.

@@ -131,6 +131,17 @@ pub(crate) fn run_command(command: &mut Command, input: &[u8]) -> Ran {
     }
 }
 
+/// Has openssl make a certificate that signed itself, for this name, with a P-256 key; `more` are words of `openssl req`.
+pub(crate) fn self_signed(name: &str, key: &str, certificate: &str, more: &[&str]) {
+    let (subject, names) = (format!("/CN={name}"), format!("subjectAltName=DNS:{name}"));
+    let words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30";
+    let mut arguments: Vec<&str> = words.split(' ').collect();
+    arguments.extend(["-subj", &subject, "-addext", &names, "-keyout", key, "-out", certificate]);
+    arguments.extend(more);
+    let ran = run("openssl", &arguments, b"");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
 /// Runs the program under test to its end: for what does not serve.
 pub(crate) fn handfast(arguments: &[&str]) -> Ran {
     run_command(Command::new(super::proxy::PROGRAM).args(arguments), b"")
