@@ -17,7 +17,10 @@ const ABSENT: [(&str, &str); 7] = [
         "the first two need control groups, which a user namespace cannot make; without memory the library that gives it ends the program",
     ),
     ("an empty root (chroot)", "the program has no such setting"),
-    ("a key process dies", "the program has none yet: keys are in the one process"),
+    (
+        "a key process dies",
+        "keys are in the one process unless asked for otherwise; the promises of `private_keys_are_not_where_the_network_is` try it",
+    ),
     (
         "faults while one process hands its sockets to the next (`handfast upgrade`)",
         "the promise `an_upgrade_loses_nothing` tries them; `restart-beside` tries two processes side by side",
