@@ -119,7 +119,7 @@ impl KeyProcess {
             let (ours, theirs) = pair()?;
             // Who does not take an answer must not hold the one who gives it.
             sockopt::set_socket_timeout(&theirs, sockopt::Timeout::Send, Some(OF_OTHERS))?;
-            near.push(Channel::new(ours, OF_WORKERS)?);
+            near.push(Channel::new(ours));
             far.push(theirs);
         }
         let files = near.pop().ok_or(io::ErrorKind::NotFound)?;

@@ -4,7 +4,6 @@
 //! has a number, so that what comes too late is not taken for the answer to the next one.
 
 use std::fmt;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -79,18 +78,16 @@ pub(super) struct Channel {
     socket: OwnedFd,
     number: u64,
     buffer: Vec<u8>,
+    /// How long recv(2) waits; none as long as it waits for ever.
+    step: Option<Duration>,
 }
 
 impl Channel {
-    /// A channel over a socket that keeps messages apart, whose looks at the clock are so far apart.
-    ///
-    /// **Errors**: setsockopt(2).
-    pub(super) fn new(socket: OwnedFd, step: Duration) -> io::Result<Self> {
-        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(step))?;
-        Ok(Self { socket, number: NOBODYS, buffer: Vec::new() })
+    pub(super) fn new(socket: OwnedFd) -> Self {
+        Self { socket, number: NOBODYS, buffer: Vec::new(), step: None }
     }
 
-    /// Asks, and waits for the answer; for one step longer than `patience` at most.
+    /// Asks, and waits for the answer; for twice `patience` at most, when something else came first.
     ///
     /// **Cost**: three system calls, and the other process's two and its wake-up. It waits in recv(2) itself, and so does the other
     /// side: the kernel then knows that who wakes is about to sleep, and lets the other one run in its place.
@@ -101,6 +98,7 @@ impl Channel {
         patience: Duration,
     ) -> Result<Vec<u8>, Trouble> {
         let until = Instant::now() + patience;
+        self.wait_so_long(patience)?;
         self.drop_what_is_late()?;
         self.number += 1;
         let length: usize = parts.iter().map(|part| part.len()).sum();
@@ -146,6 +144,18 @@ impl Channel {
             message.extend_from_slice(piece);
             let _ = send(&self.socket, &message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
         }
+    }
+
+    /// A thread's patience is nearly always the same, so this is hardly ever a system call.
+    fn wait_so_long(&mut self, patience: Duration) -> Result<(), Trouble> {
+        // None at all would be for ever.
+        let step = Some(patience.max(Duration::from_millis(1)));
+        if self.step != step {
+            sockopt::set_socket_timeout(&self.socket, sockopt::Timeout::Recv, step)
+                .map_err(|_| Trouble::Gone)?;
+            self.step = step;
+        }
+        Ok(())
     }
 
     /// What came for questions that were given up.
