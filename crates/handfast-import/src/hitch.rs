@@ -74,7 +74,8 @@ fn last<'s>(settings: &'s [Setting], name: &str) -> Option<&'s Setting> {
 fn tell(settings: &[Setting], notes: &mut Notes) {
     for setting in settings.iter().chain(settings.iter().flat_map(inner)) {
         let Some(row) = row_of(&setting.name).filter(|row| row.fate != Fate::Same) else { continue };
-        let is_off = ["proxy-proxy", "write-ip", "proxy-client-cert"].contains(&row.name) && !setting.is_on();
+        let is_off = ["daemon", "proxy-proxy", "write-ip", "proxy-client-cert"].contains(&row.name)
+            && !setting.is_on();
         if !is_off && row.name != "ciphers" {
             notes.add(&setting.place, &setting.name, row.fate, row.effect);
         }

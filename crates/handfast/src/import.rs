@@ -110,6 +110,18 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn what_hitch_does_not_do_is_not_dropped() {
+        let folder = folder();
+        let file = folder.path().join("hitch.conf");
+        let imported = |daemon: &str| {
+            std::fs::write(&file, format!("pem-file = \"web.pem\"\ndaemon = {daemon}\n")).expect("written");
+            handfast_import::hitch(&file, Path::new("")).expect("hitch reads it")
+        };
+        assert!(imported("off").is_exact(), "it stays in the foreground, as here");
+        assert!(!imported("on").is_exact());
+    }
+
     /// Certificates for what reads them: a pin is made of the file's keys.
     fn folder() -> TempDir {
         let folder = tempfile::tempdir().expect("a folder");
