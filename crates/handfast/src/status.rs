@@ -111,16 +111,14 @@ impl Status {
             Self::Tcp(authority) => {
                 let mut last = std::io::Error::other("the name has no address");
                 for address in authority.to_socket_addrs()? {
-                    // Not the name: a proxy answers to addresses, and to the names it was told (`admin.hosts`), so that no web page
-                    // reads it by a name of its own.
-                    match whole(&Address::Ip(address), &address.to_string(), path) {
+                    match whole(&Address::Ip(address), path) {
                         Ok(answer) => return Ok(answer),
                         Err(error) => last = error,
                     }
                 }
                 Err(last)
             }
-            Self::Unix(socket) => whole(&Address::Unix(socket.clone()), "localhost", path),
+            Self::Unix(socket) => whole(&Address::Unix(socket.clone()), path),
         }
     }
 }
@@ -145,8 +143,14 @@ impl std::fmt::Display for Status {
 }
 
 /// HTTP/1.0: the answer comes in one piece and ends with the connection.
-fn whole(address: &Address, authority: &str, path: &str) -> std::io::Result<String> {
-    let request = format!("GET {path} HTTP/1.0\r\nHost: {authority}\r\n\r\n");
+fn whole(address: &Address, path: &str) -> std::io::Result<String> {
+    // Not the name that was typed: a proxy answers to addresses, localhost and the names it was told (`admin.hosts`), so that no web
+    // page reads it by a name of its own.
+    let host = match address {
+        Address::Ip(address) => address.to_string(),
+        Address::Unix(_) => "localhost".to_owned(),
+    };
+    let request = format!("GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n");
     let answer = ask(address, &request, PATIENCE, LONGEST, |_| false)?;
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }

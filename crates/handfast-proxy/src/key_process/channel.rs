@@ -118,11 +118,8 @@ impl Channel {
         let mut answer = Vec::new();
         loop {
             match self.receive(RecvFlags::empty())? {
-                None if Instant::now() >= until => return Err(Trouble::Late(patience)),
-                None => {}
                 Some((NOBODYS, ..)) => return Err(Trouble::Ended),
-                Some((number, ..)) if number != self.number => {}
-                Some((_, is_last, is_answer)) => {
+                Some((number, is_last, is_answer)) if number == self.number => {
                     answer.extend_from_slice(&self.buffer[HEAD..]);
                     match (is_last, is_answer) {
                         (false, _) => {}
@@ -132,6 +129,10 @@ impl Channel {
                         }
                     }
                 }
+                _ => {}
+            }
+            if Instant::now() >= until {
+                return Err(Trouble::Late(patience));
             }
         }
     }
