@@ -24,6 +24,9 @@ use crate::{ImportError, Imported, openssl};
 const LISTEN: &str = "*:8443";
 const BACKEND: &str = "127.0.0.1:8000";
 
+/// What hitch reads in a frontend and does not heed there, unless the frontend has a `pem-file` of its own (seen with hitch 1.7).
+const WITH_A_CERTIFICATE_ONLY: [&str; 4] = ["tls-protos", "ciphers", "ciphersuites", "sni-nomatch-abort"];
+
 pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError> {
     let settings = grammar::settings(file)?;
     unknown(&settings)?;
@@ -126,6 +129,7 @@ impl Hitch<'_> {
         }
         self.certificates(settings, &mut draft);
         self.own(settings, &mut draft);
+        self.clients(settings, &mut draft);
         self.times(settings, &mut draft);
         self.headers(settings, &mut draft);
         if let Some(setting) = last(settings, "alpn-protos") {
@@ -189,6 +193,10 @@ impl Hitch<'_> {
         if let Some(setting) = last(settings, "sni-nomatch-abort") {
             draft.put("", "unknown-name", if setting.is_on() { "refuse" } else { "first" });
         }
+    }
+
+    /// What is asked of clients' certificates.
+    fn clients(&mut self, settings: &[Setting], draft: &mut Draft) {
         let Some(setting) = last(settings, "client-verify") else { return };
         match setting.text() {
             "none" => return,
@@ -267,6 +275,20 @@ impl Hitch<'_> {
         }
     }
 
+    /// Tells what a frontend without a certificate of its own says in vain. Who has to show a certificate is kept: less safe than the
+    /// file says is nothing to take over in silence.
+    fn unheeded(&mut self, settings: &[Setting]) {
+        for setting in settings {
+            if WITH_A_CERTIFICATE_ONLY.contains(&setting.name.as_str()) {
+                let effect = "hitch does not heed it in a frontend without a `pem-file` of its own; the whole file's counts, as before";
+                self.note(setting, Fate::Dropped, effect);
+            } else if setting.name == "client-verify" && setting.text() != "none" {
+                let effect = "hitch does not heed it in a frontend without a `pem-file` of its own; here it counts, as the file says";
+                self.note(setting, Fate::Approximated, effect);
+            }
+        }
+    }
+
     /// One service for all plain frontends, and one for each that has options of its own.
     fn frontends(&mut self, settings: &[Setting], base: &Draft, place: &Place) -> Vec<Draft> {
         let mut services = Vec::new();
@@ -299,14 +321,19 @@ impl Hitch<'_> {
             own.put("", "name", format!("hitch-{}", at + 1));
             own.of("").append("listen", listener);
             let before = own.of("").take("certificate");
-            if let Some(file) = file {
-                own.of("").append("certificate", self.path(&file));
+            if let Some(file) = &file {
+                own.of("").append("certificate", self.path(file));
             }
             self.certificates(inner(setting), &mut own);
             if let Some(Toml::List(items)) = before {
                 items.into_iter().for_each(|item| own.of("").append("certificate", item));
             }
-            self.own(inner(setting), &mut own);
+            if file.is_some() || last(inner(setting), "pem-file").is_some() {
+                self.own(inner(setting), &mut own);
+            } else {
+                self.unheeded(inner(setting));
+            }
+            self.clients(inner(setting), &mut own);
             services.push(own);
         }
         if services.is_empty() && !is_shared {

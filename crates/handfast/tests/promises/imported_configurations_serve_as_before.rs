@@ -115,7 +115,7 @@ const STUNNEL: [Case; 12] = [
     },
 ];
 
-const HITCH: [Case; 6] = [
+const HITCH: [Case; 8] = [
     Case {
         config: "frontend = \"@LISTEN@\"\nbackend = \"@ONE@\"\npem-file = \"@OTHER@\"\npem-file = \"@CERT@\"\n",
         clients: &[(Tls("localhost", Tls13, Nothing), "one"), (Tls("other.test", Tls12, Nothing), "one")],
@@ -157,6 +157,17 @@ const HITCH: [Case; 6] = [
         config: "pem-file = \"@OTHER@\"\nfrontend = {\n host = \"@HOST@\"\n port = \"@PORT@\"\n}\nbackend = \"@TWO@\"\n\
                  alpn-protos = \"h2, http/1.1\"\n",
         clients: &[(Tls("other.test", Tls13, Nothing), "two"), (Tls("localhost", Tls13, Nothing), "refused")],
+    },
+    // What a frontend without a certificate of its own says about versions is not heeded there, with one it is.
+    Case {
+        config: "pem-file = \"@CERT@\"\nfrontend = {\n host = \"@HOST@\"\n port = \"@PORT@\"\n tls-protos = TLSv1.2\n\
+                 sni-nomatch-abort = on\n}\nbackend = \"@ONE@\"\n",
+        clients: &[(Tls("localhost", Tls13, Nothing), "one"), (Tls("localhost", Tls12, Nothing), "one")],
+    },
+    Case {
+        config: "frontend = {\n host = \"@HOST@\"\n port = \"@PORT@\"\n tls-protos = TLSv1.2\n\
+                 pem-file = \"@CERT@\"\n}\nbackend = \"@ONE@\"\n",
+        clients: &[(Tls("localhost", Tls13, Nothing), "refused"), (Tls("localhost", Tls12, Nothing), "one")],
     },
 ];
 
