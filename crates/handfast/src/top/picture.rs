@@ -117,11 +117,12 @@ fn head(model: &Model, pair: &Pair<'_>, width: usize, look: Look) -> Vec<Line> {
     let per_second = |value: Option<f64>| value.map_or("–".to_owned(), rate);
     let up = Duration::from_secs_f64((now.now - now.started).max(0.0));
     let about = format!(
-        " {} · process {} · up {} · generation {} · ",
+        " {} · process {} · up {} · generation {} · {}",
         now.version,
         now.process,
         long(up),
-        now.generation
+        now.generation,
+        if now.keys_apart { "keys apart · " } else { "" }
     );
     let title = Line::of("Handfast", Shade::Strong).and(about, Shade::Plain);
     let title = match &now.not_ready {

@@ -24,6 +24,8 @@ pub(crate) struct Sample {
     pub(crate) now: f64,
     pub(crate) generation: u64,
     pub(crate) configuration: String,
+    /// Whether a process of their own holds the private keys.
+    pub(crate) keys_apart: bool,
     /// Why it is not ready; `None`: it is.
     pub(crate) not_ready: Option<String>,
     /// Whether urgent, and what.
@@ -192,6 +194,7 @@ impl Sample {
             now: moment(process, "now").unwrap_or_default(),
             generation: number(&whole["reload"], "generation"),
             configuration: text(&whole["overview"], "configuration"),
+            keys_apart: whole["key_process"].is_object(),
             not_ready: whole["not_ready_because"].as_str().map(plain),
             attention: list(whole, "attention").iter().map(point).collect(),
             services: list(whole, "services").iter().map(|seen| service(seen, &whole["overview"])).collect(),

@@ -146,6 +146,17 @@ fn what_is_no_status_is_refused_with_the_reason() {
 }
 
 #[test]
+fn keys_that_are_apart_are_told() {
+    let mut model = model();
+    let mut status = status(1, 8);
+    status["key_process"] = serde_json::json!({ "answers": true, "restarts": 0 });
+    let (now, earlier) = Sample::read(&status.to_string(), 20.0).expect("a status");
+    model.answered(now, earlier);
+    let text = text(&model, 80, 24);
+    assert!(text.contains("generation 3 · keys apart · ready"), "{text}");
+}
+
+#[test]
 fn every_size_has_what_matters_and_nothing_is_too_wide() {
     let mut model = model();
     for (width, height) in [(80, 24), (200, 60), (40, 10), (20, 5), (1, 1), (0, 0), (400, 200)] {
@@ -156,6 +167,7 @@ fn every_size_has_what_matters_and_nothing_is_too_wide() {
     }
     model.press(Key::Letter('2'));
     let small = text(&model, 80, 24);
+    assert!(small.contains("generation 3 · ready"), "{small}");
     for expected in [
         "Handfast 0.1.0",
         "8 Attention",

@@ -114,12 +114,14 @@ fn of_rules() -> Vec<(String, String)> {
     names.zip(expressions).collect()
 }
 
-/// Two services, one without a backend that is up, a backend that is known by name, a revocation list near its end.
+/// Two services, one without a backend that is up, a backend that is known by name, a revocation list near its end, private
+/// keys apart.
 fn proxy(folder: &Folder, echo: &Backend) -> Proxy {
     let certificate = folder.write("web.pem", localhost().combined());
     let ca = folder.write("ca.pem", &authority().pem);
     let list = folder.write("list.pem", authority().revocation_list(&[], 1));
     let config = Config::empty()
+        .text("process", "private-keys", "apart")
         .service("web", format!("localhost:{}", echo.address.port()))
         .backend(Backend::refusing())
         .certificate(&certificate)

@@ -6,7 +6,7 @@ use handfast_text::sort::SmallSort as _;
 
 use super::html::Html;
 use super::trouble::{self, NEARLY_FULL};
-use super::words::{Urgency, counted, expiry, list_expiry, long, share_of};
+use super::words::{Urgency, counted, expiry, list_expiry, long, share_of, times};
 use crate::admin::status::Status;
 use crate::metrics::source_ports;
 
@@ -79,6 +79,23 @@ fn certificates(status: &Status, say: &mut dyn FnMut(Urgency, String)) {
     }
 }
 
+/// The process that holds the private keys, where there is one.
+fn key_process(status: &Status, say: &mut dyn FnMut(Urgency, String)) {
+    let Some(keys) = status.measured.key_process else { return };
+    if !keys.answers {
+        let sentence =
+            "The process that holds the private keys does not answer: handshakes that need a signature fail.";
+        say(Urgency::Bad, sentence.into());
+    }
+    if keys.restarts > 0 {
+        let often = times(keys.restarts);
+        say(
+            Urgency::Soon,
+            format!("The process that holds the private keys was started again {often}: the log says why."),
+        );
+    }
+}
+
 /// All of it, the most urgent first.
 pub(in crate::admin) fn points(status: &Status) -> Vec<(Urgency, String)> {
     let mut points = Vec::new();
@@ -98,6 +115,7 @@ pub(in crate::admin) fn points(status: &Status) -> Vec<(Urgency, String)> {
         };
         say(Urgency::Bad, sentence);
     }
+    key_process(status, &mut say);
     certificates(status, &mut say);
     for thread in &measured.threads {
         if thread.backing_off {

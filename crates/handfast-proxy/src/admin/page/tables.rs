@@ -3,12 +3,14 @@
 use std::time::SystemTime;
 
 use super::html::Html;
-use super::words::{bytes, count, counted, expiry, list_expiry, long, rate, seconds, share_of};
+use super::words::{bytes, count, counted, expiry, list_expiry, long, rate, seconds, share_of, times};
 use handfast_text::calendar::Utc;
 use handfast_text::sort::SmallSort as _;
 
 use crate::admin::status::Status;
-use crate::metrics::{BackendSnapshot, BackendState, Distribution, ThreadSnapshot, source_ports};
+use crate::metrics::{
+    BackendSnapshot, BackendState, Distribution, KeyProcessSnapshot, ThreadSnapshot, source_ports,
+};
 
 /// Certificates and the time they have left, the first to expire first.
 pub(super) fn certificates(html: &mut Html, status: &Status) {
@@ -258,6 +260,17 @@ pub(super) fn process(html: &mut Html, status: &Status) {
             }
             (Some(at), Some(_)) => format!("{} ago, changed nothing (see above)", long(ago(at))),
             (None, _) => "–".into(),
+        },
+    );
+    fact(
+        "Private keys",
+        match measured.key_process {
+            None => "in this process".into(),
+            Some(KeyProcessSnapshot { answers: true, restarts: 0 }) => "in a process of their own".into(),
+            Some(KeyProcessSnapshot { answers: true, restarts }) => {
+                format!("in a process of their own, started again {}", times(restarts))
+            }
+            Some(_) => "in a process of their own, which does not answer".into(),
         },
     );
     fact("Reloads", format!("{} took effect, {} failed", count(reload.succeeded), count(reload.failed)));

@@ -9,7 +9,7 @@ use super::*;
 use crate::admin::fake::{Fake, Script};
 use crate::admin::hour::Point;
 use crate::admin::rates::History;
-use crate::metrics::{CertificateSnapshot, FileProblemSnapshot};
+use crate::metrics::{CertificateSnapshot, FileProblemSnapshot, KeyProcessSnapshot};
 
 fn status() -> Status {
     let fake = Fake::new(Arc::new(Script::default()));
@@ -159,6 +159,21 @@ fn the_page_fetches_and_runs_nothing() {
 }
 
 #[test]
+fn where_private_keys_are_is_told() {
+    let mut status = status();
+    let keys = |answers, restarts| Some(KeyProcessSnapshot { answers, restarts });
+    for (process, expected) in [
+        (None, "<dd>in this process</dd>"),
+        (keys(true, 0), "<dd>in a process of their own</dd>"),
+        (keys(true, 1), "<dd>in a process of their own, started again once</dd>"),
+        (keys(false, 1), "<dd>in a process of their own, which does not answer</dd>"),
+    ] {
+        status.measured.key_process = process;
+        assert!(page(&status, None).contains(expected), "{expected}");
+    }
+}
+
+#[test]
 fn attention_names_each_fault_the_worst_first() {
     let mut status = status();
     status.measured.certificates.clear();
@@ -175,6 +190,7 @@ fn attention_names_each_fault_the_worst_first() {
     status.measured.file_problems =
         vec![FileProblemSnapshot { service: "web".into(), not_stapled: 2, ..Default::default() }];
     status.measured.access_log_dropped = 12;
+    status.measured.key_process = Some(KeyProcessSnapshot { answers: false, restarts: 3 });
     status.measured.threads[0].backing_off = true;
     status.measured.threads[1].panics = 1;
     status.measured.process.source_ports = Some((32_768, 32_769));
@@ -191,6 +207,8 @@ fn attention_names_each_fault_the_worst_first() {
         "100 % of the source ports towards 10.0.0.7:8080",
         "100 % of the allowed file descriptors",
         "12 lines of the access log lost",
+        "does not answer: handshakes that need a signature fail",
+        "was started again 3 times",
     ] {
         assert!(points.iter().any(|(_, sentence)| sentence.contains(expected)), "{expected}: {points:?}");
     }

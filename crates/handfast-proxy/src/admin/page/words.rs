@@ -59,6 +59,11 @@ pub(super) fn list_expiry(list: &RevocationListSnapshot, now: SystemTime) -> (Ur
     }
 }
 
+/// `once`, `3 times`.
+pub(super) fn times(number: u64) -> String {
+    if number == 1 { "once".into() } else { format!("{} times", count(number)) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
