@@ -151,18 +151,24 @@ impl Shared {
         let _ = rustix::process::setpriority_process(None, LOWEST);
         handfast_tls::warm_up();
         sandbox::confine_this_thread();
+        self.serve(Instant::now);
+    }
+
+    /// Answers until it is to end, and tells the worker of several answers at once. `now` is the clock.
+    fn serve(&self, now: impl Fn() -> Instant) {
         let mut answered = Vec::with_capacity(AT_ONCE);
-        let mut first = Instant::now();
+        let mut first = now();
         while let Some(slot) = self.next() {
             if answered.is_empty() {
-                first = Instant::now();
+                first = now();
             }
             if self.work_on(&slot) {
                 answered.push(slot);
             }
             // The session goes on in the worker.
             contexts::give_back();
-            if answered.len() == AT_ONCE || first.elapsed() >= HELD_BACK || self.queue().slots.is_empty() {
+            let is_late = now().saturating_duration_since(first) >= HELD_BACK;
+            if answered.len() == AT_ONCE || is_late || self.queue().slots.is_empty() {
                 answered.drain(..).for_each(|slot| slot.task.wake_by_ref());
             }
         }

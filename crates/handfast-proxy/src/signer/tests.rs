@@ -1,6 +1,7 @@
 //! Work is done once, by whoever has it, and whatever becomes of those who wait for it.
 
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::Weak;
 use std::task::Wake;
 use std::time::{Duration, SystemTime};
 
@@ -20,6 +21,37 @@ impl Wake for Bell {
         // Once for each test.
         let _ = self.0.try_send(());
     }
+}
+
+/// Notes how many answers there were when it was woken; the last of so many wakes ends the signer.
+struct Tally {
+    shared: Weak<Shared>,
+    woken_at: Mutex<Vec<u64>>,
+    last: usize,
+}
+
+impl Wake for Tally {
+    fn wake(self: Arc<Self>) {
+        let shared = self.shared.upgrade().expect("the signer is there");
+        let mut woken_at = self.woken_at.lock().expect("nobody panicked");
+        woken_at.push(shared.turns.load(Ordering::Relaxed));
+        if woken_at.len() == self.last {
+            shared.queue().ends = true;
+        }
+    }
+}
+
+/// How many answers there were at each wake, with so much to answer from the beginning and a clock that goes so far with each look.
+fn woken_at(works: usize, step: Duration) -> Vec<u64> {
+    let signer = Signer::by_hand();
+    let shared = Arc::downgrade(&signer.shared);
+    let tally = Arc::new(Tally { shared, woken_at: Mutex::default(), last: works });
+    let give = |_| signer.give(work(), Arc::clone(&tally).into()).ok().expect("it takes it");
+    let pending: Vec<_> = (0..works).map(give).collect();
+    let (begin, looks) = (Instant::now(), AtomicU64::new(0));
+    signer.shared.serve(|| begin + step * looks.fetch_add(1, Ordering::Relaxed) as u32);
+    assert!(pending.iter().all(|pending| pending.take().is_some()), "each was answered");
+    std::mem::take(&mut *tally.woken_at.lock().expect("nobody panicked"))
 }
 
 /// A client's hello, and the session that is to hear it.
@@ -103,6 +135,16 @@ fn nobody_waits_for_its_queue() {
     assert!(!signer.is_busy());
     drop(queue);
     is_an_answer(&work.answer());
+}
+
+#[test]
+fn the_worker_hears_of_several_answers_at_once() {
+    // No time goes by: eight at once, and what is left when there is nothing more to do.
+    assert_eq!(woken_at(10, Duration::ZERO), [8, 8, 8, 8, 8, 8, 8, 8, 10, 10]);
+    // Each answer takes 1 ms: the first of them waits for 2 ms, and no longer.
+    assert_eq!(woken_at(5, Duration::from_millis(1)), [2, 2, 4, 4, 5]);
+    // Nobody waits for company that does not come.
+    assert_eq!(woken_at(1, Duration::ZERO), [1]);
 }
 
 #[test]
