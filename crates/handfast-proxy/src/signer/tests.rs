@@ -1,7 +1,7 @@
 //! Work is done once, by whoever has it, and whatever becomes of those who wait for it.
 
-use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::Weak;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::task::Wake;
 use std::time::{Duration, SystemTime};
 
