@@ -166,7 +166,7 @@ impl Serving {
         // Not before: they speak of what is served now.
         say_warnings(&found.warnings);
         for key in found.at_a_restart_only {
-            tracing::warn!("{key} has changed, which takes effect only at a restart");
+            tracing::warn!("{key} has changed, which takes effect only at a restart or `handfast upgrade`");
         }
         program.names.follow(&state.config);
         program.keep_wishes();

@@ -2,49 +2,19 @@
 //! what is known of backends; tunnels live on in the old one. One that fails changes nothing, and says why.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 
 use rustix::process::Signal;
 
 use super::support::crowd::Crowd;
 use super::support::folder::Folder;
 use super::support::manager::Manager;
-use super::support::process::Process;
+use super::support::upgrade::upgrade;
 use super::support::*;
-
-/// A process that took over; it is nobody's child that could be waited for.
-struct Successor(Process);
-
-impl Drop for Successor {
-    fn drop(&mut self) {
-        if Path::new(&format!("/proc/{}", self.0.0)).exists() {
-            self.0.signal(Signal::KILL);
-        }
-    }
-}
 
 fn config(folder: &Folder, backend: &Backend) -> Config {
     Config::to(folder, backend.address)
         .text("process", "upgrade-socket", folder.file("upgrade.sock").display())
         .text("process", "drain", "5m")
-}
-
-/// Asks for an upgrade; the process that took over, or why none did.
-fn upgrade(proxy: &Proxy, more: &[&str]) -> Result<Successor, String> {
-    let file = proxy.file.display().to_string();
-    let mut arguments = vec!["upgrade", "-c", &file];
-    arguments.extend_from_slice(more);
-    let ran = tools::handfast(&arguments);
-    match ran.code {
-        Some(0) => {
-            let process =
-                ran.output.strip_prefix("upgraded: process ").and_then(|rest| rest.split(' ').next());
-            let process = process.and_then(|number| number.parse().ok());
-            Ok(Successor(Process(process.unwrap_or_else(|| panic!("no process in {}", ran.output)))))
-        }
-        Some(1) => Err(ran.talk),
-        _ => panic!("{}", ran.all()),
-    }
 }
 
 fn is_served(proxy: &Proxy) {

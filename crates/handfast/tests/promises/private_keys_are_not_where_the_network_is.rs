@@ -2,49 +2,21 @@
 //! ECDSA keys and has not a byte of them in its memory; a second one has, where the same search finds them. When that one ends or
 //! stands still, handshakes wait or fail by name, tunnels live on, and it is started again; it ends with the proxy.
 
-use std::fs::{self, File};
-use std::io::BufRead;
-use std::os::unix::fs::FileExt;
+use std::fs;
 
 use rustix::process::Signal;
 
-use super::support::certificates::Identity;
 use super::support::deadline::wait_until_seeing;
 use super::support::folder::Folder;
-use super::support::process::Process;
+use super::support::key_process::{both, has_ended};
+use super::support::secrets::{found_in, of_ec, of_rsa};
 use super::support::skip::{needs, skipped};
 use super::support::*;
-
-const SUPERVISOR: &str = "key-supervisor";
-const KEYS: &str = "key-process";
 
 fn start(folder: &Folder, backend: &Backend) -> Proxy {
     let rsa = folder.write("rsa.pem", certificates::localhost_rsa().combined());
     let config = Config::to(folder, backend.address).certificate(&rsa);
     Proxy::start(config.text("process", "private-keys", "apart"))
-}
-
-/// The child of a process that has this name.
-fn child(parent: Process, name: &str) -> Option<Process> {
-    let processes = fs::read_dir("/proc").expect("there is one").flatten();
-    let mut numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    numbers.find_map(|number| {
-        let status = fs::read_to_string(format!("/proc/{number}/status")).ok()?;
-        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-        let is_it = field("PPid:") == Some(&parent.0.to_string()) && field("Name:") == Some(name);
-        (is_it && field("State:").is_some_and(|state| !state.starts_with('Z'))).then_some(Process(number))
-    })
-}
-
-/// Supervisor and key process.
-fn both(proxy: &Proxy) -> (Process, Process) {
-    let supervisor = wait_until("a supervisor", || child(proxy.process(), SUPERVISOR));
-    (supervisor, wait_until("a key process", || child(supervisor, KEYS)))
-}
-
-fn has_ended(process: Process) -> bool {
-    let status = fs::read_to_string(format!("/proc/{}/status", process.0)).unwrap_or_default();
-    !status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
 }
 
 fn is_served(proxy: &Proxy) {
@@ -56,93 +28,6 @@ fn is_served(proxy: &Proxy) {
 fn tries(proxy: &Proxy) -> bool {
     let config = Trust::version(Version::Tls13).forgetful().config();
     Client::try_connect(proxy.address(), &config, "localhost").is_ok()
-}
-
-/// The content of a DER value at the beginning, and what follows it.
-fn der(bytes: &[u8]) -> (&[u8], &[u8]) {
-    let (length, rest) = match bytes[1] {
-        short @ 0..0x80 => (usize::from(short), &bytes[2..]),
-        long => {
-            let (length, rest) = bytes[2..].split_at(usize::from(long & 0x7f));
-            (length.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte)), rest)
-        }
-    };
-    rest.split_at(length)
-}
-
-/// What a PKCS #8 key holds within: the values of its RSAPrivateKey or ECPrivateKey.
-fn inner(identity: &Identity) -> Vec<Vec<u8>> {
-    let (mut left, mut values) = (der(&identity.key).0, Vec::new());
-    for _ in 0..2 {
-        left = der(left).1;
-    }
-    left = der(der(left).0).0;
-    while !left.is_empty() {
-        let (value, rest) = der(left);
-        values.push(value.to_vec());
-        left = rest;
-    }
-    values
-}
-
-/// Everything that is secret, by name: in the order of the DER, and of the numbers in the library's memory.
-fn secrets() -> Vec<(&'static str, Vec<u8>)> {
-    let (rsa, ec) = (inner(certificates::localhost_rsa()), inner(certificates::localhost()));
-    let numbers = [
-        ("the RSA exponent d", &rsa[3]),
-        ("the RSA prime p", &rsa[4]),
-        ("the RSA prime q", &rsa[5]),
-        ("the EC scalar", &ec[1]),
-    ];
-    let mut all = Vec::new();
-    for (name, number) in numbers {
-        let first = number.iter().position(|byte| *byte != 0).expect("it is not zero");
-        let number = number[first..].to_vec();
-        assert!(number.len() >= 31, "{name}: {} bytes", number.len());
-        all.push((name, number.iter().rev().copied().collect()));
-        all.push((name, number));
-    }
-    for identity in [certificates::localhost_rsa(), certificates::localhost()] {
-        let line = identity.key_pem.lines().nth(2).expect("a key has several lines");
-        all.push(("PEM text", line.as_bytes().to_vec()));
-    }
-    all
-}
-
-/// Whether `secret` is somewhere in `bytes`, found by its first byte: there are many millions of them.
-fn holds(bytes: &[u8], secret: &[u8]) -> bool {
-    let mut left = bytes;
-    while left.skip_until(secret[0]).is_ok_and(|skipped| skipped > 0) {
-        if bytes[bytes.len() - left.len() - 1..].starts_with(secret) {
-            return true;
-        }
-    }
-    false
-}
-
-/// Which of the secrets are in a process's memory.
-fn found_in(process: Process) -> Vec<&'static str> {
-    let memory = File::open(format!("/proc/{}/mem", process.0)).expect("root may");
-    let maps = fs::read_to_string(format!("/proc/{}/maps", process.0)).expect("it lives");
-    let (secrets, mut found, mut seen) = (secrets(), Vec::new(), 0);
-    for line in maps.lines().filter(|line| line.contains(" r") && !line.contains("[v")) {
-        let range = line.split(' ').next().expect("a range").split_once('-').expect("two ends");
-        let [from, to] = [range.0, range.1].map(|end| u64::from_str_radix(end, 16).expect("hexadecimal"));
-        let mut bytes = vec![0; usize::try_from(to - from).expect("it fits")];
-        // What is mapped and not there (a file that is shorter, a guard) holds nothing.
-        let Ok(length) = memory.read_at(&mut bytes, from) else { continue };
-        seen += length;
-        let bytes = &bytes[..length];
-        for (name, secret) in &secrets {
-            if holds(bytes, secret) {
-                found.push(*name);
-            }
-        }
-    }
-    assert!(seen > 1 << 20, "only {seen} bytes could be read");
-    found.sort_unstable();
-    found.dedup();
-    found
 }
 
 #[test]
@@ -176,17 +61,24 @@ fn a_search_finds_them_in_the_key_process_alone() {
             assert!(ran.output.contains(&said) && ran.output.contains("Verification: OK"), "{}", ran.all());
         }
     }
-    let (supervisor, keys) = both(&proxy);
+    let (supervisor, keys) = both(proxy.process());
+    let secrets: Vec<_> = of_rsa(certificates::localhost_rsa())
+        .chain(of_ec("the EC scalar", certificates::localhost()))
+        .collect();
     let expected = ["the EC scalar", "the RSA exponent d", "the RSA prime p", "the RSA prime q"];
     // Its memory may still have a file's text, too.
-    let found = found_in(keys);
+    let found = found_in(keys, &secrets);
     assert!(expected.iter().all(|secret| found.contains(secret)), "the search can find them: {found:?}");
-    assert_eq!(found_in(proxy.process()), Vec::<&str>::new(), "in the process that talks with clients");
-    assert_eq!(found_in(supervisor), Vec::<&str>::new(), "in the supervisor");
+    assert_eq!(
+        found_in(proxy.process(), &secrets),
+        Vec::<&str>::new(),
+        "in the process that talks with clients"
+    );
+    assert_eq!(found_in(supervisor, &secrets), Vec::<&str>::new(), "in the supervisor");
     // Whose keys are in the process that serves: the same search, as the default has it.
     let usual = Proxy::start(Config::to(&folder, backend.address));
     is_served(&usual);
-    let found = found_in(usual.process());
+    let found = found_in(usual.process(), &secrets);
     assert!(found.contains(&"the EC scalar"), "{found:?}");
 }
 
@@ -195,7 +87,7 @@ fn the_key_process_is_in_a_sandbox_and_the_mode_is_told() {
     let (folder, backend) = (Folder::new(), Backend::echo());
     let proxy = start(&folder, &backend);
     is_served(&proxy);
-    let (_, keys) = both(&proxy);
+    let (_, keys) = both(proxy.process());
     let status = |field: &str| {
         let tasks = fs::read_dir(format!("/proc/{}/task", keys.0)).expect("it lives").flatten();
         let text = tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok());
@@ -227,7 +119,7 @@ fn one_that_is_killed_is_started_again_and_tunnels_live_on() {
     let proxy = start(&folder, &backend);
     let mut tunnel = Client::connect(proxy.address(), &Trust::version(Version::Tls13).config());
     tunnel.echo(b"before");
-    let (supervisor, keys) = both(&proxy);
+    let (supervisor, keys) = both(proxy.process());
     keys.signal(Signal::KILL);
     // Each of these waits for the next key process, or fails by name.
     let mut failed = 0;
@@ -246,7 +138,7 @@ fn one_that_is_killed_is_started_again_and_tunnels_live_on() {
     tunnel.echo(b"after");
     proxy.talk.containing("the key process ended (signal: 9 (SIGKILL)) and is started again");
     proxy.talk.containing("the key process signs again, after");
-    let (same, next) = both(&proxy);
+    let (same, next) = both(proxy.process());
     assert!(same.0 == supervisor.0 && next.0 != keys.0);
     assert_eq!(proxy.metrics().sum("handfast_key_process_restarts_total", &[]), 1.0);
     is_served(&proxy);
@@ -258,7 +150,7 @@ fn one_that_stands_still_stops_handshakes_by_name_and_no_tunnel() {
     let (folder, backend) = (Folder::new(), Backend::echo());
     let proxy = start(&folder, &backend);
     let mut tunnel = Client::connect(proxy.address(), &Trust::version(Version::Tls13).config());
-    let (_, keys) = both(&proxy);
+    let (_, keys) = both(proxy.process());
     keys.signal(Signal::STOP);
     assert!(!tries(&proxy));
     let record = proxy.record_of("handshake/local/key-process");
@@ -295,7 +187,7 @@ fn a_reload_brings_new_keys_which_the_next_key_process_has_too() {
     assert_eq!(shown(), next.certificate.to_vec());
     folder.replace("web.pem", next.combined());
     assert!(proxy.reload());
-    both(&proxy).1.signal(Signal::KILL);
+    both(proxy.process()).1.signal(Signal::KILL);
     wait_until("a handshake with the next key process", || tries(&proxy).then_some(()));
     assert_eq!(shown(), next.certificate.to_vec());
     tunnel.echo(b"all the while");
@@ -306,14 +198,14 @@ fn a_reload_brings_new_keys_which_the_next_key_process_has_too() {
 fn nothing_of_it_outlives_the_proxy() {
     let (folder, backend) = (Folder::new(), Backend::echo());
     let mut proxy = start(&folder, &backend);
-    let (supervisor, keys) = both(&proxy);
+    let (supervisor, keys) = both(proxy.process());
     proxy.signal(Signal::KILL);
     proxy.ended();
     wait_until("the supervisor to end", || has_ended(supervisor).then_some(()));
     wait_until("the key process to end", || has_ended(keys).then_some(()));
     // A stop of the whole group, as a terminal sends it, is the proxy's alone to carry out.
     let proxy = start(&folder, &backend);
-    let (supervisor, keys) = both(&proxy);
+    let (supervisor, keys) = both(proxy.process());
     keys.signal(Signal::TERM);
     supervisor.signal(Signal::INT);
     is_served(&proxy);

@@ -93,6 +93,12 @@ impl<'p> Secured<'p> {
         self.tls.handshake_kind().expect("it is over")
     }
 
+    /// The certificate that the other side has shown, in DER; nothing where there is none.
+    pub(crate) fn shown(&self) -> Vec<u8> {
+        let chain = self.tls.peer_certificates().unwrap_or_default();
+        chain.first().map(|certificate| certificate.to_vec()).unwrap_or_default()
+    }
+
     /// Sends all of `bytes`; a peer that is gone is for the reader to notice.
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         for chunk in bytes.chunks(32_768) {

@@ -1,0 +1,30 @@
+//! The process that holds the private keys, and the one that starts it. In: a proxy's process. Out: theirs.
+
+use std::fs;
+
+use super::deadline::wait_until;
+use super::process::Process;
+
+/// The child of a process that has this name.
+pub(crate) fn child(parent: Process, name: &str) -> Option<Process> {
+    let processes = fs::read_dir("/proc").expect("there is one").flatten();
+    let mut numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    numbers.find_map(|number| {
+        let status = fs::read_to_string(format!("/proc/{number}/status")).ok()?;
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let is_it = field("PPid:") == Some(&parent.0.to_string()) && field("Name:") == Some(name);
+        (is_it && field("State:").is_some_and(|state| !state.starts_with('Z'))).then_some(Process(number))
+    })
+}
+
+/// Supervisor and key process.
+pub(crate) fn both(proxy: Process) -> (Process, Process) {
+    let supervisor = wait_until("a supervisor", || child(proxy, "key-supervisor"));
+    (supervisor, wait_until("a key process", || child(supervisor, "key-process")))
+}
+
+/// Whether it is no more; one that nobody has waited for is none either.
+pub(crate) fn has_ended(process: Process) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", process.0)).unwrap_or_default();
+    !status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
+}
