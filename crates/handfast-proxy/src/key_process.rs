@@ -16,7 +16,7 @@
 //! until there is an answer again. So a key process that stands still stops handshakes and no tunnel.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -87,6 +87,8 @@ pub(crate) struct KeyProcess {
 /// What was read, and what may be forgotten.
 #[derive(Debug, Default)]
 struct Known {
+    /// Files that were looked at, until that was asked for.
+    looked_at: Option<BTreeSet<PathBuf>>,
     /// Files with keys, and which.
     files: BTreeMap<PathBuf, Vec<KeyId>>,
     /// Keys that what is served does not need, and since when.
@@ -135,7 +137,7 @@ impl KeyProcess {
             free: Arc::new(Mutex::new(near)),
             files: Mutex::new(files),
             control,
-            known: Mutex::default(),
+            known: Mutex::new(Known { looked_at: Some(BTreeSet::new()), ..Known::default() }),
             _supervisor: supervisor,
         })))
     }
@@ -148,15 +150,15 @@ impl KeyProcess {
         }
     }
 
-    /// Whether it has read this file.
-    pub(crate) fn reads(&self, path: &Path) -> bool {
-        self.known().files.contains_key(path)
+    /// The files that it has looked at since the start, with keys and without; asked for once.
+    pub(crate) fn looked_at(&self) -> BTreeSet<PathBuf> {
+        self.known().looked_at.take().unwrap_or_default()
     }
 
     /// What is served needs these keys and no others; those are forgotten when no handshake can need them any more.
     pub(crate) fn needs(&self, wanted: &HashSet<KeyId>) {
         let mut known = self.known();
-        let Known { files, unwanted } = &mut *known;
+        let Known { files, unwanted, .. } = &mut *known;
         unwanted.retain(|key, _| !wanted.contains(key));
         files.retain(|path, keys| {
             let is_needed = keys.iter().any(|key| wanted.contains(key));
@@ -189,8 +191,21 @@ impl KeyProcess {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Asks what is answered at once, and keeps count of whether it is.
+    fn ask_promptly(&self, question: &Question, parts: &[&[u8]]) -> Result<Vec<u8>, Unavailable> {
+        let patience = condition::patience(PATIENCE.get());
+        let patience = patience.ok_or_else(|| Unavailable(Trouble::Late(PATIENCE.get()).to_string()))?;
+        let asked = self.ask(question, parts, patience);
+        match &asked {
+            Ok(_) | Err(Trouble::Refused(_)) => condition::answers(),
+            Err(Trouble::NoChannel) => {}
+            Err(_) => condition::is_silent(),
+        }
+        asked.map_err(|trouble| Unavailable(trouble.to_string()))
+    }
+
     /// Asks on the present thread's channel.
-    fn ask(&self, parts: &[&[u8]], patience: Duration) -> Result<Vec<u8>, Trouble> {
+    fn ask(&self, question: &Question, parts: &[&[u8]], patience: Duration) -> Result<Vec<u8>, Trouble> {
         LEASE.with_borrow_mut(|lease| {
             let is_ours = |lease: &Lease| Arc::ptr_eq(&lease.owner, &self.free);
             if !lease.as_ref().is_some_and(is_ours) {
@@ -202,13 +217,16 @@ impl KeyProcess {
                 *lease = None;
                 return Err(Trouble::NoChannel);
             };
-            channel.ask(&Question::Sign, parts, patience)
+            channel.ask(question, parts, patience)
         })
     }
 }
 
 impl Holder for KeyProcess {
     fn look(&self, path: &Path) -> io::Result<Vec<u8>> {
+        if let Some(looked_at) = &mut self.known().looked_at {
+            looked_at.insert(path.to_path_buf());
+        }
         let mut channel = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let until = Instant::now() + OF_FILES;
         loop {
@@ -219,6 +237,11 @@ impl Holder for KeyProcess {
                 outcome => return outcome.map_err(|trouble| io::Error::other(trouble.to_string())),
             }
         }
+    }
+
+    fn stamp(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let asked = self.ask_promptly(&Question::Stamp, &[path.as_os_str().as_encoded_bytes()]);
+        asked.map_err(|why| io::Error::other(why.0))
     }
 
     fn found(&self, path: &Path, keys: &[KeyId]) {
@@ -233,15 +256,7 @@ impl Holder for KeyProcess {
     }
 
     fn sign(&self, key: &KeyId, scheme: u16, message: &[u8]) -> Result<Vec<u8>, Unavailable> {
-        let patience = condition::patience(PATIENCE.get());
-        let patience = patience.ok_or_else(|| Unavailable(Trouble::Late(PATIENCE.get()).to_string()))?;
-        let asked = self.ask(&[&key.0, &scheme.to_le_bytes(), message], patience);
-        match &asked {
-            Ok(_) | Err(Trouble::Refused(_)) => condition::answers(),
-            Err(Trouble::NoChannel) => {}
-            Err(_) => condition::is_silent(),
-        }
-        asked.map_err(|trouble| Unavailable(trouble.to_string()))
+        self.ask_promptly(&Question::Sign, &[&key.0, &scheme.to_le_bytes(), message])
     }
 }
 

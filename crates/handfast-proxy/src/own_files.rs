@@ -51,7 +51,17 @@ pub(crate) fn unreadable(config: &Config, files: &[PathBuf]) -> Vec<String> {
             path.display()
         )
     });
-    folders.chain(files).collect()
+    let mut said: Vec<_> = folders.collect();
+    let first = said.len();
+    said.extend(files);
+    if let Some(last) =
+        said.get_mut(first..).and_then(<[String]>::last_mut).filter(|_| !config.process.private_keys_apart)
+    {
+        last.push_str(
+            "\n  hint: with process.private-keys = \"apart\" files of certificates and keys can stay root's alone",
+        );
+    }
+    said
 }
 
 /// The files of ticket keys.

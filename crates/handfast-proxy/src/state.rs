@@ -18,6 +18,7 @@ use handfast_tls::weak::Lists;
 use crate::admission::Admission;
 use crate::config::model::{Address, ClientChecks, Config, Service};
 use crate::config::{CertificateFact, explain_host};
+use crate::key_process::KeyProcess;
 use crate::metrics::{CertificateSnapshot, FileProblemSnapshot, RevocationListSnapshot};
 use crate::permits::{AddressLimit, Pool};
 use crate::standing::Standings;
@@ -51,6 +52,8 @@ pub(crate) struct State {
     pub(crate) folders: Vec<PathBuf>,
     /// Keys that are nobody's secret.
     pub(crate) known_keys: Arc<Lists>,
+    /// Who holds the private keys, when it is another process.
+    keys: Option<Arc<KeyProcess>>,
 }
 
 /// One service, with what its files hold.
@@ -212,7 +215,12 @@ impl State {
             service.store.rebuild_at().into_iter().chain(of_lists).any(|at| at <= seconds(now))
                 || service.problems.iter().any(is_over)
         };
-        self.services.iter().any(due) || load::changed(&self.files)
+        self.services.iter().any(due) || self.have_changed(&self.files)
+    }
+
+    /// Whether any of these files is not as it was.
+    pub(crate) fn have_changed(&self, files: &[(PathBuf, FileStamp)]) -> bool {
+        load::changed(files, self.keys.as_deref().map(|keys| keys as _))
     }
 
     /// How many certificate files of each service are not used as they are.

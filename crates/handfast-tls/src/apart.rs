@@ -69,6 +69,11 @@ pub trait Holder: fmt::Debug + Send + Sync {
     /// **Errors**: it does not answer.
     fn look(&self, path: &Path) -> io::Result<Vec<u8>>;
 
+    /// What [`Held::stamp`] answers there.
+    ///
+    /// **Errors**: it does not answer.
+    fn stamp(&self, path: &Path) -> io::Result<Vec<u8>>;
+
     /// The file at `path` was found to hold these keys.
     fn found(&self, path: &Path, keys: &[KeyId]);
 
@@ -97,6 +102,11 @@ pub(crate) fn look(holder: &Arc<dyn Holder>, path: &Path) -> Looked {
         holder.found(path, &keys);
     }
     looked
+}
+
+/// The stamp of a file as the holder sees it, who may see more; `None`: it does not say.
+pub(crate) fn stamp(holder: &dyn Holder, path: &Path) -> Option<FileStamp> {
+    wire::decode_stamp(&holder.stamp(path).ok()?)
 }
 
 /// A key that is held elsewhere.
@@ -160,6 +170,11 @@ impl Held {
             }
         }
         wire::encode(&looked)
+    }
+
+    /// How a file is at present, without a look into it.
+    pub fn stamp(&self, path: &Path) -> Vec<u8> {
+        wire::encode_stamp(FileStamp::of(path))
     }
 
     /// Signs a message of a handshake.

@@ -170,11 +170,18 @@ pub fn keep_known(loaded: &mut [Arc<Certificate>], before: &[Arc<Certificate>]) 
     }
 }
 
-/// Whether any of the files is not as it was when it was read.
+/// Whether any of the files is not as it was when it was read. Of one that cannot be seen here the `holder` is asked, who may see
+/// more than this process; one of which it says nothing now has not changed as far as is known.
 ///
 /// **Cost**: one `stat` for each; nothing is read.
-pub fn changed(files_read: &[(PathBuf, FileStamp)]) -> bool {
-    files_read.iter().any(|(path, stamp)| FileStamp::of(path) != *stamp)
+pub fn changed(files_read: &[(PathBuf, FileStamp)], holder: Option<&dyn Holder>) -> bool {
+    files_read.iter().any(|(path, stamp)| {
+        let now = FileStamp::of(path);
+        let hidden_from = holder.filter(|_| now == FileStamp::default());
+        now != *stamp
+            && hidden_from
+                .is_none_or(|holder| apart::stamp(holder, path).is_some_and(|there| there != *stamp))
+    })
 }
 
 /// Seconds of Unix time; certificates do not know fractions.

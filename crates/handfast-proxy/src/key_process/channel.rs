@@ -26,12 +26,14 @@ pub(super) enum Question {
     Sign,
     /// What is in a file: its path.
     Look,
+    /// How a file is, without what is in it: its path.
+    Stamp,
     /// To let go of keys; not answered.
     Forget,
 }
 
 impl Question {
-    const ALL: [Self; 3] = [Self::Sign, Self::Look, Self::Forget];
+    const ALL: [Self; 4] = [Self::Sign, Self::Look, Self::Stamp, Self::Forget];
 
     fn code(self) -> u8 {
         Self::ALL.iter().position(|known| *known == self).unwrap_or_default() as u8

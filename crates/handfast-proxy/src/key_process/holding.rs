@@ -117,6 +117,7 @@ impl Shared {
             let answer = match asked.question {
                 Question::Sign => self.sign(asked.content),
                 Question::Look => Ok(self.held.look(&path_of(asked.content))),
+                Question::Stamp => Ok(self.held.stamp(&path_of(asked.content))),
                 Question::Forget => {
                     let keys = asked.content.as_chunks::<ID>().0;
                     keys.iter().for_each(|key| self.held.forget(&KeyId(*key)));

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::SystemTime;
 
-use handfast_tls::load::{self, FileStamp};
+use handfast_tls::load::FileStamp;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -51,7 +51,7 @@ impl Reloads {
     /// Reloads if files that are served have changed, and were not found wanting as they are.
     pub(crate) fn files_may_have_changed(&mut self, state: &State, present: impl FnOnce() -> Present) {
         let outdated = state.is_outdated(SystemTime::now());
-        let tried = !self.unusable.is_empty() && !load::changed(&self.unusable);
+        let tried = !self.unusable.is_empty() && !state.have_changed(&self.unusable);
         if self.running.is_none() && outdated && !tried {
             self.ask(Scope::Files, None, present);
         }

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use handfast_tls::load::FileStamp;
 use tokio::sync::mpsc::{Receiver, channel};
 
 use super::admin_address::AdminAddress;
@@ -161,9 +162,11 @@ impl Bound {
 fn say_unreadable(state: &State, keys: Option<&KeyProcess>) {
     let process = &state.config.process;
     if process.user.is_some() || process.group.is_some() {
-        // What the key process reads it reads as who it was started by.
-        let is_ours = |path: &&PathBuf| keys.is_none_or(|keys| !keys.reads(path));
-        let files: Vec<_> = state.files.iter().map(|(path, _)| path).filter(is_ours).cloned().collect();
+        // What the key process reads it reads as who it was started by. What was not there has no rights yet.
+        let theirs = keys.map(KeyProcess::looked_at).unwrap_or_default();
+        let is_ours =
+            |(path, stamp): &&(PathBuf, FileStamp)| *stamp != FileStamp::default() && !theirs.contains(path);
+        let files: Vec<_> = state.files.iter().filter(is_ours).map(|(path, _)| path.clone()).collect();
         say_warnings(&unreadable(&state.config, &files));
     }
 }

@@ -102,6 +102,7 @@ pub(crate) fn build(
         files: unchanged.map_or_else(|| Arc::new(files.clone()), Arc::clone),
         folders,
         known_keys,
+        keys: carried.keys.clone(),
     });
     Built { state, report, may_be_half_written, files }
 }

@@ -1,7 +1,7 @@
 //! Keys that are held elsewhere, with the way there in memory.
 
 use super::*;
-use crate::load::{Loaded, Source, load_from};
+use crate::load::{Loaded, Source, changed, load_from};
 use crate::testing::{Folder, Maker};
 use crate::weak::Lists;
 
@@ -26,6 +26,10 @@ impl Elsewhere {
 impl Holder for Elsewhere {
     fn look(&self, path: &Path) -> io::Result<Vec<u8>> {
         if self.is_silent() { Err(io::Error::other("silent")) } else { Ok(self.held.look(path)) }
+    }
+
+    fn stamp(&self, path: &Path) -> io::Result<Vec<u8>> {
+        if self.is_silent() { Err(io::Error::other("silent")) } else { Ok(self.held.stamp(path)) }
     }
 
     fn found(&self, path: &Path, keys: &[KeyId]) {
@@ -150,5 +154,50 @@ proptest::proptest! {
         }
         let holder: Arc<dyn Holder> = Arc::<Elsewhere>::default();
         let _ = wire::decode(&answer, Path::new("a.pem"), &holder);
+    }
+}
+
+#[test]
+fn files_that_cannot_be_seen_here_are_asked_for() {
+    let folder = Folder::new();
+    let path = folder.put("a.pem", Maker::new(&["a.test"]).self_signed().both());
+    let elsewhere = Arc::<Elsewhere>::default();
+    let read = loaded(&folder, &elsewhere).files_read;
+    assert!(!changed(&read, Some(&*elsewhere)));
+    // A name that only the other process finds there: here it is looked for in a folder that is not there.
+    let hidden = Hidden { within: folder.path().into(), elsewhere: Elsewhere::default() };
+    let name = std::path::PathBuf::from("/none/a.pem");
+    let seen = vec![(name.clone(), FileStamp::of(&path))];
+    assert!(!changed(&seen, Some(&hidden)), "as it was, as the other process sees it");
+    assert!(changed(&seen, None), "nobody sees it");
+    folder.put("a.pem", "something else");
+    assert!(changed(&seen, Some(&hidden)));
+    hidden.elsewhere.falls_silent();
+    assert!(!changed(&seen, Some(&hidden)), "not as far as is known");
+    assert!(changed(&[(path, FileStamp::default())], Some(&hidden)), "what is seen here is asked of nobody");
+}
+
+/// Sees files of a folder by names under which they are not to be seen here.
+#[derive(Debug)]
+struct Hidden {
+    within: std::path::PathBuf,
+    elsewhere: Elsewhere,
+}
+
+impl Holder for Hidden {
+    fn look(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.elsewhere.look(path)
+    }
+
+    fn stamp(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.elsewhere.stamp(&self.within.join(path.file_name().unwrap_or_default()))
+    }
+
+    fn found(&self, path: &Path, keys: &[KeyId]) {
+        self.elsewhere.found(path, keys);
+    }
+
+    fn sign(&self, key: &KeyId, scheme: u16, message: &[u8]) -> Result<Vec<u8>, Unavailable> {
+        self.elsewhere.sign(key, scheme, message)
     }
 }

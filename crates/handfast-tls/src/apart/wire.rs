@@ -102,10 +102,37 @@ impl<'a> Reader<'a> {
     }
 }
 
+pub(super) fn encode_stamp(stamp: FileStamp) -> Vec<u8> {
+    let mut to = Writer::default();
+    write_stamp(&mut to, stamp);
+    to.0
+}
+
+fn write_stamp(to: &mut Writer, stamp: FileStamp) {
+    to.maybe(stamp.numbers(), |to, numbers| numbers.into_iter().for_each(|number| to.number(number)));
+}
+
+pub(super) fn decode_stamp(bytes: &[u8]) -> Option<FileStamp> {
+    let mut from = Reader(bytes);
+    let stamp = read_stamp(&mut from)?;
+    from.0.is_empty().then_some(stamp)
+}
+
+fn read_stamp(from: &mut Reader<'_>) -> Option<FileStamp> {
+    let numbers = from.maybe(|from| {
+        let mut numbers = [0; 7];
+        for number in &mut numbers {
+            *number = from.number()?;
+        }
+        Some(numbers)
+    })?;
+    Some(FileStamp::of_numbers(numbers))
+}
+
 pub(super) fn encode(looked: &Looked) -> Vec<u8> {
     let Looked { stamp, mode, contents, .. } = looked;
     let mut to = Writer::default();
-    to.maybe(stamp.numbers(), |to, numbers| numbers.into_iter().for_each(|number| to.number(number)));
+    write_stamp(&mut to, *stamp);
     to.number((*mode).into());
     match contents {
         Ok(contents) => {
@@ -150,13 +177,7 @@ fn write(to: &mut Writer, contents: &Contents) {
 /// What was looked at, and which keys it holds.
 pub(super) fn decode(bytes: &[u8], path: &Path, holder: &Arc<dyn Holder>) -> Option<(Looked, Vec<KeyId>)> {
     let mut from = Reader(bytes);
-    let numbers = from.maybe(|from| {
-        let mut numbers = [0; 7];
-        for number in &mut numbers {
-            *number = from.number()?;
-        }
-        Some(numbers)
-    })?;
+    let stamp = read_stamp(&mut from)?;
     let mode = u32::try_from(from.number()?).ok()?;
     let mut keys = Vec::new();
     let contents = match from.number()? {
@@ -172,7 +193,7 @@ pub(super) fn decode(bytes: &[u8], path: &Path, holder: &Arc<dyn Holder>) -> Opt
         5 => Err(Failure::Changing),
         _ => return None,
     };
-    let looked = Looked { path: path.to_path_buf(), stamp: FileStamp::of_numbers(numbers), mode, contents };
+    let looked = Looked { path: path.to_path_buf(), stamp, mode, contents };
     from.0.is_empty().then_some((looked, keys))
 }
 

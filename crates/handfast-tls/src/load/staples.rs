@@ -21,7 +21,7 @@ pub(super) fn beside(file: &Path) -> PathBuf {
 pub(super) fn attach(certificate: &mut Certificate, path: &Path, must: bool, now: i64, loaded: &mut Loaded) {
     let content = match read::whole(path) {
         Ok(content) => content,
-        Err(Failure::Missing) if !must => {
+        Err(failure) if !must && is_missing(&failure, path, loaded) => {
             // That it comes is noticed.
             loaded.files_read.push((path.to_path_buf(), FileStamp::default()));
             return;
@@ -48,6 +48,18 @@ pub(super) fn attach(certificate: &mut Certificate, path: &Path, must: bool, now
             }
             certificate.set_staple(response, staple);
         }
+    }
+}
+
+/// Whether there is no such file, also where only the holder of the keys can see that.
+fn is_missing(failure: &Failure, path: &Path, loaded: &Loaded) -> bool {
+    let stamp = || apart::stamp(loaded.holder.as_deref()?, path);
+    match failure {
+        Failure::Missing => true,
+        Failure::Refused(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            stamp() == Some(FileStamp::default())
+        }
+        _ => false,
     }
 }
 

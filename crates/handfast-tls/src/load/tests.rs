@@ -467,23 +467,23 @@ fn changes_are_seen_without_reading() {
     let sources = [Source::Folder(folder.path().into())];
     let fresh = || load(&sources, &Lists::default(), now()).files_read;
     let seen = fresh();
-    assert!(!changed(&seen));
+    assert!(!changed(&seen, None));
     folder.put("b.pem", "x");
-    assert!(changed(&seen), "a file was added");
+    assert!(changed(&seen, None), "a file was added");
     let seen = fresh();
     fs::rename(folder.at("b.pem"), folder.at("a.key")).unwrap();
-    assert!(changed(&seen), "a file was replaced");
+    assert!(changed(&seen, None), "a file was replaced");
     let seen = fresh();
     File::options().append(true).open(folder.at("a.crt")).unwrap();
-    assert!(!changed(&seen), "nothing was written");
+    assert!(!changed(&seen, None), "nothing was written");
     std::io::Write::write_all(&mut File::options().append(true).open(folder.at("a.crt")).unwrap(), b"\n")
         .unwrap();
-    assert!(changed(&seen), "a file was written to");
+    assert!(changed(&seen, None), "a file was written to");
     let missing = folder.at("later.pem");
     let seen = load_file(&missing, None).files_read;
-    assert!(!changed(&seen));
+    assert!(!changed(&seen, None));
     folder.put("later.pem", "x");
-    assert!(changed(&seen), "a file that was missing came");
+    assert!(changed(&seen, None), "a file that was missing came");
 }
 
 #[test]

@@ -81,6 +81,7 @@ mod clients_are_known_by_their_certificates;
 mod a_fault_finds_a_small_world;
 mod a_restart_loses_nothing;
 mod keys_move_when_the_mode_changes;
+mod keys_that_root_alone_can_read_are_served;
 mod keys_shown_to_backends_are_apart_too;
 mod private_keys_are_not_where_the_network_is;
 mod a_service_manager_is_told_how_it_is;

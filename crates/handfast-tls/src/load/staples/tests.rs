@@ -57,9 +57,9 @@ fn the_one_beside_a_certificate_is_its_own_in_folders_and_for_single_files() {
         assert!(
             loaded.files_read.iter().any(|(file, stamp)| *file == response && *stamp != FileStamp::default())
         );
-        assert!(!changed(&loaded.files_read));
+        assert!(!changed(&loaded.files_read, None));
         folder.put("web.pem.ocsp", super::tests::response("good"));
-        assert!(changed(&loaded.files_read), "a new response is seen");
+        assert!(changed(&loaded.files_read, None), "a new response is seen");
     }
 }
 
@@ -69,9 +69,9 @@ fn one_that_comes_later_is_noticed() {
     std::fs::remove_file(folder.at("web.pem.ocsp")).unwrap();
     let loaded = of_file(&folder, None);
     assert_eq!((stapled(&loaded), loaded.staples.len()), (vec![false], 0));
-    assert!(!changed(&loaded.files_read));
+    assert!(!changed(&loaded.files_read, None));
     folder.put("web.pem.ocsp", response("good"));
-    assert!(changed(&loaded.files_read));
+    assert!(changed(&loaded.files_read, None));
     assert_eq!(stapled(&of_file(&folder, None)), [true]);
 }
 
