@@ -17,11 +17,12 @@ use handfast_tls::apart::{Held, ID, KeyId};
 use rustix::io::Errno;
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::net::{RecvFlags, recv};
-use rustix::process::{Resource, geteuid, getrlimit};
+use rustix::process::{Resource, getrlimit};
+use rustix::thread::{CapabilitySet, capabilities};
 
 use super::channel::{Asked, QUESTION, Question};
 use super::supervising::begin;
-use super::telling::{Word, hear, tell};
+use super::telling::{SWAPPED, Word, hear, tell};
 use crate::upgrade::receive_descriptors;
 
 /// What its threads share.
@@ -32,6 +33,8 @@ struct Shared {
     next: AtomicUsize,
     /// All have read.
     read: Barrier,
+    /// Whether its memory stays out of swap.
+    is_locked: bool,
 }
 
 /// Holds keys and signs with them, for the supervisor at the other end of standard input, until that ends.
@@ -39,7 +42,7 @@ struct Shared {
 /// **Errors**: it is nobody who started it so; a thread cannot be started.
 pub fn hold(channels: usize) -> io::Result<()> {
     let stream = UnixStream::from(begin(c"key-process")?);
-    keep_from_swap();
+    let is_locked = keep_from_swap();
     let channels = receive_descriptors(&stream, channels)?;
     let link = OwnedFd::from(stream);
     let (mut is_sandboxed, mut reach, mut files) = (false, Vec::new(), Vec::new());
@@ -57,7 +60,8 @@ pub fn hold(channels: usize) -> io::Result<()> {
         confine(&reach);
     }
     let read = Barrier::new(channels.len());
-    let shared = Arc::new(Shared { held: Held::default(), files, next: AtomicUsize::new(0), read });
+    let shared =
+        Arc::new(Shared { held: Held::default(), files, next: AtomicUsize::new(0), read, is_locked });
     for (number, channel) in channels.into_iter().enumerate() {
         let (shared, link) = (Arc::clone(&shared), link.try_clone()?);
         std::thread::Builder::new().name(format!("keys-{number}")).spawn(move || {
@@ -75,12 +79,12 @@ fn path_of(bytes: &[u8]) -> PathBuf {
     Path::new(OsStr::from_bytes(bytes)).to_path_buf()
 }
 
-/// Where nothing limits it, keys are not written to swap. With a limit an allocation could fail later, which is worse.
-fn keep_from_swap() {
-    if geteuid().is_root() || getrlimit(Resource::Memlock).current.is_none() {
-        // Refused where even root may not: then it is as without.
-        let _ = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT);
-    }
+/// Where nothing limits it, keys are not written to swap. With a limit an allocation could fail later, which is worse; root is
+/// limited too where it lacks CAP_IPC_LOCK, as in most containers.
+fn keep_from_swap() -> bool {
+    let is_free = capabilities(None).is_ok_and(|has| has.effective.contains(CapabilitySet::IPC_LOCK));
+    (is_free || getrlimit(Resource::Memlock).current.is_none())
+        && mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT).is_ok()
 }
 
 /// Leaves this process the files of keys, to read, and no socket but those that it has.
@@ -100,7 +104,7 @@ impl Shared {
         }
         if self.read.wait().is_leader() {
             // Who listens has ended otherwise, and this process ends too.
-            let _ = tell(link, Word::Ready, &[]);
+            let _ = tell(link, Word::Ready, if self.is_locked { &[] } else { SWAPPED });
         }
     }
 

@@ -162,7 +162,7 @@ impl Told {
             if let Some(link) = link.filter(|_| from_keys) {
                 match hear(link, RecvFlags::DONTWAIT) {
                     // The proxy may end at this moment, which is seen in the next turn.
-                    Ok(Some((Word::Ready, _))) => drop(tell(control, Word::Ready, &[])),
+                    Ok(Some((Word::Ready, how))) => drop(tell(control, Word::Ready, &how)),
                     Ok(Some(_)) => {}
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     Ok(None) | Err(_) => return Over::KeysEnded,

@@ -31,7 +31,7 @@ pub(super) enum Word {
     Forget = b'-' as isize,
     /// That was all: the key process may begin, the supervisor start it.
     Begin = b'b' as isize,
-    /// The key process serves.
+    /// The key process serves; what there is to say of it.
     Ready = b'y' as isize,
     /// It has ended: how.
     Ended = b'e' as isize,
@@ -41,6 +41,9 @@ impl Word {
     const ALL: [Self; 7] =
         [Self::Reach, Self::Sandboxed, Self::Remember, Self::Forget, Self::Begin, Self::Ready, Self::Ended];
 }
+
+/// With [`Word::Ready`]: its memory may be written to swap.
+pub(super) const SWAPPED: &[u8] = b"s";
 
 /// Longer than any path.
 const MESSAGE: usize = 8 << 10;
@@ -134,7 +137,7 @@ pub(super) fn forget_path(control: &OwnedFd, path: &Path) {
 pub(super) async fn say(control: OwnedFd) {
     #[expect(deprecated, reason = "unsound only for types that lend a descriptor that closes; this owns it")]
     let Ok(control) = AsyncFd::new(control) else { return };
-    let mut ended: Option<Instant> = None;
+    let (mut ended, mut is_said): (Option<Instant>, _) = (None, false);
     loop {
         let Ok(mut ready) = control.readable().await else { return };
         match hear(control.get_ref(), RecvFlags::DONTWAIT) {
@@ -147,8 +150,14 @@ pub(super) async fn say(control: OwnedFd) {
                     String::from_utf8_lossy(&how)
                 );
             }
-            Ok(Some((Word::Ready, _))) => {
+            Ok(Some((Word::Ready, how))) => {
                 condition::answers();
+                if how == SWAPPED && !std::mem::replace(&mut is_said, true) {
+                    tracing::info!(
+                        "the key process may not lock its memory, so private keys may be written to swap, if there is any\n  \
+                         hint: LimitMEMLOCK=infinity with systemd, `ulimit -l unlimited` elsewhere"
+                    );
+                }
                 if let Some(ended) = ended.take() {
                     tracing::info!("the key process signs again, after {} ms", ended.elapsed().as_millis());
                 }

@@ -213,3 +213,43 @@ fn nothing_of_it_outlives_the_proxy() {
     wait_until("the supervisor to end", || has_ended(supervisor).then_some(()));
     wait_until("the key process to end", || has_ended(keys).then_some(()));
 }
+
+#[test]
+fn it_is_kept_from_swap_or_says_that_it_is_not() {
+    needs!("setpriv", "prlimit");
+    if !rustix::process::geteuid().is_root() {
+        skipped!("only root may lock as much memory as it likes");
+    }
+    let (folder, backend) = (Folder::new(), Backend::echo());
+    let config = Config::to(&folder, backend.address).text("process", "private-keys", "apart");
+    // As most containers have it: root, but with a limit.
+    let limited = [
+        "prlimit",
+        "--memlock=65536:65536",
+        "setpriv",
+        "--bounding-set",
+        "-ipc_lock",
+        "--inh-caps",
+        "-ipc_lock",
+    ];
+    let free = ["prlimit", "--memlock=65536:65536"];
+    for (prefix, is_free) in [(&limited[..], false), (&free[..], true)] {
+        let proxy = Proxy::start_under(prefix, &config);
+        is_served(&proxy);
+        let (_, keys) = both(proxy.process());
+        let status = fs::read_to_string(format!("/proc/{}/status", keys.0)).expect("it lives");
+        let locked = status.lines().find_map(|line| line.strip_prefix("VmLck:")).expect("the kernel says so");
+        let said = "the key process may not lock its memory, so private keys may be written to swap";
+        assert_eq!(locked.trim() != "0 kB", is_free, "{locked}");
+        if is_free {
+            assert!(!proxy.talk.so_far().iter().any(|line| line.contains(said)));
+        } else {
+            proxy.talk.containing(said);
+            // Once, however often it is started again.
+            keys.signal(Signal::KILL);
+            proxy.talk.containing("the key process signs again, after");
+            assert_eq!(proxy.talk.so_far().iter().filter(|line| line.contains(said)).count(), 1);
+        }
+        is_served(&proxy);
+    }
+}
