@@ -51,17 +51,15 @@ pub(crate) fn unreadable(config: &Config, files: &[PathBuf]) -> Vec<String> {
             path.display()
         )
     });
-    let mut said: Vec<_> = folders.collect();
-    let first = said.len();
-    said.extend(files);
-    if let Some(last) =
-        said.get_mut(first..).and_then(<[String]>::last_mut).filter(|_| !config.process.private_keys_apart)
+    let mut files: Vec<_> = files.collect();
+    if !config.process.private_keys_apart
+        && let Some(last) = files.last_mut()
     {
         last.push_str(
             "\n  hint: with process.private-keys = \"apart\" files of certificates and keys can stay root's alone",
         );
     }
-    said
+    folders.chain(files).collect()
 }
 
 /// The files of ticket keys.

@@ -177,7 +177,7 @@ pub fn keep_known(loaded: &mut [Arc<Certificate>], before: &[Arc<Certificate>]) 
 pub fn changed(files_read: &[(PathBuf, FileStamp)], holder: Option<&dyn Holder>) -> bool {
     files_read.iter().any(|(path, stamp)| {
         let now = FileStamp::of(path);
-        let hidden_from = holder.filter(|_| now == FileStamp::default());
+        let hidden_from = holder.filter(|_| !now.is_there());
         now != *stamp
             && hidden_from
                 .is_none_or(|holder| apart::stamp(holder, path).is_some_and(|there| there != *stamp))

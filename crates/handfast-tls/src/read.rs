@@ -37,6 +37,11 @@ impl FileStamp {
     pub fn of(path: &Path) -> Self {
         retry_stale(|| fs::metadata(path)).map_or(Self(None), |metadata| Self::from(&metadata))
     }
+
+    /// Whether something could be seen there.
+    pub fn is_there(&self) -> bool {
+        self.0.is_some()
+    }
 }
 
 impl FileStamp {

@@ -50,9 +50,11 @@ impl Reloads {
 
     /// Reloads if files that are served have changed, and were not found wanting as they are.
     pub(crate) fn files_may_have_changed(&mut self, state: &State, present: impl FnOnce() -> Present) {
-        let outdated = state.is_outdated(SystemTime::now());
+        if self.running.is_some() || !state.is_outdated(SystemTime::now()) {
+            return;
+        }
         let tried = !self.unusable.is_empty() && !state.have_changed(&self.unusable);
-        if self.running.is_none() && outdated && !tried {
+        if !tried {
             self.ask(Scope::Files, None, present);
         }
     }

@@ -164,8 +164,7 @@ fn say_unreadable(state: &State, keys: Option<&KeyProcess>) {
     if process.user.is_some() || process.group.is_some() {
         // What the key process reads it reads as who it was started by. What was not there has no rights yet.
         let theirs = keys.map(KeyProcess::looked_at).unwrap_or_default();
-        let is_ours =
-            |(path, stamp): &&(PathBuf, FileStamp)| *stamp != FileStamp::default() && !theirs.contains(path);
+        let is_ours = |(path, stamp): &&(PathBuf, FileStamp)| stamp.is_there() && !theirs.contains(path);
         let files: Vec<_> = state.files.iter().filter(is_ours).map(|(path, _)| path.clone()).collect();
         say_warnings(&unreadable(&state.config, &files));
     }

@@ -193,7 +193,7 @@ struct Seen<'a> {
 
 impl<'a> Seen<'a> {
     fn of(loaded: &'a Loaded) -> Self {
-        let is_there = |read: &&'a (PathBuf, FileStamp)| read.1 != FileStamp::default();
+        let is_there = |read: &&'a (PathBuf, FileStamp)| read.1.is_there();
         let read = loaded.files_read.iter().filter(is_there).map(|(path, _)| (path.as_path(), false));
         let mut files: HashMap<_, _> = read.collect();
         let mut findings: HashMap<_, Vec<_>> = HashMap::new();

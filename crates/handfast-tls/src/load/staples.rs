@@ -57,7 +57,7 @@ fn is_missing(failure: &Failure, path: &Path, loaded: &Loaded) -> bool {
     match failure {
         Failure::Missing => true,
         Failure::Refused(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            stamp() == Some(FileStamp::default())
+            stamp().is_some_and(|stamp| !stamp.is_there())
         }
         _ => false,
     }

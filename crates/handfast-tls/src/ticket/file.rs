@@ -80,7 +80,7 @@ impl KeyFile {
 
     /// Whether there was a file when it was last looked at.
     pub(super) fn is_there(&self) -> bool {
-        self.seen != FileStamp::default()
+        self.seen.is_there()
     }
 
     /// Replaces `keys` by those in the file, when it is another than last time. A file that is not there changes

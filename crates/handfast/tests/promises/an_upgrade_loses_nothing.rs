@@ -8,14 +8,8 @@ use rustix::process::Signal;
 use super::support::crowd::Crowd;
 use super::support::folder::Folder;
 use super::support::manager::Manager;
-use super::support::upgrade::upgrade;
+use super::support::upgrade::{config, upgrade};
 use super::support::*;
-
-fn config(folder: &Folder, backend: &Backend) -> Config {
-    Config::to(folder, backend.address)
-        .text("process", "upgrade-socket", folder.file("upgrade.sock").display())
-        .text("process", "drain", "5m")
-}
 
 fn is_served(proxy: &Proxy) {
     let mut client = Client::connect(proxy.address(), &Trust::version(Version::Tls13).config());

@@ -7,17 +7,11 @@ use rustix::process::Signal;
 use super::support::folder::Folder;
 use super::support::key_process::{both, child, has_ended};
 use super::support::secrets::{found_in, of_ec};
-use super::support::upgrade::upgrade;
+use super::support::upgrade::{config, upgrade};
 use super::support::*;
 
 /// The two modes.
 const MODES: [&str; 2] = ["in-process", "apart"];
-
-fn config(folder: &Folder, backend: &Backend) -> Config {
-    Config::to(folder, backend.address)
-        .text("process", "upgrade-socket", folder.file("upgrade.sock").display())
-        .text("process", "drain", "5m")
-}
 
 fn is_apart(proxy: &Proxy) -> bool {
     proxy.status()["key_process"].is_object()

@@ -4,9 +4,19 @@ use std::path::Path;
 
 use rustix::process::Signal;
 
+use super::backend::Backend;
+use super::config::Config;
+use super::folder::Folder;
 use super::process::Process;
 use super::proxy::Proxy;
 use super::tools;
+
+/// One service and an upgrade socket, with time for tunnels to live on.
+pub(crate) fn config(folder: &Folder, backend: &Backend) -> Config {
+    Config::to(folder, backend.address)
+        .text("process", "upgrade-socket", folder.file("upgrade.sock").display())
+        .text("process", "drain", "5m")
+}
 
 /// A process that took over; it is nobody's child that could be waited for.
 pub(crate) struct Successor(pub(crate) Process);
