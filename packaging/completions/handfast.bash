@@ -1105,7 +1105,7 @@ _handfast() {
             return 0
             ;;
         handfast__subcmd__reference)
-            opts="-h --help configuration load worker compare proxy-header lab import probe doctor log"
+            opts="-h --help configuration load worker compare proxy-header lab import probe doctor log top"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -154,7 +154,7 @@ complete -c handfast -n "__fish_handfast_using_subcommand load" -l openmetrics -
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l hlog -d 'HdrHistogram log, for its tools' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l html -d 'One page with plots that needs no network, for people' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l live-json -d 'While it runs, a line of JSON for each second' -r -F
-complete -c handfast -n "__fish_handfast_using_subcommand load" -l metrics -d 'While it runs, serve figures in the OpenMetrics format at http://ADDRESS/metrics: PORT (on 127.0.0.1) or ADDRESS:PORT' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l metrics -d 'While it runs, serve figures in the OpenMetrics format at http://ADDRESS/metrics, and for `handfast top ADDRESS`: PORT (on 127.0.0.1) or ADDRESS:PORT' -r
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l replay -d 'Repeat the run of a JSON report; only outputs and where to run may be given with it' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l handshake-only -d 'Connect, handshake, close: no application data'
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l idle -d 'Open --connections, then keep them open without traffic until the run ends'

@@ -222,6 +222,34 @@ mod tests {
     }
 
     #[test]
+    fn the_published_schema_describes_a_run_that_is_watched() {
+        use crate::live::{Part, Series};
+        use crate::run::{self, Counts, Failed, Latency, Run, Thread};
+        let schema = include_str!("../../../docs/reference/load-run.schema.json");
+        let schema: Value = serde_json::from_str(schema).unwrap();
+        let part = Part { series: Some(Series::default()), ..Part::default() };
+        for counts in [Counts::Transactions, Counts::Exchanges, Counts::Bytes, Counts::Handshakes] {
+            let run = Run {
+                schema: run::SCHEMA.into(),
+                counts,
+                steps: vec![Latency::default()],
+                failures: vec![Failed::default()],
+                threads: vec![Thread::default()],
+                lag_p99_ns: (counts == Counts::Bytes).then_some(1),
+                members: vec![part.clone()],
+                requests: vec![Part::default()],
+                ..Run::default()
+            };
+            let text = run::to_json(&run);
+            assert_eq!(serde_json::from_str::<Run>(&text).unwrap(), run, "it is read as it was written");
+            let mut value: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(faults(&value, &schema, &schema, "run"), [""; 0]);
+            value["surprise"] = 1.into();
+            assert_eq!(faults(&value, &schema, &schema, "run").len(), 1, "it can complain");
+        }
+    }
+
+    #[test]
     fn the_published_schema_describes_it() {
         let schema = include_str!("../../../docs/reference/load-report.schema.json");
         let schema: Value = serde_json::from_str(schema).unwrap();

@@ -14,6 +14,7 @@
 //! | for a person in a browser: one file, no script, no network | [`html`] |
 //! | for programs, and for reading back | [`json`] |
 //! | for programs, while a run goes on | [`live`] |
+//! | for pictures of a run that goes on | [`run`] |
 //! | for spreadsheets: seconds, percentiles | [`csv`] |
 //! | for Prometheus and its like | [`openmetrics`] |
 //! | for the HdrHistogram family of tools | [`hlog`] |
@@ -36,6 +37,7 @@ pub mod live;
 pub mod model;
 pub mod openmetrics;
 pub mod plan;
+pub mod run;
 pub mod series;
 pub mod speed;
 pub mod text;

@@ -12,6 +12,7 @@ mod load;
 mod log;
 mod probe;
 mod proxy_header;
+mod screen;
 mod speed;
 mod status;
 mod talk;

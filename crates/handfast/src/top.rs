@@ -1,23 +1,28 @@
-//! `handfast top`: a running proxy live in the terminal, or once as text.
+//! `handfast top`: a running proxy, or a run of `handfast load`, live in the terminal or once as text.
 //!
-//! In: where the proxy's admin address is. Out: pictures. It follows restarts and upgrades of the proxy: it goes on asking.
+//! In: where the proxy's admin address is, or the metrics of the run. Out: pictures. It follows restarts and upgrades of the proxy: it goes on asking.
 //!
 //! | part | what it does |
 //! |---|---|
+//! | `seen.rs` | whether a proxy answers, or a run |
 //! | `sample.rs` | the JSON of the status as one moment of the proxy |
 //! | `model.rs` | the last two moments, and what keys have chosen |
-//! | `tables.rs`, `table.rs` | what stands in each table; sorting, filtering, widths |
+//! | `view.rs` | which tables there are |
+//! | `tables.rs`, `run_tables.rs`, `table.rs` | what stands in each table; sorting, filtering, widths |
 //! | `picture.rs` | the whole screen |
 //! | `terminal.rs` | taking the terminal, and giving it back |
 
 mod model;
 mod picture;
+mod run_tables;
 mod sample;
+mod seen;
 mod table;
 mod tables;
 mod terminal;
 #[cfg(test)]
 mod tests;
+mod view;
 
 use std::io::{self, IsTerminal, Read};
 use std::process::ExitCode;
@@ -31,13 +36,13 @@ use handfast_proxy::{ConfigSource, admin_address};
 use crate::load::display::unicode;
 use crate::load::refused;
 use crate::load::signals::Signals;
+use crate::screen::Look;
 use crate::status::Status;
 use crate::talk::terminal_size;
 use crate::verbs::{print, wants_color};
 use crate::words::top::TopWords;
 use model::{Model, Wish, keys};
-use sample::Sample;
-use table::Look;
+use seen::Seen;
 use terminal::Terminal;
 
 /// Where a proxy is asked that was not configured otherwise.
@@ -53,14 +58,14 @@ const MOMENT: Duration = Duration::from_secs(1);
 
 /// What happens.
 enum News {
-    Answer(Box<Answer>),
+    Answer(Answer),
     Keys(Vec<u8>),
     /// A signal, with the exit code that a shell gives to what it ended.
     End(u8),
 }
 
-/// A moment of the proxy and perhaps an earlier one; or when it did not answer, and why.
-type Answer = Result<(Sample, Option<Sample>), (f64, String)>;
+/// When it was asked, with what answered, or why nothing did.
+type Answer = (f64, Result<Seen, String>);
 
 /// What `handfast top` does.
 pub(crate) fn top(words: &TopWords) -> ExitCode {
@@ -82,19 +87,30 @@ fn status_of(words: &TopWords) -> Result<Status, Refusal> {
 }
 
 fn asked(status: &Status, begun: Instant) -> Answer {
-    let failed = |why| (begun.elapsed().as_secs_f64(), why);
-    let text = status.json().map_err(failed)?;
-    Sample::read(&text, begun.elapsed().as_secs_f64()).map_err(failed)
+    let text = status.json();
+    let time = begun.elapsed().as_secs_f64();
+    (time, text.and_then(|text| Seen::read(&text, time)))
+}
+
+/// Takes in an answer.
+fn take(model: &mut Model, (time, seen): Answer) {
+    match seen {
+        Ok(seen) => model.answered(time, seen),
+        Err(why) => model.failed(time, why),
+    }
 }
 
 /// Asks for the first time: who has nothing there to look at is told so at once.
 fn first(status: &Status, begun: Instant) -> Result<Model, Refusal> {
     let mut model = Model::new(status.to_string());
-    let (now, earlier) = asked(status, begun).map_err(|(_, why)| {
-        Refusal::failed(format!("read {status}: {why}"))
-            .hint("give the admin address of a running proxy (admin.listen), or its configuration with -c")
+    let (time, seen) = asked(status, begun);
+    let seen = seen.map_err(|why| {
+        Refusal::failed(format!("read {status}: {why}")).hint(
+            "give the admin address of a running proxy (admin.listen), or its configuration with -c, or the address \
+             of `handfast load --metrics`",
+        )
     })?;
-    model.answered(now, earlier);
+    model.answered(time, seen);
     Ok(model)
 }
 
@@ -103,10 +119,7 @@ fn once(status: &Status) -> Result<ExitCode, Refusal> {
     let mut model = first(status, begun)?;
     if !model.has_rates() {
         std::thread::park_timeout(MOMENT);
-        match asked(status, begun) {
-            Ok((now, earlier)) => model.answered(now, earlier),
-            Err((time, why)) => model.failed(time, why),
-        }
+        take(&mut model, asked(status, begun));
     }
     let terminal = io::stdout().is_terminal();
     let size = terminal_size(io::stdout()).filter(|_| terminal);
@@ -162,10 +175,7 @@ fn run(model: &mut Model, news: &Receiver<News>, terminal: &Terminal, look: Look
             shown = Some(now);
         }
         match news.recv_timeout(LOOK) {
-            Ok(News::Answer(answer)) => match *answer {
-                Ok((now, earlier)) => model.answered(now, earlier),
-                Err((time, why)) => model.failed(time, why),
-            },
+            Ok(News::Answer(answer)) => take(model, answer),
             Ok(News::Keys(bytes)) => {
                 for key in keys(&bytes) {
                     match model.press(key) {
@@ -198,7 +208,7 @@ fn ask(status: &Status, begun: Instant, interval: Duration, news: &SyncSender<Ne
         while let Some(left) = next.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
             std::thread::park_timeout(left);
         }
-        if news.send(News::Answer(Box::new(asked(status, begun)))).is_err() {
+        if news.send(News::Answer(asked(status, begun))).is_err() {
             return;
         }
     }

@@ -1,7 +1,7 @@
-//! Figures while a run goes on: lines of JSON for a program, and a page for Prometheus.
+//! Figures while a run goes on: lines of JSON for a program, a page for Prometheus, and one for `handfast top`.
 //!
 //! In: [`OutputWords`], then what each second gave. Out: `--live-json` and `--metrics`. A reader that is slow or gone
-//! never holds the run up: a thread writes, and the page is served by tasks of its own.
+//! never holds the run up: a thread writes, and pages are served by tasks of their own.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -17,6 +17,7 @@ use handfast_load::sample::Interval;
 use handfast_report::Report;
 use handfast_report::live::{End, Line, SCHEMA, to_line};
 use handfast_report::openmetrics::LiveMetrics;
+use handfast_report::run::{Run, to_json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -30,7 +31,7 @@ use crate::words::load::OutputWords;
 const WAITING: usize = 3600;
 /// How long the last lines may take after the run.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long one request for the page may take.
+/// How long one request for a page may take.
 const ASKING: Duration = Duration::from_secs(5);
 /// Requests at once; more wait in the listener's queue.
 const AT_ONCE: usize = 16;
@@ -44,9 +45,16 @@ pub(crate) struct Broadcast {
     lost: u64,
     /// Until it is served.
     listener: Option<TcpListener>,
-    page: Option<watch::Sender<String>>,
+    pages: Option<watch::Sender<Pages>>,
     metrics: LiveMetrics,
     live: Option<Live>,
+}
+
+/// What is served.
+#[derive(Clone, Debug, Default)]
+struct Pages {
+    metrics: String,
+    status: String,
 }
 
 /// What is left to be written when the run is over.
@@ -90,7 +98,7 @@ impl Broadcast {
         Ok((broadcast, Some(Closing { path: path.clone(), done })))
     }
 
-    /// Serves the page, where it was asked for; for as long as the tasks are not dropped. Says where.
+    /// Serves the pages, where it was asked for; for as long as the tasks are not dropped. Says where.
     ///
     /// **Errors**: a listener that the runtime does not take.
     pub(crate) fn serve(&mut self) -> io::Result<(JoinSet<()>, Option<SocketAddr>)> {
@@ -98,28 +106,41 @@ impl Broadcast {
         let Some(listener) = self.listener.take() else { return Ok((tasks, None)) };
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let address = listener.local_addr()?;
-        let (page, shown) = watch::channel(self.metrics.text());
-        self.page = Some(page);
+        let (pages, shown) = watch::channel(self.pages(&Run::default()));
+        self.pages = Some(pages);
         tasks.spawn(serve(listener, shown));
         Ok((tasks, Some(address)))
     }
 
     /// A run begins, or a step of a search.
-    pub(crate) fn begin(&mut self, plan: &Plan, part: &str) {
-        if self.lines.is_none() && self.page.is_none() {
+    pub(crate) fn begin(&mut self, plan: &Plan, run: &Run) {
+        if self.lines.is_none() && self.pages.is_none() {
             return;
         }
         let live = Live::new(plan);
-        self.tell(&Line::Begin(live.begin(part)));
+        self.tell(&Line::Begin(live.begin(&run.part)));
         self.live = Some(live);
+        self.show(run);
     }
 
-    /// A second is over.
-    pub(crate) fn second(&mut self, interval: &Interval) {
-        if let Some(live) = &mut self.live {
-            let second = live.second(interval);
-            self.tell(&Line::Second(second));
+    /// A second is over; `run` has it.
+    pub(crate) fn second(&mut self, interval: &Interval, run: &Run) {
+        let Some(live) = &mut self.live else { return };
+        let second = live.second(interval);
+        let (members, requests) = (second.members.clone(), second.requests.clone());
+        self.tell(&Line::Second(second));
+        self.show(&Run { members, requests, ..run.clone() });
+    }
+
+    /// Serves this from now on.
+    fn show(&self, run: &Run) {
+        if let Some(pages) = &self.pages {
+            pages.send_replace(self.pages(run));
         }
+    }
+
+    fn pages(&self, run: &Run) -> Pages {
+        Pages { metrics: self.metrics.text(), status: to_json(run) }
     }
 
     /// Nothing more comes.
@@ -130,10 +151,7 @@ impl Broadcast {
     }
 
     fn tell(&mut self, line: &Line) {
-        if let Some(page) = &self.page {
-            self.metrics.take(line);
-            page.send_replace(self.metrics.text());
-        }
+        self.metrics.take(line);
         // Full: the reader is an hour late. Disconnected: it is gone, which is told at the end.
         if let Some(lines) = &self.lines
             && lines.try_send(to_line(line)).is_err()
@@ -176,7 +194,7 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, OutputError> {
     }
 }
 
-async fn serve(listener: tokio::net::TcpListener, page: watch::Receiver<String>) {
+async fn serve(listener: tokio::net::TcpListener, pages: watch::Receiver<Pages>) {
     let mut asking = JoinSet::new();
     loop {
         while asking.len() >= AT_ONCE {
@@ -185,7 +203,7 @@ async fn serve(listener: tokio::net::TcpListener, page: watch::Receiver<String>)
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    asking.spawn(answer_in_time(stream, page.clone()));
+                    asking.spawn(answer_in_time(stream, pages.clone()));
                 }
                 // Out of descriptors, most likely: later there may be some.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
@@ -195,12 +213,12 @@ async fn serve(listener: tokio::net::TcpListener, page: watch::Receiver<String>)
     }
 }
 
-async fn answer_in_time(stream: TcpStream, page: watch::Receiver<String>) {
+async fn answer_in_time(stream: TcpStream, pages: watch::Receiver<Pages>) {
     // Whoever asked is gone or slow, and that is all.
-    let _ = timeout(ASKING, answer(stream, page)).await;
+    let _ = timeout(ASKING, answer(stream, pages)).await;
 }
 
-async fn answer(mut stream: TcpStream, page: watch::Receiver<String>) -> io::Result<()> {
+async fn answer(mut stream: TcpStream, pages: watch::Receiver<Pages>) -> io::Result<()> {
     let mut head = Vec::new();
     let mut some = [0; 1024];
     while !head.windows(4).any(|four| four == b"\r\n\r\n") {
@@ -213,14 +231,14 @@ async fn answer(mut stream: TcpStream, page: watch::Receiver<String>) -> io::Res
     let mut words = line.split(|byte| *byte == b' ');
     let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let path = path.split(|byte| *byte == b'?').next().unwrap_or_default();
-    let (status, body) = match (method, path) {
-        (b"GET" | b"HEAD", b"/metrics") => ("200 OK", page.borrow().clone()),
-        (b"GET" | b"HEAD", _) => ("404 Not Found", "there is only /metrics\n".to_owned()),
-        _ => ("405 Method Not Allowed", "expected GET\n".to_owned()),
-    };
-    let kind = match status {
-        "200 OK" => "application/openmetrics-text; version=1.0.0; charset=utf-8",
-        _ => "text/plain",
+    const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let (status, kind, body) = match (method, path) {
+        (b"GET" | b"HEAD", b"/metrics") => ("200 OK", METRICS, pages.borrow().metrics.clone()),
+        (b"GET" | b"HEAD", b"/status.json") => ("200 OK", "application/json", pages.borrow().status.clone()),
+        (b"GET" | b"HEAD", _) => {
+            ("404 Not Found", "text/plain", "there is only /metrics and /status.json\n".to_owned())
+        }
+        _ => ("405 Method Not Allowed", "text/plain", "expected GET\n".to_owned()),
     };
     let answer = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
@@ -252,9 +270,9 @@ mod tests {
         let file = tempfile::NamedTempFile::new().expect("a file");
         let words = OutputWords { live_json: Some(file.path().into()), ..OutputWords::default() };
         let (mut broadcast, closing) = Broadcast::prepare(&words).expect("it can be written");
-        broadcast.begin(&Plan::default(), "");
+        broadcast.begin(&Plan::default(), &Run::default());
         for second in 0..3 {
-            broadcast.second(&Interval { second, ..Interval::default() });
+            broadcast.second(&Interval { second, ..Interval::default() }, &Run::default());
         }
         broadcast.end(None);
         closing.expect("something is written").wait().expect("it was");
@@ -267,7 +285,7 @@ mod tests {
 
         let full = OutputWords { live_json: Some("/dev/full".into()), ..OutputWords::default() };
         let (mut broadcast, closing) = Broadcast::prepare(&full).expect("it can be opened");
-        broadcast.begin(&Plan::default(), "");
+        broadcast.begin(&Plan::default(), &Run::default());
         broadcast.end(None);
         let what = closing.expect("something is written").wait().expect_err("the disk is full").to_string();
         assert!(what.contains("write /dev/full: "), "{what}");

@@ -7,10 +7,12 @@ use std::io::{self, IsTerminal};
 
 use handfast_load::Plan;
 use handfast_load::sample::Interval;
+use handfast_report::run::Run;
 
 use super::lines;
-use super::live::{self, Look};
+use super::live;
 use super::progress::Progress;
+use crate::screen::Look;
 use crate::talk::{Voice, terminal_size};
 
 /// Columns and rows of a terminal that does not tell.
@@ -61,7 +63,9 @@ impl Display {
         self.progress = Progress::new(plan, part);
         match self.kind {
             Shown::Picture(_) => self.draw(),
-            Shown::Lines if !self.begun => self.voice.say(format!("handfast: {}", self.progress.preparing())),
+            Shown::Lines if !self.begun => {
+                self.voice.say(format!("handfast: {}", live::preparing(&self.progress)))
+            }
             Shown::Lines | Shown::Nothing => {}
         }
         self.begun = true;
@@ -69,13 +73,17 @@ impl Display {
 
     /// A second has come.
     pub(crate) fn second(&mut self, interval: &Interval, ending: bool) {
-        self.progress.add(interval);
-        self.progress.ending = ending;
+        self.progress.add(interval, ending);
         match self.kind {
             Shown::Picture(_) => self.draw(),
             Shown::Lines => self.voice.say(lines::line(&self.progress)),
             Shown::Nothing => {}
         }
+    }
+
+    /// How it stands.
+    pub(crate) fn run(&self) -> &Run {
+        &self.progress
     }
 
     /// Nothing more comes.
@@ -89,15 +97,16 @@ impl Display {
         let Shown::Picture(look) = self.kind else { return };
         let (width, height) = terminal_size(std::io::stderr()).unwrap_or(USUAL);
         // The last row is the cursor's; the last column stays free, where some terminals break the line too early.
-        let rows = live::frame(&self.progress, width.saturating_sub(1), height.saturating_sub(1), look);
-        self.voice.show(rows);
+        let [width, height] = [width, height].map(|size| usize::from(size).saturating_sub(1));
+        let rows = live::frame(&self.progress, width, height, look);
+        self.voice.show(rows.iter().map(|row| row.shown(width, look)).collect());
     }
 }
 
 fn kind(quiet: bool, terminal: bool, term: &str, color: bool, unicode: bool) -> Shown {
     match (quiet, terminal && !term.is_empty() && term != "dumb") {
         (true, _) => Shown::Nothing,
-        (false, true) => Shown::Picture(Look { color, unicode }),
+        (false, true) => Shown::Picture(Look { color, unicode, terminal: color }),
         (false, false) => Shown::Lines,
     }
 }
@@ -117,7 +126,7 @@ mod tests {
 
     #[test]
     fn what_is_shown_depends_on_who_looks() {
-        let look = Look { color: true, unicode: true };
+        let look = Look { color: true, unicode: true, terminal: true };
         assert_eq!(kind(false, true, "xterm-256color", true, true), Shown::Picture(look));
         assert_eq!(kind(false, true, "dumb", true, true), Shown::Lines);
         assert_eq!(kind(false, true, "", true, true), Shown::Lines);

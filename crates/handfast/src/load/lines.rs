@@ -1,38 +1,37 @@
 //! A running test where there is no terminal: one line for each second.
 //!
-//! In: a [`Progress`] after its newest second. Out: `second 3: 4,210/s, total p50 1.20 ms p99 3.40 ms, 0 errors`.
+//! In: a [`Run`] after its newest second. Out: `second 3: 4,210/s, total p50 1.20 ms p99 3.40 ms, 0 errors`.
 
+use handfast_report::run::{Counts, Run};
 use handfast_report::units::{count, counted, nanos};
 
-use super::progress::{Counts, Progress};
+use super::live::shown;
 
 /// The line for the second that came last.
-pub(crate) fn line(progress: &Progress) -> String {
-    let part = if progress.part.is_empty() { String::new() } else { format!("{}, ", progress.part) };
-    if progress.tail {
-        let errors = count(progress.failures_last);
+pub(crate) fn line(run: &Run) -> String {
+    let part = if run.part.is_empty() { String::new() } else { format!("{}, ", run.part) };
+    if run.tail {
+        let errors = count(run.failed_last());
         return format!(
             "{part}second {}: after the end, waiting for the last ones, {errors} errors",
-            progress.seconds
+            run.seconds
         );
     }
-    let figure = progress.show(progress.rate());
-    let latency = if progress.last.is_empty() && matches!(progress.counts, Counts::Bytes | Counts::Handshakes)
-    {
+    let figure = shown(run, run.rate());
+    let latency = if run.last.count > 0 {
+        format!("{} p50 {} p99 {}", run.last.name, nanos(run.last.p50_ns), nanos(run.last.p99_ns))
+    } else if matches!(run.counts, Counts::Bytes | Counts::Handshakes) {
         // Handshakes are the first second's; then it matters who still stands.
-        format!("{} open", count(progress.open))
-    } else if progress.last.is_empty() {
-        format!("no {}", progress.series)
+        format!("{} open", count(run.open))
     } else {
-        let quantile = |quantile| nanos(progress.last.quantile_nanos(quantile));
-        format!("{} p50 {} p99 {}", progress.series, quantile(0.5), quantile(0.99))
+        format!("no {}", run.last.name)
     };
-    let errors = counted(progress.failures_last, "error");
-    let worst = match progress.worst() {
-        Some((what, _)) if progress.failures_last > 0 => format!(" (most often {what})"),
+    let errors = counted(run.failed_last(), "error");
+    let worst = match run.worst() {
+        Some(worst) if run.failed_last() > 0 => format!(" (most often {} {})", worst.step, worst.cause),
         _ => String::new(),
     };
-    format!("{part}second {}: {figure}, {latency}, {errors}{worst}", progress.seconds)
+    format!("{part}second {}: {figure}, {latency}, {errors}{worst}", run.seconds)
 }
 
 #[cfg(test)]
@@ -44,6 +43,7 @@ mod tests {
     use handfast_stats::Histogram;
 
     use super::*;
+    use crate::load::progress::Progress;
 
     #[test]
     fn of_connections_that_stand_it_says_how_many() {
@@ -51,14 +51,14 @@ mod tests {
         let mut progress = Progress::new(&plan, String::new());
         let mut interval = Interval::default();
         interval.tally.open = 1_000;
-        progress.add(&interval);
+        progress.add(&interval, false);
         assert_eq!(line(&progress), "second 1: 0/s, 1,000 open, 0 errors");
     }
 
     #[test]
     fn a_second_is_a_line() {
         let mut progress = Progress::new(&Plan::default(), String::new());
-        progress.add(&Interval::default());
+        progress.add(&Interval::default(), false);
         assert_eq!(line(&progress), "second 1: 0/s, no total, 0 errors");
         let mut interval = Interval { second: 1, ..Interval::default() };
         interval.tally.transactions = 4210;
@@ -67,17 +67,17 @@ mod tests {
         interval.series.insert(Series::Total, total);
         let reset = Failures { step: Step::Connect, cause: Cause::Refused, count: 2, examples: Vec::new() };
         interval.failures.push(reset);
-        progress.part = "step 2 at 500/s".into();
-        progress.add(&interval);
+        progress.run.part = "step 2 at 500/s".into();
+        progress.add(&interval, false);
         let expected = "step 2 at 500/s, second 2: 4,210/s, total p50 1.20 ms p99 1.20 ms, 2 errors \
                         (most often connect refused)";
         assert_eq!(line(&progress), expected);
-        let mean = progress.mean_rate();
-        progress.add(&Interval { second: 10, ..Interval::default() });
+        let mean = progress.mean_rate;
+        progress.add(&Interval { second: 10, ..Interval::default() }, false);
         assert_eq!(
             line(&progress),
             "step 2 at 500/s, second 11: after the end, waiting for the last ones, 0 errors"
         );
-        assert_eq!((progress.mean_rate(), progress.rate()), (mean, 4210.0), "the tail is in no rate");
+        assert_eq!((progress.mean_rate, progress.rate()), (mean, 4210.0), "the tail is in no rate");
     }
 }

@@ -1,26 +1,14 @@
 //! The picture of a running test on a terminal, as lines of text.
 //!
-//! In: a [`Progress`] and the terminal's size. Out: rows, which `talk.rs` draws in place of the last ones. Pure.
-//!
-//! Not ratatui: with its terminal library it would add 35 to 43 packages to a lock file that may have 300; and a dozen
-//! rows that are drawn once a second, without alternate screen, raw mode or hidden cursor, leave nothing to restore.
+//! In: a [`Run`] and the terminal's size. Out: lines, which `talk.rs` draws in place of the last ones; `handfast top` draws the same. Pure.
 
 use std::time::Duration;
 
-use handfast_report::units::{count, nanos, share};
-use handfast_stats::Histogram;
+use handfast_report::run::{Counts, Failed, Latency, Run};
+use handfast_report::units::{self, count, nanos, share};
 use handfast_text::sort::SmallSort as _;
 
-use super::progress::{Counts, Progress};
-
-/// How rows are drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Look {
-    /// Whether with colors.
-    pub(crate) color: bool,
-    /// Whether the terminal shows more than ASCII.
-    pub(crate) unicode: bool,
-}
+use crate::screen::{Line, Look, Shade, curve};
 
 /// Columns of the words at the left.
 const LABEL: usize = 12;
@@ -30,131 +18,98 @@ const BUSY: f64 = 0.8;
 const STARVED: f64 = 0.05;
 
 /// The picture: never wider than `width`, never higher than `height`. What matters least goes first.
-pub(crate) fn frame(progress: &Progress, width: u16, height: u16, look: Look) -> Vec<String> {
-    let width = usize::from(width);
-    let row = |label: &str| {
-        let mut row = Row { text: String::new(), room: width, look };
-        row.put(&format!("{label:LABEL$}"), Shade::Plain);
-        row
-    };
-    if progress.seconds == 0 {
+pub(crate) fn frame(run: &Run, width: usize, height: usize, look: Look) -> Vec<Line> {
+    if run.seconds == 0 {
         // Zeros would look like a target that does nothing.
-        let mut preparing = Row { text: String::new(), room: width, look };
-        preparing.put(&progress.preparing(), Shade::Plain);
-        let rows = [title(progress, Row { text: String::new(), room: width, look }), preparing];
-        let spare = rows.len().saturating_sub(usize::from(height));
-        return rows.into_iter().skip(spare).map(|row| row.text).collect();
+        let rows = [title(run), Line::of(preparing(run), Shade::Plain)];
+        let spare = rows.len().saturating_sub(height);
+        return rows.into_iter().skip(spare).collect();
     }
     // Each with its rank: of what does not fit, the highest goes first.
-    let mut rows = vec![
-        (7, title(progress, Row { text: String::new(), room: width, look })),
-        (0, bar(progress, Row { text: String::new(), room: width, look })),
-        (1, rates(progress, row("rate"))),
-        (2, percentiles(&progress.so_far, row(progress.series), "so far")),
-        (5, percentiles(&progress.last, row(""), "last second")),
-        (3, errors(progress, row("errors"))),
-        (6, handshakes(progress, row("handshakes"))),
-        (8, standing(progress, row("connections"))),
-        (4, generator(progress, row("generator"))),
-    ];
-    // Connections that are made and closed all the time do not stand, and are not counted.
-    if progress.counts == Counts::Transactions && progress.queued == 0 {
-        rows.retain(|(rank, _)| *rank != 8);
-    }
-    while rows.len() > usize::from(height) {
+    let mut rows: Vec<_> = [(7, title(run))].into_iter().chain(figures(run, width, look)).collect();
+    while rows.len() > height {
         let least = rows.iter().enumerate().max_by_key(|(_, (rank, _))| *rank).map(|(index, _)| index);
         rows.remove(least.unwrap_or(0));
     }
-    rows.into_iter().map(|(_, row)| row.text).collect()
+    rows.into_iter().map(|(_, row)| row).collect()
 }
 
-/// How a piece of text is shown.
-#[derive(Clone, Copy)]
-enum Shade {
-    Plain,
-    Strong,
-    Faint,
-    Good,
-    Warning,
-    Bad,
-}
-
-impl Shade {
-    fn code(self) -> &'static str {
-        match self {
-            Self::Plain => "",
-            Self::Strong => "\u{1b}[1m",
-            Self::Faint => "\u{1b}[2m",
-            Self::Good => "\u{1b}[32m",
-            Self::Warning => "\u{1b}[33m",
-            Self::Bad => "\u{1b}[31m",
-        }
+/// All but the title, each with its rank.
+pub(crate) fn figures(run: &Run, width: usize, look: Look) -> Vec<(u8, Line)> {
+    let mut rows = vec![
+        (0, bar(run, width, look)),
+        (1, rates(run, width, look)),
+        (2, percentiles(&run.so_far, label(&run.so_far.name), "so far")),
+        (5, percentiles(&run.last, label(""), "last second")),
+        (3, errors(run)),
+        (6, handshakes(run)),
+        (8, standing(run)),
+        (4, generator(run)),
+    ];
+    // Connections that are made and closed all the time do not stand, and are not counted.
+    if run.counts == Counts::Transactions && run.queued == 0 {
+        rows.retain(|(rank, _)| *rank != 8);
     }
+    rows
 }
 
-/// One row, cut at the terminal's edge.
-struct Row {
-    text: String,
-    room: usize,
-    look: Look,
+/// What is done before the first second has come.
+pub(crate) fn preparing(run: &Run) -> String {
+    let tickets = if run.wanted_resumed > 0.0 { ", tickets" } else { "" };
+    format!("preparing: one transaction to see that it works{tickets}; then the first second")
 }
 
-impl Row {
-    fn put(&mut self, text: &str, shade: Shade) {
-        let shown = |character| if character == 'µ' && !self.look.unicode { 'u' } else { character };
-        let fits: String = text.chars().map(shown).take(self.room).collect();
-        self.room -= fits.chars().count();
-        match (shade.code(), self.look.color && !fits.is_empty()) {
-            (code, true) if !code.is_empty() => {
-                self.text.push_str(&format!("{code}{fits}\u{1b}[0m"));
-            }
-            _ => self.text.push_str(&fits),
-        }
-    }
+fn label(text: &str) -> Line {
+    Line::of(format!("{text:LABEL$}"), Shade::Plain)
 }
 
-fn title(progress: &Progress, mut row: Row) -> Row {
-    row.put(&progress.title, Shade::Strong);
-    if !progress.part.is_empty() {
-        row.put(&format!("; {}", progress.part), Shade::Plain);
-    }
-    row
+fn title(run: &Run) -> Line {
+    let line = Line::of(&run.title, Shade::Strong);
+    if run.part.is_empty() { line } else { line.and(format!("; {}", run.part), Shade::Plain) }
 }
 
 /// `[######----] 12 s of 30 s, 18 s left`.
-fn bar(progress: &Progress, mut row: Row) -> Row {
-    let over = progress.seconds as f64 >= progress.duration.as_secs_f64();
-    let end = match (progress.ending, over) {
+fn bar(run: &Run, width: usize, look: Look) -> Line {
+    let whole = Duration::try_from_secs_f64(run.duration_seconds).unwrap_or_default();
+    let passed = Duration::from_secs(run.seconds.into());
+    let end = match (run.ending, passed >= whole) {
         (true, _) => "ending early".to_owned(),
         (false, true) => "waiting for the last ones".to_owned(),
-        (false, false) => format!("{} left", clock(progress.left())),
+        (false, false) => format!("{} left", clock(whole.saturating_sub(passed))),
     };
-    let passed = clock(Duration::from_secs(u64::from(progress.seconds)).min(progress.duration));
-    let words = format!(" {passed} of {}, {end}", clock(progress.duration));
+    let words = format!(" {} of {}, {end}", clock(passed.min(whole)), clock(whole));
     // The words matter more than the bar.
-    let room = row.room.saturating_sub(words.chars().count() + 2).min(50);
-    let (full, empty) = if row.look.unicode { ('█', '░') } else { ('#', '-') };
-    let filled = (progress.done() * room as f64).round() as usize;
-    let bar: String = (0..room).map(|at| if at < filled { full } else { empty }).collect();
-    if room > 3 {
-        row.put(&format!("[{bar}]"), Shade::Plain);
+    let room = width.saturating_sub(words.chars().count() + 2).min(50);
+    if room <= 3 {
+        return Line::of(words.trim_start(), Shade::Plain);
     }
-    row.put(if room > 3 { &words } else { words.trim_start() }, Shade::Plain);
-    row
+    let (full, empty) = if look.unicode { ('█', '░') } else { ('#', '-') };
+    let done = (passed.as_secs_f64() / whole.as_secs_f64().max(0.001)).min(1.0);
+    let filled = (done * room as f64).round() as usize;
+    let bar: String = (0..room).map(|at| if at < filled { full } else { empty }).collect();
+    Line::of(format!("[{bar}]{words}"), Shade::Plain)
 }
 
-fn rates(progress: &Progress, mut row: Row) -> Row {
-    let what = match progress.counts {
+fn rates(run: &Run, width: usize, look: Look) -> Line {
+    let what = match run.counts {
         Counts::Transactions => "transactions",
         Counts::Exchanges => "exchanges",
         Counts::Bytes => "bytes, both ways",
         Counts::Handshakes => "handshakes",
     };
-    row.put(&format!("{:>12}", progress.show(progress.rate())), Shade::Strong);
-    row.put(&format!("  mean {} ({what})  ", progress.show(progress.mean_rate())), Shade::Plain);
-    let curve = curve(&progress.rates, row.room, row.look.unicode);
-    row.put(&curve, Shade::Good);
-    row
+    let line = label("rate")
+        .and(format!("{:>12}", shown(run, run.rate())), Shade::Strong)
+        .and(format!("  mean {} ({what})  ", shown(run, run.mean_rate)), Shade::Plain);
+    let curve = curve(&run.rates, width.saturating_sub(line.width()), look.unicode);
+    line.and(curve, Shade::Good)
+}
+
+/// A figure of the rate with its unit.
+pub(crate) fn shown(run: &Run, rate: f64) -> String {
+    match run.counts {
+        Counts::Bytes => format!("{}/s", units::bytes(rate as u64)),
+        _ => units::rate(rate),
+    }
 }
 
 /// `12 s`, `3 min 20 s`: whole seconds, rounded up.
@@ -167,95 +122,86 @@ fn clock(time: Duration) -> String {
     }
 }
 
-/// The last figures as heights, from zero to the highest of them.
-pub(crate) fn curve(figures: &[f64], width: usize, unicode: bool) -> String {
-    let heights: &[char] = if unicode {
-        &['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
+fn percentiles(latency: &Latency, mut line: Line, when: &str) -> Line {
+    if latency.count == 0 {
+        line = line.and(format!("{:>12}", "none"), Shade::Plain);
     } else {
-        &['_', '.', '-', '=', '+', '*', '#']
-    };
-    let shown = &figures[figures.len().saturating_sub(width)..];
-    let most = shown.iter().copied().fold(0.0, f64::max);
-    let height = |figure: &f64| {
-        let share = if most > 0.0 { figure / most } else { 0.0 };
-        let at = (share * (heights.len() - 1) as f64).round() as usize;
-        heights[at.min(heights.len() - 1)]
-    };
-    shown.iter().map(height).collect()
-}
-
-fn percentiles(histogram: &Histogram, mut row: Row, when: &str) -> Row {
-    if histogram.is_empty() {
-        row.put(&format!("{:>12}", "none"), Shade::Plain);
-    } else {
-        for (name, quantile) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)] {
-            row.put(&format!(" {name} "), Shade::Faint);
-            row.put(&format!("{:>8}", nanos(histogram.quantile_nanos(quantile))), Shade::Plain);
+        let known = [
+            ("p50", latency.p50_ns),
+            ("p90", latency.p90_ns),
+            ("p99", latency.p99_ns),
+            ("max", latency.max_ns),
+        ];
+        for (name, figure) in known {
+            line = line
+                .and(format!(" {name} "), Shade::Faint)
+                .and(format!("{:>8}", nanos(figure)), Shade::Plain);
         }
     }
-    row.put(&format!("  {when}"), Shade::Faint);
-    row
+    line.and(format!("  {when}"), Shade::Faint)
 }
 
-fn errors(progress: &Progress, mut row: Row) -> Row {
-    let failed = progress.failed();
-    row.put(&format!("{:>12}", count(failed)), if failed > 0 { Shade::Bad } else { Shade::Good });
-    if let Some((what, times)) = progress.worst() {
-        row.put(
-            &format!("  {} in the last second; most often: {what}", count(progress.failures_last)),
-            Shade::Plain,
-        );
-        row.put(&format!(" ({})", count(times)), Shade::Plain);
-    }
-    row
+fn errors(run: &Run) -> Line {
+    let failed = run.failed();
+    let line = label("errors");
+    let line = line.and(format!("{:>12}", count(failed)), if failed > 0 { Shade::Bad } else { Shade::Good });
+    let Some(worst) = run.worst() else { return line };
+    let (last, Failed { step, cause, .. }) = (count(run.failed_last()), worst);
+    let words = format!("  {last} in the last second; most often: {step} {cause} ({})", count(worst.count));
+    line.and(words, Shade::Plain)
 }
 
-fn handshakes(progress: &Progress, mut row: Row) -> Row {
-    let all = progress.full + progress.resumed;
-    row.put(&format!("{:>12} full", count(progress.full)), Shade::Plain);
-    row.put(&format!(", {} resumed", count(progress.resumed)), Shade::Plain);
-    if all > 0 && (progress.resumed > 0 || progress.wanted_resumed > 0.0) {
-        let resumed = progress.resumed as f64 / all as f64;
-        let words = format!(" ({} of them; {} wanted)", share(resumed), share(progress.wanted_resumed));
-        row.put(&words, Shade::Plain);
+fn handshakes(run: &Run) -> Line {
+    let all = run.full.saturating_add(run.resumed);
+    let line = label("handshakes")
+        .and(format!("{:>12} full, {} resumed", count(run.full), count(run.resumed)), Shade::Plain);
+    if all == 0 || (run.resumed == 0 && run.wanted_resumed <= 0.0) {
+        return line;
     }
-    row
+    let resumed = run.resumed as f64 / all as f64;
+    line.and(format!(" ({} of them; {} wanted)", share(resumed), share(run.wanted_resumed)), Shade::Plain)
 }
 
-fn standing(progress: &Progress, mut row: Row) -> Row {
-    if progress.counts != Counts::Transactions {
-        row.put(&format!("{:>12} open", count(progress.open)), Shade::Plain);
+fn standing(run: &Run) -> Line {
+    let mut line = label("connections");
+    if run.counts != Counts::Transactions {
+        line = line.and(format!("{:>12} open", count(run.open)), Shade::Plain);
     }
-    if progress.queued > 0 {
-        row.put(&format!(" {:>11}", count(progress.queued)), Shade::Warning);
-        row.put(" starts had to wait for a free one", Shade::Warning);
+    if run.queued > 0 {
+        let words = format!(" {:>11} starts had to wait for a free one", count(run.queued));
+        line = line.and(words, Shade::Warning);
     }
-    row
+    line
 }
 
-fn generator(progress: &Progress, mut row: Row) -> Row {
-    let part = |some: u64, all: u64| if all > 0 { some as f64 / all as f64 } else { 0.0 };
-    row.put(" cpu", Shade::Faint);
+/// Of a thread's CPU time, how it is to be shown.
+pub(crate) fn of_cpu(cpu: f64) -> Shade {
+    if cpu > BUSY { Shade::Warning } else { Shade::Plain }
+}
+
+/// Of the time that a thread waited for a CPU, how it is to be shown.
+pub(crate) fn of_starved(starved: f64) -> Shade {
+    if starved > STARVED { Shade::Warning } else { Shade::Plain }
+}
+
+fn generator(run: &Run) -> Line {
+    let mut line = label("generator").and(" cpu", Shade::Faint);
     // Many threads would fill the row; the busiest tell.
-    let mut used: Vec<f64> =
-        progress.threads.iter().map(|thread| part(thread.busy_ns, thread.wall_ns)).collect();
+    let mut used: Vec<f64> = run.threads.iter().map(|thread| thread.cpu).collect();
     used.small_sort_by(|a, b| b.total_cmp(a));
     for cpu in used.iter().take(8) {
-        row.put(&format!(" {}", share(*cpu)), if *cpu > BUSY { Shade::Warning } else { Shade::Plain });
+        line = line.and(format!(" {}", share(*cpu)), of_cpu(*cpu));
     }
     if used.len() > 8 {
-        row.put(&format!(" and {} more", used.len() - 8), Shade::Plain);
+        line = line.and(format!(" and {} more", used.len() - 8), Shade::Plain);
     }
-    if let Some(lag) = progress.lag {
-        row.put("  lag p99 ", Shade::Faint);
-        row.put(&nanos(lag), Shade::Plain);
+    if let Some(lag) = run.lag_p99_ns {
+        line = line.and("  lag p99 ", Shade::Faint).and(nanos(lag), Shade::Plain);
     }
-    let starved: u64 = progress.threads.iter().map(|thread| thread.starved_ns).sum();
-    let wall: u64 = progress.threads.iter().map(|thread| thread.wall_ns).sum();
-    let starved = part(starved, wall);
-    row.put("  waiting for cpu ", Shade::Faint);
-    row.put(&share(starved), if starved > STARVED { Shade::Warning } else { Shade::Plain });
-    row
+    // They were looked at over the same second.
+    let starved =
+        run.threads.iter().map(|thread| thread.starved).sum::<f64>() / run.threads.len().max(1) as f64;
+    line.and("  waiting for cpu ", Shade::Faint).and(share(starved), of_starved(starved))
 }
 
 #[cfg(test)]

@@ -2,12 +2,13 @@
 //!
 //! In: the seconds as they come. Out: a [`Progress`], of which `live.rs` makes a picture and `lines.rs` lines.
 
-use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::time::Duration;
 
 use handfast_load::Plan;
 use handfast_load::plan::Model;
-use handfast_load::sample::{Interval, Series, ThreadUse};
+use handfast_load::sample::{Interval, Series};
+use handfast_report::run::{Counts, Failed, Latency, Run, SCHEMA, Thread};
 use handfast_report::units;
 use handfast_stats::Histogram;
 
@@ -17,64 +18,23 @@ const KEPT: usize = 512;
 /// A run so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Progress {
-    /// What it does and to whom: `localhost:8443, 32 connections`.
-    pub(crate) title: String,
-    /// Which part of a search this is; empty when there is no search.
-    pub(crate) part: String,
-    /// Length of the measured part.
-    pub(crate) duration: Duration,
-    /// Asked for early, by Ctrl-C.
-    pub(crate) ending: bool,
-    /// Name of the series that the run is judged by.
-    pub(crate) series: &'static str,
-    /// Whether what is counted are exchanges on kept connections, bytes, or standing connections.
-    pub(crate) counts: Counts,
-    /// Seconds that have come.
-    pub(crate) seconds: u32,
-    /// What was counted in each of the last [`KEPT`] seconds, per second.
-    pub(crate) rates: Vec<f64>,
+    pub(super) run: Run,
+    duration: Duration,
+    series: Option<Series>,
+    /// Samples of the step that the run is judged by.
+    samples: Histogram,
     /// The sum of the measured part.
-    pub(crate) sum: f64,
+    sum: f64,
     /// Seconds of the measured part that have come.
-    pub(crate) counted: u32,
-    /// Whether the last second was after the measured part, in which the last transactions end.
-    pub(crate) tail: bool,
-    /// The main series so far.
-    pub(crate) so_far: Histogram,
-    /// The main series in the last second.
-    pub(crate) last: Histogram,
-    /// Failures by `step cause`.
-    pub(crate) failures: BTreeMap<String, u64>,
-    /// Failures in the last second.
-    pub(crate) failures_last: u64,
-    /// Full handshakes so far.
-    pub(crate) full: u64,
-    /// Resumed handshakes so far.
-    pub(crate) resumed: u64,
-    /// Share of resumed handshakes that was asked for.
-    pub(crate) wanted_resumed: f64,
-    /// Open connections.
-    pub(crate) open: u64,
-    /// Arrivals that had to wait because too many were in flight.
-    pub(crate) queued: u64,
-    /// Generator threads in the last second.
-    pub(crate) threads: Vec<ThreadUse>,
-    /// p99 of the generator's lag in the last second, in nanoseconds; `None` without one.
-    pub(crate) lag: Option<u64>,
+    counted: u32,
 }
 
-/// What a second of the run is counted in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Counts {
-    /// Transactions: connections from connect to close.
-    #[default]
-    Transactions,
-    /// Exchanges on connections that are kept.
-    Exchanges,
-    /// Bytes of bulk transfers, both ways.
-    Bytes,
-    /// Handshakes, of connections that then stand idle.
-    Handshakes,
+impl Deref for Progress {
+    type Target = Run;
+
+    fn deref(&self) -> &Run {
+        &self.run
+    }
 }
 
 impl Progress {
@@ -88,97 +48,81 @@ impl Progress {
             _ if plan.keeps_connections() => Counts::Exchanges,
             _ => Counts::Transactions,
         };
-        Self {
+        let none = Latency::of(plan.main_series().name(), &Histogram::default());
+        let run = Run {
+            schema: SCHEMA.to_owned(),
+            program: concat!("handfast ", env!("CARGO_PKG_VERSION")).to_owned(),
+            process: std::process::id(),
             title: title(plan),
             part,
-            duration: plan.duration,
-            series: plan.main_series().name(),
+            duration_seconds: plan.duration.as_secs_f64(),
             counts,
+            so_far: none.clone(),
+            last: none,
             wanted_resumed: plan.wanted_resumed(),
-            ..Self::default()
-        }
+            ..Run::default()
+        };
+        let series = Some(plan.main_series());
+        Self { run, duration: plan.duration, series, ..Self::default() }
     }
 
-    /// Takes in the next second. **Cost**: about what merging one histogram takes.
-    pub(crate) fn add(&mut self, interval: &Interval) {
-        let tally = &interval.tally;
-        self.seconds = self.seconds.max(interval.second + 1);
-        let counted = match self.counts {
+    /// Takes in the next second; `ending`: the run is to end early. **Cost**: about what merging one histogram takes.
+    pub(crate) fn add(&mut self, interval: &Interval, ending: bool) {
+        let (run, tally) = (&mut self.run, &interval.tally);
+        run.ending = ending;
+        run.seconds = run.seconds.max(interval.second + 1);
+        let counted = match run.counts {
             Counts::Transactions => tally.transactions,
             Counts::Exchanges => tally.exchanges,
             Counts::Bytes => tally.sent + tally.received,
             Counts::Handshakes => tally.full + tally.resumed,
         };
-        self.tail = Duration::from_secs(u64::from(interval.second)) >= self.duration;
-        if !self.tail {
+        run.tail = Duration::from_secs(u64::from(interval.second)) >= self.duration;
+        if !run.tail {
             // Far below 2^53 in a second.
-            self.rates.push(counted as f64);
+            run.rates.push(counted as f64);
             self.sum += counted as f64;
             self.counted += 1;
+            run.mean_rate = self.sum / f64::from(self.counted);
         }
-        if self.rates.len() > KEPT {
-            self.rates.remove(0);
+        if run.rates.len() > KEPT {
+            run.rates.remove(0);
         }
-        let main = interval.series.iter().find(|(series, _)| series.name() == self.series);
-        self.last = main.map(|(_, histogram)| histogram.clone()).unwrap_or_default();
-        self.so_far.merge(&self.last);
-        for failures in &interval.failures {
-            *self
-                .failures
-                .entry(format!("{} {}", failures.step.name(), failures.cause.name()))
-                .or_default() += failures.count;
-        }
-        self.failures_last = interval.failures.iter().map(|failures| failures.count).sum();
-        self.full += tally.full;
-        self.resumed += tally.resumed;
-        self.queued += tally.queued;
-        self.open = tally.open;
-        self.threads.clone_from(&interval.threads);
-        self.lag = interval.series.get(&Series::Lag).map(|lag| lag.quantile_nanos(0.99));
+        run.steps =
+            interval.series.iter().map(|(series, samples)| Latency::of(series.name(), samples)).collect();
+        run.steps.retain(|step| step.count > 0);
+        let main = self.series.and_then(|series| interval.series.get(&series));
+        run.last = Latency::of(&run.last.name, main.unwrap_or(&Histogram::default()));
+        main.into_iter().for_each(|main| self.samples.merge(main));
+        run.so_far = Latency::of(&run.last.name, &self.samples);
+        add_failures(&mut run.failures, interval);
+        run.full += tally.full;
+        run.resumed += tally.resumed;
+        run.queued += tally.queued;
+        run.open = tally.open;
+        let share = |some: u64, all: u64| if all > 0 { some as f64 / all as f64 } else { 0.0 };
+        let threads = interval.threads.iter();
+        run.threads = threads
+            .map(|used| Thread {
+                cpu: share(used.busy_ns, used.wall_ns),
+                starved: share(used.starved_ns, used.wall_ns),
+            })
+            .collect();
+        run.lag_p99_ns = interval.series.get(&Series::Lag).map(|lag| lag.quantile_nanos(0.99));
     }
+}
 
-    /// What is done before the first second has come.
-    pub(crate) fn preparing(&self) -> String {
-        let tickets = if self.wanted_resumed > 0.0 { ", tickets" } else { "" };
-        format!("preparing: one transaction to see that it works{tickets}; then the first second")
-    }
-
-    /// What was counted in the last second, per second.
-    pub(crate) fn rate(&self) -> f64 {
-        self.rates.last().copied().unwrap_or(0.0)
-    }
-
-    /// The mean over the run.
-    pub(crate) fn mean_rate(&self) -> f64 {
-        self.sum / f64::from(self.counted.max(1))
-    }
-
-    /// A figure of the rate with its unit.
-    pub(crate) fn show(&self, rate: f64) -> String {
-        match self.counts {
-            Counts::Bytes => format!("{}/s", units::bytes(rate as u64)),
-            _ => units::rate(rate),
-        }
-    }
-
-    /// All failures.
-    pub(crate) fn failed(&self) -> u64 {
-        self.failures.values().sum()
-    }
-
-    /// The most frequent failure, and how often it was.
-    pub(crate) fn worst(&self) -> Option<(&str, u64)> {
-        self.failures.iter().max_by_key(|(_, count)| **count).map(|(what, count)| (what.as_str(), *count))
-    }
-
-    /// Share of the measured part that is over.
-    pub(crate) fn done(&self) -> f64 {
-        (f64::from(self.seconds) / self.duration.as_secs_f64().max(0.001)).min(1.0)
-    }
-
-    /// What is left of the measured part.
-    pub(crate) fn left(&self) -> Duration {
-        self.duration.saturating_sub(Duration::from_secs(u64::from(self.seconds)))
+fn add_failures(known: &mut Vec<Failed>, interval: &Interval) {
+    known.iter_mut().for_each(|failed| failed.last = 0);
+    for failures in &interval.failures {
+        let (step, cause) = (failures.step.name(), failures.cause.name());
+        let at = known.iter().position(|failed| failed.step == step && failed.cause == cause);
+        let at = at.unwrap_or_else(|| {
+            known.push(Failed { step: step.to_owned(), cause: cause.to_owned(), ..Failed::default() });
+            known.len() - 1
+        });
+        known[at].count += failures.count;
+        known[at].last += failures.count;
     }
 }
 

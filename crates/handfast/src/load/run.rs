@@ -187,11 +187,11 @@ impl Session {
     async fn run(&mut self, plan: &Plan, part: String) -> Result<Done, Refusal> {
         let mut accountant = self.task.wanted.job.account.as_ref().map(Accountant::new).transpose()?;
         let (display, broadcast, asked) = (&mut self.display, &mut self.task.broadcast, self.stop.clone());
-        broadcast.begin(plan, &part);
         display.begin(plan, part);
+        broadcast.begin(plan, display.run());
         let mut each_second = |interval: &Interval| {
-            broadcast.second(interval);
             display.second(interval, *asked.borrow());
+            broadcast.second(interval, display.run());
         };
         let on_lost = self.task.wanted.on_lost;
         let status = self.task.wanted.status.as_ref();

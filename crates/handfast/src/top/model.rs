@@ -1,10 +1,15 @@
-//! What is known and what was chosen: the proxy's last two moments, and what keys have done.
+//! What is known and what was chosen: the proxy's last two moments or how a run stands, and what keys have done.
 //!
 //! In: answers and keys. Out: what `picture.rs` draws. Pure: the time comes with each answer.
 
+use handfast_report::run::Run;
+
 use super::sample::Sample;
-use super::table::Order;
-use super::tables::{Pair, TABLES};
+use super::seen::Seen;
+use super::table::{Order, Table};
+use super::tables::Pair;
+use super::view::{MOST, View};
+use crate::screen::Look;
 
 /// Rates of new connections that are kept for the curve.
 const CURVE: usize = 120;
@@ -47,6 +52,8 @@ pub(crate) struct Model {
     pub(super) address: String,
     now: Option<Sample>,
     before: Option<Sample>,
+    /// In place of a proxy.
+    run: Option<Box<Run>>,
     /// When there was the last news, of whatever kind.
     pub(super) time: f64,
     /// Since when the proxy does not answer, and why.
@@ -56,7 +63,7 @@ pub(crate) struct Model {
     /// New connections for each second.
     pub(super) curve: Vec<f64>,
     pub(super) table: usize,
-    pub(super) orders: [Order; TABLES.len()],
+    pub(super) orders: [Order; MOST],
     pub(super) scroll: usize,
     pub(super) filter: String,
     pub(super) typing: bool,
@@ -70,12 +77,13 @@ impl Model {
             address,
             now: None,
             before: None,
+            run: None,
             time: 0.0,
             lost: None,
             replaced: None,
             curve: Vec::new(),
             table: 0,
-            orders: [Order::default(); TABLES.len()],
+            orders: [Order::default(); MOST],
             scroll: 0,
             filter: String::new(),
             typing: false,
@@ -85,22 +93,44 @@ impl Model {
     }
 
     /// What is shown; `None` before the first answer.
-    pub(super) fn pair(&self) -> Option<Pair<'_>> {
+    pub(super) fn view(&self) -> Option<View<'_>> {
+        let run = self.run.as_deref().map(View::Run);
+        run.or_else(|| self.pair().map(View::Proxy))
+    }
+
+    fn pair(&self) -> Option<Pair<'_>> {
         self.now.as_ref().map(|now| Pair { now, before: self.before.as_ref() })
     }
 
     /// Whether there are rates.
     pub(crate) fn has_rates(&self) -> bool {
-        self.before.is_some()
+        self.before.is_some() || self.run.is_some()
     }
 
-    /// The proxy has answered: with this moment, and perhaps with what it was up to a minute ago.
-    pub(crate) fn answered(&mut self, now: Sample, earlier: Option<Sample>) {
-        self.time = now.at;
+    /// There was an answer, at this time.
+    pub(crate) fn answered(&mut self, time: f64, seen: Seen) {
+        self.time = time;
         self.lost = None;
         if self.paused {
             return;
         }
+        if self.run.is_some() != matches!(seen, Seen::Run(_)) {
+            (self.table, self.scroll, self.orders) = (0, 0, [Order::default(); MOST]);
+        }
+        match seen {
+            Seen::Proxy(moments) => self.proxy(moments.0, moments.1),
+            Seen::Run(run) => {
+                if let Some(before) = self.run.as_ref().filter(|before| before.process != run.process) {
+                    self.replaced = Some((time, before.process.into()));
+                }
+                self.run = Some(run);
+            }
+        }
+    }
+
+    /// The proxy is this now, and perhaps was that up to a minute ago.
+    fn proxy(&mut self, now: Sample, earlier: Option<Sample>) {
+        self.run = None;
         let last = self.now.take();
         if let Some(last) = last.as_ref().filter(|last| !last.is_same_process(&now)) {
             self.replaced = Some((now.at, last.process));
@@ -150,7 +180,7 @@ impl Model {
     }
 
     fn choose(&mut self, key: Key) {
-        let tables = TABLES.len();
+        let tables = self.view().map_or(MOST, |view| view.names().len());
         match key {
             Key::Letter('?' | 'h') => self.help = true,
             Key::Letter('/') => self.typing = true,
@@ -180,15 +210,19 @@ impl Model {
         self.scroll = 0;
     }
 
+    /// The table that is chosen, as it comes.
+    fn chosen(&self) -> Option<Table> {
+        let look = Look { color: false, unicode: false, terminal: false };
+        self.view().map(|view| view.table(self.table, look))
+    }
+
     fn rows(&self) -> usize {
-        let look = super::table::Look { color: false, unicode: false, terminal: false };
-        self.pair().map_or(0, |pair| (TABLES[self.table].1)(&pair, look).rows.len())
+        self.chosen().map_or(0, |table| table.rows.len())
     }
 
     /// Goes to the next column, or the one before; between the last and the first the rows stand as they come.
     fn sort_by(&mut self, step: isize) {
-        let look = super::table::Look { color: false, unicode: false, terminal: false };
-        let columns = self.pair().map_or(0, |pair| (TABLES[self.table].1)(&pair, look).columns.len());
+        let columns = self.chosen().map_or(0, |table| table.columns.len());
         let order = &mut self.orders[self.table];
         let places = columns as isize + 1;
         let now = order.column.map_or(0, |column| column as isize + 1);

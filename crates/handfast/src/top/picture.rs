@@ -6,21 +6,21 @@ use std::time::Duration;
 
 use handfast_text::units::{bytes, count, duration, long, rate, share_of};
 
+use handfast_report::run::Run;
+
 use super::model::Model;
+use super::run_tables;
 use super::sample::Sample;
-use super::table::{Line, Look, Shade};
-use super::tables::{PHASE_WORDS, Pair, TABLES, bar, failed};
-use crate::load::live::curve;
+use super::tables::{PHASE_WORDS, Pair, bar, failed};
+use super::view::View;
+use crate::load::live;
+use crate::screen::{Line, Look, Shade, curve};
 
 /// How long it is told that another process answers.
 const TOLD: f64 = 60.0;
 
-/// Names of the tables for a line of 80 columns.
-const SHORT: [&str; TABLES.len()] =
-    ["Services", "Backends", "Failures", "Recent", "TLS", "Certs", "Threads", "Attention"];
-
-const HELP: [&str; 16] = [
-    "1 to 8, Tab       choose a table",
+const HELP: [&str; 8] = [
+    "digits, Tab       choose a table",
     "< and >           choose the column that it is sorted by",
     "r                 reverse the order",
     "/                 show only rows that hold a text; Esc shows all again",
@@ -28,6 +28,8 @@ const HELP: [&str; 16] = [
     "arrows, Page keys move in the table",
     "q, Ctrl-C         end",
     "",
+];
+const HELP_PROXY: [&str; 8] = [
     "Rates are means over the time that is named in the second line; a dash is a figure that is not known yet.",
     "After a restart or an upgrade of the proxy its counters begin anew: the second line says so.",
     "Parts of a handshake: hello: waiting for the client's hello; crypto: our own computing;",
@@ -37,61 +39,69 @@ const HELP: [&str; 16] = [
     "",
     "Any key goes back.",
 ];
+const HELP_RUN: [&str; 5] = [
+    "Tables are of the last second; counts of failures, handshakes and errors are since the start of the run.",
+    "time: means of the steps that ended in the last second, and what each took of the sum.",
+    "When the run has ended, its address answers no more: the next run at the same address is then shown.",
+    "",
+    "Any key goes back.",
+];
 
 /// The screen.
 pub(super) fn picture(model: &Model, width: usize, height: usize, look: Look) -> Vec<Line> {
-    let Some(pair) = model.pair() else {
+    let Some(view) = model.view() else {
         return vec![Line::of("waiting for the proxy's answer", Shade::Faint)];
     };
     if model.help {
         let mut lines = vec![Line::of("handfast top", Shade::Strong), Line::default()];
-        lines.extend(HELP.map(|line| Line::of(line, Shade::Plain)));
+        let help = if matches!(view, View::Proxy(_)) { &HELP_PROXY[..] } else { &HELP_RUN };
+        lines.extend(HELP.iter().chain(help).map(|line| Line::of(*line, Shade::Plain)));
         lines.truncate(height);
         return lines;
     }
-    let mut lines = head(model, &pair, width, look);
-    lines.push(tabs(model, width));
+    let mut lines = head(model, &view, width, look);
+    lines.push(tabs(model, &view, width));
     // The last line is for the keys.
     let room = height.saturating_sub(1);
-    table(model, &pair, model.table, (width, room, look), &mut lines);
+    table(model, &view, model.table, (width, room, look), &mut lines);
     // Where there is room for more, the other tables follow.
-    for other in (0..TABLES.len()).filter(|other| *other != model.table) {
+    for (other, (name, _)) in view.names().iter().enumerate().filter(|(other, _)| *other != model.table) {
         if lines.len() + 4 <= room {
             lines.push(Line::default());
-            lines.push(Line::of(TABLES[other].0, Shade::Strong));
-            table(model, &pair, other, (width, room, look), &mut lines);
+            lines.push(Line::of(*name, Shade::Strong));
+            table(model, &view, other, (width, room, look), &mut lines);
         }
     }
     lines.truncate(room);
     lines.resize(room, Line::default());
-    lines.push(foot(model));
+    lines.push(foot(model, view.names().len()));
     lines.truncate(height);
     lines
 }
 
 /// Everything, one table below the other, for somebody without a terminal.
 pub(super) fn whole(model: &Model, width: usize, look: Look) -> Vec<Line> {
-    let Some(pair) = model.pair() else { return Vec::new() };
-    let mut lines = head(model, &pair, width, look);
+    let Some(view) = model.view() else { return Vec::new() };
+    let mut lines = head(model, &view, width, look);
     lines.pop();
-    for (place, (title, _)) in TABLES.iter().enumerate() {
+    for (place, (name, _)) in view.names().iter().enumerate() {
         lines.push(Line::default());
-        lines.push(Line::of(*title, Shade::Strong));
-        table(model, &pair, place, (width, usize::MAX, look), &mut lines);
+        lines.push(Line::of(*name, Shade::Strong));
+        table(model, &view, place, (width, usize::MAX, look), &mut lines);
     }
     lines
 }
 
 fn table(
     model: &Model,
-    pair: &Pair<'_>,
+    view: &View<'_>,
     place: usize,
     (width, room, look): (usize, usize, Look),
     to: &mut Vec<Line>,
 ) {
     let chosen = place == model.table;
     let filter = if chosen { model.filter.as_str() } else { "" };
-    let mut lines = (TABLES[place].1)(pair, look).lines(model.orders[place], filter, width).into_iter();
+    let mut lines = view.table(place, look).lines(model.orders[place], filter, width).into_iter();
     let Some(names) = lines.next() else { return };
     let rows: Vec<Line> = lines.collect();
     if rows.is_empty() {
@@ -111,10 +121,42 @@ fn table(
     }
 }
 
-fn head(model: &Model, pair: &Pair<'_>, width: usize, look: Look) -> Vec<Line> {
+fn head(model: &Model, view: &View<'_>, width: usize, look: Look) -> Vec<Line> {
+    match view {
+        View::Proxy(pair) => head_of_proxy(model, pair, width, look),
+        View::Run(run) => head_of_run(model, run, width, look),
+    }
+}
+
+fn label(text: &str) -> Line {
+    Line::of(format!("{text:12} "), Shade::Faint)
+}
+
+fn head_of_run(model: &Model, run: &Run, width: usize, look: Look) -> Vec<Line> {
+    let title = Line::of("Handfast load", Shade::Strong)
+        .and(format!(" {} · process {} · ", version(run), run.process), Shade::Plain)
+        .and(&run.title, Shade::Strong);
+    let over = if run.seconds == 0 { "no second yet" } else { "last second" };
+    let mut lines = vec![title, where_and_when(model, over, (run.process.into(), &run.part))];
+    if run.seconds == 0 {
+        lines.push(Line::of(live::preparing(run), Shade::Plain));
+    } else {
+        lines.extend(live::figures(run, width, look).into_iter().map(|(_, line)| line));
+        lines.push(run_tables::path(run, Line::of(format!("{:12} ", "time"), Shade::Plain), width, look));
+    }
+    lines.push(Line::default());
+    lines
+}
+
+/// `0.1.0`.
+fn version(run: &Run) -> &str {
+    run.program.rsplit(' ').next().unwrap_or_default()
+}
+
+fn head_of_proxy(model: &Model, pair: &Pair<'_>, width: usize, look: Look) -> Vec<Line> {
     let now = pair.now;
-    let label = |text: &str| Line::of(format!("{text:12} "), Shade::Faint);
     let per_second = |value: Option<f64>| value.map_or("–".to_owned(), rate);
+    let over = pair.over().map_or("rates follow".to_owned(), |over| format!("rates over {over:.0} s"));
     let up = Duration::from_secs_f64((now.now - now.started).max(0.0));
     let about = format!(
         " {} · process {} · up {} · generation {} · {}",
@@ -149,7 +191,7 @@ fn head(model: &Model, pair: &Pair<'_>, width: usize, look: Look) -> Vec<Line> {
         label("failures").and(per_second(failing), if is_failing { Shade::Bad } else { Shade::Good });
     vec![
         title,
-        where_and_when(model, pair),
+        where_and_when(model, &over, (now.process, &now.configuration)),
         connections,
         label("handshakes").and(handshakes, Shade::Plain),
         label("bytes").and(format!("{to_backend} to backends, {to_client} to clients"), Shade::Plain),
@@ -161,8 +203,7 @@ fn head(model: &Model, pair: &Pair<'_>, width: usize, look: Look) -> Vec<Line> {
 }
 
 /// Where is asked, over what the rates are, and what has happened to the process.
-fn where_and_when(model: &Model, pair: &Pair<'_>) -> Line {
-    let over = pair.over().map_or("rates follow".to_owned(), |over| format!("rates over {over:.0} s"));
+fn where_and_when(model: &Model, over: &str, (process, more): (u64, &str)) -> Line {
     let line = Line::of(format!("{} · {over}", model.address), Shade::Faint);
     if let Some((since, why)) = &model.lost {
         let seconds = (model.time - since).max(0.0);
@@ -173,10 +214,11 @@ fn where_and_when(model: &Model, pair: &Pair<'_>) -> Line {
     }
     match &model.replaced {
         Some((at, before)) if model.time - at < TOLD => line.and(
-            format!(" · process {} has replaced {before}, {:.0} s ago", pair.now.process, model.time - at),
+            format!(" · process {process} has replaced {before}, {:.0} s ago", model.time - at),
             Shade::Warning,
         ),
-        _ => line.and(format!(" · {}", pair.now.configuration), Shade::Faint),
+        _ if more.is_empty() => line,
+        _ => line.and(format!(" · {more}"), Shade::Faint),
     }
 }
 
@@ -243,18 +285,19 @@ fn needs(now: &Sample, line: Line) -> Line {
 }
 
 /// The names of the tables, the chosen one marked; shorter ones where the line is too short.
-fn tabs(model: &Model, width: usize) -> Line {
-    let line = |name: fn(usize) -> &'static str| {
-        (0..TABLES.len()).fold(Line::default(), |line, place| {
+fn tabs(model: &Model, view: &View<'_>, width: usize) -> Line {
+    let names = view.names();
+    let line = |name: fn(&(&'static str, &'static str)) -> &'static str| {
+        names.iter().enumerate().fold(Line::default(), |line, (place, names)| {
             let shade = if place == model.table { Shade::Chosen } else { Shade::Plain };
-            line.and(format!("{} {}", place + 1, name(place)), shade).and(" ", Shade::Plain)
+            line.and(format!("{} {}", place + 1, name(names)), shade).and(" ", Shade::Plain)
         })
     };
-    let whole = line(|place| TABLES[place].0);
-    if whole.width() <= width { whole } else { line(|place| SHORT[place]) }
+    let whole = line(|names| names.0);
+    if whole.width() <= width { whole } else { line(|names| names.1) }
 }
 
-fn foot(model: &Model) -> Line {
+fn foot(model: &Model, tables: usize) -> Line {
     match (model.typing, model.filter.is_empty()) {
         (true, _) => {
             Line::of(format!("/{}_  Enter keeps it, Esc shows all rows", model.filter), Shade::Strong)
@@ -263,7 +306,8 @@ fn foot(model: &Model) -> Line {
             Line::of(format!("rows that hold \"{}\"; Esc shows all", model.filter), Shade::Warning)
         }
         (false, true) => {
-            Line::of("1-8 table  < > sort  r reverse  / filter  p pause  ? help  q quit", Shade::Faint)
+            let keys = format!("1-{tables} table  < > sort  r reverse  / filter  p pause  ? help  q quit");
+            Line::of(keys, Shade::Faint)
         }
     }
 }

@@ -162,17 +162,16 @@ impl Sample {
     /// Reads a status that was asked for at `at`: now, and up to a minute ago.
     ///
     /// **Errors**: what it is instead, as a sentence.
-    pub(crate) fn read(text: &str, at: f64) -> Result<(Self, Option<Self>), String> {
-        let whole: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
+    pub(crate) fn read(whole: &Value, at: f64) -> Result<(Self, Option<Self>), String> {
         if whole["schema"].as_u64() != Some(SCHEMA) {
             let found: String = plain(&whole["schema"].to_string()).chars().take(60).collect();
             return Err(format!(
                 "its schema is {found}, expected {SCHEMA}: another version of Handfast answers"
             ));
         }
-        let now = Self::of(&whole, at);
+        let now = Self::of(whole, at);
         let over = figure(&whole["recent"], "over_seconds");
-        let earlier = (figure(&whole["rates"], "over_seconds") >= 1.0).then(|| now.earlier(&whole, over));
+        let earlier = (figure(&whole["rates"], "over_seconds") >= 1.0).then(|| now.earlier(whole, over));
         Ok((now, earlier))
     }
 

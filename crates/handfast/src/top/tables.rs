@@ -7,7 +7,8 @@ use handfast_text::units::{bytes, count, duration, long, rate};
 use std::time::Duration;
 
 use super::sample::{PHASES, Sample, Times};
-use super::table::{Cell, Column, Line, Look, Shade, Table};
+use super::table::{Cell, Column, Table};
+use crate::screen::{Line, Look, Shade};
 
 /// Columns of a bar.
 const BAR: usize = 24;
@@ -18,16 +19,16 @@ const DAY: f64 = 86_400.0;
 /// What makes a table.
 type Make = fn(&Pair<'_>, Look) -> Table;
 
-/// The tables with their names, in the order of their keys.
-pub(super) const TABLES: [(&str, Make); 8] = [
-    ("Services", services),
-    ("Backends", backends),
-    ("Failures", failures),
-    ("Recent", recent),
-    ("Handshakes", handshakes),
-    ("Certificates", certificates),
-    ("Threads", threads),
-    ("Attention", attention),
+/// The tables with their names, and shorter ones for a line of 80 columns, in the order of their keys.
+pub(super) const TABLES: [(&str, &str, Make); 8] = [
+    ("Services", "Services", services),
+    ("Backends", "Backends", backends),
+    ("Failures", "Failures", failures),
+    ("Recent", "Recent", recent),
+    ("Handshakes", "TLS", handshakes),
+    ("Certificates", "Certs", certificates),
+    ("Threads", "Threads", threads),
+    ("Attention", "Attention", attention),
 ];
 
 /// Two moments of one process.
@@ -64,24 +65,24 @@ impl Pair<'_> {
     }
 }
 
-const fn column(title: &'static str, least: usize, rank: u8) -> Column {
+pub(super) const fn column(title: &'static str, least: usize, rank: u8) -> Column {
     Column { title, right: false, least, rank }
 }
 
-const fn figures(title: &'static str, rank: u8) -> Column {
+pub(super) const fn figures(title: &'static str, rank: u8) -> Column {
     Column { title, right: true, least: 0, rank }
 }
 
-fn words(text: impl Into<String>, shade: Shade) -> Cell {
+pub(super) fn words(text: impl Into<String>, shade: Shade) -> Cell {
     Cell { line: Line::of(text, shade), key: None }
 }
 
-fn plain(text: impl Into<String>) -> Cell {
+pub(super) fn plain(text: impl Into<String>) -> Cell {
     words(text, Shade::Plain)
 }
 
 /// A figure; a dash when it is not known.
-fn known(value: Option<f64>, shown: impl Fn(f64) -> String, shade: Shade) -> Cell {
+pub(super) fn known(value: Option<f64>, shown: impl Fn(f64) -> String, shade: Shade) -> Cell {
     let shade = if value.is_some_and(|value| value > 0.0) { shade } else { Shade::Faint };
     Cell { line: Line::of(value.map_or("–".to_owned(), shown), shade), key: Some(value.unwrap_or(-1.0)) }
 }
@@ -90,7 +91,7 @@ fn rates(value: Option<f64>, shade: Shade) -> Cell {
     known(value, rate, shade)
 }
 
-fn counts(value: u64, shade: Shade) -> Cell {
+pub(super) fn counts(value: u64, shade: Shade) -> Cell {
     known(Some(value as f64), |value| count(value as u64), shade)
 }
 
@@ -281,19 +282,29 @@ fn mean(times: &Times) -> f64 {
     if times.count > 0 { times.seconds / times.count as f64 } else { 0.0 }
 }
 
-/// The parts of handshakes one behind the other: blocks in colors, or else the first letters of their names.
+/// The parts of handshakes one behind the other.
 pub(super) fn bar(times: &Times, width: usize, look: Look) -> Line {
-    let all: f64 = times.phases.iter().sum();
+    stacked(&times.phases, &PHASE_WORDS, width, look)
+}
+
+/// Parts one behind the other: blocks in colors, or else the first letters of their names.
+pub(super) fn stacked(parts: &[f64], names: &[&str], width: usize, look: Look) -> Line {
+    let all: f64 = parts.iter().sum();
     let mut line = Line::default();
     let (mut passed, mut drawn) = (0.0, 0);
-    for (phase, seconds) in times.phases.iter().enumerate().filter(|_| all > 0.0) {
-        passed += seconds;
+    for (phase, (part, name)) in parts.iter().zip(names).enumerate().filter(|_| all > 0.0) {
+        passed += part;
         let until = ((passed / all * width as f64).round() as usize).min(width);
-        let letter = if look.color { "█" } else { &PHASE_WORDS[phase][..1] };
+        let letter = if look.color { "█" } else { &name[..1] };
         line = line.and(letter.repeat(until.saturating_sub(drawn)), Shade::Phase(phase));
         drawn = until.max(drawn);
     }
     line
+}
+
+/// A bar of one color.
+pub(super) fn block(length: usize, look: Look, shade: Shade) -> Line {
+    Line::of(if look.unicode { "█" } else { "#" }.repeat(length), shade)
 }
 
 fn certificates(pair: &Pair<'_>, _: Look) -> Table {
@@ -352,11 +363,10 @@ fn threads(pair: &Pair<'_>, look: Look) -> Table {
             turns.map(|(now, before)| now.turns.saturating_sub(before.turns)).filter(|turns| *turns > 0);
         let lag =
             turns.zip(turned).map(|((now, before), turns)| (now.lag - before.lag).max(0.0) / turns as f64);
-        let block = if look.unicode { "█" } else { "#" };
         vec![
             words(&thread.name, Shade::Strong),
             known(cpu, |share| format!("{:.0} %", share * 100.0), shade),
-            words(block.repeat((busy.min(1.0) * 10.0).round() as usize), shade),
+            Cell { line: block((busy.min(1.0) * 10.0).round() as usize, look, shade), key: None },
             known(thread.worker.map(|worker| worker.tasks as f64), |tasks| count(tasks as u64), Shade::Plain),
             times(lag),
             times(thread.worker.and_then(|worker| worker.lag_p99)),

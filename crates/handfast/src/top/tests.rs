@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::model::{Key, Model, Wish, keys};
 use super::picture::{picture, whole};
-use super::sample::Sample;
-use super::table::Look;
+use super::seen::Seen;
+use crate::screen::Look;
 
 const PLAIN: Look = Look { color: false, unicode: true, terminal: false };
 
@@ -52,13 +52,12 @@ fn status(process: u64, accepted: u64) -> Value {
     })
 }
 
-fn sample(process: u64, accepted: u64, at: f64) -> (Sample, Option<Sample>) {
-    Sample::read(&status(process, accepted).to_string(), at).expect("a status")
+fn seen(process: u64, accepted: u64, at: f64) -> Seen {
+    Seen::read(&status(process, accepted).to_string(), at).expect("a status")
 }
 
 fn answered(model: &mut Model, process: u64, accepted: u64, at: f64) {
-    let (now, earlier) = sample(process, accepted, at);
-    model.answered(now, earlier);
+    model.answered(at, seen(process, accepted, at));
 }
 
 fn model() -> Model {
@@ -118,9 +117,9 @@ fn the_first_moment_has_the_rates_of_the_last_minute() {
     whole["rates"] = json!({ "over_seconds": 50.0, "services": { "web": { "connections": 2.0, "bytes_to_client": 2048.0 } },
         "cpu": { "worker-0": 0.41 } });
     whole["recent"]["over_seconds"] = 50.0.into();
-    let (now, earlier) = Sample::read(&whole.to_string(), 0.0).expect("a status");
+    let seen = Seen::read(&whole.to_string(), 0.0).expect("a status");
     let mut model = Model::new("here".into());
-    model.answered(now, earlier);
+    model.answered(0.0, seen);
     let seen = text(&model, 160, 60);
     for expected in ["rates over 50 s", "2.00/s new", "2.00 KiB/s to clients", "41 %"] {
         assert!(seen.contains(expected), "{expected}: {seen}");
@@ -134,14 +133,14 @@ fn what_is_no_status_is_refused_with_the_reason() {
         ("{\"schema\":3}", "its schema is 3, expected 2"),
         ("[]", "its schema is null, expected 2"),
     ] {
-        let wrong = Sample::read(text, 0.0).expect_err(text);
+        let wrong = Seen::read(text, 0.0).err().expect(text);
         assert!(wrong.starts_with(why), "{wrong}");
     }
     // What is missing is empty.
-    let (now, earlier) =
-        Sample::read("{\"schema\":2,\"services\":[{}],\"threads\":[7]}", 0.0).expect("as far as it goes");
+    let seen =
+        Seen::read("{\"schema\":2,\"services\":[{}],\"threads\":[7]}", 0.0).expect("as far as it goes");
     let mut model = Model::new("here".into());
-    model.answered(now, earlier);
+    model.answered(0.0, seen);
     assert!(text(&model, 80, 24).contains("0 open"));
 }
 
@@ -150,8 +149,8 @@ fn keys_that_are_apart_are_told() {
     let mut model = model();
     let mut status = status(1, 8);
     status["key_process"] = serde_json::json!({ "answers": true, "restarts": 0 });
-    let (now, earlier) = Sample::read(&status.to_string(), 20.0).expect("a status");
-    model.answered(now, earlier);
+    let seen = Seen::read(&status.to_string(), 20.0).expect("a status");
+    model.answered(20.0, seen);
     let text = text(&model, 80, 24);
     assert!(text.contains("generation 3 · keys apart · ready"), "{text}");
 }
@@ -263,9 +262,9 @@ fn long_tables_are_moved_in_and_say_how_much_is_left() {
         backend
     });
     whole["services"][0]["backends"] = many.collect();
-    let (now, earlier) = Sample::read(&whole.to_string(), 0.0).expect("a status");
+    let seen = Seen::read(&whole.to_string(), 0.0).expect("a status");
     let mut model = Model::new("here".into());
-    model.answered(now, earlier);
+    model.answered(0.0, seen);
     model.press(Key::Letter('2'));
     let seen = text(&model, 80, 24);
     assert!(seen.contains("10.0.1.0:80") && seen.contains(" more"), "{seen}");
@@ -274,4 +273,122 @@ fn long_tables_are_moved_in_and_say_how_much_is_left() {
     }
     let seen = text(&model, 80, 24);
     assert!(seen.contains("10.0.1.49:80") && !seen.contains(" more"), "{seen}");
+}
+
+/// A run of `handfast load` as it says it is.
+fn run(seconds: u32) -> Value {
+    let latency = |name: &str, count: u64, mean: f64| {
+        json!({ "name": name, "count": count, "mean_ns": mean, "p50_ns": 900_000,
+        "p90_ns": 2_000_000, "p99_ns": 4_000_000, "max_ns": 9_000_000 })
+    };
+    let part = |name: &str| {
+        json!({ "name": name, "done": 40, "failed": 1, "series": { "name": "exchange", "count": 40,
+        "percentiles_ns": { "p50": 700_000, "p99": 800_000 }, "max_ns": 850_000 } })
+    };
+    json!({
+        "schema": "handfast-run/1", "program": "handfast 0.1.0", "process": 77, "title": "localhost:8443, 32 connections",
+        "part": "step 2 at 500/s", "duration_seconds": 10.0, "ending": false, "counts": "exchanges", "seconds": seconds,
+        "tail": false, "rates": [1000.0, 2000.0, 4000.0], "mean_rate": 2333.3, "so_far": latency("exchange", 7_000, 1e6),
+        "last": latency("exchange", 4_000, 1e6),
+        "steps": [latency("connect", 40, 100_000.0), latency("handshake", 40, 500_000.0), latency("exchange", 40, 400_000.0)],
+        "failures": [{ "step": "connect", "cause": "refused", "count": 5, "last": 2 },
+            { "step": "handshake", "cause": "deadline\u{1b}[2J", "count": 1200, "last": 0 }],
+        "full": 7000, "resumed": 60, "wanted_resumed": 0.7, "open": 32, "queued": 12,
+        "threads": [{ "cpu": 0.95, "starved": 0.1 }, { "cpu": 0.25, "starved": 0.0 }], "lag_p99_ns": 20_000,
+        "members": [part("old")], "requests": [part("GET /"), part("GET /big")],
+    })
+}
+
+fn watched(seconds: u32) -> Model {
+    let mut model = Model::new("http://127.0.0.1:9464/status.json".into());
+    model.answered(1.0, Seen::read(&run(seconds).to_string(), 1.0).expect("a run"));
+    model
+}
+
+#[test]
+fn a_run_is_shown_with_its_tables() {
+    let mut model = watched(3);
+    assert!(model.has_rates());
+    let small = text(&model, 80, 24);
+    for expected in [
+        "Handfast load 0.1.0 · process 77 · localhost:8443, 32 connections",
+        "/status.json · last second · step 2 at 500/s",
+        "3 s of 10 s, 7 s left",
+        "4,000/s  mean 2,333/s (exchanges)  ",
+        "1,205  2 in the last second; most often: handshake deadline",
+        "12 starts had to wait",
+        "cpu 95 % 25 %  lag p99 20.0 µs",
+        "1 Steps 2 Failures 3 Requests 4 Clients of the mix 5 Generator threads",
+        "1-5 table",
+    ] {
+        assert!(small.contains(expected), "{expected}: {small}");
+    }
+    let large = text(&model, 200, 60);
+    for expected in
+        ["GET /big", "700 µs", "old", "deadline\\u{1b}[2J", "connect 100 µs handshake 500 µs exchange 400 µs"]
+    {
+        assert!(large.contains(expected), "{expected}: {large}");
+    }
+    let bar = large.lines().find(|line| line.starts_with("time")).expect("there is one");
+    assert!(bar.contains(&format!("{}{}{}", "c".repeat(2), "h".repeat(12), "e".repeat(10))), "{bar}");
+    for (width, height) in [(80, 24), (40, 10), (20, 5), (1, 1), (0, 0), (400, 200)] {
+        for key in '1'..='9' {
+            model.press(Key::Letter(key));
+            text(&model, width, height);
+        }
+    }
+    assert_eq!(model.table, 4, "there are no more than five");
+    for key in keys(b"2>>>>r") {
+        model.press(key);
+    }
+    let seen = text(&model, 80, 24);
+    let (_, table) = seen.split_once("cause▲").expect("sorted by it, the other way round");
+    assert!(table.find("refused") < table.find("deadline"), "{seen}");
+    let once = whole(&model, 160, PLAIN);
+    assert!(once.iter().any(|line| line.text() == "Generator threads"));
+}
+
+#[test]
+fn a_run_that_is_prepared_shows_no_figures() {
+    let seen = text(&watched(0), 80, 24);
+    assert!(seen.contains("no second yet") && seen.contains("preparing: one transaction"), "{seen}");
+    assert!(!seen.contains("4,000/s") && !seen.contains("7,000"), "{seen}");
+}
+
+#[test]
+fn figures_that_cannot_be_do_no_harm() {
+    for (field, value) in [
+        ("duration_seconds", json!(-1.0)),
+        ("duration_seconds", json!(1e300)),
+        ("duration_seconds", json!(0.0)),
+        ("rates", json!([-5.0, 1e300])),
+        ("threads", json!([{ "cpu": -1e300, "starved": 1e300 }])),
+        ("seconds", json!(u32::MAX)),
+        ("full", json!(u64::MAX)),
+    ] {
+        let mut run = run(3);
+        run[field] = value;
+        let mut model = Model::new("here".into());
+        model.answered(1.0, Seen::read(&run.to_string(), 1.0).expect("a run"));
+        text(&model, 200, 60);
+    }
+    let mut run = run(3);
+    run["seconds"] = "\u{1b}".into();
+    let why = Seen::read(&run.to_string(), 1.0).err().expect("it is no number");
+    assert!(why.contains("invalid type") && !why.contains('\u{1b}'), "{why}");
+}
+
+#[test]
+fn a_proxy_in_the_place_of_a_run_begins_anew() {
+    let mut model = watched(3);
+    model.press(Key::Letter('5'));
+    answered(&mut model, 1, 1_000, 2.0);
+    assert!(model.table == 0 && text(&model, 80, 24).contains("8 Attention"));
+    model.press(Key::Letter('8'));
+    model.answered(3.0, Seen::read(&run(4).to_string(), 3.0).expect("a run"));
+    assert!(text(&model, 80, 24).contains("1-5 table"), "{}", text(&model, 80, 24));
+    let mut next = run(1);
+    next["process"] = 78.into();
+    model.answered(4.0, Seen::read(&next.to_string(), 4.0).expect("a run"));
+    assert!(text(&model, 200, 24).contains("process 78 has replaced 77"), "{}", text(&model, 200, 24));
 }

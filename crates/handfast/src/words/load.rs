@@ -330,8 +330,8 @@ pub(crate) struct OutputWords {
     /// While it runs, a line of JSON for each second
     #[arg(long, value_name = "FILE")]
     pub(crate) live_json: Option<PathBuf>,
-    /// While it runs, serve figures in the OpenMetrics format at http://ADDRESS/metrics: PORT (on 127.0.0.1) or
-    /// ADDRESS:PORT
+    /// While it runs, serve figures in the OpenMetrics format at http://ADDRESS/metrics, and for `handfast top ADDRESS`:
+    /// PORT (on 127.0.0.1) or ADDRESS:PORT
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<String>,
     /// Print only errors and warnings on standard error

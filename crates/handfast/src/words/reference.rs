@@ -2,6 +2,7 @@
 //!
 //! In: a command's name. Out: the page in `docs/reference/`, which is this function's output; a test holds it to that.
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Command, CommandFactory};
 
 use super::Words;
@@ -18,7 +19,7 @@ const WIDTH: usize = 100;
 #[derive(Args, Debug)]
 pub(crate) struct ReferenceWords {
     /// What to print the reference of
-    #[arg(default_value = CONFIGURATION, value_parser = [CONFIGURATION, COMMANDS[0], COMMANDS[1], COMMANDS[2], COMMANDS[3], COMMANDS[4], COMMANDS[5], COMMANDS[6], COMMANDS[7], COMMANDS[8]])]
+    #[arg(default_value = CONFIGURATION, value_parser = PossibleValuesParser::new([CONFIGURATION].into_iter().chain(COMMANDS)))]
     pub(crate) page: String,
 }
 
@@ -66,6 +67,8 @@ fn help(command: &Command) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
 
     #[test]
@@ -94,6 +97,10 @@ mod tests {
     #[test]
     fn every_option_of_a_command_is_on_its_page() {
         for name in COMMANDS {
+            assert!(
+                Words::try_parse_from(["handfast", "reference", name]).is_ok(),
+                "{name} can be asked for"
+            );
             let (page, all) = (page(name), Words::command());
             let command = all.find_subcommand(name).expect("a command");
             assert!(page.contains(&format!("Usage: handfast {name} ")), "{page}");

@@ -6,7 +6,7 @@ use clap::Args;
 
 /// What `--help` ends with.
 pub(crate) const AFTER_HELP: &str = "\
-Keys: 1 to 8 or Tab choose a table, < and > the column that it is sorted by, r reverses the order,
+Keys: digits or Tab choose a table, < and > the column that it is sorted by, r reverses the order,
 / filters the rows, p pauses, arrows move, ? explains, q or Ctrl-C ends.
 
 Examples:
@@ -15,13 +15,14 @@ Examples:
   handfast top unix:/run/handfast/admin.sock
   handfast top -c /etc/handfast/handfast.toml
   handfast top --once | grep down
+  handfast top 127.0.0.1:9464          (a run of handfast load --metrics 9464)
 
-Exit codes: 0 ended by a key, 1 the proxy does not answer, 2 wrong use.";
+Exit codes: 0 ended by a key, 1 nobody answers, 2 wrong use.";
 
 /// `handfast top`.
 #[derive(Args, Debug)]
 pub(crate) struct TopWords {
-    /// Admin address of the proxy: http://HOST:PORT, HOST:PORT, unix:/PATH [default: http://127.0.0.1:9901]
+    /// Admin address of the proxy, or that of a load run's --metrics: http://HOST:PORT, HOST:PORT, unix:/PATH [default: http://127.0.0.1:9901]
     #[arg(value_name = "ADDRESS", conflicts_with = "config")]
     pub(crate) address: Option<String>,
     /// The proxy's configuration, which says where its admin address is (`admin.listen`)

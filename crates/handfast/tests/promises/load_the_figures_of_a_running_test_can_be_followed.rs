@@ -9,6 +9,7 @@ use super::support::delays::{Manners, TlsServer};
 use super::support::folder::Folder;
 use super::support::http;
 use super::support::load::Load;
+use super::support::tools;
 
 #[test]
 fn the_lines_are_complete_and_agree_with_the_report() {
@@ -75,4 +76,40 @@ fn a_page_has_the_figures_while_it_runs() {
     running.process().signal(rustix::process::Signal::INT);
     let ended = running.ended();
     assert!(ended.count("/totals/transactions") > 0, "{}", ended.all());
+}
+
+#[test]
+fn top_shows_it_while_it_runs() {
+    let server = TlsServer::start(Manners::default());
+    let running = Load::at(server.address).with("--rate 20 -d 30s --metrics 0").start();
+    let line = running.talk.containing("figures at http://");
+    let address =
+        line.rsplit_once("http://").and_then(|(_, rest)| rest.split('/').next()).expect("an address");
+    running.seconds(2);
+    let page = http::get(address.parse().expect("an address"), "/status.json", "*/*").body;
+    let run: Value = serde_json::from_str(&page).expect("JSON");
+    assert_eq!(
+        (&run["schema"], &run["counts"]),
+        (&"handfast-run/1".into(), &"transactions".into()),
+        "{page}"
+    );
+    assert!(run["seconds"].as_u64() >= Some(2) && run["so_far"]["count"].as_u64() > Some(10), "{page}");
+    let top = tools::handfast(&["top", address, "--once"]);
+    assert_eq!(top.code, Some(0), "{}", top.all());
+    for expected in [
+        &format!("process {} ", running.process().0),
+        &format!("{}, 20.0/s offered", server.address),
+        " of 30 s, ",
+        "\nSteps\n",
+        "\nhandshake ",
+        "\nGenerator threads\n",
+        "time         ",
+    ] {
+        assert!(top.output.contains(expected), "{expected}: {}", top.all());
+    }
+    running.process().signal(rustix::process::Signal::INT);
+    running.ended();
+    let top = tools::handfast(&["top", address, "--once"]);
+    assert_eq!(top.code, Some(1), "the run is over: {}", top.all());
+    assert!(top.talk.contains("handfast load --metrics"), "{}", top.all());
 }

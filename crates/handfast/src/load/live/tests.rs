@@ -4,9 +4,16 @@ use handfast_load::Plan;
 use handfast_load::cause::{Cause, Step};
 use handfast_load::sample::{Failures, Interval, Series, ThreadUse};
 
-use super::*;
+use handfast_stats::Histogram;
 
-const PLAIN: Look = Look { color: false, unicode: false };
+use super::*;
+use crate::load::progress::Progress;
+
+const PLAIN: Look = Look { color: false, unicode: false, terminal: false };
+
+fn frame(progress: &Progress, width: usize, height: usize, look: Look) -> Vec<String> {
+    super::frame(progress, width, height, look).iter().map(|row| row.shown(width, look)).collect()
+}
 
 fn second(number: u32, transactions: u64) -> Interval {
     let mut interval = Interval { second: number, ..Interval::default() };
@@ -30,7 +37,7 @@ fn second(number: u32, transactions: u64) -> Interval {
 fn progress() -> Progress {
     let mut progress = Progress::new(&Plan::default(), String::new());
     for (number, transactions) in [(0, 1000), (1, 2000), (2, 4000)] {
-        progress.add(&second(number, transactions));
+        progress.add(&second(number, transactions), false);
     }
     progress
 }
@@ -56,20 +63,20 @@ fn before_the_first_second_it_says_what_is_prepared() {
     let mut progress = Progress::new(&Plan::default(), "step 1".into());
     let preparing = "preparing: one transaction to see that it works; then the first second";
     assert_eq!(frame(&progress, 79, 24, PLAIN), ["localhost:8443, 32 connections; step 1", preparing]);
-    progress.wanted_resumed = 0.5;
+    progress.run.wanted_resumed = 0.5;
     for height in 0..3 {
         let rows = frame(&progress, 60, height, PLAIN);
-        assert_eq!(rows.len(), usize::from(height));
+        assert_eq!(rows.len(), height);
         assert!(rows.last().is_none_or(|row| row.contains("works, tickets") && row.len() <= 60), "{rows:?}");
     }
-    progress.add(&second(0, 10));
+    progress.add(&second(0, 10), false);
     assert!(frame(&progress, 79, 24, PLAIN).len() > 5);
 }
 
 #[test]
 fn what_goes_wrong_is_in_it() {
     let mut progress = progress();
-    progress.wanted_resumed = 0.7;
+    progress.run.wanted_resumed = 0.7;
     let mut interval = second(3, 100);
     interval.tally.resumed = 60;
     interval.tally.queued = 12;
@@ -78,7 +85,7 @@ fn what_goes_wrong_is_in_it() {
         let failures = Failures { step, cause, count, examples: Vec::new() };
         interval.failures.push(failures);
     }
-    progress.add(&interval);
+    progress.add(&interval, false);
     let rows = frame(&progress, 100, 24, PLAIN).join("\n");
     for words in [
         "errors             1,205  1,205 in the last second; most often: handshake deadline (1,200)",
@@ -95,8 +102,8 @@ fn it_fits_every_terminal() {
     for width in [0, 1, 5, 11, 20, 40, 79, 300] {
         for height in [0, 1, 2, 5, 9, 50] {
             let rows = frame(&progress, width, height, PLAIN);
-            assert!(rows.len() <= usize::from(height), "{width} {height}");
-            assert!(rows.iter().all(|row| row.chars().count() <= usize::from(width)), "{width} {rows:#?}");
+            assert!(rows.len() <= height, "{width} {height}");
+            assert!(rows.iter().all(|row| row.chars().count() <= width), "{width} {rows:#?}");
         }
     }
     let short = frame(&progress, 80, 3, PLAIN);
@@ -105,7 +112,7 @@ fn it_fits_every_terminal() {
 
 #[test]
 fn colors_take_no_room() {
-    let colorful = Look { color: true, unicode: true };
+    let colorful = Look { color: true, unicode: true, terminal: true };
     let rows = frame(&progress(), 60, 24, colorful);
     assert!(rows[0].starts_with("\u{1b}[1mlocalhost"), "{rows:#?}");
     let bare = |row: &String| {
@@ -122,7 +129,7 @@ fn colors_take_no_room() {
 #[test]
 fn standing_connections_are_counted_where_they_stand() {
     let mut progress = Progress::new(&Plan { exchanges: None, ..Plan::default() }, String::new());
-    progress.add(&second(0, 10));
+    progress.add(&second(0, 10), false);
     let rows = frame(&progress, 80, 24, PLAIN);
     assert!(rows.contains(&"connections           32 open".to_owned()), "{rows:#?}");
     assert!(rows[2].contains("(exchanges)"), "{rows:#?}");

@@ -1,0 +1,166 @@
+//! A run as it stands now, for somebody who watches it: what `--metrics` serves as JSON, and what pictures of a run are drawn from.
+//! Field names are stable within a version.
+//!
+//! In: what the seconds of a run gave. Out: a [`Run`]. **Units** are in the names, as in [`crate::model`]; rates are per second.
+
+use handfast_stats::Histogram;
+use serde::{Deserialize, Serialize};
+
+use crate::live::Part;
+
+/// Name and version of the schema.
+pub const SCHEMA: &str = "handfast-run/1";
+
+/// A run as it stands now, all that somebody who watches it wants to know; `--metrics` serves it as JSON.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The program and its version.
+    pub program: String,
+    /// Its process.
+    pub process: u32,
+    /// To whom, and with how much: `localhost:8443, 32 connections`.
+    pub title: String,
+    /// Which step of a search; empty without one.
+    pub part: String,
+    /// Length of the measured part.
+    pub duration_seconds: f64,
+    /// Whether it ends early, because somebody asked for that.
+    pub ending: bool,
+    /// What a second is counted in.
+    pub counts: Counts,
+    /// Seconds that have come; 0 while it is prepared.
+    pub seconds: u32,
+    /// Whether the newest second was after the measured part, in which the last transactions end.
+    pub tail: bool,
+    /// What was counted in each of the last seconds of the measured part, the newest last.
+    pub rates: Vec<f64>,
+    /// Its mean over the measured part.
+    pub mean_rate: f64,
+    /// The step that the run is judged by, since the start.
+    pub so_far: Latency,
+    /// The same in the newest second.
+    pub last: Latency,
+    /// Each step in the newest second, in the order of the path.
+    pub steps: Vec<Latency>,
+    /// Failures since the start, by step and cause.
+    pub failures: Vec<Failed>,
+    /// Full handshakes since the start.
+    pub full: u64,
+    /// Resumed handshakes since the start.
+    pub resumed: u64,
+    /// Share of resumed handshakes that was asked for.
+    pub wanted_resumed: f64,
+    /// Open connections.
+    pub open: u64,
+    /// Arrivals since the start that had to wait because too many were in flight.
+    pub queued: u64,
+    /// Generator threads in the newest second.
+    pub threads: Vec<Thread>,
+    /// p99 of the generator's own lag in the newest second; `None` without one.
+    pub lag_p99_ns: Option<u64>,
+    /// Each kind of client of the mix in the newest second.
+    pub members: Vec<Part>,
+    /// Each of several requests in the newest second.
+    pub requests: Vec<Part>,
+}
+
+/// What a second of a run is counted in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Counts {
+    /// Transactions: connections from connect to close.
+    #[default]
+    Transactions,
+    /// Exchanges on connections that are kept.
+    Exchanges,
+    /// Bytes of bulk transfers, both ways.
+    Bytes,
+    /// Handshakes, of connections that then stand idle.
+    Handshakes,
+}
+
+/// How long a step took.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Step: `connect`, `handshake`, …
+    pub name: String,
+    /// Samples; without any the others are 0.
+    pub count: u64,
+    /// Mean.
+    pub mean_ns: f64,
+    /// Half took no longer.
+    pub p50_ns: u64,
+    /// 90 % took no longer.
+    pub p90_ns: u64,
+    /// 99 % took no longer.
+    pub p99_ns: u64,
+    /// Greatest.
+    pub max_ns: u64,
+}
+
+/// Failures of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Failed {
+    /// `connect`, `handshake`, `exchange`, `close`.
+    pub step: String,
+    /// The cause's word.
+    pub cause: String,
+    /// Since the start.
+    pub count: u64,
+    /// In the newest second.
+    pub last: u64,
+}
+
+/// A generator thread in one second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Thread {
+    /// CPU time, as a share of one CPU.
+    pub cpu: f64,
+    /// Time in which it was ready to run and had no CPU, as a share.
+    pub starved: f64,
+}
+
+impl Run {
+    /// What was counted in the newest second of the measured part.
+    pub fn rate(&self) -> f64 {
+        self.rates.last().copied().unwrap_or(0.0)
+    }
+
+    /// All failures since the start.
+    pub fn failed(&self) -> u64 {
+        self.failures.iter().fold(0, |sum, failed| sum.saturating_add(failed.count))
+    }
+
+    /// All failures in the newest second.
+    pub fn failed_last(&self) -> u64 {
+        self.failures.iter().fold(0, |sum, failed| sum.saturating_add(failed.last))
+    }
+
+    /// The most frequent failure.
+    pub fn worst(&self) -> Option<&Failed> {
+        self.failures.iter().max_by_key(|failed| failed.count)
+    }
+}
+
+impl Latency {
+    /// What these samples say.
+    pub fn of(name: &str, samples: &Histogram) -> Self {
+        let mut latency = Self { name: name.to_owned(), ..Self::default() };
+        if !samples.is_empty() {
+            latency.count = samples.count();
+            latency.mean_ns = samples.mean_nanos();
+            [latency.p50_ns, latency.p90_ns, latency.p99_ns] =
+                [0.5, 0.9, 0.99].map(|q| samples.quantile_nanos(q));
+            latency.max_ns = samples.max_nanos();
+        }
+        latency
+    }
+}
+
+/// It as JSON, in one line.
+pub fn to_json(run: &Run) -> String {
+    // Keys are strings, and writing to memory does not fail.
+    serde_json::to_string(run).expect("a run has string keys only")
+}
