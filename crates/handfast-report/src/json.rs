@@ -241,7 +241,6 @@ mod tests {
                 ..Run::default()
             };
             let text = run::to_json(&run);
-            assert_eq!(serde_json::from_str::<Run>(&text).unwrap(), run, "it is read as it was written");
             let mut value: Value = serde_json::from_str(&text).unwrap();
             assert_eq!(faults(&value, &schema, &schema, "run"), [""; 0]);
             value["surprise"] = 1.into();

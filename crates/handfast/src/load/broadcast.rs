@@ -25,6 +25,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::outputs::OutputError;
+use super::progress::not_begun;
 use crate::words::load::OutputWords;
 
 /// Lines that wait for a slow reader: an hour of them, a few megabytes. Those beyond are left out, and counted.
@@ -106,7 +107,7 @@ impl Broadcast {
         let Some(listener) = self.listener.take() else { return Ok((tasks, None)) };
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let address = listener.local_addr()?;
-        let (pages, shown) = watch::channel(self.pages(&Run::default()));
+        let (pages, shown) = watch::channel(self.pages(&not_begun()));
         self.pages = Some(pages);
         tasks.spawn(serve(listener, shown));
         Ok((tasks, Some(address)))
@@ -263,6 +264,24 @@ mod tests {
         for wrong in ["", "x", "1.2.3.4", "70000", "host.example:1"] {
             assert!(address(wrong).is_err_and(|what| what.to_string().contains("expected PORT")), "{wrong}");
         }
+    }
+
+    #[tokio::test]
+    async fn before_a_run_begins_its_status_says_so() {
+        let words = OutputWords { metrics: Some("0".into()), ..OutputWords::default() };
+        let (mut broadcast, _) = Broadcast::prepare(&words).expect("there are ports");
+        let (_tasks, address) = broadcast.serve().expect("it is served");
+        let mut stream = TcpStream::connect(address.expect("an address")).await.expect("it listens");
+        stream.write_all(b"GET /status.json HTTP/1.0\r\n\r\n").await.expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("it answers");
+        let (_, body) = answer.split_once("\r\n\r\n").expect("a head");
+        let run: serde_json::Value = serde_json::from_str(body).expect("JSON");
+        assert_eq!(
+            (&run["schema"], &run["title"]),
+            (&"handfast-run/1".into(), &"not begun".into()),
+            "{answer}"
+        );
     }
 
     #[test]

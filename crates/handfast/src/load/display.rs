@@ -71,9 +71,13 @@ impl Display {
         self.begun = true;
     }
 
-    /// A second has come.
+    /// Takes in a second that has come.
     pub(crate) fn second(&mut self, interval: &Interval, ending: bool) {
         self.progress.add(interval, ending);
+    }
+
+    /// Shows it.
+    pub(crate) fn show(&self) {
         match self.kind {
             Shown::Picture(_) => self.draw(),
             Shown::Lines => self.voice.say(lines::line(&self.progress)),

@@ -50,9 +50,6 @@ impl Progress {
         };
         let none = Latency::of(plan.main_series().name(), &Histogram::default());
         let run = Run {
-            schema: SCHEMA.to_owned(),
-            program: concat!("handfast ", env!("CARGO_PKG_VERSION")).to_owned(),
-            process: std::process::id(),
             title: title(plan),
             part,
             duration_seconds: plan.duration.as_secs_f64(),
@@ -60,7 +57,7 @@ impl Progress {
             so_far: none.clone(),
             last: none,
             wanted_resumed: plan.wanted_resumed(),
-            ..Run::default()
+            ..not_begun()
         };
         let series = Some(plan.main_series());
         Self { run, duration: plan.duration, series, ..Self::default() }
@@ -109,6 +106,17 @@ impl Progress {
             })
             .collect();
         run.lag_p99_ns = interval.series.get(&Series::Lag).map(|lag| lag.quantile_nanos(0.99));
+    }
+}
+
+/// A run of this process of which nothing is known yet.
+pub(super) fn not_begun() -> Run {
+    Run {
+        schema: SCHEMA.to_owned(),
+        program: concat!("handfast ", env!("CARGO_PKG_VERSION")).to_owned(),
+        process: std::process::id(),
+        title: "not begun".to_owned(),
+        ..Run::default()
     }
 }
 

@@ -191,7 +191,9 @@ impl Session {
         broadcast.begin(plan, display.run());
         let mut each_second = |interval: &Interval| {
             display.second(interval, *asked.borrow());
+            // Whoever sees here that it has come finds it there, too.
             broadcast.second(interval, display.run());
+            display.show();
         };
         let on_lost = self.task.wanted.on_lost;
         let status = self.task.wanted.status.as_ref();

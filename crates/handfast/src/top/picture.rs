@@ -29,20 +29,27 @@ const HELP: [&str; 8] = [
     "q, Ctrl-C         end",
     "",
 ];
-const HELP_PROXY: [&str; 8] = [
-    "Rates are means over the time that is named in the second line; a dash is a figure that is not known yet.",
-    "After a restart or an upgrade of the proxy its counters begin anew: the second line says so.",
-    "Parts of a handshake: hello: waiting for the client's hello; crypto: our own computing;",
-    "client: waiting for the client's last flight; queue: waiting for the thread, which was busy with others.",
-    "lag: how long an event waited while its thread worked on others; p99 is of the last minute.",
-    "p50 and p99 of connects, answers and handshakes are since the start of the proxy.",
+const HELP_PROXY: [&str; 12] = [
+    "Rates are means over the time in the second line; a dash: not known yet.",
+    "After a restart or an upgrade of the proxy its counters begin anew:",
+    "the second line says so.",
+    "Parts of a handshake: hello: waiting for the client's hello;",
+    "crypto: our own computing; client: waiting for the client's last flight;",
+    "queue: waiting for the thread, which was busy with others.",
+    "lag: how long an event waited while its thread worked on others;",
+    "its p99 is of the last minute.",
+    "p50 and p99 of connects, answers and handshakes are since the start",
+    "of the proxy.",
     "",
     "Any key goes back.",
 ];
-const HELP_RUN: [&str; 5] = [
-    "Tables are of the last second; counts of failures, handshakes and errors are since the start of the run.",
-    "time: means of the steps that ended in the last second, and what each took of the sum.",
-    "When the run has ended, its address answers no more: the next run at the same address is then shown.",
+const HELP_RUN: [&str; 8] = [
+    "Tables are of the last second; failures and handshakes also have a count",
+    "since the start of the run.",
+    "time: means of the steps that ended in the last second, and what part of",
+    "the whole each took.",
+    "When the run is over, its address does not answer; the next run there",
+    "is then shown.",
     "",
     "Any key goes back.",
 ];
@@ -204,11 +211,16 @@ fn head_of_proxy(model: &Model, pair: &Pair<'_>, width: usize, look: Look) -> Ve
 
 /// Where is asked, over what the rates are, and what has happened to the process.
 fn where_and_when(model: &Model, over: &str, (process, more): (u64, &str)) -> Line {
-    let line = Line::of(format!("{} · {over}", model.address), Shade::Faint);
+    let line = Line::of(model.address.as_str(), Shade::Faint);
     if let Some((since, why)) = &model.lost {
         let seconds = (model.time - since).max(0.0);
-        return line.and(format!(" · no answer for {seconds:.0} s ({why}): asking again"), Shade::Bad);
+        return match model.view() {
+            Some(View::Run(_)) => line
+                .and(format!(" · the run is over, or gone (no answer for {seconds:.0} s)"), Shade::Warning),
+            _ => line.and(format!(" · no answer for {seconds:.0} s ({why}): asking again"), Shade::Bad),
+        };
     }
+    let line = line.and(format!(" · {over}"), Shade::Faint);
     if model.paused {
         return line.and(" · paused", Shade::Warning);
     }

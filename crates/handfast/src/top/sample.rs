@@ -367,18 +367,18 @@ fn moment(value: &Value, name: &str) -> Option<f64> {
 }
 
 /// Text of a peer or a file, fit for a terminal.
-fn text(value: &Value, name: &str) -> String {
+pub(super) fn text(value: &Value, name: &str) -> String {
     plain(value[name].as_str().unwrap_or_default())
 }
 
-fn number(value: &Value, name: &str) -> u64 {
+pub(super) fn number(value: &Value, name: &str) -> u64 {
     value[name].as_u64().unwrap_or_default()
 }
 
-fn figure(value: &Value, name: &str) -> f64 {
+pub(super) fn figure(value: &Value, name: &str) -> f64 {
     value[name].as_f64().unwrap_or_default()
 }
 
-fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
+pub(super) fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
     value[name].as_array().map_or(&[], Vec::as_slice)
 }

@@ -241,6 +241,7 @@ fn keys_choose_sort_filter_and_pause() {
     answered(&mut model, 1, 9_000, 4.0);
     assert!(text(&model, 120, 24).contains("paused") && text(&model, 120, 24).contains("25.0/s new"));
     press(&mut model, "p?");
+    assert!(text(&model, 80, 24).contains("while its thread worked on others;"), "nothing of it is cut");
     assert!(text(&model, 120, 24).contains("Any key goes back."));
     assert_eq!(model.press(Key::Letter('q')), Wish::Nothing, "any key goes back, also this one");
     press(&mut model, "\u{1b}[A\u{1b}[6~\u{1b}OB\t\u{1b}[Z\u{1b}[24~");
@@ -373,9 +374,71 @@ fn figures_that_cannot_be_do_no_harm() {
         text(&model, 200, 60);
     }
     let mut run = run(3);
-    run["seconds"] = "\u{1b}".into();
-    let why = Seen::read(&run.to_string(), 1.0).err().expect("it is no number");
-    assert!(why.contains("invalid type") && !why.contains('\u{1b}'), "{why}");
+    for field in ["seconds", "title", "steps", "threads", "so_far"] {
+        run[field] = json!({ "\u{1b}": null });
+    }
+    let mut model = Model::new("here".into());
+    model.answered(1.0, Seen::read(&run.to_string(), 1.0).expect("as far as it goes"));
+    assert!(text(&model, 80, 24).contains("no second yet"));
+}
+
+#[test]
+fn a_run_is_read_as_it_was_written() {
+    use handfast_report::run::{Run, to_json};
+    // Each figure is another one, so none can take another's place.
+    let (mut value, mut next) = (serde_json::to_value(full_run()).expect("a run"), 1);
+    fn number(value: &mut Value, next: &mut u64) {
+        match value {
+            Value::Number(_) => {
+                *value = (*next).into();
+                *next += 1;
+            }
+            Value::Array(all) => all.iter_mut().for_each(|one| number(one, next)),
+            Value::Object(all) => all.values_mut().for_each(|one| number(one, next)),
+            _ => {}
+        }
+    }
+    number(&mut value, &mut next);
+    let Seen::Run(read) = Seen::read(&value.to_string(), 1.0).expect("a run") else { panic!("a run") };
+    let again: Value = serde_json::from_str(&to_json(&read)).expect("JSON");
+    let same =
+        |one: &Value, other: &Value| one.to_string().replace(".0", "") == other.to_string().replace(".0", "");
+    assert!(next > 40 && same(&value, &again), "{value}\n{again}");
+    let nothing = Run::default();
+    let Seen::Run(read) = Seen::read(&format!("{{\"schema\":\"{}\"}}", read.schema), 1.0).expect("a run")
+    else {
+        panic!("a run")
+    };
+    assert_eq!(Run { schema: String::new(), ..*read }, nothing);
+}
+
+/// A run with something of everything.
+fn full_run() -> handfast_report::run::Run {
+    use handfast_report::live::{Part, Series};
+    use handfast_report::run::{Counts, Failed, Latency, Run, SCHEMA, Thread};
+    let percentiles = ["p50", "p90", "p99", "p99.9"].map(|name| (name.to_owned(), 0));
+    let series = Series { name: "s".into(), percentiles_ns: percentiles.into(), ..Series::default() };
+    let part = || Part { name: "n".into(), series: Some(series.clone()), ..Part::default() };
+    let latency = || Latency { name: "l".into(), ..Latency::default() };
+    Run {
+        schema: SCHEMA.into(),
+        program: "p".into(),
+        title: "t".into(),
+        part: "a".into(),
+        ending: true,
+        counts: Counts::Bytes,
+        tail: true,
+        rates: vec![0.0, 0.0],
+        so_far: latency(),
+        last: latency(),
+        steps: vec![latency()],
+        failures: vec![Failed { step: "f".into(), cause: "c".into(), ..Failed::default() }],
+        threads: vec![Thread::default()],
+        lag_p99_ns: Some(0),
+        members: vec![part()],
+        requests: vec![part()],
+        ..Run::default()
+    }
 }
 
 #[test]
@@ -391,4 +454,7 @@ fn a_proxy_in_the_place_of_a_run_begins_anew() {
     next["process"] = 78.into();
     model.answered(4.0, Seen::read(&next.to_string(), 4.0).expect("a run"));
     assert!(text(&model, 200, 24).contains("process 78 has replaced 77"), "{}", text(&model, 200, 24));
+    model.failed(6.0, "refused".into());
+    model.failed(9.0, "refused".into());
+    assert!(text(&model, 80, 24).contains("the run is over, or gone (no answer for 3 s)"));
 }
