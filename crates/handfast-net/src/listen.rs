@@ -49,6 +49,9 @@ pub enum Origin {
     Inherited,
     /// Another process of the same program gave it and goes; the address is this one's from then on.
     HandedOver,
+    /// Another process of the same program had it and was killed; a service manager has kept it since, and keeps it. The address is
+    /// this one's.
+    Kept,
 }
 
 impl Origin {
@@ -56,7 +59,7 @@ impl Origin {
     /// process.
     pub fn owns_address(self) -> bool {
         match self {
-            Self::Bound | Self::HandedOver => true,
+            Self::Bound | Self::HandedOver | Self::Kept => true,
             Self::Inherited => false,
         }
     }

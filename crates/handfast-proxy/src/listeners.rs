@@ -215,6 +215,16 @@ impl Listeners {
         })
     }
 
+    /// The sockets of this process that are accepted from, at these addresses or, with `None`, at all: not those that a service
+    /// manager has opened.
+    pub(crate) fn own(&self, at: Option<&[Address]>) -> Vec<Arc<OwnedFd>> {
+        let wanted = |listening: &&Listening| {
+            listening.origin != Origin::Inherited && at.is_none_or(|at| at.contains(&listening.address))
+        };
+        let listening = self.listening.values().filter(wanted);
+        listening.flat_map(|listening| listening.descriptors.iter().filter_map(Weak::upgrade)).collect()
+    }
+
     /// What a service manager gave, whether it is in use or not.
     pub(crate) fn inherited(&self) -> &[Given] {
         &self.given.0
@@ -245,6 +255,7 @@ impl Listening {
         match self.origin {
             Origin::Bound => String::new(),
             Origin::HandedOver => ", handed over".into(),
+            Origin::Kept => ", kept by the service manager".into(),
             Origin::Inherited if self.address == *written => ", from the service manager".into(),
             Origin::Inherited => format!(", from the service manager in place of {written}"),
         }

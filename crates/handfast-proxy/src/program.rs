@@ -77,6 +77,8 @@ impl Program {
     /// **Errors**: listen(2), and then nothing has changed; a worker that cannot serve by it.
     pub(crate) async fn install(&mut self, state: Arc<State>, plan: Plan) -> Result<(), Error> {
         let shares = self.listeners.adopt(plan)?;
+        // Before their workers close them: else who is still sent there would wait for nobody.
+        self.notifier.lets_go_of_all_but(&self.listeners.own(None));
         self.workers.install(&state, shares).await?;
         self.shared.describe(self.source.name(), &state.config, &self.listeners);
         self.state = state;

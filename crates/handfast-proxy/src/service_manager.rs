@@ -1,23 +1,33 @@
 //! The service manager, if one started this process: what it passed, and what it is told (sd_notify(3)).
 //!
 //! In: the environment at the start, and what happens to the program. Out: sockets to serve from; datagrams `READY=1`,
-//! `RELOADING=1`, `STOPPING=1`, `WATCHDOG=1`, and a sentence about how things are. Where nobody wants to know, nothing is sent.
+//! `RELOADING=1`, `STOPPING=1`, `WATCHDOG=1`, a sentence about how things are, and the sockets that it is to keep (`keeping.rs`). Where
+//! nobody wants to know, nothing is sent.
 
 use std::ffi::OsStr;
-use std::io;
-use std::os::linux::net::SocketAddrExt;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::os::unix::net::UnixDatagram;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use handfast_net::listen::{GivenSocket, Origin};
 use handfast_net::sys::environment::{FromServiceManager, from_service_manager};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, sendmsg_addr};
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::listeners::given::{Given, GivenSockets};
 
-/// How long a datagram may wait for room in the service manager's queue.
+mod keeping;
+
+use keeping::{Keeping, Say};
+
+/// How long a datagram may wait for room in the service manager's queue, and we for it to have read one.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Bytes of a sentence about how things are.
 const SENTENCE: usize = 512;
@@ -40,9 +50,12 @@ impl ServiceManager {
         for problem in problems {
             tracing::warn!("from the service manager: {problem}");
         }
-        let mut sockets = Vec::new();
+        let (mut sockets, mut keeping) = (Vec::new(), Keeping::default());
         for (place, (name, descriptor)) in descriptors.into_iter().enumerate() {
             match GivenSocket::new(descriptor) {
+                Ok(socket) if keeping.was_passed(name.as_deref()) => {
+                    sockets.push(Given { socket, name: None, written: None, origin: Origin::Kept });
+                }
                 Ok(socket) => {
                     sockets.push(Given { socket, name, written: None, origin: Origin::Inherited });
                 }
@@ -55,7 +68,7 @@ impl ServiceManager {
                 }
             }
         }
-        let notifier = Notifier::new(notify.as_deref(), watchdog).unwrap_or_else(|error| {
+        let mut notifier = Notifier::new(notify.as_deref(), watchdog).unwrap_or_else(|error| {
             let name = notify.unwrap_or_default();
             tracing::warn!(
                 "tell the service manager at {}: {error}; it will not hear from this process",
@@ -63,6 +76,7 @@ impl ServiceManager {
             );
             Notifier::default()
         });
+        notifier.keeping = keeping;
         (GivenSockets(sockets), notifier)
     }
 }
@@ -70,21 +84,22 @@ impl ServiceManager {
 /// Tells the service manager.
 #[derive(Debug, Default)]
 pub(crate) struct Notifier {
-    socket: Option<(UnixDatagram, SocketAddr, Box<OsStr>)>,
+    socket: Option<(UnixDatagram, SocketAddrUnix, Box<OsStr>)>,
     /// It takes the process for hung when it does not hear from it for so long.
     watchdog: Option<Duration>,
     /// Whether it was told that a reload has begun, and not yet that it has ended.
     reloading: bool,
     /// Whether it could not be told, which is said once.
     said: bool,
+    keeping: Keeping,
 }
 
 impl Notifier {
     fn new(name: Option<&OsStr>, watchdog: Option<Duration>) -> io::Result<Self> {
         let Some(name) = name else { return Ok(Self::default()) };
         let address = match name.as_bytes().strip_prefix(b"@") {
-            Some(name) => SocketAddr::from_abstract_name(name)?,
-            None => SocketAddr::from_pathname(name)?,
+            Some(name) => SocketAddrUnix::new_abstract_name(name)?,
+            None => SocketAddrUnix::new(name)?,
         };
         let socket = UnixDatagram::unbound()?;
         socket.set_write_timeout(Some(PATIENCE))?;
@@ -161,9 +176,59 @@ impl Notifier {
         self.watchdog.map(|watchdog| watchdog / 4)
     }
 
+    /// It is to keep these sockets, for the next process if this one is killed.
+    pub(crate) fn keeps(&mut self, sockets: Vec<Arc<OwnedFd>>) {
+        if self.socket.is_some() {
+            let said = self.keeping.keep(sockets);
+            self.says_of_sockets(said);
+        }
+    }
+
+    /// It is to keep no others than these, and has closed the others when this returns, if it is not very slow: whoever stops to
+    /// accept from one does so after that. **Cost**: waits for it, where there is one to be closed.
+    pub(crate) fn lets_go_of_all_but(&mut self, sockets: &[Arc<OwnedFd>]) {
+        let said = self.keeping.let_go_of_all_but(sockets);
+        if !said.is_empty() {
+            self.says_of_sockets(said);
+            self.wait_until_read();
+        }
+    }
+
+    fn says_of_sockets(&mut self, said: Vec<Say>) {
+        for say in said {
+            match say {
+                Say::Keep(name, socket) => {
+                    self.send_with(&format!("FDSTORE=1\nFDNAME={name}"), Some(socket.as_fd()));
+                }
+                Say::LetGo(name) => self.send(&format!("FDSTOREREMOVE=1\nFDNAME={name}")),
+            }
+        }
+    }
+
+    /// Waits until it has read all that was sent (`BARRIER=1`, sd_notify_barrier(3)): then it closes the pipe that it was sent.
+    fn wait_until_read(&mut self) {
+        let Ok((ours, theirs)) = pipe_with(PipeFlags::CLOEXEC) else { return };
+        self.send_with("BARRIER=1", Some(theirs.as_fd()));
+        drop(theirs);
+        let patience = Timespec { tv_sec: PATIENCE.as_secs().cast_signed(), tv_nsec: 0 };
+        // Interrupted or too late: it will read it later.
+        let _ = poll(&mut [PollFd::new(&ours, PollFlags::empty())], Some(&patience));
+    }
+
     fn send(&mut self, text: &str) {
+        self.send_with(text, None);
+    }
+
+    /// Sends a text, with a descriptor that stays open here.
+    fn send_with(&mut self, text: &str, descriptor: Option<BorrowedFd<'_>>) {
         let Some((socket, address, name)) = &self.socket else { return };
-        match socket.send_to_addr(text.as_bytes(), address) {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if let Some(descriptor) = &descriptor {
+            control.push(SendAncillaryMessage::ScmRights(std::slice::from_ref(descriptor)));
+        }
+        let text = [IoSlice::new(text.as_bytes())];
+        match sendmsg_addr(socket, address, &text, &mut control, SendFlags::NOSIGNAL) {
             Ok(_) => self.said = false,
             Err(_) if self.said => {}
             Err(error) => {

@@ -52,6 +52,8 @@ impl Serving {
             let ours = program.listeners.not_ours().chain(&admin).chain(&upgrade);
             taking.says_ready(ours)?;
         }
+        // Not before: until then the service manager hears the process before this one.
+        program.notifier.keeps(program.listeners.own(None));
         program.registry.reload_succeeded(program.state.generation);
         program.shared.serves();
         program.shared.waits_for(program.names.waiting_for());
@@ -163,6 +165,7 @@ impl Serving {
         let Self { program } = self;
         let Reloaded { state, plan, found, .. } = reloaded;
         program.install(Arc::clone(&state), plan).await?;
+        program.notifier.keeps(program.listeners.own(None));
         // Not before: they speak of what is served now.
         say_warnings(&found.warnings);
         for key in found.at_a_restart_only {

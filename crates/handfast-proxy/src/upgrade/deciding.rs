@@ -49,10 +49,12 @@ impl Program {
                 refuse(&taker, "it came too late");
             }
             Heard::Ready { taker, process, addresses } => {
-                // Before it speaks: the service manager would not listen.
+                // Before it speaks: the service manager would not listen. And it does not know what it was not given.
+                self.notifier.lets_go_of_all_but(&self.listeners.own(Some(&addresses)));
                 self.notifier.main_is(process, "Upgraded");
                 if let Err(error) = send(&taker, &Answer::Go) {
                     self.notifier.main_is(std::process::id(), "Serving on");
+                    self.notifier.keeps(self.listeners.own(None));
                     self.upgrade_failed(&format!("tell process {process} that it serves now: {error}"));
                     return None;
                 }

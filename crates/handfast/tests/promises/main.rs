@@ -87,6 +87,7 @@ mod private_keys_are_not_where_the_network_is;
 mod a_service_manager_is_told_how_it_is;
 mod an_upgrade_loses_nothing;
 mod sockets_of_a_service_manager_are_served;
+mod who_waits_survives_a_kill;
 mod a_stop_drains_and_says_how_it_went;
 // load on many machines
 mod a_lost_worker_fails_the_run;

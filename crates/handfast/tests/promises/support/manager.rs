@@ -9,10 +9,13 @@ use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 
 use super::deadline::DEADLINE;
 use super::folder::Folder;
+
+/// Where numbers of descriptors begin that are on their way to another process.
+const HIGH: i32 = 200;
 
 /// One datagram: its assignments.
 pub(crate) type Message = BTreeMap<String, String>;
@@ -78,15 +81,25 @@ impl Manager {
 }
 
 /// Sockets that a manager opened: they listen for as long as it lives, whoever accepts.
-pub(crate) struct Passed(Vec<(TcpListener, &'static str)>);
+pub(crate) struct Passed(Vec<(TcpListener, String)>);
 
 impl Passed {
     /// One socket on loopback for each of these names.
-    pub(crate) fn named(names: &[&'static str]) -> Self {
-        let open = |name: &&'static str| {
-            (TcpListener::bind("127.0.0.1:0").expect("loopback has a free port"), *name)
+    pub(crate) fn named(names: &[&str]) -> Self {
+        let open = |name: &&str| {
+            (TcpListener::bind("127.0.0.1:0").expect("loopback has a free port"), (*name).to_owned())
         };
-        Self(names.iter().map(open).collect())
+        Self::of(names.iter().map(open).collect())
+    }
+
+    /// Sockets that were opened before, with their names.
+    pub(crate) fn of(sockets: Vec<(TcpListener, String)>) -> Self {
+        // High numbers, which are not those that they are passed as.
+        let high = |(socket, name)| {
+            let moved = fcntl_dupfd_cloexec(&socket, HIGH).expect("there are descriptors");
+            (TcpListener::from(moved), name)
+        };
+        Self(sockets.into_iter().map(high).collect())
     }
 
     /// Where the socket of this place listens.
@@ -98,11 +111,16 @@ impl Passed {
     pub(crate) fn to(&self, command: &Command) -> Command {
         let mut redirected = String::new();
         for (place, (socket, _)) in self.0.iter().enumerate() {
-            // Inherited by whoever is started now; closed again by the shell for the program itself.
+            // Inherited by whoever is started now.
             fcntl_setfd(socket.as_fd(), FdFlags::empty()).expect("it is open");
             redirected.push_str(&format!(" {}<&{}", place + 3, socket.as_raw_fd()));
         }
-        let names: Vec<_> = self.0.iter().map(|(_, name)| *name).collect();
+        // The program has each of them once.
+        for (socket, _) in &self.0 {
+            assert!(self.0.len() + 3 < HIGH as usize, "nobody passes so many");
+            redirected.push_str(&format!(" {}<&-", socket.as_raw_fd()));
+        }
+        let names: Vec<_> = self.0.iter().map(|(_, name)| name.as_str()).collect();
         let mut shell = Command::new("bash");
         shell.arg("-c").arg(format!("export LISTEN_PID=$$; exec \"$@\"{redirected}")).arg("manager");
         shell.arg(command.get_program()).args(command.get_args());

@@ -46,6 +46,7 @@ pub(crate) mod fleet;
 pub(crate) mod folder;
 pub(crate) mod hello;
 pub(crate) mod http;
+pub(crate) mod keeper;
 pub(crate) mod key_process;
 pub(crate) mod lines;
 pub(crate) mod load;
