@@ -3,7 +3,8 @@
 //! given up, by a reload, a stop or an upgrade, refuses at once.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use rustix::process::Signal;
 
@@ -13,9 +14,11 @@ use super::support::skip::{needs, skipped};
 use super::support::upgrade::upgrade;
 use super::support::*;
 
-/// An address that is free now.
+/// An address that is free, and that no other test uses: on loopback, but not where all others are.
 fn free() -> SocketAddr {
-    let socket = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+    static NEXT: AtomicU8 = AtomicU8::new(1);
+    let ip = Ipv4Addr::new(127, 83, (std::process::id() % 256) as u8, NEXT.fetch_add(1, Ordering::Relaxed));
+    let socket = TcpListener::bind((ip, 0)).expect("all of 127.0.0.0/8 is loopback's");
     socket.local_addr().expect("it is bound")
 }
 
@@ -83,8 +86,9 @@ fn is_refused(address: SocketAddr) {
 #[test]
 fn whatever_the_number_of_threads() {
     needs!("bash");
-    let (folder, backend, keeper, address) = (Folder::new(), Backend::echo(), Keeper::new(), free());
+    let (folder, backend, keeper) = (Folder::new(), Backend::echo(), Keeper::new());
     for (before, after) in [(4, 1), (1, 4)] {
+        let address = free();
         let mut first = start(&keeper, &config(&folder, &backend, &[address], before));
         keeps(&keeper, before.into());
         first.signal(Signal::KILL);
