@@ -54,13 +54,14 @@ impl Draining {
     /// Waits for the connections, cuts what is left, and ends the threads.
     pub(crate) async fn finish(mut self) -> Outcome {
         let cut_why = self.wait().await;
-        let Program { workers, mut listeners, state, shared, log, .. } = self.program;
+        let Program { workers, mut listeners, state, shared, log, mut upgrades, .. } = self.program;
         let cut = workers.end().await;
         listeners.close();
         if let Some(address) = state.config.admin.as_ref().filter(|_| shared.owns_admin_file()) {
             admin::forget(address);
         }
         end_log(log);
+        upgrades.tells_the_last();
         match cut {
             0 => tracing::info!("stopped: every connection had ended"),
             1 => tracing::info!("stopped: 1 connection was cut{cut_why}"),

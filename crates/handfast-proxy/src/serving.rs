@@ -50,7 +50,7 @@ impl Serving {
         if let Some((taking, admin)) = taking {
             let upgrade = program.upgrades.address();
             let ours = program.listeners.not_ours().chain(&admin).chain(&upgrade);
-            taking.says_ready(ours)?;
+            taking.says_ready(ours, &program.registry)?;
         }
         // Not before: until then the service manager hears the process before this one.
         program.notifier.keeps(program.listeners.own(None));

@@ -10,12 +10,14 @@
 //!                               running one ◀── ready ────── new one        every one of its workers accepts
 //!                               running one ── go ─────────▶ new one        and closes its copies, and drains
 //! handfast upgrade ◀── done ─── running one
+//!                               running one ── counts ─────▶ new one        what it has counted, until it ends
 //! ```
 //!
 //! `words.rs` has the messages and their bounds, `giving.rs` the running one's side, `taking.rs` the new one's, `command.rs`
-//! that of `handfast upgrade`, `launcher.rs` the thread that executes.
+//! that of `handfast upgrade`, `counts.rs` what goes on after it, `launcher.rs` the thread that executes.
 
 mod command;
+mod counts;
 mod deciding;
 mod giving;
 mod launcher;

@@ -19,7 +19,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{MissedTickBehavior, interval_at, sleep, timeout};
 
 use super::control::Control;
 use super::rates::{History, SAMPLE_INTERVAL};
@@ -156,7 +156,9 @@ pub async fn serve(listener: AdminListener, control: Rc<dyn Control>, given: Rc<
     let shared = Shared { control, history: Rc::default(), handed_over: Rc::default() };
     let mut connections = JoinSet::new();
     let mut said: Option<Instant> = None;
-    let mut sample = interval(SAMPLE_INTERVAL);
+    // What was counted before this is not of the last minute: an upgrade hands over years.
+    shared.history.borrow_mut().add(&shared.control.snapshot());
+    let mut sample = interval_at(tokio::time::Instant::now() + SAMPLE_INTERVAL, SAMPLE_INTERVAL);
     sample.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {

@@ -132,6 +132,20 @@ impl Distribution {
         buckets
     }
 
+    /// Every number that it is made of by its place: the buckets, and after them the sum in nanoseconds.
+    pub(super) fn cells(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.counts.iter().copied().chain([self.nanoseconds]).enumerate()
+    }
+
+    /// The number at such a place.
+    pub(super) fn cell(&mut self, place: &str) -> Option<&mut u64> {
+        match place.parse() {
+            Ok(BUCKETS) => Some(&mut self.nanoseconds),
+            Ok(place) => self.counts.get_mut::<usize>(place),
+            Err(_) => None,
+        }
+    }
+
     /// What came since an earlier look at the same histograms.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let mut since = self.clone();

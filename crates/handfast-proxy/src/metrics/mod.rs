@@ -23,6 +23,7 @@ mod thread;
 mod service;
 mod configured;
 mod failures;
+mod handed;
 mod snapshot;
 mod sum;
 mod times;
@@ -32,6 +33,7 @@ mod openmetrics;
 pub use configured::NameSnapshot;
 pub(crate) use configured::{Configured, ConfiguredBackend, ConfiguredService};
 pub use failures::FailureSnapshot;
+pub(crate) use handed::Told;
 pub use handshakes::PHASES;
 pub use histogram::Distribution;
 pub(crate) use histogram::Histogram;
@@ -56,6 +58,8 @@ use crate::key_process;
 pub struct Registry {
     started: SystemTime,
     inner: Mutex<Inner>,
+    /// What processes before this one counted.
+    before: Mutex<handed::Before>,
 }
 
 #[derive(Debug, Default)]
@@ -72,7 +76,7 @@ struct Inner {
 impl Registry {
     /// An empty one; made once, at start.
     pub fn new() -> Arc<Self> {
-        Arc::new(Self { started: SystemTime::now(), inner: Mutex::default() })
+        Arc::new(Self { started: SystemTime::now(), inner: Mutex::default(), before: Mutex::default() })
     }
 
     /// The cells of the thread with this name (`worker-0`), made when they are not there yet.
@@ -150,10 +154,41 @@ impl Registry {
         self.lock().access_log = Some(totals);
     }
 
+    /// Takes what a process before this one has counted, and those before it, in place of what was `heard` there earlier: it is
+    /// added to what this one counts.
+    pub(crate) fn heard(&self, hearing: u64, told: Vec<Told>) {
+        self.before().heard(hearing, told);
+    }
+
+    /// Says that the process which told it has ended, with all its connections.
+    pub(crate) fn hears_no_more(&self, hearing: u64) {
+        self.before().hears_no_more(hearing);
+    }
+
+    /// Everything that this process has counted, and those before it, for the process that takes over.
+    pub(crate) fn told(&self) -> Vec<Told> {
+        let (own, before) = (self.own(), self.before());
+        let started = self.started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let name = format!("{}-{}", std::process::id(), started.as_nanos());
+        [(name, handed::told(&own))].into_iter().chain(before.others()).collect()
+    }
+
     /// Adds everything up.
     ///
     /// **Cost:** some microseconds for each service and thread, and a dozen small files of `/proc`.
     pub fn snapshot(&self) -> Snapshot {
+        let mut snapshot = self.own();
+        let before = self.before();
+        if !before.is_nothing() {
+            before.add_others(&mut snapshot);
+            sum::put_in_order(&mut snapshot);
+        }
+        snapshot.process = machine::process(self.started);
+        snapshot
+    }
+
+    /// What this process has counted, with those before it that have ended.
+    fn own(&self) -> Snapshot {
         // Blocks are collected under the lock and added up after it, so a worker that reloads waits for nothing.
         let (threads, reload, certificates, revocation_lists, configured, file_problems, access_log) = {
             let inner = self.lock();
@@ -177,7 +212,7 @@ impl Registry {
             snapshot.access_log_written = totals.written();
             snapshot.access_log_dropped = totals.dropped();
         }
-        snapshot.process = machine::process(self.started);
+        self.before().add_ended(&mut snapshot);
         snapshot
     }
 
@@ -187,6 +222,10 @@ impl Registry {
     pub fn failures(&self) -> Vec<FailureSnapshot> {
         let threads = self.lock().threads.clone();
         failures::latest(threads.iter().map(|thread| &thread.failures))
+    }
+
+    fn before(&self) -> MutexGuard<'_, handed::Before> {
+        self.before.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

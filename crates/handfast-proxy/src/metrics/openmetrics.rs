@@ -193,6 +193,12 @@ fn limits(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
         of_process.into_iter().chain(of_services),
     )?;
     to.gauge(
+        "handfast_connections_draining",
+        None,
+        "Open connections of processes that this one replaced in an upgrade, which are not in handfast_connections",
+        [(NONE, snapshot.connections_draining)],
+    )?;
+    to.gauge(
         "handfast_connections_waiting",
         None,
         "Clients that wait in the kernel's queue now because a limit on connections is reached",

@@ -26,6 +26,8 @@ pub struct Snapshot {
     pub backend_handshakes: Vec<HandshakeSnapshot>,
     /// Connections that the process serves at once.
     pub connections_limit: u64,
+    /// Open connections of processes that this one has replaced in an upgrade.
+    pub connections_draining: u64,
     /// Names of backends, in the order of the configuration.
     pub names: Vec<NameSnapshot>,
     /// By worker thread, in the order they were started.

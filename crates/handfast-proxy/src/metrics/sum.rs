@@ -41,11 +41,12 @@ pub(super) fn sum(threads: &[Arc<ThreadMetrics>], configured: &Configured) -> Sn
     for service in &configured.services {
         add_configured(services.entry(service.name.clone()).or_default(), service);
     }
-    Snapshot {
-        services: services.into_iter().map(|(name, service)| named(name, service)).collect(),
-        handshakes: most_frequent_first(handshakes),
-        backend_handshakes: most_frequent_first(backend_handshakes),
+    let mut sum = Snapshot {
+        services: services.into_iter().map(|(name, service)| ServiceSnapshot { name, ..service }).collect(),
+        handshakes: by_their_words(handshakes),
+        backend_handshakes: by_their_words(backend_handshakes),
         connections_limit: configured.connections_limit,
+        connections_draining: 0,
         names: configured.names.clone(),
         threads: threads.iter().map(|thread| thread_snapshot(thread)).collect(),
         reload: ReloadSnapshot::default(),
@@ -56,20 +57,27 @@ pub(super) fn sum(threads: &[Arc<ThreadMetrics>], configured: &Configured) -> Sn
         access_log_written: 0,
         access_log_dropped: 0,
         process: ProcessSnapshot::default(),
+    };
+    put_in_order(&mut sum);
+    sum
+}
+
+/// What is frequent comes first, and backends in the order of their names.
+pub(super) fn put_in_order(sum: &mut Snapshot) {
+    for service in &mut sum.services {
+        service.ends.small_sort_by(|a, b| {
+            b.count.cmp(&a.count).then((a.step, a.side, a.cause).cmp(&(b.step, b.side, b.cause)))
+        });
+        service.backends.small_sort_by(|a, b| a.name.cmp(&b.name));
+    }
+    for handshakes in [&mut sum.handshakes, &mut sum.backend_handshakes] {
+        // Stable: equally frequent ones stay in the order of their words.
+        handshakes.small_sort_by_key(|seen| std::cmp::Reverse(seen.total.count()));
     }
 }
 
-fn named(name: String, mut service: ServiceSnapshot) -> ServiceSnapshot {
-    service.name = name;
-    service.ends.small_sort_by(|a, b| {
-        b.count.cmp(&a.count).then((a.step, a.side, a.cause).cmp(&(b.step, b.side, b.cause)))
-    });
-    service.backends.small_sort_by(|a, b| a.name.cmp(&b.name));
-    service
-}
-
-fn most_frequent_first(handshakes: BTreeMap<HandshakeKey, HandshakeSnapshot>) -> Vec<HandshakeSnapshot> {
-    let mut list: Vec<_> = handshakes
+fn by_their_words(handshakes: BTreeMap<HandshakeKey, HandshakeSnapshot>) -> Vec<HandshakeSnapshot> {
+    handshakes
         .into_iter()
         .map(|((version, group, signature, resumed), seen)| HandshakeSnapshot {
             version,
@@ -78,10 +86,7 @@ fn most_frequent_first(handshakes: BTreeMap<HandshakeKey, HandshakeSnapshot>) ->
             resumed,
             ..seen
         })
-        .collect();
-    // Stable: equally frequent ones stay in the order of their words.
-    list.small_sort_by_key(|seen| std::cmp::Reverse(seen.total.count()));
-    list
+        .collect()
 }
 
 fn add_service(sum: &mut ServiceSnapshot, block: &ServiceMetrics) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use handfast_net::listen::Origin;
 use handfast_text::units::counted;
 
+use super::counts::hear;
 use super::giving::{Heard, Offered, refuse};
 use super::words::{Answer, Keys, Offer, PROTOCOL, Role, ServiceStandings, Socket, send};
 use crate::config::model::Address;
@@ -25,6 +26,7 @@ impl Program {
                 let has_given_up = process.user.is_some() && rustix::process::geteuid().as_raw() != 0;
                 self.upgrades.start(program, asker, !has_given_up, &self.notifier);
             }
+            Heard::Tells { teller } => hear(teller, Arc::clone(&self.registry)),
             Heard::Wants { taker, .. } if leaving => refuse(&taker, "it is stopping"),
             Heard::Wants { taker, .. } if self.upgrades.is_under_way() => {
                 refuse(&taker, "another process is taking over");
@@ -48,7 +50,7 @@ impl Program {
             Heard::Ready { taker, process, .. } if !self.upgrades.is_taker(process) => {
                 refuse(&taker, "it came too late");
             }
-            Heard::Ready { taker, process, addresses } => {
+            Heard::Ready { taker, process, addresses, counts } => {
                 // Before it speaks: the service manager would not listen. And it does not know what it was not given.
                 self.notifier.lets_go_of_all_but(&self.listeners.own(Some(&addresses)));
                 self.notifier.main_is(process, "Upgraded");
@@ -58,7 +60,13 @@ impl Program {
                     self.upgrade_failed(&format!("tell process {process} that it serves now: {error}"));
                     return None;
                 }
-                return Some(self.is_followed_by(process, &addresses));
+                let path = self.state.config.process.upgrade_socket.clone();
+                let after = self.is_followed_by(process, &addresses);
+                if let Some(path) = path.filter(|_| counts) {
+                    // Not before the admin page is the other one's: its numbers must not be behind those seen here.
+                    self.upgrades.tells(taker, path, Arc::clone(&self.registry));
+                }
+                return Some(after);
             }
         }
         None
@@ -111,6 +119,7 @@ impl Program {
             sockets: Vec::new(),
             keys: keys.collect(),
             standings: standings.collect(),
+            counts: true,
         });
         let ours = self.listeners.descriptors().filter(|(_, origin, ..)| *origin != Origin::Inherited);
         for ((service, written), _, _, socket) in ours {

@@ -12,6 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use handfast_net::listen::{Sharing, listen};
@@ -20,6 +21,7 @@ use handfast_text::units::counted;
 use tokio::net::UnixListener;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
+use super::counts::Telling;
 use super::launcher::Launcher;
 use super::words::{
     Answer, Ask, Offer, Opening, PROMPT, PROTOCOL, READY_WITHIN, Role, Socket, Word, in_words, may_ask,
@@ -28,6 +30,7 @@ use super::words::{
 use crate::config::model::{Address, Config};
 use crate::error::Error;
 use crate::listeners::{FileId, file_of};
+use crate::metrics::Registry;
 use crate::service_manager::Notifier;
 
 /// Who may be heard at once.
@@ -49,8 +52,10 @@ pub(crate) enum Heard {
     Start { program: Option<PathBuf>, asker: UnixStream },
     /// A process wants to take over.
     Wants { taker: UnixStream, version: String, process: u32 },
+    /// A process before this one tells what it counts.
+    Tells { teller: UnixStream },
     /// It serves, from the sockets of these addresses.
-    Ready { taker: UnixStream, process: u32, addresses: Vec<Address> },
+    Ready { taker: UnixStream, process: u32, addresses: Vec<Address>, counts: bool },
     /// It does not.
     Failed { process: u32, why: String },
     /// The process that was started for it has ended.
@@ -88,6 +93,8 @@ pub(crate) struct Upgrades {
     attempts: u64,
     /// What starts programs from outside of the sandbox; `None`: this thread is not in one.
     launcher: Option<Launcher>,
+    /// What tells the process that has taken over what this one counts.
+    telling: Option<Telling>,
 }
 
 /// Where this process can be asked.
@@ -131,6 +138,7 @@ impl Upgrades {
             under_way: None,
             attempts: 0,
             launcher: None,
+            telling: None,
         })
     }
 
@@ -182,11 +190,11 @@ impl Upgrades {
             return Err(io::Error::other("too many ask at once"));
         }
         let (ears, talks) = (self.ears.clone(), Arc::clone(&self.talks));
-        let thread = std::thread::Builder::new().name("upgrade".into()).spawn(move || {
+        let hear_out = move || {
             hear(&ears);
             talks.fetch_sub(1, Ordering::AcqRel);
-        });
-        thread.map(drop).inspect_err(|_| {
+        };
+        in_thread("upgrade", Box::new(hear_out)).map(drop).inspect_err(|_| {
             self.talks.fetch_sub(1, Ordering::AcqRel);
         })
     }
@@ -294,6 +302,21 @@ impl Upgrades {
         self.asked_at.as_ref().map(|asked_at| Address::Unix(asked_at.path.clone()))
     }
 
+    /// The process that has taken over learns what this one counts, until [`tells_the_last`](Self::tells_the_last).
+    pub(super) fn tells(&mut self, taker: UnixStream, path: PathBuf, registry: Arc<Registry>) {
+        match Telling::begin(taker, path, registry) {
+            Ok(telling) => self.telling = Some(telling),
+            Err(error) => tracing::warn!("tell the new process what was counted: {error}"),
+        }
+    }
+
+    /// Nothing is counted any more. **Cost**: waits for the process that has taken over, a few seconds at the most.
+    pub(crate) fn tells_the_last(&mut self) {
+        if let Some(telling) = self.telling.take() {
+            telling.end();
+        }
+    }
+
     /// Nobody is heard any more; `handed_over`: by this process.
     pub(crate) fn close(&mut self, handed_over: bool) {
         let Some(AskedAt { path, file, .. }) = self.asked_at.take() else { return };
@@ -345,6 +368,7 @@ fn open(stream: UnixStream, ears: &Sender<Heard>) {
     }
     let heard = match opening.ask {
         Ask::Start { program } => Heard::Start { program, asker: stream },
+        Ask::Hear => Heard::Tells { teller: stream },
         Ask::TakeOver => Heard::Wants { taker: stream, version: opening.version, process: opening.process },
     };
     // Nobody listens any more: the process ends, and with it the connection.
@@ -355,8 +379,9 @@ fn hand_over(taker: UnixStream, process: u32, offered: &Offered) -> Heard {
     let descriptors: Vec<_> = offered.sockets.iter().map(AsFd::as_fd).collect();
     let word = send_offer(&taker, &offered.offer, &descriptors);
     match word {
-        Ok(Word::Ready { addresses }) => {
-            Heard::Ready { taker, process, addresses: addresses.into_iter().map(Address::from).collect() }
+        Ok(Word::Ready { addresses, counts }) => {
+            let addresses = addresses.into_iter().map(Address::from).collect();
+            Heard::Ready { taker, process, addresses, counts }
         }
         Ok(Word::Failed { why }) => Heard::Failed { process, why: format!("process {process}: {why}") },
         Err(error) => {
@@ -420,11 +445,18 @@ fn launch(program: PathBuf, path: &Path, asker: &UnixStream) -> io::Result<()> {
     send_descriptors(asker, &[io::stdout().as_fd(), io::stderr().as_fd()])
 }
 
+/// Has a thread of this name do something.
+///
+/// **Errors**: those of starting a thread.
+pub(super) fn in_thread(name: &str, work: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name.into()).spawn(work)
+}
+
 /// Has a thread wait for the end of a process that was started, or end it: when something is sent, or when it takes too long.
 fn watch(mut child: Child, attempt: u64, ears: Sender<Heard>) -> io::Result<SyncSender<()>> {
     let (end, told) = sync_channel(1);
     let deadline = Instant::now() + READY_WITHIN;
-    std::thread::Builder::new().name("successor".into()).spawn(move || {
+    let wait = move || {
         let how = loop {
             match child.try_wait() {
                 Ok(Some(status)) => break format!("the new process ended before it served, with {status}"),
@@ -448,6 +480,7 @@ fn watch(mut child: Child, attempt: u64, ears: Sender<Heard>) -> io::Result<Sync
         };
         // Nobody listens any more: this process ends.
         let _ = ears.blocking_send(Heard::Ended { attempt, how });
-    })?;
+    };
+    in_thread("successor", Box::new(wait))?;
     Ok(end)
 }

@@ -4,9 +4,11 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use handfast_net::listen::{GivenSocket, Origin};
 
+use super::counts;
 use super::words::{
     Answer, Ask, Keys, Offer, Opening, PROMPT, PROTOCOL, Role, ServiceStandings, Word, in_words, receive,
     receive_descriptors, send, set_patience,
@@ -14,6 +16,7 @@ use super::words::{
 use crate::config::model::Address;
 use crate::error::Error;
 use crate::listeners::given::{Given, GivenSockets};
+use crate::metrics::Registry;
 use crate::standing::{Kept, Wish};
 use crate::state::{GivenKeys, State};
 
@@ -28,6 +31,8 @@ pub(crate) struct Taking {
     upgrade: Option<(PathBuf, OwnedFd)>,
     keys: Vec<Keys>,
     standings: Vec<ServiceStandings>,
+    /// Whether the process says what it has counted.
+    counts: bool,
     /// Of backends that are down, until threads use them.
     kept: Vec<Kept>,
 }
@@ -82,7 +87,7 @@ impl Taking {
     }
 
     fn of(voice: Voice, offer: Offer, descriptors: Vec<OwnedFd>) -> Result<Self, Error> {
-        let Offer { version, process, sockets, keys, standings, .. } = offer;
+        let Offer { version, process, sockets, keys, standings, counts, .. } = offer;
         let (mut given, mut upgrade) = (Vec::new(), None);
         for (said, descriptor) in sockets.into_iter().zip(descriptors) {
             if said.role == Role::Upgrade {
@@ -107,6 +112,7 @@ impl Taking {
             upgrade,
             keys,
             standings,
+            counts,
             kept: Vec::new(),
         })
     }
@@ -150,18 +156,26 @@ impl Taking {
         }
     }
 
-    /// Says that every worker accepts, from the sockets of these addresses; then the process before this one stops to.
+    /// Says that every worker accepts, from the sockets of these addresses; then the process before this one stops to, and
+    /// the registry counts on from its numbers.
     ///
     /// When that one is gone by now, this one serves all the same: it has the sockets.
     ///
     /// **Errors**: it goes on itself, and says why.
-    pub(crate) fn says_ready<'a>(self, addresses: impl Iterator<Item = &'a Address>) -> Result<(), Error> {
-        let Self { voice, process, version, .. } = self;
-        let word = Word::Ready { addresses: addresses.map(Into::into).collect() };
+    pub(crate) fn says_ready<'a>(
+        self,
+        addresses: impl Iterator<Item = &'a Address>,
+        registry: &Arc<Registry>,
+    ) -> Result<(), Error> {
+        let Self { voice, process, version, counts, .. } = self;
+        let word = Word::Ready { addresses: addresses.map(Into::into).collect(), counts };
         let answer = send(&voice.stream, &word).and_then(|()| receive(&voice.stream));
         match answer {
             Ok(Answer::Go) => {
                 tracing::info!("took over from process {process} (handfast {version}), which drains");
+                if counts {
+                    counts::take_up(voice.stream, process, Arc::clone(registry));
+                }
                 Ok(())
             }
             Ok(Answer::Refused { why }) => Err(voice.failed(why)),

@@ -57,6 +57,8 @@ pub(super) enum Ask {
     TakeOver,
     /// That it starts a process that takes over: this program, or its own anew.
     Start { program: Option<PathBuf> },
+    /// That it hears what a process before it counts.
+    Hear,
 }
 
 /// What the running process says.
@@ -80,7 +82,12 @@ pub(super) enum Answer {
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Word {
     /// Every one of its workers accepts, from the sockets of these addresses.
-    Ready { addresses: Vec<Place> },
+    Ready {
+        addresses: Vec<Place>,
+        /// Whether it counts on from what it is told.
+        #[serde(default)]
+        counts: bool,
+    },
     /// It cannot serve.
     Failed { why: String },
 }
@@ -123,6 +130,9 @@ pub(super) struct Offer {
     pub(super) keys: Vec<Keys>,
     /// What is known of backends.
     pub(super) standings: Vec<ServiceStandings>,
+    /// Whether what was counted is told afterwards.
+    #[serde(default)]
+    pub(super) counts: bool,
 }
 
 /// What a socket is for.

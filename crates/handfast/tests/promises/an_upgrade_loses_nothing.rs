@@ -8,6 +8,7 @@ use rustix::process::Signal;
 use super::support::crowd::Crowd;
 use super::support::folder::Folder;
 use super::support::manager::Manager;
+use super::support::metrics::Metrics;
 use super::support::upgrade::{config, upgrade};
 use super::support::*;
 
@@ -115,4 +116,76 @@ fn a_service_manager_is_told_who_the_main_process_is() {
     while let Some(message) = manager.hears(std::time::Duration::from_millis(100)) {
         assert!(!message.contains_key("STOPPING"), "{message:?}");
     }
+}
+
+#[test]
+fn counters_go_on_and_every_connection_is_counted_once() {
+    let (folder, backend) = (Folder::new(), Backend::echo());
+    let proxy = Proxy::start(config(&folder, &backend));
+    let trust = Trust::version(Version::Tls13).config();
+    let read = || proxy.metrics();
+    let served = |count: usize| {
+        for _ in 0..count {
+            is_served(&proxy);
+        }
+    };
+    let counts = |metrics: &Metrics| {
+        [
+            "handfast_connections_accepted_total",
+            "handfast_connections_closed_total",
+            "handfast_handshakes_total",
+            "handfast_handshake_seconds_count",
+            "handfast_backend_connect_seconds_count",
+            "handfast_connection_duration_seconds_count",
+        ]
+        .map(|name| metrics.sum(name, &[]))
+    };
+    served(3);
+    let mut tunnel = Client::connect(proxy.address(), &trust);
+    tunnel.echo(b"begun before");
+    wait_until("three to be counted", || (counts(&read())[1] == 3.0).then_some(()));
+    let before = read();
+    let mut new = Vec::new();
+    for upgrades in 1..=2 {
+        new.push(upgrade(&proxy, &[]).expect("it can be replaced"));
+        let now = read();
+        assert_eq!(counts(&now), [4.0, 3.0, 4.0, 4.0, 4.0, 3.0].map(|count| count + f64::from(upgrades - 1)));
+        assert_eq!(now.sum("handfast_connections", &[]), 0.0, "it has none itself");
+        let recent = &proxy.status()["recent"]["services"]["web"]["handshakes"];
+        assert_eq!(recent, 0, "what was counted before is not of the last minute");
+        // The second has ended by then, and the first one looks for who serves now.
+        wait_until("the tunnel to be known of", || {
+            (read().sum("handfast_connections_draining", &[]) == 1.0).then_some(())
+        });
+        served(1);
+        let expected = f64::from(3 + upgrades);
+        wait_until("one more to be counted", || (counts(&read())[1] == expected).then_some(()));
+    }
+    let bytes =
+        |metrics: &Metrics| metrics.sum("handfast_relayed_bytes_total", &[("direction", "to_client")]);
+    let seen = bytes(&read());
+    assert!(seen > bytes(&before), "{seen}");
+    // What the first process goes on to count is told to the third: the second had no connections, and has ended.
+    tunnel.echo(&[7; 50_000]);
+    wait_until("the tunnel's bytes to be counted", || (bytes(&read()) == seen + 50_000.0).then_some(()));
+    tunnel.finish();
+    wait_until("the tunnel to be counted", || {
+        let now = read();
+        (counts(&now) == [6.0; 6] && now.sum("handfast_connections_draining", &[]) == 0.0).then_some(())
+    });
+}
+
+#[test]
+fn one_that_is_killed_while_it_drains_has_no_connections_left() {
+    let (folder, backend) = (Folder::new(), Backend::echo());
+    let mut proxy = Proxy::start(config(&folder, &backend));
+    let trust = Trust::version(Version::Tls13).config();
+    let _tunnel = Client::connect(proxy.address(), &trust);
+    let _new = upgrade(&proxy, &[]).expect("it can be replaced");
+    let draining = |proxy: &Proxy| proxy.metrics().sum("handfast_connections_draining", &[]);
+    assert_eq!(draining(&proxy), 1.0);
+    proxy.signal(Signal::KILL);
+    proxy.ended();
+    wait_until("it to be missed", || (draining(&proxy) == 0.0).then_some(()));
+    assert_eq!(proxy.metrics().sum("handfast_connections_accepted_total", &[]), 1.0);
 }

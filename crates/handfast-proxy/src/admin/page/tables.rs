@@ -273,6 +273,10 @@ pub(super) fn process(html: &mut Html, status: &Status) {
             Some(_) => "in a process of their own, which does not answer".into(),
         },
     );
+    if measured.connections_draining > 0 {
+        let left = counted(measured.connections_draining, "connection");
+        fact("Before the last upgrade", format!("{left} left in the process that was replaced"));
+    }
     fact("Reloads", format!("{} took effect, {} failed", count(reload.succeeded), count(reload.failed)));
     if let Some(resident) = process.resident_bytes {
         fact("Memory", bytes(resident));

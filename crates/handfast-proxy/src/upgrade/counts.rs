@@ -1,0 +1,253 @@
+//! Counters go on: the process that drains tells the one that took over what it has counted, until it ends.
+//!
+//! In: the numbers of the process before. Out: the same in the process after it, which adds them to its own. Each telling is whole,
+//! so one that does not arrive costs nothing but its time. Whose listener has ended tells the process that serves by then.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::net::{RecvFlags, recv};
+
+use super::giving::in_thread;
+use super::words::{Ask, Opening, PROMPT, in_words, receive, send, set_patience};
+use crate::metrics::{Registry, Told};
+
+/// How often what has changed is told.
+const EVERY: Duration = Duration::from_secs(1);
+/// … or more seldom: computing it takes at most such a share of a thread's time.
+const SHARE: u32 = 20;
+/// … or more seldom by so many doublings, when nobody listened the last time.
+const DOUBLINGS: u32 = 6;
+/// Bytes of one message; in JSON they are some more.
+const BATCH: usize = 4 << 20;
+
+/// At the head of a message, before the name of the process: whether others follow that belong to the same telling.
+const HEADS: [&str; 2] = ["last ", "more "];
+
+/// Tells the process that took over what this one counts.
+#[derive(Debug)]
+pub(super) struct Telling {
+    /// Ends it, by being dropped.
+    goes_on: SyncSender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Telling {
+    /// Begins, and goes on in a thread of its own; `path` is where whoever serves later is asked.
+    ///
+    /// **Errors**: those of starting a thread.
+    pub(super) fn begin(to: UnixStream, path: PathBuf, registry: Arc<Registry>) -> io::Result<Self> {
+        let (goes_on, ends) = sync_channel(1);
+        let tell = move || tell(Listener { stream: to, path }, &registry, &ends);
+        let thread = in_thread("counts", Box::new(tell))?;
+        Ok(Self { goes_on, thread })
+    }
+
+    /// Tells the last numbers. **Cost**: waits until the other process has taken them, some seconds at the most.
+    pub(super) fn end(self) {
+        drop(self.goes_on);
+        // It does not panic; and if it did, its numbers would be missing, not this process's end.
+        let _ = self.thread.join();
+    }
+}
+
+/// Who is told.
+struct Listener {
+    stream: UnixStream,
+    path: PathBuf,
+}
+
+impl Listener {
+    /// Whether it has ended. It says nothing itself.
+    fn is_gone(&self) -> bool {
+        let heard = recv(&self.stream, &mut [0_u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+        !matches!(heard, Err(rustix::io::Errno::AGAIN))
+    }
+
+    fn tell(&self, told: &[Told]) -> io::Result<()> {
+        set_patience(&self.stream, PROMPT)?;
+        send_whole(&self.stream, told)
+    }
+
+    /// Whoever serves by now, if that can be asked.
+    fn next(&mut self) -> io::Result<()> {
+        let stream = UnixStream::connect(&self.path)?;
+        set_patience(&stream, PROMPT)?;
+        send(&stream, &Opening::new(Ask::Hear))?;
+        self.stream = stream;
+        Ok(())
+    }
+}
+
+fn tell(mut to: Listener, registry: &Registry, ends: &Receiver<()>) {
+    let (mut told, mut in_vain, mut is_last) = (None, 0, false);
+    loop {
+        let begun = Instant::now();
+        if told.is_some() && to.is_gone() {
+            // Then nobody knows what it was told.
+            told = None;
+            in_vain = if to.next().is_ok() { 0 } else { in_vain + 1 };
+        }
+        let counts = registry.told();
+        if told.as_ref() != Some(&counts) {
+            // One that has gone is missed the next time.
+            let _ = to.tell(&counts);
+            told = Some(counts);
+        }
+        if is_last {
+            return;
+        }
+        let pause = EVERY.max(begun.elapsed() * SHARE) * (1 << DOUBLINGS.min(in_vain));
+        is_last = ends.recv_timeout(pause) != Err(RecvTimeoutError::Timeout);
+    }
+}
+
+fn send_whole(to: &UnixStream, told: &[Told]) -> io::Result<()> {
+    for (at, (process, counts)) in told.iter().enumerate() {
+        let mut left = counts.as_str();
+        loop {
+            let (part, rest) = left.split_at(left.floor_char_boundary(BATCH));
+            let more = !rest.is_empty() || at + 1 < told.len();
+            send(to, &format!("{}{process}\n{part}", HEADS[usize::from(more)]))?;
+            left = rest;
+            if left.is_empty() {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn receive_whole(from: &UnixStream) -> io::Result<Vec<Told>> {
+    let mut whole: Vec<Told> = Vec::new();
+    loop {
+        let message: String = receive(from)?;
+        let (head, counts) = message.split_once('\n').ok_or(io::ErrorKind::InvalidData)?;
+        let more = head.strip_prefix(HEADS[1]);
+        let process = more.or(head.strip_prefix(HEADS[0])).ok_or(io::ErrorKind::InvalidData)?;
+        match whole.last_mut() {
+            Some((known, all)) if *known == process => all.push_str(counts),
+            _ => whole.push((process.to_owned(), counts.to_owned())),
+        }
+        if more.is_none() {
+            return Ok(whole);
+        }
+    }
+}
+
+/// Counts on from the numbers of the process before this one, and has a thread hear what else that one counts.
+///
+/// **Cost**: waits for the first of them.
+pub(super) fn take_up(from: UnixStream, process: u32, registry: Arc<Registry>) {
+    let hearing = Hearing::new(from, registry);
+    let taken = hearing.next().and_then(|()| hearing.go_on());
+    if let Err(error) = taken {
+        let why = in_words(&error);
+        tracing::warn!("process {process} did not say what it has counted: {why}; counters begin anew");
+    }
+}
+
+/// Has a thread hear what a process counts whose listener has ended.
+pub(super) fn hear(from: UnixStream, registry: Arc<Registry>) {
+    if let Err(error) = Hearing::new(from, registry).go_on() {
+        tracing::warn!("hear what a process before this one counts: {error}");
+    }
+}
+
+/// A process that tells this one what it has counted.
+struct Hearing {
+    number: u64,
+    from: UnixStream,
+    registry: Arc<Registry>,
+}
+
+impl Hearing {
+    fn new(from: UnixStream, registry: Arc<Registry>) -> Self {
+        static HEARINGS: AtomicU64 = AtomicU64::new(0);
+        Self { number: HEARINGS.fetch_add(1, Ordering::Relaxed), from, registry }
+    }
+
+    fn next(&self) -> io::Result<()> {
+        self.registry.heard(self.number, receive_whole(&self.from)?);
+        Ok(())
+    }
+
+    fn go_on(self) -> io::Result<()> {
+        // It speaks when there is something to say.
+        self.from.set_read_timeout(None)?;
+        let hear = move || {
+            while self.next().is_ok() {}
+            self.registry.hears_no_more(self.number);
+        };
+        in_thread("counts", Box::new(hear)).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::sockopt::{Timeout, set_socket_timeout};
+
+    use super::*;
+
+    #[test]
+    fn what_is_told_in_parts_arrives_whole() {
+        let (to, from) = UnixStream::pair().expect("there are descriptors");
+        let counts = "1\tservice\twéb\taccepted\n".repeat(BATCH / 10);
+        assert!(counts.len() > 2 * BATCH);
+        let told: Vec<Told> = vec![
+            ("second".into(), counts.clone()),
+            ("silent".into(), String::new()),
+            ("first".into(), counts),
+        ];
+        let sent = told.clone();
+        let sender = std::thread::Builder::new().name("sender".into()).spawn(move || send_whole(&to, &sent));
+        assert_eq!(receive_whole(&from).expect("it is whole"), told);
+        sender.expect("there are threads").join().expect("it does not panic").expect("somebody reads");
+    }
+
+    fn wait_for(registry: &Registry, failed: u64) {
+        let deadline = Instant::now() + PROMPT;
+        while registry.snapshot().reload.failed != failed {
+            assert!(Instant::now() < deadline, "{:?} is not {failed}", registry.snapshot().reload);
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn the_last_numbers_are_told_at_the_end() {
+        let (to, from) = UnixStream::pair().expect("there are descriptors");
+        let (before, now) = (Registry::new(), Registry::new());
+        let telling = Telling::begin(to, "/none".into(), Arc::clone(&before)).expect("there are threads");
+        take_up(from, 1, Arc::clone(&now));
+        before.reload_failed("it is wrong");
+        telling.end();
+        wait_for(&now, 1);
+    }
+
+    #[test]
+    fn whoever_serves_by_then_is_told() {
+        let (to, from) = UnixStream::pair().expect("there are descriptors");
+        let folder = tempfile::tempdir().expect("there is room");
+        let path = folder.path().join("upgrade.sock");
+        let (before, now) = (Registry::new(), Registry::new());
+        let telling = Telling::begin(to, path.clone(), Arc::clone(&before)).expect("there are threads");
+        drop(receive_whole(&from).expect("it tells"));
+        let listener = std::os::unix::net::UnixListener::bind(&path).expect("the path is free");
+        drop(from);
+        before.reload_failed("it is wrong");
+        // It bounds accept(2) too (socket(7)).
+        set_socket_timeout(&listener, Timeout::Recv, Some(PROMPT)).expect("it is a socket");
+        let (stream, _) = listener.accept().expect("it looks for another one");
+        let opening: Opening = receive(&stream).expect("it says what it wants");
+        assert!(matches!(opening.ask, Ask::Hear), "{opening:?}");
+        hear(stream, Arc::clone(&now));
+        wait_for(&now, 1);
+        telling.end();
+    }
+}
