@@ -14,13 +14,15 @@
 //! ```
 //!
 //! `words.rs` has the messages and their bounds, `giving.rs` the running one's side, `taking.rs` the new one's, `command.rs`
-//! that of `handfast upgrade`, `counts.rs` what goes on after it, `launcher.rs` the thread that executes.
+//! that of `handfast upgrade`, `counts.rs` what goes on after it, `successor.rs` the process that follows,
+//! `launcher.rs` the thread that executes.
 
 mod command;
 mod counts;
 mod deciding;
 mod giving;
 mod launcher;
+mod successor;
 mod taking;
 mod words;
 

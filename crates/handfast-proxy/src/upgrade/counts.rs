@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{RecvFlags, recv};
 
-use super::giving::in_thread;
+use super::successor::in_thread;
 use super::words::{Ask, Opening, PROMPT, in_words, receive, send, set_patience};
 use crate::metrics::{Registry, Told};
 

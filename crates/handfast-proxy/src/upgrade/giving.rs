@@ -3,26 +3,24 @@
 //! In: connections from `handfast upgrade` and from a process that takes over. Out: what was heard ([`Heard`]), and once another
 //! process serves, its addresses. One take-over at a time; whatever fails before that leaves everything as it was.
 
-use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
 
 use handfast_net::listen::{Sharing, listen};
 use handfast_net::stream::Patience;
-use handfast_text::units::counted;
 use tokio::net::UnixListener;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::counts::Telling;
 use super::launcher::Launcher;
+use super::successor::{arguments, in_thread, launch, own_program, watch};
 use super::words::{
     Answer, Ask, Offer, Opening, PROMPT, PROTOCOL, READY_WITHIN, Role, Socket, Word, in_words, may_ask,
     receive, send, send_descriptors, set_patience,
@@ -39,11 +37,6 @@ const TALKS: usize = 4;
 const HEARD: usize = 16;
 /// How long asking is not looked at after accept(2) failed.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How often a process that was started is looked at.
-const LOOK: Duration = Duration::from_millis(50);
-
-/// What the flag is called that a process takes over with.
-const FLAG: &str = "--take-over";
 
 /// What was heard.
 #[derive(Debug)]
@@ -228,7 +221,11 @@ impl Upgrades {
                 let child = command.spawn().map_err(|error| {
                     io::Error::new(error.kind(), format!("execute {}: {error}", program.display()))
                 })?;
-                watch(child, attempt, ears).map(Some)
+                let ended = move |how| {
+                    // Nobody listens any more: this process ends.
+                    let _ = ears.blocking_send(Heard::Ended { attempt, how });
+                };
+                watch(child, ended).map(Some)
             };
             match &self.launcher {
                 Some(launcher) => launcher.perform(execute),
@@ -412,75 +409,4 @@ fn send_offer(
 pub(super) fn refuse(stream: &UnixStream, why: &str) {
     // Who asked may have left.
     let _ = send(stream, &Answer::Refused { why: why.to_owned() });
-}
-
-/// The program of this process, by its path: what is there now.
-fn own_program() -> io::Result<PathBuf> {
-    let program = std::env::current_exe()?;
-    // What the kernel adds to the name of a file that was replaced (proc_pid_exe(5)).
-    let name = program.to_str().and_then(|name| name.strip_suffix(" (deleted)"));
-    Ok(name.map_or_else(|| program.clone(), PathBuf::from))
-}
-
-/// This process's own arguments, and where to take over from.
-fn arguments(path: &Path) -> Vec<OsString> {
-    let mut arguments = Vec::new();
-    let mut given = std::env::args_os().skip(1);
-    while let Some(argument) = given.next() {
-        if argument == FLAG {
-            given.next();
-        } else if !argument.to_string_lossy().starts_with(&format!("{FLAG}=")) {
-            arguments.push(argument);
-        }
-    }
-    arguments.extend([FLAG.into(), path.as_os_str().to_owned()]);
-    arguments
-}
-
-/// Tells whoever asks what to start, and gives it the outputs of this process for it.
-fn launch(program: PathBuf, path: &Path, asker: &UnixStream) -> io::Result<()> {
-    let arguments = arguments(path).into_iter().map(|argument| argument.to_string_lossy().into_owned());
-    let folder = std::env::current_dir()?;
-    send(asker, &Answer::Launch { program, arguments: arguments.collect(), folder })?;
-    send_descriptors(asker, &[io::stdout().as_fd(), io::stderr().as_fd()])
-}
-
-/// Has a thread of this name do something.
-///
-/// **Errors**: those of starting a thread.
-pub(super) fn in_thread(name: &str, work: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>> {
-    std::thread::Builder::new().name(name.into()).spawn(work)
-}
-
-/// Has a thread wait for the end of a process that was started, or end it: when something is sent, or when it takes too long.
-fn watch(mut child: Child, attempt: u64, ears: Sender<Heard>) -> io::Result<SyncSender<()>> {
-    let (end, told) = sync_channel(1);
-    let deadline = Instant::now() + READY_WITHIN;
-    let wait = move || {
-        let how = loop {
-            match child.try_wait() {
-                Ok(Some(status)) => break format!("the new process ended before it served, with {status}"),
-                Ok(None) => {}
-                Err(error) => break format!("wait for the new process: {error}"),
-            }
-            match told.recv_timeout(LOOK) {
-                // It serves by now, and is its own.
-                Err(RecvTimeoutError::Disconnected) => return,
-                Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
-                Err(RecvTimeoutError::Timeout) | Ok(()) => {
-                    // It may have ended by itself.
-                    let _ = child.kill();
-                    let _ = child.wait();
-                    break format!(
-                        "the new process did not serve within {}",
-                        counted(READY_WITHIN.as_secs(), "second")
-                    );
-                }
-            }
-        };
-        // Nobody listens any more: this process ends.
-        let _ = ears.blocking_send(Heard::Ended { attempt, how });
-    };
-    in_thread("successor", Box::new(wait))?;
-    Ok(end)
 }

@@ -1,0 +1,168 @@
+//! Processes that follow each other, as registries: what each of them counts is in the numbers once, in whatever order they end.
+
+use std::time::Duration;
+
+use handfast_tls::session::Agreed;
+
+use super::*;
+use crate::metrics::{Configured, ConfiguredService, HeaderOutcome, Limit, Registry};
+use crate::reason::CloseReason;
+use crate::record::{Record, StepTimes};
+
+fn served(registry: &Registry) {
+    let web = ConfiguredService { name: "web".into(), ..ConfiguredService::default() };
+    registry.set_configured(Configured { services: vec![web], ..Configured::default() });
+    drop(registry.thread("worker-0").service("web"));
+}
+
+/// Some of everything, and one connection that is open still.
+fn count(registry: &Registry) {
+    served(registry);
+    let web = registry.thread("worker-0").service("web");
+    (0..3).for_each(|_| web.accepted());
+    let record = Record::new((0, std::rc::Rc::from("web")), 1, None);
+    let reset = CloseReason::new(Step::Relay, Side::Client, Cause::Truncated);
+    (0..2).for_each(|_| web.closed(&record, &reset));
+    web.bytes_to_client(7_000);
+    web.refused(Limit::Rate);
+    web.proxy_header(HeaderOutcome::Invalid);
+    let agreed = Agreed { version: Some("TLSv1.3"), resumed: Some(true), ..Agreed::default() };
+    let times = StepTimes { hello: Duration::from_millis(3), ..StepTimes::default() };
+    web.handshake(&agreed, &times);
+    web.backend_handshake(&agreed, Duration::from_millis(5), Duration::from_micros(80));
+    let backend = web.backend("10.0.0.7:80", true);
+    backend.connected(Duration::from_millis(2));
+    backend.failed(Cause::Internal);
+    registry.reload_succeeded(1);
+    registry.reload_failed("it is wrong");
+}
+
+/// What the registry's own process says.
+fn told_by(registry: &Registry) -> BTreeMap<String, u64> {
+    lines(&registry.told()[0].1).map(|(words, value)| (words.to_owned(), value)).collect()
+}
+
+#[test]
+fn a_process_that_takes_over_counts_on() {
+    let (before, now) = (Registry::new(), Registry::new());
+    count(&before);
+    served(&now);
+    now.heard(1, before.told());
+    let seen = now.snapshot();
+    assert_eq!((seen.services[0].accepted, seen.services[0].connections()), (3, 0), "they are not ours");
+    assert_eq!((seen.connections_draining, seen.services[0].backends[0].connections()), (1, 0));
+    // What it counts further comes whole, not in addition.
+    count(&now);
+    count(&before);
+    now.heard(1, before.told());
+    let seen = now.snapshot();
+    assert_eq!((seen.services[0].accepted, seen.services[0].connections()), (9, 1));
+    assert_eq!((seen.services[0].ends[0].count, seen.connections_draining), (6, 2));
+    now.hears_no_more(1);
+    let seen = now.snapshot();
+    assert_eq!((seen.services[0].accepted, seen.connections_draining), (9, 0));
+}
+
+#[test]
+fn everything_has_its_place_and_nothing_comes_twice() {
+    let (before, now) = (Registry::new(), Registry::new());
+    count(&before);
+    served(&now);
+    now.heard(1, before.told());
+    now.hears_no_more(1);
+    let mut told = told_by(&before);
+    assert_eq!(told.remove(OPEN), Some(1));
+    assert!(told.len() > 20, "{told:?}");
+    assert_eq!(told_by(&now), told);
+}
+
+#[test]
+fn three_processes_count_as_one_in_whatever_order_they_end() {
+    let [first, second, third] = [Registry::new(), Registry::new(), Registry::new()];
+    [&first, &second, &third].into_iter().for_each(|registry| count(registry));
+    let is = |draining, what| {
+        let seen = third.snapshot();
+        let web = &seen.services[0];
+        assert_eq!((web.accepted, web.bytes_to_client, seen.reload.failed), (9, 21_000, 3), "{what}");
+        assert_eq!((seen.handshakes[0].total.count(), seen.connections_draining), (3, draining), "{what}");
+    };
+    second.heard(1, first.told());
+    third.heard(1, second.told());
+    is(2, "the second speaks for the first");
+    third.hears_no_more(1);
+    is(0, "the second has ended, and nobody speaks for the first");
+    third.heard(2, first.told());
+    is(1, "the first speaks itself");
+    third.hears_no_more(2);
+    is(0, "all have ended");
+}
+
+#[test]
+fn what_a_process_says_itself_counts_more_than_what_was_last_heard_of_it() {
+    let [first, second, third] = [Registry::new(), Registry::new(), Registry::new()];
+    [&first, &second, &third].into_iter().for_each(|registry| count(registry));
+    let accepted = || third.snapshot().services[0].accepted;
+    second.heard(1, first.told());
+    third.heard(1, second.told());
+    count(&first);
+    third.heard(2, first.told());
+    assert_eq!(accepted(), 12);
+    // What the second said at its end comes after that.
+    third.heard(1, second.told());
+    third.hears_no_more(1);
+    assert_eq!(accepted(), 12);
+    third.hears_no_more(2);
+    assert_eq!(accepted(), 12);
+}
+
+#[test]
+fn one_that_has_ended_is_among_the_numbers_of_the_next() {
+    let [first, second, third] = [Registry::new(), Registry::new(), Registry::new()];
+    [&first, &second, &third].into_iter().for_each(|registry| count(registry));
+    second.heard(1, first.told());
+    third.heard(1, second.told());
+    second.hears_no_more(1);
+    third.heard(1, second.told());
+    assert_eq!((third.snapshot().services[0].accepted, third.snapshot().connections_draining), (9, 1));
+}
+
+#[test]
+fn those_who_never_speak_again_take_no_more_room() {
+    let registry = Registry::new();
+    count(&registry);
+    for upgrade in 0..100 {
+        let one = |name: &str| (format!("{name}{upgrade}"), "1\tservice\tweb\taccepted\n".to_owned());
+        registry.heard(upgrade, vec![one("second"), one("first")]);
+        registry.hears_no_more(upgrade);
+    }
+    assert_eq!(registry.told().len(), 1 + ORPHANS);
+    assert_eq!(registry.snapshot().services[0].accepted, 3 + 200);
+}
+
+#[test]
+fn what_is_not_known_here_is_left_out() {
+    let registry = Registry::new();
+    count(&registry);
+    let page = || serde_json::to_value(registry.snapshot().services).expect("it is JSON");
+    let before = page();
+    let heard = |lines: &[&str]| {
+        let counts = lines.iter().map(|line| line.replace(' ', "\t") + "\n").collect();
+        registry.heard(1, vec![("before".into(), counts)]);
+    };
+    heard(&[
+        "5 service gone accepted",
+        "5 service web duration 56",
+        "5 service web duration x",
+        "5 service web refused of-tomorrow",
+        "5 handshake TLSv1.3",
+        "-5 service web accepted",
+        "5",
+        "",
+    ]);
+    assert_eq!(page(), before);
+    heard(&["5 service web end a b c"]);
+    let ends = registry.snapshot().services[0].ends.clone();
+    assert_eq!((ends[0].step, ends[0].side, ends[0].cause, ends[0].count), (OTHER, OTHER, OTHER, 5));
+    heard(&["18446744073709551615 service web accepted"]);
+    assert_eq!(registry.snapshot().services[0].accepted, u64::MAX, "no overflow");
+}

@@ -1,0 +1,97 @@
+//! The process that is to follow: its program and arguments, and the thread that waits for it while it starts.
+//!
+//! In: what somebody asked for. Out: a process that takes over, or how it ended before it did.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use handfast_text::units::counted;
+
+use super::words::{Answer, READY_WITHIN, send, send_descriptors};
+
+/// How often a process that was started is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What the flag is called that a process takes over with.
+const FLAG: &str = "--take-over";
+
+/// The program of this process, by its path: what is there now.
+pub(super) fn own_program() -> io::Result<PathBuf> {
+    let program = std::env::current_exe()?;
+    // What the kernel adds to the name of a file that was replaced (proc_pid_exe(5)).
+    let name = program.to_str().and_then(|name| name.strip_suffix(" (deleted)"));
+    Ok(name.map_or_else(|| program.clone(), PathBuf::from))
+}
+
+/// This process's own arguments, and where to take over from.
+pub(super) fn arguments(path: &Path) -> Vec<OsString> {
+    let mut arguments = Vec::new();
+    let mut given = std::env::args_os().skip(1);
+    while let Some(argument) = given.next() {
+        if argument == FLAG {
+            given.next();
+        } else if !argument.to_string_lossy().starts_with(&format!("{FLAG}=")) {
+            arguments.push(argument);
+        }
+    }
+    arguments.extend([FLAG.into(), path.as_os_str().to_owned()]);
+    arguments
+}
+
+/// Tells whoever asks what to start, and gives it the outputs of this process for it.
+pub(super) fn launch(program: PathBuf, path: &Path, asker: &UnixStream) -> io::Result<()> {
+    let arguments = arguments(path).into_iter().map(|argument| argument.to_string_lossy().into_owned());
+    let folder = std::env::current_dir()?;
+    send(asker, &Answer::Launch { program, arguments: arguments.collect(), folder })?;
+    send_descriptors(asker, &[io::stdout().as_fd(), io::stderr().as_fd()])
+}
+
+/// Has a thread of this name do something.
+///
+/// **Errors**: those of starting a thread.
+pub(super) fn in_thread(name: &str, work: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name.into()).spawn(work)
+}
+
+/// Has a thread wait for the end of a process that was started, or end it: when something is sent, or when it takes too long;
+/// `ended` learns how it went.
+pub(super) fn watch(
+    mut child: Child,
+    ended: impl FnOnce(String) + Send + 'static,
+) -> io::Result<SyncSender<()>> {
+    let (end, told) = sync_channel(1);
+    let deadline = Instant::now() + READY_WITHIN;
+    let wait = move || {
+        let how = loop {
+            match child.try_wait() {
+                Ok(Some(status)) => break format!("the new process ended before it served, with {status}"),
+                Ok(None) => {}
+                Err(error) => break format!("wait for the new process: {error}"),
+            }
+            match told.recv_timeout(LOOK) {
+                // It serves by now, and is its own.
+                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
+                Err(RecvTimeoutError::Timeout) | Ok(()) => {
+                    // It may have ended by itself.
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    break format!(
+                        "the new process did not serve within {}",
+                        counted(READY_WITHIN.as_secs(), "second")
+                    );
+                }
+            }
+        };
+        ended(how);
+    };
+    in_thread("successor", Box::new(wait))?;
+    Ok(end)
+}
