@@ -171,7 +171,9 @@ fn counters_go_on_and_every_connection_is_counted_once() {
     tunnel.finish();
     wait_until("the tunnel to be counted", || {
         let now = read();
-        (counts(&now) == [6.0; 6] && now.sum("handfast_connections_draining", &[]) == 0.0).then_some(())
+        let lines = now.sum("handfast_access_log_lines_total", &[("outcome", "written")]);
+        let left = now.sum("handfast_connections_draining", &[]);
+        (counts(&now) == [6.0; 6] && (lines, left) == (6.0, 0.0)).then_some(())
     });
 }
 

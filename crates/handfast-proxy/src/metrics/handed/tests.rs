@@ -5,9 +5,12 @@ use std::time::Duration;
 use handfast_tls::session::Agreed;
 
 use super::*;
-use crate::metrics::{Configured, ConfiguredService, HeaderOutcome, Limit, Registry};
+use crate::metrics::{
+    Configured, ConfiguredBackend, ConfiguredService, HeaderOutcome, Limit, NameSnapshot, Registry,
+};
 use crate::reason::CloseReason;
 use crate::record::{Record, StepTimes};
+use crate::standing::Standings;
 
 fn served(registry: &Registry) {
     let web = ConfiguredService { name: "web".into(), ..ConfiguredService::default() };
@@ -61,6 +64,31 @@ fn a_process_that_takes_over_counts_on() {
     now.hears_no_more(1);
     let seen = now.snapshot();
     assert_eq!((seen.services[0].accepted, seen.connections_draining), (9, 0));
+}
+
+/// A backend that was checked so often, and a name that was asked for so often.
+fn checked(registry: &Registry, passed: u64, answered: u64) {
+    let standing = Standings::new("web").of("db:1");
+    standing.check_failed(&"status 503", 3);
+    (0..passed).for_each(|_| standing.check_passed(Duration::from_millis(1), 2));
+    let backend =
+        ConfiguredBackend { name: "db:1".into(), weight: 1, backup: false, standing: Some(standing) };
+    let web =
+        ConfiguredService { name: "web".into(), backends: vec![backend], ..ConfiguredService::default() };
+    let name = NameSnapshot { name: "db:1".into(), answered, failed: 1, ..NameSnapshot::default() };
+    registry.set_configured(Configured { services: vec![web], names: vec![name], ..Configured::default() });
+}
+
+#[test]
+fn checks_and_lookups_go_on_too() {
+    let (before, now) = (Registry::new(), Registry::new());
+    checked(&before, 4, 20);
+    checked(&now, 2, 10);
+    now.heard(1, before.told());
+    let seen = now.snapshot();
+    let check = seen.services[0].backends[0].check.as_ref().expect("it is checked");
+    assert_eq!((check.passed, check.failed, check.seconds.count()), (6, 2, 6));
+    assert_eq!((seen.names[0].answered, seen.names[0].failed), (30, 2));
 }
 
 #[test]
