@@ -46,10 +46,6 @@ struct Other {
 }
 
 impl Before {
-    pub(super) fn is_nothing(&self) -> bool {
-        self.ended.is_empty() && self.others.is_empty()
-    }
-
     /// Takes the numbers of a process, the first, and of those before it, in place of those heard there earlier.
     pub(super) fn heard(&mut self, hearing: u64, told: Vec<Told>) {
         self.others.retain(|other| other.hearing != Some(hearing));
@@ -178,7 +174,7 @@ struct Counts(String);
 
 impl Counts {
     fn add(&mut self, words: &[&str], value: u64) {
-        // A path may have any character in its name. One with these is not worth more.
+        // A path may have any character in its name. One with these would break the line, and is left out.
         if value == 0 || words.iter().any(|word| word.contains(['\t', '\n', '\r'])) {
             return;
         }

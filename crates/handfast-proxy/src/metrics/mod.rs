@@ -167,7 +167,8 @@ impl Registry {
 
     /// Everything that this process has counted, and those before it, for the process that takes over.
     pub(crate) fn told(&self) -> Vec<Told> {
-        let (own, before) = (self.own(), self.before());
+        let before = self.before();
+        let own = self.own(&before);
         let started = self.started.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let name = format!("{}-{}", std::process::id(), started.as_nanos());
         [(name, handed::told(&own))].into_iter().chain(before.others()).collect()
@@ -177,18 +178,20 @@ impl Registry {
     ///
     /// **Cost:** some microseconds for each service and thread, and a dozen small files of `/proc`.
     pub fn snapshot(&self) -> Snapshot {
-        let mut snapshot = self.own();
-        let before = self.before();
-        if !before.is_nothing() {
+        let mut snapshot = {
+            // Held from first to last: a process that ends meanwhile must not be missing in both places.
+            let before = self.before();
+            let mut snapshot = self.own(&before);
             before.add_others(&mut snapshot);
-            sum::put_in_order(&mut snapshot);
-        }
+            snapshot
+        };
+        sum::put_in_order(&mut snapshot);
         snapshot.process = machine::process(self.started);
         snapshot
     }
 
-    /// What this process has counted, with those before it that have ended.
-    fn own(&self) -> Snapshot {
+    /// What this process has counted, with those before it that have ended; in no order.
+    fn own(&self, before: &handed::Before) -> Snapshot {
         // Blocks are collected under the lock and added up after it, so a worker that reloads waits for nothing.
         let (threads, reload, certificates, revocation_lists, configured, file_problems, access_log) = {
             let inner = self.lock();
@@ -212,7 +215,7 @@ impl Registry {
             snapshot.access_log_written = totals.written();
             snapshot.access_log_dropped = totals.dropped();
         }
-        self.before().add_ended(&mut snapshot);
+        before.add_ended(&mut snapshot);
         snapshot
     }
 

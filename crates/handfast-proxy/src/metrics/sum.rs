@@ -19,7 +19,7 @@ use handfast_tls::session::CertificateFault;
 
 use crate::standing::{Standing, State};
 
-/// Adds up the cells of all threads, and what is configured; the rest is left empty.
+/// Adds up the cells of all threads, and what is configured; the rest is left empty, and nothing is [put in order](put_in_order).
 pub(super) fn sum(threads: &[Arc<ThreadMetrics>], configured: &Configured) -> Snapshot {
     let mut services: BTreeMap<String, ServiceSnapshot> = BTreeMap::new();
     let mut handshakes: BTreeMap<HandshakeKey, HandshakeSnapshot> = BTreeMap::new();
@@ -41,7 +41,7 @@ pub(super) fn sum(threads: &[Arc<ThreadMetrics>], configured: &Configured) -> Sn
     for service in &configured.services {
         add_configured(services.entry(service.name.clone()).or_default(), service);
     }
-    let mut sum = Snapshot {
+    Snapshot {
         services: services.into_iter().map(|(name, service)| ServiceSnapshot { name, ..service }).collect(),
         handshakes: by_their_words(handshakes),
         backend_handshakes: by_their_words(backend_handshakes),
@@ -57,9 +57,7 @@ pub(super) fn sum(threads: &[Arc<ThreadMetrics>], configured: &Configured) -> Sn
         access_log_written: 0,
         access_log_dropped: 0,
         process: ProcessSnapshot::default(),
-    };
-    put_in_order(&mut sum);
-    sum
+    }
 }
 
 /// What is frequent comes first, and backends in the order of their names.

@@ -49,7 +49,7 @@ impl Telling {
         Ok(Self { goes_on, thread })
     }
 
-    /// Tells the last numbers. **Cost**: waits until the other process has taken them, some seconds at the most.
+    /// Tells the last numbers. **Cost**: waits until the other process has taken them, ten seconds for each message at the most.
     pub(super) fn end(self) {
         drop(self.goes_on);
         // It does not panic; and if it did, its numbers would be missing, not this process's end.

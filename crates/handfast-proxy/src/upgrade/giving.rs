@@ -307,7 +307,7 @@ impl Upgrades {
         }
     }
 
-    /// Nothing is counted any more. **Cost**: waits for the process that has taken over, a few seconds at the most.
+    /// Nothing is counted any more. **Cost**: waits for the process that has taken over, ten seconds for each message at the most.
     pub(crate) fn tells_the_last(&mut self) {
         if let Some(telling) = self.telling.take() {
             telling.end();

@@ -275,7 +275,7 @@ pub(super) fn process(html: &mut Html, status: &Status) {
     );
     if measured.connections_draining > 0 {
         let left = counted(measured.connections_draining, "connection");
-        fact("Before the last upgrade", format!("{left} left in the process that was replaced"));
+        fact("Draining", format!("{left} of processes that an upgrade has replaced"));
     }
     fact("Reloads", format!("{} took effect, {} failed", count(reload.succeeded), count(reload.failed)));
     if let Some(resident) = process.resident_bytes {

@@ -1,5 +1,6 @@
 //! Processes that follow each other, as registries: what each of them counts is in the numbers once, in whatever order they end.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use handfast_tls::session::Agreed;
@@ -152,6 +153,25 @@ fn one_that_has_ended_is_among_the_numbers_of_the_next() {
     second.hears_no_more(1);
     third.heard(1, second.told());
     assert_eq!((third.snapshot().services[0].accepted, third.snapshot().connections_draining), (9, 1));
+}
+
+#[test]
+fn nothing_is_missing_at_the_moment_when_a_process_ends() {
+    for _ in 0..300 {
+        let registry = Registry::new();
+        served(&registry);
+        registry.heard(1, vec![("before".into(), "5\tservice\tweb\taccepted\n".into())]);
+        let ends = Arc::clone(&registry);
+        let ending = std::thread::Builder::new().name("ending".into()).spawn(move || ends.hears_no_more(1));
+        let ending = ending.expect("there are threads");
+        let mut over = false;
+        while !over {
+            over = ending.is_finished();
+            let told = registry.told();
+            let sum: u64 = told.iter().flat_map(|(_, counts)| lines(counts)).map(|(_, value)| value).sum();
+            assert_eq!(sum, 5, "{told:?}");
+        }
+    }
 }
 
 #[test]
