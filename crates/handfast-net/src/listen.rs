@@ -193,6 +193,20 @@ fn is_socket(path: &Path) -> io::Result<bool> {
     Ok(fs::symlink_metadata(path)?.file_type().is_socket())
 }
 
+/// Whether no client can connect to the unix socket of this name any more: its file was removed, or replaced by one that no process listens
+/// on. A TCP address is always reachable, and so is a path that cannot be looked at.
+///
+/// **Cost**: a stat; where the file is a socket, a connection that is closed at once.
+pub fn is_unreachable(address: &Address) -> bool {
+    match address {
+        Address::Ip(_) => false,
+        Address::Unix(path) => match fs::symlink_metadata(path) {
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+            Ok(_) => is_abandoned(path).unwrap_or(false),
+        },
+    }
+}
+
 /// Whether `path` is a socket that refuses connections: what a process leaves behind that was killed.
 fn is_abandoned(path: &Path) -> io::Result<bool> {
     if !is_socket(path)? {

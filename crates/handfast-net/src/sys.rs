@@ -286,6 +286,42 @@ pub fn ignore_signals() -> io::Result<()> {
     Ok(())
 }
 
+/// SIGUSR1, and SIGHUP from a program, do not end this process: `kill -HUP $(pidof handfast)` is meant for a proxy and reaches every process of
+/// the program. A terminal that is closed still ends it. What it executes has the defaults again. A later handler replaces this.
+///
+/// **Errors**: sigaction(2).
+pub fn survive_signals_for_a_service() -> io::Result<()> {
+    extern "C" fn hear(signal: libc::c_int, information: *const libc::siginfo_t, _: *const libc::c_void) {
+        // SAFETY: the kernel passes a valid siginfo_t with SA_SIGINFO; signal(2) and raise(3) may be called here
+        // (signal-safety(7)). The signal is blocked until this returns, and then has its default action.
+        unsafe {
+            if signal == libc::SIGHUP && (*information).si_code == libc::SI_KERNEL {
+                libc::signal(signal, libc::SIG_DFL);
+                libc::raise(signal);
+            }
+        }
+    }
+    for signal in [libc::SIGHUP, libc::SIGUSR1] {
+        // SAFETY: sigaction is a C struct of integers and pointers, for which zeroes are valid.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = (hear as extern "C" fn(_, _, _)) as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+        let mut before: libc::sigaction = action;
+        // SAFETY: both are valid for the call, and the handler has the form that SA_SIGINFO asks for.
+        let outcome = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut before) };
+        // What was started with nohup(1) stays so.
+        if outcome == 0 && before.sa_sigaction == libc::SIG_IGN {
+            continue;
+        }
+        // SAFETY: as above; the old action is not asked for.
+        let outcome = unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
+        if outcome != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
 /// Gives memory that was freed back to the machine: after a start or a reload, the C library would keep what reading took,
 /// and what the old state had.
 ///

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use crate::config::model::{Address, CertificateSource, Config};
 use crate::config::{explain, name_pattern};
 use crate::preflight;
-use crate::privileges;
+use crate::privileges::ServiceUser;
 use crate::source::ConfigSource;
 use crate::state::{self, Built, CarriedOver, KeyRings};
 
@@ -48,7 +48,7 @@ pub fn check(source: &ConfigSource, host: Option<&str>, color: bool) -> Checked 
         }
     };
     let process = &config.process;
-    if let Err(problem) = privileges::look_up(process.user.as_deref(), process.group.as_deref()) {
+    if let Err(problem) = ServiceUser::from(process).look_up() {
         let problems = format!("{warnings}error: {problem}\n");
         return Checked { good: false, problems, explanation: String::new() };
     }

@@ -15,7 +15,7 @@ use crate::admin::{
     ServiceOverview, StillServing,
 };
 use crate::config::model::{Address, ClientCertificates, Clients, Config, Service, name_fits};
-use crate::listeners::Listeners;
+use crate::listeners::{FileId, Listeners};
 use crate::metrics::{FailureSnapshot, Registry, ServiceSnapshot, Snapshot};
 use crate::standing::Wish;
 
@@ -31,6 +31,8 @@ pub(crate) enum Request {
         wish: Wish,
         reply: oneshot::Sender<Result<String, BackendRefusal>>,
     },
+    /// Open the access log again.
+    Reopen,
     /// Stop accepting, and end when the connections have.
     Drain,
     /// The process before this one has closed its listeners.
@@ -71,8 +73,8 @@ pub(crate) struct Shared {
     hosts: RefCell<Vec<String>>,
     /// Whether the admin address is this process's.
     has_admin: Cell<bool>,
-    /// Whether the file of its unix socket is, too.
-    owns_admin_file: Cell<bool>,
+    /// The file of its unix socket, where it is this process's too.
+    admin_file: Cell<Option<FileId>>,
     /// Its socket, for the process that follows; and whether a service manager opened it.
     admin_socket: RefCell<Option<AdminSocket>>,
     /// Told when it is handed over with its socket.
@@ -91,7 +93,7 @@ impl Shared {
             overview: RefCell::default(),
             hosts: RefCell::default(),
             has_admin: Cell::new(false),
-            owns_admin_file: Cell::new(false),
+            admin_file: Cell::new(None),
             admin_socket: RefCell::default(),
             admin_given: Rc::default(),
             asked_for_admin: Cell::new(None),
@@ -122,10 +124,10 @@ impl Shared {
 
     /// The admin address is this process's from now on, until it is handed over.
     ///
-    /// `owns_file`: whether the file of its unix socket is this process's to remove.
-    pub(crate) fn opens_admin(&self, owns_file: bool, socket: Option<AdminSocket>) {
+    /// `file`: that of its unix socket, where it is this process's to remove.
+    pub(crate) fn opens_admin(&self, file: Option<FileId>, socket: Option<AdminSocket>) {
         self.has_admin.set(true);
-        self.owns_admin_file.set(owns_file);
+        self.admin_file.set(file);
         self.admin_socket.replace(socket);
     }
 
@@ -141,9 +143,9 @@ impl Shared {
         self.admin_given.notify_one();
     }
 
-    /// Whether the admin address, and the file of its unix socket, are this process's.
-    pub(crate) fn owns_admin_file(&self) -> bool {
-        self.has_admin.get() && self.owns_admin_file.get()
+    /// The file of the admin listener's unix socket, where both are this process's.
+    pub(crate) fn admin_file(&self) -> Option<FileId> {
+        self.admin_file.get().filter(|_| self.has_admin.get())
     }
 
     /// The threads of another process that serves the same addresses: it has the admin address by now, or keeps asking.
@@ -247,6 +249,11 @@ impl Control for Shared {
             let busy = Err(BackendRefusal::Busy);
             if asked.is_err() { busy } else { outcome.await.unwrap_or(busy) }
         })
+    }
+
+    fn reopen(&self) {
+        // When nobody listens any more, the program ends.
+        let _ = self.requests.try_send(Request::Reopen);
     }
 
     fn drain(&self) {

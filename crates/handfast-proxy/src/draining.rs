@@ -57,8 +57,8 @@ impl Draining {
         let Program { workers, mut listeners, state, shared, log, mut upgrades, .. } = self.program;
         let cut = workers.end().await;
         listeners.close();
-        if let Some(address) = state.config.admin.as_ref().filter(|_| shared.owns_admin_file()) {
-            admin::forget(address);
+        if let Some(address) = &state.config.admin {
+            admin::forget(address, shared.admin_file());
         }
         end_log(log);
         upgrades.tells_the_last();
@@ -81,15 +81,17 @@ impl Draining {
                         left -= 1;
                     }
                 }
-                Some(request) = program.requests.recv() => if let Request::Reload(reply) = request {
-                    // Whoever asked may have left.
-                    let _ = reply.send(Err(ReloadRefusal::Stopping));
+                Some(request) = program.requests.recv() => match request {
+                    // The client may have left.
+                    Request::Reload(reply) => drop(reply.send(Err(ReloadRefusal::Stopping))),
+                    Request::Reopen => program.log.reopen(),
+                    Request::Backend { .. } | Request::Drain | Request::StandAlone => {}
                 },
-                asked = program.signals.next() => {
-                    if asked == Asked::Stop && std::mem::replace(signalled, true) {
-                        return " at a second signal";
-                    }
-                }
+                asked = program.signals.next() => match asked {
+                    Asked::Reopen => program.log.reopen(),
+                    Asked::Stop if std::mem::replace(signalled, true) => return " at a second signal",
+                    Asked::Stop | Asked::Reload => {}
+                },
                 () = sleep_until(*deadline) => return " at the drain deadline",
             }
         }

@@ -64,6 +64,7 @@ mod limits;
 mod own_files;
 mod preflight;
 mod privileges;
+mod trusted_path;
 mod sandbox;
 mod resolve;
 mod service_manager;

@@ -20,6 +20,7 @@ use handfast_net::stream::Patience;
 
 use crate::config::model::{Address, Config, Service};
 use crate::error::Error;
+use crate::privileges::ServiceUser;
 use crate::thread_state::ListenerId;
 
 pub(crate) mod given;
@@ -98,6 +99,7 @@ impl Taken {
             shares: (0..threads).map(|_| Vec::new()).collect(),
         };
         let mut problems = Vec::new();
+        let user = ServiceUser::from(&config.process);
         let mut given = self.given.clone().assign(config);
         crate::say::say_warnings(&given.problems());
         for service in &config.services {
@@ -109,7 +111,7 @@ impl Taken {
                 }
                 let listening = match given.of.remove(&id) {
                     Some(given) => adopt(service, given, threads),
-                    None => bind(service, address, threads, self.sharing(address)),
+                    None => bind(service, address, threads, self.sharing(address), &user),
                 };
                 match listening {
                     Ok((listening, sockets)) => {
@@ -285,9 +287,11 @@ fn bind(
     address: &Address,
     threads: usize,
     sharing: Sharing,
+    user: &ServiceUser,
 ) -> io::Result<(Listening, Vec<Vec<ListeningSocket>>)> {
     let options = options(service);
-    let (bound, sockets) = listen::bind(address, options.mode, threads, options.patience, sharing)?;
+    let bind = || listen::bind(address, options.mode, threads, options.patience, sharing);
+    let (bound, sockets) = user.bind(address, bind)?;
     let file = file_of(&bound);
     let sockets: Vec<_> = sockets.into_iter().map(|socket| vec![socket]).collect();
     let descriptors = each_once(&sockets);

@@ -17,7 +17,8 @@ use crate::config::model::{AccessLog, Address, CertificateSource, Config};
 use crate::error::Error;
 use crate::limits::max_connections;
 use crate::own_files::unreadable;
-use crate::privileges;
+use crate::privileges::ServiceUser;
+use crate::trusted_path;
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -32,10 +33,11 @@ pub(crate) struct Found {
 pub(crate) fn look(config: &Config, files: &[PathBuf]) -> Found {
     let mut found = Found::default();
     limits(config, &mut found);
-    addresses(config, &mut found);
-    made_before_the_user_is_changed(config, &mut found);
     let process = &config.process;
-    let as_user = privileges::as_user(process.user.as_deref(), process.group.as_deref(), || {
+    let user = ServiceUser::from(process);
+    addresses(config, &user, &mut found);
+    made_before_the_user_is_changed(config, &user, &mut found);
+    let as_user = user.act(|| {
         let mut found = Found::default();
         access_log(config, process.user.is_some(), &mut found);
         if process.user.is_some() {
@@ -62,7 +64,7 @@ fn limits(config: &Config, found: &mut Found) {
 }
 
 /// Whether each address can be listened on. One that is in use is a warning: it may be in use by what is to be replaced.
-fn addresses(config: &Config, found: &mut Found) {
+fn addresses(config: &Config, user: &ServiceUser, found: &mut Found) {
     // It is the very program that this configuration is for.
     let runs = config.admin.as_ref().is_some_and(|address| admin::neighbour(address).is_some());
     let services = config.services.iter().flat_map(|service| {
@@ -72,7 +74,7 @@ fn addresses(config: &Config, found: &mut Found) {
     for (address, whose) in services.chain(admin) {
         let outcome = match address {
             Address::Ip(address) => listen::try_out(*address),
-            Address::Unix(path) => unix(path),
+            Address::Unix(path) => on(user, path, || unix(path)),
         };
         let Err(source) = outcome else { continue };
         let kind = source.kind();
@@ -83,6 +85,11 @@ fn addresses(config: &Config, found: &mut Found) {
             _ => found.errors.push(problem),
         }
     }
+}
+
+/// Tries what the start does with a file by its name, as the user by whom it will be done.
+fn on(user: &ServiceUser, path: &Path, act: impl FnOnce() -> io::Result<()> + Send) -> io::Result<()> {
+    user.act_on(path, act).unwrap_or_else(|error| Err(io::Error::other(error.to_string())))
 }
 
 /// Whether a unix socket can be made at `path`.
@@ -102,16 +109,16 @@ fn unix(path: &Path) -> io::Result<()> {
 }
 
 /// Files that are made with the rights of whoever starts the program.
-fn made_before_the_user_is_changed(config: &Config, found: &mut Found) {
+fn made_before_the_user_is_changed(config: &Config, user: &ServiceUser, found: &mut Found) {
     for tls in config.services.iter().filter_map(|service| service.tls.as_ref()) {
         if let Some(file) = tls.tickets.key_file.as_deref().filter(|file| !file.exists())
-            && let Err(error) = writable(folder_of(file))
+            && let Err(error) = on(user, file, || writable(folder_of(file)))
         {
             found.errors.push(cannot("create the ticket-key file", file, &error));
         }
         for source in &tls.certificates {
             if let CertificateSource::Throwaway { ca_file } = source
-                && let Err(error) = writable(folder_of(ca_file))
+                && let Err(error) = on(user, ca_file, || writable(folder_of(ca_file)))
             {
                 found.errors.push(cannot("write the throwaway CA to", ca_file, &error));
             }
@@ -120,8 +127,8 @@ fn made_before_the_user_is_changed(config: &Config, found: &mut Found) {
     found.errors.dedup();
 }
 
-/// Whether the access log can be opened. As root one that is there is handed over to the user first.
-fn access_log(config: &Config, is_handed_over: bool, found: &mut Found) {
+/// Whether the access log can be opened. As root one that is there, and that only root can replace, is handed over to the user first.
+fn access_log(config: &Config, has_user: bool, found: &mut Found) {
     let path = match &config.access_log {
         AccessLog::File(path) => path,
         AccessLog::Syslog(path) | AccessLog::Journald(path) => {
@@ -132,6 +139,7 @@ fn access_log(config: &Config, is_handed_over: bool, found: &mut Found) {
         AccessLog::Off | AccessLog::Stdout => return,
     };
     let folder = writable(folder_of(path));
+    let is_handed_over = has_user && trusted_path::resolve(path).is_ok();
     let opened = match std::fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
         Ok(metadata) if is_handed_over && metadata.permissions().mode() & 0o200 != 0 => Ok(()),

@@ -43,7 +43,7 @@ const OF_THE_MACHINE: [&str; 15] = [
 /// Variables that name files of authorities (rustls-native-certs).
 const OF_THE_ENVIRONMENT: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
 /// Files in these are reached alone, not with all that lies beside them.
-const NOT_WHOLE: [&str; 4] = ["/", "/dev", "/proc", "/proc/self/fd"];
+pub(crate) const NOT_WHOLE: [&str; 4] = ["/", "/dev", "/proc", "/proc/self/fd"];
 /// Links that lead to links: as many as the kernel follows (`MAXSYMLINKS`).
 const LINKS: usize = 40;
 /// So many different refusals are said.
@@ -204,7 +204,7 @@ pub(crate) fn folders_of(path: &Path, write: bool, into: &mut BTreeSet<Below>) {
 }
 
 /// Where a path leads, or would if the file were there.
-fn real(path: &Path) -> PathBuf {
+pub(crate) fn real(path: &Path) -> PathBuf {
     let there = path.canonicalize().or_else(|_| {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         Ok::<_, std::io::Error>(

@@ -96,6 +96,7 @@ impl Serving {
                         program.tell();
                     }
                     Request::StandAlone => program.stand_alone(),
+                    Request::Reopen => program.log.reopen(),
                     Request::Drain if leaving.is_some() => {}
                     Request::Drain => match self.leave(None, false) {
                         Ok(further) => leaving = Some(further),

@@ -12,6 +12,7 @@ mod load;
 mod log;
 mod probe;
 mod proxy_header;
+mod running;
 mod screen;
 mod speed;
 mod status;
@@ -24,6 +25,8 @@ mod worker;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // It works without: then a signal that is meant for a proxy ends this process too.
+    let _ = handfast_net::sys::survive_signals_for_a_service();
     let words = match words::Words::read(std::env::args_os()) {
         Ok(words) => words,
         // Ends the process: with 0 after help, with 2 after a mistake.
@@ -35,6 +38,10 @@ fn main() -> ExitCode {
         words::Verb::Log(given) => log::log(&given),
         words::Verb::Import(given) => import::import(&given),
         words::Verb::Doctor(given) => doctor::doctor(&given),
+        words::Verb::Reload(given) => running::ask("/reload", &given),
+        words::Verb::Reopen(given) => running::ask("/reopen", &given),
+        words::Verb::Drain(given) => running::ask("/drain", &given),
+        words::Verb::Stop(given) => running::stop(&given),
         words::Verb::Upgrade(given) => verbs::upgrade(given),
         words::Verb::Lab(given) => lab::lab(&given),
         words::Verb::Load(given) => load::load(&given),

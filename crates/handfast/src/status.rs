@@ -1,6 +1,7 @@
-//! Reads what a running proxy counted, from its status page: for `load` and `probe`, which set it beside what they saw.
+//! Asks a running proxy at its admin address: what it counted, for `load` and `probe`, which set it beside what they saw; and for a reload, a
+//! drain and the like.
 //!
-//! In: where its admin address is, as it was typed. Out: [`Counted`]; or why it could not be read.
+//! In: where its admin address is, as it was typed. Out: [`Counted`], or an answer; or why there is none.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -15,6 +16,8 @@ use handfast_report::both_ends::{Counted, Seen};
 const PATIENCE: Duration = Duration::from_secs(4);
 /// Longest answer that is read: that of some ten thousand backends.
 const LONGEST: usize = 64 << 20;
+/// Lines of an answer that are shown: a reload can find many problems.
+const LINES: usize = 100;
 /// How long connections that ours were the last of may take to be counted.
 const SETTLING: Duration = Duration::from_secs(2);
 
@@ -54,17 +57,11 @@ impl Status {
 
     /// The whole status as JSON; or what happened instead. **Cost**: one request; waits for at most some seconds.
     pub(crate) fn json(&self) -> Result<String, String> {
-        let answer = self.ask("/status.json").map_err(|error| error.to_string())?;
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer.as_str(), ""));
-        let first = head.lines().next().unwrap_or_default();
-        if first.split(' ').nth(1) != Some("200") {
-            let first: String = first.chars().take(60).collect();
-            return Err(format!(
-                "it answered {:?}, expected status 200",
-                handfast_text::units::plain(&first)
-            ));
+        let answer = self.ask("GET", "/status.json", PATIENCE).map_err(|error| error.to_string())?;
+        match answer.status {
+            200 => Ok(answer.body),
+            _ => Err(format!("it answered {:?}, expected status 200", answer.first_line())),
         }
-        Ok(body.to_owned())
     }
 
     /// Asks it until it has counted what was seen since `before`, or for two seconds.
@@ -98,28 +95,49 @@ impl Status {
     ///
     /// **Errors**: it does not answer, or says why it is not ready; for people.
     pub(crate) fn ready(&self) -> Result<(), String> {
-        let answer = self.ask("/ready").map_err(|error| format!("no answer: {error}"))?;
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer.as_str(), ""));
-        match head.split(' ').nth(1) {
-            Some("200") => Ok(()),
-            _ => Err(handfast_text::units::plain(body.trim().get(..200).unwrap_or(body.trim()))),
-        }
+        let answer = self.ask("GET", "/ready", PATIENCE).map_err(|error| format!("no answer: {error}"))?;
+        if answer.status == 200 { Ok(()) } else { Err(answer.text()) }
     }
 
-    fn ask(&self, path: &str) -> std::io::Result<String> {
+    /// Sends a request and reads the answer, within `patience` for each address.
+    ///
+    /// **Errors**: no answer, or none that is HTTP.
+    pub(crate) fn ask(&self, method: &str, path: &str, patience: Duration) -> std::io::Result<Answer> {
         match self {
             Self::Tcp(authority) => {
                 let mut last = std::io::Error::other("the name has no address");
                 for address in authority.to_socket_addrs()? {
-                    match whole(&Address::Ip(address), path) {
+                    match whole(&Address::Ip(address), method, path, patience) {
                         Ok(answer) => return Ok(answer),
                         Err(error) => last = error,
                     }
                 }
                 Err(last)
             }
-            Self::Unix(socket) => whole(&Address::Unix(socket.clone()), path),
+            Self::Unix(socket) => whole(&Address::Unix(socket.clone()), method, path, patience),
         }
+    }
+}
+
+/// An answer of a proxy.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    /// The status of HTTP; 0 for what is no HTTP.
+    pub(crate) status: u16,
+    head: String,
+    body: String,
+}
+
+impl Answer {
+    /// The body for people: bounded, and nothing that a terminal obeys.
+    pub(crate) fn text(&self) -> String {
+        let lines = self.body.trim().lines().take(LINES).map(handfast_text::units::plain);
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    fn first_line(&self) -> String {
+        let first: String = self.head.lines().next().unwrap_or_default().chars().take(60).collect();
+        handfast_text::units::plain(&first)
     }
 }
 
@@ -143,16 +161,19 @@ impl std::fmt::Display for Status {
 }
 
 /// HTTP/1.0: the answer comes in one piece and ends with the connection.
-fn whole(address: &Address, path: &str) -> std::io::Result<String> {
+fn whole(address: &Address, method: &str, path: &str, patience: Duration) -> std::io::Result<Answer> {
     // Not the name that was typed: a proxy answers to addresses, localhost and the names it was told (`admin.hosts`), so that no web
     // page reads it by a name of its own.
     let host = match address {
         Address::Ip(address) => address.to_string(),
         Address::Unix(_) => "localhost".to_owned(),
     };
-    let request = format!("GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n");
-    let answer = ask(address, &request, PATIENCE, LONGEST, |_| false)?;
-    Ok(String::from_utf8_lossy(&answer).into_owned())
+    let request = format!("{method} {path} HTTP/1.0\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n");
+    let answer = ask(address, &request, patience, LONGEST, |_| false)?;
+    let answer = String::from_utf8_lossy(&answer);
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    Ok(Answer { status, head: head.to_owned(), body: body.to_owned() })
 }
 
 #[cfg(test)]

@@ -38,8 +38,7 @@ pub(crate) fn proxy(words: ProxyWords) -> ExitCode {
 
 pub(crate) fn upgrade(words: UpgradeWords) -> ExitCode {
     let UpgradeWords { config, socket, program } = words;
-    // clap demands one of them.
-    let source = ConfigSource::File(config.unwrap_or_default());
+    let source = ConfigSource::File(config);
     match handfast_proxy::upgrade(&source, socket, program.as_deref()) {
         Ok(text) => print(&format!("{text}\n"), true),
         Err(failure) => {

@@ -10,6 +10,7 @@ pub(crate) mod log;
 mod pages;
 pub(crate) mod probe;
 pub(crate) mod proxy_header;
+pub(crate) mod running;
 pub(crate) mod reference;
 pub(crate) mod speed;
 pub(crate) mod top;
@@ -76,12 +77,23 @@ pub(crate) enum Verb {
     /// address of the proxy. It follows restarts and upgrades of the proxy.
     #[command(after_help = top::AFTER_HELP)]
     Top(top::TopWords),
+    /// Have a running proxy read its configuration and certificates again, and report what came of it
+    ///
+    /// Exit code 0 when all of it took effect, 1 when not, with the problems; then the proxy serves as before.
+    Reload(running::RunningWords),
+    /// Have a running proxy open its access log again, after a rotation
+    Reopen(running::RunningWords),
+    /// Have a running proxy accept no more, and return at once; it ends when its connections have, or after process.drain
+    Drain(running::RunningWords),
+    /// Stop a running proxy: as drain, and wait until it has ended
+    Stop(running::RunningWords),
     /// Replace a running proxy by a new process, without a lost connection
     ///
     /// The running process starts its own program again, as it is on disk now, or another one. The new process reads the
     /// configuration, takes over the listening sockets, ticket keys and what is known of backends, and serves; only then the old
     /// one stops to accept, and serves the connections that it has to their end. If anything fails before, the old one
-    /// serves on, and this says why.
+    /// serves on, and this says why. A process that gave up root (`process.user`) cannot start the new one as root: then this command,
+    /// called as root, starts its own program with the configuration.
     Upgrade(UpgradeWords),
     /// Put load on a TLS server, and say what the figures are worth
     ///
@@ -165,12 +177,13 @@ pub(crate) struct KeyProcessWords {
 #[derive(Args, Debug)]
 pub(crate) struct UpgradeWords {
     /// The running process's configuration, which says where to ask it (`process.upgrade-socket`)
-    #[arg(short, long, value_name = "FILE", required_unless_present = "socket")]
-    pub(crate) config: Option<PathBuf>,
+    #[arg(short, long, value_name = "FILE", default_value = running::CONFIGURATION)]
+    pub(crate) config: PathBuf,
     /// Where to ask it, in place of what the configuration says
     #[arg(long, value_name = "SOCKET", conflicts_with = "config")]
     pub(crate) socket: Option<PathBuf>,
-    /// Program to replace it by; the running one's own by default, as it is on disk now
+    /// Program to replace it by; the running one's own by default, as it is on disk now. Where this command starts it, only root may be
+    /// able to change the file
     #[arg(long, value_name = "FILE")]
     pub(crate) program: Option<PathBuf>,
 }

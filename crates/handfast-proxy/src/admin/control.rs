@@ -148,6 +148,9 @@ pub trait Control {
     /// **Cancel:** the future may be dropped when the client goes away; what was asked for happens all the same.
     fn set_backend(&self, service: String, backend: String, wish: Wish) -> BackendOutcome;
 
+    /// Opens the access log again by its name, after a rotation.
+    fn reopen(&self);
+
     /// Stops accepting and lets connections end; the program then stops. May be called again.
     fn drain(&self);
 

@@ -28,6 +28,7 @@ pub(super) struct Script {
     pub(super) reload_problem: Mutex<Option<ReloadRefusal>>,
     pub(super) reloads: AtomicUsize,
     pub(super) drains: AtomicUsize,
+    pub(super) reopens: AtomicUsize,
 }
 
 /// The fake program.
@@ -68,6 +69,10 @@ impl Control for Fake {
             _ => Err(BackendRefusal::NoService { known: vec!["web".into()] }),
         };
         Box::pin(async move { outcome })
+    }
+
+    fn reopen(&self) {
+        self.script.reopens.fetch_add(1, Ordering::SeqCst);
     }
 
     fn drain(&self) {

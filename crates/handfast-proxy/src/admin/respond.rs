@@ -44,6 +44,7 @@ GET  /metrics      OpenMetrics text
 GET  /ready        200, or 503 with the reason
 GET  /live         200
 POST /reload       read the configuration again: 200, or 409 with the problems
+POST /reopen       open the access log again, after a rotation: 202
 POST /drain        stop accepting and let connections end: 202
 POST /backends/SERVICE/BACKEND?state=drain
                    no new connections for this backend; down: nor checks; up: back in use. 200, or 404 with the names
@@ -98,6 +99,10 @@ pub(super) async fn respond(
         },
         "/live" if reads => text(StatusCode::OK, "alive".into()),
         "/reload" if head.method == Method::POST => reload(control).await,
+        "/reopen" if head.method == Method::POST => {
+            control.reopen();
+            text(StatusCode::ACCEPTED, "the access log is opened again by its name".into())
+        }
         "/drain" if head.method == Method::POST => {
             control.drain();
             text(StatusCode::ACCEPTED, "draining: no new connections; /ready says how many are left".into())
@@ -108,7 +113,7 @@ pub(super) async fn respond(
         "/" | "/status" | "/status.json" | "/metrics" | "/ready" | "/live" => {
             wrong_method(&head, "GET, HEAD")
         }
-        "/reload" | "/drain" | "/hand-over" => wrong_method(&head, "POST"),
+        "/reload" | "/reopen" | "/drain" | "/hand-over" => wrong_method(&head, "POST"),
         path if path.starts_with(BACKENDS) => wrong_method(&head, "POST"),
         path => text(StatusCode::NOT_FOUND, format!("nothing at {path}; there is:\n{HELP}")),
     }

@@ -1,9 +1,11 @@
 //! The listener's sockets: bounded in number, each under a deadline.
 //!
 //! In: a bound address. Out: one request and one answer for each connection, by `respond.rs`. Connections are not kept
-//! open: a scrape every few seconds does not need it, and each one's age is bounded by a single deadline.
+//! open: a scrape every few seconds does not need it, and each one's age is bounded by a single deadline. A new connection is always
+//! answered: where there are too many, it takes the place of the oldest, so that clients that send nothing keep no probe waiting.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::os::fd::AsFd;
@@ -18,7 +20,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval_at, sleep, timeout};
 
 use super::control::Control;
@@ -27,9 +29,10 @@ use super::respond::{Transport, respond};
 use crate::config::model::Address;
 use crate::control::AdminSocket;
 use crate::listeners::given::Given;
-use handfast_net::listen::Origin;
+use crate::listeners::{FileId, file_of};
+use handfast_net::listen::{Origin, is_unreachable};
 
-/// Connections answered at once; further ones wait in the kernel's queue.
+/// Connections answered at once.
 const CONNECTIONS: usize = 64;
 
 /// How long a client may take to send its request's head.
@@ -51,6 +54,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 pub struct AdminListener {
     socket: Socket,
     origin: Origin,
+    /// The file of a unix socket that this process made, or was given to keep.
+    file: Option<FileId>,
 }
 
 #[derive(Debug)]
@@ -66,11 +71,12 @@ impl AdminListener {
     pub(crate) fn given(given: Given) -> io::Result<Self> {
         let address = given.socket.address().clone();
         let descriptor = given.socket.into_descriptor().try_clone()?;
-        let socket = match address {
+        let socket = match &address {
             Address::Ip(_) => Socket::Tcp(descriptor.into()),
             Address::Unix(_) => Socket::Unix(descriptor.into()),
         };
-        Ok(Self { socket, origin: given.origin })
+        let file = file_of(&address).filter(|_| given.origin.owns_address());
+        Ok(Self { socket, origin: given.origin, file })
     }
 
     /// Whether another process made it.
@@ -78,9 +84,9 @@ impl AdminListener {
         self.origin != Origin::Bound
     }
 
-    /// Whether the file of a unix socket is this process's to remove.
-    pub(crate) fn owns_address(&self) -> bool {
-        self.origin.owns_address()
+    /// The file of a unix socket that is this process's to remove.
+    pub(crate) fn own_file(&self) -> Option<FileId> {
+        self.file
     }
 
     /// A second hold of the socket, for the process that follows.
@@ -118,7 +124,7 @@ pub fn bind(address: &Address) -> io::Result<AdminListener> {
             Socket::Unix(listener)
         }
     };
-    Ok(AdminListener { socket, origin: Origin::Bound })
+    Ok(AdminListener { socket, origin: Origin::Bound, file: file_of(address) })
 }
 
 /// Removes a unix socket on which nobody listens.
@@ -134,9 +140,12 @@ fn remove_left_over(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes the file of a unix socket that is closed.
-pub(crate) fn forget(address: &Address) {
-    if let Address::Unix(path) = address {
+/// Removes the file of a unix socket that is closed, if it is still this one: another process may have put its own in its place.
+pub(crate) fn forget(address: &Address, file: Option<FileId>) {
+    if let Address::Unix(path) = address
+        && file.is_some()
+        && file_of(address) == file
+    {
         // It may have been removed by others.
         let _ = std::fs::remove_file(path);
     }
@@ -149,10 +158,12 @@ pub(crate) fn forget(address: &Address) {
 ///
 /// **Errors:** the socket cannot be registered with the runtime. **Cancel:** dropping it drops its connections.
 ///
-/// When `given` is told, another process has the socket: it is closed here, and its file left alone.
+/// When `given` is told, another process has the socket: it is closed here, and its file left alone. It ends when the file of its unix
+/// socket is gone, so that no client can connect any more: the caller binds the address again.
 pub async fn serve(listener: AdminListener, control: Rc<dyn Control>, given: Rc<Notify>) -> io::Result<()> {
-    let (address, owns_address) = (listener.address()?, listener.owns_address());
+    let (address, file) = (listener.address()?, listener.own_file());
     let mut listener = Some(Listener::new(listener)?);
+    let mut open = VecDeque::new();
     let shared = Shared { control, history: Rc::default(), handed_over: Rc::default() };
     let mut connections = JoinSet::new();
     let mut said: Option<Instant> = None;
@@ -162,18 +173,29 @@ pub async fn serve(listener: AdminListener, control: Rc<dyn Control>, given: Rc<
     sample.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            _ = sample.tick() => shared.history.borrow_mut().add(&shared.control.snapshot()),
+            _ = sample.tick() => {
+                shared.history.borrow_mut().add(&shared.control.snapshot());
+                if listener.is_some() && file.is_some() && file_of(&address) != file && is_unreachable(&address) {
+                    return Ok(());
+                }
+            }
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
             () = given.notified() => listener = None,
             () = shared.handed_over.notified() => {
-                if owns_address {
-                    forget(&address);
-                }
+                forget(&address, file);
                 listener = None;
             }
-            accepted = accept(listener.as_ref()), if connections.len() < CONNECTIONS => match accepted {
-                Ok(Stream::Tcp(stream)) => drop(connections.spawn_local(connection(stream, Transport::Tcp, shared.clone()))),
-                Ok(Stream::Unix(stream)) => drop(connections.spawn_local(connection(stream, Transport::Unix, shared.clone()))),
+            accepted = accept(listener.as_ref()) => match accepted {
+                Ok(stream) => {
+                    make_room(&mut open);
+                    let (shared, has_asked) = (shared.clone(), Rc::new(Cell::new(false)));
+                    let asked = Rc::clone(&has_asked);
+                    let ends = match stream {
+                        Stream::Tcp(stream) => connections.spawn_local(connection(stream, Transport::Tcp, shared, asked)),
+                        Stream::Unix(stream) => connections.spawn_local(connection(stream, Transport::Unix, shared, asked)),
+                    };
+                    open.push_back(Open { ends, has_asked });
+                }
                 Err(error) => {
                     if said.is_none_or(|said| said.elapsed() > SAID_AGAIN) {
                         said = Some(Instant::now());
@@ -182,6 +204,24 @@ pub async fn serve(listener: AdminListener, control: Rc<dyn Control>, given: Rc<
                     sleep(ACCEPT_PAUSE).await;
                 }
             },
+        }
+    }
+}
+
+/// An open connection; the oldest are first.
+struct Open {
+    ends: AbortHandle,
+    /// Whether its request has come.
+    has_asked: Rc<Cell<bool>>,
+}
+
+/// Ends a connection where there are as many as may be: the one that has sent no request for longest, or else the oldest.
+fn make_room(open: &mut VecDeque<Open>) {
+    open.retain(|connection| !connection.ends.is_finished());
+    if open.len() >= CONNECTIONS {
+        let place = open.iter().position(|connection| !connection.has_asked.get()).unwrap_or(0);
+        if let Some(oldest) = open.remove(place) {
+            oldest.ends.abort();
         }
     }
 }
@@ -195,8 +235,14 @@ struct Shared {
     handed_over: Rc<Notify>,
 }
 
-async fn connection(stream: impl AsyncRead + AsyncWrite + Unpin, transport: Transport, shared: Shared) {
+async fn connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    transport: Transport,
+    shared: Shared,
+    has_asked: Rc<Cell<bool>>,
+) {
     let service = service_fn(|request| async {
+        has_asked.set(true);
         let Shared { control, history, handed_over } = &shared;
         let answer = respond(request.into_parts().0, transport, &**control, history, handed_over).await;
         Ok::<_, Infallible>(answer)

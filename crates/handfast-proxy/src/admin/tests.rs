@@ -165,6 +165,8 @@ fn a_reload_answers_with_its_outcome() {
     let answer = running.post("/reload", "");
     assert_eq!((status_of(&answer), body_of(&answer)), (409, "handfast.toml:3: no\n"));
     assert_eq!(running.script.reloads.load(Ordering::SeqCst), 2);
+    assert_eq!(status_of(&running.post("/reopen", "")), 202);
+    assert_eq!(running.script.reopens.load(Ordering::SeqCst), 1);
     assert_eq!(status_of(&running.post("/drain", "")), 202);
     assert_eq!(running.script.drains.load(Ordering::SeqCst), 1);
 }
@@ -372,4 +374,16 @@ fn a_unix_socket_is_private_and_replaced_when_left_over() {
     std::fs::write(&file, "precious").expect("writable");
     assert!(bind(&Address::Unix(file.clone())).is_err());
     assert_eq!(std::fs::read(&file).expect("it is still there"), b"precious");
+}
+
+#[test]
+fn clients_that_send_nothing_keep_no_probe_waiting() {
+    let running = Running::start();
+    let mut idle: Vec<_> = (0..70).map(|_| running.tcp()).collect();
+    assert_eq!(status_of(&running.get("/ready")), 200);
+    // The oldest has made room: its connection ends, long before the deadline for a request.
+    assert!(matches!(idle[0].read(&mut [0; 1]), Ok(0)), "it is closed");
+    let newest = idle.last_mut().expect("there are others");
+    newest.set_nonblocking(true).expect("settable");
+    assert!(newest.read(&mut [0; 1]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock));
 }

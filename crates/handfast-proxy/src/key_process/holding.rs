@@ -23,6 +23,7 @@ use rustix::thread::{CapabilitySet, capabilities};
 use super::channel::{Asked, QUESTION, Question};
 use super::supervising::begin;
 use super::telling::{SWAPPED, Word, hear, tell};
+use crate::sandbox::real;
 use crate::upgrade::receive_descriptors;
 
 /// What its threads share.
@@ -31,6 +32,8 @@ struct Shared {
     /// Files to read, and the next one of them.
     files: Vec<PathBuf>,
     next: AtomicUsize,
+    /// Folders and files that may be read, without links; `None`: this process may read no more than the proxy.
+    reach: Option<Vec<PathBuf>>,
     /// All have read.
     read: Barrier,
     /// Whether its memory stays out of swap.
@@ -60,8 +63,11 @@ pub fn hold(channels: usize) -> io::Result<()> {
         confine(&reach);
     }
     let read = Barrier::new(channels.len());
+    let reach = rustix::process::geteuid()
+        .is_root()
+        .then(|| reach.into_iter().map(|below| real(&below.path)).collect());
     let shared =
-        Arc::new(Shared { held: Held::default(), files, next: AtomicUsize::new(0), read, is_locked });
+        Arc::new(Shared { held: Held::default(), files, next: AtomicUsize::new(0), reach, read, is_locked });
     for (number, channel) in channels.into_iter().enumerate() {
         let (shared, link) = (Arc::clone(&shared), link.try_clone()?);
         std::thread::Builder::new().name(format!("keys-{number}")).spawn(move || {
@@ -120,8 +126,8 @@ impl Shared {
             let Some(asked) = Asked::read(&buffer[..length]) else { continue };
             let answer = match asked.question {
                 Question::Sign => self.sign(asked.content),
-                Question::Look => Ok(self.held.look(&path_of(asked.content))),
-                Question::Stamp => Ok(self.held.stamp(&path_of(asked.content))),
+                Question::Look => self.reached(asked.content).map(|path| self.held.look(&path)),
+                Question::Stamp => self.reached(asked.content).map(|path| self.held.stamp(&path)),
                 Question::Forget => {
                     let keys = asked.content.as_chunks::<ID>().0;
                     keys.iter().for_each(|key| self.held.forget(&KeyId(*key)));
@@ -129,6 +135,24 @@ impl Shared {
                 }
             };
             asked.answer(channel, answer);
+        }
+    }
+
+    /// The path that the proxy names, if it is one of those of the start. Root's files are not the proxy's to choose, also where there is no
+    /// sandbox that says so. (Without one, a link can be changed between this look and the next.)
+    fn reached(&self, named: &[u8]) -> Result<PathBuf, String> {
+        let path = path_of(named);
+        let is_reached = |reach: &Vec<PathBuf>| {
+            let real = real(&path);
+            reach.iter().any(|below| real.starts_with(below))
+        };
+        match self.reach.as_ref().is_none_or(is_reached) {
+            true => Ok(path),
+            false => Err(format!(
+                "{} is outside of what the configuration of the start named, so the key process does not read it as root\n  hint: \
+                 restart, or `handfast upgrade`; process.sandbox-folders names folders that reloads may need",
+                path.display()
+            )),
         }
     }
 

@@ -57,6 +57,8 @@ pub fn supervise(channels: usize) -> io::Result<()> {
         match hear(&control, RecvFlags::empty())? {
             None => return Ok(()),
             Some((Word::Begin, _)) => break,
+            Some((Word::Sandboxed, _)) => told.is_sandboxed = true,
+            Some((Word::Reach, path)) => told.reach.push(path),
             Some((word, content)) => told.take(word, content),
         }
     }
@@ -116,13 +118,13 @@ fn start(far: &[OwnedFd], told: &Told) -> io::Result<Keys> {
 }
 
 impl Told {
+    /// What the proxy may say at any time. What the key process reaches is fixed before the first one starts: the proxy has given up its
+    /// rights since, and these processes may have kept them.
     fn take(&mut self, word: Word, content: Vec<u8>) {
         match word {
-            Word::Sandboxed => self.is_sandboxed = true,
-            Word::Reach => self.reach.push(content),
             Word::Remember => drop(self.files.insert(content)),
             Word::Forget => drop(self.files.remove(&content)),
-            Word::Begin | Word::Ready | Word::Ended => {}
+            Word::Sandboxed | Word::Reach | Word::Begin | Word::Ready | Word::Ended => {}
         }
     }
 

@@ -16,7 +16,9 @@ use tokio::io::unix::AsyncFd;
 
 use super::condition;
 use crate::config::model::{CertificateSource, Config};
-use crate::sandbox::folders_of;
+use crate::privileges::ServiceUser;
+use crate::sandbox::{NOT_WHOLE, folders_of};
+use crate::trusted_path::Untrusted;
 
 /// What is told: the first byte of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,21 +90,31 @@ pub(super) fn tell_reach(control: &OwnedFd, config: &Config) -> io::Result<()> {
     Ok(())
 }
 
-/// Where the configuration has certificates and keys, and where reloads may name some.
+/// Where the configuration has certificates and keys, and where reloads may name some. The key process may be root where the proxy no longer
+/// is: then a link that the service user can change does not extend this, only `sandbox-folders` does.
 fn reach(config: &Config) -> BTreeSet<PathBuf> {
+    let user = ServiceUser::from(&config.process);
     let mut below: BTreeSet<Below> = BTreeSet::new();
+    let mut add = |path: &Path| match user.untrusted(path) {
+        None => folders_of(path, false, &mut below),
+        // All of it is the user's to arrange; nothing outside of it.
+        Some(Untrusted::Folder(path)) if !NOT_WHOLE.iter().any(|whole| path == Path::new(whole)) => {
+            below.insert(Below { path, write: false });
+        }
+        Some(_) => {}
+    };
     let sources = config.services.iter().filter_map(|service| service.tls.as_ref());
     for source in sources.flat_map(|tls| &tls.certificates) {
         match source {
             CertificateSource::File { certificate, key, .. } => {
-                std::iter::once(certificate).chain(key).for_each(|file| folders_of(file, false, &mut below));
+                std::iter::once(certificate).chain(key).for_each(|file| add(file));
             }
             CertificateSource::Folder(folder) => {
-                folders_of(folder, false, &mut below);
+                add(folder);
                 // Links in it lead elsewhere.
                 for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
                     if entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
-                        folders_of(&entry.path(), false, &mut below);
+                        add(&entry.path());
                     }
                 }
             }
@@ -117,7 +129,7 @@ fn reach(config: &Config) -> BTreeSet<PathBuf> {
     };
     for identity in config.services.iter().flat_map(of_rules).filter_map(|tls| tls.identity) {
         let (certificate, key) = identity;
-        std::iter::once(certificate).chain(key).for_each(|file| folders_of(&file, false, &mut below));
+        std::iter::once(certificate).chain(key).for_each(|file| add(&file));
     }
     config.process.sandbox_folders.iter().for_each(|folder| folders_of(folder, false, &mut below));
     below.into_iter().map(|below| below.path).collect()

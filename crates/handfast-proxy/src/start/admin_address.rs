@@ -11,6 +11,7 @@ use crate::config::model::{Address, Config};
 use crate::control::Shared;
 use crate::error::Error;
 use crate::listeners::given::Given;
+use crate::privileges::ServiceUser;
 
 /// How soon the admin address is tried again: when it was just given up, and otherwise.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
@@ -33,12 +34,12 @@ impl AdminAddress {
     /// Binds it, if there is one; `given` is a socket that listens there already.
     ///
     /// **Errors**: it cannot be had, and the reason is not another Handfast.
-    pub(super) fn bind(config: &Config, given: Option<Given>) -> Result<Self, Error> {
+    pub(super) fn bind(config: &Config, given: Option<Given>, user: &ServiceUser) -> Result<Self, Error> {
         let Some(address) = &config.admin else { return Ok(Self::Off) };
         if let Some(given) = given {
             return Ok(Self::Bound(AdminListener::given(given).map_err(|source| failed(address, source))?));
         }
-        match admin::bind(address) {
+        match user.bind(address, || admin::bind(address)) {
             Ok(listener) => Ok(Self::Bound(listener)),
             Err(source) if source.kind() == io::ErrorKind::AddrInUse => match admin::neighbour(address) {
                 Some(neighbour) => Ok(Self::Taken(address.clone(), neighbour)),
@@ -99,12 +100,35 @@ fn say_neighbour(address: &Address, Neighbour { process }: Neighbour) {
     );
 }
 
-async fn serve(listener: AdminListener, shared: Rc<Shared>) {
-    // Without a second hold it is bound anew by a process that takes over.
-    shared.opens_admin(listener.owns_address(), listener.socket().ok());
-    let given = Rc::clone(&shared.admin_given);
-    if let Err(error) = admin::serve(listener, shared, given).await {
-        tracing::error!("admin: {error}");
+async fn serve(mut listener: AdminListener, shared: Rc<Shared>) {
+    loop {
+        let Ok(address) = listener.address() else { return };
+        // Without a second hold it is bound anew by a process that takes over.
+        shared.opens_admin(listener.own_file(), listener.socket().ok());
+        let given = Rc::clone(&shared.admin_given);
+        if let Err(error) = admin::serve(listener, Rc::clone(&shared) as _, given).await {
+            tracing::error!("admin: {error}");
+            return;
+        }
+        tracing::error!("admin: the file of its socket {address} was removed or replaced; it is made again");
+        listener = bound_again(&address).await;
+    }
+}
+
+/// Binds the address of a socket whose file is gone.
+async fn bound_again(address: &Address) -> AdminListener {
+    let mut said = None;
+    loop {
+        match admin::bind(address) {
+            Ok(listener) => return listener,
+            Err(error) => {
+                if said != Some(error.kind()) {
+                    said = Some(error.kind());
+                    tracing::error!("{}; retrying until it works", failed(address, error));
+                }
+                tokio::time::sleep(AGAIN.1).await;
+            }
+        }
     }
 }
 

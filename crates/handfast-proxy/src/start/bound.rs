@@ -23,7 +23,7 @@ use crate::limits::say_limits;
 use crate::listeners::{Listeners, Plan};
 use crate::metrics::Registry;
 use crate::own_files::{own_files, unreadable};
-use crate::privileges;
+use crate::privileges::ServiceUser;
 use crate::program::Program;
 use crate::resolve::{Answer, Names};
 use crate::sandbox::Sandbox;
@@ -59,15 +59,16 @@ impl Prepared {
     pub(crate) fn bind(mut self) -> Result<Bound, Error> {
         let mut given = std::mem::take(&mut self.given);
         let state = &self.state;
-        let admin = AdminAddress::bind(&state.config, given.take_admin(&state.config))?;
+        let user = ServiceUser::from(&state.config.process);
+        let admin = AdminAddress::bind(&state.config, given.take_admin(&state.config), &user)?;
         let config = &state.config;
         let path = config.process.upgrade_socket.as_deref();
         let asked_at = self.taking.as_mut().zip(path).and_then(|(taking, path)| taking.take_upgrade(path));
-        let mut upgrades = Upgrades::bind(config, asked_at, admin.is_taken())?;
+        let mut upgrades = Upgrades::bind(config, asked_at, admin.is_taken(), &user)?;
         let listeners = Listeners::with(admin.is_taken(), given);
         let plan = listeners.taken().plan(&state.config, self.threads)?;
         let process = &state.config.process;
-        privileges::drop_to(process.user.as_deref(), process.group.as_deref(), &own_files(&state.config))?;
+        user.take_over(&own_files(&state.config))?;
         say_unreadable(state, self.carried.keys.as_deref());
         if process.sandbox {
             upgrades.keep_launcher().map_err(Error::system("start the thread that starts programs"))?;

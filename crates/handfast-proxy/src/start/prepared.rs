@@ -2,9 +2,14 @@
 //!
 //! In: where the configuration comes from. Out: a state that could be served, and what it is to be served with.
 
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use handfast_net::limits::{FileLimit, raise_file_limit};
+use handfast_tls::load::FileStamp;
+use rustix::fs::OFlags;
 
 use crate::builtin;
 use crate::config::model::{Backend, Config, NameRule, Target};
@@ -12,7 +17,7 @@ use crate::error::Error;
 use crate::key_process::KeyProcess;
 use crate::limits::max_connections;
 use crate::listeners::given::GivenSockets;
-use crate::privileges;
+use crate::privileges::ServiceUser;
 use crate::say::say_warnings;
 use crate::service_manager::{Notifier, ServiceManager};
 use crate::signals::Signals;
@@ -63,7 +68,8 @@ impl Prepared {
         let (config, warnings) = source.read(color)?;
         say_warnings(&[warnings]);
         let process = &config.process;
-        privileges::look_up(process.user.as_deref(), process.group.as_deref())?;
+        let user = ServiceUser::from(process);
+        user.look_up()?;
         let threads = threads(&config);
         let max_connections = max_connections(&config, limit)?;
         let private_keys =
@@ -73,7 +79,7 @@ impl Prepared {
         }
         let keys = taking.as_mut().map(Taking::take_keys).unwrap_or_default();
         let mut carried = CarriedOver {
-            rings: KeyRings::with(keys),
+            rings: KeyRings::with(keys, user),
             throwaway: None,
             built_in: None,
             threads,
@@ -85,6 +91,7 @@ impl Prepared {
         }
         state::make_throwaway(&config, &mut carried, SystemTime::now())?;
         let state = first_state(config, &mut carried)?;
+        as_the_user_could(&state)?;
         state.needs_keys(&carried);
         if let Some(taking) = &mut taking {
             taking.restore(&state);
@@ -102,6 +109,36 @@ impl Prepared {
             taking,
         })
     }
+}
+
+/// Refuses what root has read by a path that the service user can change, unless that user may read the very same file: its link could
+/// lead to any key on the machine.
+fn as_the_user_could(state: &State) -> Result<(), Error> {
+    let user = ServiceUser::from(&state.config.process);
+    let changeable = state.files.iter().filter(|(path, stamp)| stamp.is_there() && user.can_change(path));
+    let changeable: Vec<_> = changeable.collect();
+    if changeable.is_empty() {
+        return Ok(());
+    }
+    let problems: Vec<String> = user.act(|| {
+        let is_same = |path: &Path, stamp: &FileStamp| {
+            // A named pipe in its place must not hold the start.
+            let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+            let opened = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path);
+            opened.and_then(|file| file.metadata()).is_ok_and(|file| FileStamp::from(&file) == *stamp)
+        };
+        let refused = changeable.iter().filter(|(path, stamp)| !path.is_dir() && !is_same(path, stamp));
+        let problem = |(path, _): &&(PathBuf, FileStamp)| {
+            format!(
+                "{}{}: the user that serves can change where this path leads, and may not read what root reads there\n  hint: let \
+                 the user read the file, or let only root change its folder and those above it",
+                path.display(),
+                state.config.places.suffix(path)
+            )
+        };
+        refused.map(|refused| problem(&refused)).collect()
+    })?;
+    if problems.is_empty() { Ok(()) } else { Err(Error::NotServable { problems }) }
 }
 
 fn threads(config: &Config) -> usize {

@@ -18,6 +18,7 @@ use super::rings::KeyRings;
 use crate::config::model::{Address, CertificateSource, Config};
 use crate::error::Error;
 use crate::key_process::KeyProcess;
+use crate::privileges::ServiceUser;
 
 /// What outlives the states of a process, and each new one is made with.
 #[derive(Debug)]
@@ -84,7 +85,9 @@ pub(crate) fn make_throwaway(
             carried.throwaway = Some(throwaway(now)?);
         }
         if let Some((ca_pem, _)) = &carried.throwaway {
-            write_aside(ca_file, ca_pem)
+            let write = || write_aside(ca_file, ca_pem);
+            ServiceUser::from(&config.process)
+                .act_on(ca_file, write)?
                 .map_err(|source| Error::WriteCa { file: ca_file.clone(), source })?;
         }
     }

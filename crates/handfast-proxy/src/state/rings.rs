@@ -1,12 +1,13 @@
 //! The ticket keys of the process: one ring for each combination of file, rotation and lifetime.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use handfast_tls::ticket::{KeySet, KeyText, TicketKeys, TicketSettings};
 
 use crate::config::model::Tickets;
+use crate::privileges::ServiceUser;
 
 /// Which set of ticket keys a service uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,12 +30,14 @@ pub(crate) struct KeyRings {
     rings: Vec<(RingIdentity, TicketKeys)>,
     /// For rings that are not made yet.
     given: Vec<GivenKeys>,
+    /// The user that makes their files where it can replace them.
+    user: ServiceUser,
 }
 
 impl KeyRings {
-    /// With keys of the process before this one, for services that want just those.
-    pub(crate) fn with(given: Vec<GivenKeys>) -> Self {
-        Self { rings: Vec::new(), given }
+    /// With keys of the process before this one, for services that want just those; `user` serves.
+    pub(crate) fn with(given: Vec<GivenKeys>, user: ServiceUser) -> Self {
+        Self { rings: Vec::new(), given, user }
     }
 
     /// Those that are in memory alone, for the process that follows.
@@ -66,6 +69,20 @@ impl KeyRings {
         TicketKeys::random(now, settings)
     }
 
+    /// Keys for a ring with a file.
+    fn in_file(
+        &self,
+        path: &Path,
+        now: SystemTime,
+        settings: TicketSettings,
+    ) -> Result<TicketKeys, handfast_tls::Error> {
+        let made = self.user.act_on(path, || TicketKeys::load_or_create(path, now, settings));
+        made.unwrap_or_else(|error| {
+            let source = std::io::Error::other(error.to_string());
+            Err(handfast_tls::Error::File { act: "read ticket keys", file: path.to_path_buf(), source })
+        })
+    }
+
     pub(super) fn ring(
         &mut self,
         tickets: &Tickets,
@@ -78,7 +95,7 @@ impl KeyRings {
             None => {
                 let settings = TicketSettings { rotate: tickets.rotate, lifetime: tickets.lifetime };
                 let keys = match &tickets.key_file {
-                    Some(path) => TicketKeys::load_or_create(path, now, settings)?,
+                    Some(path) => self.in_file(path, now, settings)?,
                     None => self.in_memory(now, settings)?,
                 };
                 self.rings.push((identity, keys));

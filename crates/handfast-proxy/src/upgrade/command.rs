@@ -1,24 +1,56 @@
 //! `handfast upgrade`: asks a running process to be replaced, and reports what came of it.
+//!
+//! **Boundary.** Root runs this command, and the process that answers may be the unprivileged one, or one that an attacker has taken over.
+//! So nothing that it answers decides what root does: program and arguments of the new process come from this command's line,
+//! see [`Plan`]; the outputs that it passes are looked at ([`takes_a_log`]); its texts are shown without control characters;
+//! and it has a bounded time.
 
 use std::fmt;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::{Duration, Instant};
 
+use rustix::fs::{FileType, fstat, fstatfs};
+
+use super::successor::{FLAG, own_program};
 use super::words::{
     Answer, Ask, Opening, PROMPT, READY_WITHIN, in_words, receive, receive_descriptors, send, set_patience,
 };
 use crate::source::ConfigSource;
+use crate::trusted_path::{self, Untrusted};
 
 /// How often a process that was started here is looked at.
 const LOOK: Duration = Duration::from_millis(50);
+/// How long a new process that has ended leaves the running one to give the reason.
+const REASON: Duration = Duration::from_secs(1);
+/// Characters of a text of the running process that are shown.
+const TEXT: usize = 4096;
 
-/// Why nothing has changed.
+/// File systems whose files are interfaces of the kernel (magic.h): proc, sysfs, cgroup, cgroup2, debugfs, tracefs, securityfs,
+/// selinux, configfs, binfmt_misc, efivarfs, bpf. What root writes there means something else than what others write.
+const KERNEL_INTERFACES: [i64; 12] = [
+    0x9fa0,
+    0x6265_6572,
+    0x0027_e0eb,
+    0x6367_7270,
+    0x6462_6720,
+    0x7472_6163,
+    0x7363_6673,
+    0xf97c_ff8c,
+    0x6265_6570,
+    0x4249_4e4d,
+    0xde5e_81e4,
+    0xcafe_4a11,
+];
+/// The device number of /dev/null: major 1, minor 3 (null(4)).
+const NULL: (u32, u32) = (1, 3);
+
+/// Why the upgrade did not succeed.
 #[derive(Debug)]
 pub enum UpgradeFailure {
     /// The configuration is wrong, or names no socket: what is wrong with it.
@@ -27,6 +59,8 @@ pub enum UpgradeFailure {
     Nobody(PathBuf, io::Error),
     /// It serves on, for this reason.
     Refused(String),
+    /// It did not answer to the end, for this reason: whether it serves is not known.
+    Unanswered(String),
 }
 
 impl fmt::Display for UpgradeFailure {
@@ -40,6 +74,11 @@ impl fmt::Display for UpgradeFailure {
                 path.display()
             ),
             Self::Refused(why) => write!(f, "nothing has changed, the old process serves on: {why}"),
+            Self::Unanswered(why) => write!(
+                f,
+                "upgrade, outcome unknown: {why}\n  hint: `handfast check --ready -c FILE` tells whether a process serves; \
+                 if none does, start the service"
+            ),
         }
     }
 }
@@ -49,86 +88,221 @@ impl std::error::Error for UpgradeFailure {}
 /// Has the running process that is asked at `socket` (or at what the configuration `source` says) replaced by `program`, or by
 /// its own program as it is on disk now; what happened, as a sentence.
 ///
-/// **Errors**: whatever kept it from happening. Then the running process serves on.
+/// A process that has given up root for `process.user` cannot start one that opens files as root. Then this one starts it, as it would be
+/// started at first: this command's own program, or `program`, with the configuration `source`.
 ///
-/// **Cost**: waits until the new process serves, at most a little more than a minute.
+/// **Errors**: whatever kept it from happening. Then the running process serves on, unless it did not answer.
+///
+/// **Cost**: waits until the new process serves, 70 seconds at the most.
 pub fn upgrade(
     source: &ConfigSource,
     socket: Option<PathBuf>,
     program: Option<&Path>,
 ) -> Result<String, UpgradeFailure> {
-    let socket = socket.map_or_else(|| configured(source), Ok)?;
-    let program = program.map(std::path::absolute).transpose();
-    let nobody = |error| UpgradeFailure::Nobody(socket.clone(), error);
-    let program = program.map_err(nobody)?;
-    let stream = UnixStream::connect(&socket).map_err(nobody)?;
-    let refused = |error: io::Error| UpgradeFailure::Refused(in_words(&error));
-    set_patience(&stream, READY_WITHIN + PROMPT).map_err(refused)?;
-    send(&stream, &Opening::new(Ask::Start { program })).map_err(refused)?;
-    let answer = receive(&stream).map_err(refused)?;
-    if let Answer::Launch { program, arguments, folder } = answer {
-        let outputs = receive_descriptors(&stream, 2).map_err(refused)?;
-        let child = launch(&program, &arguments, &folder, outputs);
-        let child = child
-            .map_err(|error| UpgradeFailure::Refused(format!("execute {}: {error}", program.display())))?;
-        return outcome(wait(stream, child).map_err(refused)?);
+    let plan = match socket {
+        Some(socket) => Plan { socket, configuration: None },
+        None => Plan::of(source)?,
+    };
+    let nobody = |error| UpgradeFailure::Nobody(plan.socket.clone(), error);
+    let program = program.map(std::path::absolute).transpose().map_err(nobody)?;
+    let stream = UnixStream::connect(&plan.socket).map_err(nobody)?;
+    let lost = |error: io::Error| UpgradeFailure::Unanswered(in_words(&error));
+    set_patience(&stream, READY_WITHIN + PROMPT).map_err(lost)?;
+    send(&stream, &Opening::new(Ask::Start { program: program.clone() })).map_err(lost)?;
+    let mut answers = Answers::of(stream).map_err(lost)?;
+    match answers.next(None).map_err(lost)? {
+        Heard { answer: Answer::Launch {}, outputs } => {
+            let child = plan.launch(program.as_deref(), outputs)?;
+            outcome(answers.next(Some(child)).map_err(lost)?.answer)
+        }
+        Heard { answer, .. } => outcome(answer),
     }
-    outcome(answer)
 }
 
-fn configured(source: &ConfigSource) -> Result<PathBuf, UpgradeFailure> {
-    let (config, _) = source.read(false).map_err(|error| UpgradeFailure::Configuration(error.to_string()))?;
-    config.process.upgrade_socket.ok_or_else(|| {
-        UpgradeFailure::Configuration(format!(
-            "{}: has no process.upgrade-socket, where the running process could be asked",
-            source.name()
-        ))
+/// What the command line and the configuration decide.
+struct Plan {
+    socket: PathBuf,
+    /// The configuration of a process that this command may start: one with `process.user`, which gives up root by itself.
+    configuration: Option<PathBuf>,
+}
+
+impl Plan {
+    fn of(source: &ConfigSource) -> Result<Self, UpgradeFailure> {
+        let (config, _) =
+            source.read(false).map_err(|error| UpgradeFailure::Configuration(error.to_string()))?;
+        let socket = config.process.upgrade_socket.ok_or_else(|| {
+            UpgradeFailure::Configuration(format!(
+                "{}: has no process.upgrade-socket, where the running process could be asked",
+                source.name()
+            ))
+        })?;
+        let configuration = match source {
+            ConfigSource::File(file) if config.process.user.is_some() => std::path::absolute(file).ok(),
+            _ => None,
+        };
+        Ok(Self { socket, configuration })
+    }
+
+    /// Starts the new process with the outputs of the old one, and out of reach of this terminal's Ctrl-C.
+    fn launch(&self, program: Option<&Path>, outputs: Vec<OwnedFd>) -> Result<Child, UpgradeFailure> {
+        let Some(configuration) = &self.configuration else {
+            return Err(UpgradeFailure::Refused(
+                "it cannot start the new process as root; this command does so for a configuration with process.user\n  hint: call \
+                 it with the configuration of the running process (-c FILE) in place of --socket"
+                    .into(),
+            ));
+        };
+        let program = executable(program).map_err(|(program, why)| {
+            UpgradeFailure::Refused(format!("execute {}: {why}", program.display()))
+        })?;
+        let mut command = Command::new(&program);
+        command.args(["proxy".as_ref(), "--config".as_ref(), configuration.as_os_str()]);
+        command.args([FLAG.as_ref(), self.socket.as_os_str()]);
+        command.current_dir("/").process_group(0).stdin(Stdio::null());
+        let mut outputs = outputs.into_iter().map(|output| match takes_a_log(&output) {
+            true => Stdio::from(output),
+            false => Stdio::null(),
+        });
+        if let Some(output) = outputs.next() {
+            command.stdout(output);
+        }
+        if let Some(errors) = outputs.next() {
+            command.stderr(errors);
+        }
+        let failed = |error| UpgradeFailure::Refused(format!("execute {}: {error}", program.display()));
+        command.spawn().map_err(failed)
+    }
+}
+
+/// The program to execute as root: the one that was named, or the one that runs here. Nobody else may be able to replace it.
+fn executable(named: Option<&Path>) -> Result<PathBuf, (PathBuf, String)> {
+    let program = named.map_or_else(own_program, |named| Ok(named.to_path_buf()));
+    let program = program.map_err(|error| (PathBuf::new(), error.to_string()))?;
+    trusted_path::program(&program).map_err(|untrusted| {
+        let hint = match untrusted {
+            Untrusted::Unreadable(..) => "",
+            _ => "\n  hint: install it where only root can write, such as /usr/bin",
+        };
+        (program, format!("{untrusted}{hint}"))
     })
+}
+
+/// Whether root may write its log to what the running process passed: a pipe, a socket, a terminal, /dev/null or a file of a
+/// disk, and not a file by which the kernel takes orders.
+fn takes_a_log(output: &OwnedFd) -> bool {
+    let Ok(found) = fstat(output) else { return false };
+    match FileType::from_raw_mode(found.st_mode) {
+        FileType::Fifo | FileType::Socket => true,
+        FileType::CharacterDevice => {
+            let device = (rustix::fs::major(found.st_rdev), rustix::fs::minor(found.st_rdev));
+            device == NULL || output.is_terminal()
+        }
+        FileType::RegularFile => {
+            fstatfs(output).is_ok_and(|system| !KERNEL_INTERFACES.contains(&system.f_type))
+        }
+        _ => false,
+    }
 }
 
 fn outcome(answer: Answer) -> Result<String, UpgradeFailure> {
     match answer {
-        Answer::Done { text } => Ok(text),
-        Answer::Refused { why } => Err(UpgradeFailure::Refused(why)),
-        Answer::Go | Answer::Offer(_) | Answer::Launch { .. } => {
-            Err(UpgradeFailure::Refused("it answered something else than was asked".into()))
+        Answer::Done { text } => Ok(shown(&text)),
+        Answer::Refused { why } => Err(UpgradeFailure::Refused(shown(&why))),
+        Answer::Go | Answer::Offer(_) | Answer::Launch {} => {
+            Err(UpgradeFailure::Unanswered("it answered something else than was asked".into()))
         }
     }
 }
 
-/// Starts the new process with the outputs of the old one, and out of reach of this terminal's Ctrl-C.
-fn launch(program: &Path, arguments: &[String], folder: &Path, outputs: Vec<OwnedFd>) -> io::Result<Child> {
-    let mut command = Command::new(program);
-    command.args(arguments).current_dir(folder).process_group(0).stdin(Stdio::null());
-    let mut outputs = outputs.into_iter().map(Stdio::from);
-    if let Some(output) = outputs.next() {
-        command.stdout(output);
-    }
-    if let Some(errors) = outputs.next() {
-        command.stderr(errors);
-    }
-    command.spawn()
+/// A text of the running process for a terminal: bounded, and without anything that a terminal obeys.
+fn shown(text: &str) -> String {
+    let plain = |character: char| match character {
+        '\n' => '\n',
+        _ if character.is_control() => char::REPLACEMENT_CHARACTER,
+        _ => character,
+    };
+    text.chars().take(TEXT).map(plain).collect()
 }
 
-/// What the old process says of it; or that the new one has ended, which the old one may not know.
-fn wait(stream: UnixStream, mut child: Child) -> io::Result<Answer> {
-    let (sender, answered) = sync_channel(1);
-    std::thread::Builder::new().name("answer".into()).spawn(move || {
-        // Whoever waited may have given up.
-        let _ = sender.send(receive::<Answer>(&stream));
-    })?;
-    loop {
-        match answered.recv_timeout(LOOK) {
-            Ok(answer) => return answer,
-            Err(RecvTimeoutError::Disconnected) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Err(RecvTimeoutError::Timeout) => {}
+/// One answer, with the descriptors that belong to it.
+struct Heard {
+    answer: Answer,
+    outputs: Vec<OwnedFd>,
+}
+
+/// What the running process answers, until it has had its time.
+struct Answers {
+    heard: Receiver<io::Result<Heard>>,
+    deadline: Instant,
+}
+
+impl Answers {
+    /// Reads on a separate thread: the process at the other end may send a message byte by byte.
+    fn of(stream: UnixStream) -> io::Result<Self> {
+        let (sender, heard) = sync_channel(1);
+        let read = move || {
+            for _ in 0..2 {
+                let next = receive::<Answer>(&stream).and_then(|answer| {
+                    let count = if matches!(answer, Answer::Launch {}) { 2 } else { 0 };
+                    Ok(Heard { answer, outputs: receive_descriptors(&stream, count)? })
+                });
+                // The command may have ended its wait.
+                if sender.send(next).is_err() {
+                    return;
+                }
+            }
+        };
+        std::thread::Builder::new().name("answer".into()).spawn(read)?;
+        Ok(Self { heard, deadline: Instant::now() + READY_WITHIN + PROMPT })
+    }
+
+    /// The next answer; or that the new process has ended, which the running one may not know.
+    fn next(&mut self, mut child: Option<Child>) -> io::Result<Heard> {
+        loop {
+            match self.heard.recv_timeout(LOOK) {
+                Ok(heard) => return heard,
+                Err(RecvTimeoutError::Disconnected) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Err(RecvTimeoutError::Timeout) if Instant::now() > self.deadline => {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let ended = child.as_mut().map(Child::try_wait).transpose()?.flatten();
+            if let Some(status) = ended {
+                // The running one may have an answer with the reason, and is given a moment to send it.
+                return self.heard.recv_timeout(REASON).unwrap_or_else(|_| {
+                    let why = format!("the new process ended before it served, with {status}; see its log");
+                    Ok(Heard { answer: Answer::Refused { why }, outputs: Vec::new() })
+                });
+            }
         }
-        if let Some(status) = child.try_wait()? {
-            // The old one may have an answer with the reason, and is given a moment to say it.
-            return answered.recv_timeout(Duration::from_secs(1)).unwrap_or_else(|_| {
-                let why = format!("the new process ended before it served, with {status}; see its log");
-                Ok(Answer::Refused { why })
-            });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    #[test]
+    fn a_log_goes_to_files_and_pipes_and_not_to_the_kernel() {
+        let open =
+            |path: &str| OwnedFd::from(File::open(path).unwrap_or_else(|error| panic!("{path}: {error}")));
+        let (reader, writer) = io::pipe().expect("there are descriptors");
+        assert!(takes_a_log(&reader.into()) && takes_a_log(&writer.into()));
+        assert!(takes_a_log(&tempfile::tempfile().expect("there is room").into()));
+        assert!(takes_a_log(&open("/dev/null")));
+        for refused in ["/proc/self/uid_map", "/sys/kernel/uevent_helper", "/dev/zero", "/"] {
+            if Path::new(refused).exists() {
+                assert!(!takes_a_log(&open(refused)), "{refused}");
+            }
         }
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_not_shown() {
+        assert_eq!(shown("\u{1b}]0;x\u{7}é\nb\u{9b}"), "\u{fffd}]0;x\u{fffd}é\nb\u{fffd}");
+        assert_eq!(shown(&"x".repeat(1 << 20)).len(), TEXT);
     }
 }

@@ -26,6 +26,8 @@ const SHARE: u32 = 20;
 const DOUBLINGS: u32 = 6;
 /// Bytes of one message; in JSON they are some more.
 const BATCH: usize = 4 << 20;
+/// Bytes of one telling, whatever the number of its messages: 10,000 services in ten processes are far below.
+const WHOLE: usize = 256 << 20;
 
 /// At the head of a message, before the name of the process: whether others follow that belong to the same telling.
 const HEADS: [&str; 2] = ["last ", "more "];
@@ -126,8 +128,10 @@ fn send_whole(to: &UnixStream, told: &[Told]) -> io::Result<()> {
 
 fn receive_whole(from: &UnixStream) -> io::Result<Vec<Told>> {
     let mut whole: Vec<Told> = Vec::new();
+    let mut room = WHOLE;
     loop {
         let message: String = receive(from)?;
+        room = room.checked_sub(message.len().max(1)).ok_or(io::ErrorKind::FileTooLarge)?;
         let (head, counts) = message.split_once('\n').ok_or(io::ErrorKind::InvalidData)?;
         let more = head.strip_prefix(HEADS[1]);
         let process = more.or(head.strip_prefix(HEADS[0])).ok_or(io::ErrorKind::InvalidData)?;
@@ -146,16 +150,16 @@ fn receive_whole(from: &UnixStream) -> io::Result<Vec<Told>> {
 /// **Cost**: waits for the first of them.
 pub(super) fn take_up(from: UnixStream, process: u32, registry: Arc<Registry>) {
     let hearing = Hearing::new(from, registry);
-    let taken = hearing.next().and_then(|()| hearing.go_on());
+    let taken = hearing.next().and_then(|()| hearing.go_on(()));
     if let Err(error) = taken {
         let why = in_words(&error);
         tracing::warn!("process {process} did not say what it has counted: {why}; counters begin anew");
     }
 }
 
-/// Has a thread hear what a process counts whose listener has ended.
-pub(super) fn hear(from: UnixStream, registry: Arc<Registry>) {
-    if let Err(error) = Hearing::new(from, registry).go_on() {
+/// Has a thread hear what a process counts whose listener has ended; `place` is free again when it hears no more.
+pub(super) fn hear(from: UnixStream, registry: Arc<Registry>, place: impl Send + 'static) {
+    if let Err(error) = Hearing::new(from, registry).go_on(place) {
         tracing::warn!("hear what a process before this one counts: {error}");
     }
 }
@@ -178,12 +182,13 @@ impl Hearing {
         Ok(())
     }
 
-    fn go_on(self) -> io::Result<()> {
+    fn go_on(self, place: impl Send + 'static) -> io::Result<()> {
         // It speaks when there is something to say.
         self.from.set_read_timeout(None)?;
         let hear = move || {
             while self.next().is_ok() {}
             self.registry.hears_no_more(self.number);
+            drop(place);
         };
         in_thread("counts", Box::new(hear)).map(drop)
     }
@@ -246,7 +251,7 @@ mod tests {
         let (stream, _) = listener.accept().expect("it looks for another one");
         let opening: Opening = receive(&stream).expect("it says what it wants");
         assert!(matches!(opening.ask, Ask::Hear), "{opening:?}");
-        hear(stream, Arc::clone(&now));
+        hear(stream, Arc::clone(&now), ());
         wait_for(&now, 1);
         telling.end();
     }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use handfast_net::listen::Origin;
 use handfast_text::units::counted;
 
-use super::counts::hear;
 use super::giving::{Heard, Offered, refuse};
 use super::words::{Answer, Keys, Offer, PROTOCOL, Role, ServiceStandings, Socket, send};
 use crate::config::model::Address;
@@ -26,7 +25,7 @@ impl Program {
                 let has_given_up = process.user.is_some() && rustix::process::geteuid().as_raw() != 0;
                 self.upgrades.start(program, asker, !has_given_up, &self.notifier);
             }
-            Heard::Tells { teller } => hear(teller, Arc::clone(&self.registry)),
+            Heard::Tells { teller } => self.upgrades.hear_counts(teller, Arc::clone(&self.registry)),
             Heard::Wants { taker, .. } if leaving => refuse(&taker, "it is stopping"),
             Heard::Wants { taker, .. } if self.upgrades.is_under_way() => {
                 refuse(&taker, "another process is taking over");

@@ -17,8 +17,9 @@ use handfast_net::listen::{Sharing, listen};
 use handfast_net::stream::Patience;
 use tokio::net::UnixListener;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::time::{Instant, sleep_until};
 
-use super::counts::Telling;
+use super::counts::{Telling, hear};
 use super::launcher::Launcher;
 use super::successor::{arguments, in_thread, launch, own_program, watch};
 use super::words::{
@@ -29,6 +30,7 @@ use crate::config::model::{Address, Config};
 use crate::error::Error;
 use crate::listeners::{FileId, file_of};
 use crate::metrics::Registry;
+use crate::privileges::ServiceUser;
 use crate::service_manager::Notifier;
 
 /// Who may be heard at once.
@@ -37,6 +39,10 @@ const TALKS: usize = 4;
 const HEARD: usize = 16;
 /// How long asking is not looked at after accept(2) failed.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How often the socket's file is looked for.
+const LOOK: Duration = Duration::from_secs(5);
+/// Processes before this one that may tell at once what they count: as many as drain after upgrades that follow each other closely.
+const TELLERS: usize = 16;
 
 /// What was heard.
 #[derive(Debug)]
@@ -82,6 +88,12 @@ pub(crate) struct Upgrades {
     heard: Receiver<Heard>,
     ears: Sender<Heard>,
     talks: Arc<AtomicUsize>,
+    /// Processes that tell what they count.
+    tellers: Places,
+    /// When the socket's file is looked for next.
+    look_at: Instant,
+    /// The last problem with it, which is logged once.
+    said: Option<io::ErrorKind>,
     under_way: Option<UnderWay>,
     attempts: u64,
     /// What starts programs from outside of the sandbox; `None`: this thread is not in one.
@@ -115,19 +127,27 @@ impl Upgrades {
     /// have the path, which this one is to follow.
     ///
     /// **Errors**: those of binding a unix socket.
-    pub(crate) fn bind(config: &Config, given: Option<OwnedFd>, beside: bool) -> Result<Self, Error> {
+    pub(crate) fn bind(
+        config: &Config,
+        given: Option<OwnedFd>,
+        beside: bool,
+        user: &ServiceUser,
+    ) -> Result<Self, Error> {
         let path = config.process.upgrade_socket.as_ref();
         let failed = |path: &Path| {
             let address = Address::Unix(path.to_path_buf());
             move |source| Error::Listen { address, whose: "upgrade".into(), source }
         };
-        let asked_at = path.map(|path| AskedAt::bind(path, given, beside).map_err(failed(path)));
+        let asked_at = path.map(|path| AskedAt::bind(path, given, beside, user).map_err(failed(path)));
         let (ears, heard) = channel(HEARD);
         Ok(Self {
             asked_at: asked_at.transpose()?,
             heard,
             ears,
             talks: Arc::default(),
+            tellers: Places::default(),
+            look_at: Instant::now() + LOOK,
+            said: None,
             under_way: None,
             attempts: 0,
             launcher: None,
@@ -160,7 +180,43 @@ impl Upgrades {
                         tokio::time::sleep(PAUSE).await;
                     }
                 },
+                () = sleep_until(self.look_at), if self.asked_at.is_some() => self.look_for_file(),
             }
+        }
+    }
+
+    /// Makes the socket again where its file was removed, or left behind by a process that was killed.
+    fn look_for_file(&mut self) {
+        self.look_at = Instant::now() + LOOK;
+        let Some(asked_at) = &self.asked_at else { return };
+        let (path, address) = (asked_at.path.clone(), Address::Unix(asked_at.path.clone()));
+        if self.is_under_way() || file_of(&address) == asked_at.file {
+            return;
+        }
+        // This process is the service user by now, if there is one.
+        match AskedAt::bind(&path, None, false, &ServiceUser::default()) {
+            Ok(asked_at) => {
+                tracing::error!("upgrade socket: the file {} was removed; it is made again", path.display());
+                (self.asked_at, self.said) = (Some(asked_at), None);
+            }
+            Err(error) if self.said == Some(error.kind()) => {}
+            Err(error) => {
+                self.said = Some(error.kind());
+                tracing::error!(
+                    "upgrade socket: this process is no longer the one at {}: {error}; retrying until it is",
+                    path.display()
+                );
+            }
+        }
+    }
+
+    /// Has what a process before this one counts added to what this one counts, for as long as it tells; none when there are too many.
+    pub(super) fn hear_counts(&self, teller: UnixStream, registry: Arc<Registry>) {
+        match self.tellers.take() {
+            Some(place) => hear(teller, registry, place),
+            None => tracing::warn!(
+                "upgrade socket: {TELLERS} processes tell what they count, one more is not heard"
+            ),
         }
     }
 
@@ -207,11 +263,9 @@ impl Upgrades {
         let Some(AskedAt { path, .. }) = &self.asked_at else { return };
         self.attempts += 1;
         let attempt = self.attempts;
-        let program = program.map_or_else(own_program, Ok);
-        let outcome = program.and_then(|program| {
-            if !may_start {
-                return launch(program, path, &asker).map(|()| None);
-            }
+        let outcome = if may_start { program.map_or_else(own_program, Ok).map(Some) } else { Ok(None) };
+        let outcome = outcome.and_then(|program| {
+            let Some(program) = program else { return launch(&asker).map(|()| None) };
             tracing::info!("upgrade: starting {}", program.display());
             let mut command = Command::new(&program);
             command.args(arguments(path)).stdin(Stdio::null());
@@ -324,15 +378,37 @@ impl Upgrades {
     }
 }
 
+/// Places of the processes that tell what they count.
+#[derive(Clone, Debug, Default)]
+struct Places(Arc<AtomicUsize>);
+
+/// One of them, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Place(Arc<AtomicUsize>);
+
+impl Places {
+    fn take(&self) -> Option<Place> {
+        let place = Place(Arc::clone(&self.0));
+        // Dropping it gives it back.
+        (self.0.fetch_add(1, Ordering::AcqRel) < TELLERS).then_some(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 impl AskedAt {
-    fn bind(path: &Path, given: Option<OwnedFd>, beside: bool) -> io::Result<Self> {
+    fn bind(path: &Path, given: Option<OwnedFd>, beside: bool, user: &ServiceUser) -> io::Result<Self> {
         let address = Address::Unix(path.to_path_buf());
         let socket = match given {
             Some(socket) => Arc::new(socket),
             None => {
                 let patience = Patience { unacknowledged: Duration::ZERO, keepalive: Duration::ZERO };
                 let sharing = if beside { Sharing::WithAnother } else { Sharing::Alone };
-                let (_, sockets) = listen(&address, 0o600, 1, patience, sharing)?;
+                let (_, sockets) = user.bind(&address, || listen(&address, 0o600, 1, patience, sharing))?;
                 let socket = sockets.first().ok_or(io::ErrorKind::NotFound)?;
                 socket.descriptor()
             }

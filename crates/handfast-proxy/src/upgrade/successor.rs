@@ -20,7 +20,7 @@ use super::words::{Answer, READY_WITHIN, send, send_descriptors};
 const LOOK: Duration = Duration::from_millis(50);
 
 /// What the flag is called that a process takes over with.
-const FLAG: &str = "--take-over";
+pub(super) const FLAG: &str = "--take-over";
 
 /// The program of this process, by its path: what is there now.
 pub(super) fn own_program() -> io::Result<PathBuf> {
@@ -45,11 +45,9 @@ pub(super) fn arguments(path: &Path) -> Vec<OsString> {
     arguments
 }
 
-/// Tells whoever asks what to start, and gives it the outputs of this process for it.
-pub(super) fn launch(program: PathBuf, path: &Path, asker: &UnixStream) -> io::Result<()> {
-    let arguments = arguments(path).into_iter().map(|argument| argument.to_string_lossy().into_owned());
-    let folder = std::env::current_dir()?;
-    send(asker, &Answer::Launch { program, arguments: arguments.collect(), folder })?;
+/// Has the process that asks start the new one, and gives it the outputs of this process for it.
+pub(super) fn launch(asker: &UnixStream) -> io::Result<()> {
+    send(asker, &Answer::Launch {})?;
     send_descriptors(asker, &[io::stdout().as_fd(), io::stderr().as_fd()])
 }
 

@@ -76,7 +76,7 @@ impl Taking {
                 return Err(failed(format!("it speaks protocol {}, expected {PROTOCOL}", offer.protocol)));
             }
             Answer::Refused { why } => return Err(failed(why)),
-            Answer::Go | Answer::Done { .. } | Answer::Launch { .. } => {
+            Answer::Go | Answer::Done { .. } | Answer::Launch {} => {
                 return Err(failed("it answered something else than was asked".into()));
             }
         };

@@ -73,8 +73,9 @@ pub(super) enum Answer {
     Done { text: String },
     /// Nothing has changed: why.
     Refused { why: String },
-    /// Whoever asks starts it, being allowed more than this process.
-    Launch { program: PathBuf, arguments: Vec<String>, folder: PathBuf },
+    /// The process that asks starts it, being allowed more than this one; two descriptors follow, for its outputs. What to start
+    /// is not said: nobody who is allowed more should rely on it.
+    Launch {},
 }
 
 /// What the new process says, once it has the offer.

@@ -36,6 +36,7 @@ mod unused_files_are_named;
 mod a_restart_keeps_resumption;
 mod a_resumption_that_cannot_be_is_a_full_handshake;
 mod a_ticket_never_crosses_a_policy;
+mod root_trusts_nothing_of_the_service_user;
 mod sessions_with_backends_never_outlive_their_checks;
 // connect
 mod a_backend_is_dialled_from_the_sources_that_were_named;
@@ -57,6 +58,7 @@ mod an_abort_stays_an_abort;
 mod every_byte_arrives_once_and_in_order;
 mod limits_end_connections;
 mod the_backend_gets_what_came_before;
+mod a_socket_whose_file_is_gone_comes_back;
 mod a_standard_transaction_takes_few_system_calls;
 mod an_idle_connection_costs_little;
 // close
@@ -69,6 +71,7 @@ mod injected_errors_change_nothing;
 mod both_ends_name_who_took_the_time;
 mod failing_backends_are_seen;
 mod alerts_and_dashboard_read_real_metrics;
+mod operators_ask_by_command;
 mod operators_can_look_in;
 mod top_shows_what_the_proxy_counts;
 // reload

@@ -1,0 +1,98 @@
+//! `handfast reload`, `reopen`, `drain` and `stop`: what signals do, asked at the admin address of one proxy, and with an answer.
+//!
+//! In: the configuration of the proxy, or its admin address. Out: what the proxy answers, and whether it did what it was asked for. A signal by
+//! name (`kill -HUP $(pidof handfast)`) reaches every process of the program; this reaches the proxy alone.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use handfast_proxy::ConfigSource;
+use handfast_proxy::admin_address;
+
+use crate::status::Status;
+use crate::talk;
+use crate::verbs::{color, print};
+use crate::words::running::RunningWords;
+
+/// How long an answer may take: a proxy answers a reload after 30 seconds at the latest.
+const PATIENCE: Duration = Duration::from_secs(35);
+/// How often a proxy that stops is looked at, and how often what is left is reported.
+const LOOK: Duration = Duration::from_millis(100);
+const REPORT: Duration = Duration::from_secs(5);
+
+/// Asks for what the last component of `path` says, and prints the answer.
+pub(crate) fn ask(path: &str, words: &RunningWords) -> ExitCode {
+    let status = match status_of(words) {
+        Ok(status) => status,
+        Err(code) => return code,
+    };
+    match asked(&status, path) {
+        Ok(text) => print(&format!("{text}\n"), true),
+        Err(code) => code,
+    }
+}
+
+/// Asks for a drain and waits until the process has ended.
+pub(crate) fn stop(words: &RunningWords) -> ExitCode {
+    let status = match status_of(words) {
+        Ok(status) => status,
+        Err(code) => return code,
+    };
+    let process = process_of(&status);
+    if let Err(code) = asked(&status, "/drain")
+        // It may have ended between the two.
+        && (process.is_none() || process_of(&status) == process)
+    {
+        return code;
+    }
+    let mut reported = Instant::now();
+    // Another process at this address is the one that follows.
+    while process.is_some() && process_of(&status) == process {
+        if reported.elapsed() >= REPORT {
+            reported = Instant::now();
+            if let Err(why) = status.ready() {
+                talk::err(&format!("waiting: {why}"));
+            }
+        }
+        std::thread::park_timeout(LOOK);
+    }
+    print("stopped\n", true)
+}
+
+/// Which process answers; `None`: none does.
+fn process_of(status: &Status) -> Option<u64> {
+    let json: serde_json::Value = serde_json::from_str(&status.json().ok()?).ok()?;
+    json["process"]["pid"].as_u64()
+}
+
+fn asked(status: &Status, path: &str) -> Result<String, ExitCode> {
+    let wrong = |what: String| {
+        talk::err(&format!("error: ask the proxy at {} for {path}: {what}", status.place()));
+        ExitCode::FAILURE
+    };
+    let answer = status
+        .ask("POST", path, PATIENCE)
+        .map_err(|error| wrong(format!("{error}\n  hint: is it running, with this [admin] listen?")))?;
+    match answer.status {
+        200..300 => Ok(answer.text()),
+        _ => Err(wrong(answer.text())),
+    }
+}
+
+fn status_of(words: &RunningWords) -> Result<Status, ExitCode> {
+    let wrong = |what: &str| {
+        talk::err(what.trim_end());
+        ExitCode::from(2)
+    };
+    if let Some(address) = &words.address {
+        return Status::parse(address).map_err(|problem| wrong(&format!("error: {problem}")));
+    }
+    match admin_address(&ConfigSource::File(words.config.clone()), color()) {
+        Ok(Some(address)) => Ok(Status::of(&address)),
+        Ok(None) => Err(wrong(
+            "error: ask the running proxy: admin.listen is \"off\", expected an address to ask\n  hint: signals do the same: HUP reloads, \
+             USR1 opens the access log again, TERM drains and stops",
+        )),
+        Err(problems) => Err(wrong(&problems)),
+    }
+}
