@@ -247,7 +247,7 @@ fn name_of(path: &Path) -> String {
 }
 
 /// Columns of the terminal, if it is one that says so.
-fn columns(terminal: bool) -> usize {
+fn columns(terminal: bool) -> Option<usize> {
     let size = talk::terminal_size(io::stdout()).filter(|_| terminal);
-    size.map_or(show::COLUMNS, |(columns, _)| usize::from(columns).clamp(80, 240))
+    size.map(|(columns, _)| usize::from(columns)).filter(|columns| *columns > 0)
 }

@@ -1,21 +1,21 @@
 //! One connection as one line for people.
 //!
-//! In: an entry. Out: a line of so many columns at most. What a peer chose cannot steer the terminal.
+//! In: an entry. Out: a line. On a terminal a line about a connection that went well is cut at its width; a failure is whole everywhere, as its
+//! reason is what the reader needs, and in a pipe or file nothing is cut. What a peer chose cannot steer the terminal.
 
 use handfast_text::calendar::Utc;
 use handfast_text::units::{bytes, count, counted, duration, plain};
 
 use super::entry::{Connection, Entry};
 
-/// Columns of a line that goes to a file or a pipe.
-pub(super) const COLUMNS: usize = 120;
 /// A name asked for keeps this much of it when there is no room.
 const LEAST_NAME: usize = 16;
 
 /// How lines look.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
-    pub(super) columns: usize,
+    /// The width of the terminal; `None`: lines are as long as they are.
+    pub(super) columns: Option<usize>,
     pub(super) color: bool,
 }
 
@@ -24,16 +24,21 @@ pub(super) fn line(entry: &Entry, look: Look) -> String {
     match entry {
         Entry::Loss { time, lines, because } => {
             let rest = format!("{} missing here: {}", lines_are(*lines), plain(because));
-            painted(&stamp(*time), &rest, "33", look)
+            painted(&stamp(*time), &rest, "33", look.color)
         }
         Entry::Connection(connection) => {
             let dash = |text: &str| if text.is_empty() { "-".to_owned() } else { plain(text) };
             let (client, service) = (dash(&connection.client), dash(&connection.service));
             let head = format!("{} {client:21} {service:8}", stamp(connection.accepted));
-            let room = look.columns.saturating_sub(head.chars().count() + 1);
-            match connection.has_failed() {
-                true => painted(&head, &failed(connection), "31", look),
-                false => painted(&head, &served(connection, room), "", look),
+            if connection.has_failed() {
+                return painted(&head, &failed(connection), "31", look.color);
+            }
+            match look.columns {
+                None => format!("{head} {}", served(connection, usize::MAX)),
+                Some(columns) => {
+                    let room = columns.saturating_sub(head.chars().count() + 1);
+                    cut(&format!("{head} {}", served(connection, room)), columns)
+                }
             }
         }
     }
@@ -106,14 +111,9 @@ fn cut(text: &str, columns: usize) -> String {
     text.chars().take(columns.saturating_sub(1)).chain(['…']).collect()
 }
 
-fn painted(head: &str, rest: &str, paint: &str, look: Look) -> String {
-    let room = look.columns.saturating_sub(head.chars().count() + 1);
-    if room == 0 {
-        return cut(head, look.columns);
+fn painted(head: &str, rest: &str, paint: &str, color: bool) -> String {
+    match color {
+        true => format!("{head} \u{1b}[{paint}m{rest}\u{1b}[0m"),
+        false => format!("{head} {rest}"),
     }
-    let rest = cut(rest, room);
-    if look.color && !paint.is_empty() {
-        return format!("{head} \u{1b}[{paint}m{rest}\u{1b}[0m");
-    }
-    format!("{head} {rest}")
 }

@@ -15,7 +15,7 @@ use super::*;
 
 const SERVED: &str = r#"{"time":"2026-11-21T22:00:40.688Z","service":"web","client":"127.0.0.1:38052","sni":"www.example.org","alpn":"http/1.1","version":"TLSv1.3","suite":"TLS_AES_128_GCM_SHA256","group":"X25519","signature":"ECDSA-P256","resumed":false,"seconds":{"hello":0.002889,"handshake":0.002932,"handshake_crypto":0.000446,"handshake_wait":0.002486,"connect":0.000053,"relay":0.002275,"close":0.000023},"bytes_to_backend":85,"bytes_to_client":190,"backend":"127.0.0.1:18080","reason":{"step":"relay","side":"client","cause":"finished"},"generation":1}"#;
 const LOSS: &str = r#"{"time":"2026-11-21T22:00:41.000Z","dropped_lines":7,"because":"write: No space left on device (os error 28)"}"#;
-const PLAIN: Look = Look { columns: 120, color: false };
+const PLAIN: Look = Look { columns: Some(120), color: false };
 
 /// What was written, for a test that looks at it.
 #[derive(Clone, Default)]
@@ -76,7 +76,7 @@ fn a_connection_is_one_line() {
     );
     assert_eq!(
         show(&failed("[2001:db8::1]:5", "mail", "alert")),
-        "11-21 22:00:40.688 [2001:db8::1]:5       mail     relay alert: the client sent a fatal TLS alert: certificate unknown, …"
+        "11-21 22:00:40.688 [2001:db8::1]:5       mail     relay alert: the client sent a fatal TLS alert: certificate unknown, name www.example.org"
     );
     assert_eq!(
         show(LOSS),
@@ -95,7 +95,7 @@ fn a_connection_is_one_line() {
 }
 
 #[test]
-fn a_line_fits_and_cannot_steer_the_terminal() {
+fn a_line_fits_unless_it_has_a_reason_and_cannot_steer_the_terminal() {
     let long = "x".repeat(500);
     for cause in Cause::all() {
         for (client, service) in [("[2001:db8:1111:2222:3333:4444:5555:6666]:65535", long.as_str()), ("", "")]
@@ -103,9 +103,15 @@ fn a_line_fits_and_cannot_steer_the_terminal() {
             let text = failed(client, service, cause.name())
                 .replace("www.example.org", &format!("\\u001b[2J\\u202e{long}"))
                 .replace("127.0.0.1:18080", &long);
-            for columns in [80, 120] {
-                let shown = line(&parse(text.as_bytes()).expect("a line"), Look { columns, color: false });
-                assert!(shown.chars().count() <= columns, "{shown}");
+            for columns in [Some(60), Some(120), None] {
+                let entry = parse(text.as_bytes()).expect("a line");
+                let shown = line(&entry, Look { columns, color: false });
+                let Entry::Connection(connection) = &entry else { panic!("{entry:?}") };
+                match (connection.has_failed(), columns) {
+                    (true, _) => assert!(shown.contains("certificate unknown"), "a reason is whole: {shown}"),
+                    (false, Some(columns)) => assert!(shown.chars().count() <= columns, "{shown}"),
+                    (false, None) => assert!(shown.contains(&long) && !shown.contains('…'), "{shown}"),
+                }
                 assert!(
                     !shown.contains(|letter: char| letter.is_control() || letter == '\u{202e}'),
                     "{shown}"

@@ -15,7 +15,7 @@ pub(crate) const AFTER_HELP: &str = "\
 A line has: when the connection was accepted (UTC), client, service, then either
   TLS version and whether the session was resumed, time of the handshake and of connecting to the backend together, bytes to the
   backend (↑) and to the client (↓), time from accept to close, name asked for (SNI) → backend
-or, for a connection that failed, the step and the cause with its sentence. Lines are cut at 120 columns; --json cuts nothing.
+or, for a connection that failed, the step and the cause with its sentence. On a terminal other lines are cut at its width.
 TIME is 90s, 1h, 2d (that long ago), 14:30 (today), 2026-03-01, 2026-03-01 14:30 or 2026-03-01T14:30:05Z; in UTC.
 
 Examples:
