@@ -31,6 +31,10 @@ complete -c handfast -n "__fish_handfast_needs_command" -f -a "check" -d 'Check 
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "log" -d 'Read the access log: failures with their reasons, slow connections, counts and percentiles'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "import" -d 'Write a configuration anew that stunnel, hitch or ghostunnel was run with'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "top" -d 'Show a running proxy live in the terminal'
+complete -c handfast -n "__fish_handfast_needs_command" -f -a "reload" -d 'Have a running proxy read its configuration and certificates again, and report what came of it'
+complete -c handfast -n "__fish_handfast_needs_command" -f -a "reopen" -d 'Have a running proxy open its access log again, after a rotation'
+complete -c handfast -n "__fish_handfast_needs_command" -f -a "drain" -d 'Have a running proxy accept no more, and return at once; it ends when its connections have, or after process.drain'
+complete -c handfast -n "__fish_handfast_needs_command" -f -a "stop" -d 'Stop a running proxy: as drain, and wait until it has ended'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "upgrade" -d 'Replace a running proxy by a new process, without a lost connection'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "load" -d 'Put load on a TLS server, and say what the figures are worth'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "worker" -d 'Make load for a `handfast load --workers` on another machine'
@@ -97,9 +101,17 @@ complete -c handfast -n "__fish_handfast_using_subcommand top" -s c -l config -d
 complete -c handfast -n "__fish_handfast_using_subcommand top" -l interval -d 'Seconds from one picture to the next, 1 to 60' -r
 complete -c handfast -n "__fish_handfast_using_subcommand top" -l once -d 'Print everything once, as plain text, and end; needs no terminal'
 complete -c handfast -n "__fish_handfast_using_subcommand top" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c handfast -n "__fish_handfast_using_subcommand reload" -s c -l config -d 'The proxy\'s configuration, which says where its admin address is (`admin.listen`)' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand reload" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c handfast -n "__fish_handfast_using_subcommand reopen" -s c -l config -d 'The proxy\'s configuration, which says where its admin address is (`admin.listen`)' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand reopen" -s h -l help -d 'Print help'
+complete -c handfast -n "__fish_handfast_using_subcommand drain" -s c -l config -d 'The proxy\'s configuration, which says where its admin address is (`admin.listen`)' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand drain" -s h -l help -d 'Print help'
+complete -c handfast -n "__fish_handfast_using_subcommand stop" -s c -l config -d 'The proxy\'s configuration, which says where its admin address is (`admin.listen`)' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand stop" -s h -l help -d 'Print help'
 complete -c handfast -n "__fish_handfast_using_subcommand upgrade" -s c -l config -d 'The running process\'s configuration, which says where to ask it (`process.upgrade-socket`)' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand upgrade" -l socket -d 'Where to ask it, in place of what the configuration says' -r -F
-complete -c handfast -n "__fish_handfast_using_subcommand upgrade" -l program -d 'Program to replace it by; the running one\'s own by default, as it is on disk now' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand upgrade" -l program -d 'Program to replace it by; the running one\'s own by default, as it is on disk now. Where this command starts it, only root may be able to change the file' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand upgrade" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l send -d 'Bytes to send in each exchange: 4096, 4KiB, 1MiB (k and m mean KiB and MiB) [default: 4KiB]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l receive -d 'Bytes to expect back in each exchange [default: as many as are sent]' -r
