@@ -15,6 +15,7 @@ use crate::admin::{
     ServiceOverview, StillServing,
 };
 use crate::config::model::{Address, ClientCertificates, Clients, Config, Service, name_fits};
+use crate::key_process;
 use crate::listeners::{FileId, Listeners};
 use crate::metrics::{FailureSnapshot, Registry, ServiceSnapshot, Snapshot};
 use crate::standing::Wish;
@@ -154,6 +155,17 @@ impl Shared {
         (asked.elapsed() < ASKED || !self.has_admin.get()).then_some(threads)
     }
 
+    /// Whether a connection that is accepted now can be served, as far as it depends on this process.
+    fn can_serve(&self) -> Result<(), NotReady> {
+        if let Some(silence) = key_process::outage() {
+            return Err(NotReady::KeyProcess { silence });
+        }
+        match &self.waiting_for.borrow()[..] {
+            [] => Ok(()),
+            names => Err(NotReady::NamesUnanswered(names.to_vec())),
+        }
+    }
+
     /// Connections are still accepted, but should no longer be sent here.
     pub(crate) fn leaves(&self) {
         *self.phase.borrow_mut() = Phase::Leaving;
@@ -202,10 +214,7 @@ impl Control for Shared {
     fn ready(&self) -> Result<(), NotReady> {
         match *self.phase.borrow() {
             Phase::Starting => Err(NotReady::Starting),
-            Phase::Serving => match &self.waiting_for.borrow()[..] {
-                [] => Ok(()),
-                names => Err(NotReady::NamesUnanswered(names.to_vec())),
-            },
+            Phase::Serving => self.can_serve(),
             Phase::Leaving => Err(NotReady::Leaving),
             Phase::Draining => {
                 let services = self.registry.snapshot().services;

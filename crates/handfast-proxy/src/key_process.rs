@@ -13,7 +13,8 @@
 //!
 //! **Waiting.** A worker that asks waits for as long as the signature takes, as if it had made it itself. When the key process does not
 //! answer, each worker waits in vain once, for [`OF_WORKERS`]; from then on the hellos wait on the signers, which carry no bytes,
-//! until there is an answer again. So a key process that stands still stops handshakes and no tunnel.
+//! and after [`OF_OTHERS`] each request for a signature fails at once. The heartbeat (`key_process/heartbeat.rs`) finds out that the
+//! key process answers again. So a stalled key process stops handshakes and no tunnel, for as long as it is stalled.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -34,6 +35,7 @@ use crate::upgrade::send_descriptors;
 
 mod channel;
 mod condition;
+mod heartbeat;
 mod holding;
 mod supervising;
 mod telling;
@@ -42,7 +44,7 @@ use channel::{Channel, Question, Trouble};
 #[expect(clippy::disallowed_types, reason = "taken once by each thread, and where files are read")]
 type Mutex<T> = std::sync::Mutex<T>;
 
-pub(crate) use condition::{condition, hesitates};
+pub(crate) use condition::{condition, hesitates, outage};
 pub use holding::hold;
 pub use supervising::supervise;
 
@@ -57,8 +59,8 @@ const OF_OTHERS: Duration = Duration::from_secs(1);
 const OF_FILES: Duration = Duration::from_secs(10);
 /// How long a key is kept that no new connection needs: connections that shake hands by an older state do.
 const LINGERS: Duration = Duration::from_secs(300);
-/// Channels beyond those of workers and signers: the control thread, checks, and what reads files.
-const OTHERS: usize = 6;
+/// Channels beyond those of workers and signers: the control thread, checks, the heartbeat, and what reads files.
+const OTHERS: usize = 7;
 
 thread_local! {
     /// The present thread's channel, and whose it is.
@@ -77,6 +79,8 @@ pub(crate) struct KeyProcess {
     free: Arc<Mutex<Vec<Channel>>>,
     /// By which files are read, one at a time.
     files: Mutex<Channel>,
+    /// For the heartbeat, until that begins.
+    heartbeat: Mutex<Option<Channel>>,
     /// To the supervisor.
     control: OwnedFd,
     known: Mutex<Known>,
@@ -125,6 +129,7 @@ impl KeyProcess {
             far.push(theirs);
         }
         let files = near.pop().ok_or(io::ErrorKind::NotFound)?;
+        let heartbeat = Mutex::new(near.pop());
         let (control, theirs) = pair()?;
         sockopt::set_socket_timeout(&control, sockopt::Timeout::Send, Some(OF_OTHERS))?;
         let supervisor = itself(far.len(), true).stdin(Stdio::from(theirs)).spawn()?;
@@ -136,14 +141,19 @@ impl KeyProcess {
         Ok(Some(Arc::new(Self {
             free: Arc::new(Mutex::new(near)),
             files: Mutex::new(files),
+            heartbeat,
             control,
             known: Mutex::new(Known { looked_at: Some(BTreeSet::new()), ..Known::default() }),
             _supervisor: supervisor,
         })))
     }
 
-    /// Says how the key process is, for as long as this one lives.
+    /// Checks that the key process answers, and logs its state, for as long as this process lives.
     pub(crate) fn follow(&self) {
+        let channel = self.heartbeat.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(channel) = channel {
+            drop(tokio::task::spawn_local(heartbeat::check(channel)));
+        }
         match self.control.try_clone() {
             Ok(control) => drop(tokio::task::spawn_local(telling::say(control))),
             Err(error) => tracing::warn!("key process: what becomes of it will not be said: {error}"),

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -89,6 +90,11 @@ pub enum NotReady {
     Starting,
     /// These names of backends have had no answer since the start.
     NamesUnanswered(Vec<String>),
+    /// The process that holds the private keys is unresponsive: no handshake can be signed.
+    KeyProcess {
+        /// Since when.
+        silence: Duration,
+    },
     /// A stop has begun, and connections are still accepted for a while.
     Leaving,
     /// None are accepted, and so many are open yet.
@@ -105,6 +111,11 @@ impl fmt::Display for NotReady {
             Self::NamesUnanswered(names) => {
                 write!(f, "no answer yet about the backends' names {}", names.join(", "))
             }
+            Self::KeyProcess { silence } => write!(
+                f,
+                "the key process has not answered for {} s: handshakes that need a signature fail until it does",
+                silence.as_secs()
+            ),
             Self::Leaving => f.write_str("stopping: new connections are still served for a while"),
             Self::Draining { connections } => {
                 write!(f, "draining: {} left", counted(*connections, "connection"))

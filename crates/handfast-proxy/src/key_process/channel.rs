@@ -30,10 +30,12 @@ pub(super) enum Question {
     Stamp,
     /// To let go of keys; not answered.
     Forget,
+    /// Nothing: the answer, which is empty, is the point.
+    Ping,
 }
 
 impl Question {
-    const ALL: [Self; 4] = [Self::Sign, Self::Look, Self::Stamp, Self::Forget];
+    const ALL: [Self; 5] = [Self::Sign, Self::Look, Self::Stamp, Self::Forget, Self::Ping];
 
     fn code(self) -> u8 {
         Self::ALL.iter().position(|known| *known == self).unwrap_or_default() as u8
@@ -74,6 +76,14 @@ impl fmt::Display for Trouble {
     }
 }
 
+/// What became of a ping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pong {
+    Answered,
+    /// The key process ended first.
+    Lost,
+}
+
 /// One end of a channel, on this side.
 #[derive(Debug)]
 pub(super) struct Channel {
@@ -102,21 +112,7 @@ impl Channel {
         let until = Instant::now() + patience;
         self.wait_so_long(patience)?;
         self.drop_what_is_late()?;
-        self.number += 1;
-        let length: usize = parts.iter().map(|part| part.len()).sum();
-        if length > QUESTION {
-            return Err(Trouble::TooLong(length));
-        }
-        let mut message = Vec::with_capacity(9 + length);
-        message.extend(self.number.to_le_bytes());
-        message.push(question.code());
-        parts.iter().for_each(|part| message.extend_from_slice(part));
-        match send(&self.socket, &message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
-            Ok(_) => {}
-            // The queue is full of questions that were given up.
-            Err(Errno::AGAIN) => return Err(Trouble::Late(patience)),
-            Err(_) => return Err(Trouble::Gone),
-        }
+        self.send(question, parts, patience)?;
         let mut answer = Vec::new();
         loop {
             match self.receive(RecvFlags::empty())? {
@@ -137,6 +133,47 @@ impl Channel {
                 return Err(Trouble::Late(patience));
             }
         }
+    }
+
+    /// Sends a question; with a number of its own.
+    fn send(&mut self, question: &Question, parts: &[&[u8]], patience: Duration) -> Result<(), Trouble> {
+        self.number += 1;
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        if length > QUESTION {
+            return Err(Trouble::TooLong(length));
+        }
+        let mut message = Vec::with_capacity(9 + length);
+        message.extend(self.number.to_le_bytes());
+        message.push(question.code());
+        parts.iter().for_each(|part| message.extend_from_slice(part));
+        match send(&self.socket, &message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            Ok(_) => Ok(()),
+            // The queue is full of questions that were given up.
+            Err(Errno::AGAIN) => Err(Trouble::Late(patience)),
+            Err(_) => Err(Trouble::Gone),
+        }
+    }
+
+    /// Sends a ping, and does not wait for the answer; whether the queue had room for it.
+    pub(super) fn ping(&mut self) -> Result<bool, Trouble> {
+        match self.send(&Question::Ping, &[], Duration::ZERO) {
+            Ok(()) => Ok(true),
+            Err(Trouble::Late(_)) => Ok(false),
+            Err(trouble) => Err(trouble),
+        }
+    }
+
+    /// Takes everything that has come, and returns what became of the last ping, if that is known.
+    pub(super) fn pong(&mut self) -> Result<Option<Pong>, Trouble> {
+        let mut pong = None;
+        while let Some((number, ..)) = self.receive(RecvFlags::DONTWAIT)? {
+            match number {
+                NOBODYS => pong = pong.or(Some(Pong::Lost)),
+                number if number == self.number => pong = Some(Pong::Answered),
+                _ => {}
+            }
+        }
+        Ok(pong)
     }
 
     /// Says something that is not answered; lost when nobody listens.

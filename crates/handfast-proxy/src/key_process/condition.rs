@@ -1,7 +1,7 @@
 //! How the key process is, for everybody in this process who asks it.
 //!
-//! In: answers, and that there were none; what the supervisor says. Out: how long it makes sense to wait now. Atomic numbers, since
-//! every worker looks at them.
+//! In: answers, and that there were none; heartbeats; what the supervisor says. Out: how long it makes sense to wait now. Atomic
+//! numbers, since every worker looks at them.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,14 +12,9 @@ use crate::metrics::KeyProcessSnapshot;
 
 /// Milliseconds since the first look at the clock, when it was silent for the first time; 0: it answers.
 static SILENT_SINCE: AtomicU64 = AtomicU64::new(0);
-/// The same for when somebody tried last.
-static TRIED: AtomicU64 = AtomicU64::new(0);
 static RESTARTS: AtomicU64 = AtomicU64::new(0);
 /// Whether there is one at all.
 static WANTED: AtomicBool = AtomicBool::new(false);
-
-/// Where it has been silent for long, one thread tries so often, and waits for so long.
-const TRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(20));
 
 /// What is known of the key process; `None`: there is none, the keys are in this process.
 pub(crate) fn condition() -> Option<KeyProcessSnapshot> {
@@ -32,28 +27,38 @@ pub(crate) fn hesitates() -> bool {
     SILENT_SINCE.load(Ordering::Relaxed) != 0
 }
 
-fn now() -> u64 {
+/// How long it has not answered, once that is so long that no signature is waited for any more. Shorter ones are restarts and a
+/// machine under load.
+pub(crate) fn outage() -> Option<Duration> {
+    silence().filter(|silence| *silence >= OF_OTHERS)
+}
+
+fn silence() -> Option<Duration> {
+    let since = SILENT_SINCE.load(Ordering::Relaxed);
+    (since != 0).then(|| Duration::from_millis(now().saturating_sub(since)))
+}
+
+/// Milliseconds since the first look at the clock.
+pub(super) fn now() -> u64 {
     static FIRST: OnceLock<Instant> = OnceLock::new();
     let first = FIRST.get_or_init(Instant::now);
     u64::try_from(first.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
 }
 
-/// How long somebody with this patience should wait for it now; `None`: not at all.
+/// How long somebody with this patience should wait for it now; `None`: not at all, the heartbeat finds out when it answers again.
+///
+/// A key process that is started again takes less than [`OF_OTHERS`], so for that long it is waited for.
 pub(super) fn patience(usual: Duration) -> Option<Duration> {
-    let since = SILENT_SINCE.load(Ordering::Relaxed);
-    if since == 0 {
-        return Some(usual);
+    let Some(silence) = silence() else { return Some(usual) };
+    let left = OF_OTHERS.saturating_sub(silence);
+    (!left.is_zero()).then(|| usual.min(left))
+}
+
+/// It has answered a ping that was sent at this moment ([`now`]). One from before the silence proves nothing.
+pub(super) fn answered_ping(sent_at: u64) {
+    if SILENT_SINCE.load(Ordering::Relaxed) <= sent_at {
+        answers();
     }
-    let now = now();
-    let left = OF_OTHERS.saturating_sub(Duration::from_millis(now.saturating_sub(since)));
-    if left > TRY.1 {
-        // A new one takes less than that to come.
-        return Some(usual.min(left));
-    }
-    let tried = TRIED.load(Ordering::Relaxed);
-    let is_due = Duration::from_millis(now.saturating_sub(tried)) >= TRY.0;
-    let is_first = TRIED.compare_exchange(tried, now, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-    (is_due && is_first).then_some(TRY.1)
 }
 
 pub(super) fn answers() {

@@ -128,6 +128,7 @@ impl Shared {
                 Question::Sign => self.sign(asked.content),
                 Question::Look => self.reached(asked.content).map(|path| self.held.look(&path)),
                 Question::Stamp => self.reached(asked.content).map(|path| self.held.stamp(&path)),
+                Question::Ping => Ok(Vec::new()),
                 Question::Forget => {
                     let keys = asked.content.as_chunks::<ID>().0;
                     keys.iter().for_each(|key| self.held.forget(&KeyId(*key)));

@@ -3,9 +3,11 @@
 //! stands still, handshakes wait or fail by name, tunnels live on, and it is started again; it ends with the proxy.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use super::support::crowd::Crowd;
 use super::support::deadline::wait_until_seeing;
 use super::support::folder::Folder;
 use super::support::key_process::{both, has_ended};
@@ -164,6 +166,46 @@ fn one_that_stands_still_stops_handshakes_by_name_and_no_tunnel() {
     assert_eq!(proxy.metrics().sum("handfast_key_process_up", &[]), 1.0);
     tunnel.echo(b"after");
     tunnel.finish();
+}
+
+/// Clients keep coming, less than 100 ms apart, all the time: each of them fails, and none keeps the next one from being served.
+#[test]
+fn a_stall_ends_for_clients_when_it_ends_for_the_key_process() {
+    let (folder, backend) = (Folder::new(), Backend::echo());
+    let proxy = start(&folder, &backend);
+    let address = proxy.address();
+    let config = Trust::version(Version::Tls13).forgetful().config();
+    let crowd = Crowd::start(4, move |_| {
+        let _ = Client::try_connect(address, &config, "localhost");
+        pause(Duration::from_millis(20));
+        Ok(())
+    });
+    let ready = || {
+        let answer = http::get(proxy.admin(), "/ready", "*/*");
+        (answer.status, answer.body)
+    };
+    assert_eq!(ready().0, 200);
+    let (_, keys) = both(proxy.process());
+    let begun = Instant::now();
+    keys.signal(Signal::STOP);
+    let because = wait_until("it not to be ready", || Some(ready()).filter(|(status, _)| *status == 503)).1;
+    assert!(because.contains("the key process has not answered for"), "{because}");
+    proxy.talk.containing("the key process has not answered for");
+    pause(Duration::from_millis(2_500).saturating_sub(begun.elapsed()));
+    keys.signal(Signal::CONT);
+    wait_until("a handshake", || tries(&proxy).then_some(()));
+    wait_until("it to be ready", || (ready().0 == 200).then_some(()));
+    proxy.talk.containing("the key process answers again, after");
+    crowd.finish();
+    for line in ["the key process has not answered for", "the key process answers again, after"] {
+        assert_eq!(proxy.talk.so_far().iter().filter(|said| said.contains(line)).count(), 1, "{line}");
+    }
+    // Also when no client is there to find out.
+    keys.signal(Signal::STOP);
+    wait_until("it not to be ready", || (ready().0 == 503).then_some(()));
+    keys.signal(Signal::CONT);
+    wait_until("it to be ready", || (ready().0 == 200).then_some(()));
+    is_served(&proxy);
 }
 
 #[test]
