@@ -152,9 +152,9 @@ impl Program {
         }
     }
 
-    /// A watch on the folders of the present state.
-    pub(crate) fn watch(&self) -> Watch {
-        Watch::new(&self.state.folders, self.state.config.process.watch_interval)
+    /// Watches the folders of the present state.
+    pub(crate) fn follow_files(&self, watch: &mut Watch) {
+        watch.follow(&self.state.folders, self.state.config.process.watch_interval);
     }
 
     /// The process before this one has closed its listeners.
@@ -199,9 +199,14 @@ impl Program {
 
     /// When ticket keys are to be looked at next; while files are being read, a moment later.
     pub(crate) fn next_keys(&self) -> Instant {
-        let next = self.carried.try_lock().and_then(|carried| carried.rings.next_refresh());
-        let wait = next.and_then(|next| next.duration_since(SystemTime::now()).ok()).unwrap_or_default();
-        Instant::now() + wait.clamp(Duration::from_secs(1), Duration::from_secs(60))
+        const BOUNDS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+        let next = self.carried.try_lock().map(|carried| carried.rings.next_refresh());
+        let wait = match next {
+            None => BOUNDS.0,
+            Some(None) => BOUNDS.1,
+            Some(Some(next)) => next.duration_since(SystemTime::now()).unwrap_or_default(),
+        };
+        Instant::now() + wait.clamp(BOUNDS.0, BOUNDS.1)
     }
 
     /// Tells the key process which keys what is served needs, when there is one.

@@ -70,6 +70,9 @@ pub(crate) struct Found {
     pub(crate) at_a_restart_only: Vec<&'static str>,
 }
 
+/// Files that could not be served, as they were.
+type Unusable = Vec<(PathBuf, FileStamp)>;
+
 /// Why the old state goes on.
 #[derive(Debug)]
 pub(crate) struct Refused {
@@ -77,8 +80,8 @@ pub(crate) struct Refused {
     pub(crate) problems: String,
     /// What is odd about the configuration, rendered.
     pub(crate) warnings: String,
-    /// The files as they were, if it is for them: not tried again until they change.
-    unusable: Option<Vec<(PathBuf, FileStamp)>>,
+    /// The files of the present configuration as they were, if it is for them: not tried again until they change.
+    unusable: Option<Unusable>,
 }
 
 impl From<Error> for Refused {
@@ -110,7 +113,9 @@ pub(crate) fn reload(present: &Present, scope: Scope) -> Result<Reloaded, Refuse
     let left_out = left_out.join("\n");
     let Some(state) = state else {
         let problems: Vec<_> = errors.into_iter().chain(Some(left_out)).chain(beyond).collect();
-        return Err(Refused { problems: problems.join("\n"), warnings: odd, unusable: Some(files) });
+        // Of another configuration they say nothing about what is served.
+        let unusable = (scope == Scope::Files).then_some(files);
+        return Err(Refused { problems: problems.join("\n"), warnings: odd, unusable });
     };
     let plan = present.taken.plan(&state.config, present.workers).map_err(refused)?;
     warnings.insert(0, odd);
@@ -118,6 +123,26 @@ pub(crate) fn reload(present: &Present, scope: Scope) -> Result<Reloaded, Refuse
     let at_a_restart_only = at_a_restart_only(&before.config, &state.config);
     let found = Found { warnings, left_out, at_a_restart_only };
     Ok(Reloaded { state: Arc::new(state), plan, found, scope })
+}
+
+/// Compares the files that are served with those on disk, and reads them again where they differ; `None`: there is nothing new.
+///
+/// `unusable`: files that were read before, as they were then, and could not be served.
+///
+/// **Errors**: as [`reload`]. **Cost**: one system call for each file; that of [`reload`] when one has changed.
+pub(crate) fn look(present: &Present, unusable: &Unusable) -> Result<Option<Reloaded>, Refused> {
+    let state = &present.state;
+    let is_due = state.is_due(SystemTime::now());
+    let was_tried = !unusable.is_empty() && !state.have_changed(unusable);
+    if was_tried || !(is_due || state.have_changed(&state.files)) {
+        return Ok(None);
+    }
+    match reload(present, Scope::Files) {
+        // What could not be read, and still cannot, has been said.
+        Ok(reloaded) if !is_due && Arc::ptr_eq(&reloaded.state.files, &state.files) => Ok(None),
+        Err(refused) if refused.unusable.as_ref() == Some(unusable) => Ok(None),
+        outcome => outcome.map(Some),
+    }
 }
 
 /// Reads the files; again for as long as somebody seems to be writing them.

@@ -18,6 +18,7 @@ use crate::reload::{Refused, Reloaded, Reloads, Scope};
 use crate::say::{say_refusal, say_warnings};
 use crate::signals::Asked;
 use crate::upgrade::Taking;
+use crate::watch::Watch;
 use crate::worker::Event;
 
 /// A program that serves.
@@ -66,7 +67,8 @@ impl Serving {
     /// Serves until it is told to stop.
     pub(crate) async fn serve(mut self) -> Outcome {
         let mut reloads = Reloads::default();
-        let mut watch = self.program.watch();
+        let mut watch = Watch::default();
+        self.program.follow_files(&mut watch);
         let mut next_keys = self.program.next_keys();
         let mut leaving: Option<Leaving> = None;
         let turns = self.program.notifier.turn_interval();
@@ -111,9 +113,9 @@ impl Serving {
                     return Outcome::Failed;
                 },
                 Some(answer) = program.answers.recv() => program.take_answer(answer),
-                () = watch.changed() => {
-                    let state = Arc::clone(&program.state);
-                    reloads.files_may_have_changed(&state, || program.present());
+                () = watch.look_is_due() => {
+                    program.refresh_keys();
+                    reloads.look(|| program.present());
                 }
                 heard = program.upgrades.next() => {
                     if let Some(after) = program.hear(heard, leaving.is_some()) {
@@ -122,14 +124,17 @@ impl Serving {
                 }
                 // What a process that is taking over was given should not change meanwhile.
                 outcome = reloads.done(), if !program.upgrades.is_under_way() => {
-                    let told = self.take(outcome).await;
-                    reloads.answer(&told, || self.program.present());
-                    watch = self.program.watch();
-                    next_keys = self.program.next_keys();
-                    if reloads.are_over() {
-                        let sentence = self.program.sentence();
-                        self.program.notifier.reloaded(&sentence);
+                    if let Some(outcome) = outcome {
+                        let told = self.take(outcome).await;
+                        reloads.answer(&told);
+                        self.program.follow_files(&mut watch);
+                        next_keys = self.program.next_keys();
+                        if reloads.are_over() {
+                            let sentence = self.program.sentence();
+                            self.program.notifier.reloaded(&sentence);
+                        }
                     }
+                    reloads.go_on(|| self.program.present());
                 }
                 () = sleep_until(next_turn), if turns.is_some() => {
                     program.turn();

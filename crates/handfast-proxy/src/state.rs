@@ -200,10 +200,10 @@ impl State {
         known
     }
 
-    /// Whether it would be made otherwise now: a file has changed, a certificate has begun or ceased to be valid that
+    /// Whether it would be made otherwise now although no file has changed: a certificate has begun or ceased to be valid that
     /// another one can stand in for, an OCSP response has expired, a revocation list is late or has expired, or one whose file
     /// was removed has been served for long enough.
-    pub(crate) fn is_outdated(&self, now: SystemTime) -> bool {
+    pub(crate) fn is_due(&self, now: SystemTime) -> bool {
         let keep = i64::try_from(self.config.process.keep_removed_certificates.as_secs()).unwrap_or(i64::MAX);
         let is_over = |problem: &FileProblem| {
             problem.trouble == Trouble::Removed && problem.since.saturating_add(keep) <= seconds(now)
@@ -215,7 +215,7 @@ impl State {
             service.store.rebuild_at().into_iter().chain(of_lists).any(|at| at <= seconds(now))
                 || service.problems.iter().any(is_over)
         };
-        self.services.iter().any(due) || self.have_changed(&self.files)
+        self.services.iter().any(due)
     }
 
     /// Whether any of these files is not as it was.

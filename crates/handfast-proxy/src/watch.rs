@@ -1,7 +1,8 @@
-//! Watching files: says when something under the folders of a state has changed.
+//! When to compare the files that are served with those on disk.
 //!
-//! In: folders, and an interval. Out: [`Watch::changed`] returns soon after the kernel tells of a change (inotify(7)),
-//! and every interval whatever it tells: file systems of other machines tell nothing.
+//! In: folders, and an interval. Out: [`Watch::look_is_due`], soon after the kernel reports a change (inotify(7)), and in every
+//! interval whatever it reports. Notifications only make a look come sooner. What a look does not find the next one does, so a
+//! notification that is lost, or never sent (file systems of other machines, a link in the middle of a path), costs an interval.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -11,45 +12,73 @@ use std::time::Duration;
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use tokio::io::unix::AsyncFd;
+use tokio::time::{Instant, sleep_until};
 
-/// A change rarely comes alone (a certificate, then its key): looked at when nothing more came for so long.
+/// A change rarely comes alone (a certificate, then its key): a look waits until nothing more has come for this time.
 const QUIET: Duration = Duration::from_millis(100);
+/// … and no longer than this, while changes keep coming. So soon is also the first look at files that have just been loaded.
+const SOON: Duration = Duration::from_secs(1);
 /// Beyond so many folders the interval alone must do.
 const FOLDERS: usize = 1024;
 
-/// A watch on folders.
+/// A watch on folders. One for the life of the program: whatever else that does, the interval goes on.
 #[derive(Debug)]
 pub(crate) struct Watch {
     notifier: Option<AsyncFd<OwnedFd>>,
     interval: Duration,
+    /// The next look at the latest.
+    next: Instant,
+    /// The first notification since the last look, and the last one.
+    notified: Option<(Instant, Instant)>,
+}
+
+impl Default for Watch {
+    /// On nothing: a look is due at once.
+    fn default() -> Self {
+        Self { notifier: None, interval: SOON, next: Instant::now(), notified: None }
+    }
 }
 
 impl Watch {
-    /// Watches `folders`, as far as the kernel lets us.
-    pub(crate) fn new(folders: &[PathBuf], interval: Duration) -> Self {
-        let notifier = match notifier(folders) {
+    /// Watches these folders from now on, as far as the kernel lets us. The next look is soon: it finds what changed after the files
+    /// were read and before this.
+    pub(crate) fn follow(&mut self, folders: &[PathBuf], interval: Duration) {
+        self.interval = interval;
+        self.next = Instant::now() + SOON.min(interval);
+        self.notified = None;
+        self.notifier = match notifier(folders) {
             Ok(notifier) => Some(notifier),
             Err(error) => {
                 tracing::debug!("no notifications of changed files ({error}): looking every {interval:?}");
                 None
             }
         };
-        Self { notifier, interval: interval.max(Duration::from_millis(100)) }
     }
 
-    /// Waits for a change, or for the interval to pass.
+    /// Waits until it is time to look.
     ///
-    /// **Cancel**: loses nothing that the next look at the files would not find.
-    pub(crate) async fn changed(&self) {
-        let Some(notifier) = &self.notifier else { return tokio::time::sleep(self.interval).await };
-        if tokio::time::timeout(self.interval, told(notifier)).await.is_ok() {
-            // Ends at the latest after a second of unceasing changes.
-            for _ in 0..10 {
-                if tokio::time::timeout(QUIET, told(notifier)).await.is_err() {
+    /// **Cancel**: loses nothing: what is known is in `self`.
+    pub(crate) async fn look_is_due(&mut self) {
+        loop {
+            let due = self.due();
+            tokio::select! {
+                () = notification(self.notifier.as_ref()) => {
+                    let now = Instant::now();
+                    let (_, last) = self.notified.get_or_insert((now, now));
+                    *last = now;
+                }
+                () = sleep_until(due) => {
+                    self.next = Instant::now() + self.interval;
+                    self.notified = None;
                     return;
                 }
             }
         }
+    }
+
+    fn due(&self) -> Instant {
+        let settled = self.notified.map(|(first, last)| (last + QUIET).min(first + SOON));
+        settled.map_or(self.next, |settled| settled.min(self.next))
     }
 }
 
@@ -73,11 +102,84 @@ fn notifier(folders: &[PathBuf]) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::new(notifier)
 }
 
-/// Waits until the kernel tells of something, and takes all that it tells.
-async fn told(notifier: &AsyncFd<OwnedFd>) {
+/// Waits until the kernel reports something, and takes all that it reports.
+async fn notification(notifier: Option<&AsyncFd<OwnedFd>>) {
+    let Some(notifier) = notifier else { return std::future::pending().await };
     let Ok(mut ready) = notifier.readable().await else { return std::future::pending().await };
     let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
     // What exactly has changed is not asked: the files' stamps say that.
     while rustix::io::read(notifier, &mut buffer).is_ok() {}
     ready.clear_ready();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Folder;
+
+    const INTERVAL: Duration = Duration::from_secs(3_600);
+
+    fn on_the_control_thread(test: impl Future<Output = ()>) {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(test);
+    }
+
+    /// Waits as the program does while something else happens again and again, which ends each wait.
+    async fn disturbed(watch: &mut Watch, times: usize) {
+        for _ in 0..times {
+            let waited = tokio::time::timeout(Duration::from_millis(2), watch.look_is_due()).await;
+            assert!(waited.is_err(), "it is not due yet");
+        }
+    }
+
+    #[test]
+    fn whatever_else_happens_the_interval_goes_on() {
+        on_the_control_thread(async {
+            let before = Instant::now();
+            let mut watch = Watch::default();
+            watch.follow(&[], INTERVAL);
+            assert!(
+                watch.due() <= Instant::now() + SOON,
+                "what changed while it was being loaded is found soon"
+            );
+            watch.look_is_due().await;
+            let due = watch.due();
+            assert!(due >= before + INTERVAL && due <= Instant::now() + INTERVAL);
+            disturbed(&mut watch, 20).await;
+            assert_eq!(watch.due(), due);
+        });
+    }
+
+    #[test]
+    fn a_notification_is_kept_while_something_else_happens() {
+        on_the_control_thread(async {
+            let folder = Folder::new();
+            let mut watch = Watch::default();
+            watch.follow(&[folder.path("")], INTERVAL);
+            watch.next = Instant::now() + INTERVAL;
+            disturbed(&mut watch, 1).await;
+            folder.write("changed", "");
+            while watch.notified.is_none() {
+                let _ = tokio::time::timeout(Duration::from_millis(2), watch.look_is_due()).await;
+            }
+            let due = watch.due();
+            assert!(due <= Instant::now() + QUIET);
+            watch.look_is_due().await;
+            assert!(Instant::now() >= due, "more may come until then");
+            assert!(watch.notified.is_none() && watch.due() > due + INTERVAL / 2);
+        });
+    }
+
+    #[test]
+    fn changes_that_keep_coming_do_not_postpone_a_look() {
+        on_the_control_thread(async {
+            let mut watch = Watch::default();
+            watch.follow(&[], INTERVAL);
+            watch.look_is_due().await;
+            let first = Instant::now();
+            watch.notified = Some((first, first));
+            assert_eq!(watch.due(), first + QUIET);
+            watch.notified = Some((first, first + SOON * 5));
+            assert_eq!(watch.due(), first + SOON);
+        });
+    }
 }

@@ -85,9 +85,10 @@ pub trait Holder: fmt::Debug + Send + Sync {
 
 /// Has a file looked at by the holder.
 pub(crate) fn look(holder: &Arc<dyn Holder>, path: &Path) -> Looked {
+    // What it does not answer now it may answer later.
     let failed = |error| Looked {
         path: path.to_path_buf(),
-        stamp: FileStamp::of(path),
+        stamp: FileStamp::UNREAD,
         mode: 0,
         contents: Err(Failure::Refused(error)),
     };

@@ -219,15 +219,12 @@ impl Looked {
 
     pub(crate) fn at(path: &Path) -> Self {
         let path = path.to_path_buf();
-        match read::whole(&path) {
+        match read::whole_or_stamp(&path, read::SIZE_LIMIT) {
             Ok(content) => {
                 let contents = Ok(Contents::of(&content.bytes, &path));
                 Self { path, stamp: content.stamp, mode: content.mode, contents }
             }
-            Err(failure) => {
-                let stamp = FileStamp::of(&path);
-                Self { path, stamp, mode: 0, contents: Err(failure) }
-            }
+            Err((failure, stamp)) => Self { path, stamp, mode: 0, contents: Err(failure) },
         }
     }
 

@@ -7,8 +7,11 @@ use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::SystemTime;
 
 use zeroize::Zeroizing;
+
+use crate::load::unix_seconds;
 
 /// Bytes that one file may have. The largest chain seen in the wild is below 30 KiB, a bundle of all public CAs is
 /// 220 KiB; a gibibyte here is a mistake, and must not become memory.
@@ -32,7 +35,28 @@ struct Stat {
     changed: (i64, i64),
 }
 
+/// A file system that keeps no fractions of a second may keep every other second only (FAT).
+const COARSEST_SECONDS: i64 = 2;
+
 impl FileStamp {
+    /// Differs from whatever can be at a path: what has this stamp is read again at the next look.
+    pub(crate) const UNREAD: Self = Self(Some(Stat {
+        device: u64::MAX,
+        inode: u64::MAX,
+        size: u64::MAX,
+        modified: (0, 0),
+        changed: (0, 0),
+    }));
+
+    /// The same, if a later write to the file would change it. Where times are whole seconds a file that is written twice within one
+    /// has the same stamp both times: then it is to be read again. `read_at`: a time before it was read.
+    pub fn settled(self, read_at: SystemTime) -> Self {
+        let Some(stat) = self.0 else { return self };
+        let is_coarse = stat.modified.1 == 0 && stat.changed.1 == 0;
+        let age = unix_seconds(read_at) - stat.modified.0.max(stat.changed.0);
+        if is_coarse && (0..=COARSEST_SECONDS).contains(&age) { Self::UNREAD } else { self }
+    }
+
     /// The stamp of what is at `path` now, links followed; the default one when nothing can be seen there.
     pub fn of(path: &Path) -> Self {
         retry_stale(|| fs::metadata(path)).map_or(Self(None), |metadata| Self::from(&metadata))
@@ -111,6 +135,29 @@ pub(crate) fn open(path: &Path, limit: u64) -> Result<(File, FileStamp), Failure
 /// Reads the file at `path`, of at most [`SIZE_LIMIT`] bytes.
 pub(crate) fn whole(path: &Path) -> Result<Content, Failure> {
     whole_with(path, SIZE_LIMIT, &mut || {})
+}
+
+/// As [`whole`], of at most `limit` bytes; of a file that cannot be read also the stamp by which to notice that it has changed.
+pub(crate) fn whole_or_stamp(path: &Path, limit: u64) -> Result<Content, (Failure, FileStamp)> {
+    if let Ok(content) = whole_up_to(path, limit) {
+        return Ok(content);
+    }
+    // Before another attempt: a change after that makes the stamp differ.
+    let stamp = FileStamp::of(path);
+    whole_up_to(path, limit).map_err(|failure| {
+        let may_pass = match &failure {
+            Failure::Refused(error) => may_pass(error),
+            Failure::Changing => true,
+            Failure::Missing | Failure::NotAFile(_) | Failure::TooLarge(_) => false,
+        };
+        (failure, if may_pass { FileStamp::UNREAD } else { stamp })
+    })
+}
+
+/// Whether an error may be over next time although the file stays as it is: a network or disk that failed, no descriptor left.
+pub(crate) fn may_pass(error: &io::Error) -> bool {
+    let stays = [libc::ENOENT, libc::EACCES, libc::EPERM, libc::ELOOP, libc::ENOTDIR, libc::ENAMETOOLONG];
+    error.raw_os_error().is_none_or(|number| !stays.contains(&number))
 }
 
 /// Reads the file at `path`, of at most `limit` bytes.
@@ -253,6 +300,43 @@ mod tests {
         assert_ne!(FileStamp::of(&path), before);
         fs::remove_file(&path).unwrap();
         assert_eq!(FileStamp::of(&path), FileStamp::default());
+    }
+
+    #[test]
+    fn what_may_pass_is_read_again_and_what_stays_is_noticed_when_it_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let (failure, stamp) = whole_or_stamp(&path, SIZE_LIMIT).err().unwrap();
+        assert!(matches!(failure, Failure::Missing) && stamp == FileStamp::of(&path));
+        fs::write(&path, b"12").unwrap();
+        let (failure, stamp) = whole_or_stamp(&path, 1).err().unwrap();
+        assert!(matches!(failure, Failure::TooLarge(2)) && stamp == FileStamp::of(&path));
+        // A file of /proc that cannot be read for another reason than rights: EIO.
+        let odd = Path::new("/proc/self/mem");
+        let (failure, stamp) = whole_or_stamp(odd, SIZE_LIMIT).err().unwrap();
+        assert!(
+            matches!(&failure, Failure::Refused(error) if error.raw_os_error() == Some(libc::EIO)),
+            "{failure:?}"
+        );
+        assert_ne!(stamp, FileStamp::of(odd));
+        assert_eq!(stamp, FileStamp::UNREAD);
+    }
+
+    #[test]
+    fn a_stamp_of_whole_seconds_settles_when_they_are_over() {
+        let at = |seconds| SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+        let stamp = |fraction| {
+            let stat = Stat { device: 1, inode: 2, size: 3, modified: (100, 0), changed: (100, fraction) };
+            FileStamp(Some(stat))
+        };
+        for young in 100..=102 {
+            assert_eq!(stamp(0).settled(at(young)), FileStamp::UNREAD);
+            assert_eq!(stamp(4_000_000).settled(at(young)), stamp(4_000_000));
+        }
+        // Old, or of a machine whose clock is ahead.
+        assert_eq!(stamp(0).settled(at(103)), stamp(0));
+        assert_eq!(stamp(0).settled(at(99)), stamp(0));
+        assert_eq!(FileStamp::default().settled(at(100)), FileStamp::default());
     }
 
     #[test]

@@ -50,6 +50,13 @@ impl Served {
         reload(&self.present, scope)
     }
 
+    /// Writes a new certificate, at another time than the one that is served, as the file system counts.
+    fn renew(&self) {
+        while !self.present.state.have_changed(&self.present.state.files) {
+            self.folder.certificate("web.pem");
+        }
+    }
+
     fn refused(&self) -> Refused {
         self.reload(Scope::Configuration).expect_err("it must not be served")
     }
@@ -117,8 +124,7 @@ fn a_refused_reload_changes_nothing() {
     served.folder.write("handfast.toml", &text);
     let refused = served.refused();
     assert!(refused.problems.contains("other.pem"), "{refused:?}");
-    let files: Vec<_> = refused.unusable.iter().flatten().map(|(path, _)| path.clone()).collect();
-    assert!(files.contains(&served.folder.path("other.pem")), "not tried again until it changes: {files:?}");
+    assert!(refused.unusable.is_none(), "the files of what is served are as they were");
     assert_eq!(served.facts(), before);
 }
 
@@ -169,40 +175,85 @@ fn what_is_asked_for_while_one_runs_becomes_one_more() {
         reloads.ask(Scope::Configuration, Some(second), present);
         reloads.ask(Scope::Files, None, present);
 
-        let reloaded = reloads.done().await.expect("it is right");
+        reloads.look(present);
+
+        let done =
+            async |reloads: &mut Reloads| reloads.done().await.expect("it reloads").expect("it is right");
+        let reloaded = done(&mut reloads).await;
         assert_eq!(reloaded.scope, Scope::Files);
-        reloads.answer(&Ok("one".into()), present);
+        assert!(!reloads.are_over());
+        reloads.answer(&Ok("one".into()));
+        reloads.go_on(present);
         assert_eq!(first_told.try_recv(), Ok(Ok("one".into())));
         assert_eq!(second_told.try_recv(), Err(TryRecvError::Empty), "its turn has only begun");
 
-        let reloaded = reloads.done().await.expect("it is right");
+        let reloaded = done(&mut reloads).await;
         assert_eq!(reloaded.scope, Scope::Configuration, "the larger wish counts");
         let refusal = ReloadRefusal::Refused { problems: "two".into() };
-        reloads.answer(&Err(refusal.clone()), || panic!("nothing more was asked for"));
+        assert!(reloads.are_over());
+        reloads.answer(&Err(refusal.clone()));
         assert_eq!(second_told.try_recv(), Ok(Err(refusal)));
+
+        reloads.go_on(present);
+        assert!(reloads.done().await.is_none(), "the look that was due meanwhile finds nothing new");
+        reloads.go_on(|| panic!("nothing more was asked for"));
+    });
+}
+
+/// What a look at the files brings; nothing runs before, and nothing after.
+async fn looked(reloads: &mut Reloads, served: &Served) -> super::queue::Outcome {
+    reloads.look(|| served.present.clone());
+    let outcome = reloads.done().await;
+    reloads.go_on(|| panic!("nothing more is due"));
+    outcome
+}
+
+#[test]
+fn a_look_finds_what_changed_at_whatever_time_it_did() {
+    on_the_control_thread(async {
+        let mut served = Served::new();
+        let mut reloads = Reloads::default();
+        for _ in 0..3 {
+            assert!(looked(&mut reloads, &served).await.is_none(), "nothing has changed");
+            served.renew();
+            let reloaded = looked(&mut reloads, &served).await.expect("it has").expect("it is right");
+            // After it was read, and before that is served.
+            served.present.state = reloaded.state;
+            served.renew();
+            let reloaded = looked(&mut reloads, &served).await.expect("it has again").expect("it is right");
+            served.present.state = reloaded.state;
+        }
+        assert_eq!(served.present.state.generation, 7);
     });
 }
 
 #[test]
-fn files_that_cannot_be_served_are_not_tried_again_until_they_change() {
+fn a_refused_configuration_keeps_no_served_file_from_being_renewed() {
     on_the_control_thread(async {
-        let mut served = Served::new();
-        // With no old version to fall back on, so that the whole reload is refused.
+        let served = Served::new();
         let text = "[[service]]\nname = \"web\"\nlisten = \"127.0.0.1:0\"\nbackend = \"127.0.0.1:1\"\n";
         let config = format!("{ADMIN_OFF}{text}certificate = \"other.pem\"\n");
         served.folder.write("handfast.toml", &config);
         served.folder.write("other.pem", "no certificate");
         let mut reloads = Reloads::default();
         reloads.ask(Scope::Configuration, None, || served.present.clone());
-        assert!(reloads.done().await.is_err());
+        assert!(reloads.done().await.expect("it was asked for").is_err());
         served.folder.certificate("web.pem");
-        let state = Arc::clone(&served.present.state);
-        assert!(state.is_outdated(SystemTime::now()), "a file that is served has changed");
-        reloads.files_may_have_changed(&state, || panic!("it was tried as it is"));
-        served.folder.certificate("other.pem");
-        served.present.source = ConfigSource::File(served.folder.path("handfast.toml"));
-        reloads.files_may_have_changed(&state, || served.present.clone());
-        let reloaded = reloads.done().await.expect("the files of the present state are good");
+        let reloaded = looked(&mut reloads, &served).await.expect("it is served").expect("it is right");
         assert_eq!(reloaded.scope, Scope::Files);
     });
+}
+
+#[test]
+fn files_that_cannot_be_served_are_not_tried_again_until_they_change() {
+    let served = Served::new();
+    served.renew();
+    let file = served.folder.path("web.pem");
+    let tried = vec![(file.clone(), FileStamp::of(&file))];
+    assert!(matches!(look(&served.present, &tried), Ok(None)), "it was tried as it is");
+    while FileStamp::of(&file) == tried[0].1 {
+        served.folder.certificate("web.pem");
+    }
+    let reloaded = look(&served.present, &tried).expect("it is right").expect("it is another one");
+    assert_eq!(reloaded.scope, Scope::Files);
 }

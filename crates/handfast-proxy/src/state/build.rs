@@ -89,8 +89,16 @@ pub(crate) fn build(
         config.services.iter().filter_map(|model| builder.service(model, previous)).collect();
     builder.say_shared_keys(&services);
     let Builder {
-        known_keys, report, files, folders, may_be_half_written, has_new_problems, carried, ..
+        known_keys,
+        report,
+        mut files,
+        folders,
+        may_be_half_written,
+        has_new_problems,
+        carried,
+        ..
     } = builder;
+    files.iter_mut().for_each(|(_, stamp)| *stamp = stamp.settled(now));
     let may_be_half_written = has_new_problems || (may_be_half_written && !report.errors.is_empty());
     // As with certificates: what is as it was stays where it is.
     let unchanged = previous.map(|previous| &previous.files).filter(|known| ***known == files);

@@ -43,6 +43,9 @@ fn list(path: &Path, loaded: &mut Loaded) -> Option<Vec<PathBuf>> {
     let entries = match entries {
         Ok(entries) => entries,
         Err(error) => {
+            if read::may_pass(&error) {
+                loaded.files_read.push((path.to_path_buf(), FileStamp::UNREAD));
+            }
             let finding = match error.kind() {
                 std::io::ErrorKind::NotFound => Finding::error(Reason::Missing, path, "is not there"),
                 std::io::ErrorKind::NotADirectory => {

@@ -19,16 +19,16 @@ pub(super) fn beside(file: &Path) -> PathBuf {
 
 /// Gives `certificate` the response at `path`. One that `must` be there is missed.
 pub(super) fn attach(certificate: &mut Certificate, path: &Path, must: bool, now: i64, loaded: &mut Loaded) {
-    let content = match read::whole(path) {
+    let content = match read::whole_or_stamp(path, read::SIZE_LIMIT) {
         Ok(content) => content,
-        Err(failure) if !must && is_missing(&failure, path, loaded) => {
+        Err((failure, _)) if !must && is_missing(&failure, path, loaded) => {
             // That it comes is noticed.
             loaded.files_read.push((path.to_path_buf(), FileStamp::default()));
             return;
         }
-        Err(failure) => {
+        Err((failure, stamp)) => {
             certificate.staple_file = Some(path.to_path_buf());
-            loaded.files_read.push((path.to_path_buf(), FileStamp::of(path)));
+            loaded.files_read.push((path.to_path_buf(), stamp));
             let mut finding = failed(path, &failure);
             finding.message.push_str("; no OCSP response is stapled");
             loaded.staples.push(finding);

@@ -27,8 +27,11 @@ impl TrustFile {
     pub(crate) fn read(file: &Path, wanted: &str) -> Self {
         let mut folders = BTreeSet::new();
         watch(file, &mut folders);
-        let content = read::whole(file);
-        let stamp = content.as_ref().map_or_else(|_| FileStamp::of(file), |content| content.stamp);
+        let content = read::whole_or_stamp(file, read::SIZE_LIMIT);
+        let stamp = match &content {
+            Ok(content) => content.stamp,
+            Err((_, stamp)) => *stamp,
+        };
         let mut read = Self {
             certificates: Vec::new(),
             has_key: false,
@@ -38,7 +41,7 @@ impl TrustFile {
         };
         match content {
             Ok(content) => read.take(&content.bytes, file, wanted),
-            Err(failure) => read.findings.push(failed(file, &failure)),
+            Err((failure, _)) => read.findings.push(failed(file, &failure)),
         }
         read
     }

@@ -138,6 +138,9 @@ impl Read {
                 .filter(|file| !file.is_dir())
                 .collect(),
             Err(error) => {
+                if read::may_pass(&error) {
+                    self.files_read.push((folder.to_path_buf(), FileStamp::UNREAD));
+                }
                 let message = format!("cannot be listed: {error}");
                 self.findings.push(Finding::error(Reason::Unreadable, folder, message));
                 return;
@@ -319,14 +322,14 @@ impl OfFile {
             lists: Vec::new(),
             findings: Vec::new(),
         };
-        match read::whole_up_to(file, SIZE_LIMIT) {
+        match read::whole_or_stamp(file, SIZE_LIMIT) {
             Ok(content) => {
                 let mut of_file = of(content.stamp);
                 of_file.take(&content.bytes, is_named, checks);
                 of_file
             }
-            Err(failure) => {
-                let mut of_file = of(FileStamp::of(file));
+            Err((failure, stamp)) => {
+                let mut of_file = of(stamp);
                 of_file.findings.push(match failure {
                     Failure::TooLarge(size) => {
                         let message = format!("has {size} bytes, expected at most {SIZE_LIMIT}");

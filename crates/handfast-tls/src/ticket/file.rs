@@ -46,6 +46,9 @@ const LOCK_WAIT: Duration = Duration::from_millis(50);
 /// A file of keys, and what was last seen of it.
 #[derive(Debug)]
 pub(super) struct KeyFile {
+    /// As it is configured.
+    given: PathBuf,
+    /// Where that leads.
     path: PathBuf,
     seen: FileStamp,
 }
@@ -73,9 +76,7 @@ impl Drop for Lock {
 
 impl KeyFile {
     pub(super) fn new(path: &Path) -> Self {
-        // Through links, or the rename would replace the link and leave the file that others read as it was.
-        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-        Self { path, seen: FileStamp::default() }
+        Self { given: path.to_path_buf(), path: path.to_path_buf(), seen: FileStamp::default() }
     }
 
     /// Whether there was a file when it was last looked at.
@@ -86,6 +87,11 @@ impl KeyFile {
     /// Replaces `keys` by those in the file, when it is another than last time. A file that is not there changes
     /// nothing.
     pub(super) fn read_if_changed(&mut self, keys: &mut Vec<Arc<MasterKey>>) -> Result<(), Error> {
+        // Through links, or the rename would replace the link and leave the file that others read as it was. Each time: a mounted
+        // Secret of Kubernetes is changed by another link. In the middle of that there is none, and the path stays as it was.
+        if let Ok(path) = fs::canonicalize(&self.given) {
+            self.path = path;
+        }
         let stamp = FileStamp::of(&self.path);
         if stamp == self.seen {
             return Ok(());

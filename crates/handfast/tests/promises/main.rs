@@ -79,6 +79,7 @@ mod a_bad_reload_changes_nothing_and_says_why;
 mod a_reload_loses_nothing;
 mod a_renewal_never_serves_another_name;
 mod changed_certificates_are_picked_up;
+mod changed_files_are_found_whatever_else_happens;
 mod clients_are_known_by_their_certificates;
 // stop
 mod a_fault_finds_a_small_world;
