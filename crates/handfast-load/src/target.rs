@@ -88,6 +88,7 @@ fn settings_of(tls: &Tls, work: &Work) -> Result<ClientSettings, Refusal> {
         identity,
         verification,
         early_data: tls.early_data,
+        keeps_many_tickets: true,
         key_lines: None,
     })
 }

@@ -55,6 +55,8 @@ pub struct ClientSettings {
     pub verification: Verification,
     /// Whether early data (0-RTT) is sent with tickets that allow it.
     pub early_data: bool,
+    /// Whether tickets for thousands of connections at once are kept, as a load test needs them, instead of 8 of each name.
+    pub keeps_many_tickets: bool,
     /// Where the secrets of the sessions are written, for whoever captures their packets; `None`: nowhere.
     pub key_lines: Option<Arc<KeyLines>>,
 }
@@ -133,7 +135,7 @@ impl Client {
         let policy = policy(settings)?;
         let host = settings.server_names.is_empty().then_some(host);
         let verifier = Arc::new(Verifier::new(&settings.verification, host, policy.plain())?);
-        let pool = Arc::new(Pool::new(settings.server_names.len()));
+        let pool = Arc::new(Pool::new(settings.server_names.len(), settings.keeps_many_tickets, &verifier));
         let mut full = configure(settings, &policy, &verifier)?;
         let mut resuming = full.clone();
         full.resumption = Resumption::store(Arc::new(Store { pool: Arc::clone(&pool), gives: false }));
@@ -197,7 +199,8 @@ impl Client {
     }
 
     /// How many sessions can be resumed now from the pool: its TLS 1.3 tickets, each for once. A TLS 1.2 session may be
-    /// resumed any number of times, and counts as 4096, which is also the greatest number of tickets kept.
+    /// resumed any number of times, and counts as 4096, which is also the greatest number of tickets that a load test keeps.
+    /// Tickets of more than 16 KiB are not kept.
     pub fn tickets(&self) -> usize {
         self.pool.resumptions()
     }

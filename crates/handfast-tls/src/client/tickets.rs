@@ -10,6 +10,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,17 +21,28 @@ use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSes
 use rustls_pki_types::ServerName;
 
 use super::observed::Ticket;
+use super::verifier::Verifier;
 
-/// Tickets kept, of all names together; beyond it the oldest go. More than the connections that one thread can have under way, and a
-/// few megabytes.
+/// Tickets that a load test keeps, of all names together: more than the connections that one thread can have in progress.
 pub(super) const LIMIT: usize = 4096;
+/// Tickets of each name that everything else keeps: those of the connections that begin within one round trip.
+pub(super) const FEW: usize = 8;
+/// Bytes of a ticket above which it is not kept: one TLS record. A stateless ticket that contains a client's certificates has
+/// some kilobytes, most have 200 bytes; a message may have 64 KiB.
+pub(super) const TICKET_BYTES: usize = 16 * 1024;
+/// Bytes that the kept tickets of one name may have together, each with the certificates that rustls stores with it.
+pub(super) const FEW_BYTES: usize = 128 * 1024;
+/// The same for a load test, of all names together.
+pub(super) const LIMIT_BYTES: usize = 32 * 1024 * 1024;
 
-/// What one name has given.
+/// The tickets of one name.
 #[derive(Default)]
 struct Kept {
-    /// Oldest first. A ticket is used once, so that nobody on the wire can tell two connections to be of one client
-    /// (RFC 9846 §C.4).
-    tls13: VecDeque<Tls13ClientSessionValue>,
+    /// Oldest first, each with its size in bytes. A ticket is used once, so that an observer of the network cannot link two
+    /// connections to one client (RFC 9846 §C.4).
+    tls13: VecDeque<(usize, Tls13ClientSessionValue)>,
+    /// Sum of the sizes in `tls13`.
+    bytes: usize,
     /// The newest; an older one is never the better choice, and this one may be used for any number of connections
     /// (RFC 5246 §F.1.4).
     tls12: Option<Tls12ClientSessionValue>,
@@ -40,8 +52,11 @@ struct Kept {
 pub(super) struct Pool {
     /// By the name that was asked for: another name's session is not for it (RFC 9846 §4.7.1).
     kept: Mutex<HashMap<ServerName<'static>, Kept>>,
-    /// Tickets kept of one name.
+    /// Tickets kept of one name, and their bytes.
     each: usize,
+    each_bytes: usize,
+    /// Has the size of the certificates that rustls stores with a session.
+    verifier: Arc<Verifier>,
     /// Version of what was given last, 0 when this has been asked.
     given: AtomicU16,
     tls12_received: AtomicUsize,
@@ -55,11 +70,16 @@ impl fmt::Debug for Pool {
 }
 
 impl Pool {
-    /// An empty one for so many names.
-    pub(super) fn new(names: usize) -> Self {
+    /// An empty pool for this number of names; `for_load`: it keeps the tickets of a load test.
+    pub(super) fn new(names: usize, for_load: bool, verifier: &Arc<Verifier>) -> Self {
+        let names = names.max(1);
+        let (each, each_bytes) =
+            if for_load { ((LIMIT / names).max(1), LIMIT_BYTES / names) } else { (FEW, FEW_BYTES) };
         Self {
             kept: Mutex::default(),
-            each: (LIMIT / names.max(1)).max(1),
+            each,
+            each_bytes,
+            verifier: Arc::clone(verifier),
             given: AtomicU16::new(0),
             tls12_received: AtomicUsize::new(0),
         }
@@ -84,7 +104,7 @@ impl Pool {
     pub(super) fn newest(&self) -> Option<Ticket> {
         let all = self.kept();
         let of = |kept: &Kept| {
-            let tls13 = kept.tls13.back().map(|ticket| Ticket {
+            let tls13 = kept.tls13.back().map(|(_, ticket)| Ticket {
                 lifetime: lifetime(&format!("{ticket:?}")),
                 early_data: ticket.max_early_data_size(),
             });
@@ -96,6 +116,12 @@ impl Pool {
             tls13.or_else(tls12)
         };
         all.values().find_map(of)
+    }
+
+    /// Bytes of all kept TLS 1.3 tickets, with their certificates.
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        self.kept().values().map(|kept| kept.bytes).sum()
     }
 
     /// How many TLS 1.2 sessions have come, ever.
@@ -110,6 +136,36 @@ fn lifetime(printed: &str) -> Option<Duration> {
     let (_, rest) = printed.split_once("lifetime_secs: ")?;
     let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
     digits.parse().ok().filter(|seconds| *seconds > 0).map(Duration::from_secs)
+}
+
+/// Bytes of a session's ticket, or [`usize::MAX`] for more than [`TICKET_BYTES`].
+///
+/// rustls shows them in what it prints for debugging alone, as two digits for each byte.
+///
+/// **Cost**: 20 ns for each byte; printing stops behind the ticket or the limit.
+fn ticket_bytes(session: &impl fmt::Debug) -> usize {
+    /// Counts what is printed between the names of the fields `ticket` and `epoch`.
+    #[derive(Default)]
+    struct Counter {
+        in_ticket: bool,
+        digits: usize,
+    }
+    impl fmt::Write for Counter {
+        fn write_str(&mut self, printed: &str) -> fmt::Result {
+            match printed {
+                "ticket" => self.in_ticket = true,
+                "epoch" if self.in_ticket => return Err(fmt::Error),
+                _ if self.in_ticket && printed.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+                    self.digits += printed.len();
+                }
+                _ => {}
+            }
+            if self.digits > 2 * TICKET_BYTES { Err(fmt::Error) } else { Ok(()) }
+        }
+    }
+    let mut counter = Counter::default();
+    let _ = write!(counter, "{session:?}");
+    if counter.digits > 2 * TICKET_BYTES { usize::MAX } else { counter.digits / 2 }
 }
 
 /// The pool as rustls sees it.
@@ -130,7 +186,9 @@ impl ClientSessionStore for Store {
 
     fn set_tls12_session(&self, name: ServerName<'static>, value: Tls12ClientSessionValue) {
         self.pool.tls12_received.fetch_add(1, Ordering::Relaxed);
-        self.pool.kept().entry(name).or_default().tls12 = Some(value);
+        if ticket_bytes(&value) <= TICKET_BYTES {
+            self.pool.kept().entry(name).or_default().tls12 = Some(value);
+        }
     }
 
     fn tls12_session(&self, name: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
@@ -149,20 +207,33 @@ impl ClientSessionStore for Store {
     }
 
     fn insert_tls13_ticket(&self, name: ServerName<'static>, value: Tls13ClientSessionValue) {
+        let bytes = ticket_bytes(&value);
+        if bytes > TICKET_BYTES {
+            return;
+        }
+        let bytes = bytes + self.pool.verifier.chain_bytes();
         let mut all = self.pool.kept();
         let kept = all.entry(name).or_default();
-        if kept.tls13.len() >= self.pool.each {
-            kept.tls13.pop_front();
+        kept.tls13.push_back((bytes, value));
+        kept.bytes += bytes;
+        // The newest stays, whatever its size: it has a bound of its own.
+        while kept.tls13.len() > self.pool.each || (kept.bytes > self.pool.each_bytes && kept.tls13.len() > 1)
+        {
+            let Some((bytes, _)) = kept.tls13.pop_front() else { break };
+            kept.bytes -= bytes;
         }
-        kept.tls13.push_back(value);
     }
 
     /// The newest: it stays good for longest.
     fn take_tls13_ticket(&self, name: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
-        let ticket = self.gives.then(|| self.pool.kept().get_mut(name)?.tls13.pop_back()).flatten();
-        if ticket.is_some() {
-            self.pool.given.store(registry::TLS_1_3, Ordering::Relaxed);
+        if !self.gives {
+            return None;
         }
-        ticket
+        let mut all = self.pool.kept();
+        let kept = all.get_mut(name)?;
+        let (bytes, ticket) = kept.tls13.pop_back()?;
+        kept.bytes -= bytes;
+        self.pool.given.store(registry::TLS_1_3, Ordering::Relaxed);
+        Some(ticket)
     }
 }

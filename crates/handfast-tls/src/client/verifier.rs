@@ -26,6 +26,8 @@ pub(super) struct Verifier {
     scheme: AtomicU16,
     /// Bytes of the last OCSP response that came with a certificate; 0: none.
     staple: AtomicUsize,
+    /// Bytes of the last certificates that a server presented.
+    chain_bytes: AtomicUsize,
 }
 
 impl Verifier {
@@ -50,6 +52,7 @@ impl Verifier {
             provider: Arc::clone(provider),
             scheme: AtomicU16::new(0),
             staple: AtomicUsize::new(0),
+            chain_bytes: AtomicUsize::new(0),
         })
     }
 
@@ -64,6 +67,11 @@ impl Verifier {
     /// Bytes of the last OCSP response that came with a certificate; 0: none.
     pub(super) fn staple(&self) -> usize {
         self.staple.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the last certificates that a server presented; a resumed session has those of the full handshake.
+    pub(super) fn chain_bytes(&self) -> usize {
+        self.chain_bytes.load(Ordering::Relaxed)
     }
 }
 
@@ -100,6 +108,8 @@ impl ServerCertVerifier for Verifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         self.staple.store(staple.len(), Ordering::Relaxed);
+        let chain_bytes = end_entity.len() + intermediates.iter().map(|der| der.len()).sum::<usize>();
+        self.chain_bytes.store(chain_bytes, Ordering::Relaxed);
         if let Some((name, trusted)) = &self.strict {
             let name = name.as_ref().unwrap_or(sent);
             trusted.check(end_entity, intermediates, name, now).map_err(Refusal::noted)?;

@@ -107,6 +107,8 @@ impl Pair {
             groups: groups.into(),
             server_name: Some(NAME.into()),
             verification: Verification::Roots(ca.into_bytes()),
+            // Those of a whole batch.
+            keeps_many_tickets: true,
             ..ClientSettings::default()
         };
         let mut pair = Self {
