@@ -4,7 +4,8 @@
 //! it was chosen. It is chosen with the hello alone and before the handshake, since the policy is part of the answer, and
 //! whether there is a handshake at all; connect takes the backends from it.
 
-use std::collections::HashMap;
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use handfast_tls::session::{Agreed, Verdict};
@@ -17,20 +18,55 @@ use crate::runtime::Runtime;
 /// The exceptions of a service.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
-    exact: HashMap<Box<str>, Vec<Candidate>>,
+    exact: HashMap<Box<str>, Candidates<Box<[u8]>>>,
     /// By what follows the asterisk's dot.
-    wildcard: HashMap<Box<str>, Vec<Candidate>>,
+    wildcard: HashMap<Box<str>, Candidates<Box<[u8]>>>,
     /// Of any name, and of none.
-    any: Vec<Candidate>,
+    any: Candidates<Box<[u8]>>,
+}
+
+/// The rules of one name, by the protocol that a client must offer. A hello may offer many, so that each costs one search.
+#[derive(Debug)]
+struct Candidates<P> {
+    by_protocol: BTreeMap<P, Candidate>,
+    /// Whatever the client offers.
+    always: Option<Candidate>,
 }
 
 /// A rule under one of its names.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Candidate {
     rule: usize,
-    /// One of these must be offered, if there are any.
-    alpn: Rc<[Box<str>]>,
     because: Rc<str>,
+}
+
+impl<P> Default for Candidates<P> {
+    fn default() -> Self {
+        Self { by_protocol: BTreeMap::new(), always: None }
+    }
+}
+
+impl<P: Ord> Candidates<P> {
+    /// Adds a rule, later than those that it has; `protocols`: one of these must be offered, if there are any.
+    fn add(&mut self, candidate: Candidate, protocols: impl Iterator<Item = P>) {
+        let mut protocols = protocols.peekable();
+        if protocols.peek().is_none() {
+            self.always.get_or_insert(candidate);
+            return;
+        }
+        for protocol in protocols {
+            self.by_protocol.entry(protocol).or_insert_with(|| candidate.clone());
+        }
+    }
+
+    /// The first rule that fits a client which offers these protocols.
+    fn first<'c, Q: Ord + ?Sized + 'c>(&self, offered: impl Iterator<Item = &'c Q>) -> Option<&Candidate>
+    where
+        P: Borrow<Q>,
+    {
+        let fitting = offered.filter_map(|protocol| self.by_protocol.get(protocol));
+        fitting.chain(&self.always).min_by_key(|candidate| candidate.rule)
+    }
 }
 
 /// The answer.
@@ -66,22 +102,21 @@ impl Rules {
     pub(crate) fn new(rules: &[NameRule]) -> Self {
         let mut sorted = Self::default();
         for (index, rule) in rules.iter().enumerate() {
-            let alpn: Rc<[Box<str>]> =
-                rule.client_alpn.iter().map(|protocol| protocol.as_str().into()).collect();
             let candidate = |name: Option<&str>| {
-                let fits: Vec<&str> = name.into_iter().chain(alpn.iter().map(|alpn| &**alpn)).collect();
-                let because = format!("rule {} ({})", index + 1, fits.join(", ")).into();
-                Candidate { rule: index, alpn: Rc::clone(&alpn), because }
+                let protocols = rule.client_alpn.iter().map(String::as_str);
+                let fits: Vec<&str> = name.into_iter().chain(protocols).collect();
+                Candidate { rule: index, because: format!("rule {} ({})", index + 1, fits.join(", ")).into() }
             };
+            let protocols = || rule.client_alpn.iter().map(|protocol| protocol.as_bytes().into());
             if rule.names.is_empty() {
-                sorted.any.push(candidate(None));
+                sorted.any.add(candidate(None), protocols());
             }
             for name in &rule.names {
                 let (table, key) = match name.strip_prefix("*.") {
                     Some(suffix) => (&mut sorted.wildcard, suffix),
                     None => (&mut sorted.exact, name.as_str()),
                 };
-                table.entry(key.into()).or_default().push(candidate(Some(name)));
+                table.entry(key.into()).or_default().add(candidate(Some(name)), protocols());
             }
         }
         sorted
@@ -90,22 +125,19 @@ impl Rules {
     /// The rule for a client that asks for `name`, which is in lower case, and offers the protocols `alpn`; and why it is
     /// that one. An exact name comes before a wildcard, which stands for one label (RFC 9525 §6.3), and that before
     /// rules without names.
+    ///
+    /// **Cost**: at most three searches for each protocol, whatever the number of rules.
     pub(crate) fn choose(&self, name: Option<&str>, alpn: &[Box<[u8]>]) -> (Choice, Option<&Rc<str>>) {
-        let exact = name.and_then(|name| first(self.exact.get(name)?, alpn));
-        let covering = || first(self.wildcard.get(name?.split_once('.')?.1)?, alpn);
-        match exact.or_else(covering).or_else(|| first(&self.any, alpn)) {
+        let offered = || alpn.iter().map(|protocol| &**protocol);
+        let exact = name.and_then(|name| self.exact.get(name)?.first(offered()));
+        let covering = || self.wildcard.get(name?.split_once('.')?.1)?.first(offered());
+        match exact.or_else(covering).or_else(|| self.any.first(offered())) {
             Some(candidate) => {
                 (Choice { rule: Some(candidate.rule), failed: false }, Some(&candidate.because))
             }
             None => (Choice::SERVICE, None),
         }
     }
-}
-
-/// The first of some rules that fits a client which offers these protocols.
-fn first<'r>(candidates: &'r [Candidate], offered: &[Box<[u8]>]) -> Option<&'r Candidate> {
-    let is_offered = |wanted: &str| offered.iter().any(|offered| **offered == *wanted.as_bytes());
-    candidates.iter().find(|one| one.alpn.is_empty() || one.alpn.iter().any(|wanted| is_offered(wanted)))
 }
 
 #[cfg(test)]
@@ -184,5 +216,53 @@ mod tests {
         for good in [Agreed::default(), agreed(Verdict::Allowed("any".into()))] {
             assert_eq!(after_handshake(choice, &good), choice);
         }
+    }
+
+    thread_local! {
+        static COMPARED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    }
+
+    /// A protocol that counts how often it is compared.
+    #[derive(Debug)]
+    struct Counted(Box<[u8]>);
+
+    impl PartialEq for Counted {
+        fn eq(&self, other: &Self) -> bool {
+            self.cmp(other).is_eq()
+        }
+    }
+
+    impl Eq for Counted {}
+
+    impl PartialOrd for Counted {
+        fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+            Some(self.cmp(other))
+        }
+    }
+
+    impl Ord for Counted {
+        fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+            COMPARED.set(COMPARED.get() + 1);
+            self.0.cmp(&other.0)
+        }
+    }
+
+    /// One hello with 31,000 protocols took a worker 50 ms with 1,000 rules, when each was compared with each.
+    #[test]
+    fn a_hello_with_many_protocols_costs_few_comparisons_with_many_rules() {
+        let protocols = |kind: &str, number: usize| -> Vec<Counted> {
+            (0..number).map(|index| Counted(format!("{kind}{index}").into_bytes().into())).collect()
+        };
+        let mut candidates = Candidates::default();
+        for (rule, protocol) in protocols("rule", 1_000).into_iter().enumerate() {
+            candidates.add(Candidate { rule, because: "".into() }, std::iter::once(protocol));
+        }
+        let offered = protocols("rulf", handfast_wire::client_hello::MOST_PROTOCOLS);
+        COMPARED.set(0);
+        assert!(candidates.first(offered.iter()).is_none());
+        // A node of the tree has up to 11 entries, and four levels hold 1,000.
+        assert!(COMPARED.get() <= 44 * offered.len(), "{} comparisons", COMPARED.get());
+        let offered: Vec<Counted> = ["rule7", "rule3"].map(|name| Counted(name.as_bytes().into())).into();
+        assert_eq!(candidates.first(offered.iter()).map(|candidate| candidate.rule), Some(3));
     }
 }

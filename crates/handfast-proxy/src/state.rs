@@ -27,6 +27,7 @@ use crate::through::Through;
 mod build;
 mod carried;
 mod dialling;
+mod distinct;
 mod report;
 mod rings;
 mod words;
@@ -34,6 +35,7 @@ mod words;
 pub(crate) use build::{Built, build};
 pub(crate) use carried::{CarriedOver, SharedCarriedOver, make_throwaway, throwaway};
 pub(crate) use dialling::DialTls;
+pub(crate) use distinct::Distinct;
 pub(crate) use report::Report;
 pub(crate) use rings::{GivenKeys, KeyRings, RingId};
 
@@ -60,8 +62,8 @@ pub(crate) struct State {
 #[derive(Debug)]
 pub(crate) struct ServiceState {
     pub(crate) model: Service,
-    /// The service's own, then one for each of its rules; none where no TLS ends here.
-    pub(crate) settings: Vec<ServerSettings>,
+    /// Of the service's own clients, then of those of each of its rules; none where no TLS ends here.
+    pub(crate) settings: Distinct<ServerSettings>,
     /// TLS towards the backends, in the same order; `None`: plain text.
     pub(crate) dialling: Vec<Option<Arc<DialTls>>>,
     /// The proxy on the way to them.
@@ -102,11 +104,13 @@ impl ServiceState {
     fn authorities(&self) -> Vec<Authorities> {
         let of_rules = self.model.names.iter().map(|rule| rule.client_certificates.as_ref());
         let Some(tls) = &self.model.tls else { return Vec::new() };
-        let demands =
-            std::iter::once(None).chain(of_rules).map(|own| own.unwrap_or(&tls.client_certificates));
-        let made = demands.zip(&self.settings).filter_map(|(demand, settings)| {
+        let demands: Vec<_> = std::iter::once(None)
+            .chain(of_rules)
+            .map(|own| own.unwrap_or(&tls.client_certificates))
+            .collect();
+        let made = self.settings.with_first_places().filter_map(|(place, settings)| {
             let rule = settings.client_certificates.clone()?;
-            demand.checks().map(|(demand, checks)| (checks.clone(), demand, rule))
+            demands[place].checks().map(|(demand, checks)| (checks.clone(), demand, rule))
         });
         made.collect()
     }
@@ -144,7 +148,8 @@ impl State {
         let time =
             |seconds: i64| SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
         for service in &self.services {
-            let rules = service.settings.iter().filter_map(|settings| settings.client_certificates.as_ref());
+            let rules =
+                service.settings.values().iter().filter_map(|settings| settings.client_certificates.as_ref());
             for fact in rules.flat_map(ClientRule::list_facts) {
                 let list = RevocationListSnapshot {
                     service: service.model.name.clone(),
@@ -193,7 +198,7 @@ impl State {
     /// The revocation lists that are in memory, for the next state.
     fn known_lists(&self) -> KnownLists {
         let mut known = KnownLists::default();
-        let rules = self.services.iter().flat_map(|service| &service.settings);
+        let rules = self.services.iter().flat_map(|service| service.settings.values());
         rules
             .filter_map(|settings| settings.client_certificates.as_ref())
             .for_each(|rule| known.add(rule.lists()));
@@ -209,7 +214,7 @@ impl State {
             problem.trouble == Trouble::Removed && problem.since.saturating_add(keep) <= seconds(now)
         };
         let due = |service: &ServiceState| {
-            let of_lists = service.settings.iter().filter_map(|settings| {
+            let of_lists = service.settings.values().iter().filter_map(|settings| {
                 settings.client_certificates.as_ref().and_then(ClientRule::attention_at)
             });
             service.store.rebuild_at().into_iter().chain(of_lists).any(|at| at <= seconds(now))

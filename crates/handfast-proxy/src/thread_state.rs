@@ -21,7 +21,7 @@ use crate::backends::{Endpoint, Group};
 use crate::cause::Cause;
 use crate::config::model::{
     self, Address, Backend, ClientCertificates, Clients, ConnectThrough, Limits, MissingCloseNotify,
-    PlainHttp, Service, Source, Target,
+    NameRule, PlainHttp, Service, Source, Target,
 };
 use crate::metrics::{ServiceMetrics, ThreadMetrics};
 use crate::permits::{AddressLimit, Share};
@@ -30,7 +30,7 @@ use crate::proxy_out::SentHeader;
 use crate::reason::{CloseReason, Side, Step};
 use crate::route::{Choice, Rules};
 use crate::standing::Standings;
-use crate::state::{RingId, ServiceState, State};
+use crate::state::{Distinct, RingId, ServiceState, State};
 use crate::through::{Place, Through, places};
 
 /// What names resolve to now; replaced as a whole when any of it changes.
@@ -102,11 +102,12 @@ pub(crate) struct ThreadService {
     turn: Cell<usize>,
     /// How its backends do, for all threads.
     standings: Arc<Standings>,
-    /// The service's own, then one for each rule; none where no TLS ends here.
-    servers: Vec<Server>,
+    /// For the service's own clients, then for those of each rule; none where no TLS ends here.
+    servers: Distinct<Server>,
     /// The same for backends, and again for those of clients whose certificate failed.
-    groups: Vec<(Vec<Backend>, Group)>,
-    /// TLS towards these; `None`: plain text.
+    groups: Distinct<(Vec<Backend>, Group)>,
+    /// TLS towards these; `None`: plain text. Not where clients go whose certificate failed: they are not for our own
+    /// certificate, nor known by the name of the others.
     diallers: Vec<Option<Rc<Dialler>>>,
 }
 
@@ -164,13 +165,14 @@ impl ThreadState {
             .flat_map(|service| {
                 service
                     .groups
+                    .values()
                     .iter()
                     .flat_map(|(_, group)| group.endpoints())
                     .map(|endpoint| ((Rc::clone(&service.name), endpoint.name.to_string()), endpoint))
             })
             .collect();
         for service in &self.services {
-            for (backends, group) in &service.groups {
+            for (backends, group) in service.groups.values() {
                 let (mut endpoints, mut nameless) = (Vec::new(), Vec::new());
                 for Backend { target, weight, backup } in backends {
                     let built_in = self.shared.built_in.as_ref();
@@ -184,7 +186,8 @@ impl ThreadState {
                 group.set(endpoints, nameless);
             }
             // Rules may share their service's TLS and have other backends: what any of them dials is kept.
-            let endpoints: Vec<_> = service.groups.iter().flat_map(|(_, group)| group.endpoints()).collect();
+            let endpoints: Vec<_> =
+                service.groups.values().iter().flat_map(|(_, group)| group.endpoints()).collect();
             service.diallers.iter().flatten().for_each(|dialler| dialler.keep_only(&endpoints));
         }
     }
@@ -192,7 +195,7 @@ impl ThreadState {
     /// Takes new ticket keys for the services that use this ring.
     pub(crate) fn update_keys(&self, ring: RingId, keys: &Arc<KeySet>) {
         for service in self.services.iter().filter(|service| service.ring == Some(ring)) {
-            for server in &service.servers {
+            for server in service.servers.values() {
                 server.update_keys(Arc::clone(keys));
             }
         }
@@ -209,29 +212,12 @@ impl ThreadService {
         known: &[Rc<Dialler>],
     ) -> Result<Self, Failure> {
         let model = &service.model;
-        let servers = service
-            .settings
-            .iter()
-            .zip(service.ring.iter().cycle())
-            .map(|(settings, ring)| Server::new(settings.clone(), Arc::clone(&ring.1)))
-            .collect::<Result<Vec<_>, _>>()?;
-        let balance = model.balance;
-        let group =
-            |backends: &Vec<Backend>| (backends.clone(), Group::new(balance, model.slow_start, thread));
-        let own = std::iter::once(group(&model.backends));
-        let of_service = model.tls.as_ref().map(|tls| &tls.client_certificates);
-        let failed = |rule: Option<&ClientCertificates>| {
-            let to = rule.or(of_service).and_then(ClientCertificates::failed_to);
-            group(&to.map(<[Backend]>::to_vec).unwrap_or_default())
+        let servers = match &service.ring {
+            Some((_, keys)) => {
+                service.settings.try_map(|settings| Server::new(settings.clone(), Arc::clone(keys)))?
+            }
+            None => Distinct::default(),
         };
-        let of_rules = model.names.iter().map(|rule| failed(rule.client_certificates.as_ref()));
-        let failed: Vec<_> = std::iter::once(failed(None)).chain(of_rules).collect();
-        let exceptions =
-            model.names.iter().map(|rule| group(rule.backends.as_ref().unwrap_or(&model.backends)));
-        let groups: Vec<_> = own.chain(exceptions).chain(failed).collect();
-        let mut diallers = diallers(service, known);
-        // Where clients go that fail: not for our own certificate, nor known by the name of the others.
-        diallers.resize(groups.len(), None);
         Ok(Self {
             index,
             name: model.name.as_str().into(),
@@ -255,14 +241,14 @@ impl ThreadService {
             turn: Cell::new(thread),
             standings: Arc::clone(&service.standings),
             servers,
-            groups,
-            diallers,
+            groups: groups(model, thread),
+            diallers: diallers(service, known),
         })
     }
 
     /// The TLS server for clients that `choice` decides about.
     pub(crate) fn server(&self, choice: Choice) -> &Server {
-        &self.servers[place(choice)]
+        self.servers.at(place(choice))
     }
 
     /// Where the next connection to a backend comes from; `client` is whose it is.
@@ -277,7 +263,7 @@ impl ThreadService {
 
     /// The backends for them.
     pub(crate) fn group(&self, choice: Choice) -> &Group {
-        &self.groups[self.group_place(choice)].1
+        &self.groups.at(self.group_place(choice)).1
     }
 
     /// Whether their TLS is passed on as it is.
@@ -287,12 +273,12 @@ impl ThreadService {
 
     /// TLS towards the backends of `choice`; `None`: plain text.
     pub(crate) fn dialler(&self, choice: Choice) -> Option<&Rc<Dialler>> {
-        self.diallers[self.group_place(choice)].as_ref()
+        self.diallers[place(choice)].as_ref().filter(|_| !choice.failed)
     }
 
     /// Why there is no backend to try; counted.
     pub(crate) fn no_backend(&self, choice: Choice) -> CloseReason {
-        let (backends, group) = &self.groups[self.group_place(choice)];
+        let (backends, group) = self.groups.at(self.group_place(choice));
         group.nothing_to_try();
         // Behind a proxy, only the proxy's own name is looked up.
         let looked_up: Vec<&Target> = match self.connect_through() {
@@ -319,7 +305,7 @@ impl ThreadService {
     }
 
     fn group_place(&self, choice: Choice) -> usize {
-        place(choice) + if choice.failed { self.groups.len() / 2 } else { 0 }
+        place(choice) + if choice.failed { self.diallers.len() } else { 0 }
     }
 
     fn endpoint(&self, Place { name, address, behind }: Place, known: &Endpoints) -> Rc<Endpoint> {
@@ -338,6 +324,25 @@ impl ThreadService {
 /// The service's own settings come first, then the rules'.
 fn place(choice: Choice) -> usize {
     choice.rule.map_or(0, |rule| rule + 1)
+}
+
+/// The backends of the service and of each rule, and again of their clients whose certificate failed. Rules without backends of
+/// their own share those of the service.
+fn groups(model: &Service, thread: usize) -> Distinct<(Vec<Backend>, Group)> {
+    let whole =
+        |backends: &[Backend]| (backends.to_vec(), Group::new(model.balance, model.slow_start, thread));
+    let of_service = model.tls.as_ref().map(|tls| &tls.client_certificates);
+    let places = || std::iter::once(None).chain(model.names.iter().map(Some));
+    // Where the list is written is what tells one from another.
+    let own = places().map(|rule: Option<&NameRule>| {
+        rule.and_then(|rule| rule.backends.as_deref()).unwrap_or(&model.backends)
+    });
+    let failed = places().map(|rule| {
+        let asked = rule.and_then(|rule| rule.client_certificates.as_ref()).or(of_service);
+        asked.and_then(ClientCertificates::failed_to).unwrap_or_default()
+    });
+    let lists: Vec<&[Backend]> = own.chain(failed).collect();
+    Distinct::new(lists.iter().map(|list| (list.as_ptr(), ())), |place| whole(lists[place]))
 }
 
 /// For each rule, whether its clients are passed through.

@@ -28,7 +28,7 @@ pub struct ClientHello {
     pub server_name: Option<Box<str>>,
     /// Why the host name that was sent is not in `server_name`.
     pub server_name_problem: Option<NameProblem>,
-    /// Application protocols (RFC 7301); not always text.
+    /// The first [`MOST_PROTOCOLS`] application protocols (RFC 7301); not always text.
     pub alpn: Vec<Box<[u8]>>,
     /// Supported versions (RFC 9846 §4.3.1); empty for clients of TLS 1.2 and before.
     pub versions: Vec<u16>,
@@ -212,7 +212,11 @@ fn protocol_names(mut list: Reader<'_>) -> Result<Vec<Box<[u8]>>, Invalid> {
     }
     let mut names = Vec::new();
     while !list.is_empty() {
-        names.push(list.vector8("protocol_name")?.rest()?.into());
+        // All must be well-formed, also those that are not kept.
+        let name = list.vector8("protocol_name")?.rest()?;
+        if names.len() < MOST_PROTOCOLS {
+            names.push(name.into());
+        }
     }
     Ok(names)
 }
@@ -238,6 +242,9 @@ fn first_duplicate(extensions: &[u16]) -> Option<u16> {
 fn field_name(extension: u16) -> &'static str {
     registry::extension_name(extension).unwrap_or("extension_data")
 }
+
+/// Most application protocols that are kept of a hello: browsers offer 2 or 3, and one of 128 KiB has room for 65,000.
+pub const MOST_PROTOCOLS: usize = 64;
 
 const RANDOM_LENGTH: usize = 32;
 const NULL_COMPRESSION: u8 = 0;

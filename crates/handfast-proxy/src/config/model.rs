@@ -232,7 +232,7 @@ impl From<UnknownName> for handfast_tls::store::UnknownName {
 }
 
 /// Versions, suites and groups: a dated named policy, and what overrides it (`policy`, `versions`, …).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Policy {
     /// Name of the policy, as `handfast-tls` knows it.
     pub base: String,

@@ -64,7 +64,7 @@ fn work() -> Work {
     let state = built.state.expect("it can serve");
     let service = &state.services[0];
     let keys = Arc::clone(&service.ring.as_ref().expect("it has tickets").1);
-    let server = Server::new(service.settings[0].clone(), keys).expect("it can serve");
+    let server = Server::new(service.settings.at(0).clone(), keys).expect("it can serve");
     let settings = ClientSettings {
         server_name: Some("localhost".to_owned()),
         verification: Verification::Off,

@@ -21,6 +21,7 @@ use handfast_tls::{Finding, Severity};
 
 use super::carried::CarriedOver;
 use super::dialling::DialTls;
+use super::distinct::Distinct;
 use super::report::Report;
 use super::rings::RingId;
 use super::{Authorities, ServiceState, State, seconds, words};
@@ -35,7 +36,7 @@ use crate::through::Through;
 /// What a service needs where TLS ends here; nothing where it does not.
 #[derive(Debug, Default)]
 struct Termination {
-    settings: Vec<ServerSettings>,
+    settings: Distinct<ServerSettings>,
     ring: Option<(RingId, Arc<KeySet>)>,
     store: Arc<CertificateStore>,
     sources: Vec<Source>,
@@ -251,13 +252,23 @@ impl Builder<'_, '_> {
         let (store, sources, problems) = self.store(model, tls, before).unwrap_or_else(nothing);
         let resolver = Arc::new(Resolver::new(Arc::clone(&store), tls.unknown_name.into()));
         let ring = self.ring(&tls.tickets);
-        let own = self.settings(model, tls, None, &resolver);
-        let exceptions: Vec<_> =
-            model.names.iter().map(|rule| self.settings(model, tls, Some(rule), &resolver)).collect();
-        let settings = std::iter::once(own).chain(exceptions).collect::<Option<Vec<_>>>()?;
+        // Rules that ask the same of clients share what is made for it. A ticket of one is then good for another: the rule is
+        // chosen anew for each connection, and what was asked is the same.
+        let rules = || std::iter::once(None).chain(model.names.iter().map(Some));
+        let asked = rules().map(|rule: Option<&NameRule>| {
+            let policy = rule.and_then(|rule| rule.policy.as_ref()).unwrap_or(&tls.policy);
+            let alpn = rule.and_then(|rule| rule.alpn.as_ref()).unwrap_or(&tls.alpn);
+            let demand = rule.and_then(|rule| rule.client_certificates.as_ref());
+            ((policy, alpn), demand.unwrap_or(&tls.client_certificates))
+        });
+        let settings = Distinct::new(asked, |place| {
+            let rule = place.checked_sub(1).map(|rule| &model.names[rule]);
+            self.settings(model, tls, rule, &resolver)
+        });
+        let settings = settings.whole()?;
         // Ticket keys as they are now; threads get newer ones as they come.
         let ring = ring?;
-        self.try_out(&settings, ring.1.clone());
+        self.try_out(settings.values(), ring.1.clone());
         Some(Termination { settings, ring: Some(ring), store, sources, problems })
     }
 

@@ -34,7 +34,7 @@ fn sessions_with_addresses_of_long_ago_are_forgotten() {
         service.dialler(Choice { rule: Some(0), failed: false }).expect("the same TLS")
     ));
     for last in 1..20 {
-        for (_, group) in &service.groups {
+        for (_, group) in service.groups.values() {
             for endpoint in group.endpoints() {
                 dialler.session(&endpoint, None, Moment::now()).expect("it can begin");
             }

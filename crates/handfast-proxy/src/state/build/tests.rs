@@ -175,7 +175,7 @@ fn authorities_that_broke_keep_no_certificate_from_being_renewed() {
     let (now, before) = (&made(&built).services[0], process.before(0));
     assert!(!Arc::ptr_eq(&now.store, &before.store), "the new certificate is served");
     let rule = |service: &ServiceState| {
-        service.settings[0].client_certificates.as_ref().expect("they are required").fingerprint().to_vec()
+        service.settings.at(0).client_certificates.as_ref().expect("they are required").fingerprint().to_vec()
     };
     assert_eq!(rule(now), rule(before), "and clients are held against the authorities of before");
     assert_eq!(built.report.left_out.len(), 1, "{:?}", built.report);
