@@ -11,14 +11,16 @@ use handfast_text::duration;
 
 use super::keys;
 use super::kind::{Written, is_local};
-use super::model::{Address, Backend, Limits, Process, Service, Target, Tickets};
+use super::model::{Address, Backend, Limits, Process, Service, Target};
 use super::problem::Fault;
 use super::reader::Table;
 use super::schema::Entry;
 
 mod backends;
+mod effects;
 
 pub(crate) use backends::{backends, balance};
+pub(crate) use effects::{have_addresses, no_effect, no_effect_of_section, of_file, of_service};
 
 /// Addresses of one port that are compared with each other; nobody writes more of them.
 const MOST_COMPARED: usize = 500;
@@ -77,15 +79,6 @@ pub(crate) fn limits(section: &Table<'_>, limits: &Limits) {
     }
 }
 
-/// `[tickets]` and `[service.tickets]`.
-pub(crate) fn tickets(section: &Table<'_>, tickets: &Tickets) {
-    if tickets.per_handshake == 0 {
-        warn(section, &keys::KEY_FILE, || {
-            Fault::new("`key-file` has no effect: `per-handshake` is 0, no tickets are sent")
-        });
-    }
-}
-
 /// A mode without a unix socket to have it.
 pub(crate) fn listen_mode(section: &Table<'_>, mode: Option<u32>, listen: &[Written<Address>]) {
     if mode.is_some() && !listen.iter().any(|address| matches!(address.value, Address::Unix(_))) {
@@ -109,11 +102,6 @@ pub(crate) fn connections(section: &Table<'_>, service: &Service, process: &Proc
     if below(service.max_connections_per_address, whole) {
         warn(section, &keys::ADDRESS_CONNECTIONS, || {
             Fault::new("`max-connections-per-address` is never reached: the whole service has fewer")
-        });
-    }
-    if service.listen.iter().all(|address| matches!(address, Address::Unix(_))) {
-        warn(section, &keys::ADDRESS_CONNECTIONS, || {
-            Fault::new("`max-connections-per-address` has no effect: clients of unix sockets have no address")
         });
     }
 }

@@ -122,8 +122,17 @@ fn service(service: &Service, facts: &[CertificateFact]) -> String {
         }
         Clients::Plain => Some("serves clients in plain text".to_owned()),
     });
+    let passes_through = service.clients == Clients::PassedThrough;
     if let Some(tls) = &service.tls {
-        termination(service, tls, facts, &mut lines);
+        let mut of_tls = Vec::new();
+        termination(service, tls, facts, &mut of_tls);
+        if passes_through {
+            of_tls.extend(service.backend_tls.as_ref().map(backend_tls));
+            lines
+                .push("only where a rule ends the TLS of clients here, and says nothing else, it".to_owned());
+            of_tls = of_tls.iter().map(|line| format!("  {line}")).collect();
+        }
+        lines.extend(of_tls);
     }
     if service.plain_http == PlainHttp::Redirect {
         lines.push("redirects plain HTTP on its port to https".to_owned());
@@ -135,7 +144,7 @@ fn service(service: &Service, facts: &[CertificateFact]) -> String {
         format!("gives a backend that came up again its whole share after {after}")
     }));
     lines.extend(service.connect_through.as_ref().map(connect_through));
-    lines.extend(service.backend_tls.as_ref().map(backend_tls));
+    lines.extend(service.backend_tls.as_ref().filter(|_| !passes_through).map(backend_tls));
     lines.extend(source(&service.source));
     lines.extend(service.check.as_ref().map(check));
     lines.extend(service.names.iter().map(rule));

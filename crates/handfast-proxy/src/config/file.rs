@@ -20,7 +20,7 @@ use super::keys;
 use super::kind::{Written, values};
 use super::model::{
     Address, Backend, BackendTls, CertificateSource, ClientCertificates, Clients, Config, Limits, NameRule,
-    Policy, Process, Service, Tickets, Tls,
+    Policy, Process, Service, Target, Tickets, Tls,
 };
 use super::policy;
 use super::problem::{Fault, Place, Problem, Severity};
@@ -174,7 +174,9 @@ fn config(root: &Table<'_>) -> Option<Config> {
         root.reading().missing(root.span(), Fault::new("there is no service").hint(cure));
     }
     let services = services.into_iter().collect::<Option<Vec<_>>>()?;
-    Some(Config { process, access_log, admin, admin_hosts, services, places: Places::default() })
+    let config = Config { process, access_log, admin, admin_hosts, services, places: Places::default() };
+    check::of_file(root, &config);
+    Some(config)
 }
 
 fn process(section: &Table<'_>) -> Process {
@@ -232,9 +234,8 @@ fn service(
     if let Some(Some(tls)) = &mut tls {
         starttls::fit(section, asked.as_ref(), names.as_deref().unwrap_or_default(), tls);
     }
-    let goes_elsewhere = |rule: &ClientCertificates| rule.failed_to().is_some();
-    let fails_elsewhere = tls.iter().flatten().any(|tls| goes_elsewhere(&tls.client_certificates))
-        || names.iter().flatten().any(|rule| rule.client_certificates.as_ref().is_some_and(goes_elsewhere));
+    let fails_elsewhere =
+        asked_of_clients(tls.as_ref(), names.as_deref()).any(|rule| rule.failed_to().is_some());
     let rules = names.as_deref().unwrap_or_default();
     starttls::fit_backends(section, asked.as_ref(), around.backend_tls, rules, fails_elsewhere);
     let listen_mode = section.optional(&keys::LISTEN_MODE);
@@ -244,18 +245,25 @@ fn service(
     let of_service = backends.as_deref().unwrap_or_default().iter().map(|backend| &backend.value);
     let of_rules = names.as_deref().unwrap_or_default().iter();
     let of_rules = of_rules.flat_map(|rule| rule.backends.iter().flatten());
-    let backends_of_all = of_service.chain(of_rules);
-    let source = source::source(section, backends_of_all.clone(), process.user.as_deref());
+    let failed = asked_of_clients(tls.as_ref(), names.as_deref());
+    let failed = failed.filter_map(ClientCertificates::failed_to).flatten();
+    let backends_of_all: Vec<&Backend> = of_service.chain(of_rules).chain(failed).collect();
     let connect_through =
-        connect_through::connect_through(&section.inner(&keys::CONNECT_THROUGH), backends_of_all);
-    let admission = admission::admission(section, listen.as_deref().unwrap_or_default());
+        connect_through::connect_through(&section.inner(&keys::CONNECT_THROUGH), &backends_of_all);
+    let dialled: Vec<&Target> = match connect_through.as_ref().and_then(Option::as_ref) {
+        Some(through) => vec![&through.proxy],
+        None => backends_of_all.iter().map(|backend| &backend.target).collect(),
+    };
+    let source = source::source(section, &dialled, process.user.as_deref());
     let max_connections_per_address = section.optional(&keys::ADDRESS_CONNECTIONS).map(count);
 
     check::balance(section, backends.as_deref().unwrap_or_default(), balance, slow_start);
-    let asks = |rule: &ClientCertificates| !matches!(rule, ClientCertificates::Off);
-    let asks = tls.iter().flatten().any(|tls| asks(&tls.client_certificates))
-        || names.iter().flatten().any(|rule| rule.client_certificates.as_ref().is_some_and(asks));
+    let asks = asked_of_clients(tls.as_ref(), names.as_deref()).any(|rule| rule.checks().is_some());
     let proxy_protocol = proxy_protocol(section, listen.as_deref().unwrap_or_default(), asks);
+    let have_addresses = listen.as_ref().is_none_or(|listen| {
+        check::have_addresses(listen.iter().map(|address| &address.value), &proxy_protocol)
+    });
+    let admission = admission::admission(section, have_addresses);
     let of_rules = names.iter().flatten().filter_map(|rule| rule.backend_tls.as_ref());
     let mut own_and_rules = of_rules.chain(backend_tls.iter().flatten().map(|tls| &tls.value));
     let checks = check_section::check(&section.inner(&keys::CHECK), own_and_rules.any(Option::is_some));
@@ -288,7 +296,18 @@ fn service(
         limits,
     };
     check::connections(section, &service, process);
+    check::of_service(section, &service);
     Some(service)
+}
+
+/// What clients of a service, and of each of its rules, are asked for.
+fn asked_of_clients<'m>(
+    tls: Option<&'m Option<Tls>>,
+    rules: Option<&'m [NameRule]>,
+) -> impl Iterator<Item = &'m ClientCertificates> {
+    let of_service = tls.and_then(Option::as_ref).map(|tls| &tls.client_certificates);
+    let of_rules = rules.unwrap_or_default().iter().filter_map(|rule| rule.client_certificates.as_ref());
+    of_service.into_iter().chain(of_rules)
 }
 
 /// What a rule takes from its service.
@@ -350,16 +369,14 @@ pub(crate) fn defaults() -> (Limits, Tickets) {
 fn tickets(section: &Table<'_>, of_all: Option<&Tickets>) -> Tickets {
     let per_handshake =
         section.optional(&keys::PER_HANDSHAKE).map(|number| u8::try_from(number).unwrap_or(u8::MAX));
-    let tickets = Tickets {
+    Tickets {
         per_handshake: per_handshake
             .or(of_all.map(|all| all.per_handshake))
             .unwrap_or_else(|| u8::try_from(default_of(&keys::PER_HANDSHAKE)).unwrap_or(u8::MAX)),
         key_file: section.optional(&keys::KEY_FILE).or_else(|| of_all.and_then(|all| all.key_file.clone())),
         rotate: section.or(&keys::ROTATE, of_all.map(|all| all.rotate)),
         lifetime: section.or(&keys::TICKET_LIFETIME, of_all.map(|all| all.lifetime)),
-    };
-    check::tickets(section, &tickets);
-    tickets
+    }
 }
 
 /// TLS towards clients; the inner `None`: nobody terminates it here, and no certificate is needed.
@@ -429,6 +446,7 @@ fn certificates(section: &Table<'_>) -> Option<Vec<CertificateSource>> {
 /// The rules for certain names and protocols.
 fn rules(service: &Table<'_>, around: &Around<'_>) -> Option<Vec<NameRule>> {
     let sections = service.inner_list(&keys::RULE);
+    clients::check_service(service, around.clients, &sections);
     let mut names = check::RuleNames::default();
     let rules: Vec<Option<NameRule>> =
         sections.iter().map(|section| rule(section, around, &mut names)).collect();
@@ -455,8 +473,11 @@ fn rule(section: &Table<'_>, around: &Around<'_>, names: &mut check::RuleNames) 
     let pass_through = section.optional(&keys::RULE_PASS_THROUGH);
     clients::check_rule(section, around.clients, pass_through);
     let own_tls = backend_tls::read(&section.inner(&keys::RULE_BACKEND_TLS));
-    if let Some(tls) = own_tls.as_ref().and_then(Option::as_ref).or(around.backend_tls) {
-        backend_tls::check_names(section, tls, backends.as_deref().unwrap_or_default());
+    let tls_of_rule = own_tls.as_ref().and_then(Option::as_ref);
+    if let Some(tls) = tls_of_rule.or(around.backend_tls) {
+        // Those of the service are checked here only against TLS of the rule's own: the rest has been said of the service.
+        let of_service = if tls_of_rule.is_some() { around.backends } else { &[] };
+        backend_tls::check_names(section, tls, backends.as_deref().unwrap_or(of_service));
     }
     Some(NameRule {
         names: values(patterns?),

@@ -114,8 +114,10 @@ impl<'r> Reading<'r> {
 
     fn note(&self, list: &RefCell<Vec<Problem>>, severity: Severity, span: &Range<usize>, fault: Fault) {
         let mut problems = list.borrow_mut();
-        if problems.len() < MOST_PROBLEMS {
-            problems.push(Problem { severity, ..self.problem(span, fault) });
+        let problem = Problem { severity, ..self.problem(span, fault) };
+        // A section is opened by each check that needs it, and has its problems once.
+        if problems.len() < MOST_PROBLEMS && !problems.contains(&problem) {
+            problems.push(problem);
         }
     }
 

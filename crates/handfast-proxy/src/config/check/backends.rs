@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{own_backend, warn};
 use crate::config::keys;
 use crate::config::kind::Written;
-use crate::config::model::{Address, Backend, Balance};
+use crate::config::model::{Address, Backend, Balance, Target};
 use crate::config::problem::Fault;
 use crate::config::reader::Table;
 use crate::config::schema::Entry;
@@ -31,6 +31,13 @@ pub(crate) fn backends(
             section.reading().error(&backend.span, fault.see(first.span.clone(), "first here"));
         }
     }
+    if let [alone] = backends
+        && alone.value.weight > 1
+        && matches!(alone.value.target, Target::Address(_))
+    {
+        let fault = Fault::new("`weight` has no effect: there is one backend, which gets everything");
+        section.reading().warning(&alone.span, fault);
+    }
     let Some(span) = section.written(key).filter(|_| !backends.is_empty()) else { return };
     if backends.iter().all(|backend| backend.value.weight == 0) {
         let fault = Fault::new("every backend has weight 0, so no connection could be served");
@@ -49,8 +56,7 @@ pub(crate) fn balance(
     slow_start: Duration,
 ) {
     // A name may stand for several addresses.
-    let alone =
-        backends.len() == 1 && matches!(backends[0].value.target, crate::config::model::Target::Address(_));
+    let alone = backends.len() == 1 && matches!(backends[0].value.target, Target::Address(_));
     let has_rules = section.has(&keys::RULE);
     if alone && !has_rules && balance != Balance::RoundRobin {
         warn(section, &keys::BALANCE, || Fault::new("`balance` has no effect: there is one backend"));

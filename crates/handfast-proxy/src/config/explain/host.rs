@@ -3,8 +3,10 @@
 //! In: the model, the name, and the certificates that the store would show. Out: a text for `handfast check --explain HOST`. The
 //! rule is chosen by the same code that chooses it for connections.
 
-use super::{CertificateFact, backend_tls, backends, certificate_fact, list, place, rule};
-use crate::config::model::{Clients, NameRule, Service, UnknownName};
+use super::{
+    CertificateFact, backend_tls, backends, certificate_fact, clients, list, place, policy, protocols, rule,
+};
+use crate::config::model::{Clients, NameRule, Service, Tls, UnknownName};
 use crate::route::Rules;
 
 /// Says it for one service; `shown`: the certificates for the name, best first, none where no TLS ends.
@@ -56,6 +58,7 @@ fn outcome(
         lines.push("its TLS is passed on as it is: the backend shows its own certificate".to_owned());
     } else {
         lines.extend(certificates(service, shown));
+        lines.extend(service.tls.iter().flat_map(|tls| of_service(tls, chosen)));
     }
     lines.extend(chosen.map(rule));
     if chosen.is_none_or(|rule| rule.backends.is_none()) {
@@ -63,6 +66,22 @@ fn outcome(
     }
     if !passes && chosen.is_none_or(|rule| rule.backend_tls.is_none()) {
         lines.extend(service.backend_tls.as_ref().map(backend_tls));
+    }
+    lines
+}
+
+/// What the rule takes from its service of what is asked of the client and agreed with it.
+fn of_service(tls: &Tls, chosen: Option<&NameRule>) -> Vec<String> {
+    let takes = |own: &dyn Fn(&NameRule) -> bool| chosen.is_none_or(|rule| !own(rule));
+    let mut lines = Vec::new();
+    if takes(&|rule| rule.client_certificates.is_some()) {
+        lines.extend(clients::sentences(&tls.client_certificates));
+    }
+    if takes(&|rule| rule.policy.is_some()) {
+        lines.push(format!("speaks TLS with {}", policy(&tls.policy)));
+    }
+    if takes(&|rule| rule.alpn.is_some()) {
+        lines.push(protocols(&tls.alpn));
     }
     lines
 }

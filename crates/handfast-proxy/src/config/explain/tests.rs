@@ -120,3 +120,36 @@ fn what_is_spoken_on_the_way_to_backends_is_told() {
         assert!(text.contains(sentence), "{text}");
     }
 }
+
+#[test]
+fn what_is_asked_where_clients_are_passed_through_is_said_of_the_rules_that_end_tls() {
+    let text = "[[service]]\nname = \"edge\"\nlisten = \"127.0.0.1:443\"\nbackend = \"10.0.0.1:443\"\npass-through = true\n\
+                certificate = \"/a.pem\"\nclient-certificates = { mode = \"require\", ca = \"/ca.pem\" }\nbackend-tls = {}\n\
+                [[service.rule]]\nnames = \"a.example\"\npass-through = false\n";
+    let (config, warnings) = parse("handfast.toml", text, &|_| false).expect("a good configuration");
+    assert_eq!(warnings, []);
+    let text = explain(&config, &[]);
+    let (before, behind) = text
+        .split_once("  only where a rule ends the TLS of clients here, and says nothing else, it\n")
+        .expect(&text);
+    assert!(before.ends_with("  passes the TLS of clients on as it is, without decrypting it\n"), "{text}");
+    let (of_rules, of_all) = behind.split_once("\n  goes to ").expect(&text);
+    assert!(of_rules.lines().all(|line| line.starts_with("    ")), "{text}");
+    assert!(of_rules.contains("    lets in only clients with a certificate signed by /ca.pem\n"), "{text}");
+    assert!(of_rules.contains("    speaks TLS with them by policy"), "{text}");
+    assert!(!of_all.contains("speaks TLS with them"), "{text}");
+}
+
+#[test]
+fn for_a_name_what_its_rule_takes_from_the_service_is_told() {
+    let (config, _) = parse("handfast.toml", TEXT, &|_| false).expect("a good configuration");
+    for (host, asked) in [
+        ("other.example", "  lets in clients without a certificate, and those with one signed by /ca.pem\n"),
+        ("a.example", "it lets in only clients with a certificate signed by /other.pem\n"),
+    ] {
+        let text = explain_host(&config.services[0], host, &[]);
+        assert_eq!(text.matches("signed by").count(), 1, "{text}");
+        assert!(text.contains(asked), "{text}");
+        assert!(text.contains("  speaks TLS with policy 2026-11, but only the versions 1.3\n"), "{text}");
+    }
+}

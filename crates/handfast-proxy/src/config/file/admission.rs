@@ -2,9 +2,10 @@
 
 use handfast_net::prefix::Prefix;
 
+use crate::config::check;
 use crate::config::keys;
 use crate::config::kind::{Written, values};
-use crate::config::model::{Address, Admission, HandshakeRate};
+use crate::config::model::{Admission, HandshakeRate};
 use crate::config::problem::Fault;
 use crate::config::reader::Table;
 use crate::config::schema::Entry;
@@ -13,21 +14,19 @@ use crate::config::schema::Entry;
 const MOST_COMPARED: usize = 500;
 
 /// What a service says about the addresses of its clients; `None` when something is wrong, which is then noted.
-pub(super) fn admission(section: &Table<'_>, listen: &[Written<Address>]) -> Option<Admission> {
+///
+/// `have_addresses`: whether some clients have one.
+pub(super) fn admission(section: &Table<'_>, have_addresses: bool) -> Option<Admission> {
     let allow = section.optional(&keys::ALLOW_CLIENTS).unwrap_or_default();
     let refuse = section.optional(&keys::REFUSE_CLIENTS).unwrap_or_default();
     let inner = section.inner(&keys::HANDSHAKE_RATE);
     let rate = rate(&inner);
     contradictions(section, &allow, &refuse);
-    if !listen.is_empty() && listen.iter().all(|address| matches!(address.value, Address::Unix(_))) {
-        let written = [&keys::ALLOW_CLIENTS as &dyn Entry, &keys::REFUSE_CLIENTS]
-            .into_iter()
-            .filter_map(|key| Some((key.name(), section.written(key)?)));
-        let inner = inner.is_written().then(|| (keys::HANDSHAKE_RATE.name, inner.span().clone()));
-        for (name, span) in written.chain(inner) {
-            let what = format!("`{name}` has no effect: clients of unix sockets have no address");
-            section.reading().warning(&span, Fault::new(what));
-        }
+    if !have_addresses {
+        let why = "clients of unix sockets have no address, unless a PROXY header names it (`accept-from = \"unix\"`)";
+        let keys = [&keys::ALLOW_CLIENTS as &dyn Entry, &keys::REFUSE_CLIENTS, &keys::ADDRESS_CONNECTIONS];
+        check::no_effect(section, keys, why);
+        check::no_effect_of_section(section, &keys::HANDSHAKE_RATE, why);
     }
     Some(Admission { allow: values(allow), refuse: values(refuse), rate: rate? })
 }

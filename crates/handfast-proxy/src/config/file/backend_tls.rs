@@ -1,6 +1,6 @@
 //! TLS towards the backends, from its section to the model.
 
-use super::check::warn;
+use super::check::{no_effect, warn};
 use super::policy;
 use crate::config::keys::{self, BackendMode};
 use crate::config::kind::Written;
@@ -9,6 +9,8 @@ use crate::config::model::{
 };
 use crate::config::problem::Fault;
 use crate::config::reader::Table;
+use crate::config::schema::Entry;
+use handfast_wire::starttls::Protocol;
 
 /// The section; the outer `None`: something is wrong with it; the inner one: nothing is written.
 pub(super) fn read(section: &Table<'_>) -> Option<Option<Written<Option<BackendTls>>>> {
@@ -22,6 +24,11 @@ pub(super) fn read(section: &Table<'_>) -> Option<Option<Written<Option<BackendT
     let certificate = section.optional(&keys::BACKEND_CERTIFICATE);
     let key = section.optional(&keys::BACKEND_CERTIFICATE_KEY);
     ca.iter().for_each(|ca| section.reading().names_trusted(ca));
+    if mode == BackendMode::Off {
+        let others = section.entries().filter(|key| key.name() != keys::BACKEND_MODE.name);
+        no_effect(section, others, "backends are spoken to in plain text (`mode = \"off\"`)");
+        return Some(Some(Written { value: None, span: section.span().clone() }));
+    }
     check_verification(section, verify);
     let starttls = starttls(section);
     if key.is_some() && section.written(&keys::BACKEND_CERTIFICATE).is_none() {
@@ -43,8 +50,8 @@ pub(super) fn read(section: &Table<'_>) -> Option<Option<Written<Option<BackendT
         resumption: section.or_default(&keys::BACKEND_RESUMPTION),
         missing_close_notify: section.or_default(&keys::BACKEND_MISSING_CLOSE_NOTIFY),
     };
-    let value = (mode == BackendMode::Tls).then_some(tls);
-    Some(Some(Written { value, span: section.span().clone() }))
+    check_name(section, &tls);
+    Some(Some(Written { value: Some(tls), span: section.span().clone() }))
 }
 
 /// In which protocol backends are asked for TLS.
@@ -63,24 +70,24 @@ fn starttls(section: &Table<'_>) -> Option<Starttls> {
 
 /// Keys that contradict `verify`.
 fn check_verification(section: &Table<'_>, verify: BackendVerification) {
-    let has_no_use = |key: &dyn crate::config::schema::Entry, what: &str| {
+    let has_no_effect = |key: &dyn Entry, what: &str| {
         if let Some(span) = section.written(key) {
-            let fault = Fault::new(format!("`{}` has no use: {what}", key.name()));
+            let fault = Fault::new(format!("`{}` has no effect: {what}", key.name()));
             section.reading().error(&span, fault.hint("remove it, or change `verify`"));
         }
     };
     match verify {
         BackendVerification::Full | BackendVerification::AnyName => {}
         BackendVerification::Pins => {
-            has_no_use(&keys::BACKEND_CA, "the pins alone decide");
+            has_no_effect(&keys::BACKEND_CA, "the pins alone decide");
             if section.written(&keys::BACKEND_PINS).is_none() {
                 let fault = Fault::new("the pins alone are to decide, but there are none");
                 section.reading().missing(section.span(), fault.hint("add `pins = [\"sha256/…\"]`"));
             }
         }
         BackendVerification::Nothing => {
-            has_no_use(&keys::BACKEND_CA, "nothing is asked of the certificate");
-            has_no_use(&keys::BACKEND_PINS, "nothing is asked of the certificate");
+            has_no_effect(&keys::BACKEND_CA, "nothing is asked of the certificate");
+            has_no_effect(&keys::BACKEND_PINS, "nothing is asked of the certificate");
         }
     }
     if matches!(verify, BackendVerification::AnyName | BackendVerification::Nothing) {
@@ -89,6 +96,20 @@ fn check_verification(section: &Table<'_>, verify: BackendVerification) {
         section
             .reading()
             .warning(&span, Fault::new(what).hint("give `ca` the backend's own certificate instead"));
+    }
+}
+
+/// A name that no certificate is compared with, and that is not sent either.
+fn check_name(section: &Table<'_>, tls: &BackendTls) {
+    let is_checked = tls.verify == BackendVerification::Full;
+    let is_sent = tls.server_name == SentName::Checked;
+    // An XMPP stream is opened for a domain.
+    let is_domain = tls.starttls.as_ref().is_some_and(|starttls| {
+        matches!(starttls.protocol, Protocol::Xmpp | Protocol::XmppServer) && starttls.name.is_none()
+    });
+    if !is_checked && !is_sent && !is_domain {
+        let why = "`verify` compares no name, and `server-name` is what is sent";
+        no_effect(section, [&keys::BACKEND_NAME as &dyn Entry], why);
     }
 }
 

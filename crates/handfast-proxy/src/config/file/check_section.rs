@@ -1,5 +1,6 @@
 //! `[service.check]`: which keys go together.
 
+use crate::config::check::warn;
 use crate::config::keys::{self, CheckWord};
 use crate::config::kind::values;
 use crate::config::model::{Check, CheckKind};
@@ -58,6 +59,11 @@ pub(super) fn check(section: &Table<'_>, has_tls: bool) -> Option<Option<Check>>
         let fault = Fault::new("a check over TLS, but nothing says how TLS is spoken with the backends");
         let hint = "add [service.backend-tls]; backends that clients reach without it are checked by `type = \"tcp\"`";
         reading.error(&section.written(key).unwrap_or_default(), fault.hint(hint));
+    }
+    if !has_tls && tls == Some(false) && matches!(word, CheckWord::Http | CheckWord::SendExpect) {
+        warn(section, &keys::CHECK_TLS, || {
+            Fault::new("`tls` has no effect: connections to the backends are in plain text")
+        });
     }
     if tls.is_some() && matches!(word, CheckWord::Tcp | CheckWord::Tls) {
         let span = section.written(&keys::CHECK_TLS).unwrap_or_default();

@@ -52,7 +52,7 @@ pub(super) fn client_certificates(
     if checks.crl.is_empty() {
         for key in [&keys::CRL_EXPIRED as &dyn Entry, &keys::CRL_MISSING] {
             if let Some(span) = section.written(key) {
-                let what = format!("`{}` has no use without `crl`", key.name());
+                let what = format!("`{}` has no effect without `crl`", key.name());
                 section.reading().error(&span, Fault::new(what).hint("add `crl`, or remove it"));
             }
         }
@@ -65,13 +65,13 @@ pub(super) fn client_certificates(
     }))
 }
 
-/// Whether nothing is written that has no use where no certificates are asked for.
+/// Whether no key is written that has no effect where no certificates are asked for.
 fn without_use(section: &Table<'_>) -> bool {
     let mut is_good = true;
     for key in section.entries().filter(|key| key.name() != keys::CLIENT_MODE.name) {
         if let Some(span) = section.written(key) {
             let name = key.name();
-            let fault = Fault::new(format!("client certificates are off, so `{name}` has no use"));
+            let fault = Fault::new(format!("client certificates are off, so `{name}` has no effect"));
             section.reading().error(&span, fault.hint(format!("remove `{name}`, or set the mode")));
             is_good = false;
         }

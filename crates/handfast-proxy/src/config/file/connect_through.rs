@@ -6,10 +6,7 @@ use crate::config::problem::Fault;
 use crate::config::reader::Table;
 
 /// The section; the outer `None`: something is wrong with it; the inner one: it is not written.
-pub(super) fn connect_through<'b>(
-    section: &Table<'_>,
-    mut backends: impl Iterator<Item = &'b Backend>,
-) -> Option<Option<ConnectThrough>> {
+pub(super) fn connect_through(section: &Table<'_>, backends: &[&Backend]) -> Option<Option<ConnectThrough>> {
     if !section.is_written() {
         return Some(None);
     }
@@ -45,8 +42,8 @@ pub(super) fn connect_through<'b>(
         }
     };
     let is_near =
-        |backend: &&Backend| matches!(backend.target, Target::Address(Address::Unix(_)) | Target::BuiltIn);
-    if let Some(near) = backends.find(is_near) {
+        |backend: &&&Backend| matches!(backend.target, Target::Address(Address::Unix(_)) | Target::BuiltIn);
+    if let Some(near) = backends.iter().find(is_near) {
         let fault = Fault::new(format!(
             "no proxy can connect to the backend `{}`: it is on this machine alone",
             near.target

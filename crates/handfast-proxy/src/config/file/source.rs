@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use crate::config::keys;
 use crate::config::kind::{SourceItem, Written};
-use crate::config::model::{Address, Backend, Source, Target};
+use crate::config::model::{Address, Source, Target};
 use crate::config::problem::Fault;
 use crate::config::reader::Table;
 
@@ -12,19 +12,15 @@ use crate::config::reader::Table;
 const MOST: usize = 16;
 
 /// What a service says about it; `None` when something is wrong, which is then noted.
-pub(super) fn source<'b>(
-    section: &Table<'_>,
-    backends: impl Iterator<Item = &'b Backend> + Clone,
-    user: Option<&str>,
-) -> Option<Source> {
+///
+/// `dialled`: the backends, or the proxy in front of them.
+pub(super) fn source(section: &Table<'_>, dialled: &[&Target], user: Option<&str>) -> Option<Source> {
     let (Some(items), Some(span)) = (section.optional(&keys::SOURCE), section.written(&keys::SOURCE)) else {
         return section.written(&keys::SOURCE).is_none().then_some(Source::Route);
     };
     let error = |fault: Fault| section.reading().error(&span, fault);
-    let mut known = backends.clone();
-    if known.clone().next().is_some()
-        && known.all(|backend| matches!(backend.target, Target::Address(Address::Unix(_))))
-    {
+    let is_unix = |target: &&Target| matches!(target, Target::Address(Address::Unix(_)));
+    if !dialled.is_empty() && dialled.iter().all(is_unix) {
         let what = "`source` has no effect: no backend is reached by an address";
         section.reading().warning(&span, Fault::new(what));
     }
@@ -49,7 +45,7 @@ pub(super) fn source<'b>(
         return None;
     }
     let own: Vec<IpAddr> = items.iter().filter_map(own).collect();
-    let unreachable = backends.filter_map(|backend| match &backend.target {
+    let unreachable = dialled.iter().filter_map(|target| match target {
         Target::Address(Address::Ip(to)) => Some(*to),
         _ => None,
     });

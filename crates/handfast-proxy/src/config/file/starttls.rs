@@ -11,17 +11,9 @@ use super::super::reader::Table;
 
 /// What clients of a service speak before TLS.
 pub(super) fn starttls(section: &Table<'_>, clients: Clients) -> Option<Starttls> {
-    if clients != Clients::Tls
-        && let Some(span) = section.written(&keys::STARTTLS)
-    {
-        let fault = Fault::new(
-            "`starttls` is for clients whose TLS ends here; these speak plain text, or are passed through",
-        );
-        section.reading().error(&span, fault.hint("remove one of the two"));
-    }
     let protocol = section.optional(&keys::STARTTLS);
     let name = section.optional(&keys::STARTTLS_NAME);
-    if section.written(&keys::STARTTLS).is_none() {
+    if section.written(&keys::STARTTLS).is_none() && clients == Clients::Tls {
         warn(section, &keys::STARTTLS_NAME, || {
             Fault::new("`starttls-name` has no effect: clients speak TLS from the first byte, see `starttls`")
         });

@@ -17,6 +17,7 @@ const EXAMPLE: &str = include_str!("../../../../../docs/reference/handfast.toml"
 
 mod backends;
 mod checks;
+mod effects;
 mod towards_backends;
 mod wrong;
 
@@ -147,84 +148,6 @@ fn the_example_in_the_documents_has_every_section() {
         let inline = format!("{} = {{", section.name);
         assert!(EXAMPLE.contains(section.header) || EXAMPLE.contains(&inline), "{}", section.header);
     }
-}
-
-/// Every default can be read, and every key changes what is read: none is described and then forgotten.
-#[test]
-fn every_key_of_the_description_has_an_effect() {
-    for section in keys::FILE.all() {
-        for key in section.keys {
-            if let Default::Value(value) = key.default() {
-                good_with(section.header, key.name(), value);
-            }
-            let with = good_with(section.header, key.name(), key.example());
-            let without = good_with(section.header, "", "");
-            assert_ne!(with, without, "{} {}", section.header, key.name());
-        }
-    }
-}
-
-/// A configuration in which a section has one key more; warnings are allowed.
-fn good_with(header: &str, key: &str, value: &str) -> Config {
-    let line = if key.is_empty() { String::new() } else { format!("{key} = {value}\n") };
-    let drop_line = |text: &str| -> String {
-        text.split_inclusive('\n')
-            .filter(|line| key.is_empty() || !line.starts_with(&format!("{key} = ")))
-            .collect()
-    };
-    let client = drop_line("mode = \"request\"\nca = \"ca.pem\"\ncrl = \"list.pem\"\n");
-    let mut other = WEB.replace("web", "site").replace("8443", "8444");
-    if (key, value) == ("client-tls", "false") {
-        // Plain clients and a certificate contradict each other.
-        let certificate = other.lines().find(|line| line.starts_with("certificate")).expect("it has one");
-        other = other.replace(&format!("{certificate}\n"), "");
-    }
-    if key == "starttls-name" {
-        other.push_str("starttls = \"smtp\"\n");
-    }
-    let dialling = match key {
-        "verify" => "pins = \"sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\"\n",
-        "key" => "certificate = \"c.pem\"\n",
-        "starttls-name" => "starttls = \"smtp\"\n",
-        _ => "",
-    };
-    let text = match header {
-        "[[service]]" => format!("{}{line}", drop_line(&other)),
-        "[service.client-certificates]" => format!("{WEB}{header}\n{client}{line}"),
-        "[[service.rule]]" => format!("{WEB}{header}\n{}{line}", drop_line("names = \"z.example\"\n")),
-        "[service.handshake-rate]" => {
-            format!("{WEB}{header}\n{}{line}", drop_line("per-second = 7\n"))
-        }
-        "[service.backend-tls]" => format!("{WEB}{header}\n{dialling}{line}"),
-        "[service.rule.backend-tls]" => {
-            format!("{WEB}[[service.rule]]\nnames = \"z.example\"\n{header}\n{dialling}{line}")
-        }
-        "[service.rule.client-certificates]" => {
-            format!("{WEB}[[service.rule]]\nnames = \"z.example\"\n{header}\n{client}{line}")
-        }
-        "[service.check]" => {
-            let sends = matches!(key, "send" | "expect");
-            let kind = if sends { "type = \"send-expect\"\nexpect = \"x\"\n" } else { "type = \"http\"\n" };
-            let kind = if key.is_empty() || key == "type" { "type = \"tcp\"\n" } else { kind };
-            format!("{WEB}backend-tls = {{}}\n{header}\n{}{line}", drop_line(kind))
-        }
-        "[service.connect-through]" => {
-            let proxy = drop_line("type = \"http\"\naddress = \"10.0.0.3:3128\"\n");
-            let login = match key {
-                "user" => "password-file = \"p\"\n",
-                "password-file" => "user = \"u\"\n",
-                _ => "",
-            };
-            format!("{WEB}{header}\n{proxy}{login}{line}")
-        }
-        // A header of version 1 has no room for a certificate.
-        "[service.proxy-protocol]" if key == "client-certificate" => {
-            format!("{WEB}{header}\nsend = \"v2\"\n{line}")
-        }
-        "[process]" => format!("{WEB}{header}\n{}{line}", drop_line("user = \"nobody\"\n")),
-        _ => format!("{WEB}{header}\n{line}"),
-    };
-    read(&text).unwrap_or_else(|problems| panic!("{text}\n{problems:#?}")).0
 }
 
 fn write(path: &Path, bytes: &[u8]) {

@@ -35,7 +35,9 @@ fn a_backend_is_a_text_or_a_table() {
             ("unix:/x".to_owned(), 1, true)
         ]
     );
-    assert_eq!(read_backends("{ address = \"10.0.0.1:80\", weight = 7 }")[0].weight, 7, "one without a list");
+    let (config, _) =
+        super::read(&service("{ address = \"10.0.0.1:80\", weight = 7 }", "")).expect("it is right");
+    assert_eq!(config.services[0].backends[0].weight, 7, "one without a list");
 }
 
 #[test]

@@ -146,7 +146,7 @@ const ONE_WRONG: &[(&str, &str)] = &[
     ),
     (
         "client-certificates = { mode = \"off\", ca = \"ca.pem\" }",
-        "error 6 \"ca.pem\" client certificates are off, so `ca` has no use | remove `ca`, or set the mode",
+        "error 6 \"ca.pem\" client certificates are off, so `ca` has no effect | remove `ca`, or set the mode",
     ),
     (
         "client-certificates = { ca = \"ca.pem\" }",
