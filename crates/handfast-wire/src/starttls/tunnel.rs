@@ -119,11 +119,9 @@ impl Tunnel {
         while let Some(length) = head_length(self.inbox.unread()) {
             let head = self.inbox.take(length)?;
             let line = head.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
-            let status =
-                line.get(9..12).filter(|_| line.starts_with(b"HTTP/1.") && line.get(8) == Some(&b' '));
-            match status {
-                Some([b'2', _, _]) => return Ok(Progress::Ready),
-                Some([b'1', ..]) => {}
+            match status_class(line) {
+                Some(b'2') => return Ok(Progress::Ready),
+                Some(b'1') => {}
                 Some(_) => return Err(Problem::refused(line)),
                 None => return Err(Problem::unexpected("a status line of HTTP/1.1", line)),
             }
@@ -151,7 +149,14 @@ impl Tunnel {
                 (Stage::Password, [1, _]) => {
                     return Err(Problem::Refused { said: "wrong user or password".into() });
                 }
-                (Stage::Reply, [5, 0, ..]) => return Ok(Progress::Ready),
+                // By the length of the address it is known where the server's own words begin.
+                (Stage::Reply, [5, 0, _, 1 | 3 | 4, ..]) => return Ok(Progress::Ready),
+                (Stage::Reply, [5, 0, ..]) => {
+                    return Err(Problem::unexpected(
+                        "a SOCKS reply with an address of type 1, 3 or 4",
+                        &packet,
+                    ));
+                }
                 (Stage::Reply, [5, code, ..]) => {
                     return Err(Problem::Refused { said: socks_reply(*code).into() });
                 }
@@ -193,6 +198,18 @@ impl Tunnel {
     }
 }
 
+/// The first digit of a status, which decides what it means (RFC 9110 §15). `None` for what is no status line: the status has three digits,
+/// and a space or the end behind them (RFC 9112 §4).
+fn status_class(line: &[u8]) -> Option<u8> {
+    let [minor, b' ', status @ ..] = line.strip_prefix(b"HTTP/1.")? else { return None };
+    let (digits, rest) = status.split_first_chunk::<3>()?;
+    let is_status = minor.is_ascii_digit()
+        && matches!(digits[0], b'1'..=b'5')
+        && digits.iter().all(u8::is_ascii_digit)
+        && matches!(rest, [] | [b' ', ..]);
+    is_status.then_some(digits[0])
+}
+
 /// Bytes of a head up to and with its empty line.
 fn head_length(unread: &[u8]) -> Option<usize> {
     let ends = |wanted: &[u8]| {
@@ -208,6 +225,8 @@ fn socks_length(stage: Stage, unread: &[u8]) -> Option<usize> {
         (Stage::Reply, [5, 0, _, 4, ..]) => Some(22),
         (Stage::Reply, [5, 0, _, 3, length, ..]) => Some(7 + usize::from(*length)),
         (Stage::Reply, [5, 0, _, 3] | [5, 0] | [5, 0, _] | [5] | []) => None,
+        // An address of a type that does not exist.
+        (Stage::Reply, [5, 0, _, _, ..]) => Some(4),
         // A refusal, which may end after its code, and what is no reply at all.
         _ => Some(2),
     }

@@ -215,6 +215,13 @@ fn a_tunnel_says_what_it_is_asked_and_no_more() {
 #[test]
 fn a_tunnels_proxy_may_talk_only_so_long() {
     let take = |said: &[u8]| Tunnel::http("a", 1, None).expect("a name").take(said, &mut Vec::new());
+    for none in ["2000", "20", "2x0", "200OK", "200\tOK", " 200", "600", "000"] {
+        let outcome = take(format!("HTTP/1.1 {none}\r\n\r\n").as_bytes());
+        assert!(matches!(outcome, Err(Problem::Unexpected { .. })), "{none}: {outcome:?}");
+    }
+    for yes in ["200", "200 ", "299 Yes"] {
+        assert_eq!(take(format!("HTTP/1.0 {yes}\r\n\r\n").as_bytes()), Ok(Progress::Ready), "{yes}");
+    }
     assert!(matches!(take(b"HTTP/1.1x200 OK\r\n\r\n"), Err(Problem::Unexpected { .. })));
     let begun = |length: usize| [&b"HTTP/1.1 200 "[..], &vec![b'x'; length - 13]].concat();
     assert_eq!(take(&begun(2 * UNIT_LIMIT)), Ok(Progress::More));
@@ -257,6 +264,14 @@ fn a_socks_proxys_replies_are_read_to_their_end_and_said_in_words() {
             assert_eq!(tunnel.take(&behind, &mut Vec::new()), Ok(Progress::Ready), "{cut} of {length}");
             assert_eq!(tunnel.into_received(), b"220");
         }
+    }
+    // Of an address of another type nobody knows where it ends: no tunnel.
+    for kind in [0, 2, 5, 9, 255] {
+        let mut tunnel = asked(None);
+        assert_eq!(tunnel.take(&[5, 0], &mut Vec::new()), Ok(Progress::More));
+        assert_eq!(tunnel.take(&[5, 0, 0], &mut Vec::new()), Ok(Progress::More));
+        let outcome = tunnel.take(&[kind, 0, 0, 0, 0, 0, 0], &mut Vec::new());
+        assert!(matches!(outcome, Err(Problem::Unexpected { .. })), "{kind}: {outcome:?}");
     }
     for (code, words) in [
         (1, "general failure (reply 1)"),
