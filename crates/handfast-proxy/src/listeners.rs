@@ -153,11 +153,13 @@ impl Listeners {
     /// Which addresses are taken.
     pub(crate) fn taken(&self) -> Taken {
         let bound = |(id, listening): (&ListenerId, &Listening)| (id.clone(), listening.address.clone());
-        Taken {
-            bound: self.listening.iter().map(bound).collect(),
-            beside: self.beside,
-            given: self.given.clone(),
-        }
+        let reachable = self.listening.iter().filter(|(_, listening)| !listening.is_lost());
+        Taken { bound: reachable.map(bound).collect(), beside: self.beside, given: self.given.clone() }
+    }
+
+    /// Unix sockets that no client can connect to any more, because their file was removed: a reload binds them again.
+    pub(crate) fn lost(&self) -> impl Iterator<Item = &Address> {
+        self.listening.values().filter(|listening| listening.is_lost()).map(|listening| &listening.address)
     }
 
     /// From now on nobody else is to be followed: addresses that a reload adds are this process's alone.
@@ -261,6 +263,14 @@ impl Listening {
             Origin::Inherited if self.address == *written => ", from the service manager".into(),
             Origin::Inherited => format!(", from the service manager in place of {written}"),
         }
+    }
+
+    /// Whether the file of its unix socket is no longer this one, and no other process listens there.
+    fn is_lost(&self) -> bool {
+        self.origin.owns_address()
+            && self.file.is_some()
+            && file_of(&self.address) != self.file
+            && listen::is_unreachable(&self.address)
     }
 
     /// Removes the file of a unix socket that is closed, if it is still the one that this process made or was given.

@@ -115,7 +115,13 @@ impl Serving {
                 Some(answer) = program.answers.recv() => program.take_answer(answer),
                 () = watch.look_is_due() => {
                     program.refresh_keys();
-                    reloads.look(|| program.present());
+                    let lost: Vec<_> = program.listeners.lost().map(ToString::to_string).collect();
+                    if lost.is_empty() {
+                        reloads.look(|| program.present());
+                    } else {
+                        tracing::error!("the file of {} was removed; a reload binds it again", lost.join(", "));
+                        reloads.ask(Scope::Configuration, None, || program.present());
+                    }
                 }
                 heard = program.upgrades.next() => {
                     if let Some(after) = program.hear(heard, leaving.is_some()) {

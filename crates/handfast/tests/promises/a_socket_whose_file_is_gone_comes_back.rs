@@ -1,5 +1,5 @@
 //! A socket whose file is gone comes back: another process of the same configuration, or an administrator, may remove the files of the
-//! upgrade socket and of the admin address; the process that serves makes them again, and removes only files that are its own.
+//! upgrade socket, of the admin address and of a service; the process that serves makes them again, and removes only files that are its own.
 
 use std::fs;
 
@@ -29,6 +29,19 @@ fn when_it_was_removed() {
     wait_until("the upgrade socket", || folder.file("upgrade.sock").exists().then_some(()));
     let _new = upgrade(&proxy, &[]).expect("it can be asked");
     assert!(proxy.talk.so_far().iter().any(|line| line.contains("upgrade socket: the file ")));
+}
+
+#[test]
+fn when_it_is_that_of_a_service() {
+    let (folder, backend) = (Folder::new(), Backend::echo());
+    let path = folder.file("web.sock");
+    let config = Config::to(&folder, backend.address)
+        .text("service", "listen", format!("unix:{}", path.display()))
+        .text("process", "watch-interval", "200ms");
+    let proxy = Proxy::start(config);
+    fs::remove_file(&path).expect("it is there");
+    wait_until("clients to be let in", || std::os::unix::net::UnixStream::connect(&path).ok().map(drop));
+    assert!(proxy.talk.so_far().iter().any(|line| line.contains("a reload binds it again")));
 }
 
 #[test]
