@@ -286,6 +286,18 @@ pub fn ignore_signals() -> io::Result<()> {
     Ok(())
 }
 
+/// Lets the calling thread run only while no ordinary thread wants its processor; one that wakes up takes it at once.
+///
+/// **Errors**: sched_setscheduler(2). **Source**: `SCHED_IDLE` in sched(7), below nice 19: a thread that is woken preempts it without waiting for
+/// the end of its slice.
+pub fn run_when_idle() -> io::Result<()> {
+    // SAFETY: sched_param is a C struct of integers, for which zeroes are valid: SCHED_IDLE wants priority 0.
+    let parameter: libc::sched_param = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel reads the parameter; 0 is the calling thread.
+    let outcome = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameter) };
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// SIGUSR1, and SIGHUP from a program, do not end this process: `kill -HUP $(pidof handfast)` is meant for a proxy and reaches every process of
 /// the program. A terminal that is closed still ends it. What it executes has the defaults again. A later handler replaces this.
 ///

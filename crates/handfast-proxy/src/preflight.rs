@@ -87,7 +87,7 @@ fn addresses(config: &Config, user: &ServiceUser, found: &mut Found) {
     }
 }
 
-/// Tries what the start does with a file by its name, as the user by whom it will be done.
+/// Tries what the start does with a file by its name, as the user that will do it.
 fn on(user: &ServiceUser, path: &Path, act: impl FnOnce() -> io::Result<()> + Send) -> io::Result<()> {
     user.act_on(path, act).unwrap_or_else(|error| Err(io::Error::other(error.to_string())))
 }

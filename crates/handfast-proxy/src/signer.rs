@@ -147,8 +147,12 @@ impl Shared {
     }
 
     fn run(&self) {
-        // On Linux this is the thread's own. Where it is refused the signer is one thread among others, and works all the same.
-        let _ = rustix::process::setpriority_process(None, LOWEST);
+        let is_idle =
+            std::env::var_os("MEASURE_NICE").is_none() && handfast_net::sys::run_when_idle().is_ok();
+        if !is_idle {
+            // On Linux this is the thread's own. Where it is refused the signer is one thread among others, and works all the same.
+            let _ = rustix::process::setpriority_process(None, LOWEST);
+        }
         handfast_tls::warm_up();
         sandbox::confine_this_thread();
         self.serve(Instant::now);

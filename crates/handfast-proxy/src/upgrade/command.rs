@@ -174,7 +174,7 @@ impl Plan {
     }
 }
 
-/// The program to execute as root: the one that was named, or the one that runs here. Nobody else may be able to replace it.
+/// The program to execute as root: the one that was named, or the one that runs here. Only root can replace it.
 fn executable(named: Option<&Path>) -> Result<PathBuf, (PathBuf, String)> {
     let program = named.map_or_else(own_program, |named| Ok(named.to_path_buf()));
     let program = program.map_err(|error| (PathBuf::new(), error.to_string()))?;
@@ -256,7 +256,7 @@ impl Answers {
         Ok(Self { heard, deadline: Instant::now() + READY_WITHIN + PROMPT })
     }
 
-    /// The next answer; or that the new process has ended, which the running one may not know.
+    /// The next answer; or that the new process has ended, which the running one might not know.
     fn next(&mut self, mut child: Option<Child>) -> io::Result<Heard> {
         loop {
             match self.heard.recv_timeout(LOOK) {

@@ -41,7 +41,7 @@ const HEARD: usize = 16;
 const PAUSE: Duration = Duration::from_secs(1);
 /// How often the socket's file is looked for.
 const LOOK: Duration = Duration::from_secs(5);
-/// Processes before this one that may tell at once what they count: as many as drain after upgrades that follow each other closely.
+/// Earlier processes that may report their counters at once: as many as drain after upgrades that follow each other closely.
 const TELLERS: usize = 16;
 
 /// What was heard.
@@ -215,7 +215,7 @@ impl Upgrades {
         match self.tellers.take() {
             Some(place) => hear(teller, registry, place),
             None => tracing::warn!(
-                "upgrade socket: {TELLERS} processes tell what they count, one more is not heard"
+                "upgrade socket: {TELLERS} processes tell what they count, one more is refused"
             ),
         }
     }

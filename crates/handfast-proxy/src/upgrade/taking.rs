@@ -97,9 +97,16 @@ impl Taking {
             }
             let socket = GivenSocket::new(descriptor)
                 .map_err(|unfit| voice.failed(format!("it handed over a socket that is {unfit}")))?;
+            let written = said.written.map(Address::from);
+            if written.as_ref().is_some_and(|written| !is_bound_to(written, socket.address())) {
+                let bound = socket.address();
+                return Err(
+                    voice.failed(format!("it handed over a socket that listens on {bound} as another one"))
+                );
+            }
             let origin = if said.inherited { Origin::Inherited } else { Origin::HandedOver };
             let name = said.name.filter(|_| said.role == Role::Service || said.inherited);
-            given.push(Given { socket, name, written: said.written.map(Address::from), origin });
+            given.push(Given { socket, name, written, origin });
         }
         tracing::info!(
             "taking over from process {process} (handfast {version}), which serves until this one does"
@@ -184,6 +191,44 @@ impl Taking {
                 tracing::warn!("process {process} did not say that it drains: {}", in_words(&error));
                 Ok(())
             }
+        }
+    }
+}
+
+/// Whether a socket can be the one of an address as it is written: port 0 is the kernel's choice, and a unix socket may have been bound under
+/// another name.
+fn is_bound_to(written: &Address, bound: &Address) -> bool {
+    match (written, bound) {
+        (Address::Ip(written), Address::Ip(bound)) => {
+            written.ip() == bound.ip() && [0, bound.port()].contains(&written.port())
+        }
+        (Address::Unix(_), Address::Unix(_)) => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_of_another_address_is_not_taken_for_one_of_ours() {
+        let ip = |text: &str| Address::Ip(text.parse().expect("an address"));
+        let unix = |text: &str| Address::Unix(text.into());
+        for (written, bound) in [
+            (ip("[::]:443"), ip("[::]:443")),
+            (ip("127.0.0.1:0"), ip("127.0.0.1:4000")),
+            (unix("/run/web.sock"), unix("/run/web.sock.12")),
+        ] {
+            assert!(is_bound_to(&written, &bound), "{written} {bound}");
+        }
+        for (written, bound) in [
+            (ip("127.0.0.1:443"), ip("127.0.0.1:4000")),
+            (ip("127.0.0.1:443"), ip("127.0.0.2:443")),
+            (ip("127.0.0.1:443"), unix("/run/web.sock")),
+            (unix("/run/web.sock"), ip("127.0.0.1:443")),
+        ] {
+            assert!(!is_bound_to(&written, &bound), "{written} {bound}");
         }
     }
 }

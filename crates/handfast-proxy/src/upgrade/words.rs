@@ -74,7 +74,7 @@ pub(super) enum Answer {
     /// Nothing has changed: why.
     Refused { why: String },
     /// The process that asks starts it, being allowed more than this one; two descriptors follow, for its outputs. What to start
-    /// is not said: nobody who is allowed more should rely on it.
+    /// is not part of it: a process with more rights must not rely on the answer of one with fewer.
     Launch {},
 }
 

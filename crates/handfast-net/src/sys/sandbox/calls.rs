@@ -59,7 +59,7 @@ const TO_TEND: &[Call] = calls![
     SYS_fdatasync SYS_ftruncate SYS_inotify_init1 SYS_inotify_add_watch SYS_inotify_rm_watch SYS_getcwd SYS_faccessat
     SYS_faccessat2 SYS_umask SYS_pipe2 SYS_socketpair SYS_prlimit64 SYS_sched_getparam
     SYS_sched_getscheduler SYS_sysinfo SYS_close_range SYS_copy_file_range SYS_statfs SYS_fstatfs SYS_wait4
-    SYS_waitid SYS_seccomp SYS_setpriority
+    SYS_waitid SYS_seccomp SYS_setpriority SYS_sched_setscheduler
 ];
 #[cfg(target_arch = "x86_64")]
 const TO_TEND_HERE: &[Call] = calls![
