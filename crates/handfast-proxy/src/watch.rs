@@ -30,12 +30,14 @@ pub(crate) struct Watch {
     next: Instant,
     /// The first notification since the last look, and the last one.
     notified: Option<(Instant, Instant)>,
+    /// Until then a reload is not followed by a look of its own: one reload must not lead to the next one every second.
+    is_soon_after: Option<Instant>,
 }
 
 impl Default for Watch {
     /// On nothing: a look is due at once.
     fn default() -> Self {
-        Self { notifier: None, interval: SOON, next: Instant::now(), notified: None }
+        Self { notifier: None, interval: SOON, next: Instant::now(), notified: None, is_soon_after: None }
     }
 }
 
@@ -44,8 +46,14 @@ impl Watch {
     /// were read and before this.
     pub(crate) fn follow(&mut self, folders: &[PathBuf], interval: Duration) {
         self.interval = interval;
-        self.next = Instant::now() + SOON.min(interval);
         self.notified = None;
+        let now = Instant::now();
+        if self.is_soon_after.is_some_and(|until| now < until) {
+            self.next = self.next.min(now + interval);
+        } else {
+            self.next = now + SOON.min(interval);
+            self.is_soon_after = Some(now + interval);
+        }
         self.notifier = match notifier(folders) {
             Ok(notifier) => Some(notifier),
             Err(error) => {
@@ -146,6 +154,12 @@ mod tests {
             assert!(due >= before + INTERVAL && due <= Instant::now() + INTERVAL);
             disturbed(&mut watch, 20).await;
             assert_eq!(watch.due(), due);
+            watch.follow(&[], INTERVAL);
+            assert_eq!(
+                watch.due(),
+                due,
+                "one look of its own after a reload in an interval, and the interval goes on"
+            );
         });
     }
 

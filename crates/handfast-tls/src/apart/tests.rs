@@ -138,6 +138,10 @@ fn a_holder_that_does_not_answer_is_an_error_of_each_file() {
         "{:?}",
         loaded.findings
     );
+    let file = folder.path().join("a.pem");
+    let of_file: Vec<_> = loaded.files_read.into_iter().filter(|(path, _)| *path == file).collect();
+    assert_eq!(of_file.len(), 1);
+    assert!(changed(&of_file, None), "it is read again, although it is as it was");
 }
 
 proptest::proptest! {

@@ -283,6 +283,20 @@ fn many_at_once_converge() {
 }
 
 #[test]
+fn a_link_that_leads_to_another_file_is_followed() {
+    let folder = Folder::new();
+    let link = folder.at("tickets");
+    let [one, other] = ["one", "other"].map(|name| open(&folder.at(name), 0));
+    symlink("one", &link).unwrap();
+    let mut keys = open(&link, 0);
+    assert!(decrypts(&keys, &encrypt(&one)));
+    fs::remove_file(&link).unwrap();
+    symlink("other", &link).unwrap();
+    assert!(refresh(&mut keys, 10));
+    assert!(decrypts(&keys, &encrypt(&other)));
+}
+
+#[test]
 fn a_lock_that_is_held_delays_a_rotation_and_nothing_else() {
     let folder = Folder::new();
     let path = folder.at("tickets");
