@@ -67,7 +67,7 @@ pub(crate) struct Shared {
     registry: Arc<Registry>,
     requests: Sender<Request>,
     phase: RefCell<Phase>,
-    /// Names of backends for which no question has had an outcome since the start.
+    /// Names of backends that have had no address since the start, and are needed (`Names::needed`).
     waiting_for: RefCell<Vec<String>>,
     overview: RefCell<Overview>,
     /// Names under which the admin listener may be asked.
@@ -106,8 +106,8 @@ impl Shared {
         *self.phase.borrow_mut() = Phase::Serving;
     }
 
-    /// … but whoever chooses between this process and another one should wait until these names have had an answer, which
-    /// may be that there is none: a process that has just started must not take the place of one that knows addresses.
+    /// … but whoever chooses between this process and another one should wait until these names have an address or are not needed:
+    /// a process that has just started must not take the place of one that knows addresses.
     pub(crate) fn waits_for(&self, names: Vec<String>) {
         *self.waiting_for.borrow_mut() = names;
     }
@@ -296,7 +296,7 @@ mod tests {
         shared.waits_for(vec!["db.example:5432".into(), "web.example:80".into()]);
         shared.waits_no_more_for(&["db.example:5432".into()]);
         let reason = shared.ready().expect_err("one has had none");
-        assert_eq!(reason.to_string(), "no answer yet about the backends' names db.example:5432");
+        assert_eq!(reason.to_string(), "no address yet for the backends' names db.example:5432");
         shared.waits_no_more_for(&[]);
         assert_eq!(shared.ready(), Ok(()));
         shared.waits_no_more_for(&["of-a-reload.example:80".into()]);

@@ -88,7 +88,7 @@ impl Program {
 
     /// Tells those who look in what is configured now, and what names stand for.
     pub(crate) fn tell(&mut self) {
-        self.shared.waits_no_more_for(&self.names.waiting_for());
+        self.shared.waits_no_more_for(&self.names_needed());
         let addresses = self.names.addresses();
         let service = |service: &ServiceState| ConfiguredService {
             name: service.model.name.clone(),
@@ -104,6 +104,18 @@ impl Program {
             services: self.state.services.iter().map(service).collect(),
             names: self.names.snapshots(),
         });
+    }
+
+    /// Names of backends that a process which has just started waits for before it is ready.
+    pub(crate) fn names_needed(&self) -> Vec<String> {
+        let addresses = self.names.addresses();
+        let services = &self.state.services;
+        let has_none = |service: &&ServiceState| {
+            backends(&self.state, service, &addresses).iter().all(|backend| backend.standing.is_none())
+        };
+        let without: Vec<_> =
+            services.iter().filter(has_none).map(|service| service.model.name.clone()).collect();
+        self.names.needed(&without, without.len() == services.len())
     }
 
     /// Does with a backend what an operator wants, and says so.

@@ -56,6 +56,13 @@ pub(crate) enum Unresolved {
     Library(io::Error),
 }
 
+impl Unresolved {
+    /// Whether DNS has said that there is no address. The C library does not tell that from a failure.
+    fn is_an_answer(&self) -> bool {
+        matches!(self, Self::NoSuchName | Self::NoAddress | Self::Library(_))
+    }
+}
+
 impl fmt::Display for Unresolved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -87,6 +94,8 @@ struct Progress {
     failed: u64,
     /// Why the last question failed.
     problem: Option<String>,
+    /// Whether DNS has ever answered: with an address, or that there is none.
+    is_answered: bool,
     failing_since: Option<SystemTime>,
 }
 
@@ -149,6 +158,21 @@ impl Names {
         waiting.map(|(name, _)| written(name)).collect()
     }
 
+    /// Names that a process which has just started should wait for, before it takes the place of one that knows addresses: those
+    /// without an outcome, and those without which a service has no backend at all. `without`: these services. A name that does
+    /// not exist is waited for only where no service has a backend (`all`): one dead name must not keep the others from being served.
+    pub(crate) fn needed(&self, without: &[String], all: bool) -> Vec<String> {
+        let is_needed = |name: &Wanted, progress: &Progress| {
+            let is_missed = progress.services.iter().any(|service| without.contains(service));
+            !self.known.contains_key(name) && is_missed && (all || !progress.is_answered)
+        };
+        let needed = self
+            .progress
+            .iter()
+            .filter(|(name, progress)| progress.answered + progress.failed == 0 || is_needed(name, progress));
+        needed.map(|(name, _)| written(name)).collect()
+    }
+
     /// Names that have no address yet.
     pub(crate) fn unresolved(&self) -> Vec<String> {
         let without = self.progress.keys().filter(|name| !self.known.contains_key(*name));
@@ -173,12 +197,14 @@ impl Names {
                     name.0
                 );
                 progress.failed += 1;
+                progress.is_answered |= problem.is_an_answer();
                 progress.problem = Some(problem.to_string());
                 progress.failing_since.get_or_insert_with(SystemTime::now);
                 return None;
             }
         };
         progress.answered += 1;
+        progress.is_answered = true;
         progress.problem = None;
         let failed = progress.failing_since.take();
         let changed = self.known.get(&name) != Some(&addresses);
@@ -335,6 +361,33 @@ mod tests {
         assert_eq!((one.len(), &one), (ADDRESSES, &other));
     }
 
+    #[test]
+    fn a_start_waits_for_names_without_which_a_service_has_no_backend() {
+        let (answers, _receiver) = tokio::sync::mpsc::channel(1);
+        let name = |name: &str| (name.to_owned(), 80);
+        let of = |service: &str| Progress { services: vec![service.into()], ..Progress::default() };
+        let mut names = Names {
+            resolver: None,
+            asking: HashMap::new(),
+            known: HashMap::new(),
+            progress: BTreeMap::from([(name("a.example"), of("a")), (name("b.example"), of("b"))]),
+            answers,
+        };
+        let answer = |names: &mut Names, of: &str, outcome| {
+            names.take(Answer { name: name(of), outcome, again: RETRY.0 });
+        };
+        let (both, only_a): (&[String], &[String]) = (&["a".into(), "b".into()], &["a".into()]);
+        assert_eq!(names.needed(&[], false), ["a.example:80", "b.example:80"], "no outcome yet");
+        answer(&mut names, "a.example", Err(Unresolved::Deadline));
+        answer(&mut names, "b.example", Err(Unresolved::NoSuchName));
+        assert_eq!(names.needed(&[], false), [""; 0], "all services have other backends");
+        assert_eq!(names.needed(only_a, false), ["a.example:80"], "DNS has not answered");
+        assert_eq!(names.needed(both, true), ["a.example:80", "b.example:80"], "nothing can be served");
+        let address = SocketAddr::from(([10, 0, 0, 9], 80));
+        answer(&mut names, "a.example", Ok(vec![address]));
+        assert_eq!(names.needed(&["b".into()], false), [""; 0], "one dead name keeps nobody else out");
+    }
+
     /// What those who look in see of a name, from its first question on.
     #[test]
     fn a_name_keeps_its_addresses_while_it_cannot_be_resolved() {
@@ -353,6 +406,7 @@ mod tests {
         assert!(names.take(answer(Ok(vec![address]))).is_some());
         assert!(names.take(answer(Err(Unresolved::NoSuchName))).is_none(), "the table stays as it was");
         assert!(names.waiting_for().is_empty() && names.unresolved().is_empty());
+        assert!(names.needed(&["web".into()], true).is_empty(), "it has an address");
         let seen = &names.snapshots()[0];
         assert_eq!((seen.addresses.len(), seen.answered, seen.failed), (1, 1, 1));
         assert!(seen.problem.as_deref() == Some("there is no such name") && seen.failing_since.is_some());

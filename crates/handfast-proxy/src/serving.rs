@@ -57,7 +57,7 @@ impl Serving {
         program.notifier.keeps(program.listeners.own(None));
         program.registry.reload_succeeded(program.state.generation);
         program.shared.serves();
-        program.shared.waits_for(program.names.waiting_for());
+        program.shared.waits_for(program.names_needed());
         tracing::info!("ready");
         let sentence = program.sentence();
         program.notifier.ready(&sentence);

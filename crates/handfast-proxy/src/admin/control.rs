@@ -88,7 +88,7 @@ impl std::error::Error for BackendRefusal {}
 pub enum NotReady {
     /// Nothing is accepted yet.
     Starting,
-    /// These names of backends have had no answer since the start.
+    /// These names of backends have had no address since the start, and are needed.
     NamesUnanswered(Vec<String>),
     /// The process that holds the private keys is unresponsive: no handshake can be signed.
     KeyProcess {
@@ -109,7 +109,7 @@ impl fmt::Display for NotReady {
         match self {
             Self::Starting => f.write_str("starting"),
             Self::NamesUnanswered(names) => {
-                write!(f, "no answer yet about the backends' names {}", names.join(", "))
+                write!(f, "no address yet for the backends' names {}", names.join(", "))
             }
             Self::KeyProcess { silence } => write!(
                 f,
