@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `GET /` or `/status` | the status page; JSON with `Accept: application/json`; `?refresh=5` reloads it every 5 s |
 //! | `GET /status.json` | the same as JSON, with the version of its schema |
-//! | `GET /metrics` | OpenMetrics text |
+//! | `GET /metrics` | OpenMetrics text, or that of before for who does not accept it |
 //! | `GET /ready` | 200, or 503 with the reason: new connections should (not) be sent here |
 //! | `GET /live` | 200 as long as the control thread turns |
 //! | `POST /reload` | 200 when the new configuration is served; 409 with the problems, and the old one is served on |

@@ -20,7 +20,7 @@ use super::neighbour::server_field;
 use super::page;
 use super::rates::History;
 use super::status::Status;
-use crate::metrics;
+use crate::metrics::Format;
 use crate::standing::Wish;
 
 /// How long a client is kept waiting for a reload's outcome; the reload goes on without it.
@@ -40,7 +40,7 @@ const JSON: &str = "application/json";
 const HELP: &str = "\
 GET  /status       the status page (also at /)
 GET  /status.json  the same as JSON
-GET  /metrics      OpenMetrics text
+GET  /metrics      for Prometheus: OpenMetrics where that is accepted, else text
 GET  /ready        200, or 503 with the reason
 GET  /live         200
 POST /reload       read the configuration again: 200, or 409 with the problems
@@ -84,7 +84,8 @@ pub(super) async fn respond(
             Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("status: write as JSON: {error}")),
         },
         "/metrics" if reads => {
-            answer(StatusCode::OK, metrics::CONTENT_TYPE, metrics::openmetrics(control.snapshot()))
+            let format = wanted_format(&head.headers);
+            answer(StatusCode::OK, format.content_type(), format.write(control.snapshot()))
         }
         "/hand-over" if head.method == Method::POST => match control.hand_over(threads(head.uri.query())) {
             Ok(()) => {
@@ -258,6 +259,27 @@ fn wants_json(headers: &HeaderMap) -> bool {
     accept.is_some_and(|accept| accept.contains(JSON) && !accept.contains("text/html"))
 }
 
+/// The format of metrics that a scraper prefers. One that does not name OpenMetrics may not know it.
+fn wanted_format(headers: &HeaderMap) -> Format {
+    let ranges = headers.get_all(header::ACCEPT).iter().filter_map(|accept| accept.to_str().ok());
+    let ranges: Vec<&str> = ranges.flat_map(|accept| accept.split(',')).collect();
+    // RFC 9110 §12.4.2.
+    let quality = |kind: &str| {
+        let of_range = |range: &&str| {
+            let mut parts = range.split(';').map(str::trim);
+            let is_it = parts.next().is_some_and(|known| known.eq_ignore_ascii_case(kind));
+            let weight = parts.find_map(|part| part.strip_prefix("q=")?.parse::<f32>().ok());
+            is_it.then(|| weight.unwrap_or(1.0))
+        };
+        ranges.iter().filter_map(of_range).fold(0.0, f32::max)
+    };
+    let openmetrics = quality("application/openmetrics-text");
+    match openmetrics > 0.0 && openmetrics >= quality("text/plain") {
+        true => Format::OpenMetrics,
+        false => Format::Text,
+    }
+}
+
 /// The number of `threads=4`: 1 when it is not said.
 fn threads(query: Option<&str>) -> u32 {
     let value = query.and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("threads=")));
@@ -318,6 +340,33 @@ mod tests {
         ] {
             assert!(!is_local_name(foreign), "{foreign}");
         }
+    }
+
+    #[test]
+    fn a_scraper_gets_the_format_that_it_prefers() {
+        let openmetrics = [
+            "application/openmetrics-text",
+            // Prometheus 2.5 to 3, as it comes.
+            "application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,\
+             text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+            "text/plain;q=0.5, Application/OpenMetrics-Text; version=1.0.0",
+        ];
+        let text = [
+            "",
+            "*/*",
+            // Prometheus before 2.5, Telegraf, VictoriaMetrics.
+            "text/plain;version=0.0.4;q=1,*/*;q=0.1",
+            // Prometheus 3 with `scrape_protocols: [PrometheusText0.0.4, OpenMetricsText1.0.0]`.
+            "text/plain;version=0.0.4;q=0.5,application/openmetrics-text;version=1.0.0;q=0.4,*/*;q=0.2",
+            "application/openmetrics-text;q=0",
+            "application/openmetrics-textile",
+        ];
+        let format = |accept: &str| {
+            let value = HeaderValue::from_str(accept).expect("a header");
+            wanted_format(&HeaderMap::from_iter([(header::ACCEPT, value)]))
+        };
+        openmetrics.iter().for_each(|accept| assert_eq!(format(accept), Format::OpenMetrics, "{accept}"));
+        text.iter().for_each(|accept| assert_eq!(format(accept), Format::Text, "{accept}"));
     }
 
     #[test]

@@ -102,7 +102,7 @@ fn every_page_is_there() {
         ("/", "text/html", "<h1>Handfast</h1>"),
         ("/status", "text/html", "TLSv1.3 full"),
         ("/status?refresh=5", "text/html", "http-equiv=refresh content=5"),
-        ("/metrics", "application/openmetrics-text; version=1.0.0; charset=utf-8", "\n# EOF\n"),
+        ("/metrics", "text/plain; version=0.0.4; charset=utf-8", "\n# EOF\n"),
         ("/ready", "text/plain", "ready\n"),
         ("/live", "text/plain", "alive\n"),
     ] {

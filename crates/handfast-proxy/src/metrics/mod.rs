@@ -38,7 +38,7 @@ pub use handshakes::PHASES;
 pub use histogram::Distribution;
 pub(crate) use histogram::Histogram;
 pub(crate) use openmetrics::source_ports;
-pub use openmetrics::{CONTENT_TYPE, openmetrics};
+pub use openmetrics::{Format, openmetrics};
 pub use service::{BackendMetrics, HeaderOutcome, Limit, ServiceMetrics};
 pub use snapshot::{
     AcceptErrors, BackendSnapshot, BackendState, CertificateSnapshot, CheckSnapshot, End,

@@ -1,7 +1,7 @@
 //! A snapshot as text for Prometheus and everything that reads the same format.
 //!
-//! In: a [`Snapshot`]. Out: OpenMetrics text, version 1.0.0. Names begin with `handfast_` (those every process has, with
-//! `process_`), units are seconds and bytes. No label holds what a peer chose.
+//! In: a [`Snapshot`]. Out: OpenMetrics text, version 1.0.0, or the format before it. A histogram that has counted nothing is left out.
+//! Names begin with `handfast_` (those every process has, with `process_`), units are seconds and bytes. No label holds what a peer chose.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,15 +19,16 @@ use super::handshakes::{BACKEND_PHASES, PHASES};
 use super::histogram::Distribution;
 use super::snapshot::{BackendSnapshot, HandshakeSnapshot, ServiceSnapshot, Snapshot};
 
+mod format;
 mod revocation;
 mod threads;
 
-/// Content type of the text.
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub use format::Format;
 
 /// Writes a snapshot as OpenMetrics text.
 ///
-/// **Cost:** some 30 lines for each histogram; about 100 KiB for a few services.
+/// **Cost:** some 30 lines for each histogram that has counted something, which is most of it: 33 services with two backends each take
+/// 130 KB at the start, and 600 KB when each of them has been used.
 pub fn openmetrics(snapshot: Snapshot) -> String {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(snapshot));
@@ -98,6 +99,7 @@ impl Families<'_> {
         })
     }
 
+    /// Histograms, but for those that have counted nothing: they would be nine tenths of the text of a proxy that has just started.
     fn seconds<'d, L: EncodeLabelSet>(
         &mut self,
         name: &str,
@@ -105,7 +107,8 @@ impl Families<'_> {
         rows: impl IntoIterator<Item = (L, &'d Distribution)>,
     ) -> fmt::Result {
         let head = (name, Some(Unit::Seconds), help);
-        self.family(head, MetricType::Histogram, rows, |mut encoder, times| {
+        let counted = rows.into_iter().filter(|(_, times)| times.count() > 0);
+        self.family(head, MetricType::Histogram, counted, |mut encoder, times| {
             let buckets = times.buckets();
             encoder.encode_histogram::<NoLabelSet>(times.sum_seconds(), times.count(), &buckets, None)
         })

@@ -223,6 +223,44 @@ fn the_text_has_the_structure_of_openmetrics() {
 }
 
 #[test]
+fn the_text_of_before_has_its_own_types() {
+    let (new, old) = (Format::OpenMetrics.write(everything()), Format::Text.write(everything()));
+    let is_comment = |line: &&str| line.starts_with('#');
+    for line in [
+        "# TYPE handfast_connections_accepted_total counter",
+        "# HELP handfast_connections_accepted_total Connections accepted",
+        "# TYPE handfast_relayed_bytes_total counter",
+        "# TYPE handfast_build_info gauge",
+        "# TYPE handfast_connections gauge",
+        "# TYPE handfast_handshake_seconds histogram",
+    ] {
+        assert!(old.lines().any(|known| known == line), "{line}");
+    }
+    assert!(!old.contains("# UNIT") && new.contains("# UNIT handfast_relayed_bytes bytes"));
+    // Of each row, without values that change from one look to the next.
+    let rows = |text: &str| -> Vec<String> {
+        let rows = text.lines().filter(|line| !is_comment(line));
+        rows.filter_map(|row| Some(row.rsplit_once(' ')?.0.to_owned())).collect()
+    };
+    assert_eq!(rows(&old), rows(&new));
+}
+
+#[test]
+fn only_histograms_that_have_counted_are_written() {
+    let registry = Registry::new();
+    let web = registry.thread("worker-0").service("web");
+    web.backend("10.0.0.7:80", true);
+    let text = || openmetrics(registry.snapshot());
+    assert!(!text().contains("handfast_backend_connect_seconds_bucket"));
+    assert!(
+        text().contains("handfast_connections_accepted_total{service=\"web\"} 0\n"),
+        "rates need the first zero"
+    );
+    web.backend("10.0.0.7:80", true).connected(Duration::from_micros(300));
+    assert!(text().contains("handfast_backend_connect_seconds_bucket"));
+}
+
+#[test]
 fn a_histogram_in_text_adds_up() {
     let text = openmetrics(everything());
     let value = |start: &str| -> f64 {

@@ -1,6 +1,7 @@
 //! Operators can look in: metrics that a monitoring system reads, a status for people and for programs, readiness that tells
 //! the truth, an access log line for each connection with all that is known of it, and names on all threads.
 
+use super::support::skip::{needs, skipped};
 use super::support::*;
 
 #[test]
@@ -80,6 +81,30 @@ fn the_status_is_for_people_and_for_programs() {
     );
     assert!(stage.proxy.status().is_object());
     assert_eq!(http::get(stage.proxy.admin(), "/nowhere", "*/*").status, 404);
+}
+
+#[test]
+fn metrics_are_well_formed_for_new_scrapers_and_for_old_ones() {
+    needs!("promtool");
+    let stage = Stage::echo();
+    stage.serves_and_is_quiet();
+    for (accept, content_type) in [
+        (
+            "application/openmetrics-text; version=1.0.0",
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        ),
+        ("text/plain; version=0.0.4", "text/plain; version=0.0.4; charset=utf-8"),
+    ] {
+        let answer = http::get(stage.proxy.admin(), "/metrics", accept);
+        assert!(answer.head.contains(&format!("content-type: {content_type}\r\n")), "{}", answer.head);
+        let is_old = accept.starts_with("text");
+        assert_eq!(answer.body.contains("# TYPE handfast_connections_accepted_total counter"), is_old);
+        if is_old {
+            // It reads this format alone.
+            let checked = tools::run("promtool", &["check", "metrics"], answer.body.as_bytes());
+            assert_eq!(checked.code, Some(0), "{}", checked.all());
+        }
+    }
 }
 
 #[test]
