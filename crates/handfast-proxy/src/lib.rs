@@ -70,6 +70,7 @@ mod resolve;
 mod service_manager;
 mod signals;
 mod watch;
+mod memory;
 mod error;
 mod say;
 mod upgrade;

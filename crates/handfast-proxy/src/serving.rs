@@ -13,6 +13,7 @@ use crate::control::Request;
 use crate::draining::Draining;
 use crate::error::{Error, Outcome};
 use crate::listeners::Plan;
+use crate::memory::Memory;
 use crate::program::Program;
 use crate::reload::{Refused, Reloaded, Reloads, Scope};
 use crate::say::{say_refusal, say_warnings};
@@ -67,6 +68,7 @@ impl Serving {
     /// Serves until it is told to stop.
     pub(crate) async fn serve(mut self) -> Outcome {
         let mut reloads = Reloads::default();
+        let mut memory = Memory::default();
         let mut watch = Watch::default();
         self.program.follow_files(&mut watch);
         let mut next_keys = self.program.next_keys();
@@ -146,6 +148,7 @@ impl Serving {
                     program.turn();
                     next_turn = Instant::now() + turns.unwrap_or_default();
                 }
+                () = memory.look_is_due() => memory.look(program.registry.ended()),
                 () = sleep_until(next_keys) => {
                     program.refresh_keys();
                     next_keys = program.next_keys();

@@ -129,6 +129,12 @@ impl Registry {
         self.lock().reload.last_problem.clone()
     }
 
+    /// How many connections of this process have ended since its start.
+    pub(crate) fn ended(&self) -> u64 {
+        let threads = self.lock().threads.clone();
+        threads.iter().map(|thread| thread.ended()).sum()
+    }
+
     /// Replaces what is known of the certificates that are served.
     pub fn set_certificates(&self, certificates: Vec<CertificateSnapshot>) {
         self.lock().certificates = certificates;

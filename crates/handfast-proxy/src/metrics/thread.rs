@@ -78,6 +78,12 @@ impl ThreadMetrics {
         service
     }
 
+    /// How many of its connections have ended.
+    pub(super) fn ended(&self) -> u64 {
+        let services = self.services.lock().unwrap_or_else(PoisonError::into_inner);
+        services.iter().map(|(_, service)| service.closed.value()).sum()
+    }
+
     /// `accept` failed, and why.
     pub fn accept_failed(&self, cause: Cause) {
         self.accept_errors.entry(cause.name()).add(1);

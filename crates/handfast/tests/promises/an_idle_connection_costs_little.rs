@@ -1,4 +1,5 @@
-//! An idle connection costs little: at most 4.5 KiB of the program's memory, and no CPU worth mentioning however many there are.
+//! An idle connection costs little: at most 4.5 KiB of the program's memory, and no CPU worth mentioning however many there are. When a
+//! crowd has left, its memory is given back to the system without a reload.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use super::support::deadline::wait_until_seeing;
 use super::support::skip::skipped;
 use super::support::*;
 
@@ -62,6 +64,13 @@ fn in_memory_and_in_time() {
     drop(clients);
     drop(client::dial(address));
     held.join().expect("the backend has not panicked");
+    // However few could be held: with so many more that leave at once they are a crowd.
+    crowd::for_each(1_000, 4, |_| drop(client::dial(proxy.address())));
+    wait_until_seeing(
+        "most of what they took to be given back to the system",
+        || (proxy.process().memory() <= before + each * count / 2).then_some(()),
+        || format!("{} bytes, {before} before, {each} for each of {count}", proxy.process().memory()),
+    );
 }
 
 /// Raises this process's own limit on open files as far as allowed.
