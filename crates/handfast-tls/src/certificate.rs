@@ -18,6 +18,7 @@ use crate::key_kind::KeyKind;
 use crate::load::unix_seconds;
 use crate::parsed::{Parsed, date};
 use crate::sections::Contents;
+use crate::signed::Signed;
 use crate::staple::Staple;
 use crate::weak::{Lists, PublicKey};
 
@@ -48,7 +49,7 @@ impl Certificate {
     ///
     /// `None` when a finding is an error.
     pub fn from_pem(pem: &[u8], file: &Path, now: i64) -> (Option<Self>, Vec<Finding>) {
-        let mut contents = Contents::of(pem, file);
+        let mut contents = Contents::of(pem, file).check_signatures();
         let mut findings = std::mem::take(&mut contents.findings);
         let keys = std::mem::take(&mut contents.keys);
         let chain = contents.certificates;
@@ -224,7 +225,7 @@ fn no_key_fits(first: &Parsed, keys: &[Key], chain_file: &Path, key_file: Option
     }
 }
 
-/// Says why a certificate's key, or another one of its chain, cannot be used at all, and returns whether that is so.
+/// Says why a certificate, or another one of its chain, cannot be used at all, and returns whether that is so.
 pub(crate) fn refuse_unusable(
     leaf: &Parsed,
     chain: &[Parsed],
@@ -238,6 +239,7 @@ pub(crate) fn refuse_unusable(
         let finding = Finding::error(Reason::BadKey, file, message);
         findings.push(finding.hint("reissue it with an ECDSA P-256 or an RSA-2048 key"));
     }
+    findings.extend(chain.iter().filter_map(|parsed| wrongly_signed(parsed, file)));
     for parsed in chain {
         let Some(weakness) = parsed.weakness(known_keys) else { continue };
         let kind = PublicKey::from_info(&parsed.public_key).map_or("key", |key| key.kind());
@@ -255,6 +257,48 @@ pub(crate) fn refuse_unusable(
         findings.push(Finding::error(Reason::WeakKey, file, message).hint(hint));
     }
     findings.len() > before
+}
+
+/// What to say of a certificate that its issuer in the same file did not sign.
+pub(crate) fn wrongly_signed(parsed: &Parsed, file: &Path) -> Option<Finding> {
+    if parsed.signed != Signed::Wrong {
+        return None;
+    }
+    let by = match parsed.is_self_issued() {
+        true => "its own key".to_owned(),
+        false => format!("the certificate of {:?} that is with it", parsed.issuer()),
+    };
+    let message =
+        format!("the signature of the certificate of {:?} is not by {by}: clients refuse it", parsed.subject);
+    Some(Finding::error(Reason::BadSignature, file, message).hint(
+        "one of them is damaged, or the CA has another certificate with the same name: fetch the chain from the CA again",
+    ))
+}
+
+/// What to say of a server's certificate that is sent alone although another one issued it: a publicly trusted CA never signs with
+/// its root (CA/Browser Forum baseline requirements 6.1.7), and of another CA this is not known here.
+pub(crate) fn lacks_issuer(chain: &[Parsed], file: &Path) -> Option<Finding> {
+    let [leaf] = chain else { return None };
+    if leaf.is_self_issued() {
+        return None;
+    }
+    let issuer = leaf.issuer();
+    if leaf.is_public {
+        let message = format!(
+            "the intermediate certificate of {issuer:?} is not sent with the certificate of {:?}: programs cannot verify it",
+            leaf.subject
+        );
+        let hint = "append the CA's intermediate certificate to the file";
+        return Some(Finding::warning(Reason::ChainIncomplete, file, message).hint(hint));
+    }
+    leaf.names_issuer.then(|| {
+        let message = format!(
+            "only the certificate of {:?} is sent, which is right if {issuer:?} is a root that clients trust, and not if it is an \
+             intermediate",
+            leaf.subject
+        );
+        Finding::note(Reason::ChainIncomplete, file, message)
+    })
 }
 
 /// Makes the certificate, when `key` is known to fit one of `chain`.
@@ -275,6 +319,7 @@ pub(crate) fn assemble(
         say_dates(intermediate, &what, chain_file, now, findings);
     }
     say_names(leaf, chain_file, findings);
+    findings.extend(lacks_issuer(&chain, chain_file));
     if let Some(root) = intermediates.iter().find(|parsed| parsed.is_self_issued()) {
         let message = format!(
             "the root {:?} is sent in each full handshake ({} bytes); a client that trusts it has it already",

@@ -52,6 +52,12 @@ pub enum Reason {
     BadPem,
     /// A certificate that cannot be parsed.
     BadCertificate,
+    /// A certificate that its issuer did not sign.
+    BadSignature,
+    /// A certificate whose signature has a hash that can be forged.
+    BrokenHash,
+    /// A certificate that is valid for longer than clients accept.
+    LongValidity,
     /// A key that cannot be parsed, or of a kind TLS cannot use.
     BadKey,
     /// A key behind a pass phrase.
@@ -180,6 +186,7 @@ impl Finding {
                 | Reason::Truncated
                 | Reason::BadPem
                 | Reason::BadCertificate
+                | Reason::BadSignature
                 | Reason::BadKey
                 | Reason::BadRevocationList
                 | Reason::NoRevocationList

@@ -56,7 +56,9 @@ mod random;
 mod read;
 mod revocation;
 mod sections;
+mod signed;
 mod staple;
+mod strict;
 mod unbuffered;
 
 #[cfg(test)]

@@ -118,7 +118,7 @@ impl Loaded {
 /// Reads every source; keys on the lists `known_keys` are refused.
 ///
 /// **Cost**: CPU time of about 60 µs for each ECDSA pair of files and 260 µs for each RSA-2048 pair (aws-lc checks the
-/// key's arithmetic), spread over the CPUs; at most 1 MiB of memory for each file being read.
+/// key's arithmetic), and 40 µs for a signature by an issuer that is in the same file, spread over the CPUs; at most 1 MiB of memory for each file being read.
 pub fn load(sources: &[Source], known_keys: &Lists, now: SystemTime) -> Loaded {
     load_from(sources, known_keys, now, None)
 }
@@ -214,7 +214,8 @@ pub(crate) struct Looked {
 impl Looked {
     /// Reads it here, or has the `holder` of the keys read it.
     fn by(holder: Option<&Arc<dyn Holder>>, path: &Path) -> Self {
-        holder.map_or_else(|| Self::at(path), |holder| apart::look(holder, path))
+        let looked = holder.map_or_else(|| Self::at(path), |holder| apart::look(holder, path));
+        Self { contents: looked.contents.map(Contents::check_signatures), ..looked }
     }
 
     pub(crate) fn at(path: &Path) -> Self {

@@ -9,12 +9,14 @@ use handfast_text::calendar::Utc;
 use rustls_pki_types::CertificateDer;
 use x509_parser::asn1_rs::Oid;
 use x509_parser::error::X509Error;
-use x509_parser::extensions::GeneralName;
+use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::nom;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::public_key::PublicKey;
 
 use crate::key_kind::KeyKind;
+use crate::signed::Signed;
+use crate::strict;
 use crate::weak::{self, Lists, Weakness};
 
 /// One certificate of a file.
@@ -39,6 +41,14 @@ pub(crate) struct Parsed {
     pub(crate) unusable_names: Vec<Box<str>>,
     /// The common name, when it looks like a host name.
     pub(crate) common_name: Option<Box<str>>,
+    /// The hash of its signature, if nobody relies on it any more: `MD5`, `SHA-1`.
+    pub(crate) broken_hash: Option<&'static str>,
+    /// Whether it says that it is of a publicly trusted CA.
+    pub(crate) is_public: bool,
+    /// Whether it says where its issuer's certificate can be fetched.
+    pub(crate) names_issuer: bool,
+    /// Whether its issuer, if it is in the same file, signed it.
+    pub(crate) signed: Signed,
 }
 
 /// Why bytes are no certificate.
@@ -50,6 +60,10 @@ pub(crate) enum Malformed {
     Trailing(usize),
     /// Its alternative names cannot be read.
     AlternativeNames(X509Error),
+    /// It is not as DER and RFC 5280 write it.
+    Loose(strict::Fault),
+    /// This extension, by its identifier, cannot be read.
+    Extension(String),
 }
 
 impl fmt::Display for Malformed {
@@ -58,6 +72,8 @@ impl fmt::Display for Malformed {
             Self::Structure(error) => write!(f, "{error}"),
             Self::Trailing(bytes) => write!(f, "{bytes} bytes follow the certificate's end"),
             Self::AlternativeNames(error) => write!(f, "alternative names: {error}"),
+            Self::Loose(fault) => write!(f, "it has {fault}"),
+            Self::Extension(identifier) => write!(f, "its extension {identifier} cannot be read"),
         }
     }
 }
@@ -72,6 +88,12 @@ impl Parsed {
             return Err(Malformed::Trailing(rest.len()));
         }
         let names = names(&x509)?;
+        strict::check(der).map_err(Malformed::Loose)?;
+        let broken =
+            x509.extensions().iter().find(|extension| extension.parsed_extension().error().is_some());
+        if let Some(extension) = broken {
+            return Err(Malformed::Extension(extension.oid.to_id_string()));
+        }
         let key = x509.public_key();
         Ok(Self {
             kind: kind(&x509),
@@ -86,6 +108,10 @@ impl Parsed {
             ip_names: names.ip,
             unusable_names: names.unusable,
             common_name: names.common,
+            broken_hash: broken_hash(&x509),
+            is_public: is_public(&x509),
+            names_issuer: names_issuer(&x509),
+            signed: Signed::Unknown,
             der: CertificateDer::from(der.to_vec()),
         })
     }
@@ -192,6 +218,37 @@ fn kind(x509: &X509Certificate<'_>) -> KeyKind {
         "1.2.840.10040.4.1" => KeyKind::Unusable("DSA"),
         _ => KeyKind::Unusable("of a kind that is not known here"),
     }
+}
+
+/// The hash of a signature that can be forged: browsers refuse it, and so does OpenSSL as it comes.
+fn broken_hash(x509: &X509Certificate<'_>) -> Option<&'static str> {
+    match x509.signature_algorithm.algorithm.to_id_string().as_str() {
+        "1.2.840.113549.1.1.2" | "1.2.840.113549.1.1.4" => Some("MD5"),
+        "1.2.840.113549.1.1.5" | "1.3.14.3.2.29" | "1.2.840.10045.4.1" | "1.2.840.10040.4.3" => Some("SHA-1"),
+        _ => None,
+    }
+}
+
+/// A certificate of a publicly trusted CA is in a log of Certificate Transparency (RFC 6962 §3.3), or names a policy of the
+/// CA/Browser Forum (baseline requirements 7.1.6.1); no other one does.
+fn is_public(x509: &X509Certificate<'_>) -> bool {
+    x509.extensions().iter().any(|extension| match extension.parsed_extension() {
+        ParsedExtension::SCT(_) => true,
+        ParsedExtension::CertificatePolicies(policies) => {
+            policies.iter().any(|policy| policy.policy_id.to_id_string().starts_with("2.23.140.1."))
+        }
+        _ => false,
+    })
+}
+
+/// Whether it has an address of id-ad-caIssuers (RFC 5280 §4.2.2.1).
+fn names_issuer(x509: &X509Certificate<'_>) -> bool {
+    x509.extensions().iter().any(|extension| match extension.parsed_extension() {
+        ParsedExtension::AuthorityInfoAccess(access) => {
+            access.iter().any(|access| access.access_method.to_id_string() == "1.3.6.1.5.5.7.48.2")
+        }
+        _ => false,
+    })
 }
 
 /// Bits of a big-endian number.

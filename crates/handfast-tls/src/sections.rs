@@ -10,6 +10,7 @@ use crate::finding::{Finding, Reason};
 use crate::key::{self, Key, Unusable};
 use crate::parsed::Parsed;
 use crate::pem::{self, Section};
+use crate::signed;
 
 /// A file's certificates and keys, in their order.
 #[derive(Debug, Default)]
@@ -83,6 +84,12 @@ impl Contents {
             }
         }
         contents
+    }
+
+    /// Notes which of the certificates are signed by others of them.
+    pub(crate) fn check_signatures(mut self) -> Self {
+        signed::check_all(&mut self.certificates);
+        self
     }
 
     fn take(&mut self, section: &Section<'_>, file: &Path) -> Result<(), Finding> {

@@ -240,6 +240,8 @@ fn say_incomplete(incomplete: &[(PathBuf, Box<[u8]>)], left: &[Holding], loaded:
             holder.path.display()
         );
         let hint = format!("append it: cat {} >> {}", holder.path.display(), path.display());
+        // Said once, with the file.
+        loaded.findings.retain(|finding| finding.reason != Reason::ChainIncomplete || finding.file != *path);
         loaded.findings.push(Finding::warning(Reason::ChainIncomplete, path, message).hint(hint));
     }
 }

@@ -12,13 +12,12 @@
 //! the response against their own rules.
 
 use aws_lc_rs::digest::{self, digest};
-use rustls::crypto::aws_lc_rs::default_provider;
 use rustls_pki_types::CertificateDer;
 
 use super::response::{self, Response, Single, Status};
 use super::{Refusal, Staple};
-use crate::der::{Der, INTEGER, SEQUENCE};
-use crate::presented::outline::Outline;
+use crate::der::SEQUENCE;
+use crate::signed::Frame;
 
 /// id-kp-OCSPSigning, 1.3.6.1.5.5.7.3.9.
 const OCSP_SIGNING: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 9];
@@ -52,43 +51,6 @@ pub(super) fn verify(der: &[u8], chain: &[CertificateDer<'_>], now: i64) -> Resu
         return Err(Refusal::NotYet(single.this_update));
     }
     Ok(Staple { next_update, is_verified: issuer.is_some() })
-}
-
-/// The parts of a certificate that matter here.
-struct Frame<'a> {
-    /// What is signed, with its header.
-    signed: &'a [u8],
-    algorithm: &'a [u8],
-    signature: &'a [u8],
-    serial: &'a [u8],
-    outline: Outline<'a>,
-}
-
-impl<'a> Frame<'a> {
-    fn of(der: &'a [u8]) -> Option<Self> {
-        let mut certificate = Der(Der(der).expect(SEQUENCE)?);
-        let signed = certificate.whole(SEQUENCE)?;
-        let (algorithm, signature) = (certificate.expect(SEQUENCE)?, certificate.whole_bits()?);
-        let mut body = Der(Der(signed).expect(SEQUENCE)?);
-        body.optional(0xa0);
-        let serial = body.expect(INTEGER)?;
-        Some(Self { signed, algorithm, signature, serial, outline: Outline::read(der)? })
-    }
-
-    /// Algorithm and bits of its public key.
-    fn key(&self) -> Option<(&'a [u8], &'a [u8])> {
-        let mut key = Der(self.outline.key);
-        Some((key.expect(SEQUENCE)?, key.whole_bits()?))
-    }
-
-    fn verifies(&self, algorithm: &[u8], message: &[u8], signature: &[u8]) -> bool {
-        let Some((key_algorithm, key)) = self.key() else { return false };
-        let all = default_provider().signature_verification_algorithms.all;
-        all.iter()
-            .filter(|known| known.signature_alg_id().as_ref() == algorithm)
-            .filter(|known| known.public_key_alg_id().as_ref() == key_algorithm)
-            .any(|known| known.verify_signature(key, message, signature).is_ok())
-    }
 }
 
 /// The certificate of the chain that issued the first; `None` when it is not sent, and nobody's signature can be checked.

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use super::support::certificates::{Authority, localhost};
 use super::support::folder::Folder;
 use super::support::proxy::PROGRAM;
 use super::support::*;
@@ -87,4 +88,42 @@ fn a_running_proxy_is_checked_without_a_word_about_its_addresses() {
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("another program listens there"), "{said}");
     stage.serves_and_is_quiet();
+}
+
+/// A PEM text with one bit of the last line changed, which is the signature's.
+fn damaged(pem: &str) -> String {
+    let (head, end) = pem.trim_end().rsplit_once('\n').expect("an END line");
+    let (head, last) = head.rsplit_once('\n').expect("more lines");
+    let changed = if last.starts_with('A') { 'B' } else { 'A' };
+    format!("{head}\n{changed}{}\n{end}\n", &last[1..])
+}
+
+#[test]
+fn a_chain_whose_signatures_are_wrong() {
+    let folder = Folder::new();
+    let leaf = localhost();
+    // Of the same name, and another key.
+    let other = Authority::new("Handfast tests");
+    let whole = leaf.combined() + &authority().pem;
+    for (chain, is_good) in [
+        (whole.clone(), true),
+        (whole.replace(&leaf.certificate_pem, &damaged(&leaf.certificate_pem)), false),
+        (leaf.combined() + &other.pem, false),
+    ] {
+        let config =
+            Config::empty().service("web", "127.0.0.1:1").certificate(&folder.write("web.pem", chain));
+        let (code, said) = run("check", &folder, &config);
+        if is_good {
+            assert_eq!(code, Some(0), "{said}");
+            continue;
+        }
+        let words = "is not by the certificate of \"CN=Handfast tests\" that is with it: clients refuse it";
+        for (code, said) in [(code, said), run("proxy", &folder, &config)] {
+            assert_eq!(code, Some(2), "{said}");
+            assert!(
+                said.contains("web.pem: the signature of the certificate of ") && said.contains(words),
+                "{said}"
+            );
+        }
+    }
 }
