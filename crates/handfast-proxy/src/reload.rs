@@ -181,7 +181,7 @@ impl Reloaded {
         match self.found.left_out.is_empty() {
             true => format!("reloaded: {what}; generation {generation}"),
             false => format!(
-                "reloaded in part: {what}; generation {generation} is served, with the old versions of certificates \
+                "reloaded in part: {what}; generation {generation} is served, with the old versions of files \
                  that cannot be used"
             ),
         }

@@ -555,14 +555,14 @@ fn reloads(to: &mut Families<'_>, snapshot: &Snapshot) -> fmt::Result {
     to.counter(
         "handfast_reloads",
         None,
-        "Reloads that took effect (succeeded), took effect but for certificate files that cannot be used (in-part), or changed nothing because of a fault (failed)",
+        "Reloads that took effect (succeeded), took effect, except for files that cannot be used (in-part), or changed nothing because of a fault (failed)",
         [("succeeded", reload.succeeded), ("in-part", reload.in_part), ("failed", reload.failed)]
             .map(|(outcome, count)| ([("outcome", outcome)], count)),
     )?;
     to.gauge(
         "handfast_last_reload_successful",
         None,
-        "1: the last start or reload took effect; 0: an older configuration is served, or older versions of certificates whose files cannot be used; the status page says why",
+        "1: the last start or reload took effect; 0: an older configuration is served, or older versions of files that cannot be used; the status page says why",
         [(NONE, u64::from(reload.last_problem.is_none()))],
     )?;
     to.gauge(

@@ -259,7 +259,7 @@ pub struct ReloadSnapshot {
     pub generation: Option<u64>,
     /// Reloads that took effect.
     pub succeeded: u64,
-    /// Reloads that took effect but for certificate files that cannot be used.
+    /// Reloads that took effect, except for files that cannot be used.
     pub in_part: u64,
     /// Reloads that changed nothing.
     pub failed: u64,

@@ -173,7 +173,7 @@ impl Read {
             }
             let is_replaced = |list: &Arc<List>| {
                 let mut others = self.known.0.iter().flat_map(|known| &known.lists);
-                others.any(|other| other.is_alike(list))
+                others.any(|other| other.is_alike(list) && other.this_update >= list.this_update)
             };
             let kept: Vec<_> = before
                 .lists
@@ -222,9 +222,15 @@ impl Read {
             .filter(|list| checks.is_by_one(list))
             .cloned()
             .collect();
-        match before.filter(|_| is_broken && !kept.is_empty()) {
+        let older = of_file.lists.iter().find_map(|list| {
+            let newer =
+                kept.iter().find(|kept| kept.is_alike(list) && kept.this_update > list.this_update)?;
+            Some(older(file, list, newer))
+        });
+        match before.filter(|_| (is_broken && !kept.is_empty()) || older.is_some()) {
             Some(before) => {
                 self.left_out.extend(of_file.findings);
+                self.left_out.extend(older);
                 self.keep(before, kept);
             }
             None => {
@@ -302,6 +308,18 @@ impl Read {
             }
         }
     }
+}
+
+/// A list that would take the place of a newer one: certificates that were revoked in between would be good again.
+fn older(file: &Path, list: &List, newer: &List) -> Finding {
+    let message = format!(
+        "the revocation list of {:?} is of {}, which is older than the one in use, of {}",
+        list.name,
+        date(list.this_update),
+        date(newer.this_update)
+    );
+    let hint = "put the CA's current list there; if the older one is meant, restart the proxy";
+    Finding::error(Reason::BadRevocationList, file, message).hint(hint)
 }
 
 const EXPIRED: &str = "fetch the CA's current list; once it has expired, clients of this CA are refused unless `crl-expired` \

@@ -107,8 +107,10 @@ pub(in crate::admin) fn points(status: &Status) -> Vec<(Urgency, String)> {
     if measured.reload.last_problem.is_some() {
         let generation = measured.reload.generation.unwrap_or_default();
         let sentence = match measured.reload.left_out {
-            true => "Certificate files cannot be used; their old versions are served. They are named below."
-                .into(),
+            true => {
+                "Files cannot be used; what was read from them before stays in use. They are named below."
+                    .into()
+            }
             false => format!(
                 "The last reload changed nothing; generation {generation} is served. Its problems are below."
             ),

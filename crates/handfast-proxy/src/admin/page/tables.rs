@@ -256,7 +256,7 @@ pub(super) fn process(html: &mut Html, status: &Status) {
         match (reload.last_at, &reload.last_problem) {
             (Some(at), None) => format!("{} ago, took effect", long(ago(at))),
             (Some(at), Some(_)) if reload.left_out => {
-                format!("{} ago, took effect but for certificate files (see above)", long(ago(at)))
+                format!("{} ago, took effect, except for the files that are named above", long(ago(at)))
             }
             (Some(at), Some(_)) => format!("{} ago, changed nothing (see above)", long(ago(at))),
             (None, _) => "–".into(),

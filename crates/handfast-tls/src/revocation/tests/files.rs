@@ -110,6 +110,39 @@ fn half_a_file_does_not_take_the_place_of_a_whole_one() {
 }
 
 #[test]
+fn an_older_list_does_not_take_the_place_of_a_newer_one() {
+    let ca = Maker::authority("ca").self_signed();
+    let bad = client(&ca);
+    let older = Draft { from: NOW - 9 * DAY, ..draft(&ca, &[]) }.der();
+    let newer = draft(&ca, &[&bad]).der();
+    let mut set = Set::new(&[&ca]);
+    // In its own place, and under another name.
+    for (first, then) in [("lists/a", "lists/a"), ("lists/a", "lists/b")] {
+        let source = [set.folder.at("lists")];
+        set.put(first, &newer);
+        set.load(&source, NOW);
+        std::fs::remove_file(set.folder.at(first)).unwrap();
+        set.put(then, &older);
+        for _ in 0..3 {
+            let loaded = set.load(&source, NOW);
+            assert_eq!(loaded.left_out.len(), 1, "{:?}", loaded.left_out);
+            let message = &loaded.left_out[0].message;
+            assert!(first != then || message.contains("older than the one in use, of "), "{message}");
+            asked(&loaded, &[&bad], NOW).unwrap_err();
+        }
+        // One of the same time, or a newer one, does.
+        set.put(then, &newer);
+        assert_eq!(set.load(&source, NOW).left_out, []);
+        std::fs::remove_file(set.folder.at(then)).unwrap();
+        set.put(first, Draft { from: NOW, ..draft(&ca, &[]) }.der());
+        let loaded = set.load(&source, NOW);
+        assert_eq!(loaded.left_out, []);
+        asked(&loaded, &[&bad], NOW).unwrap();
+        set = Set::new(&[&ca]);
+    }
+}
+
+#[test]
 fn a_list_that_is_kept_is_said_once_and_goes_with_its_ca() {
     let ca = Maker::authority("ca").self_signed();
     let mut set = Set::new(&[&ca]);
