@@ -149,7 +149,16 @@ fn server(inspection: &Inspection<'_>, host: &str, port: u16, seen: &mut Inspect
     let name = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
     match presented(host, port) {
         Ok(chain) => inspection.presented(&name, &chain, seen),
-        Err(error) => report.not_seen(name, error.to_string()),
+        Err(error) => {
+            let consequence = "nothing is known of its certificates";
+            let finding = Finding::critical("unreachable", format!("{name}: {error}"), consequence);
+            report.find(match error {
+                Unreached::Session(_) => {
+                    finding.change("check that the server speaks TLS on this port from the first byte")
+                }
+                _ => finding,
+            });
+        }
     }
 }
 
@@ -244,9 +253,7 @@ pub(crate) fn finding(seen: Seen) -> Option<Finding> {
 /// What it is about, and what follows from it where the message does not say so.
 const fn meaning(reason: Reason) -> (&'static str, &'static str) {
     match reason {
-        Reason::WeakKey => {
-            ("weak-key", "whoever has the private key can pose as this server; Handfast refuses to serve it")
-        }
+        Reason::WeakKey => ("weak-key", "whoever has the private key can pose as this server"),
         Reason::SharedKey => ("shared-key", ""),
         Reason::Expired => ("certificate-expiry", "from that moment on clients refuse the connection"),
         Reason::NotYetValid => ("certificate-expiry", "clients refuse the connection until then"),
@@ -258,6 +265,13 @@ const fn meaning(reason: Reason) -> (&'static str, &'static str) {
             "chain-incomplete",
             "browsers may fetch what is missing; programs do not, and refuse the connection",
         ),
+        Reason::BadSignature => ("chain-signature", "clients refuse the connection"),
+        Reason::BrokenHash => {
+            ("signature-hash", "browsers refuse the connection, and so does OpenSSL from 3.0 on")
+        }
+        Reason::LongValidity => {
+            ("certificate-validity", "browsers, or Apple's systems, refuse the connection")
+        }
         Reason::Permissions => ("key-permissions", "whoever reads the key can pose as this server"),
         Reason::KeyDoesNotFit => ("key-does-not-fit", "no server starts with this pair"),
         Reason::NoNames => ("certificate-names", "clients refuse it for every name"),

@@ -20,7 +20,7 @@ use crate::weak::{Lists, PublicKey, RSA_BITS, Weakness};
 pub(crate) use crate::error_words::Peer;
 use crate::revocation::Revocations;
 use outline::Key;
-pub(crate) use outline::{Outline, Standing, public_key_info, standing};
+pub(crate) use outline::{Outline, Standing, standing};
 use path::{BYTES, INTERMEDIATES, Search};
 pub(crate) use refusal::{Refusal, last};
 

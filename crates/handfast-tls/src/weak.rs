@@ -14,8 +14,8 @@ use std::sync::Arc;
 pub(crate) use factors::shared_factors;
 pub use list::{Lists, LoadedLists, PackError, Packed, load, pack};
 pub use public_key::PublicKey;
-pub use shared::shared_keys;
-pub(crate) use shared::{Holder, shared_keys_of};
+pub(crate) use shared::{Holder, shared_factors_of, shared_keys_of};
+pub use shared::{shared_factors_of_all, shared_keys};
 
 mod factors;
 mod list;
@@ -44,7 +44,7 @@ pub enum Weakness {
         /// Bits of the exponent.
         bits: usize,
     },
-    /// RSA whose modulus has a prime factor below 65,536.
+    /// RSA whose modulus has a prime factor below 65,536, or below 1,048,576 where it was looked for.
     SmallFactor {
         /// The least of them.
         factor: u32,

@@ -88,7 +88,7 @@ pub(crate) fn build(
     builder.lists(&config.process.weak_keys, previous);
     let services: Vec<ServiceState> =
         config.services.iter().filter_map(|model| builder.service(model, previous)).collect();
-    builder.say_shared_keys(&services);
+    builder.compare_keys(&services, previous);
     let Builder {
         known_keys,
         report,
@@ -154,9 +154,13 @@ impl Builder<'_, '_> {
     }
 
     /// Of all services together: their owners may not know of each other.
-    fn say_shared_keys(&mut self, services: &[ServiceState]) {
-        let certificates: Vec<Arc<Certificate>> =
-            services.iter().flat_map(|service| service.store.certificates()).cloned().collect();
+    fn compare_keys(&mut self, services: &[ServiceState], previous: Option<&State>) {
+        let all = |services: &[ServiceState]| -> Vec<Arc<Certificate>> {
+            services.iter().flat_map(|service| service.store.certificates()).cloned().collect()
+        };
+        let certificates = all(services);
+        let before = previous.map(|previous| all(&previous.services)).unwrap_or_default();
+        self.report.take(weak::shared_factors_of_all(&certificates, &before), self.places);
         self.report.take(weak::shared_keys(&certificates), self.places);
     }
 

@@ -6,7 +6,8 @@
 use super::*;
 use crate::key_kind::KeyKind;
 use crate::parsed::Parsed;
-use crate::weak::{self, Holder, PublicKey, shared_factors, shared_keys_of};
+use crate::signed;
+use crate::weak::{self, Holder, PublicKey, shared_factors_of, shared_keys_of};
 
 /// How deep folders are gone into, and how many files are looked at.
 const DEPTH: usize = 12;
@@ -57,7 +58,7 @@ impl Inspection<'_> {
     /// **Cost**: as [`load`]; folders within folders to a depth of 12, 100,000 files in all.
     pub fn path(&self, path: &Path, into: &mut Inspected) {
         if !fs::metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
-            return self.looked(Looked::at(path), true, into);
+            return self.looked(Looked::by(None, path), true, into);
         }
         let mut files = Vec::new();
         below(path, DEPTH, &mut files, into);
@@ -80,14 +81,8 @@ impl Inspection<'_> {
                 }
             }
         }
-        if let [only] = &parsed[..]
-            && !only.is_self_issued()
-        {
-            let message =
-                format!("sends its own certificate and not that of {:?}, who signed it", only.issuer());
-            let hint = "append the CA's intermediate certificate to the file that the server sends";
-            into.findings.push(Finding::warning(Reason::ChainIncomplete, &name, message).hint(hint));
-        }
+        signed::check_all(&mut parsed);
+        into.findings.extend(certificate::lacks_issuer(&parsed, &name));
         self.certificates(&name, parsed, into);
     }
 
@@ -97,20 +92,9 @@ impl Inspection<'_> {
         let servers: Vec<&Seen> = into.seen.iter().filter(|seen| !is_authority(&seen.parsed)).collect();
         let holders: Vec<_> = servers.iter().map(|seen| Holder::of(&seen.parsed, &seen.file)).collect();
         let mut findings = shared_keys_of(&holders);
-        let infos: Vec<&[u8]> = into.seen.iter().map(|seen| seen.parsed.public_key.as_ref()).collect();
-        match shared_factors(&infos) {
-            Ok(pairs) => findings.extend(pairs.into_iter().map(|(one, other)| {
-                let (one, other) = (&into.seen[one], &into.seen[other]);
-                let message = format!(
-                    "the RSA key of {} has a prime factor in common with that of {} in {}: whoever sees both certificates \
-                     computes both private keys",
-                    named(&other.parsed),
-                    named(&one.parsed),
-                    one.file.display()
-                );
-                let hint = "make both keys anew on a machine whose generator is good: handfast doctor tests it";
-                Finding::error(Reason::WeakKey, &other.file, message).hint(hint)
-            })),
+        let holders: Vec<_> = into.seen.iter().map(|seen| Holder::of(&seen.parsed, &seen.file)).collect();
+        match shared_factors_of(&holders) {
+            Ok(shared) => findings.extend(shared),
             Err(count) => into.unseen.push((
                 PathBuf::from("factors that keys share"),
                 format!("{count} different RSA keys are more than are compared"),
@@ -167,7 +151,7 @@ impl Inspection<'_> {
     }
 
     fn weakness(&self, key: &PublicKey<'_>) -> Option<weak::Weakness> {
-        key.weaknesses().into_iter().next().or_else(|| self.known_keys.find(key))
+        key.thorough_weaknesses().into_iter().next().or_else(|| self.known_keys.find(key))
     }
 
     /// Certificates that lie together.
@@ -197,6 +181,9 @@ impl Inspection<'_> {
             into.findings.push(Finding::warning(Reason::BadKey, file, message).hint(REISSUE));
         }
         into.findings.extend(self.dates(file, one));
+        into.findings.extend(certificate::wrongly_signed(one, file));
+        into.findings.extend(hash(file, one));
+        into.findings.extend(life(file, one));
         let sooner = into.first_to_expire.as_ref().is_none_or(|(_, first)| one.not_after < *first);
         if sooner && !is_authority(one) {
             into.first_to_expire = Some((named(one), one.not_after));
@@ -250,6 +237,50 @@ const REISSUE: &str = "reissue it with an ECDSA P-256 or an RSA-2048 key";
 fn weak(file: &Path, message: String) -> Finding {
     let hint = "make a new key, ECDSA P-256 or RSA-2048, have the certificate reissued for it and the old one revoked";
     Finding::error(Reason::WeakKey, file, message).hint(hint)
+}
+
+/// A signature with a hash that can be forged; a root's own is looked at by no client.
+///
+/// **Source**: CA/Browser Forum baseline requirements 7.1.3.2; OpenSSL refuses SHA-1 from security level 1 on.
+fn hash(file: &Path, one: &Parsed) -> Option<Finding> {
+    let hash = one.broken_hash.filter(|_| !one.is_self_issued())?;
+    let message = format!("the certificate of {} is signed with {hash}, which can be forged", named(one));
+    let hint = "have it reissued with a signature that uses SHA-256";
+    Some(Finding::error(Reason::BrokenHash, file, message).hint(hint))
+}
+
+/// Days for which a publicly trusted certificate may be valid if it was issued from this moment on (seconds of Unix time), newest
+/// first.
+///
+/// **Source**: CA/Browser Forum baseline requirements 6.3.2, as of 2026.
+const PUBLIC_DAYS: [(i64, i64); 3] = [
+    (1_773_532_800, 200), // 2026-03-15
+    (1_598_918_400, 398), // 2020-09-01
+    (1_519_862_400, 825), // 2018-03-01
+];
+/// The same for every server's certificate, whoever issued it: Apple's systems refuse one that is valid for longer, by "Requirements
+/// for trusted certificates in iOS 13 and macOS 10.15" (HT210176).
+const OTHER_DAYS: [(i64, i64); 1] = [(1_561_939_200, 825)]; // 2019-07-01
+
+/// A server's certificate that is valid for longer than clients accept.
+fn life(file: &Path, one: &Parsed) -> Option<Finding> {
+    if is_authority(one) {
+        return None;
+    }
+    let limits = if one.is_public { &PUBLIC_DAYS[..] } else { &OTHER_DAYS[..] };
+    let (_, most) = limits.iter().find(|(since, _)| one.not_before >= *since)?;
+    // Both the first and the last second count.
+    let life = one.not_after.saturating_sub(one.not_before).saturating_add(1);
+    if life <= most * DAY {
+        return None;
+    }
+    let message = format!(
+        "the certificate of {} is valid for {}, and clients accept {most} days at most",
+        named(one),
+        days(life)
+    );
+    let hint = "have it reissued for a shorter time, and renew it automatically";
+    Some(Finding::warning(Reason::LongValidity, file, message).hint(hint))
 }
 
 fn days(seconds: i64) -> String {

@@ -61,11 +61,6 @@ pub(crate) enum Key {
     Unknown(&'static str),
 }
 
-/// The content of a certificate's SubjectPublicKeyInfo; `None` when the certificate cannot be read.
-pub(crate) fn public_key_info<'a>(certificate: &'a CertificateDer<'_>) -> Option<&'a [u8]> {
-    Outline::read(certificate).map(|outline| outline.key)
-}
-
 impl<'a> Outline<'a> {
     /// The outline of a certificate; `None` when it has none, or far more parts than a certificate has.
     ///

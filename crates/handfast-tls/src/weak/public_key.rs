@@ -99,7 +99,7 @@ impl<'a> PublicKey<'a> {
     /// 10 µs.
     pub fn weaknesses(&self) -> Vec<Weakness> {
         match *self {
-            Self::Rsa { modulus, exponent } => rsa::weaknesses(modulus, exponent),
+            Self::Rsa { modulus, exponent } => rsa::weaknesses(modulus, exponent, false),
             Self::Ec { curve, point } => {
                 let is_good = match curve {
                     Curve::P256 => ParsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point).is_ok(),
@@ -110,6 +110,16 @@ impl<'a> PublicKey<'a> {
             }
             Self::Ed25519(point) if is_small_order(point) => vec![Weakness::SmallOrder],
             Self::Ed25519(_) | Self::Other => Vec::new(),
+        }
+    }
+
+    /// The same, and of RSA keys prime factors up to 2^20 instead of 2^16: too slow for keys that a peer sends.
+    ///
+    /// **Cost**: a millisecond with RSA-2048, four with RSA-8192.
+    pub fn thorough_weaknesses(&self) -> Vec<Weakness> {
+        match *self {
+            Self::Rsa { modulus, exponent } => rsa::weaknesses(modulus, exponent, true),
+            _ => self.weaknesses(),
         }
     }
 

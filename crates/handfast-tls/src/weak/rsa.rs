@@ -13,8 +13,10 @@ use crate::parsed::bits;
 pub(super) const EXPONENT_BITS: usize = 256;
 /// Bits of a modulus that is looked into. OpenSSL verifies with 16,384 at most, aws-lc with 8,192.
 const BITS_MOST: usize = 16_384;
-/// Prime factors below this are looked for. 752 is what SP 800-89 asks for; more costs little.
+/// Prime factors below this are looked for in every key. 752 is what SP 800-89 asks for; more costs little.
 const FACTORS_BELOW: usize = 1 << 16;
+/// The same where each key may take a millisecond.
+const THOROUGH_BELOW: usize = 1 << 20;
 /// Rounds of Fermat's method: what the CA/Browser Forum's baseline requirements ask for (6.1.1.3). The first finds primes
 /// that agree in their upper half; a hundred find those of every generator known to have made such keys.
 const ROUNDS: u32 = 100;
@@ -22,8 +24,8 @@ const ROUNDS: u32 = 100;
 /// and none can be made to take many.
 const ROOTS: u32 = 16;
 
-/// Weaknesses of the key.
-pub(super) fn weaknesses(modulus: &[u8], exponent: &[u8]) -> Vec<Weakness> {
+/// Weaknesses of the key; `thorough`: larger prime factors too.
+pub(super) fn weaknesses(modulus: &[u8], exponent: &[u8], thorough: bool) -> Vec<Weakness> {
     let mut found = Vec::new();
     let size = bits(modulus);
     if size < RSA_BITS {
@@ -40,7 +42,8 @@ pub(super) fn weaknesses(modulus: &[u8], exponent: &[u8]) -> Vec<Weakness> {
     }
     let number = BigUint::from_bytes_be(modulus);
     let words: Vec<u64> = number.iter_u64_digits().collect();
-    if let Some(factor) = small_factor(&words) {
+    let larger = || thorough.then(|| small_factor(&words, &LARGER)).flatten();
+    if let Some(factor) = small_factor(&words, &TABLE).or_else(larger) {
         // The remaining ones look for two primes.
         found.push(Weakness::SmallFactor { factor });
         return found;
@@ -64,47 +67,54 @@ struct Pack {
 }
 
 struct Table {
-    primes: Vec<u16>,
+    primes: Vec<u32>,
     packs: Vec<Pack>,
 }
 
 /// 6,541 primes in 1,600 packs, 90 KiB: made when the first RSA key is looked at, in less than a millisecond.
-static TABLE: LazyLock<Table> = LazyLock::new(|| {
-    let mut is_composite = vec![false; FACTORS_BELOW];
-    let mut primes = Vec::new();
-    for number in (3..FACTORS_BELOW).step_by(2) {
-        if is_composite[number] {
-            continue;
+static TABLE: LazyLock<Table> = LazyLock::new(|| Table::of(3..FACTORS_BELOW));
+/// 75,483 primes in 25,161 packs, 1.3 MiB.
+static LARGER: LazyLock<Table> = LazyLock::new(|| Table::of(FACTORS_BELOW..THOROUGH_BELOW));
+
+impl Table {
+    /// The odd primes in `range`.
+    fn of(range: std::ops::Range<usize>) -> Self {
+        let mut is_composite = vec![false; range.end];
+        let mut primes: Vec<u32> = Vec::new();
+        for number in (3..range.end).step_by(2) {
+            if is_composite[number] {
+                continue;
+            }
+            primes.extend(u32::try_from(number).ok().filter(|_| range.contains(&number)));
+            (number * number..range.end).step_by(number).for_each(|multiple| is_composite[multiple] = true);
         }
-        primes.extend(u16::try_from(number));
-        (number * number..FACTORS_BELOW).step_by(number).for_each(|multiple| is_composite[multiple] = true);
+        let mut packs = Vec::new();
+        let (mut product, mut from) = (1_u64, 0);
+        for (place, prime) in primes.iter().map(|prime| u64::from(*prime)).enumerate() {
+            product = product.checked_mul(prime).unwrap_or_else(|| {
+                packs.push(Pack { product, inverse: inverse(product), primes: from..place });
+                from = place;
+                prime
+            });
+        }
+        packs.push(Pack { product, inverse: inverse(product), primes: from..primes.len() });
+        Self { primes, packs }
     }
-    let mut packs = Vec::new();
-    let (mut product, mut from) = (1_u64, 0);
-    for (place, prime) in primes.iter().map(|prime| u64::from(*prime)).enumerate() {
-        product = product.checked_mul(prime).unwrap_or_else(|| {
-            packs.push(Pack { product, inverse: inverse(product), primes: from..place });
-            from = place;
-            prime
-        });
-    }
-    packs.push(Pack { product, inverse: inverse(product), primes: from..primes.len() });
-    Table { primes, packs }
-});
+}
 
 /// Of an odd number, modulo 2^64, by Newton's method: each step doubles the bits that are right, beginning with three.
 fn inverse(odd: u64) -> u64 {
     (0..5).fold(odd, |inverse, _| inverse.wrapping_mul(2_u64.wrapping_sub(odd.wrapping_mul(inverse))))
 }
 
-/// The least prime factor below [`FACTORS_BELOW`] of a number, its words least significant first.
-fn small_factor(words: &[u64]) -> Option<u32> {
+/// The least prime factor in the table of a number, its words least significant first; 2 for every even one.
+fn small_factor(words: &[u64], table: &Table) -> Option<u32> {
     /// Packs at a time: their multiplications do not wait for each other.
     const ABREAST: usize = 8;
     if words.first().is_none_or(|word| word % 2 == 0) {
         return Some(2);
     }
-    for packs in TABLE.packs.chunks(ABREAST) {
+    for packs in table.packs.chunks(ABREAST) {
         // What is left of division from the low end (Jebelean's exact division): not the remainder, but divisible by the
         // same primes.
         let mut left = [0_u64; ABREAST];
@@ -117,9 +127,9 @@ fn small_factor(words: &[u64]) -> Option<u32> {
             }
         }
         for (left, pack) in left.iter().zip(packs) {
-            let divides = |prime: &&u16| left.is_multiple_of(u64::from(**prime));
-            if let Some(prime) = TABLE.primes[pack.primes.clone()].iter().find(divides) {
-                return Some(u32::from(*prime));
+            let divides = |prime: &&u32| left.is_multiple_of(u64::from(**prime));
+            if let Some(prime) = table.primes[pack.primes.clone()].iter().find(divides) {
+                return Some(*prime);
             }
         }
     }

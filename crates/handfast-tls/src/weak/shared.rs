@@ -1,23 +1,25 @@
-//! One key in certificates of unrelated names.
+//! One key in certificates of unrelated names, and two keys with a prime factor in common.
 //!
-//! In: all certificates of a configuration. Out: a warning for each key that is in more than one family of names. Whoever
+//! In: all certificates of a configuration. Out: an error for each RSA key whose factor another one shares, and a warning for each
+//! key that is in more than one family of names. Whoever
 //! gets the key of one then has that of the other, and their owners rarely know of each other.
 //!
 //! A family is what one certificate names, and every other certificate that names something of the same domain: the same last two
 //! labels of a name, three where the second is one under which a country's registry gives names (`co.uk`, `com.au`); an address is
 //! its own. This is no list of public suffixes, so two strangers under one may go unnoticed.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
 use handfast_text::sort::{IntoOrder as _, SmallSort as _};
 
+use super::shared_factors;
 use crate::certificate::Certificate;
 use crate::finding::{Finding, Reason};
 use crate::parsed::Parsed;
-use crate::presented::public_key_info;
+use crate::presented::Outline;
 
 /// Second labels under which registries of countries give names.
 const SECOND: [&str; 14] =
@@ -27,21 +29,54 @@ const SECOND: [&str; 14] =
 ///
 /// **Cost**: a look at each certificate, about two microseconds.
 pub fn shared_keys(certificates: &[Arc<Certificate>]) -> Vec<Finding> {
-    fn holder(certificate: &Arc<Certificate>) -> Option<Holder<'_>> {
-        Some(Holder {
-            key: public_key_info(&certificate.chain()[0])?,
-            dns: certificate.dns_names(),
-            ip: certificate.ip_names(),
-            subject: certificate.subject(),
-            file: certificate.file(),
-        })
-    }
-    let holders: Vec<Holder<'_>> = certificates.iter().filter_map(holder).collect();
+    let holders: Vec<Holder<'_>> = certificates.iter().filter_map(Holder::of_served).collect();
     shared_keys_of(&holders)
+}
+
+/// An error for each RSA key of `certificates` that has a factor in common with another one, unless all of them were compared
+/// before; a note when they are too many to be compared.
+///
+/// **Cost**: as [`shared_factors`], which is a second for 1,000 keys.
+pub fn shared_factors_of_all(certificates: &[Arc<Certificate>], before: &[Arc<Certificate>]) -> Vec<Finding> {
+    let holders: Vec<Holder<'_>> = certificates.iter().filter_map(Holder::of_served).collect();
+    let known: HashSet<&[u8]> =
+        before.iter().filter_map(Holder::of_served).map(|holder| holder.key).collect();
+    if holders.iter().all(|holder| known.contains(holder.key)) {
+        return Vec::new();
+    }
+    shared_factors_of(&holders).unwrap_or_else(|count| {
+        let first = holders.first().map_or(Path::new(""), |holder| holder.file);
+        let message = format!(
+            "{count} different RSA keys are more than are compared with each other: whether two have a prime factor in common \
+             is not known"
+        );
+        vec![Finding::note(Reason::WeakKey, first, message)]
+    })
+}
+
+/// An error for each of these RSA keys that has a factor in common with another one.
+///
+/// **Errors**, **cost**: as [`shared_factors`].
+pub(crate) fn shared_factors_of(holders: &[Holder<'_>]) -> Result<Vec<Finding>, usize> {
+    let infos: Vec<&[u8]> = holders.iter().map(|holder| holder.key).collect();
+    let finding = |(one, other): (usize, usize)| {
+        let (one, other) = (&holders[one], &holders[other]);
+        let message = format!(
+            "the RSA key of {} has a prime factor in common with that of {} in {}: both private keys can be computed from the \
+             two certificates",
+            named(other),
+            named(one),
+            one.file.display()
+        );
+        let hint = "make both keys again on a machine whose generator is good: handfast doctor tests it";
+        Finding::error(Reason::WeakKey, other.file, message).hint(hint)
+    };
+    Ok(shared_factors(&infos)?.into_iter().map(finding).collect())
 }
 
 /// Whoever holds a certificate's key: what it names.
 pub(crate) struct Holder<'a> {
+    /// SubjectPublicKeyInfo in DER.
     key: &'a [u8],
     dns: &'a [Box<str>],
     ip: &'a [IpAddr],
@@ -50,6 +85,17 @@ pub(crate) struct Holder<'a> {
 }
 
 impl<'a> Holder<'a> {
+    /// Of a certificate that can be served.
+    fn of_served(certificate: &'a Arc<Certificate>) -> Option<Self> {
+        Some(Self {
+            key: Outline::read(&certificate.chain()[0])?.key_whole,
+            dns: certificate.dns_names(),
+            ip: certificate.ip_names(),
+            subject: certificate.subject(),
+            file: certificate.file(),
+        })
+    }
+
     /// Of a certificate in a file.
     pub(crate) fn of(parsed: &'a Parsed, file: &'a Path) -> Self {
         let Parsed { public_key, dns_names, ip_names, subject, .. } = parsed;

@@ -65,6 +65,32 @@ fn none_is_served() {
     }
 }
 
+#[test]
+fn two_that_share_a_prime_factor_are_not_served() {
+    let folder = Folder::new();
+    let pairs = [
+        (sample!("shared-prime-a.crt"), sample!("shared-prime-a.key")),
+        (sample!("shared-prime-b.crt"), sample!("shared-prime-b.key")),
+    ];
+    let [one, other] = pairs.map(|(certificate, key)| [certificate, key].concat());
+    let (one, other) = (folder.write("one.pem", one), folder.write("other.pem", other));
+    let alone = Config::empty().service("web", "127.0.0.1:1").certificate(&one);
+    let both = alone.clone().service("mail", "127.0.0.1:1").certificate(&other);
+    let run = |verb: &str, config: &Config| {
+        let file = folder.write("handfast.toml", config.to_string()).display().to_string();
+        handfast(&[verb, "-c", &file])
+    };
+    let good = run("check", &alone);
+    assert_eq!(good.code, Some(0), "each alone is good: {}", good.all());
+    for verb in ["check", "proxy"] {
+        let ran = run(verb, &both);
+        assert_eq!(ran.code, Some(2), "{}", ran.all());
+        let words =
+            "other.pem: the RSA key of b.example has a prime factor in common with that of a.example in ";
+        assert!(ran.talk.contains(words), "{}", ran.all());
+    }
+}
+
 /// A service that wants certificates, and knows the keys on a list.
 fn stage() -> Stage {
     Stage::with(Backend::echo(), |config, folder| {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::testing::{Folder, Maker, NOW};
+use crate::testing::{Folder, Made, Maker, NOW};
 
 macro_rules! sample {
     ($name:literal) => {
@@ -127,23 +127,94 @@ fn chains_in_the_wrong_order_are_told_of_and_bundles_are_not() {
     assert_eq!(said(leaf.pem() + &Maker::new(&["b.example.org"]).self_signed().pem()), []);
 }
 
-#[test]
-fn a_server_that_sends_too_little_is_told_of() {
-    let root = Maker::authority("root").self_signed();
-    let leaf = Maker::new(&["a.example.org"]).signed_by(&root);
+/// What a server that presents these certificates is told.
+fn presented(chain: &[Vec<u8>]) -> Vec<Finding> {
     let lists = Lists::default();
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(NOW.unsigned_abs());
     let inspection = Inspection { known_keys: &lists, now, days: 21 };
     let mut seen = Inspected::default();
-    let der = leaf.certificate.der().to_vec();
-    inspection.presented("a.example.org:443", &[der, b"rubbish".to_vec()], &mut seen);
-    let [broken, incomplete] = &seen.findings[..] else { panic!("{:?}", seen.findings) };
+    inspection.presented("a.example.org:443", chain, &mut seen);
+    seen.findings
+}
+
+/// A certificate with this extension, by this CA.
+fn with_extension(issuer: &Made, identifier: &[u64], content: &[u8]) -> Vec<u8> {
+    let mut params = Maker::new(&["a.example.org"]).valid((2026, 4, 1), (2027, 1, 1)).self_signed().params;
+    params.custom_extensions.push(rcgen::CustomExtension::from_oid_content(identifier, content.to_vec()));
+    let issuer = rcgen::Issuer::from_params(&issuer.params, &issuer.key);
+    params.signed_by(&rcgen::KeyPair::generate().unwrap(), &issuer).unwrap().der().to_vec()
+}
+
+#[test]
+fn a_server_that_sends_too_little_is_told_of() {
+    let ca = Maker::authority("a CA").self_signed();
+    // Domain validated, by the CA/Browser Forum: 2.23.140.1.2.1.
+    let public = with_extension(&ca, &[2, 5, 29, 32], b"\x30\x0a\x30\x08\x06\x06\x67\x81\x0c\x01\x02\x01");
+    let found = presented(&[public.clone(), b"rubbish".to_vec()]);
+    let [broken, incomplete, life] = &found[..] else { panic!("{found:?}") };
     assert_eq!((broken.reason, incomplete.reason), (Reason::BadCertificate, Reason::ChainIncomplete));
-    assert!(
-        incomplete
-            .to_string()
-            .starts_with("a.example.org:443: sends its own certificate and not that of \"CN=root\"")
+    assert_eq!((incomplete.severity, life.reason), (Severity::Warning, Reason::LongValidity));
+    let words = "a.example.org:443: the intermediate certificate of \"CN=a CA\" is not sent with";
+    assert!(incomplete.to_string().starts_with(words), "{incomplete}");
+    let reasons = |chain: &[Vec<u8>]| presented(chain).iter().map(|found| found.reason).collect::<Vec<_>>();
+    assert_eq!(reasons(&[public, ca.certificate.der().to_vec()]), [Reason::LongValidity]);
+    // Private CAs sign with their root, and some say where it is.
+    let private = Maker::new(&["a.example.org"]).signed_by(&ca).certificate.der().to_vec();
+    assert_eq!(reasons(&[private]), []);
+    let location = b"\x30\x13\x30\x11\x06\x08\x2b\x06\x01\x05\x05\x07\x30\x02\x86\x05http:";
+    let found = presented(&[with_extension(&ca, &[1, 3, 6, 1, 5, 5, 7, 1, 1], location)]);
+    assert!(matches!(&found[..], [one] if one.severity == Severity::Note), "{found:?}");
+}
+
+#[test]
+fn a_chain_whose_signatures_are_wrong_is_told_of() {
+    let [ca, other] = [(), ()].map(|()| Maker::authority("a CA").self_signed());
+    let leaf = Maker::new(&["a.example.org"]).signed_by(&ca);
+    let der = |made: &Made| made.certificate.der().to_vec();
+    assert_eq!(presented(&[der(&leaf), der(&ca)]), []);
+    let found = presented(&[der(&leaf), der(&other)]);
+    let [wrong] = &found[..] else { panic!("{found:?}") };
+    let words = "the signature of the certificate of \"CN=a test\" is not by the certificate of \"CN=a CA\" that is with it";
+    assert!(wrong.reason == Reason::BadSignature && wrong.message.starts_with(words), "{wrong}");
+}
+
+#[test]
+fn a_hash_that_can_be_forged_is_told_of_unless_it_is_a_roots() {
+    let folder = Folder::new();
+    folder.openssl("req -x509 -sha1 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ca.key -out ca.pem -days 9000 -subj /CN=root");
+    folder.openssl("req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout a.key -out a.csr -subj /CN=a.example.org");
+    folder.put("extensions", "subjectAltName=DNS:a.example.org");
+    folder.openssl(
+        "x509 -req -sha1 -in a.csr -CA ca.pem -CAkey ca.key -out a.pem -days 300 -extfile extensions",
     );
+    let seen = seen(&[&folder.at("a.pem"), &folder.at("ca.pem")]);
+    let found: Vec<_> = seen.findings.iter().filter(|found| found.reason == Reason::BrokenHash).collect();
+    let [hash] = &found[..] else { panic!("{:?}", seen.findings) };
+    assert!(
+        hash.to_string().contains("a.pem: the certificate of a.example.org is signed with SHA-1"),
+        "{hash}"
+    );
+}
+
+#[test]
+fn a_certificate_for_years_is_told_of() {
+    let root = Maker::authority("root").self_signed();
+    let of = |from, to| {
+        presented(&[Maker::new(&["a.example.org"])
+            .valid(from, to)
+            .signed_by(&root)
+            .certificate
+            .der()
+            .to_vec()])
+    };
+    assert_eq!(of((2026, 1, 1), (2028, 4, 4)), [], "824 days");
+    let found = of((2026, 1, 1), (2036, 12, 14));
+    let [long] = &found[..] else { panic!("{found:?}") };
+    let words =
+        "the certificate of a.example.org is valid for 4000 days, and clients accept 825 days at most";
+    assert_eq!((long.reason, long.message.as_str()), (Reason::LongValidity, words));
+    // Issued before there was a limit.
+    assert_eq!(of((2019, 1, 1), (2036, 1, 1)), []);
 }
 
 #[test]

@@ -23,17 +23,28 @@ fn small_factors_are_those_that_division_finds() {
             *words.last_mut().unwrap() |= 1 << 63;
             let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
             let number = BigUint::from_bytes_le(&bytes);
-            let divides = |prime: &&u16| &number % u32::from(**prime) == BigUint::ZERO;
-            let slow = TABLE.primes.iter().find(divides).map(|prime| u32::from(*prime));
-            assert_eq!(small_factor(&words), slow, "{number:x}");
+            let divides = |prime: &&u32| &number % **prime == BigUint::ZERO;
+            let slow = TABLE.primes.iter().find(divides).copied();
+            assert_eq!(small_factor(&words, &TABLE), slow, "{number:x}");
         }
     }
-    assert_eq!(small_factor(&[6, 1]), Some(2));
-    assert_eq!(small_factor(&[]), Some(2));
+    assert_eq!(small_factor(&[6, 1], &TABLE), Some(2));
+    assert_eq!(small_factor(&[], &TABLE), Some(2));
     // The largest prime that is looked for, and the next one that is not.
     let (good, _) = sample("good-2048");
     let times = |prime: u32| words(&(BigUint::from_bytes_be(&good) * prime).to_bytes_be());
-    assert_eq!((small_factor(&times(65_521)), small_factor(&times(65_537))), (Some(65_521), None));
+    assert_eq!(
+        (small_factor(&times(65_521), &TABLE), small_factor(&times(65_537), &TABLE)),
+        (Some(65_521), None)
+    );
+    // The same where more time is taken.
+    for (prime, found) in
+        [(65_521_u32, true), (65_537, true), (1_000_003, true), (1_048_573, true), (1_048_583, false)]
+    {
+        let modulus = (BigUint::from_bytes_be(&good) * BigUint::from(prime)).to_bytes_be();
+        let expected = if found { vec![Weakness::SmallFactor { factor: prime }] } else { Vec::new() };
+        assert_eq!(weaknesses(&modulus, &[1, 0, 1], true), expected);
+    }
 }
 
 #[test]
@@ -68,19 +79,19 @@ fn the_work_is_bounded() {
     // What is multiplied for 8,192 bits, where one takes less than two nanoseconds.
     let multiplications = TABLE.packs.len() * 8192 / 64;
     assert!(multiplications <= 220_000, "{multiplications}");
-    assert_eq!(TABLE.primes.len(), 6541);
+    assert_eq!((TABLE.primes.len(), LARGER.primes.len()), (6541, 82_024 - 6541));
     // Nothing is done with what is longer than any key.
     let mut endless = vec![0xff; BITS_MOST / 8];
     endless.push(0xff);
-    assert_eq!(weaknesses(&endless, &[1, 0, 1]), []);
+    assert_eq!(weaknesses(&endless, &[1, 0, 1], true), []);
     // What is as long as may be, and a multiple of 3, ends at the first pack.
-    assert_eq!(weaknesses(&[0xff; BITS_MOST / 8], &[1, 0, 1]), [Weakness::SmallFactor { factor: 3 }]);
+    assert_eq!(weaknesses(&[0xff; BITS_MOST / 8], &[1, 0, 1], false), [Weakness::SmallFactor { factor: 3 }]);
 }
 
 #[test]
 fn exponents_are_judged_by_their_value() {
     let (modulus, _) = sample("good-2048");
-    let of = |exponent: &[u8]| weaknesses(&modulus, exponent);
+    let of = |exponent: &[u8]| weaknesses(&modulus, exponent, false);
     for good in ["3", "11", "10001", "0000010001", &format!("{}1", "f".repeat(63))] {
         assert_eq!(of(&number(good)), [], "{good}");
     }

@@ -59,3 +59,30 @@ fn related_names_may_share_a_key() {
         assert_eq!(warned(&order.map(|place| all[place])), [""; 0]);
     }
 }
+
+macro_rules! sample {
+    ($name:literal) => {
+        include_str!(concat!("../tests/", $name))
+    };
+}
+
+#[test]
+fn two_keys_with_one_prime_factor_are_errors() {
+    let of = |pem: String, file: &str| {
+        let (certificate, findings) = Certificate::from_pem(pem.as_bytes(), Path::new(file), NOW);
+        Arc::new(certificate.unwrap_or_else(|| panic!("{findings:?}")))
+    };
+    let one = of([sample!("shared-prime-a.crt"), sample!("shared-prime-a.key")].concat(), "a.pem");
+    let other = of([sample!("shared-prime-b.crt"), sample!("shared-prime-b.key")].concat(), "b.pem");
+    let stranger = certificate(&KeyPair::generate().unwrap(), &["c.example"], "c.pem");
+    let all = [Arc::clone(&one), stranger, other];
+    let found = shared_factors_of_all(&all, &[]);
+    let [finding] = &found[..] else { panic!("{found:?}") };
+    let words = "b.pem: the RSA key of b.example has a prime factor in common with that of a.example in a.pem: both private keys";
+    assert_eq!(finding.severity, crate::Severity::Error);
+    assert!(finding.to_string().starts_with(words), "{finding}");
+    assert_eq!(shared_factors_of_all(&all[..2], &[]), []);
+    // Those that were compared before are not compared again.
+    assert_eq!(shared_factors_of_all(&all, &all), []);
+    assert_eq!(shared_factors_of_all(&all, &[one]).len(), 1);
+}
