@@ -19,12 +19,13 @@ const SOON: i64 = 14;
 
 /// Advice, the greatest saving first; then what is good or worth knowing.
 pub(crate) fn advice(report: &Report) -> (Vec<Advice>, Vec<Note>) {
-    let rules: [fn(&Report) -> Option<Advice>; 12] = [
+    let rules: [fn(&Report) -> Option<Advice>; 13] = [
         name,
         starttls,
         old_version,
         hello_retry,
         window,
+        nagle,
         signature,
         slow,
         no_tickets,
@@ -132,6 +133,24 @@ fn window(report: &Report) -> Option<Advice> {
             units::count(report.window.first_bytes as u64),
             report.window.first_segments,
             units::count(over as u64)
+        ),
+    )
+}
+
+fn nagle(report: &Report) -> Option<Advice> {
+    let trips = report.full.round_trips.nagle;
+    (trips > 0).then_some(())?;
+    let flights = &report.full.flights;
+    let held: usize = flights.iter().filter(|flight| flight.held_by_nagle).map(|flight| flight.bytes).sum();
+    new(
+        f64::from(trips) * rtt(report),
+        "nagle",
+        "The server writes its flight in pieces, and its kernel holds the last one until the one before it is acknowledged \
+         (Nagle's algorithm). Set TCP_NODELAY on the server's sockets, or write the flight with one call."
+            .into(),
+        format!(
+            "{} bytes, less than a segment, came one round trip after the rest, which is when our acknowledgement had arrived",
+            units::count(held as u64)
         ),
     )
 }

@@ -16,7 +16,7 @@ use handfast_tls::session::{Agreed, Session};
 use handfast_wire::starttls::{self, Progress};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::flights::{Turn, turns};
+use crate::flights::{SegmentSize, Turn, turns};
 use crate::http::{Head, Response};
 use crate::line::{Got, Line};
 use crate::tally::Tally;
@@ -196,7 +196,8 @@ pub(crate) fn open(ask: &Ask<'_>, made: &mut Attempt) -> Result<Talk, Trouble> {
     made.offered = session.offered_ticket();
     if let Some(protocol) = ask.target.starttls {
         say_starttls(ask, &mut line, protocol)?;
-        made.starttls_trips = turns(&line.seen, line.rtt_ms, 536).iter().map(Turn::round_trips).sum();
+        made.starttls_trips =
+            turns(&line.seen, line.rtt_ms, SegmentSize::of(536)).iter().map(Turn::round_trips).sum();
         line.seen.clear();
     }
     made.begun = line.now_ms();
@@ -337,7 +338,9 @@ impl Talk {
     /// What was said and heard so far, as turns; and what was agreed on.
     pub(crate) fn look_back(&mut self, made: &mut Attempt) {
         self.line.take_notes();
-        let segment = (made.counts.received_segment_size as usize).max(536);
+        let received = (made.counts.received_segment_size as usize).max(536);
+        let segment =
+            SegmentSize { least: received, most: received.max(made.counts.sent_segment_size as usize) };
         // The SYN's may have waited for the neighbour's address, or for an idle radio.
         let least = f64::from(made.counts.least_round_trip_us) / 1e3;
         made.rtt = if least > 0.0 { made.rtt.min(least) } else { made.rtt };

@@ -5,7 +5,7 @@ use handfast_text::suggest::did_you_mean_or_all;
 /// Name, title, text.
 type Topic = (&'static str, &'static str, &'static str);
 
-const TOPICS: [Topic; 14] = [
+const TOPICS: [Topic; 15] = [
     ("round-trips", "Round trips", "\
 A round trip is one wait for an answer from the other end. TCP takes one (SYN, SYN-ACK). A full TLS 1.3 handshake takes one more,
 TLS 1.2 two, a resumed handshake of either one. The request takes one. Distance sets what each costs, about 1 ms for each 100 km and
@@ -16,6 +16,11 @@ A server may send 10 segments (RFC 6928, about 14 kB) before the first acknowled
 makes everybody wait one more round trip in the midst of the handshake. The probe sees it: the bytes of the first burst, then nothing for
 one round trip, then the rest. Cures: leave the root out of the chain, use ECDSA certificates, compress certificates (RFC 8879), or
 on Linux `ip route change default via GATEWAY initcwnd 16`."),
+    ("nagle", "Nagle's algorithm", "\
+A kernel does not send a segment that is not full while an earlier small one is not acknowledged (RFC 9293, section 3.7.4). A server that
+writes its flight with two calls therefore sends the second part one round trip later. The probe sees it: less than a segment arrives one
+round trip after the rest of the flight, although no window is full. A server that computes for exactly one round trip looks the same:
+measure from another distance if you are not sure. Cures: TCP_NODELAY on accepted sockets, or one write for the whole flight."),
     ("rsa", "RSA signatures", "\
 In a full handshake the server signs. RSA-2048 takes about 0.5 to 1 ms of a core, RSA-4096 five times that, ECDSA P-256 some 20 to 50 µs.
 While it signs, everybody behind it waits. Resumed handshakes need no signature: where they are much quicker, and RTT is the same, the

@@ -6,7 +6,8 @@
 //! **Round trips.** An answer to words of ours is one, however late it comes and however it is cut into packets: that is counted by
 //! order, not by time. A server whose first flight does not fit its initial congestion window has to wait for our acknowledgements
 //! in the midst of it. No order of ours tells that, but its time does: the rest then begins one round trip after the beginning, since it
-//! was our acknowledgement of the first segments that let it go.
+//! was our acknowledgement of the first segments that let it go. The same time shows a server that writes its flight in two pieces
+//! without TCP_NODELAY: its kernel holds a last piece that is smaller than a segment until the piece before it is acknowledged.
 
 /// One thing that was said or heard.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,6 +54,8 @@ pub enum Because {
     Answer,
     /// The server's congestion window was full: it waited for our acknowledgement.
     Window,
+    /// The server's kernel held a small piece until our acknowledgement came (Nagle's algorithm, RFC 9293 §3.7.4).
+    Nagle,
     /// The server stopped for another reason: it thought, or a packet was lost.
     Pause,
 }
@@ -119,11 +122,32 @@ const SOONEST: f64 = 0.7;
 /// What was held by a window comes after this share of a round trip at the earliest, and at the latest. The later bound leaves room for an
 /// acknowledgement that was delayed behind a second segment.
 const WINDOW: (f64, f64) = (0.75, 1.6);
+/// What Nagle's algorithm held comes after this share of a round trip at the earliest, and at the latest. A server that happens to
+/// compute for one round trip looks the same, so the bounds are narrower.
+const NAGLE: (f64, f64) = (0.9, 1.3);
+/// Segments of the usual initial window, less one that need not be full (RFC 6928): fewer do not fill it.
+const USUAL_WINDOW: usize = 9;
 /// An initial window has at least two segments (RFC 5681 §3.1).
 const LEAST_SEGMENTS: usize = 2;
 
-/// Makes turns of what was seen. `segment`: bytes of a full segment from the server.
-pub fn turns(seen: &[Seen], rtt_ms: f64, segment: usize) -> Vec<Turn> {
+/// Bytes of a full segment from the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentSize {
+    /// At least: the largest one that was seen.
+    pub least: usize,
+    /// At most: the largest one that may come. A server that filled none is taken to send as large ones as we do.
+    pub most: usize,
+}
+
+impl SegmentSize {
+    /// One that is known.
+    pub fn of(bytes: usize) -> Self {
+        Self { least: bytes, most: bytes }
+    }
+}
+
+/// Makes turns of what was seen.
+pub fn turns(seen: &[Seen], rtt_ms: f64, segment: SegmentSize) -> Vec<Turn> {
     let mut turns: Vec<Turn> = Vec::new();
     let mut times: Option<Times> = None;
     for one in seen {
@@ -161,23 +185,24 @@ pub fn turns(seen: &[Seen], rtt_ms: f64, segment: usize) -> Vec<Turn> {
                     continue;
                 };
                 let Some(said) = times.filter(|_| turn.bursts.is_empty()) else {
-                    hear(turn, at_ms, bytes, rtt_ms, segment);
+                    hear(turn, at_ms, bytes, rtt_ms);
                     continue;
                 };
                 // Sooner than light: it was on its way when we spoke, and answers what we had said before.
                 let too_soon = rtt_ms >= SHORTEST_MS && at_ms - said.said < SOONEST * rtt_ms;
                 let count = turns.len();
                 match turns.get_mut(count.wrapping_sub(2)).filter(|_| too_soon) {
-                    Some(before) => hear(before, at_ms, bytes, rtt_ms, segment),
+                    Some(before) => hear(before, at_ms, bytes, rtt_ms),
                     None => {
                         let turn = &mut turns[count - 1];
                         (turn.think_ms, turn.known) = think(said, at_ms, rtt_ms);
-                        hear(turn, at_ms, bytes, rtt_ms, segment);
+                        hear(turn, at_ms, bytes, rtt_ms);
                     }
                 }
             }
         }
     }
+    turns.iter_mut().for_each(|turn| find_causes(&mut turn.bursts, rtt_ms, segment));
     turns
 }
 
@@ -212,26 +237,40 @@ fn think(times: Times, first_ms: f64, rtt_ms: f64) -> (f64, Known) {
 }
 
 /// Takes more of an answer in.
-fn hear(turn: &mut Turn, at_ms: f64, bytes: usize, rtt_ms: f64, segment: usize) {
+fn hear(turn: &mut Turn, at_ms: f64, bytes: usize, rtt_ms: f64) {
     let Some(last) = turn.bursts.last_mut() else {
         turn.bursts.push(Burst { first_ms: at_ms, last_ms: at_ms, bytes, because: Because::Answer });
         return;
     };
     let broken = rtt_ms >= SHORTEST_MS && at_ms - last.last_ms > BREAK * rtt_ms;
-    if !broken {
+    if broken {
+        turn.bursts.push(Burst { first_ms: at_ms, last_ms: at_ms, bytes, because: Because::Pause });
+    } else {
         last.last_ms = at_ms.max(last.last_ms);
         last.bytes += bytes;
-        return;
     }
-    let after = (at_ms - last.first_ms) / rtt_ms;
-    let (last, earlier) =
-        (*last, turn.bursts.len().checked_sub(2).and_then(|before| turn.bursts.get(before)));
-    // In slow start a window is never smaller than the one before it.
-    let least = earlier.map_or(LEAST_SEGMENTS * segment, |earlier| earlier.bytes);
-    let filled = last.bytes >= least;
-    let because =
-        if filled && (WINDOW.0..=WINDOW.1).contains(&after) { Because::Window } else { Because::Pause };
-    turn.bursts.push(Burst { first_ms: at_ms, last_ms: at_ms, bytes, because });
+}
+
+/// Says of each burst but the first why it did not come with the one before it.
+fn find_causes(bursts: &mut [Burst], rtt_ms: f64, segment: SegmentSize) {
+    for place in 1..bursts.len() {
+        let (last, next) = (bursts[place - 1], bursts[place]);
+        let earlier = place.checked_sub(2).map(|before| bursts[before]);
+        let after = (next.first_ms - last.first_ms) / rtt_ms;
+        // In slow start a window is never smaller than the one before it.
+        let filled = last.bytes >= earlier.map_or(LEAST_SEGMENTS * segment.least, |earlier| earlier.bytes);
+        // Linux holds a small piece only while another small one is under way.
+        let has_small_end = !last.bytes.is_multiple_of(segment.most);
+        let fits_usual_window = earlier.is_none() && last.bytes < USUAL_WINDOW * segment.most;
+        let may_be_nagle = next.bytes < segment.most && has_small_end && (!filled || fits_usual_window);
+        bursts[place].because = if may_be_nagle && (NAGLE.0..=NAGLE.1).contains(&after) {
+            Because::Nagle
+        } else if filled && (WINDOW.0..=WINDOW.1).contains(&after) {
+            Because::Window
+        } else {
+            Because::Pause
+        };
+    }
 }
 
 #[cfg(test)]
@@ -239,6 +278,7 @@ mod tests {
     use super::*;
 
     const MSS: usize = 1448;
+    const SEGMENT: SegmentSize = SegmentSize { least: MSS, most: MSS };
 
     fn said(at_ms: f64, sent: f64, acknowledged: Option<f64>) -> Seen {
         Seen::Said { at_ms, bytes: 300, last: 299, sent_ms: Some(sent), acknowledged_ms: acknowledged }
@@ -251,7 +291,7 @@ mod tests {
     #[test]
     fn an_answer_is_one_round_trip_however_late_and_in_pieces() {
         let seen = [said(20.0, 20.1, Some(40.2)), heard(45.2, 5), heard(45.3, 900), heard(51.0, 600)];
-        let turns = turns(&seen, 20.0, MSS);
+        let turns = turns(&seen, 20.0, SEGMENT);
         assert_eq!((turns.len(), turns[0].round_trips(), turns[0].bytes()), (1, 1, 1505));
         assert!((turns[0].think_ms - 5.0).abs() < 1e-9, "{turns:?}");
         assert_eq!(turns[0].known, Known::Acknowledgement);
@@ -260,24 +300,52 @@ mod tests {
     #[test]
     fn what_the_window_held_back_is_one_more_and_a_pause_is_none() {
         let full = [said(20.0, 20.0, None), heard(41.0, 14_232), heard(61.2, 6_067)];
-        let one = turns(&full, 20.0, MSS);
+        let one = turns(&full, 20.0, SEGMENT);
         assert_eq!((one[0].round_trips(), one[0].bursts[1].because), (2, Because::Window));
         assert!((one[0].think_ms - 1.0).abs() < 1e-9 && one[0].known == Known::RoundTrip);
         let late = [said(20.0, 20.0, None), heard(41.0, 14_232), heard(90.0, 6_067)];
         assert_eq!(
-            turns(&late, 20.0, MSS)[0].round_trips(),
+            turns(&late, 20.0, SEGMENT)[0].round_trips(),
             1,
             "not when an acknowledgement would let it go"
         );
-        let three = [said(20.0, 20.0, None), heard(41.0, 14_232), heard(61.2, 8_920), heard(81.4, 600)];
+        let three = [said(20.0, 20.0, None), heard(41.0, 14_232), heard(61.2, 8_920), heard(81.4, 1_600)];
         assert_eq!(
-            turns(&three, 20.0, MSS)[0].round_trips(),
+            turns(&three, 20.0, SEGMENT)[0].round_trips(),
             2,
             "the second window is larger, and was not full"
         );
-        let small = [said(20.0, 20.0, None), heard(41.0, 99), heard(61.0, 847)];
-        assert_eq!(turns(&small, 20.0, MSS)[0].round_trips(), 1, "99 bytes fill no window");
-        assert_eq!(turns(&full, 20.0, MSS)[0].round_trips_until(50.0), 1);
+        let small = [said(20.0, 20.0, None), heard(41.0, 99), heard(61.0, 1_847)];
+        assert_eq!(turns(&small, 20.0, SEGMENT)[0].round_trips(), 1, "99 bytes fill no window");
+        assert_eq!(turns(&full, 20.0, SEGMENT)[0].round_trips_until(50.0), 1);
+    }
+
+    #[test]
+    fn a_small_piece_that_waited_for_our_acknowledgement_is_one_more() {
+        let of = |first: usize, rest: &[(f64, usize)]| {
+            let rest = rest.iter().map(|(at_ms, bytes)| heard(*at_ms, *bytes));
+            let seen: Vec<_> =
+                [said(60.0, 60.0, None), heard(121.0, first)].into_iter().chain(rest).collect();
+            let turn = turns(&seen, 60.0, SEGMENT).remove(0);
+            (turn.round_trips(), turn.bursts[1].because)
+        };
+        assert_eq!(of(99, &[(181.5, 847)]), (2, Because::Nagle));
+        // A flight of several segments that fits any window.
+        assert_eq!(of(4_000, &[(181.5, 847)]), (2, Because::Nagle));
+        assert_eq!(of(4_000, &[(181.5, 5), (181.6, 1_448)]), (2, Because::Window));
+        // It arrives in pieces; what fills a segment would not have been held.
+        assert_eq!(of(99, &[(181.5, 5), (181.6, 800)]), (2, Because::Nagle));
+        assert_eq!(of(99, &[(181.5, 5), (181.6, 1_448)]), (1, Because::Pause));
+        // What came filled no segment, so that its size is not known from that.
+        let seen = [said(60.0, 60.0, None), heard(121.0, 133), heard(181.5, 690)];
+        let turn = turns(&seen, 60.0, SegmentSize { least: 536, most: MSS }).remove(0);
+        assert_eq!(turn.bursts[1].because, Because::Nagle);
+        // Neither sooner nor later than our acknowledgement lets it go.
+        assert_eq!(of(99, &[(170.0, 847)]), (1, Because::Pause));
+        assert_eq!(of(99, &[(221.0, 847)]), (1, Because::Pause));
+        // Whole segments alone hold nothing back.
+        assert_eq!(of(MSS, &[(181.5, 847)]), (1, Because::Pause));
+        assert_eq!(of(10 * MSS, &[(181.5, 847)]), (2, Because::Window));
     }
 
     #[test]
@@ -290,7 +358,7 @@ mod tests {
             heard(60.7, 800),
             said(61.0, 61.0, None),
         ];
-        let turns = turns(&seen, 20.0, MSS);
+        let turns = turns(&seen, 20.0, SEGMENT);
         let trips: Vec<u32> = turns.iter().map(Turn::round_trips).collect();
         assert_eq!(trips, [1, 1, 0]);
         assert_eq!(turns[1].said_bytes, 600, "two pieces, one turn");
@@ -300,7 +368,7 @@ mod tests {
     fn what_was_on_its_way_when_we_spoke_is_no_answer_to_that() {
         // Early data: the response comes with the handshake's flight, around our Finished.
         let seen = [said(20.0, 20.0, None), heard(41.0, 300), said(41.2, 41.2, None), heard(41.5, 900)];
-        let turns = turns(&seen, 20.0, MSS);
+        let turns = turns(&seen, 20.0, SEGMENT);
         assert_eq!(turns.iter().map(Turn::round_trips).collect::<Vec<_>>(), [1, 0]);
         assert_eq!(turns[0].bytes(), 1200);
     }
@@ -309,19 +377,19 @@ mod tests {
     fn a_delayed_acknowledgement_says_nothing_of_the_server() {
         // It came after 40 ms, the answer after 70: the server thought 50 ms and not 10.
         let seen = [said(20.0, 20.0, Some(80.0)), heard(90.0, 800)];
-        let turn = &turns(&seen, 20.0, MSS)[0];
+        let turn = &turns(&seen, 20.0, SEGMENT)[0];
         assert_eq!((turn.think_ms, turn.known), (50.0, Known::RoundTrip));
     }
 
     #[test]
     fn on_loopback_no_break_is_a_round_trip() {
         let seen = [said(0.1, 0.1, None), heard(0.5, 40_000), heard(0.56, 40_000), heard(9.0, 5)];
-        assert_eq!(turns(&seen, 0.05, 32_768)[0].round_trips(), 1);
+        assert_eq!(turns(&seen, 0.05, SegmentSize::of(32_768))[0].round_trips(), 1);
     }
 
     #[test]
     fn a_server_that_speaks_first_is_heard() {
-        let turns = turns(&[heard(30.0, 40), said(31.0, 31.0, None), heard(52.0, 90)], 20.0, MSS);
+        let turns = turns(&[heard(30.0, 40), said(31.0, 31.0, None), heard(52.0, 90)], 20.0, SEGMENT);
         assert_eq!((turns.len(), turns[0].said_bytes, turns[1].round_trips()), (2, 0, 1));
     }
 }

@@ -196,7 +196,8 @@ fn parts(page: &mut String, report: &Report) {
     let (second, lines) = rows::resumed(report);
     let lines: String = lines.iter().map(|line| format!("<p>{}</p>", escape(line))).collect();
     let resumed = format!("<h2 class=\"second\">{}</h2>{lines}", escape(&second));
-    card(page, &title, false, &(table("", &rows) + &resumed));
+    let request = rows::request(report).map(|request| format!("<p class=\"dim\">{}</p>", escape(&request)));
+    card(page, &title, false, &(table("", &rows) + &request.unwrap_or_default() + &resumed));
 }
 
 fn bytes(page: &mut String, report: &Report) {

@@ -228,6 +228,8 @@ pub struct Trips {
     pub handshake: u32,
     /// Of those of the handshake: waited for because the server's window was full.
     pub window: u32,
+    /// Of those of the handshake: waited for because the server's kernel held a small piece (Nagle's algorithm).
+    pub nagle: u32,
     /// From the end of the handshake to the first byte of the response; `null` without a request.
     pub request: Option<u32>,
 }
@@ -241,6 +243,8 @@ pub struct Flight {
     pub segments: usize,
     /// It had to wait for an acknowledgement, since the window was full.
     pub held_by_window: bool,
+    /// The server's kernel held it until the piece before it was acknowledged (Nagle's algorithm).
+    pub held_by_nagle: bool,
     /// It came after a break in which neither side waited for the other.
     pub after_pause: bool,
 }

@@ -99,10 +99,12 @@ pub(crate) fn bytes(report: &Report) -> Vec<Sent> {
 }
 
 fn remark(flight: &Flight, next: Option<&Flight>) -> &'static str {
-    match (next.is_some_and(|next| next.held_by_window), flight.held_by_window, flight.after_pause) {
-        (true, ..) => ", window full: it had to wait",
-        (_, true, _) => " ◄ the extra round trip",
-        (_, _, true) => ", after a pause",
+    let is_held = flight.held_by_window || flight.held_by_nagle;
+    match next {
+        Some(next) if next.held_by_window => ", window full: it had to wait",
+        Some(next) if next.held_by_nagle => ", the rest was held (Nagle)",
+        _ if is_held => " ◄ the extra round trip",
+        _ if flight.after_pause => ", after a pause",
         _ => "",
     }
 }
@@ -129,6 +131,17 @@ pub(crate) fn window(report: &Report) -> String {
         loss.retransmitted,
         loss.out_of_order
     )
+}
+
+/// How long the server worked on the request; `None`: there was none.
+pub(crate) fn request(report: &Report) -> Option<String> {
+    let http = report.http.as_ref().filter(|http| http.server_ms.count > 0)?;
+    Some(format!(
+        "HTTP {}: the server worked on the request for {} (p95 {})",
+        http.status,
+        ms(http.server_ms.p50),
+        ms(http.server_ms.p95)
+    ))
 }
 
 /// Resumed connections: a title, and sentences.

@@ -88,10 +88,10 @@ fn most(figures: impl Iterator<Item = u32>) -> u32 {
     all.iter().rev().copied().max_by_key(|figure| (count(*figure), std::cmp::Reverse(*figure))).unwrap_or(0)
 }
 
-fn window_trips(attempt: &Attempt) -> u32 {
+/// Round trips of the handshake that were waited for within a flight, for this reason.
+fn trips_because(attempt: &Attempt, because: Because) -> u32 {
     let bursts = attempt.handshake().flat_map(|turn| &turn.bursts);
-    bursts.filter(|burst| burst.because == Because::Window && burst.first_ms <= attempt.secured).count()
-        as u32
+    bursts.filter(|burst| burst.because == because && burst.first_ms <= attempt.secured).count() as u32
 }
 
 fn kind(all: &[Attempt], lookups: &[f64], resumed: Option<bool>) -> Kind {
@@ -126,7 +126,8 @@ fn kind(all: &[Attempt], lookups: &[f64], resumed: Option<bool>) -> Kind {
             connect: 1,
             starttls: most(all.iter().map(|one| one.starttls_trips)),
             handshake: most(all.iter().map(Attempt::trips)),
-            window: most(all.iter().map(window_trips)),
+            window: most(all.iter().map(|one| trips_because(one, Because::Window))),
+            nagle: most(all.iter().map(|one| trips_because(one, Because::Nagle))),
             request: (!requests.is_empty()).then(|| most(requests.iter().copied())),
         },
         handshake_ms: Spread::of(all.iter().map(Attempt::tls)),
@@ -153,6 +154,7 @@ fn flights(attempt: &Attempt) -> Vec<Flight> {
         bytes: burst.bytes,
         segments: burst.bytes.div_ceil(segment(attempt)),
         held_by_window: burst.because == Because::Window,
+        held_by_nagle: burst.because == Because::Nagle,
         after_pause: burst.because == Because::Pause,
     };
     bursts.map(flight).collect()

@@ -140,6 +140,9 @@ impl Page {
             let share = units::share(part.share);
             self.line(&format!("  {:<label$}{:>cells$}{share:>shares$}", part.what, ms(part.ms)));
         }
+        if let Some(request) = rows::request(report) {
+            self.wrapped(&request, "  ", 2);
+        }
     }
 
     fn bytes(&mut self, report: &Report) {

@@ -70,6 +70,7 @@ impl Parts {
             let (who, what) = match burst.because {
                 Because::Answer => (Who::Network, ""),
                 Because::Window => (Who::Network, "its window was full: it waits for our acknowledgement"),
+                Because::Nagle => (Who::Network, "its kernel holds the rest until our acknowledgement comes"),
                 Because::Pause => (Who::Server, "it stops within its flight"),
             };
             self.add(row, who, last, burst.first_ms, what);

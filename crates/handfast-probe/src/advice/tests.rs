@@ -27,14 +27,33 @@ fn kind(appconnect: f64, trips: u32, server: f64) -> Kind {
             starttransfer: Some(spread(appconnect + 27.0)),
             total: Some(spread(appconnect + 28.0)),
         },
-        round_trips: Trips { connect: 1, starttls: 0, handshake: trips, window: trips - 1, request: Some(1) },
+        round_trips: Trips {
+            connect: 1,
+            starttls: 0,
+            handshake: trips,
+            window: trips - 1,
+            nagle: 0,
+            request: Some(1),
+        },
         handshake_ms: spread(appconnect - 22.0),
         server_ms: spread(server),
         own_ms: spread(1.4),
         server_known_by: "acknowledgement",
         flights: vec![
-            Flight { bytes: 14_232, segments: 10, held_by_window: false, after_pause: false },
-            Flight { bytes: 3_902, segments: 3, held_by_window: true, after_pause: false },
+            Flight {
+                bytes: 14_232,
+                segments: 10,
+                held_by_window: false,
+                held_by_nagle: false,
+                after_pause: false,
+            },
+            Flight {
+                bytes: 3_902,
+                segments: 3,
+                held_by_window: true,
+                held_by_nagle: false,
+                after_pause: false,
+            },
         ],
     }
 }
@@ -206,12 +225,16 @@ fn each_cause_has_its_own_word() {
     };
     assert_eq!(topics(&good()), [""; 0]);
     type Change = fn(&mut Report);
-    let all: [(&str, Change); 10] = [
+    let all: [(&str, Change); 11] = [
         ("tls13", |report| {
             report.agreed.version = Some("TLSv1.2");
             report.full.round_trips = Trips { handshake: 2, window: 0, ..report.full.round_trips };
         }),
         ("hello-retry", |report| report.agreed.hello_retry = true),
+        ("nagle", |report| {
+            report.full.round_trips = Trips { handshake: 2, nagle: 1, ..report.full.round_trips };
+            report.full.flights[1].held_by_nagle = true;
+        }),
         ("think-time", |report| report.full.server_ms = spread(8.0)),
         ("early-termination", |report| {
             report.full.server_ms = spread(40.2);

@@ -16,7 +16,7 @@ use handfast_wire::{ClientHello, ServerHello};
 
 use super::records::{Found, Records};
 use super::report::{ConnectionReport, Direction, EndReport, FlightReport, Moments, TlsReport};
-use crate::flights::{Because, Seen, Turn, before_waiting, turns};
+use crate::flights::{Because, Seen, SegmentSize, Turn, before_waiting, turns};
 
 /// Packets with data whose times are kept.
 const MOST_STEPS: usize = 256;
@@ -375,7 +375,7 @@ impl Conversation {
         let as_client = move |at: u64, side: usize| since(at) + if side == 0 { -shift } else { shift };
         let segment = self.segment();
         let seen = self.seen(as_client);
-        let turns = turns(&seen, rtt.unwrap_or(0.0), segment);
+        let turns = turns(&seen, rtt.unwrap_or(0.0), SegmentSize::of(segment));
         // Seen from the server, the client's end is as uncertain as the way there; the next answer is a whole round trip away.
         let slack = rtt.unwrap_or(0.0) / 4.0;
         let until = self.secured.map(|(at, side)| as_client(at, side) + slack);

@@ -99,6 +99,45 @@ fn each_kind_of_handshake_has_its_round_trips() {
     }
 }
 
+#[test]
+fn a_flight_in_two_pieces_costs_a_round_trip_that_is_explained() {
+    needs!("gnutls-serv");
+    let ran = tools::run(PROGRAM, &["lab", "--quiet", "--", "true"], b"");
+    if ran.code != Some(0) {
+        skipped!("no lab: {}", ran.talk);
+    }
+    let folder = Folder::new();
+    let identity = localhost();
+    let key = folder.write("key.pem", &identity.key_pem).display().to_string();
+    let certificate = folder.write("leaf.pem", &identity.certificate_pem).display().to_string();
+    // It writes each message of its flight with a call of its own, and leaves Nagle's algorithm on.
+    let program = tools::find("gnutls-serv").expect("asked before").display().to_string();
+    let server =
+        format!("{program} --http --port 8444 --x509certfile {certificate} --x509keyfile {key} --quiet");
+    let json = folder.file("report.json").display().to_string();
+    let lab = ["lab", "--quiet", "--rtt", "100ms", "--server", &server, "--", PROGRAM];
+    let probe = ["probe", "--insecure", "--runs", "5", "--json", &json, "https://server:8444/"];
+    let ran = tools::run(PROGRAM, &[&lab[..], &probe].concat(), b"");
+    assert_eq!(ran.code, Some(0), "{}", ran.all());
+    let report: Value =
+        serde_json::from_str(&std::fs::read_to_string(&json).expect("written")).expect("JSON");
+    let trips = &report["full"]["round_trips"];
+    assert_eq!(
+        (&trips["handshake"], &trips["window"], &trips["nagle"]),
+        (&2.into(), &0.into(), &1.into()),
+        "{report:#}"
+    );
+    let mut advice = report["advice"].as_array().expect("a list").iter();
+    let advice = advice.find(|advice| advice["topic"] == "nagle").unwrap_or_else(|| panic!("{report:#}"));
+    let saves = advice["saves_ms"].as_f64().expect("a figure");
+    assert!(saves >= 100.0, "a round trip: {saves}");
+    for words in
+        ["2 ◄ could be 1", "the rest was held (Nagle)", "TCP_NODELAY", "the server worked on the request for"]
+    {
+        assert!(ran.output.contains(words), "{words}: {}", ran.output);
+    }
+}
+
 /// A proxy of ours on loopback, and a file with the authority to trust.
 fn served(folder: &Folder) -> (Backend, Proxy, String) {
     let backend = Backend::echo();
