@@ -74,10 +74,7 @@ fn shortest_header(length: usize) -> usize {
 fn check_primitive(tag: u8, content: &[u8]) -> Result<(), Fault> {
     let is_good = match tag {
         BOOLEAN => matches!(content, [0 | 0xff]),
-        INTEGER | ENUMERATED => match content {
-            [] | [0, 0..=0x7f, ..] | [0xff, 0x80..=0xff, ..] => false,
-            _ => true,
-        },
+        INTEGER | ENUMERATED => !matches!(content, [] | [0, 0..=0x7f, ..] | [0xff, 0x80..=0xff, ..]),
         BIT_STRING => match content {
             [0] => true,
             [unused @ 0..=7, .., last] => last.trailing_zeros() >= u32::from(*unused),
