@@ -106,7 +106,7 @@ impl Shared {
         *self.phase.borrow_mut() = Phase::Serving;
     }
 
-    /// … but whoever chooses between this process and another one should wait until these names have an address or are not needed:
+    /// … but a load balancer that chooses between this process and another one should wait until these names have an address or are not needed:
     /// a process that has just started must not take the place of one that knows addresses.
     pub(crate) fn waits_for(&self, names: Vec<String>) {
         *self.waiting_for.borrow_mut() = names;

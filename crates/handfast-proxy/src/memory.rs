@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 const EVERY: Duration = Duration::from_secs(5);
 /// Fewer connections than this do not leave enough behind.
 const CROWD: u64 = 1_000;
-/// The crowd is over when at most one in so many of its connections ends between two looks: health checks of load balancers never stop.
+/// The crowd is over when at most one in 100 of its connections ends between two looks: health checks of load balancers never stop.
 const FEW: u64 = 100;
 
 /// What is known at the last look.
@@ -41,7 +41,7 @@ impl Memory {
     pub(crate) fn look(&mut self, ended: u64) {
         self.next = Instant::now() + EVERY;
         if self.is_over(ended) {
-            // On a thread of its own: this one answers service managers and operators.
+            // On another thread: this one answers service managers and operators.
             drop(tokio::task::spawn_blocking(handfast_net::sys::release_memory));
         }
     }

@@ -385,7 +385,11 @@ mod tests {
         assert_eq!(names.needed(both, true), ["a.example:80", "b.example:80"], "nothing can be served");
         let address = SocketAddr::from(([10, 0, 0, 9], 80));
         answer(&mut names, "a.example", Ok(vec![address]));
-        assert_eq!(names.needed(&["b".into()], false), [""; 0], "one dead name keeps nobody else out");
+        assert_eq!(
+            names.needed(&["b".into()], false),
+            [""; 0],
+            "one dead name does not keep other services from being served"
+        );
     }
 
     /// What those who look in see of a name, from its first question on.

@@ -30,7 +30,7 @@ pub(crate) struct Watch {
     next: Instant,
     /// The first notification since the last look, and the last one.
     notified: Option<(Instant, Instant)>,
-    /// Until then a reload is not followed by a look of its own: one reload must not lead to the next one every second.
+    /// Until then a reload does not make the next look come sooner: one reload must not lead to the next one every second.
     is_soon_after: Option<Instant>,
 }
 
@@ -155,11 +155,7 @@ mod tests {
             disturbed(&mut watch, 20).await;
             assert_eq!(watch.due(), due);
             watch.follow(&[], INTERVAL);
-            assert_eq!(
-                watch.due(),
-                due,
-                "one look of its own after a reload in an interval, and the interval goes on"
-            );
+            assert_eq!(watch.due(), due, "one additional look in an interval, and the interval goes on");
         });
     }
 

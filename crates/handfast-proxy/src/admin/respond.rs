@@ -259,7 +259,7 @@ fn wants_json(headers: &HeaderMap) -> bool {
     accept.is_some_and(|accept| accept.contains(JSON) && !accept.contains("text/html"))
 }
 
-/// The format of metrics that a scraper prefers. One that does not name OpenMetrics may not know it.
+/// The format of metrics that a scraper prefers. One that does not name OpenMetrics possibly cannot read it.
 fn wanted_format(headers: &HeaderMap) -> Format {
     let ranges = headers.get_all(header::ACCEPT).iter().filter_map(|accept| accept.to_str().ok());
     let ranges: Vec<&str> = ranges.flat_map(|accept| accept.split(',')).collect();

@@ -1,7 +1,7 @@
 //! One reload at a time, on a thread of its own, and who waits for it.
 //!
-//! In: wishes, from signals, the admin listener and changed files. Out: what came of each. Files are looked at and read aside, so that
-//! one that hangs holds up nothing; while it does, further wishes wait, and become one.
+//! In: requests, from signals, the admin listener and the watch on files. Out: the outcome of each. Files are compared and read on
+//! another thread, so that one that hangs holds up nothing; while it does, further requests wait, and become one.
 
 use std::thread;
 
@@ -95,7 +95,7 @@ impl Reloads {
         }
     }
 
-    /// Begins what was asked for meanwhile.
+    /// Begins what was requested meanwhile.
     pub(crate) fn go_on(&mut self, present: impl FnOnce() -> Present) {
         if let Some((scope, replies)) = self.next.take() {
             self.replies = replies;

@@ -1,6 +1,6 @@
 //! Changed files are found whatever else happens: within the interval where no notification comes, also while the service manager is
 //! told all the time that all is well; however soon one change follows another; and where TLS is spoken to backends alone. A link in
-//! the middle of a path stands for a network file system: the folders that are watched do not change with it.
+//! the middle of a path is changed instead of a file on a network file system: neither sends a notification.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -15,7 +15,7 @@ use super::support::manager::Manager;
 use super::support::secured::{Secured, server};
 use super::support::*;
 
-/// Puts a file where the path `live/site/NAME` leads from now on: in a folder of its own.
+/// Puts a file where the path `live/site/NAME` leads from now on, in a new folder.
 fn publish(folder: &Folder, name: &str, release: usize, text: &str) {
     folder.folder(&format!("release-{release}/site"));
     folder.write(&format!("release-{release}/site/{name}"), text);

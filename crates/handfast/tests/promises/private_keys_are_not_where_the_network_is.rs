@@ -184,7 +184,7 @@ fn a_stall_ends_for_clients_when_it_ends_for_the_key_process() {
         let answer = http::get(proxy.admin(), "/ready", "*/*");
         (answer.status, answer.body)
     };
-    assert_eq!(ready().0, 200);
+    wait_until("it to be ready", || (ready().0 == 200).then_some(()));
     let (_, keys) = both(proxy.process());
     let begun = Instant::now();
     keys.signal(Signal::STOP);
@@ -197,9 +197,14 @@ fn a_stall_ends_for_clients_when_it_ends_for_the_key_process() {
     wait_until("it to be ready", || (ready().0 == 200).then_some(()));
     proxy.talk.containing("the key process answers again, after");
     crowd.finish();
-    for line in ["the key process has not answered for", "the key process answers again, after"] {
-        assert_eq!(proxy.talk.so_far().iter().filter(|said| said.contains(line)).count(), 1, "{line}");
-    }
+    // Once each: on a machine under load there may be another stall, which begins when this one has ended.
+    let (begin, end) = ("the key process has not answered for", "the key process answers again, after");
+    let lines = proxy.talk.so_far();
+    let stalls: Vec<_> = lines.iter().filter(|line| line.contains(begin) || line.contains(end)).collect();
+    assert!(
+        stalls.iter().enumerate().all(|(place, line)| line.contains(begin) == (place % 2 == 0)),
+        "{stalls:?}"
+    );
     // Also when no client is there to find out.
     keys.signal(Signal::STOP);
     wait_until("it not to be ready", || (ready().0 == 503).then_some(()));

@@ -35,7 +35,7 @@ const FIGURES: [Figure; 4] = [
     Figure {
         source: "crates/handfast-proxy/src/resolve.rs",
         constant: "const QUESTION: Duration = Duration::from_secs(10);",
-        told: &[("docs/guide.md", "neither an address nor that there is none (at most ten seconds)")],
+        told: &[("docs/guide.md", "while a name has had no outcome at all (ten seconds at most)")],
     },
     Figure {
         source: "crates/handfast-load/src/fleet.rs",
