@@ -118,8 +118,18 @@ fn a_name_that_never_resolves_is_seen() {
     );
     let told = |line: &String| said(line).starts_with("warning: resolve nobody.invalid (service web): ");
     assert!(proxy.talk.so_far().iter().any(told), "{:?}", proxy.talk.so_far());
-    // All who stand beside this process have the same backends: taking all of them out would help nobody.
-    assert_eq!(http::get(proxy.admin(), "/ready", "*/*").status, 200, "this process does what it can");
+    let ready = |proxy: &Proxy| http::get(proxy.admin(), "/ready", "*/*");
+    let answer = ready(&proxy);
+    assert_eq!(answer.status, 503, "it can serve nothing, so it must not replace a process that can");
+    assert!(
+        answer.body.contains("no address yet for the backends' names nobody.invalid:8080"),
+        "{}",
+        answer.body
+    );
+    // One dead name must not keep other services from being served.
+    let config = Config::to(&folder, "nobody.invalid:8080").service("other", Backend::refusing());
+    let proxy = Proxy::start(config.certificate(&folder.file("web.pem")));
+    wait_until("it to be ready", || (ready(&proxy).status == 200).then_some(()));
 }
 
 #[test]
