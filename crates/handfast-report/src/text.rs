@@ -1,7 +1,7 @@
 //! The report for a person at a terminal: the verdict first, then its evidence, then everything else.
 //!
-//! In: a report, and whether colours may be used. Out: lines of at most [`WIDTH`] columns. Text that came from peers is made
-//! harmless on the way.
+//! In: a report, and how it may look. Out: lines that are wrapped at the terminal's width, and nowhere in a pipe. Text that came
+//! from peers is made harmless on the way.
 
 mod tables;
 
@@ -15,15 +15,19 @@ use crate::model::{Report, VerdictWord};
 use crate::units::{bytes, nanos, plain};
 use crate::words;
 
-/// Columns that no line exceeds, but for single words that are longer; the command, which must stay whole to be pasted; and the
-/// last line, which has the verdict and the result.
-pub const WIDTH: usize = 100;
+/// Longest rule beside the verdict.
+const RULE: usize = 100;
+/// The same where there is no terminal.
+const RULE_IN_A_PIPE: usize = 72;
 
 /// How it may look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
     /// Whether to use ANSI colours: a terminal, and no NO_COLOR.
     pub color: bool,
+    /// The terminal's columns, at which sentences are wrapped; `None`: nowhere, as in a pipe. Three things stay whole: a row of a
+    /// table, the command, which is to be pasted, and the last line, which has the verdict and the result.
+    pub columns: Option<usize>,
 }
 
 /// The whole report.
@@ -106,9 +110,19 @@ impl Page {
         }
     }
 
+    /// An explanation that may be skipped, within the width.
+    fn faint(&mut self, first: &str, sentence: &str) {
+        let (rest, columns) = (" ".repeat(width(first)), self.style.columns.unwrap_or(usize::MAX));
+        for line in wrapped(first, &rest, sentence, columns) {
+            let line = self.ink(Ink::Faint, &line);
+            self.line(&line);
+        }
+    }
+
     /// One sentence within the width; its lines begin with `first`, then with `rest`.
     fn wrapped(&mut self, first: &str, rest: &str, sentence: &str) {
-        wrapped(first, rest, sentence, WIDTH).iter().for_each(|line| self.line(line));
+        let width = self.style.columns.unwrap_or(usize::MAX);
+        wrapped(first, rest, sentence, width).iter().for_each(|line| self.line(line));
     }
 }
 
@@ -125,7 +139,8 @@ fn padded(text: &str, to: usize) -> String {
 fn verdict(report: &Report, page: &mut Page) {
     let word = report.verdict.word;
     let ink = ink_of(word);
-    let rule = page.ink(ink, &"━".repeat(WIDTH));
+    let rule =
+        page.ink(ink, &"━".repeat(page.style.columns.map_or(RULE_IN_A_PIPE, |columns| columns.min(RULE))));
     let name = page.ink(ink, word.name());
     page.line(&rule);
     page.line(&format!("  {name}"));

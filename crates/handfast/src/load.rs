@@ -20,12 +20,12 @@ use handfast_load::fleet::{self, Workers};
 use handfast_load::job;
 use handfast_load::outcome::Refusal;
 use handfast_report::plan::request;
-use handfast_report::{Report, Style, to_text};
+use handfast_report::{Report, to_text};
 use tokio::runtime::Runtime;
 use tracing::Level;
 
 use crate::talk;
-use crate::verbs::{color, print, wants_color};
+use crate::verbs::{color, print, style};
 use crate::words::load::LoadWords;
 use broadcast::{Broadcast, Closing};
 use display::Display;
@@ -147,9 +147,9 @@ fn tell(report: &Report, asked: Option<u8>, kept: Kept, quiet: bool) -> ExitCode
             let interrupted = asked.map(|_| "handfast: warning: the run was interrupted".to_owned());
             talk::err(&ending::warning(report).or(interrupted).unwrap_or_default());
         }
-        (true, false) => talk::err(to_text(report, Style { color: color() }).trim_end()),
-        (false, _) => {
-            print(&to_text(report, Style { color: wants_color(io::stdout().is_terminal()) }), true);
+        (true, false) => talk::err(to_text(report, style(io::stderr())).trim_end()),
+        (false, false) => {
+            print(&to_text(report, style(io::stdout())), true);
         }
     }
     if let Err(error) = outputs.write(report).and(closed) {

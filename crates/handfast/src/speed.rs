@@ -9,14 +9,13 @@ use std::time::{Duration, Instant};
 
 use handfast_load::outcome::Refusal;
 use handfast_load::speed::{Progress, Wanted, run};
-use handfast_report::Style;
 use handfast_report::speed::{SpeedReport, to_json, to_text};
 use tracing::Level;
 
 use crate::load::outputs::Output;
 use crate::load::refused;
 use crate::talk::{self, Voice, terminal_size};
-use crate::verbs::{color, print, wants_color};
+use crate::verbs::{color, print, style};
 use crate::words::speed::{Other, SpeedWords};
 
 /// How often somebody who reads lines is told how far it is.
@@ -54,9 +53,9 @@ pub(crate) fn measured(wanted: &Wanted, verb: &'static str) -> Result<SpeedRepor
 
 fn tell(report: &SpeedReport, output: Option<Output>, json: Option<&Path>) -> ExitCode {
     if json.is_some_and(|path| path.as_os_str() == "-") {
-        talk::err(to_text(report, Style { color: color() }).trim_end());
+        talk::err(to_text(report, style(io::stderr())).trim_end());
     } else {
-        print(&to_text(report, Style { color: wants_color(io::stdout().is_terminal()) }), true);
+        print(&to_text(report, style(io::stdout())), true);
     }
     match output.map(|output| output.write(&to_json(report))) {
         Some(Err(what)) => refused(&Refusal::failed(what.to_string())),

@@ -1,11 +1,13 @@
 //! What each word of the command line does.
 
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use handfast_proxy::config::{self, FlagInput};
 use handfast_proxy::{ConfigSource, Outcome, ServiceManager, UpgradeFailure};
+use handfast_report::Style;
 use handfast_tls::weak::{self, PackError, Packed};
 use tracing::Level;
 
@@ -183,6 +185,12 @@ fn say_what_to_try(ca_file: &std::path::Path) {
 /// Whether what is said on standard error has colors.
 pub(crate) fn color() -> bool {
     wants_color(io::stderr().is_terminal())
+}
+
+/// How a report looks on this stream.
+pub(crate) fn style(stream: impl IsTerminal + AsFd) -> Style {
+    let color = wants_color(stream.is_terminal());
+    Style { color, columns: talk::terminal_size(stream).map(|(columns, _)| columns.into()) }
 }
 
 /// Color only for people who look at a terminal and have not asked for none (no-color.org).

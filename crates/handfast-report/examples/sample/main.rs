@@ -23,7 +23,7 @@ fn main() {
             let run = std::slice::from_ref(&report);
             compare::compare(run, run, ("before", "after"), 1)
         }
-        "color" => to_text(&report, Style { color: true }),
+        "color" => to_text(&report, Style { color: true, columns: Some(100) }),
         _ => to_text(&report, Style::default()),
     };
     print!("{text}");

@@ -165,7 +165,7 @@ fn what_is_no_speed_report_is_told() {
 
 #[test]
 fn it_fits_a_screen() {
-    let text = to_text(&report(), Style { color: false });
+    let text = to_text(&report(), Style::default());
     let widest = text.lines().max_by_key(|line| line.chars().count()).unwrap();
     assert!(widest.chars().count() <= 100, "{widest}");
     assert!(
@@ -178,7 +178,7 @@ fn it_fits_a_screen() {
 
 #[test]
 fn sums_are_shown_with_their_terms() {
-    let text = to_text(&report(), Style { color: false });
+    let text = to_text(&report(), Style::default());
     let line = |begin: &str| {
         let found = text.lines().skip_while(|line| !line.starts_with("Prediction"));
         let line = found.skip(1).find(|line| line.trim_start_matches([' ', '*']).starts_with(begin)).unwrap();
@@ -201,7 +201,7 @@ fn sums_are_shown_with_their_terms() {
 
 #[test]
 fn what_is_missing_is_said_once_with_its_cost() {
-    let text = to_text(&report(), Style { color: false });
+    let text = to_text(&report(), Style::default());
     assert!(text.contains("lacks: vaes, vpclmulqdq (AES-GCM half), sha_ni (slow)"), "{text}");
     let none = SpeedReport { features_missing: Vec::new(), ..report() };
     assert!(to_text(&none, Style::default()).contains("lacks: nothing that would help"));
@@ -209,7 +209,7 @@ fn what_is_missing_is_said_once_with_its_cost() {
 
 #[test]
 fn what_was_asked_for_beside_it_is_there() {
-    let text = to_text(&full(), Style { color: false });
+    let text = to_text(&full(), Style::default());
     for part in [
         "4,096 bytes each way",
         "95.0 + 30.0 = 125.0 → 8,000/s each core",
@@ -227,7 +227,7 @@ fn what_was_asked_for_beside_it_is_there() {
 
 #[test]
 fn colours_are_for_titles_only() {
-    let text = to_text(&report(), Style { color: true });
+    let text = to_text(&report(), Style { color: true, ..Style::default() });
     assert_eq!(text.matches("\u{1b}[1m").count(), 6);
     assert_eq!(text.matches("\u{1b}[0m").count(), 6);
 }

@@ -9,7 +9,7 @@ use super::{AllCores, Handshake, Operation, Prediction, SpeedReport, What};
 use crate::text::Style;
 use crate::units::{count, duration, plain, rate};
 
-/// Columns that no line exceeds, but for names that are longer.
+/// Columns that no line exceeds where there is no terminal, but for names that are longer.
 const WIDTH: usize = 100;
 
 /// The whole report.
@@ -61,7 +61,8 @@ impl Page {
     /// A sentence within the width; what follows its first line stands below its first word.
     fn wrapped(&mut self, first: &str, sentence: &str) {
         let rest = " ".repeat(first.chars().count());
-        wrapped(first, &rest, sentence, WIDTH).iter().for_each(|line| self.line(line));
+        let width = self.style.columns.unwrap_or(WIDTH);
+        wrapped(first, &rest, sentence, width).iter().for_each(|line| self.line(line));
     }
 }
 

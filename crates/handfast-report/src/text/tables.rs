@@ -51,9 +51,8 @@ pub(super) fn latencies(report: &Report, page: &mut Page) {
     table(page, &["step", "count", "p50", "p90", "p99", "p99.9", "max"], &rows);
     let explained = ["first-byte", "total", "service", "lag"];
     for series in report.series.iter().filter(|series| explained.contains(&series.name.as_str())) {
-        let text = format!("    {} {}", padded(&format!("{}:", series.name), 11), words::step(&series.name));
-        let text = page.ink(Ink::Faint, &text);
-        page.line(&text);
+        let first = format!("    {} ", padded(&format!("{}:", series.name), 11));
+        page.faint(&first, words::step(&series.name));
     }
 }
 

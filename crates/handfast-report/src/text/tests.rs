@@ -44,19 +44,29 @@ fn the_verdict_and_the_answer_of_a_search_are_the_last_line_too() {
     report.verdict.word = VerdictWord::Errors;
     assert!(last(&report).starts_with("ERRORS: "), "{}", last(&report));
     report.verdict.word = VerdictWord::Valid;
-    let coloured = to_text(&report, Style { color: true });
+    let coloured = to_text(&report, Style { color: true, ..Style::default() });
     assert!(coloured.lines().last().unwrap().starts_with("\u{1b}[1;32mVALID\u{1b}[0m: "), "{coloured}");
 }
 
 #[test]
-fn no_line_is_wider_than_promised() {
+fn sentences_are_wrapped_at_the_terminals_width_and_nowhere_in_a_pipe() {
     let mut report = made_up::report();
     report.notes.push("word ".repeat(100));
-    let text = to_text(&report, Style::default());
-    let last = text.lines().count() - 1;
-    for line in text.lines().take(last) {
-        assert!(width(line) <= WIDTH, "{} columns: {line}", width(line));
+    // Tables with many columns, and the command.
+    report.members.clear();
+    report.requests.clear();
+    report.manifest.command.clear();
+    for columns in [80, 100, 140] {
+        let text = to_text(&report, Style { columns: Some(columns), ..Style::default() });
+        let last = text.lines().count() - 1;
+        for line in text.lines().take(last) {
+            assert!(width(line) <= columns, "{} columns of {columns}: {line}", width(line));
+        }
+        let widest = text.lines().take(last).map(width).max().unwrap();
+        assert!(widest > columns - 12, "{widest} of {columns} are used");
     }
+    let text = to_text(&report, Style::default());
+    assert!(text.lines().any(|line| width(line) > 480), "{text}");
 }
 
 #[test]
@@ -67,7 +77,7 @@ fn a_peers_escapes_do_not_reach_the_terminal() {
 
 #[test]
 fn colours_change_nothing_but_colours() {
-    let coloured = to_text(&made_up::report(), Style { color: true });
+    let coloured = to_text(&made_up::report(), Style { color: true, ..Style::default() });
     let mut bare = String::new();
     let mut rest = coloured.as_str();
     while let Some((before, after)) = rest.split_once("\u{1b}[") {
