@@ -183,12 +183,20 @@ _handfast() {
             return 0
             ;;
         handfast__subcmd__compare)
-            opts="-h --json --help"
+            opts="-h --before --after --across-targets --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --before)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --after)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --json)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -38,7 +38,7 @@ complete -c handfast -n "__fish_handfast_needs_command" -f -a "stop" -d 'Stop a 
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "upgrade" -d 'Replace a running proxy by a new process, without a lost connection'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "load" -d 'Put load on a TLS server, and say what the figures are worth'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "worker" -d 'Make load for a `handfast load --workers` on another machine'
-complete -c handfast -n "__fish_handfast_needs_command" -f -a "compare" -d 'Say whether two runs, or two groups of runs, differ by more than chance'
+complete -c handfast -n "__fish_handfast_needs_command" -f -a "compare" -d 'Show two runs side by side, or say whether two groups of runs differ by more than chance'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "probe" -d 'Say where the time of a TLS connection goes, and what would make it shorter'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "explain" -d 'Explain a topic that `handfast probe` names'
 complete -c handfast -n "__fish_handfast_needs_command" -f -a "proxy-header" -d 'Say what a PROXY header says, or exactly what is wrong with it'
@@ -185,8 +185,11 @@ complete -c handfast -n "__fish_handfast_using_subcommand worker; and __fish_see
 complete -c handfast -n "__fish_handfast_using_subcommand worker; and __fish_seen_subcommand_from setup" -l port -d 'Port on which the NATS server will listen [default: 4222]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand worker; and __fish_seen_subcommand_from setup" -l fleet -d 'Fleet whose subjects its users may use; everyone then has to give it too [default: default]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand worker; and __fish_seen_subcommand_from setup" -s h -l help -d 'Print help'
+complete -c handfast -n "__fish_handfast_using_subcommand compare" -l before -d 'JSON reports of the runs of one side; at least three of each side for a claim' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand compare" -l after -d 'JSON reports of the runs of the other side, which were made in turn with the first' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand compare" -l json -d 'Write everything as JSON; - for standard output, and the text then goes to standard error' -r -F
-complete -c handfast -n "__fish_handfast_using_subcommand compare" -s h -l help -d 'Print help'
+complete -c handfast -n "__fish_handfast_using_subcommand compare" -l across-targets -d 'Compare two servers: the targets of the two sides may differ'
+complete -c handfast -n "__fish_handfast_using_subcommand compare" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -l from-pcap -d 'Measure nothing: say what a capture shows (pcap or pcapng; - is standard input). No key is needed' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -l file -d 'Targets from a file too, one on each line; # begins a comment. The result is a line for each' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand probe" -s n -l runs -d 'Connections of each kind: full, resumed' -r

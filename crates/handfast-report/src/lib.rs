@@ -18,7 +18,7 @@
 //! | for spreadsheets: seconds, percentiles | [`csv`] |
 //! | for Prometheus and its like | [`openmetrics`] |
 //! | for the HdrHistogram family of tools | [`hlog`] |
-//! | is B faster than A, or is it noise | [`compare`] |
+//! | is B faster than A, or is it chance | [`compare`] |
 //! | what clients saw beside what the proxy counted | [`both_ends`] |
 //! | what a CPU can do for TLS | [`speed`] |
 //! | numbers with units that fit | [`units`] |

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | how often did it take how long | [`histogram`] |
 //! | numbers that a seed repeats | [`random`] |
-//! | is B different from A, or is it noise | [`compare`] |
+//! | do runs of A and B differ by more than chance | [`compare`] |
 #![forbid(unsafe_code)]
 
 pub mod compare;

@@ -1,30 +1,30 @@
-//! `handfast compare`: two groups of JSON reports in, whether they differ by more than chance out.
+//! `handfast compare`: the JSON reports of two sides in, whether they differ by more than chance out.
 
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use handfast_load::outcome::Refusal;
-use handfast_report::compare::{compare as as_text, compare_json};
+use handfast_report::compare::{Compared, Sides};
 use handfast_report::{Report, ReportError, from_json};
 
 use crate::load::outputs::Output;
 use crate::load::refused;
 use crate::talk;
-use crate::verbs::print;
+use crate::verbs::{print, style};
 use crate::words::compare::CompareWords;
 
 /// Largest report that is read: a day of seconds with a histogram each stays below this.
 const LARGEST: u64 = 1 << 30;
 /// Most runs of a side.
 const RUNS: usize = 100;
-/// Always the same, so that the same files give the same answer.
-const SEED: u64 = 1;
 
 /// What `handfast compare` does.
 pub(crate) fn compare(words: &CompareWords) -> ExitCode {
-    let (a, b) = match (reports("A", &words.a), reports("B", &words.b)) {
+    let ((name_a, paths_a), (name_b, paths_b)) = sides(words);
+    let (a, b) = match (reports("A", &paths_a), reports("B", &paths_b)) {
         (Ok(a), Ok(b)) => (a, b),
         (a, b) => {
             // What is wrong with both sides is told at once.
@@ -37,26 +37,37 @@ pub(crate) fn compare(words: &CompareWords) -> ExitCode {
         Ok(output) => output,
         Err(error) => return refused(&Refusal::failed(error.of("--json").to_string())),
     };
-    let names = (words.a.as_str(), words.b.as_str());
-    let text = as_text(&a, &b, names, SEED);
+    let names = (name_a.as_str(), name_b.as_str());
+    let compared = Compared::new(Sides { a: &a, b: &b, names, across_targets: words.across_targets });
     let shown = match words.json.as_deref().is_some_and(|path| path.as_os_str() == "-") {
         true => {
-            talk::err(text.trim_end());
+            talk::err(compared.text(style(io::stderr()).columns).trim_end());
             ExitCode::SUCCESS
         }
-        false => print(&text, true),
+        false => print(&compared.text(style(io::stdout()).columns), true),
     };
-    match output.map(|output| output.write(&compare_json(&a, &b, names, SEED))) {
+    match output.map(|output| output.write(&compared.json())) {
         Some(Err(error)) => refused(&Refusal::failed(error.to_string())),
         _ => shown,
+    }
+}
+
+/// What each side is called, and its reports: two files, or those of `--before` and `--after`.
+fn sides(words: &CompareWords) -> ((String, Vec<PathBuf>), (String, Vec<PathBuf>)) {
+    let file = |path: &Option<PathBuf>| {
+        path.iter().map(|path| (path.display().to_string(), vec![path.clone()])).next()
+    };
+    match (file(&words.a), file(&words.b)) {
+        (Some(a), Some(b)) => (a, b),
+        // clap demands all of the one, or all of the other.
+        _ => (("before".into(), words.before.clone()), ("after".into(), words.after.clone())),
     }
 }
 
 /// Every report of a side.
 ///
 /// **Errors**: all files that cannot be read.
-fn reports(side: &'static str, paths: &str) -> Result<Vec<Report>, Vec<SideError>> {
-    let paths: Vec<&str> = paths.split(',').collect();
+fn reports(side: &'static str, paths: &[PathBuf]) -> Result<Vec<Report>, Vec<SideError>> {
     if paths.len() > RUNS {
         return Err(vec![SideError::TooMany { side, runs: paths.len() }]);
     }
@@ -64,14 +75,14 @@ fn reports(side: &'static str, paths: &str) -> Result<Vec<Report>, Vec<SideError
     for path in paths {
         match report(path) {
             Ok(report) => found.push(report),
-            Err(error) => wrong.push(SideError::File { side, path: path.to_owned(), error }),
+            Err(error) => wrong.push(SideError::File { side, path: path.clone(), error }),
         }
     }
     if wrong.is_empty() { Ok(found) } else { Err(wrong) }
 }
 
 /// **Cost**: the whole file in memory, at most [`LARGEST`].
-fn report(path: &str) -> Result<Report, FileError> {
+fn report(path: &Path) -> Result<Report, FileError> {
     let file = File::open(path).map_err(FileError::Io)?;
     let mut text = String::new();
     let read = file.take(LARGEST + 1).read_to_string(&mut text).map_err(FileError::Io)?;
@@ -85,7 +96,7 @@ fn report(path: &str) -> Result<Report, FileError> {
 #[derive(Debug)]
 enum SideError {
     TooMany { side: &'static str, runs: usize },
-    File { side: &'static str, path: String, error: FileError },
+    File { side: &'static str, path: PathBuf, error: FileError },
 }
 
 /// Why a file is no report.
@@ -100,7 +111,7 @@ impl fmt::Display for SideError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooMany { side, runs } => write!(f, "compare {side}: {runs} runs, expected at most {RUNS}"),
-            Self::File { side, path, error } => write!(f, "compare {side}: {path}: {error}"),
+            Self::File { side, path, error } => write!(f, "compare {side}: {}: {error}", path.display()),
         }
     }
 }
@@ -129,7 +140,8 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         file.write_all(b"no report").expect("written");
         let here = file.path().display();
-        let wrong = reports("A", &format!("/none.json,{here},")).expect_err("none of them is a report");
+        let paths = ["/none.json".into(), file.path().to_path_buf(), PathBuf::new()];
+        let wrong = reports("A", &paths).expect_err("none of them is a report");
         let lines: Vec<String> = wrong.iter().map(ToString::to_string).collect();
         assert!(lines[0].starts_with("compare A: /none.json: read report: No such file"), "{lines:?}");
         assert!(lines[1].contains(&format!("{here}: read report: not JSON")), "{lines:?}");

@@ -106,7 +106,11 @@ pub(crate) enum Verb {
     /// Connects to a NATS server and waits for work until it is stopped. `handfast worker setup` writes what a NATS
     /// server needs.
     Worker(worker::WorkerWords),
-    /// Say whether two runs, or two groups of runs, differ by more than chance
+    /// Show two runs side by side, or say whether two groups of runs differ by more than chance
+    ///
+    /// A claim takes at least three runs of each side that were made in turn, so that what differs between runs of the same
+    /// thing is known. Else the figures are shown side by side.
+    #[command(after_help = compare::AFTER_HELP)]
     Compare(compare::CompareWords),
     /// Say where the time of a TLS connection goes, and what would make it shorter
     ///

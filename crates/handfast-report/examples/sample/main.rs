@@ -6,7 +6,8 @@
 
 mod made_up;
 
-use handfast_report::{Style, compare, csv, hlog, openmetrics, to_html, to_json, to_text};
+use handfast_report::compare::{Compared, Sides};
+use handfast_report::{Style, csv, hlog, openmetrics, to_html, to_json, to_text};
 
 fn main() {
     let report = made_up::report();
@@ -21,7 +22,8 @@ fn main() {
 
         "compare" => {
             let run = std::slice::from_ref(&report);
-            compare::compare(run, run, ("before", "after"), 1)
+            let sides = Sides { a: run, b: run, names: ("before", "after"), across_targets: false };
+            Compared::new(sides).text(Some(100))
         }
         "color" => to_text(&report, Style { color: true, columns: Some(100) }),
         _ => to_text(&report, Style::default()),

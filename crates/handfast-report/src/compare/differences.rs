@@ -1,36 +1,65 @@
-//! What makes runs incomparable, field by field.
+//! What makes runs incomparable, field by field; and what a reader should know besides.
 //!
 //! In: the reports of both sides. Out: sentences that name the field and both values.
+//!
+//! | differs | then |
+//! |---|---|
+//! | what was done (work, model, TLS, mix, requests, close), the target, the program or its report | nothing is compared |
+//! | how long, with how many threads, on which machine, what was agreed | a warning: it may be the difference |
+//! | seed, source addresses | nothing: they differ from run to run |
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use handfast_text::sort::IntoOrder as _;
 
-use crate::model::{Member, Report, VerdictWord};
+use super::Sides;
+use crate::model::{Member, Report};
 use crate::plan::{Header, Model, Plan, Request, Tls, Verify, Work};
 
 /// Most sentences about one part, so that two wholly different jobs do not fill the screen.
 const MOST: usize = 12;
 
-/// What a report says of something.
-type Said = fn(&Report) -> String;
+/// What differs.
+#[derive(Debug, Default)]
+pub(super) struct Differences {
+    /// Why nothing can be compared.
+    pub(super) reasons: Vec<String>,
+    /// What may explain a difference.
+    pub(super) warnings: Vec<String>,
+}
 
-/// Why the figures of both sides are of different things: another mix of clients, or other requests. Then no ratio of
-/// them means anything.
-pub(super) fn incomparable(a: &[Report], b: &[Report]) -> Vec<String> {
-    let Some(first) = a.first() else { return Vec::new() };
-    let parts: [(&str, Said); 2] = [("the mix of clients", clients), ("the list of requests", requests)];
-    let mut found = Vec::new();
-    for (what, said) in parts {
-        let mine = said(first);
-        let others = a.iter().chain(b).map(said);
-        if let Some(theirs) = others.into_iter().find(|theirs| *theirs != mine) {
-            let none = |said: &str| if said.is_empty() { "none".to_owned() } else { said.to_owned() };
-            found.push(format!(
-                "{what} differs: {} on one side, {} on the other",
-                none(&mine),
-                none(&theirs)
-            ));
+/// How much a fact matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Weight {
+    /// Runs that differ in it did different things.
+    Same,
+    /// It may explain a difference.
+    Circumstance,
+}
+
+type Facts = BTreeMap<(Weight, String), String>;
+
+/// Everything in which a run differs from the first of A: the other runs of A too.
+pub(super) fn of(sides: &Sides<'_>) -> Differences {
+    let mut found = Differences::default();
+    let Some(first) = sides.a.first() else { return found };
+    let mut named = BTreeSet::new();
+    let numbered = sides.each().into_iter().flat_map(|(side, reports)| {
+        reports.iter().enumerate().map(move |(place, report)| (side, place + 1, report))
+    });
+    for (side, run, report) in numbered {
+        for ((weight, field), mine, theirs) in differing(first, report, sides.across_targets) {
+            let into = match weight {
+                Weight::Same => &mut found.reasons,
+                Weight::Circumstance => &mut found.warnings,
+            };
+            if into.len() < MOST && named.insert(field.clone()) {
+                into.push(format!("{field} differs: {mine} in run 1 of A, {theirs} in run {run} of {side}"));
+            }
+        }
+        if !report.stalled.is_empty() {
+            let seconds = crate::units::counted(report.stalled.len() as u64, "second");
+            found.warnings.push(format!("in run {run} of {side} the target stalled for {seconds}"));
         }
     }
     found
@@ -61,76 +90,12 @@ fn requests(report: &Report) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// Everything that keeps the figures from being compared as they stand.
-pub(super) fn warnings(a: &[Report], b: &[Report]) -> Vec<String> {
-    let mut warnings = Vec::new();
-    for (side, reports) in [("A", a), ("B", b)] {
-        for (place, report) in reports.iter().enumerate() {
-            if report.verdict.word != VerdictWord::Valid {
-                let word = report.verdict.word.name();
-                warnings.push(format!(
-                    "run {} of {side} is {word}: its figures are not the target's, or do not hold",
-                    place + 1
-                ));
-            }
-        }
-    }
-    for (side, reports) in [("A", a), ("B", b)] {
-        for (place, report) in reports.iter().enumerate().filter(|(_, report)| !report.stalled.is_empty()) {
-            let seconds = crate::units::counted(report.stalled.len() as u64, "second");
-            warnings.push(format!("in run {} of {side} the target stalled for {seconds}", place + 1));
-        }
-    }
-    warnings.extend(one_after_the_other(a, b));
-    let Some((first, rest)) = a.first().and_then(|first| Some((first, a.get(1..)?))) else { return warnings };
-    // Against the first of A, so that a difference is told once; the runs of A among themselves too.
-    let mut told = BTreeSet::new();
-    let others = rest.iter().enumerate().map(|(place, report)| ("A", place + 2, report));
-    for (side, run, report) in
-        others.chain(b.iter().enumerate().map(|(place, report)| ("B", place + 1, report)))
-    {
-        for (field, mine, theirs) in differing(first, report) {
-            if told.len() < MOST && told.insert(field.clone()) {
-                warnings
-                    .push(format!("{field} differs: {mine} in run 1 of A, {theirs} in run {run} of {side}"));
-            }
-        }
-    }
-    warnings
-}
-
-/// That all runs of one side came before all of the other, so that whatever drifted meanwhile is in the difference. Of one run
-/// each nothing is said: they can be in no other order.
-fn one_after_the_other(a: &[Report], b: &[Report]) -> Option<String> {
-    if a.len() + b.len() <= 2 {
-        return None;
-    }
-    let runs = a.iter().map(|report| ('A', report)).chain(b.iter().map(|report| ('B', report)));
-    // RFC 3339 in UTC, all of the same length: their order as text is that of time.
-    let mut runs: Vec<(&str, char)> =
-        runs.map(|(side, report)| (report.manifest.started.as_str(), side)).collect();
-    runs.sort_unstable();
-    // Unknown, or within the same second: their order is not known.
-    if runs.iter().any(|(started, _)| started.is_empty()) || runs.windows(2).any(|two| two[0].0 == two[1].0) {
-        return None;
-    }
-    let changes = runs.windows(2).filter(|two| two[0].1 != two[1].1).count();
-    let order: Vec<String> = runs.iter().map(|(_, side)| side.to_string()).collect();
-    (changes == 1).then(|| {
-        format!(
-            "the runs were made one side after the other ({}), so what changed on the machine meanwhile looks like a \
-             difference: make them in turn, A B B A",
-            order.join(" ")
-        )
-    })
-}
-
-/// Fields that differ, with both values.
-fn differing(a: &Report, b: &Report) -> Vec<(String, String, String)> {
-    let (mut left, mut right) = (facts(a), facts(b));
-    let names: BTreeSet<String> = left.keys().chain(right.keys()).cloned().into_set();
-    let mut take = |name: &String| {
-        let value = |side: &mut BTreeMap<String, String>| {
+/// Facts that differ, with both values.
+fn differing(a: &Report, b: &Report, across_targets: bool) -> Vec<((Weight, String), String, String)> {
+    let (mut left, mut right) = (facts(a, across_targets), facts(b, across_targets));
+    let names: BTreeSet<(Weight, String)> = left.keys().chain(right.keys()).cloned().into_set();
+    let mut take = |name: &(Weight, String)| {
+        let value = |side: &mut Facts| {
             side.remove(name).filter(|value| !value.is_empty()).unwrap_or_else(|| "none".into())
         };
         (name.clone(), value(&mut left), value(&mut right))
@@ -138,44 +103,65 @@ fn differing(a: &Report, b: &Report) -> Vec<(String, String, String)> {
     names.iter().map(&mut take).filter(|(_, mine, theirs)| mine != theirs).collect()
 }
 
-/// Everything that should be equal, flat. What is meant to differ (the target's address, the seed) is not among it.
-fn facts(report: &Report) -> BTreeMap<String, String> {
-    let mut facts = BTreeMap::new();
-    facts.insert("work".into(), report.work.clone());
-    facts.insert("the certificate's verification".into(), report.mix.verification.clone());
-    facts.insert("the program".into(), report.manifest.program.clone());
-    facts.insert("the number of workers".into(), report.workers.len().to_string());
-    let agreed: Vec<&str> = report.mix.agreed.keys().map(String::as_str).collect();
-    facts.insert("TLS as agreed".into(), agreed.join(", "));
-    for (name, value) in report.plan().map(of_plan).unwrap_or_default() {
-        facts.insert(format!("job {name}"), value);
+/// Everything that should be equal, flat.
+fn facts(report: &Report, across_targets: bool) -> Facts {
+    let mut facts = Facts::new();
+    let mut put = |weight: Weight, name: &str, value: String| facts.insert((weight, name.to_owned()), value);
+    put(Weight::Same, "the version of the report", report.schema.clone());
+    put(Weight::Same, "the program", report.manifest.program.clone());
+    put(Weight::Same, "the certificate's verification", report.mix.verification.clone());
+    put(Weight::Same, "the mix of clients", clients(report));
+    put(Weight::Same, "the list of requests", requests(report));
+    put(Weight::Same, "job", if report.plan().is_some() { "recorded" } else { "not recorded" }.to_owned());
+    match report.plan() {
+        Some(plan) => {
+            of_plan(plan).into_iter().for_each(|(weight, name, value)| {
+                put(weight, &format!("job {name}"), value);
+            });
+            if !across_targets {
+                put(Weight::Same, "the target", format!("{}:{}", plan.target.host, plan.target.port));
+            }
+        }
+        None => {
+            put(Weight::Same, "the work", report.work.clone());
+        }
     }
+    put(Weight::Circumstance, "the file of the program (SHA-256)", report.manifest.binary.clone());
+    put(Weight::Circumstance, "the number of workers", report.workers.len().to_string());
+    let agreed: Vec<&str> = report.mix.agreed.keys().map(String::as_str).collect();
+    put(Weight::Circumstance, "TLS as agreed", agreed.join(", "));
     for (place, worker) in report.workers.iter().enumerate() {
-        facts.insert(format!("worker {} threads", place + 1), worker.threads.to_string());
+        put(Weight::Circumstance, &format!("worker {} threads", place + 1), worker.threads.to_string());
         for (name, value) in &worker.machine {
-            facts.insert(format!("worker {} {name}", place + 1), value.clone());
+            put(Weight::Circumstance, &format!("worker {} {name}", place + 1), value.clone());
         }
     }
     facts
 }
 
 /// What a plan says, but what is meant to differ. Each part is taken apart by its fields, so that a new one is not forgotten.
-fn of_plan(plan: &Plan) -> Vec<(&'static str, String)> {
-    // The mix is told apart, and then nothing is compared.
+fn of_plan(plan: &Plan) -> Vec<(Weight, &'static str, String)> {
+    // The mix and the target are facts of their own.
     let Plan { target: _, work, model, tls, mix: _, close, connections, .. } = plan;
     let Plan { exchanges, duration, timeout, threads, sources: _, seed: _, .. } = plan;
-    let mut facts = vec![
+    let mut same = vec![
         ("close", close.name().to_owned()),
         ("connections", connections.to_string()),
         ("exchanges", exchanges.map_or("unlimited".to_owned(), |number| number.to_string())),
+    ];
+    of_work(work, &mut same);
+    of_model(model, &mut same);
+    of_tls(tls, &mut same);
+    let circumstances = [
         ("duration", format!("{} s", duration.as_secs_f64())),
         ("timeout", format!("{} s", timeout.as_secs_f64())),
         ("threads", threads.to_string()),
     ];
-    of_work(work, &mut facts);
-    of_model(model, &mut facts);
-    of_tls(tls, &mut facts);
-    facts
+    let weighed = |weight: Weight| move |(name, value): (&'static str, String)| (weight, name, value);
+    same.into_iter()
+        .map(weighed(Weight::Same))
+        .chain(circumstances.map(weighed(Weight::Circumstance)))
+        .collect()
 }
 
 fn of_work(work: &Work, facts: &mut Vec<(&'static str, String)>) {

@@ -155,38 +155,50 @@ fn a_report_is_replayed_and_compared() {
 }
 
 #[test]
-fn reports_are_compared() {
+fn two_reports_are_shown_side_by_side() {
     let folder = Folder::new();
     let (quick, slow) = (server(), TlsServer::start(Manners::late_by(Duration::from_millis(60))));
     let start = |server: &TlsServer, name: &str| {
         Load::at(server.address).with("-c 3 -d 4s -q").json(&folder.file(name)).start()
     };
-    // Both at once: they wait most of the time.
-    let ended = [start(&quick, "quick.json"), start(&slow, "slow.json")].map(|run| run.ended().well());
-    let valid = ended.iter().all(|ended| ended.verdict() == "valid");
-    let compare = |one: &str, other: &str| {
-        let path = |name: &str| folder.file(name).display().to_string();
-        tools::handfast(&["compare", &path(one), &path(other)])
+    // All at once: they wait most of the time.
+    let runs = [
+        start(&quick, "-c 3", "quick.json"),
+        start(&slow, "-c 3", "slow.json"),
+        start(&quick, "-c 4", "other.json"),
+    ];
+    let ended = runs.map(|run| run.ended().well());
+    let compare = |words: &[&str]| {
+        let path = |word: &&str| match word.ends_with(".json") {
+            true => folder.file(word).display().to_string(),
+            false => (*word).to_owned(),
+        };
+        let words: Vec<String> =
+            std::iter::once("compare".to_owned()).chain(words.iter().map(path)).collect();
+        tools::handfast(&words.iter().map(String::as_str).collect::<Vec<_>>())
     };
-    let same = compare("quick.json", "quick.json");
-    assert_eq!(same.code, Some(0), "{}", same.all());
-    let changed = compare("quick.json", "slow.json");
-    if valid {
-        assert!(same.output.contains("noise"), "{}", same.all());
-        assert!(
-            changed.output.contains("slow.json is") && changed.output.contains("slower"),
-            "{}",
-            changed.all()
-        );
+    let other = compare(&["quick.json", "other.json"]);
+    assert!(other.output.starts_with("NOT COMPARABLE: "), "{}", other.all());
+    assert!(
+        other.output.contains("job connections differs: 3 in run 1 of A, 4 in run 1 of B"),
+        "{}",
+        other.all()
+    );
+    let other = compare(&["quick.json", "slow.json"]);
+    assert!(other.output.contains("the target differs: 127.0.0.1:"), "{}", other.all());
+    let beside = compare(&["quick.json", "slow.json", "--across-targets"]);
+    assert_eq!(beside.code, Some(0), "{}", beside.all());
+    if ended.iter().all(|ended| ended.verdict() == "valid") {
+        assert!(beside.output.starts_with("SIDE BY SIDE, no claim: "), "{}", beside.all());
     } else {
         // Other tests had the processors, and who is faster cannot be said.
         assert!(changed.output.starts_with("NOT COMPARED"), "{}", changed.all());
     }
-    let (one, kept) = (folder.file("quick.json").display().to_string(), folder.file("compared.json"));
-    let written = tools::handfast(&["compare", &one, &one, "--json", &kept.display().to_string()]);
-    assert_eq!((written.code, &written.output), (Some(0), &same.output), "{}", written.all());
-    assert_eq!(json(&folder, "compared.json")["schema"], "handfast-compare/1");
-    let only_json = tools::handfast(&["compare", &one, &one, "--json", "-"]);
+    assert!(!beside.output.contains("slower") && beside.output.contains("  rate "), "{}", beside.all());
+    let written = compare(&["quick.json", "quick.json", "--json", "compared.json"]);
+    assert_eq!(written.code, Some(0), "{}", written.all());
+    assert_eq!(json(&folder, "compared.json")["schema"], "handfast-compare/2");
+    let only_json = compare(&["quick.json", "quick.json", "--json", "-"]);
     assert!(only_json.output.starts_with('{') && only_json.talk.contains("rate"), "{}", only_json.all());
 }
 
@@ -208,6 +220,36 @@ fn a_file_that_cannot_be_written_is_found_before_the_run() {
     assert_eq!(kept(&folder, "old.json"), "old");
 }
 
+    for wrong in [
+        &["quick.json"][..],
+        &["--before", "quick.json"],
+        &["quick.json", "slow.json", "--before", "quick.json"],
+    ] {
+        assert_eq!(compare(wrong).code, Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn three_runs_of_each_side_in_turn_are_compared() {
+    let folder = Folder::new();
+    let (quick, slow) = (server(), TlsServer::start(Manners::late_by(Duration::from_millis(60))));
+    let mut files: [Vec<String>; 2] = Default::default();
+    for (place, side) in [0, 1, 1, 0, 0, 1].into_iter().enumerate() {
+        let server = [&quick, &slow][side];
+        let file = folder.file(&format!("{place}.json"));
+        let _ = Load::at(server.address).with("-c 1 -n unlimited -d 1s").json(&file).run_well();
+        files[side].push(file.display().to_string());
+    }
+    let mut words = vec!["compare", "--across-targets", "--before"];
+    words.extend(files[0].iter().map(String::as_str));
+    words.push("--after");
+    words.extend(files[1].iter().map(String::as_str));
+    let compared = tools::handfast(&words);
+    assert_eq!(compared.code, Some(0), "{}", compared.all());
+    let spoilt = compared.output.starts_with("NOT COMPARED: ");
+    // Without the processors, which other tests had, nothing can be said.
+    assert!(spoilt || compared.output.starts_with("DIFFERENT: rate: after is "), "{}", compared.all());
+    assert!(spoilt || compared.output.contains("slower"), "{}", compared.all());
 #[test]
 fn a_run_that_is_ended_early_still_reports() {
     let (server, folder) = (server(), Folder::new());

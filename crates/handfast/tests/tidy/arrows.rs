@@ -100,7 +100,7 @@ const TABLE: [Arrows; 15] = [
     Arrows {
         name: "handfast-stats",
         ours: &[],
-        theirs: &["data-encoding", "flate2", "hdrhistogram", "serde"],
+        theirs: &["data-encoding", "flate2", "hdrhistogram", "serde", "statrs"],
         in_tests: &["proptest"],
         never: "stats is numbers to numbers: no clock, no file, no socket",
     },
