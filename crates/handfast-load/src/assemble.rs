@@ -244,6 +244,7 @@ fn row_of_second(second: &Interval, outcome: &Outcome, length: f64) -> Second {
         generator_cpu: mean(|thread| thread.busy),
         busiest_thread: threads.iter().map(|thread| thread.busy).fold(0.0, f64::max),
         generator_starved: mean(|thread| thread.starved),
+        generator_paused_ns: second.threads.iter().map(|used| used.paused_ns).max().unwrap_or(0),
         machine_cpu: machine.iter().sum::<f64>() / machine.len().max(1) as f64,
         main: second.series.get(&outcome.plan.main_series()).cloned().unwrap_or_default(),
         percentiles_ns: samples
@@ -282,11 +283,7 @@ fn use_of_workers(view: &View<'_>, outcome: &Outcome) -> Vec<Vec<ThreadUse>> {
             let (mine, others) = rest.split_at(threads(worker));
             rest = others;
             sums.resize(sums.len().max(mine.len()), ThreadUse::default());
-            sums.iter_mut().zip(mine).for_each(|(sum, used)| {
-                sum.busy_ns += used.busy_ns;
-                sum.starved_ns += used.starved_ns;
-                sum.wall_ns += used.wall_ns;
-            });
+            sums.iter_mut().zip(mine).for_each(|(sum, used)| sum.add(used));
         }
     }
     for (worker, sums) in workers.iter().zip(&mut used).filter(|(_, sums)| sums.is_empty()) {

@@ -7,6 +7,7 @@
 //! away: rehearsal and warm-up leave the number of their connections and nothing else.
 
 mod events;
+mod heartbeat;
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{SyncSender, TrySendError};
@@ -18,6 +19,8 @@ use handfast_stats::Histogram;
 use crate::machine;
 use crate::plan::{Model, Plan};
 use crate::sample::{Failures, Interval, MemberSample, RequestSample, Series, Tally, ThreadUse};
+
+use heartbeat::Heartbeat;
 
 /// One second.
 const SECOND: Duration = Duration::from_secs(1);
@@ -47,6 +50,7 @@ pub(crate) struct Recorder {
     /// End of the measured part.
     end: Moment,
     usage: Usage,
+    heartbeat: Heartbeat,
     seconds: SyncSender<Interval>,
     /// Seconds that the receiver had no room for yet.
     waiting: VecDeque<Interval>,
@@ -112,8 +116,12 @@ impl Second {
     }
 }
 
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// Where the thread's CPU clocks stood.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Usage {
     busy: u64,
     starved: u64,
@@ -140,6 +148,7 @@ impl Recorder {
             boundary: Moment::NEVER,
             end: Moment::NEVER,
             usage: Usage::now(Moment::now()),
+            heartbeat: Heartbeat::new(),
             seconds,
             waiting: VecDeque::new(),
         }
@@ -161,6 +170,12 @@ impl Recorder {
     /// The measured part begins: what the thread has spent before does not count as the first second's.
     pub(crate) fn started(&mut self) {
         self.usage = Usage::now(Moment::now());
+        self.heartbeat = Heartbeat::new();
+    }
+
+    /// When the thread has to come here again: at the end of the present second, or before, so that a pause is noticed.
+    pub(crate) fn next_beat(&self) -> Moment {
+        self.heartbeat.next().min(self.boundary)
     }
 
     /// Moves the end of the measured part.
@@ -168,18 +183,25 @@ impl Recorder {
         self.end = end;
     }
 
-    /// The end of the present second.
-    pub(crate) fn boundary(&self) -> Moment {
-        self.boundary
-    }
-
     /// How long the last exchange took; nothing, if there was none.
     pub(crate) fn last_exchange(&self) -> Duration {
         self.last_exchange
     }
 
+    /// The thread runs: notices whether it was paused before. Hands over every second that is over at `now`.
+    pub(crate) fn beat(&mut self, now: Moment) {
+        if now >= self.heartbeat.next() {
+            self.heartbeat.beat(Usage::now(now));
+        }
+        self.roll(now);
+    }
+
     /// Hands over every second that is over at `now`.
     pub(crate) fn roll(&mut self, now: Moment) {
+        if now >= self.boundary {
+            // Before the second is handed over in which a pause began.
+            self.heartbeat.beat(Usage::now(now));
+        }
         while now >= self.boundary {
             self.hand_over();
             self.boundary = self.boundary + SECOND;
@@ -216,11 +238,13 @@ impl Recorder {
     }
 
     fn used(&mut self) -> ThreadUse {
+        let paused = self.heartbeat.paused_until(self.boundary);
         let before = std::mem::replace(&mut self.usage, Usage::now(Moment::now()));
         ThreadUse {
             busy_ns: self.usage.busy.saturating_sub(before.busy),
             starved_ns: self.usage.starved.saturating_sub(before.starved),
-            wall_ns: u64::try_from(self.usage.at.since(before.at).as_nanos()).unwrap_or(u64::MAX),
+            wall_ns: nanos(self.usage.at.since(before.at)),
+            paused_ns: nanos(paused),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What was measured in one second, by one thread, one worker or all of them: the same type, merged without loss.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 pub use handfast_report::series::Series;
 use handfast_stats::Histogram;
@@ -185,7 +186,23 @@ pub struct ThreadUse {
     pub starved_ns: u64,
     /// Wall time.
     pub wall_ns: u64,
+    /// Time in pauses of at least [`PAUSE`]: it neither ran nor waited for a CPU, and was due to run.
+    #[serde(default)]
+    pub paused_ns: u64,
 }
+
+impl ThreadUse {
+    /// Adds what the same thread used later.
+    pub(crate) const fn add(&mut self, later: &Self) {
+        self.busy_ns += later.busy_ns;
+        self.starved_ns += later.starved_ns;
+        self.wall_ns += later.wall_ns;
+        self.paused_ns += later.paused_ns;
+    }
+}
+
+/// Shortest pause of a thread that is counted: twice what the timers of an idle machine are late.
+pub const PAUSE: Duration = Duration::from_millis(20);
 
 /// What was measured in one second; or, merged, in many.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -228,9 +245,7 @@ impl Interval {
         self.tally.open = other.tally.open;
         self.threads.resize(self.threads.len().max(other.threads.len()), ThreadUse::default());
         for (mine, theirs) in self.threads.iter_mut().zip(&other.threads) {
-            mine.busy_ns += theirs.busy_ns;
-            mine.starved_ns += theirs.starved_ns;
-            mine.wall_ns += theirs.wall_ns;
+            mine.add(theirs);
         }
         self.machine.clone_from(&other.machine);
     }

@@ -232,7 +232,7 @@ async fn oversee(context: Rc<ThreadContext>, answers: SyncSender<Answer>) {
     engine::wake_all();
     loop {
         let now = Moment::now();
-        context.record().roll(now);
+        context.record().beat(now);
         if now >= context.end() && context.phase() == Phase::Measured {
             context.finish();
             engine::wake_all();
@@ -240,8 +240,8 @@ async fn oversee(context: Rc<ThreadContext>, answers: SyncSender<Answer>) {
         if context.phase() == Phase::Ending && context.live() == 0 {
             break;
         }
-        let boundary = context.record().boundary();
-        let next = if context.phase() == Phase::Measured { boundary.min(context.end()) } else { boundary };
+        let next = context.record().next_beat();
+        let next = if context.phase() == Phase::Measured { next.min(context.end()) } else { next };
         engine::wait(next).await;
     }
     context.record().hand_over();

@@ -362,8 +362,7 @@ fn valid(view: &View<'_>) -> Vec<String> {
         let offered = view.offered_rate().unwrap_or_default();
         let reached = if offered > 0.0 { (view.rate() / offered).min(1.0) } else { 1.0 };
         let decisive = if expected > 0.0 { view.ended() / expected } else { 1.0 };
-        let lag = view.merged(Series::Lag);
-        let p99 = nanos(lag.quantile_nanos(0.99));
+        let p99 = nanos(view.whole(Series::Lag, 0.99));
         let (taken, offered) = (rate(view.rate()), rate(offered));
         // Poisson arrivals are as many as chance wants: more than are asked for is no more than all.
         let on_average =
@@ -373,10 +372,11 @@ fn valid(view: &View<'_>) -> Vec<String> {
             share(reached),
             decided_on(view, decisive)
         ));
-        evidence.extend(room::late_all_the_same(view, &lag));
+        evidence.extend(room::late_all_the_same(view));
         evidence.extend(shed::openings(view));
     }
     evidence.extend(room::had_room(view));
+    evidence.extend(room::pauses(view));
     let tally = &view.totals.tally;
     evidence.push(match tally.failed {
         0 => format!("none of {} failed", counted(tally.transactions, "transaction")),

@@ -311,6 +311,10 @@ pub struct Second {
     /// Latency histogram of the run's main series (`total`, else `exchange`, else `handshake`).
     pub main: Histogram,
     /// Percentiles of every series in this second: name → `p50`, `p99`.
+    /// Longest time that a generator thread was paused in it: it was due to run, and neither ran nor waited for a CPU. Pauses
+    /// below 20 ms are not counted.
+    #[serde(default)]
+    pub generator_paused_ns: u64,
     pub percentiles_ns: BTreeMap<String, BTreeMap<String, u64>>,
     /// Workers that were missing in it.
     pub missing: Vec<String>,

@@ -16,6 +16,8 @@ pub(crate) use parts::{MEMBER_COLUMNS, REQUEST_COLUMNS, member, member_offers, r
 
 /// Share of the offered rate from which on it was taken: the verdict's own measure.
 const TAKEN: f64 = 0.97;
+/// Share of p99 that p99 of the lag is from which p99 is not the target's.
+const MOSTLY_LAG: f64 = 0.5;
 
 /// What a report's verdict means for its reader.
 pub(crate) fn meaning(report: &Report) -> &'static str {
@@ -23,6 +25,12 @@ pub(crate) fn meaning(report: &Report) -> &'static str {
     match report.verdict.word {
         VerdictWord::Valid if totals.offered_rate.is_none() && !report.stalled.is_empty() => {
             "The figures are the target's, but it stalled for a while, and the percentiles of a closed model hide that."
+        }
+        VerdictWord::Valid if report.timeline.iter().any(|second| second.generator_paused_ns > 0) => {
+            "The figures are the target's up to p99; the generator was paused, and higher percentiles contain its pauses."
+        }
+        VerdictWord::Valid if is_mostly_lag(report) => {
+            "The figures are the target's, but for the higher percentiles of total: they are mostly lag, the wait before a transaction started."
         }
         VerdictWord::Valid => "The figures are the target's, and hold.",
         VerdictWord::GeneratorLimited => {
@@ -51,6 +59,16 @@ pub(crate) fn meaning(report: &Report) -> &'static str {
 /// The series that the timeline's histograms are of.
 pub(crate) fn main_series(report: &Report) -> Option<&Series> {
     let counted: u64 = report.timeline.iter().map(|second| second.main.count()).sum();
+/// Whether p99 of what was timed from the intended start is mostly the lateness of the start.
+fn is_mostly_lag(report: &Report) -> bool {
+    let p99 = |name: &str| {
+        let series = report.series.iter().find(|series| series.name == name)?;
+        percentile(series, "p99")
+    };
+    let both = p99("lag").zip(p99("total"));
+    both.is_some_and(|(lag, total)| lag as f64 >= total as f64 * MOSTLY_LAG)
+}
+
     let named = |name: &&str| report.series.iter().find(|series| series.name == **name);
     // Of open connections, the seconds hold their handshakes, as many as there are totals.
     let candidates: &[&str] = match RunKind::of(report) {

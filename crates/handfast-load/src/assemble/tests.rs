@@ -42,7 +42,12 @@ fn second(second: u32) -> Interval {
         Failures { step: Step::Handshake, cause: Cause::Alert, count: 1, examples: vec!["bad".into()] },
         Failures { step: Step::Close, cause: Cause::Reset, count: 3, examples: Vec::new() },
     ];
-    let used = |busy| ThreadUse { busy_ns: busy, starved_ns: 100_000_000, wall_ns: 1_000_000_000 };
+    let used = |busy| ThreadUse {
+        busy_ns: busy,
+        starved_ns: 100_000_000,
+        wall_ns: 1_000_000_000,
+        ..ThreadUse::default()
+    };
     Interval {
         second,
         tally,
@@ -167,7 +172,7 @@ fn the_end_of_a_run_spoils_no_gauge() {
     let mut outcome = outcome();
     // A few milliseconds after the end, in which threads were awake for half of the time.
     for used in &mut outcome.seconds[4].threads {
-        *used = ThreadUse { busy_ns: 5_000_000, starved_ns: 0, wall_ns: 5_000_000 };
+        *used = ThreadUse { busy_ns: 5_000_000, starved_ns: 0, wall_ns: 5_000_000, ..ThreadUse::default() };
     }
     let timeline = report(&outcome, circumstances()).timeline;
     let gauges = |row: &Second| {

@@ -6,7 +6,8 @@
 //!
 //! | what | from | it means |
 //! |---|---|---|
-//! | [`STOOD_STILL`] | 0.3 s | a thread did nothing at all for so long: stopped, or its machine was |
+//! | [`PAUSED`] | 1 % | paused: of 100 transactions one was due meanwhile, and p99 has the pause in it |
+//! | [`LONG_PAUSE`] | 0.3 s | paused in one second for so long: a pause that no percentile has to show |
 //! | [`HELD_UP`] | 20 % | ready and without a CPU: what it waited for is in every latency |
 //! | [`PACE`] | 97 % | busy, or waiting for a CPU: a closed loop then measures its own pace |
 //! | [`BUSY`] | 90 % | the same where transactions began late, or a target is about to be blamed |
@@ -14,8 +15,9 @@
 use handfast_report::model::VerdictWord;
 use handfast_report::units::{counted, nanos, share};
 use handfast_stats::Histogram;
+use handfast_text::sort::SmallSort as _;
 
-use super::view::{Busy, View};
+use super::view::{Busy, View, WorkerThreads};
 use super::{Finding, shed, target};
 use crate::plan::Model;
 use crate::sample::{Interval, Series, ThreadUse};
@@ -35,9 +37,15 @@ const VERY_LATE_SHARE: f64 = 0.5;
 const STARVED: f64 = 0.05;
 /// Share of the time without a CPU from which the figures are the machine's and not the target's.
 const HELD_UP: f64 = 0.2;
-/// How much longer than a second a thread's second may last, in nanoseconds, before the thread is said to have stood
-/// still. One that is only starved is late by milliseconds.
-const STOOD_STILL: u64 = 300_000_000;
+/// Share of all threads' time in pauses from which p99 is the generator's.
+const PAUSED: f64 = 0.01;
+/// Time that a thread is paused within a second, in nanoseconds, from which the figures are the generator's.
+const LONG_PAUSE: u64 = 300_000_000;
+/// How much longer than a second a thread's second may last, and how long it may be paused in it, in nanoseconds, so that what
+/// did not finish in it can be the target's fault.
+const NOTHING_AMISS: u64 = 300_000_000;
+/// Seconds with a pause that are named.
+const NAMED: usize = 3;
 /// Shortest second of which shares of the time are looked at, in nanoseconds: what is left of one that began late is too
 /// short for them to mean anything.
 const WHOLE: u64 = 500_000_000;
@@ -46,7 +54,7 @@ const SECOND: u64 = 1_000_000_000;
 
 /// Why the figures are the generator's, or its machine's.
 pub(super) fn generator(view: &View<'_>) -> Option<Finding> {
-    let found = stood_still(view).or_else(|| held_up(view)).or_else(|| match view.plan.model {
+    let found = long_paused(view).or_else(|| held_up(view)).or_else(|| match view.plan.model {
         Model::Closed => pace(view, view.busiest()?),
         Model::Open { .. } | Model::Ramp { .. } => lateness(view).or_else(|| no_room_to_blame(view)),
     });
@@ -60,46 +68,60 @@ pub(super) fn had_room(view: &View<'_>) -> Option<String> {
 }
 
 /// Lag that is too small to condemn a run, and too great to keep silent about.
-pub(super) fn late_all_the_same(view: &View<'_>, lag: &Histogram) -> Option<String> {
-    let service = view.merged(Series::Service);
+pub(super) fn late_all_the_same(view: &View<'_>) -> Option<String> {
+    let (lag, service) = (view.merged(Series::Lag), view.merged(Series::Service));
     (lag.quantile_nanos(0.99) > too_late(&service, LATE, LATE_SHARE)).then(|| {
         "the lag is noticeable compared with the latencies, which include it: `service` excludes it"
             .to_owned()
     })
 }
 
-/// Whether every generator thread ran through this second: none of them stood still in it, or came late out of the one
-/// before.
+/// Whether every generator thread ran through this second: none of them was paused for a good part of it, or came late out of the
+/// one before.
 pub(super) fn ran_through(second: &Interval) -> bool {
-    let whole = |wall: u64| (WHOLE..SECOND + STOOD_STILL).contains(&wall);
-    second.threads.iter().all(|used| used.wall_ns == 0 || whole(used.wall_ns))
+    let whole = |used: &ThreadUse| {
+        (WHOLE..SECOND + NOTHING_AMISS).contains(&used.wall_ns) && used.paused_ns < NOTHING_AMISS
+    };
+    second.threads.iter().all(|used| used.wall_ns == 0 || whole(used))
 }
 
-/// Threads that did not run at all: a stopped process, a suspended machine. To every clock that is a pause of the target.
-fn stood_still(view: &View<'_>) -> Option<Vec<String>> {
-    let mut evidence = Vec::new();
-    for worker in view.worker_threads() {
-        // A thread that is busy with one turn for so long is late too, and did not stand still.
-        let pause = |second: &&Interval| {
-            let threads = worker.threads(second).iter();
-            threads.map(|used| (used.wall_ns.saturating_sub(SECOND)).min(idle(used))).max().unwrap_or(0)
+/// Pauses that make the figures the generator's: a long one, or many. To every clock they are pauses of the target.
+fn long_paused(view: &View<'_>) -> Option<Vec<String>> {
+    let paused = |second: &Interval| second.threads.iter().map(|used| used.paused_ns).max().unwrap_or(0);
+    let longest = view.measured.iter().map(paused).max().unwrap_or(0);
+    (longest >= LONG_PAUSE || view.paused() >= PAUSED)
+        .then(|| pauses(view).into_iter().chain(late(view)).collect())
+}
+
+/// Each worker's pauses, the longest first, in sentences; none when there were none.
+pub(super) fn pauses(view: &View<'_>) -> Vec<String> {
+    let of_worker = |worker: WorkerThreads| {
+        let paused = |second: &Interval| worker.threads(second).iter().map(|used| used.paused_ns).max();
+        let mut seconds: Vec<(u64, u32)> = view
+            .measured
+            .iter()
+            .filter_map(|second| Some((paused(second).filter(|nanos| *nanos > 0)?, second.second)))
+            .collect();
+        seconds.small_sort_by_key(|(nanos, second)| (std::cmp::Reverse(*nanos), *second));
+        let all = seconds.len();
+        let named = seconds
+            .iter()
+            .take(NAMED)
+            .map(|(paused, second)| format!("{} in second {second}", nanos(*paused)));
+        let named = named.collect::<Vec<_>>().join(", ");
+        let more = match all.saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(", and in {} more", counted(more as u64, "second")),
         };
-        let Some(second) = view.measured.iter().max_by_key(pause) else { continue };
-        if pause(&second) >= STOOD_STILL {
-            evidence.push(format!(
-                "{} was paused in second {}, for {} or more: its process was stopped, or its machine was, and that pause is in the figures",
-                worker.name,
-                second.second,
-                nanos(pause(&second))
-            ));
-        }
-    }
-    (!evidence.is_empty()).then_some(evidence)
-}
-
-/// Time in which a thread neither ran nor wanted to.
-const fn idle(used: &ThreadUse) -> u64 {
-    used.wall_ns.saturating_sub(used.busy_ns).saturating_sub(used.starved_ns)
+        (all > 0).then(|| {
+            format!(
+                "{} was paused: {named}{more}. Its process was stopped, its machine was, or its CPU quota was used up; the figures \
+                 contain these pauses",
+                worker.name
+            )
+        })
+    };
+    view.worker_threads().into_iter().filter_map(of_worker).collect()
 }
 
 /// A thread that was ready and had no CPU: whatever the model, its waiting is in what it measured.
@@ -146,12 +168,11 @@ fn cure(view: &View<'_>) -> String {
 /// `transactions began late: …`, when they did.
 fn late(view: &View<'_>) -> Option<String> {
     let (lag, service) = (view.merged(Series::Lag), view.merged(Series::Service));
-    let p99 = lag.quantile_nanos(0.99);
-    (p99 > too_late(&service, LATE, LATE_SHARE)).then(|| {
+    (lag.quantile_nanos(0.99) > too_late(&service, LATE, LATE_SHARE)).then(|| {
         format!(
             "transactions started late: schedule lag p99 {} (p50 of the service itself: {})",
-            nanos(p99),
-            nanos(service.quantile_nanos(0.5))
+            nanos(view.whole(Series::Lag, 0.99)),
+            nanos(view.whole(Series::Service, 0.5))
         )
     })
 }

@@ -66,6 +66,7 @@ impl Made {
             busy_ns: part(self.busy * factor),
             starved_ns: part(self.starved * factor),
             wall_ns: 1_000_000_000,
+            ..ThreadUse::default()
         };
         let tally = Tally {
             connections: self.per_second,

@@ -135,6 +135,11 @@ impl<'o> View<'o> {
         merged
     }
 
+    /// A quantile of a series over the whole run, in nanoseconds: as the report's table has it, so that a report has one figure.
+    pub(crate) fn whole(&self, series: Series, quantile: f64) -> u64 {
+        self.totals.series.get(&series).map_or(0, |samples| samples.quantile_nanos(quantile))
+    }
+
     /// The thread that had least rest over the seconds that count.
     pub(crate) fn busiest(&self) -> Option<Busy> {
         self.threads().into_iter().max_by(|one, other| one.pressure().total_cmp(&other.pressure()))
@@ -152,9 +157,7 @@ impl<'o> View<'o> {
         let mut sums = vec![ThreadUse::default(); threads];
         for second in self.seconds.iter().filter(|second| second.threads.len() == threads) {
             for (sum, used) in sums.iter_mut().zip(&second.threads) {
-                sum.busy_ns += used.busy_ns;
-                sum.starved_ns += used.starved_ns;
-                sum.wall_ns += used.wall_ns;
+                sum.add(used);
             }
         }
         sums.iter().filter_map(Busy::of).collect()
@@ -173,6 +176,14 @@ impl<'o> View<'o> {
             WorkerThreads { name, own, of }
         };
         workers.iter().map(of_worker).collect()
+    }
+
+    /// Share of the measured part in which generator threads were paused, in the mean over all of them.
+    pub(crate) fn paused(&self) -> f64 {
+        let threads = || self.measured.iter().flat_map(|second| &second.threads);
+        let paused: u64 = threads().map(|used| used.paused_ns).sum();
+        let wall: u64 = threads().map(|used| used.wall_ns).sum();
+        paused as f64 / wall.max(1) as f64
     }
 
     /// Mean CPU use of the generators' machines.

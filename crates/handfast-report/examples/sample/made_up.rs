@@ -155,6 +155,7 @@ fn row(dice: &mut Dice, second: u32, done: u64, own: &Histograms) -> Second {
         generator_cpu: cpu,
         busiest_thread: cpu + 0.05 + 0.05 * dice.even(),
         generator_starved: 0.004 + 0.006 * dice.even(),
+        generator_paused_ns: 0,
         machine_cpu: cpu + 0.12,
         main: own.get("total").cloned().unwrap_or_default(),
         percentiles_ns: own

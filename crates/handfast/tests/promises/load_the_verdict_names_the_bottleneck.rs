@@ -236,3 +236,22 @@ fn a_target_that_stands_still_under_a_closed_loop() {
         assert!(ended.output.contains("but it stalled for a while"), "{}", ended.all());
     }
 }
+
+#[test]
+fn a_generator_that_is_paused_for_less_than_a_second() {
+    let server = late(5);
+    for model in ["--rate 100 --arrivals fixed", "-c 2", "--rate 100 -n unlimited"] {
+        let running = Load::at(server.address).with("-d 4s").with(model).start();
+        running.seconds(1);
+        running.process().signal(Signal::STOP);
+        pause(Duration::from_millis(400));
+        running.process().signal(Signal::CONT);
+        let ended = running.ended();
+        // A tenth of the run: p99 is that of the pause, whatever else took the processors.
+        found(&ended, "generator-limited", 3);
+        let evidence = ended.evidence();
+        assert!(evidence.contains("the generator was paused: "), "{model}\n{evidence}");
+        assert!(!evidence.contains("the target, or the network"), "{model}\n{evidence}");
+        assert!(!ended.output.contains("and hold."), "{model}\n{}", ended.all());
+    }
+}

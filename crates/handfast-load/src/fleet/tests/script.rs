@@ -81,7 +81,12 @@ impl Script {
         }
         interval.tally.transactions = SAMPLES;
         interval.tally.open = 3;
-        interval.threads = vec![ThreadUse { busy_ns: u64::from(index) + 1, starved_ns: 0, wall_ns: 10 }];
+        interval.threads = vec![ThreadUse {
+            busy_ns: u64::from(index) + 1,
+            starved_ns: 0,
+            wall_ns: 10,
+            ..ThreadUse::default()
+        }];
         interval.machine = vec![0.5];
         interval
     }

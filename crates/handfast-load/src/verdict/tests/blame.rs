@@ -46,9 +46,14 @@ fn a_thread_that_is_starved_is_found_beside_one_that_is_busy() {
     let made = open();
     let second = |at| {
         let mut second = made.second(at);
-        second.threads[0] =
-            ThreadUse { busy_ns: 50_000_000, starved_ns: 400_000_000, wall_ns: 1_000_000_000 };
-        second.threads[1] = ThreadUse { busy_ns: 700_000_000, starved_ns: 0, wall_ns: 1_000_000_000 };
+        second.threads[0] = ThreadUse {
+            busy_ns: 50_000_000,
+            starved_ns: 400_000_000,
+            wall_ns: 1_000_000_000,
+            ..ThreadUse::default()
+        };
+        second.threads[1] =
+            ThreadUse { busy_ns: 700_000_000, starved_ns: 0, wall_ns: 1_000_000_000, ..ThreadUse::default() };
         second
     };
     let verdict =
@@ -102,7 +107,12 @@ fn one_stopped(model: Model) -> Outcome {
             _ => 1_000_000_000,
         };
         // What was waiting is done at once: for what is left of its second it has no pause.
-        second.threads[1] = ThreadUse { busy_ns: 200_000_000.min(wall), starved_ns: 0, wall_ns: wall };
+        second.threads[1] = ThreadUse {
+            busy_ns: 200_000_000.min(wall),
+            starved_ns: 0,
+            wall_ns: wall,
+            paused_ns: if at == 4 { 700_000_000 } else { 0 },
+        };
         if at == 5 {
             second.threads[1].busy_ns = 290_000_000;
             second.series.insert(Series::Lag, samples(1_000, Duration::from_millis(900)));
@@ -122,22 +132,19 @@ fn one_stopped(model: Model) -> Outcome {
 fn a_worker_that_stood_still_is_named() {
     for model in models() {
         let verdict = judge(&one_stopped(model), None);
-        assert_says(
-            &verdict,
-            VerdictWord::GeneratorLimited,
-            "two was paused in second 4, for 700 ms or more",
-        );
+        assert_says(&verdict, VerdictWord::GeneratorLimited, "two was paused: 700 ms in second 4");
         assert!(!verdict.evidence.iter().any(|line| line.contains("almost never idle")), "{verdict:?}");
     }
     let mut alone = one_stopped(Model::Closed);
     alone.workers.truncate(1);
     alone.workers[0].facts.threads = 2;
-    assert_says(&judge(&alone, None), VerdictWord::GeneratorLimited, "the generator was paused in second 4");
+    assert_says(&judge(&alone, None), VerdictWord::GeneratorLimited, "the generator was paused: 700 ms in");
 }
 
 #[test]
 fn a_thread_with_one_long_turn_did_not_stand_still() {
     let mut outcome = one_stopped(Model::Closed);
     outcome.seconds[4].threads[1].busy_ns = 1_690_000_000;
+    outcome.seconds[4].threads[1].paused_ns = 0;
     assert_eq!(judge(&outcome, None).word, VerdictWord::Valid);
 }

@@ -86,24 +86,56 @@ fn what_is_slow_or_rare_did_not_stand_still() {
     none(&Made { plan, ..closed() }, &[9]);
 }
 
+/// A run in which the first generator thread was paused for so many milliseconds in these seconds.
+fn paused(made: &Made, pauses: &[(usize, u64)]) -> Outcome {
+    let mut seconds: Vec<Interval> = (0..10).map(|second| made.second(second)).collect();
+    for (second, millis) in pauses {
+        seconds[*second].threads[0].paused_ns = millis * 1_000_000;
+    }
+    made_of(made.plan.clone(), seconds, "192.0.2.1", BTreeMap::new())
+}
+
 #[test]
-fn a_generator_that_stood_still_says_nothing_of_the_target() {
+fn a_generator_that_was_paused_says_nothing_of_the_target() {
     let mut outcome = still(&closed(), &[4, 5]);
-    for (second, wall) in [(4, 2_600_000_000), (5, 1_000)] {
-        outcome.seconds[second].threads.iter_mut().for_each(|thread| {
-            *thread = ThreadUse { busy_ns: 1_000, starved_ns: 0, wall_ns: wall };
-        });
+    for (second, paused) in [(4, 600_000_000), (5, 1_000_000_000)] {
+        outcome.seconds[second].threads.iter_mut().for_each(|thread| thread.paused_ns = paused);
     }
     let verdict = judge(&outcome, None);
     assert_says(
         &verdict,
         VerdictWord::GeneratorLimited,
-        "the generator was paused in second 4, for 1.60 s or more",
+        "the generator was paused: 1.00 s in second 5, 600 ms in second 4. Its process was stopped",
     );
-    assert!(
-        !verdict.evidence.iter().any(|line| line.contains("the target, or the way to it")),
-        "{verdict:?}"
-    );
+    assert!(!verdict.evidence.iter().any(|line| line.contains("the target, or")), "{verdict:?}");
+    assert_eq!(stalled(&View::of(&outcome)), [0; 0]);
+}
+
+#[test]
+fn a_long_pause_or_many_short_ones_make_the_figures_the_generators() {
+    for made in [open(), closed()] {
+        let judged = |pauses: &[(usize, u64)]| judge(&paused(&made, pauses), None);
+        assert_says(&judged(&[(0, 300)]), VerdictWord::GeneratorLimited, "paused: 300 ms in second 0");
+        // Of two threads' twenty seconds one in a hundred.
+        let many = judged(&[(1, 40), (2, 40), (3, 60), (9, 60)]);
+        assert_says(
+            &many,
+            VerdictWord::GeneratorLimited,
+            "paused: 60.0 ms in second 3, 60.0 ms in second 9, 40.0 ms in second 1, and in 1 second more",
+        );
+        assert_says(&judged(&[(3, 25)]), VerdictWord::Valid, "the generator was paused: 25.0 ms in second 3");
+        assert!(!judged(&[]).evidence.iter().any(|line| line.contains("paused")));
+    }
+}
+
+#[test]
+fn a_report_has_one_figure_of_the_lag() {
+    // The decision leaves the last second out; the sentence has the figure of the table.
+    let made = open();
+    let mut seconds: Vec<Interval> = (0..10).map(|second| made.second(second)).collect();
+    seconds[9].series.insert(Series::Lag, samples(1_000, Duration::from_millis(9)));
+    let verdict = judge(&made_of(made.plan, seconds, "192.0.2.1", BTreeMap::new()), None);
+    assert_says(&verdict, VerdictWord::Valid, "schedule lag p99 9.00 ms");
 }
 
 #[test]

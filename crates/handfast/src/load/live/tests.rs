@@ -28,8 +28,13 @@ fn second(number: u32, transactions: u64) -> Interval {
     lag.record_nanos(20_000);
     interval.series.insert(Series::Lag, lag);
     interval.threads = vec![
-        ThreadUse { busy_ns: 450_000_000, starved_ns: 0, wall_ns: 1_000_000_000 },
-        ThreadUse { busy_ns: 520_000_000, starved_ns: 20_000_000, wall_ns: 1_000_000_000 },
+        ThreadUse { busy_ns: 450_000_000, starved_ns: 0, wall_ns: 1_000_000_000, ..ThreadUse::default() },
+        ThreadUse {
+            busy_ns: 520_000_000,
+            starved_ns: 20_000_000,
+            wall_ns: 1_000_000_000,
+            ..ThreadUse::default()
+        },
     ];
     interval
 }
