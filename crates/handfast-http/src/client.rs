@@ -60,6 +60,8 @@ enum Sender<B> {
 pub struct Client<B> {
     sender: Sender<B>,
     driver: Driver,
+    /// What ended the connection, when that was no clean end.
+    broken: Rc<RefCell<Option<hyper::Error>>>,
 }
 
 impl<B> fmt::Debug for Client<B> {
@@ -87,22 +89,36 @@ where
         let pipe = Shared(pipe);
         let mut driver = Driver::new(streams.max(1).saturating_mul(TASKS_EACH).saturating_add(OWN_TASKS));
         let tasks = driver.executor();
+        let broken = Rc::default();
         let sender = match version {
             Version::Http1 => {
                 let shaken = driver.drive(http1::handshake(pipe), deadline).await.ok_or(Unready::Deadline)?;
                 let (sender, connection) = shaken.map_err(Unready::Http)?;
-                tasks.execute(async { drop(connection.await) });
+                tasks.execute(keep_error(connection, Rc::clone(&broken)));
                 Sender::Http1(sender)
             }
             Version::Http2 => {
                 let shaking = http2::Builder::new(tasks.clone()).timer(EngineTimer).handshake(pipe);
                 let shaken = driver.drive(shaking, deadline).await.ok_or(Unready::Deadline)?;
                 let (sender, connection) = shaken.map_err(Unready::Http)?;
-                tasks.execute(async { drop(connection.await) });
+                tasks.execute(keep_error(connection, Rc::clone(&broken)));
                 Sender::Http2(sender)
             }
         };
-        Ok(Self { sender, driver })
+        Ok(Self { sender, driver, broken })
+    }
+
+    /// Why the other side sent what no request had asked for, with HTTP/1.1: bytes beyond the end of an answer (RFC 9112 §6.3). Known
+    /// once the connection was polled after the answer.
+    pub fn unrequested(&self) -> Option<String> {
+        let broken = self.broken.borrow();
+        // hyper has no question for it: it is the only error without a source that is none of these.
+        let error = broken.as_ref().filter(|error| {
+            let other =
+                error.is_incomplete_message() || error.is_canceled() || error.is_closed() || error.is_user();
+            !other && error.source().is_none() && !error.is_parse()
+        })?;
+        Some(sentence(error))
     }
 
     /// What it speaks.
@@ -158,6 +174,14 @@ where
     pub async fn another_round(&mut self) -> bool {
         self.driver.another_round().await
     }
+}
+
+/// Drives a connection to its end, and keeps why it broke.
+async fn keep_error(
+    connection: impl Future<Output = hyper::Result<()>>,
+    broken: Rc<RefCell<Option<hyper::Error>>>,
+) {
+    *broken.borrow_mut() = connection.await.err();
 }
 
 /// Whether the other side has not looked at the request that ended so, which may be sent again on another connection whatever

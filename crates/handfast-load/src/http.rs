@@ -107,7 +107,8 @@ impl Connection for HttpConnection {
 /// Counts an answer, which is good if its status is none of an error; when it was there.
 fn judge(context: &ThreadContext, began: Moment, which: usize, answer: Answer) -> Result<Moment, Lost> {
     let Answer { status, first_byte, done } = answer;
-    let error = status.is_client_error() || status.is_server_error();
+    // A final answer of 1xx is none: 101 changes the protocol, which was not requested (RFC 9110 §15.2.2).
+    let error = !status.is_success() && !status.is_redirection();
     context.record().answer(which, status.as_u16(), error, Times { began, first_byte, done });
     if !error {
         return Ok(done);

@@ -5,6 +5,8 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::error::Error as _;
+use std::io::ErrorKind;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -187,6 +189,16 @@ impl Connection {
         // What the answers have set going.
         self.client.poll_tasks(context);
         self.count();
+        self.reject_what_was_not_requested();
+    }
+
+    /// An answer with more after it is none: where it ends is not known. What comes later is taken for the next answer, which fails.
+    fn reject_what_was_not_requested(&mut self) {
+        let Some(last) = self.finished.back_mut().filter(|last| last.outcome.is_ok()) else { return };
+        if let Some(what) = self.client.unrequested() {
+            let detail = format!("the target sent more than its answer: {what}");
+            last.outcome = Err(Lost::Failed(StepFailure::new(Step::Exchange, Cause::Http, detail)));
+        }
     }
 
     fn poll_request(&mut self, index: usize, context: &mut Context<'_>) -> Poll<Result<Answer, Lost>> {
@@ -249,6 +261,10 @@ impl Connection {
 
     /// Why a request got no answer.
     fn lost(&self, error: &hyper::Error) -> Lost {
+        if error.is_parse() {
+            // However the target ended after it: what it sent was no answer.
+            return Lost::Failed(StepFailure::new(Step::Exchange, Cause::Http, sentence(error)));
+        }
         let ended = self.pipe.borrow().trouble("the target ended before it answered");
         let trouble = ended.unwrap_or_else(|| StepFailure::new(Step::Exchange, Cause::Http, sentence(error)));
         if is_unseen(error) { Lost::NotSeen(trouble) } else { Lost::Failed(trouble) }
@@ -256,6 +272,9 @@ impl Connection {
 
     /// Why a body has no end: whatever else, the answer is not whole.
     fn cut_short(&self, error: &hyper::Error) -> StepFailure {
+        if is_malformed(error) {
+            return StepFailure::new(Step::Exchange, Cause::Http, sentence(error));
+        }
         let pipe = self.pipe.borrow();
         let ended = pipe.trouble("the target ended within a body");
         match ended {
@@ -284,6 +303,12 @@ impl Connection {
         drop((in_flight, client));
         Rc::try_unwrap(pipe).ok().map(|pipe| pipe.into_inner().wire)
     }
+}
+
+/// Whether a body could not be read because of what is in it, and not because it ended: hyper's decoder of chunks reports this kind.
+fn is_malformed(error: &hyper::Error) -> bool {
+    let source = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
+    source.is_some_and(|source| matches!(source.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidData))
 }
 
 /// **Source**: RFC 9113 §3.3: HTTP/2 over TLS is agreed on by ALPN.

@@ -504,3 +504,52 @@ fn a_target_that_does_not_speak_http2_is_told() {
     let refusal = run(&plan(&target, HttpVersion::Http2, 1, Some(1))).expect_err("no ALPN in common");
     assert!(refusal.to_string().contains("handshake: "), "{refusal}");
 }
+
+/// A server that answers the rehearsal well, and every later connection with `$bytes`, after which it ends.
+macro_rules! after_the_rehearsal {
+    ($bytes:expr) => {
+        Target::new("http/1.1", |mut tls| {
+            static REHEARSED: AtomicBool = AtomicBool::new(false);
+            tls.request()?;
+            match REHEARSED.swap(true, Ordering::Relaxed) {
+                false => tls.write(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello")?,
+                true => {
+                    tls.write($bytes)?;
+                    tls.goodbye();
+                    return None;
+                }
+            }
+            while tls.more().is_some() {}
+            None
+        })
+    };
+}
+
+#[track_caller]
+fn fails_with(target: &Target, exchanges: Option<u32>, cause: &str) {
+    let totals = run(&plan(target, HttpVersion::Http11, 1, exchanges)).expect("it runs");
+    assert_eq!(causes(&totals), [("exchange", cause)], "{:?}", totals.failures);
+    assert_eq!(totals.tally.transactions, 0, "{:?}", totals.tally);
+}
+
+#[test]
+fn more_than_the_announced_length_is_no_answer() {
+    let target = after_the_rehearsal!(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello and more");
+    fails_with(&target, None, "http");
+}
+
+#[test]
+fn a_final_answer_of_1xx_is_no_success() {
+    let target = after_the_rehearsal!(
+        b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: other\r\n\r\n"
+    );
+    fails_with(&target, Some(1), "http-status");
+}
+
+#[test]
+fn what_is_no_http_is_called_so_also_when_an_end_follows() {
+    let target = after_the_rehearsal!(b"220 mail.example ESMTP\r\n\r\n");
+    fails_with(&target, Some(1), "http");
+    let target = after_the_rehearsal!(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nnone\r\n");
+    fails_with(&target, Some(1), "http");
+}
