@@ -1,6 +1,8 @@
-//! The run's figures as OpenMetrics text (version 1.0), for Prometheus and its like.
+//! The run's figures as text that both OpenMetrics (version 1.0) and Prometheus' own text format (0.0.4) allow: node_exporter's
+//! text-file collector reads the latter, and rejects a file with a type such as `info`.
 //!
-//! In: a report. Out: text that ends with `# EOF`. **Units**: base units, seconds and bytes, also where the JSON report has
+//! In: a report. Out: text that ends with `# EOF`. The run is over, so all counts are gauges: a counter's family and its samples have
+//! different names in OpenMetrics, and the same in the other. **Units**: base units, seconds and bytes, also where the JSON report has
 //! nanoseconds. One family after the other, since families must not mix.
 
 use std::fmt::Write;
@@ -63,6 +65,13 @@ impl Exposition {
         self.sample(name, &[], value);
     }
 
+    fn counts(&mut self, name: &str, unit: &str, help: &str, rows: &[(Labels<'_>, u64)]) {
+        self.family(name, "gauge", unit, help);
+        for (labels, value) in rows {
+            self.sample(name, labels, *value as f64);
+        }
+    }
+
     fn counter(&mut self, name: &str, unit: &str, help: &str, rows: &[(Labels<'_>, u64)]) {
         self.family(name, "counter", unit, help);
         for (labels, value) in rows {
@@ -78,7 +87,7 @@ fn escaped(text: &str) -> String {
 
 fn about(report: &Report, text: &mut Exposition) {
     let manifest = &report.manifest;
-    text.family("run", "info", "", "What was run.");
+    text.family("run_info", "gauge", "", "What was run.");
     let labels = [
         ("schema", report.schema.as_str()),
         ("program", &manifest.program),
@@ -87,7 +96,7 @@ fn about(report: &Report, text: &mut Exposition) {
         ("verification", &report.mix.verification),
     ];
     text.sample("run_info", &labels, 1.0);
-    text.family("verdict", "stateset", "", "What the figures are worth.");
+    text.family("verdict", "gauge", "", "What the figures are worth: 1 of the verdict, 0 of the others.");
     let words = [
         VerdictWord::Valid,
         VerdictWord::GeneratorLimited,
@@ -97,7 +106,7 @@ fn about(report: &Report, text: &mut Exposition) {
     ];
     for word in words {
         let value = if word == report.verdict.word { 1.0 } else { 0.0 };
-        text.sample("verdict", &[("handfast_load_verdict", word.name())], value);
+        text.sample("verdict", &[("verdict", word.name())], value);
     }
 }
 
@@ -105,31 +114,31 @@ fn counts(report: &Report, text: &mut Exposition) {
     let (totals, mix) = (&report.totals, &report.mix);
     let ended: [(Labels<'_>, u64); 2] =
         [(&[("result", "ok")], totals.transactions), (&[("result", "failed")], totals.failed)];
-    text.counter("transactions", "", "Transactions by how they ended.", &ended);
-    text.counter("exchanges", "", "Exchanges that succeeded.", &[(&[], totals.exchanges)]);
-    text.counter("connections", "", "Connections started, warm-up included.", &[(&[], totals.connections)]);
-    text.counter("sent_bytes", "bytes", "Application bytes sent.", &[(&[], totals.sent_bytes)]);
-    text.counter("received_bytes", "bytes", "Application bytes received.", &[(&[], totals.received_bytes)]);
+    text.counts("transactions", "", "Transactions by how they ended.", &ended);
+    text.counts("exchanges", "", "Exchanges that succeeded.", &[(&[], totals.exchanges)]);
+    text.counts("connections", "", "Connections started, warm-up included.", &[(&[], totals.connections)]);
+    text.counts("sent_bytes", "bytes", "Application bytes sent.", &[(&[], totals.sent_bytes)]);
+    text.counts("received_bytes", "bytes", "Application bytes received.", &[(&[], totals.received_bytes)]);
     let kinds: [(Labels<'_>, u64); 2] =
         [(&[("kind", "full")], mix.full), (&[("kind", "resumed")], mix.resumed)];
-    text.counter("handshakes", "", "Handshakes by kind.", &kinds);
-    text.counter("hello_retries", "", "Full handshakes with a HelloRetryRequest.", &[(&[], mix.hello_retry)]);
+    text.counts("handshakes", "", "Handshakes by kind.", &kinds);
+    text.counts("hello_retries", "", "Full handshakes with a HelloRetryRequest.", &[(&[], mix.hello_retry)]);
     let early: [(Labels<'_>, u64); 2] = [
         (&[("result", "accepted")], mix.early_data_accepted),
         (&[("result", "refused")], mix.early_data_refused),
     ];
-    text.counter("early_data", "", "0-RTT data offered, by the answer.", &early);
-    text.family("agreed_handshakes", "counter", "", "Handshakes by version, suite and group.");
+    text.counts("early_data", "", "0-RTT data offered, by the answer.", &early);
+    text.family("agreed_handshakes", "gauge", "", "Handshakes by version, suite and group.");
     for (what, count) in &mix.agreed {
-        text.sample("agreed_handshakes_total", &[("agreed", what)], *count as f64);
+        text.sample("agreed_handshakes", &[("agreed", what)], *count as f64);
     }
-    text.family("http_responses", "counter", "", "HTTP responses by class.");
+    text.family("http_responses", "gauge", "", "HTTP responses by class.");
     for (class, count) in &totals.http_status {
-        text.sample("http_responses_total", &[("class", class)], *count as f64);
+        text.sample("http_responses", &[("class", class)], *count as f64);
     }
-    text.family("errors", "counter", "", "Failures by step and cause.");
+    text.family("errors", "gauge", "", "Failures by step and cause.");
     for row in &report.errors {
-        text.sample("errors_total", &[("step", &row.step), ("cause", &row.cause)], row.count as f64);
+        text.sample("errors", &[("step", &row.step), ("cause", &row.cause)], row.count as f64);
     }
 }
 
@@ -165,7 +174,7 @@ fn latencies(report: &Report, text: &mut Exposition) {
         text.sample("latency_max_seconds", &[("step", &series.name)], series.max_ns as f64 / 1e9);
     }
     if let Some(main) = main_series(report) {
-        text.family("main_step", "info", "", "The step that the run is judged by.");
+        text.family("main_step_info", "gauge", "", "The step that the run is judged by.");
         text.sample("main_step_info", &[("step", &main.name)], 1.0);
     }
 }
@@ -223,7 +232,9 @@ mod tests {
                     "TYPE" => {
                         (family, kind) = (name.into(), rest.into());
                         assert!(families.insert(name.to_owned()), "{name} comes twice");
-                        assert!(!name.ends_with("_total") && !name.ends_with("_info"), "{name} has a suffix");
+                        assert!(!name.ends_with("_total"), "{name} has a suffix");
+                        // What Prometheus' own text format knows too.
+                        assert!(["gauge", "summary"].contains(&rest), "{line}");
                     }
                     "UNIT" => assert!(name == family && name.ends_with(rest), "{line}"),
                     "HELP" => assert_eq!(name, family),
@@ -238,8 +249,6 @@ mod tests {
             let suffix =
                 name.strip_prefix(family.as_str()).unwrap_or_else(|| panic!("{name} within {family}"));
             let allowed: &[&str] = match kind.as_str() {
-                "counter" => &["_total"],
-                "info" => &["_info"],
                 "summary" => &["", "_count", "_sum"],
                 _ => &[""],
             };
