@@ -60,11 +60,6 @@ pub struct Found {
     pub verdict: Option<Verdict>,
 }
 
-/// Whether a step with this verdict says nothing of the target.
-pub const fn says_nothing(verdict: VerdictWord) -> bool {
-    matches!(verdict, VerdictWord::GeneratorLimited | VerdictWord::PortLimited)
-}
-
 impl Search {
     /// Begins at the first rate. Values that make no sense are made to: a rate below one in a thousand seconds, a
     /// precision below 0.1 %, no repeats.
@@ -103,7 +98,7 @@ impl Search {
         let (held, verdict) = (step.held, step.verdict);
         self.steps.push(step);
         let votes = &mut self.votes;
-        match (held, says_nothing(verdict)) {
+        match (held, verdict.says_nothing()) {
             (true, _) => votes.held += 1,
             (false, false) => votes.missed += 1,
             (false, true) => votes.limited += 1,
@@ -202,14 +197,14 @@ impl Search {
         if let (None, Some(high)) = (self.low, self.high) {
             notes.push(format!("no rate held {bound}: {} was the lowest that missed it", per_second(high)));
         }
-        let limited = self.steps.iter().filter(|step| says_nothing(step.verdict)).count() as u64;
+        let limited = self.steps.iter().filter(|step| step.verdict.says_nothing()).count() as u64;
         if limited > 0 {
             notes.push(format!(
                 "{} of the search had no vote, because the generator or its ports were at their limit",
                 counted(limited, "step")
             ));
         }
-        let votes = || self.steps.iter().filter(|step| !says_nothing(step.verdict));
+        let votes = || self.steps.iter().filter(|step| !step.verdict.says_nothing());
         let undecided = votes().any(|step| {
             let same = |other: &&SearchStep| (other.offered_rate - step.offered_rate).abs() < f64::EPSILON;
             votes().filter(same).any(|other| other.held != step.held)

@@ -43,7 +43,7 @@ pub enum Accounted {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SearchSpec {
-    /// The bound that must hold: a latency's.
+    /// The bound that must hold: a latency's, or that of the errors.
     pub bound: Bound,
     /// First rate that is offered, transactions a second.
     pub from: f64,
@@ -56,11 +56,11 @@ pub struct SearchSpec {
 impl SearchSpec {
     /// The search for `total.p99=50ms`, from 100 a second on, to 5 %, best of three.
     ///
-    /// **Errors**: a bound that cannot be read, or is no latency's; whoever wrote it is at fault.
+    /// **Errors**: a bound that cannot be read, or is one of a rate; whoever wrote it is at fault.
     pub fn new(bound: &str) -> Result<Self, LimitError> {
         let bound = Bound::parse(bound, Direction::Max)?;
-        if !bound.is_latency() {
-            return Err(bound.wrong(LimitFault::NoLatency));
+        if !bound.is_latency() && !bound.is_errors() {
+            return Err(bound.wrong(LimitFault::NotSearchable));
         }
         Ok(Self { bound, from: 100.0, precision: 0.05, repeats: 3 })
     }
@@ -80,11 +80,13 @@ impl SearchSpec {
     pub fn step(&self, offered_rate: f64, report: &Report) -> SearchStep {
         let limit = self.bound.judge(report);
         let verdict = report.verdict.word;
+        // A share of errors that is allowed is no fault.
+        let allowed = self.bound.is_errors() && verdict == VerdictWord::Errors;
         SearchStep {
             offered_rate,
             rate: report.totals.rate,
             found: limit.found,
-            held: limit.held && verdict == VerdictWord::Valid,
+            held: limit.held && (verdict == VerdictWord::Valid || allowed),
             verdict,
         }
     }
@@ -249,6 +251,20 @@ mod tests {
         assert_eq!(read.manifest.job, None);
         value["manifest"]["job"] = Value::Null;
         assert_eq!(crate::from_json(&value.to_string()).unwrap().manifest.job, None);
+    }
+
+    #[test]
+    fn a_search_may_allow_errors() {
+        let spec = SearchSpec::new("errors=5%").unwrap();
+        let step = |failed: u64, word: VerdictWord| {
+            let mut report = Report::default();
+            (report.totals.transactions, report.totals.failed, report.verdict.word) =
+                (100 - failed, failed, word);
+            spec.step(10.0, &report).held
+        };
+        assert!(step(3, VerdictWord::Errors) && step(0, VerdictWord::Valid));
+        assert!(!step(6, VerdictWord::Errors) && !step(0, VerdictWord::GeneratorLimited));
+        assert!(SearchSpec::new("rate=1").is_err());
     }
 
     #[test]

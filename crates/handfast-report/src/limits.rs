@@ -113,7 +113,12 @@ impl Bound {
         self.direction
     }
 
-    /// Whether it is a latency's: what a search for the highest rate can be given.
+    /// Whether it is one of failed transactions, as a number or a share.
+    pub const fn is_errors(&self) -> bool {
+        matches!(self.figure, Figure::Errors | Figure::ErrorShare)
+    }
+
+    /// Whether it is a latency's.
     pub const fn is_latency(&self) -> bool {
         matches!(self.figure, Figure::Latency(..))
     }
@@ -154,8 +159,8 @@ pub enum LimitFault {
     Number(String),
     /// A duration without a unit.
     Duration(handfast_text::duration::DurationError),
-    /// A search needs the bound of a latency, and this is none.
-    NoLatency,
+    /// A search needs a bound that a higher rate breaks, and this is none.
+    NotSearchable,
 }
 
 impl fmt::Display for LimitError {
@@ -181,7 +186,9 @@ impl fmt::Display for LimitFault {
             }
             Self::Number(text) => write!(f, "invalid number `{text}`, expected one from 0"),
             Self::Duration(error) => error.fmt(f),
-            Self::NoLatency => f.write_str("a search needs a latency, for instance `total.p99=50ms`"),
+            Self::NotSearchable => f.write_str(
+                "a search needs a latency or errors, for instance `total.p99=50ms` or `errors=0.5%`",
+            ),
         }
     }
 }

@@ -108,6 +108,11 @@ impl VerdictWord {
             Self::Errors => "ERRORS",
         }
     }
+
+    /// Whether a run with this verdict says nothing of the target.
+    pub const fn says_nothing(self) -> bool {
+        matches!(self, Self::GeneratorLimited | Self::PortLimited)
+    }
 }
 
 /// Circumstances of a run.
@@ -306,15 +311,15 @@ pub struct Second {
     pub busiest_thread: f64,
     /// Share of wall time in which generator threads wanted a CPU and had none, 0 to 1.
     pub generator_starved: f64,
+    /// Longest time that a generator thread was paused in it: it was due to run, and neither ran nor waited for a CPU. Pauses
+    /// below 20 ms are not counted.
+    #[serde(default)]
+    pub generator_paused_ns: u64,
     /// CPU of the whole machine, 0 to 1, the mean over workers.
     pub machine_cpu: f64,
     /// Latency histogram of the run's main series (`total`, else `exchange`, else `handshake`).
     pub main: Histogram,
     /// Percentiles of every series in this second: name → `p50`, `p99`.
-    /// Longest time that a generator thread was paused in it: it was due to run, and neither ran nor waited for a CPU. Pauses
-    /// below 20 ms are not counted.
-    #[serde(default)]
-    pub generator_paused_ns: u64,
     pub percentiles_ns: BTreeMap<String, BTreeMap<String, u64>>,
     /// Workers that were missing in it.
     pub missing: Vec<String>,

@@ -50,15 +50,15 @@ pub(crate) fn meaning(report: &Report) -> &'static str {
         VerdictWord::Errors if totals.transactions == 0 && totals.failed == 0 => {
             "Nothing was measured: no transaction succeeded or failed."
         }
+        VerdictWord::Errors if totals.failed.saturating_mul(100) < decided(report) => {
+            "The run did not do what it was to do, although few transactions failed: the first line below says what was missing."
+        }
         VerdictWord::Errors => {
             "Too many transactions failed: the latencies are only those of the ones that succeeded."
         }
     }
 }
 
-/// The series that the timeline's histograms are of.
-pub(crate) fn main_series(report: &Report) -> Option<&Series> {
-    let counted: u64 = report.timeline.iter().map(|second| second.main.count()).sum();
 /// Whether p99 of what was timed from the intended start is mostly the lateness of the start.
 fn is_mostly_lag(report: &Report) -> bool {
     let p99 = |name: &str| {
@@ -69,6 +69,9 @@ fn is_mostly_lag(report: &Report) -> bool {
     both.is_some_and(|(lag, total)| lag as f64 >= total as f64 * MOSTLY_LAG)
 }
 
+/// The series that the timeline's histograms are of.
+pub(crate) fn main_series(report: &Report) -> Option<&Series> {
+    let counted: u64 = report.timeline.iter().map(|second| second.main.count()).sum();
     let named = |name: &&str| report.series.iter().find(|series| series.name == **name);
     // Of open connections, the seconds hold their handshakes, as many as there are totals.
     let candidates: &[&str] = match RunKind::of(report) {
@@ -166,6 +169,9 @@ fn model(report: &Report, plan: &Plan) -> String {
             format!("closed: {connections} connections, {each}, for {seconds}")
         }
         Model::Open { rate, arrivals } => {
+            // The job of a search has its first rate; the step that is shown has another.
+            let shown = report.search.as_ref().and(report.totals.offered_rate);
+            let rate = shown.unwrap_or(rate);
             let (rate, spaced) = (per_second(rate), spaced(arrivals));
             format!("open: {rate} start each second, {spaced}, for {seconds}{most}")
         }
@@ -377,6 +383,7 @@ mod tests {
             with(VerdictWord::Valid, 9.0, Some(9.0), &mut report).ends_with("and hold."),
             "an open one shows it"
         );
+        report.totals.failed = report.totals.transactions;
         assert!(
             with(VerdictWord::Errors, 0.0, None, &mut report).starts_with("Too many transactions failed")
         );
@@ -435,6 +442,41 @@ mod tests {
         let (mean, most) = gauge(&report, |second| second.generator_cpu).unwrap();
         assert!((mean - 0.3).abs() < 1e-9 && (most - 0.4).abs() < 1e-9, "{mean} {most}");
         assert_eq!(gauge(&Report { timeline: vec![row(0.0)], ..Report::default() }, |s| s.machine_cpu), None);
+    }
+
+    #[test]
+    fn errors_of_another_kind_do_not_contradict_the_count() {
+        let mut report = Report::default();
+        report.verdict.word = VerdictWord::Errors;
+        (report.totals.transactions, report.totals.failed) = (2_432, 0);
+        assert!(meaning(&report).contains("although few transactions failed"), "{}", meaning(&report));
+        report.totals.failed = 100;
+        assert!(meaning(&report).starts_with("Too many transactions failed"));
+    }
+
+    #[test]
+    fn a_search_is_described_by_the_step_that_is_shown() {
+        let mut report = made_up::report();
+        report.search = Some(crate::model::Search::default());
+        report.totals.offered_rate = Some(155.0);
+        let model = |report: &Report| done(report).into_iter().find(|(word, _)| *word == "model").unwrap().1;
+        assert!(model(&report).starts_with("open: 155 start each second"), "{}", model(&report));
+    }
+
+    #[test]
+    fn figures_with_the_generators_own_delay_do_not_hold() {
+        let series = |name: &str, p99: u64| {
+            let percentiles_ns = [("p99".to_owned(), p99)].into();
+            Series { name: name.into(), percentiles_ns, ..Series::default() }
+        };
+        let with = |lag: u64, generator_paused_ns: u64| {
+            let series = vec![series("total", 10_000_000), series("lag", lag)];
+            let timeline = vec![Second { generator_paused_ns, ..Second::default() }];
+            meaning(&Report { series, timeline, ..Report::default() })
+        };
+        assert!(with(4_900_000, 0).ends_with("and hold."));
+        assert!(with(5_000_000, 0).contains("they are mostly lag"));
+        assert!(with(0, 20_000_000).contains("the generator was paused"));
     }
 
     #[test]

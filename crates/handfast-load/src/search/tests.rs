@@ -205,8 +205,8 @@ fn a_step_holds_when_the_bound_does_and_the_run_is_valid() {
 }
 
 #[test]
-fn a_search_needs_a_latency() {
-    assert!(SearchSpec::new("errors=1%").unwrap_err().to_string().contains("needs a latency"));
+fn a_search_needs_a_latency_or_errors() {
+    assert!(SearchSpec::new("rate=5").unwrap_err().to_string().contains("needs a latency or errors"));
     assert!(SearchSpec::new("total.p99").is_err());
 }
 

@@ -211,5 +211,7 @@ fn backticks_become_code() {
 fn the_answer_of_a_search_stands_first() {
     let html = to_html(&made_up::report());
     let head = html.split_once("</header>").unwrap().0;
-    assert!(head.contains("<strong>7,200/s held total.p99=10ms; 7,600/s did not.</strong>"));
+    assert!(head.contains(
+        "<strong>7,200/s held total.p99=10ms in 1 of 1 step; 7,600/s did not in 1 of 1 step.</strong>"
+    ));
 }

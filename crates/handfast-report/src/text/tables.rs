@@ -3,8 +3,8 @@
 //! In: a report. Out: rows with columns as wide as they need to be.
 
 use super::{Ink, Page, padded, width};
-use crate::model::Report;
-use crate::units::{count, nanos, plain, rate};
+use crate::model::{Report, Search, SearchStep};
+use crate::units::{count, counted, nanos, plain, rate};
 use crate::words;
 
 /// Rows under a header; the first column to the left, the others to the right.
@@ -140,7 +140,11 @@ pub(super) fn search(report: &Report, page: &mut Page) {
         .steps
         .iter()
         .map(|step| {
-            let held = if step.held { "held" } else { "missed" };
+            let held = match (step.held, step.verdict.says_nothing()) {
+                (true, _) => "held",
+                (false, true) => "no vote",
+                (false, false) => "missed",
+            };
             let verdict = step.verdict.name().to_owned();
             vec![rate(step.offered_rate), rate(step.rate), plain(&step.found), held.to_owned(), verdict]
         })
@@ -148,13 +152,35 @@ pub(super) fn search(report: &Report, page: &mut Page) {
     table(page, &["offered", "reached", "found", "bound", "verdict"], &rows);
 }
 
-/// The search's result in a sentence.
-pub(crate) fn search_result(search: &crate::model::Search) -> String {
+/// The search's result in a sentence. How many steps decided says how certain it is.
+pub(crate) fn search_result(search: &Search) -> String {
     let bound = &search.bound;
     match (search.highest_rate, search.lowest_failed) {
-        (Some(highest), Some(failed)) => format!("{} held {bound}; {} did not.", rate(highest), rate(failed)),
-        (Some(highest), None) => format!("{} held {bound}; no rate that was tried did not.", rate(highest)),
+        (Some(highest), Some(failed)) => format!(
+            "{} held {bound} in {}; {} did not in {}.",
+            rate(highest),
+            votes(search, highest, true),
+            rate(failed),
+            votes(search, failed, false)
+        ),
+        (Some(highest), None) => {
+            format!(
+                "{} held {bound} in {}; no rate that was tried missed it.",
+                rate(highest),
+                votes(search, highest, true)
+            )
+        }
         (None, Some(failed)) => format!("No rate held {bound}, not even {}.", rate(failed)),
         (None, None) => format!("No rate was tried against {bound} to the end."),
     }
+}
+
+/// `2 of 3 steps`: how many at this rate held the bound, or did not, of those that have a vote.
+fn votes(search: &Search, at: f64, held: bool) -> String {
+    let steps = || {
+        let same = |step: &&SearchStep| (step.offered_rate - at).abs() < f64::EPSILON * at;
+        search.steps.iter().filter(same).filter(|step| !step.verdict.says_nothing())
+    };
+    let agree = steps().filter(|step| step.held == held).count() as u64;
+    format!("{} of {}", count(agree), counted(steps().count() as u64, "step"))
 }

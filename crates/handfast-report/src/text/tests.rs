@@ -29,8 +29,8 @@ fn the_verdict_is_the_first_word() {
 fn the_verdict_and_the_answer_of_a_search_are_the_last_line_too() {
     let mut report = made_up::report();
     let last = |report: &Report| to_text(report, Style::default()).lines().last().map(str::to_owned).unwrap();
-    let found = "7,200/s held total.p99=10ms; 7,600/s did not";
-    assert!(last(&report).starts_with(&format!("VALID: {found}; ")), "{}", last(&report));
+    let found = "7,200/s held total.p99=10ms in ";
+    assert!(last(&report).starts_with(&format!("VALID: {found}")), "{}", last(&report));
     assert!(
         last(&report).contains(" transactions a second of 5,000 offered; total p50 "),
         "{}",
@@ -103,7 +103,7 @@ fn everything_that_matters_is_there() {
         "e.g. read from 10.0.0.7:8443",
         "1,882 connections a second",
         "pid 4711",
-        "7,200/s held total.p99=10ms; 7,600/s did not.",
+        "7,200/s held total.p99=10ms in 1 of 1 step; 7,600/s did not in 1 of 1 step.",
         "Tcp.RetransSegs +41",
         "handfast load '<shop>.example:8443' --rate 5000",
     ] {

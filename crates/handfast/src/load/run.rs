@@ -11,7 +11,7 @@ use handfast_load::assemble::{self, Circumstances};
 use handfast_load::fleet::{Lineup, Workers};
 use handfast_load::outcome::{Outcome, Refusal};
 use handfast_load::sample::Interval;
-use handfast_load::search::{Found, Search, SearchSpec, says_nothing};
+use handfast_load::search::{Found, Search, SearchSpec};
 use handfast_report::both_ends::BothEnds;
 use handfast_report::model::{SearchStep, ServerUse, Verdict};
 use handfast_report::{Report, units};
@@ -277,7 +277,7 @@ fn step_in_words(spec: &SearchSpec, step: &SearchStep) -> String {
     let (bound, found, verdict) = (spec.bound.written(), &step.found, step.verdict.name());
     match step.held {
         true => format!("held {bound} with {found} ({verdict})"),
-        false if says_nothing(step.verdict) => {
+        false if step.verdict.says_nothing() => {
             format!("{found} says nothing of the target ({verdict}), so it has no vote on {bound}")
         }
         false => format!("missed {bound} with {found} ({verdict})"),

@@ -162,7 +162,7 @@ fn what_does_not_go_together_is_refused() {
         ("a:1 --source 127.0.0.1 --source 127.0.0.0/30", "named twice"),
         ("a:1 --connections 0", "--connections: invalid number `0`"),
         ("a:1 --max total.p98", "--max: limit `total.p98`"),
-        ("a:1 --find-max errors=1", "--find-max: limit `errors=1`: a search needs a latency"),
+        ("a:1 --find-max rate=1", "--find-max: limit `rate=1`: a search needs a latency or errors"),
         ("a:1 -n 0", "--exchanges: invalid number of exchanges `0`"),
     ] {
         let found = wrong(line).join("\n");
