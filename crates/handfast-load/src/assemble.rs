@@ -302,7 +302,7 @@ fn worker(worker: &WorkerOutcome, threads: &[ThreadUse]) -> Worker {
         clock_offset_ns: worker.clock_offset_ns,
         clock_error_ns: worker.clock_error_ns,
         start_error_ns: end.map_or(0, |end| end.start_error_ns),
-        transactions: end.map_or(0, |end| end.totals.tally.transactions),
+        transactions: end.map_or(worker.delivered, |end| end.totals.tally.transactions),
         cpu: busy.iter().sum::<f64>() / busy.len().max(1) as f64,
         lost: worker.lost.clone(),
         sums_agree: worker.sums_agree,

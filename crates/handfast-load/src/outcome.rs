@@ -48,6 +48,8 @@ pub struct WorkerOutcome {
     pub clock_error_ns: u64,
     /// Its final word; `None` when it was lost before.
     pub end: Option<WorkerEnd>,
+    /// Transactions that succeeded in the seconds that came from it: of a lost one all that is known.
+    pub delivered: u64,
     /// Why it was lost, if it was.
     pub lost: Option<String>,
     /// Whether its final totals were the sum of the intervals that came.

@@ -90,6 +90,7 @@ pub fn judge(outcome: &Outcome, ports: Option<&Ports>) -> Verdict {
         _ => evidence.extend(stalls),
     }
     evidence.extend(shed::evidence(&view));
+    evidence.extend(shed::reopened(&view));
     if !is_never_closed(&view) {
         evidence.extend(closing(&view));
     }
@@ -375,8 +376,8 @@ fn valid(view: &View<'_>) -> Vec<String> {
         evidence.extend(room::late_all_the_same(view));
         evidence.extend(shed::openings(view));
     }
-    evidence.extend(room::had_room(view));
     evidence.extend(room::pauses(view));
+    evidence.extend(room::had_room(view));
     let tally = &view.totals.tally;
     evidence.push(match tally.failed {
         0 => format!("none of {} failed", counted(tally.transactions, "transaction")),

@@ -259,6 +259,16 @@ fn workers_and_kernels_are_told_and_added() {
 }
 
 #[test]
+fn a_lost_worker_has_in_its_row_what_came_from_it() {
+    let mut outcome = outcome();
+    outcome.workers[0].lost = Some("silent".into());
+    outcome.workers[0].end = None;
+    outcome.workers[0].delivered = 321;
+    let rows = report(&outcome, circumstances()).workers;
+    assert_eq!(rows.iter().map(|row| row.transactions).collect::<Vec<_>>(), [321, 500]);
+}
+
+#[test]
 fn the_manifest_repeats_the_run() {
     let report = made();
     assert_eq!((report.schema.as_str(), report.manifest.seed), (SCHEMA, 42));

@@ -346,6 +346,7 @@ impl<'a> Run<'a> {
             let last = state.end.as_ref().map_or(&part.sum, |end| &end.totals);
             totals.merge_parallel(last);
             workers.push(WorkerOutcome {
+                delivered: part.sum.tally.transactions,
                 name: member.name.clone(),
                 facts: state.facts.unwrap_or_default(),
                 clock_offset_ns: member.clock.offset_ns,

@@ -12,6 +12,8 @@ use crate::sample::{Failures, Series};
 
 /// Share of the connections asked for that may be missing in a closed model.
 const MISSING: f64 = 0.01;
+/// Connections that were opened again, as a share of the exchanges, from which it is told.
+const REOPENED: f64 = 0.01;
 /// Share of arrivals that may wait for a connection to be opened before it is told.
 const HELD: f64 = 0.01;
 
@@ -33,10 +35,25 @@ pub(super) fn evidence(view: &View<'_>) -> Option<String> {
         let times = counted(main.count, "time");
         format!(" ({} {}: {times}{})", main.step.name(), main.cause.name(), example(main))
     });
+    let way = main.map_or("", |main| way(main.cause));
     Some(format!(
-        "the target shed {}: refused, reset or closed before they had carried any data{how}. The generator paused, up to a second, before it tried again",
+        "the target shed {} before they had carried any data{way}{how}. The generator paused, up to a second, before it tried again",
         counted(shed, "connection")
     ))
+}
+
+/// How most of them were shed.
+const fn way(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Refused => ", mostly by refusing them",
+        Cause::Reset => ", mostly by a reset",
+        Cause::ClosedEarly | Cause::Truncated => ", mostly by closing them",
+        Cause::Alert => ", mostly by an alert",
+        Cause::Deadline | Cause::ConnectDeadline | Cause::ConnectTimedOut => {
+            ", mostly by not answering in time"
+        }
+        _ => "",
+    }
 }
 
 /// A closed model asked for so many connections, and fewer stood because the target shed them.
@@ -47,6 +64,24 @@ pub(super) fn missing(view: &View<'_>) -> Option<String> {
     let closed = view.plan.model == Model::Closed && view.plan.keeps_connections();
     (closed && few && view.totals.tally.shed > 0).then(|| {
         format!("of {} at most {} were open at the same time", counted(wanted, "connection"), count(most))
+    })
+}
+
+/// Connections that were to stay open, and that the target ended after an answer (`Connection: close`, or so many requests each): connect and
+/// handshake are then a part of the work.
+pub(super) fn reopened(view: &View<'_>) -> Option<String> {
+    let tally = &view.totals.tally;
+    let stood = view.measured.iter().map(|second| second.tally.open).max().unwrap_or(0);
+    let again = (tally.full + tally.resumed).saturating_sub(stood.max(1));
+    let often = again as f64 >= tally.exchanges.max(1) as f64 * REOPENED;
+    (view.plan.keeps_connections() && often).then(|| {
+        format!(
+            "connections were to stay open, and the target ended them: {} were opened for {}, at most {} were open at the same time. \
+             Connecting and handshakes are in the rate",
+            counted(tally.full + tally.resumed, "connection"),
+            counted(tally.exchanges, "exchange"),
+            count(stood)
+        )
     })
 }
 

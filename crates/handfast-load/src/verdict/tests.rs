@@ -555,6 +555,10 @@ fn how_connections_were_shed_is_told_by_what_sheds_them() {
     };
     said(Step::Connect, Cause::Refused, true);
     said(Step::Handshake, Cause::Deadline, true);
+    let mut outcome = Made { failures: vec![(Step::Connect, Cause::Deadline, 7)], ..open() }.outcome();
+    outcome.totals.tally.shed = 7;
+    let timed_out = shed::evidence(&View::of(&outcome)).unwrap();
+    assert!(timed_out.contains("by not answering in time") && !timed_out.contains("refus"), "{timed_out}");
     for cause in [Cause::ClosedEarly, Cause::Truncated, Cause::Reset, Cause::Alert] {
         said(Step::Exchange, cause, true);
     }
@@ -590,4 +594,19 @@ fn a_closed_model_with_connections_missing_is_not_valid() {
 
 fn said(verdict: &Verdict, words: &str) -> bool {
     verdict.evidence.iter().any(|line| line.contains(words))
+}
+
+#[test]
+fn connections_that_do_not_stay_open_are_told() {
+    let run = |exchanges: Option<u32>, handshakes: u64| {
+        let plan = Plan { exchanges, ..Plan::default() };
+        let mut outcome = Made { plan, ..closed() }.outcome();
+        outcome.seconds.iter_mut().for_each(|second| second.tally.open = 32);
+        outcome.totals.tally.full = handshakes;
+        judge(&outcome, None)
+    };
+    let told = "connections were to stay open, and the target ended them: 10,000 connections were opened for 10,000 exchanges";
+    assert!(said(&run(None, 10_000), told), "{:?}", run(None, 10_000));
+    assert!(!said(&run(None, 33), "were to stay open"));
+    assert!(!said(&run(Some(1), 10_000), "were to stay open"));
 }
