@@ -56,7 +56,7 @@ pub struct SearchSpec {
 impl SearchSpec {
     /// The search for `total.p99=50ms`, from 100 a second on, to 5 %, best of three.
     ///
-    /// **Errors**: a bound that cannot be read, or is one of a rate; whoever wrote it is at fault.
+    /// **Errors**: a bound that cannot be read, or is one of a rate.
     pub fn new(bound: &str) -> Result<Self, LimitError> {
         let bound = Bound::parse(bound, Direction::Max)?;
         if !bound.is_latency() && !bound.is_errors() {

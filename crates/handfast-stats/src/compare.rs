@@ -3,9 +3,9 @@
 //! In: a figure (a rate, a percentile) of each run of A, and of each run of B. Out: the ratio of B to A, an interval that holds the
 //! true ratio in all but `alpha` of the cases, and p.
 //!
-//! **The run is the unit.** What differs between two runs of the same thing (where threads and memory were placed, what
-//! else the machine did) is the same for all samples of one run. A statistic of seconds or samples within runs does not see it, and
-//! calls two runs of the same server different in half of the cases.
+//! **The run is the unit.** Runs of the same thing differ: threads and memory are placed elsewhere, the machine does something
+//! else. All samples of one run have that in common. A statistic of seconds or samples within runs does not see it: one
+//! over seconds called 13 of 28 pairs of runs of the same server different.
 //!
 //! **Why this test.** An exact Mann–Whitney or permutation test of three runs a side cannot give a p below 2 / 20 = 0.1, whatever the
 //! runs show: it could never claim anything at 5 %, and at four a side (2 / 70 = 0.029) only for one figure. Welch's test has no least p.

@@ -32,8 +32,8 @@ impl Heartbeat {
         self.last.at + BEAT
     }
 
-    /// The thread runs, and its CPU clocks stand there. What it was late by is a pause, but for the time in which it ran, or wanted
-    /// to.
+    /// The thread runs; `now` has its CPU clocks. The time by which it is late is a pause, without the time in which it ran or waited
+    /// for a CPU.
     pub(super) fn beat(&mut self, now: Usage) {
         let before = std::mem::replace(&mut self.last, now);
         let ran = now.busy.saturating_sub(before.busy) + now.starved.saturating_sub(before.starved);

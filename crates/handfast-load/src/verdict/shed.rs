@@ -12,7 +12,7 @@ use crate::sample::{Failures, Series};
 
 /// Share of the connections asked for that may be missing in a closed model.
 const MISSING: f64 = 0.01;
-/// Connections that were opened again, as a share of the exchanges, from which it is told.
+/// Connections that were opened again, as a share of the exchanges, from which the evidence has a sentence about them.
 const REOPENED: f64 = 0.01;
 /// Share of arrivals that may wait for a connection to be opened before it is told.
 const HELD: f64 = 0.01;

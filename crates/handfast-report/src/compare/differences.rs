@@ -141,7 +141,7 @@ fn facts(report: &Report, across_targets: bool) -> Facts {
 
 /// What a plan says, but what is meant to differ. Each part is taken apart by its fields, so that a new one is not forgotten.
 fn of_plan(plan: &Plan) -> Vec<(Weight, &'static str, String)> {
-    // The mix and the target are facts of their own.
+    // The mix and the target are separate facts.
     let Plan { target: _, work, model, tls, mix: _, close, connections, .. } = plan;
     let Plan { exchanges, duration, timeout, threads, sources: _, seed: _, .. } = plan;
     let mut same = vec![

@@ -105,7 +105,7 @@ pub(super) fn figures(sides: &Sides<'_>, judged: bool) -> Vec<Figure> {
             figures.push(Figure { name, unit, a, b, decides: decides && judged, found: None });
         }
     };
-    // Bulk and idle connections end with the run: so many of them a second mean nothing.
+    // Bulk and idle connections end with the run: their number in a second means nothing.
     let bulk = every(|report| RunKind::of(report) == RunKind::Bulk);
     let idle = every(|report| RunKind::of(report) == RunKind::Idle);
     if bulk {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::Random;
 
-/// How many of these pairs of the same thing, of so many runs a side, are told apart at 5 %.
+/// Number of pairs of the same thing, with this number of runs a side, that are called different at 5 %.
 fn false_claims(pairs: u64, runs: usize, figure: impl Fn(&mut Random, usize) -> f64) -> u64 {
     let mut false_claims = 0;
     for seed in 0..pairs {
@@ -35,7 +35,7 @@ fn heavy(random: &mut Random) -> f64 {
 #[track_caller]
 fn rarely(runs: usize, figure: impl Fn(&mut Random, usize) -> f64) {
     let found = false_claims(2_000, runs, figure);
-    assert!(found <= 100, "{found} of 2,000 pairs of {runs} runs a side were told apart");
+    assert!(found <= 100, "{found} of 2,000 pairs of {runs} runs a side were called different");
 }
 
 #[test]
