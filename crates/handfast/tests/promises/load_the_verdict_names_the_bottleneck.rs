@@ -35,7 +35,9 @@ fn found(ended: &Ended, verdict: &str, code: i32) {
 fn undisturbed(load: impl Fn() -> Load) -> Ended {
     let crowded = |ended: &Ended| {
         ended.verdict() == "generator-limited"
-            && ["without a CPU", "delayed them"].iter().any(|words| ended.evidence().contains(words))
+            && ["wait for a CPU", "delayed them", "was paused"]
+                .iter()
+                .any(|words| ended.evidence().contains(words))
     };
     (0..9).map(|_| load().run()).find(|ended| !crowded(ended)).unwrap_or_else(|| load().run())
 }

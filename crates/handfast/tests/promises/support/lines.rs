@@ -1,6 +1,7 @@
 //! What a program wrote to one of its outputs, line by line, searchable while it runs.
 
 use std::io::{BufRead, BufReader, Read};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -11,18 +12,23 @@ use super::deadline::{DEADLINE, thread};
 pub(crate) struct Lines {
     name: &'static str,
     shared: Arc<(Mutex<Vec<String>>, Condvar)>,
+    /// Whether the source has ended.
+    ended: Arc<AtomicBool>,
 }
 
 impl Lines {
     /// Collects what comes from `source` until it ends.
     pub(crate) fn collect(name: &'static str, source: impl Read + Send + 'static) -> Self {
-        let lines = Self { name, shared: Arc::default() };
+        let lines = Self { name, shared: Arc::default(), ended: Arc::default() };
         let copy = lines.clone();
         thread(name, move || {
             for line in BufReader::new(source).split(b'\n').map_while(Result::ok) {
                 copy.lock().push(String::from_utf8_lossy(&line).into_owned());
                 copy.shared.1.notify_all();
             }
+            let _lines = copy.lock();
+            copy.ended.store(true, Ordering::Release);
+            copy.shared.1.notify_all();
         });
         lines
     }
@@ -35,6 +41,18 @@ impl Lines {
     /// All lines so far.
     pub(crate) fn so_far(&self) -> Vec<String> {
         self.lock().clone()
+    }
+
+    /// All lines, of a source that ends: waits for its end.
+    pub(crate) fn to_the_end(&self) -> Vec<String> {
+        let end = Instant::now() + DEADLINE;
+        let mut lines = self.lock();
+        while !self.ended.load(Ordering::Acquire) {
+            let left = end.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "waited {DEADLINE:?} for the end of {}", self.name);
+            lines = self.shared.1.wait_timeout(lines, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        lines.clone()
     }
 
     /// Waits for a line that `find` makes something of, from line number `from` on; gives that and the line's number.

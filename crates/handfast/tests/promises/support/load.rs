@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::deadline::{pause, wait_until_seeing};
+use super::deadline::wait_until_seeing;
 use super::folder::Folder;
 use super::lines::Lines;
 use super::process::Process;
@@ -148,11 +148,9 @@ impl Running {
             || self.talk.so_far().join("\n"),
         );
         let took = self.began.elapsed();
-        // The collecting threads see the end of the pipes a moment later than we see the end of the process.
-        pause(Duration::from_millis(20));
         let text = std::fs::read_to_string(&self.file).unwrap_or_default();
         let report = serde_json::from_str(&text).unwrap_or(Value::Null);
-        let (output, talk) = (self.output.so_far().join("\n"), self.talk.so_far().join("\n"));
+        let (output, talk) = (self.output.to_the_end().join("\n"), self.talk.to_the_end().join("\n"));
         assert!(!talk.contains("panicked at"), "the program panicked:\n{talk}");
         Ended { code: status.code(), output, talk, took, report }
     }
