@@ -130,7 +130,7 @@ complete -c handfast -n "__fish_handfast_using_subcommand load" -l arrivals -d '
 complete -c handfast -n "__fish_handfast_using_subcommand load" -s d -l duration -d 'Length of the measured part: 10s, 500ms, 1m30s [default: 10s]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l timeout -d 'Longest time that one connect, handshake or exchange may take before it fails [default: 10s]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l threads -d 'Generator threads on each machine [default: one for each core]' -r
-complete -c handfast -n "__fish_handfast_using_subcommand load" -l find-max -d 'Search for the highest rate at which a bound holds, such as total.p99=50ms' -r
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l find-max -d 'Search for the highest rate at which a bound holds, such as total.p99=50ms or errors=0.5%' -r
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l find-start -d 'First rate that --find-max tries [default: 100]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l step -d 'Length of each step of --find-max [default: 5s]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l repeats -d 'How often --find-max tries each rate; the majority decides [default: 3]' -r
@@ -162,7 +162,7 @@ complete -c handfast -n "__fish_handfast_using_subcommand load" -l min -d 'Exit 
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l json -d 'Everything, for programs, `handfast compare` and --replay (in all of these, - is standard output)' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l csv -d 'One line for each second, for spreadsheets' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l csv-latencies -d 'One line for each step and percentile, for spreadsheets' -r -F
-complete -c handfast -n "__fish_handfast_using_subcommand load" -l openmetrics -d 'Metrics in the OpenMetrics text format, for Prometheus' -r -F
+complete -c handfast -n "__fish_handfast_using_subcommand load" -l openmetrics -d 'Metrics as OpenMetrics text, which node_exporter\'s text-file collector reads too' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l hlog -d 'HdrHistogram log, for its tools' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l html -d 'One page with plots that needs no network, for people' -r -F
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l live-json -d 'While it runs, a line of JSON for each second' -r -F
@@ -173,7 +173,7 @@ complete -c handfast -n "__fish_handfast_using_subcommand load" -l idle -d 'Open
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l verify -d 'Verify the target\'s certificate against the system\'s authorities [default: not verified]'
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l early-data -d 'Send the request as 0-RTT data where a resumed handshake allows it'
 complete -c handfast -n "__fish_handfast_using_subcommand load" -l kubernetes-job -d 'Print a Kubernetes Job that starts --machines workers for --workers, and run nothing'
-complete -c handfast -n "__fish_handfast_using_subcommand load" -s q -l quiet -d 'Print only errors and warnings on standard error'
+complete -c handfast -n "__fish_handfast_using_subcommand load" -s q -l quiet -d 'Print nothing but errors and warnings, on standard error: no progress, no report'
 complete -c handfast -n "__fish_handfast_using_subcommand load" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c handfast -n "__fish_handfast_using_subcommand worker; and not __fish_seen_subcommand_from setup" -l name -d 'Name in reports [default: the machine\'s name and the process\'s number]' -r
 complete -c handfast -n "__fish_handfast_using_subcommand worker; and not __fish_seen_subcommand_from setup" -l fleet -d 'Fleet that the workers belong to: several can share one NATS server [default: default]' -r

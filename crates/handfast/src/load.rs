@@ -143,7 +143,7 @@ fn tell(report: &Report, asked: Option<u8>, kept: Kept, quiet: bool) -> ExitCode
         talk::err("hint: --html report.html --json report.json keep this report\n");
     }
     match (taken, quiet) {
-        (true, true) => {
+        (_, true) => {
             let interrupted = asked.map(|_| "handfast: warning: the run was interrupted".to_owned());
             talk::err(&ending::warning(report).or(interrupted).unwrap_or_default());
         }

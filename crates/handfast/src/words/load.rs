@@ -168,7 +168,7 @@ pub(crate) struct ModelWords {
     /// Generator threads on each machine [default: one for each core]
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<String>,
-    /// Search for the highest rate at which a bound holds, such as total.p99=50ms
+    /// Search for the highest rate at which a bound holds, such as total.p99=50ms or errors=0.5%
     #[arg(long, value_name = "BOUND")]
     pub(crate) find_max: Option<String>,
     /// First rate that --find-max tries [default: 100]
@@ -318,7 +318,7 @@ pub(crate) struct OutputWords {
     /// One line for each step and percentile, for spreadsheets
     #[arg(long, value_name = "FILE")]
     pub(crate) csv_latencies: Option<PathBuf>,
-    /// Metrics in the OpenMetrics text format, for Prometheus
+    /// Metrics as OpenMetrics text, which node_exporter's text-file collector reads too
     #[arg(long, value_name = "FILE")]
     pub(crate) openmetrics: Option<PathBuf>,
     /// HdrHistogram log, for its tools
@@ -334,7 +334,7 @@ pub(crate) struct OutputWords {
     /// PORT (on 127.0.0.1) or ADDRESS:PORT
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<String>,
-    /// Print only errors and warnings on standard error
+    /// Print nothing but errors and warnings, on standard error: no progress, no report
     #[arg(short, long, action = ArgAction::SetTrue)]
     pub(crate) quiet: bool,
     /// Repeat the run of a JSON report; only outputs and where to run may be given with it

@@ -56,7 +56,7 @@ fn is_the_backends(both: &Value) {
 fn load_finds_a_slow_backend() {
     let stage = late(None);
     let status = format!("http://{}/", stage.proxy.admin());
-    let options = "--send 100 -c 2 -d 1s -q --status";
+    let options = "--send 100 -c 2 -d 1s --status";
     let ended = Load::at(stage.proxy.address()).with(options).word(&status).run_well();
     is_the_backends(ended.value("/both_ends"));
     let screen = &ended.output;
@@ -97,7 +97,7 @@ fn a_status_may_be_behind_a_unix_socket() {
     let both = &report["both_ends"];
     assert_eq!((&both["refused"], &both["answers_each"]), (&Value::Null, &0.0.into()), "{both}");
     assert!(part(both, "wakeup") >= 0.0 && part(both, "crypto") > 0.0, "{both}");
-    let ended = Load::at(proxy.address()).with("--send 100 -c 2 -d 1s -q --status").word(&status).run_well();
+    let ended = Load::at(proxy.address()).with("--send 100 -c 2 -d 1s --status").word(&status).run_well();
     let both = ended.value("/both_ends");
     assert_eq!(both["refused"], Value::Null, "{both}");
     assert!(part(both, "crypto") > 0.0, "{both}");

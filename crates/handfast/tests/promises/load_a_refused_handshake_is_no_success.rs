@@ -28,7 +28,7 @@ fn haproxy_that_wants_a_certificate() {
     needs!("haproxy");
     let server = Haproxy::start(Asks { certificate: true, ..Asks::default() });
     for words in WITHOUT_AN_ANSWER.into_iter().chain(["", "-n unlimited", "--idle"]) {
-        refused(&Load::at(server.address).with("-d 200ms -c 2 -q").with(words).run());
+        refused(&Load::at(server.address).with("-d 200ms -c 2").with(words).run());
     }
     assert_eq!(server.counted().requests, 0, "none got as far as a session");
 }
@@ -37,7 +37,7 @@ fn haproxy_that_wants_a_certificate() {
 fn openssl_that_wants_a_certificate() {
     needs!("openssl");
     let server = Openssl::start("-Verify 1 -verify_return_error -tls1_3");
-    refused(&Load::at(server.address).with("-d 200ms -c 1 -q --handshake-only").run());
+    refused(&Load::at(server.address).with("-d 200ms -c 1 --handshake-only").run());
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn every_refusal_of_a_run_is_a_failure() {
     for words in WITHOUT_AN_ANSWER.into_iter().chain(["-n unlimited --send 1KiB --receive 0", "--idle"]) {
         let words = words.replace("--send 1KiB", "--send 4KiB");
         let server = server();
-        let ended = Load::at(server.address).with("-d 300ms -c 2 -q --timeout 1s").with(&words).run();
+        let ended = Load::at(server.address).with("-d 300ms -c 2 --timeout 1s").with(&words).run();
         assert_eq!((ended.code, ended.verdict()), (Some(3), "errors"), "{words}\n{}", ended.all());
         assert_eq!(ended.count("/totals/transactions"), 0, "{words}\n{}", ended.all());
         assert!(ended.count("/totals/failed") > 0, "{words}\n{}", ended.all());
@@ -61,12 +61,12 @@ fn every_refusal_of_a_run_is_a_failure() {
 fn a_server_without_tickets_is_asked_for_its_word() {
     let server = TlsServer::start(Manners { without_tickets: true, ..Manners::default() });
     for words in ["--handshake-only", "--handshake-only --close reset"] {
-        let ended = Load::at(server.address).with("-d 200ms -c 2 -q").with(words).run_well();
+        let ended = Load::at(server.address).with("-d 200ms -c 2").with(words).run_well();
         assert_eq!(ended.count("/totals/failed"), 0, "{words}\n{}", ended.all());
         assert!(ended.count("/totals/transactions") > 0, "{words}\n{}", ended.all());
     }
     // Who is not asked says nothing, and what is not known is not good.
-    let ended = Load::at(server.address).with("-q --handshake-only --close server --timeout 200ms").run();
+    let ended = Load::at(server.address).with("--handshake-only --close server --timeout 200ms").run();
     assert_eq!(ended.code, Some(1), "{}", ended.all());
     assert!(ended.talk.contains("did not say in time whether it accepted"), "{}", ended.all());
 }

@@ -26,7 +26,7 @@ fn a_mix_has_its_shares_and_each_name_its_certificate() {
     let ca = folder.write("ca.pem", &authority().pem);
     let names = folder.write("names", "# names\n1 a.example\n3 b.example\n");
     let load = Load::at(format!("https://{}/", nginx.address))
-        .with("-n 1 -c 4 --threads 2 -d 600ms -q --sni")
+        .with("-n 1 -c 4 --threads 2 -d 600ms --sni")
         .word(format!("@{}", names.display()))
         .file("--ca", &ca)
         .with("--mix")
@@ -74,7 +74,7 @@ fn requests_have_method_headers_body_and_weight() {
     let report = folder.file("kept.json");
     let target = format!("https://{}/", nginx.address);
     let load = Load::at(&target)
-        .with("-c 2 --threads 1 -d 400ms -q --sni a.example -H")
+        .with("-c 2 --threads 1 -d 400ms --sni a.example -H")
         .word("X-Mark: one")
         .word("--header=Authorization: Bearer geheim")
         .with("--body hello -X PUT --url")
@@ -94,7 +94,7 @@ fn requests_have_method_headers_body_and_weight() {
     // Not even in the command line that it keeps; so it is wanted again to repeat the run.
     let kept = std::fs::read_to_string(&report).expect("it was written");
     assert!(!kept.contains("geheim") && kept.contains("authorization"), "the secret was kept");
-    let again = || Load::words_alone().with("-q").file("--replay", &report);
+    let again = || Load::words_alone().file("--replay", &report);
     let refused = again().run();
     assert_eq!(refused.code, Some(2), "{}", refused.all());
     assert!(
@@ -122,7 +122,7 @@ fn a_request_that_fails_has_a_row_of_its_own() {
     let nginx = Nginx::start_for(Asks::default(), &NAMES);
     let target = format!("https://{}/", nginx.address);
     let load = |url: &str| {
-        let load = Load::at(&target).with("-c 1 --threads 1 -d 300ms -q --sni a.example -H Host:a.example");
+        let load = Load::at(&target).with("-c 1 --threads 1 -d 300ms --sni a.example -H Host:a.example");
         load.word("--url").word("9 /fine").word("--url").word(url)
     };
     // Each is tried before the run begins.

@@ -17,7 +17,7 @@ fn an_open_model_needs_few_of_those_it_may_have() {
     needs!("nginx");
     // It has 512, and the load tester may have 1,024.
     let server = Nginx::start(Asks::default());
-    let words = "--rate 50 --arrivals fixed -d 500ms -q";
+    let words = "--rate 50 --arrivals fixed -d 500ms";
     let ended = Load::at(format!("https://{}/", server.address)).with(words).run_well();
     let counted = server.counted();
     assert_eq!(ended.count("/totals/failed"), 0, "{}", ended.all());
@@ -32,7 +32,7 @@ fn preparing_is_no_part_of_what_is_measured() {
     let handshake = Duration::from_millis(1200);
     for words in ["-c 2", "-c 2 --rate 20"] {
         let server = TlsServer::start(Manners { handshake_takes: handshake, ..Manners::default() });
-        let words = format!("-n unlimited -d 300ms -q {words}");
+        let words = format!("-n unlimited -d 300ms {words}");
         let ended = Load::at(server.address).with(&words).run_well();
         assert_eq!(ended.count("/totals/failed"), 0, "{words}\n{}", ended.all());
         assert!(ended.count("/totals/transactions") > 0, "{words}\n{}", ended.all());
@@ -47,7 +47,7 @@ fn a_target_that_sheds_all_is_asked_less_and_less() {
     {
         // The rehearsal is let in.
         let server = TlsServer::start(Manners { sheds_from: Some(1), ..Manners::default() });
-        let ended = Load::at(server.address).with("-d 1s -q --timeout 1s").with(words).run();
+        let ended = Load::at(server.address).with("-d 1s --timeout 1s").with(words).run();
         assert_eq!((ended.code, ended.verdict()), (Some(3), "errors"), "{words}\n{}", ended.all());
         assert_eq!(ended.count("/totals/transactions"), 0, "{words}\n{}", ended.all());
         let most = if words == "-c 20" { 20 * 8 } else { FEW };
@@ -61,7 +61,7 @@ fn a_target_that_sheds_all_is_asked_less_and_less() {
 #[test]
 fn a_target_that_takes_some_of_them_is_named() {
     let server = TlsServer::start(Manners { sheds_from: Some(11), ..Manners::default() });
-    let ended = Load::at(server.address).with("-n unlimited -c 100 -d 1s -q --timeout 1s").run();
+    let ended = Load::at(server.address).with("-n unlimited -c 100 -d 1s --timeout 1s").run();
     assert_eq!((ended.code, ended.verdict()), (Some(3), "errors"), "{}", ended.all());
     assert!(ended.evidence().contains("of 100 connections at most 10 were open"), "{}", ended.all());
     assert!(ended.evidence().contains("the target shed "), "{}", ended.all());
@@ -77,7 +77,7 @@ fn a_target_that_takes_some_of_them_is_named() {
 fn spare_connections_that_are_shed_harm_nobody() {
     // One that serves is enough for this rate: what is opened ahead of need is shed.
     let server = TlsServer::start(Manners { sheds_from: Some(2), ..Manners::default() });
-    let ended = Load::at(server.address).with("-n unlimited --rate 20 -d 1s -q --threads 1").run_well();
+    let ended = Load::at(server.address).with("-n unlimited --rate 20 -d 1s --threads 1").run_well();
     assert_eq!(ended.count("/totals/failed"), 0, "{}", ended.all());
     assert!(ended.evidence().contains("the target shed "), "{}", ended.all());
     assert!(server.connections() <= FEW, "{}\n{}", server.connections(), ended.all());

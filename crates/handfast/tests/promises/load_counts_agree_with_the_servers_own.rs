@@ -8,7 +8,7 @@ use super::support::servers::{Asks, Counted, Haproxy, Nginx, Openssl, Stunnel};
 use super::support::skip::{needs, skipped};
 
 /// How long each run is; what counts is that it ends with counts that agree, not how many there are.
-const SHORT: &str = "-d 300ms -c 4 -q";
+const SHORT: &str = "-d 300ms -c 4";
 
 const OLD: Asks = Asks { old_version: true, certificate: false };
 const NEW: Asks = Asks { old_version: false, certificate: false };
@@ -146,7 +146,7 @@ fn openssl_counts_accepts_and_hits() {
     for (asks, resumed) in [(NEW, false), (OLD, false), (NEW, true), (OLD, true)] {
         let server = Openssl::start(if asks.old_version { "-www -tls1_2" } else { "-www -tls1_3" });
         // It serves one after the other.
-        let load = Load::at(format!("https://{}/", server.address)).with("-d 300ms -c 1 -n 1 -q");
+        let load = Load::at(format!("https://{}/", server.address)).with("-d 300ms -c 1 -n 1");
         let ended = load.with(if resumed { "--resume 1" } else { "" }).run_well();
         let counted = server.counted();
         agree(&ended, counted, asks);

@@ -43,7 +43,7 @@ fn agree(ended: &Ended, server: &TlsServer) {
 #[test]
 fn a_fixed_delay_is_in_every_percentile() {
     let server = TlsServer::start(Manners::late_by(ms(20)));
-    let ended = Load::at(server.address).with("-c 8 -n unlimited -d 1s -q").run_well();
+    let ended = Load::at(server.address).with("-c 8 -n unlimited -d 1s").run_well();
     agree(&ended, &server);
     assert!(ended.series("exchange").percentile("p50") >= ms(20));
     assert!(ended.series("first-byte").percentile("p50") >= ms(20));
@@ -53,7 +53,7 @@ fn a_fixed_delay_is_in_every_percentile() {
 #[test]
 fn each_step_has_its_own_time() {
     let server = TlsServer::start(Manners::late_by(ms(100)));
-    let ended = Load::at(server.address).with("-c 8 -d 1s -q").run_well();
+    let ended = Load::at(server.address).with("-c 8 -d 1s").run_well();
     agree(&ended, &server);
     assert!(ended.series("total").percentile("p50") >= ms(100));
     // The delay is the answer's alone.
@@ -67,7 +67,7 @@ fn two_slow_ones_of_a_hundred_are_the_last_percentile() {
     let slow =
         |request: Request| Answer::After(if request.number % 50 == 49 { ms(200) } else { Duration::ZERO });
     let server = TlsServer::start(Manners { answer: Box::new(slow), ..Manners::default() });
-    let words = "-c 8 -n unlimited --rate 400 --arrivals fixed -d 1500ms -q";
+    let words = "-c 8 -n unlimited --rate 400 --arrivals fixed -d 1500ms";
     let ended = Load::at(server.address).with(words).run_well();
     agree(&ended, &server);
     let exchange = ended.series("exchange");
@@ -92,7 +92,7 @@ fn stalling() -> TlsServer {
 #[test]
 fn an_open_loop_shows_a_stall_and_service_time_hides_it() {
     let server = stalling();
-    let words = "-c 4 -n unlimited --rate 500 --arrivals fixed -d 2500ms -q";
+    let words = "-c 4 -n unlimited --rate 500 --arrivals fixed -d 2500ms";
     let ended = Load::at(server.address).with(words).run_well();
     agree(&ended, &server);
     let (total, service) = (ended.series("total"), ended.series("service"));
@@ -108,7 +108,7 @@ fn an_open_loop_shows_a_stall_and_service_time_hides_it() {
 #[test]
 fn a_closed_loop_hides_a_stall() {
     let server = stalling();
-    let ended = Load::at(server.address).with("-c 4 -n unlimited -d 2500ms -q").run_well();
+    let ended = Load::at(server.address).with("-c 4 -n unlimited -d 2500ms").run_well();
     agree(&ended, &server);
     let total = ended.series("total");
     // It asked for nothing while it waited. (Four of fewer than 400 would mean that the machine did nothing else either.)

@@ -15,7 +15,7 @@ use super::support::tools;
 fn the_lines_are_complete_and_agree_with_the_report() {
     let (server, folder) = (TlsServer::start(Manners::late_by(Duration::from_millis(1))), Folder::new());
     let lines = folder.file("live.jsonl");
-    let load = Load::at(server.address).with("--rate 50 -d 2s -q").file("--live-json", &lines);
+    let load = Load::at(server.address).with("--rate 50 -d 2s").file("--live-json", &lines);
     let ended =
         load.word("--mix").word("share=1 name=new").word("--mix").word("share=1 name=old tls=1.2").run_well();
     let text = std::fs::read_to_string(&lines).expect("it was written");

@@ -46,10 +46,10 @@ fn undisturbed(load: impl Fn() -> Load) -> Ended {
 fn valid_when_nothing_else_was_at_its_limit() {
     // Few and slow, so that what other tests do with the processors does not matter.
     let server = late(200);
-    let closed = undisturbed(|| Load::at(server.address).with("-c 1 -n unlimited -d 1s -q"));
+    let closed = undisturbed(|| Load::at(server.address).with("-c 1 -n unlimited -d 1s"));
     found(&closed, "valid", 0);
     assert!(closed.evidence().contains("the generator had spare capacity"), "{}", closed.all());
-    let open = undisturbed(|| Load::at(server.address).with("--rate 10 --arrivals fixed -d 1s -q"));
+    let open = undisturbed(|| Load::at(server.address).with("--rate 10 --arrivals fixed -d 1s"));
     found(&open, "valid", 0);
     assert!(open.evidence().contains("of the offered rate was reached"), "{}", open.all());
 }
@@ -57,7 +57,7 @@ fn valid_when_nothing_else_was_at_its_limit() {
 #[test]
 fn limits_decide_about_the_exit_code() {
     let server = late(50);
-    let load = || Load::at(server.address).with("-c 1 -n unlimited -d 500ms -q");
+    let load = || Load::at(server.address).with("-c 1 -n unlimited -d 500ms");
     let held = undisturbed(|| load().with("--max exchange.p50=10s --max errors=0.1% --min rate=1"));
     found(&held, "valid", 0);
     assert!(held.value("/limits").as_array().is_some_and(|limits| limits.len() == 3), "{}", held.all());
@@ -75,7 +75,7 @@ fn limits_decide_about_the_exit_code() {
 fn a_target_that_takes_less_than_was_offered() {
     // Four connections of 100 ms each: 40 a second at most.
     let server = late(100);
-    let load = || Load::at(server.address).with("--rate 200 --arrivals fixed -c 4 -d 600ms -q");
+    let load = || Load::at(server.address).with("--rate 200 --arrivals fixed -c 4 -d 600ms");
     let ended = undisturbed(load);
     found(&ended, "target-limited", 0);
     let evidence = ended.evidence();
@@ -91,7 +91,7 @@ fn a_target_that_resets_every_other_one() {
     };
     let server = TlsServer::start(Manners { answer: Box::new(every_other), ..Manners::default() });
     // That a limit was missed says nothing then, and the exit code is not that of a missed one.
-    let ended = Load::at(server.address).with("-c 2 -d 500ms -q --max errors=1%").run();
+    let ended = Load::at(server.address).with("-c 2 -d 500ms --max errors=1%").run();
     found(&ended, "errors", 3);
     let evidence = ended.evidence();
     assert!(evidence.contains("exchange reset"), "{evidence}");
@@ -114,12 +114,12 @@ fn source_ports_that_run_out() {
         skipped!("the kernel's parameters cannot be set in a network of one's own");
     }
     let server = late(0);
-    let ended = Load::at(server.address).with("-c 2 -d 500ms -q").run();
+    let ended = Load::at(server.address).with("-c 2 -d 500ms").run();
     found(&ended, "port-limited", 3);
     assert_eq!(ended.count("/ports/range"), 32, "{}", ended.all());
     assert!(ended.evidence().contains("source port"), "{}", ended.all());
     // What it cannot do it says before it begins.
-    let refused = Load::at(server.address).with("--rate 100 -d 1s -q").run();
+    let refused = Load::at(server.address).with("--rate 100 -d 1s").run();
     assert_eq!(refused.code, Some(1), "{}", refused.all());
     assert!(
         refused.talk.contains("TIME_WAIT") && refused.talk.contains("--close reset"),
@@ -127,7 +127,7 @@ fn source_ports_that_run_out() {
         refused.all()
     );
     // A reset leaves no TIME_WAIT: 32 ports are many then.
-    let reset = Load::at(server.address).with("-c 2 -d 300ms -q --close reset --source 127.0.0.7").run_well();
+    let reset = Load::at(server.address).with("-c 2 -d 300ms --close reset --source 127.0.0.7").run_well();
     assert_eq!(reset.count("/totals/failed"), 0, "{}", reset.all());
     assert!(reset.count("/totals/connections") > 32, "{}", reset.all());
 }
@@ -157,7 +157,7 @@ fn a_generator_that_has_no_processor_to_itself() {
     for burner in &burners {
         let _ = burner.output.containing("burning");
     }
-    let load = || Load::at(server.address).under(&["taskset", "-c", &ours]).with("--threads 1 -d 600ms -q");
+    let load = || Load::at(server.address).under(&["taskset", "-c", &ours]).with("--threads 1 -d 600ms");
     let closed = load().with("-c 16").run();
     let open = load().with("--rate 3000 --arrivals fixed -c 64").run();
     drop(burners);
@@ -185,7 +185,7 @@ fn a_target_is_blamed_only_by_a_generator_that_had_a_processor() {
     // More than the few connections can carry then: arrivals wait, as they would for a target at its limit.
     let load = |model: &str| {
         let load = Load::at(proxy.address()).under(&["taskset", "-c", &ours]);
-        load.with("--threads 1 -c 4 -q").with(model).run()
+        load.with("--threads 1 -c 4").with(model).run()
     };
     for model in [
         "--rate 600 --arrivals fixed -d 1s",

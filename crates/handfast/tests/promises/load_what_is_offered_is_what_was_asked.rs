@@ -22,7 +22,7 @@ fn run(manners: Manners, words: &str) -> (Ended, Vec<Seen>) {
 
 fn run_load(manners: Manners, more: impl FnOnce(Load) -> Load) -> (Ended, Vec<Seen>) {
     let server = TlsServer::start(manners);
-    let load = Load::at(format!("localhost:{}", server.address.port())).with("-c 2 -d 200ms -q");
+    let load = Load::at(format!("localhost:{}", server.address.port())).with("-c 2 -d 200ms");
     let ended = more(load).run_well();
     let seen = server.seen();
     assert_eq!(seen.len() as u64, ended.count("/totals/connections"), "{}", ended.all());
@@ -107,7 +107,7 @@ fn certificates_are_verified_when_it_is_asked_for() {
 
     let server = TlsServer::start(Manners::default());
     let target = format!("localhost:{}", server.address.port());
-    let load = || Load::at(&target).with("-c 2 -d 200ms -q");
+    let load = || Load::at(&target).with("-c 2 -d 200ms");
     let other = folder.write("other.pem", Authority::new("Somebody else").pem);
     let refused = [
         (load().file("--ca", &other), "none of the trusted CAs signed it"),
@@ -142,7 +142,7 @@ fn a_certificate_of_ours_is_shown() {
         });
         each(&seen, "a certificate", |seen| seen.certificate);
         let server = TlsServer::start(asking());
-        let without = Load::at(server.address).with("-d 200ms -q --tls").word(version).run();
+        let without = Load::at(server.address).with("-d 200ms --tls").word(version).run();
         assert_eq!(without.code, Some(1), "{}", without.all());
         assert!(without.talk.contains("certificate_required"), "{version}: {}", without.all());
     }
@@ -165,7 +165,7 @@ fn connections_end_as_asked() {
     assert_eq!(ended.value("/errors").as_array().map(Vec::len), Some(0), "{}", ended.all());
     // A server that does not end is waited for as long as was allowed, and named.
     let server = TlsServer::start(Manners::default());
-    let words = "-c 2 -d 200ms -q --close server --timeout 100ms";
+    let words = "-c 2 -d 200ms --close server --timeout 100ms";
     let ended = Load::at(server.address).with(words).run();
     assert_eq!(ended.value("/errors/0/step"), "close", "{}", ended.all());
     assert_eq!(ended.value("/errors/0/cause"), "deadline", "{}", ended.all());
@@ -174,7 +174,7 @@ fn connections_end_as_asked() {
 #[test]
 fn connections_come_from_the_addresses_that_were_given() {
     let server = TlsServer::start(Manners::default());
-    let words = "-c 4 -d 300ms -q --source 127.1.0.4/30 --source 127.1.0.9";
+    let words = "-c 4 -d 300ms --source 127.1.0.4/30 --source 127.1.0.9";
     let _ = Load::at(server.address).with(words).run_well();
     let from: BTreeSet<IpAddr> = server.seen().iter().map(|seen| seen.from).collect();
     let given = [4, 5, 6, 7, 9].map(|last| IpAddr::from([127, 1, 0, last]));
@@ -185,7 +185,7 @@ fn connections_come_from_the_addresses_that_were_given() {
 fn early_data_is_sent_and_counted() {
     needs!("openssl");
     let server = Openssl::start("-tls1_3 -early_data -no_anti_replay");
-    let words = "-c 1 -d 500ms -q --tls 1.3 --send 512 --receive 0 --resume 1 --early-data";
+    let words = "-c 1 -d 500ms --tls 1.3 --send 512 --receive 0 --resume 1 --early-data";
     let ended = Load::at(server.address).with(words).run_well();
     let accepted = ended.count("/mix/early_data_accepted");
     assert!(accepted > 0, "{}", ended.all());
@@ -196,8 +196,7 @@ fn early_data_is_sent_and_counted() {
     assert_eq!(seen, accepted, "{}", ended.all());
 
     // Without the option nothing of it is offered; and a server that wants none is still talked to.
-    let plain =
-        Load::at(server.address).with("-c 1 -d 300ms -q --send 512 --receive 0 --resume 1").run_well();
+    let plain = Load::at(server.address).with("-c 1 -d 300ms --send 512 --receive 0 --resume 1").run_well();
     assert_eq!(plain.count("/mix/early_data_accepted") + plain.count("/mix/early_data_refused"), 0);
     let server = Openssl::start("-tls1_3");
     let refused = Load::at(server.address).with(words).run_well();

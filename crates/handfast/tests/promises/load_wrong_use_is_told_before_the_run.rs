@@ -10,7 +10,7 @@ use super::support::load::{Ended, Load};
 use super::support::skip::{needs, skipped};
 
 /// It ended before a run of this length could have been over.
-const LONG: &str = "-d 60s -q --timeout 1s";
+const LONG: &str = "-d 60s --timeout 1s";
 
 fn refused(ended: &Ended, code: i32, words: &[&str]) {
     assert_eq!(ended.code, Some(code), "{}", ended.all());
@@ -116,7 +116,7 @@ fn files_that_are_not_there() {
     let server = TlsServer::start(Manners::default());
     for option in ["--ca", "--client-certificate", "--replay"] {
         let load = if option == "--replay" { Load::words_alone() } else { Load::at(server.address) };
-        let ended = load.with("-q").word(option).word("/nonexistent/file.pem").run();
+        let ended = load.word(option).word("/nonexistent/file.pem").run();
         refused(&ended, 2, &["/nonexistent/file.pem", "No such file"]);
     }
     assert_eq!(server.requests(), 0, "nothing was tried");
