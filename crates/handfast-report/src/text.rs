@@ -25,8 +25,8 @@ const RULE_IN_A_PIPE: usize = 72;
 pub struct Style {
     /// Whether to use ANSI colours: a terminal, and no NO_COLOR.
     pub color: bool,
-    /// The terminal's columns, at which sentences are wrapped; `None`: nowhere, as in a pipe. Three things stay whole: a row of a
-    /// table, the command, which is to be pasted, and the last line, which has the verdict and the result.
+    /// The terminal's columns, at which sentences are wrapped; `None`: nowhere, as in a pipe. A row of a table stays whole, and so
+    /// does the command, which is to be pasted.
     pub columns: Option<usize>,
 }
 
@@ -173,12 +173,16 @@ const fn ink_of(word: VerdictWord) -> Ink {
 
 /// The verdict again, in one line: the first lines have scrolled away on a terminal, the last one has not.
 fn last(report: &Report, page: &mut Page) {
-    let whole = plain(&words::in_a_line(report));
     let word = report.verdict.word;
-    let rest = whole.strip_prefix(word.name()).unwrap_or_default();
-    let line = format!("{}{rest}", page.ink(ink_of(word), word.name()));
+    let columns = page.style.columns.unwrap_or(usize::MAX);
     page.line("");
-    page.line(&line);
+    for line in wrapped("", "  ", &words::in_a_line(report), columns) {
+        let line = match line.strip_prefix(word.name()) {
+            Some(rest) => format!("{}{rest}", page.ink(ink_of(word), word.name())),
+            None => line,
+        };
+        page.line(&line);
+    }
 }
 
 fn rates(report: &Report, page: &mut Page) {
