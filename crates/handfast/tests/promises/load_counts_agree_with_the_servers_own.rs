@@ -101,8 +101,10 @@ fn nginx_sees_half_of_them_resumed() {
     needs!("nginx");
     let (ended, counted) = nginx(NEW, "-n 1 --resume 50% --rate 700 --arrivals fixed");
     assert_eq!(counted.resumed, ended.count("/mix/resumed"), "{}", ended.all());
-    // 210 throws of a coin: 50 more or less would be seven deviations.
-    assert!((55..=155).contains(&counted.resumed), "{counted:?}");
+    // Throws of a coin, about 210 unless other tests had the processors: seven deviations more or less than half.
+    let all = counted.resumed + ended.count("/mix/full");
+    let deviations = (counted.resumed as f64 - all as f64 / 2.0).abs() / ((all as f64).sqrt() / 2.0);
+    assert!(all > 0 && deviations < 7.0, "{counted:?}, {deviations}");
 }
 
 #[test]
