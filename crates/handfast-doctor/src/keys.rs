@@ -253,7 +253,7 @@ pub(crate) fn finding(seen: Seen) -> Option<Finding> {
 /// What it is about, and what follows from it where the message does not say so.
 const fn meaning(reason: Reason) -> (&'static str, &'static str) {
     match reason {
-        Reason::WeakKey => ("weak-key", "whoever has the private key can pose as this server"),
+        Reason::WeakKey => ("weak-key", "an attacker who has the private key can pose as this server"),
         Reason::SharedKey => ("shared-key", ""),
         Reason::Expired => ("certificate-expiry", "from that moment on clients refuse the connection"),
         Reason::NotYetValid => ("certificate-expiry", "clients refuse the connection until then"),

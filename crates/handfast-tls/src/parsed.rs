@@ -41,7 +41,7 @@ pub(crate) struct Parsed {
     pub(crate) unusable_names: Vec<Box<str>>,
     /// The common name, when it looks like a host name.
     pub(crate) common_name: Option<Box<str>>,
-    /// The hash of its signature, if nobody relies on it any more: `MD5`, `SHA-1`.
+    /// The hash of its signature, if that can be forged: `MD5`, `SHA-1`.
     pub(crate) broken_hash: Option<&'static str>,
     /// Whether it says that it is of a publicly trusted CA.
     pub(crate) is_public: bool,

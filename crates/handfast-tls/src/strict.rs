@@ -4,7 +4,7 @@
 //! with `ASN1 lib`: lengths with needless bytes, elements that follow the last one that it knows, text in names that is not in
 //! the encoding that its tag says. A client would refuse such a certificate, so it must not be served.
 //!
-//! **Source**: X.690 §8 and §10 (DER), RFC 5280 §4.1 (the structure).
+//! **Source**: X.690, sections 8 and 10 (DER); RFC 5280 §4.1 (the structure).
 
 use crate::der::{
     BIT_STRING, BOOLEAN, Der, ENUMERATED, GENERALIZED_TIME, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING,

@@ -10,6 +10,8 @@ use rustls::{RootCertStore, ServerConfig};
 use super::*;
 use crate::testing::{Made, Maker};
 
+mod pool;
+
 /// The hint for a certificate of another name.
 const BY_A_NAME_OF_ITS_OWN: &str = "ask for the server by a name that its certificate has";
 
@@ -268,85 +270,6 @@ fn of_several_names_each_is_verified_for_itself() {
     talk_as(&client, 0, &config, false).establish();
     let failure = talk_as(&client, 1, &config, false).fail();
     assert!(failure.detail.contains("expected \"other.example\""), "{failure}");
-}
-
-/// Gives tickets of one size, which resume nothing.
-#[derive(Debug)]
-struct Tickets(usize);
-
-impl rustls::server::ProducesTickets for Tickets {
-    fn enabled(&self) -> bool {
-        true
-    }
-
-    fn lifetime(&self) -> u32 {
-        3_600
-    }
-
-    fn encrypt(&self, _: &[u8]) -> Option<Vec<u8>> {
-        Some(vec![7; self.0])
-    }
-
-    fn decrypt(&self, _: &[u8]) -> Option<Vec<u8>> {
-        None
-    }
-}
-
-#[test]
-fn the_pool_is_bounded() {
-    for (keeps_many_tickets, kept) in [(false, tickets::FEW), (true, tickets::LIMIT)] {
-        let client = client(&ClientSettings { keeps_many_tickets, ..settings(&["1.3"]) });
-        let mut config = server(&authority());
-        config.send_tls13_tickets = 100;
-        for _ in 0..50 {
-            talk(&client, &config, false).establish();
-        }
-        assert_eq!(client.tickets(), kept);
-    }
-}
-
-#[test]
-fn tickets_have_a_bound_in_bytes_together() {
-    let client = client(&settings(&["1.3"]));
-    let mut config = server(&authority());
-    config.send_tls13_tickets = 3;
-    let size = tickets::TICKET_BYTES - 100;
-    config.ticketer = Arc::new(Tickets(size));
-    let first = talk(&client, &config, false).establish();
-    let certificates = first.session.chain().map(<[u8]>::len).sum::<usize>();
-    assert!(certificates > 0);
-    assert_eq!((client.tickets(), client.pool.bytes()), (3, 3 * (size + certificates)));
-    for _ in 0..3 {
-        talk(&client, &config, false).establish();
-    }
-    let most = tickets::FEW_BYTES / (size + certificates);
-    assert_eq!((client.tickets(), client.pool.bytes()), (most, most * (size + certificates)));
-    // What was taken no longer counts.
-    let pending: Vec<_> = (0..most).map(|_| talk(&client, &config, true)).collect();
-    assert!(pending.iter().all(|talk| talk.session.offered_ticket()));
-    assert_eq!((client.tickets(), client.pool.bytes()), (0, 0));
-    config.ticketer = Arc::new(Tickets(200));
-    for _ in 0..3 {
-        talk(&client, &config, false).establish();
-    }
-    assert_eq!((client.tickets(), client.pool.bytes()), (8, 8 * (200 + certificates)));
-}
-
-#[test]
-fn an_oversized_ticket_is_not_kept() {
-    for version in ["1.2", "1.3"] {
-        for (size, is_kept) in
-            [(tickets::TICKET_BYTES, true), (tickets::TICKET_BYTES + 1, false), (60_000, false)]
-        {
-            let client = client(&settings(&[version]));
-            let mut config = server(&authority());
-            config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
-            config.ticketer = Arc::new(Tickets(size));
-            let first = talk(&client, &config, false).establish();
-            assert!(first.session.tickets_received() > 0, "TLS {version}, {size} bytes");
-            assert_eq!(client.tickets() > 0, is_kept, "TLS {version}, {size} bytes");
-        }
-    }
 }
 
 #[test]

@@ -216,7 +216,7 @@ impl ClientSessionStore for Store {
         let kept = all.entry(name).or_default();
         kept.tls13.push_back((bytes, value));
         kept.bytes += bytes;
-        // The newest stays, whatever its size: it has a bound of its own.
+        // The newest stays, whatever its size: `TICKET_BYTES` bounds it.
         while kept.tls13.len() > self.pool.each || (kept.bytes > self.pool.each_bytes && kept.tls13.len() > 1)
         {
             let Some((bytes, _)) = kept.tls13.pop_front() else { break };

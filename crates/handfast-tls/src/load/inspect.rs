@@ -258,7 +258,7 @@ const PUBLIC_DAYS: [(i64, i64); 3] = [
     (1_598_918_400, 398), // 2020-09-01
     (1_519_862_400, 825), // 2018-03-01
 ];
-/// The same for every server's certificate, whoever issued it: Apple's systems refuse one that is valid for longer, by "Requirements
+/// The same for every server's certificate, by a public or a private CA: Apple's systems refuse one that is valid for longer, by "Requirements
 /// for trusted certificates in iOS 13 and macOS 10.15" (HT210176).
 const OTHER_DAYS: [(i64, i64); 1] = [(1_561_939_200, 825)]; // 2019-07-01
 

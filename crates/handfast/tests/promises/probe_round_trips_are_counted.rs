@@ -110,7 +110,7 @@ fn a_flight_in_two_pieces_costs_a_round_trip_that_is_explained() {
     let identity = localhost();
     let key = folder.write("key.pem", &identity.key_pem).display().to_string();
     let certificate = folder.write("leaf.pem", &identity.certificate_pem).display().to_string();
-    // It writes each message of its flight with a call of its own, and leaves Nagle's algorithm on.
+    // It writes its flight with several calls, and leaves Nagle's algorithm on.
     let program = tools::find("gnutls-serv").expect("asked before").display().to_string();
     let server =
         format!("{program} --http --port 8444 --x509certfile {certificate} --x509keyfile {key} --quiet");

@@ -127,7 +127,7 @@ fn chains_in_the_wrong_order_are_told_of_and_bundles_are_not() {
     assert_eq!(said(leaf.pem() + &Maker::new(&["b.example.org"]).self_signed().pem()), []);
 }
 
-/// What a server that presents these certificates is told.
+/// The findings about a server that presents these certificates.
 fn presented(chain: &[Vec<u8>]) -> Vec<Finding> {
     let lists = Lists::default();
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(NOW.unsigned_abs());
