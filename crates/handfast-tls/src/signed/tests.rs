@@ -64,4 +64,14 @@ fn a_new_key_that_the_old_one_signed_is_not_held_against_itself() {
     let new = maker.self_signed();
     assert_eq!(signed(&[&new_with_old, &old]), [Signed::Good; 2]);
     assert_eq!(signed(&[&new, &old]), [Signed::Good; 2]);
+    // Alone, its identifiers say that its own key is not meant.
+    let alone = |names_issuer| {
+        let mut params = new.params.clone();
+        params.use_authority_key_identifier_extension = names_issuer;
+        let made = params.signed_by(&new.key, &rcgen::Issuer::from_params(&old.params, &old.key)).unwrap();
+        let mut chain = [Parsed::from_der(made.der()).unwrap()];
+        check_all(&mut chain);
+        chain[0].signed
+    };
+    assert_eq!([alone(true), alone(false)], [Signed::Unknown, Signed::Wrong]);
 }
