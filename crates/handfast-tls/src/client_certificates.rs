@@ -28,6 +28,7 @@ use crate::read::FileStamp;
 use crate::revocation::{self, List, Revocations};
 pub use crate::revocation::{Known as KnownLists, Lenience};
 use crate::session::{CertificateFault, Verdict};
+use crate::shown;
 use crate::weak::{Lists, Weakness};
 pub use identity::{Rule, Rules};
 pub use pattern::FORMS;
@@ -352,7 +353,10 @@ impl ClientCertVerifier for Verifier {
     ) -> Result<ClientCertVerified, Error> {
         // Those that may fail are judged when they have proved that the key is theirs: see `ClientCertificates::judge`.
         if !self.checks.tolerates {
-            self.checks.judge(end_entity, intermediates, Keys::New, now).map_err(Refusal::noted)?;
+            self.checks.judge(end_entity, intermediates, Keys::New, now).map_err(|refusal| {
+                shown::note_refused(end_entity);
+                refusal.noted()
+            })?;
         }
         Ok(ClientCertVerified::assertion())
     }
@@ -363,7 +367,8 @@ impl ClientCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.checks.trusted.check_signature(false, message, certificate, signed)?;
+        let checked = self.checks.trusted.check_signature(false, message, certificate, signed);
+        checked.inspect_err(|_| shown::note_refused(certificate))?;
         Ok(HandshakeSignatureValid::assertion())
     }
 
@@ -373,7 +378,8 @@ impl ClientCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.checks.trusted.check_signature(true, message, certificate, signed)?;
+        let checked = self.checks.trusted.check_signature(true, message, certificate, signed);
+        checked.inspect_err(|_| shown::note_refused(certificate))?;
         Ok(HandshakeSignatureValid::assertion())
     }
 

@@ -57,6 +57,7 @@ mod read;
 mod revocation;
 mod sections;
 mod signed;
+mod shown;
 mod staple;
 mod strict;
 mod unbuffered;

@@ -22,7 +22,8 @@ use crate::client_certificates::resumed::{self, Checked};
 use crate::compressed::Prepared;
 use crate::error_words::{Peer, failure};
 use crate::policy::{Objection, Offer, Policy};
-use crate::session::{Agreed, Failure, FailureKind, Received, Session, Verdict};
+use crate::session::{Agreed, Failure, FailureKind, Received, Session, ShownCertificate, Verdict};
+use crate::shown::last_refused;
 use crate::store::{Resolver, Selection, UnknownName, last_selection};
 use crate::ticket::{KeySet, Ticketer};
 use crate::unbuffered::{Connection, Core, Watch};
@@ -130,7 +131,7 @@ impl Server {
             expected_name: hello.server_name.as_deref().map(Box::from),
             recheck: self.settings.client_certificates.clone().map(Box::new),
             signature: None,
-            client_subject: None,
+            client_certificate: None,
             verdict: None,
             was_checked: false,
         };
@@ -208,7 +209,7 @@ struct Handshake {
     /// idle connection would keep its room.
     recheck: Option<Box<ClientCertificates>>,
     signature: Option<&'static str>,
-    client_subject: Option<Box<str>>,
+    client_certificate: Option<Box<ShownCertificate>>,
     verdict: Option<Box<Verdict>>,
     /// Whether the client that resumes was checked when its ticket was opened.
     was_checked: bool,
@@ -233,6 +234,7 @@ impl Session for ServerSession {
             say_as_tls12(&mut outgoing.filled_mut()[before..]);
             if let Some(fault) = failure.certificate {
                 self.watch.verdict = Some(Box::new(Verdict::Failed { fault, words: failure.detail.clone() }));
+                self.watch.client_certificate = last_refused();
             }
         }
         received
@@ -256,7 +258,7 @@ impl Session for ServerSession {
 
     fn agreed(&self) -> Agreed {
         Agreed {
-            client_subject: self.watch.client_subject.clone(),
+            client_certificate: self.watch.client_certificate.clone(),
             verdict: self.watch.verdict.clone(),
             ..self.core.agreed(self.watch.signature)
         }
@@ -285,6 +287,7 @@ impl Watch<UnbufferedServerConnection> for Handshake {
         // What the resolver notes is of this thread, not of this session: nothing of another one may be left in it,
         // and what a step leaves is taken after it, whatever else came of it.
         drop(last_selection());
+        drop(last_refused());
         resumed::begin();
     }
 
@@ -301,9 +304,9 @@ impl Watch<UnbufferedServerConnection> for Handshake {
         }
         // Read once: it is asked for after each piece of a flight. Of one that may have failed nothing is believed yet.
         let tolerates = self.recheck.as_deref().is_some_and(ClientCertificates::tolerates);
-        if self.client_subject.is_none() && !tolerates {
+        if self.client_certificate.is_none() && !tolerates {
             let client = connection.peer_certificates().and_then(|chain| chain.first());
-            self.client_subject = client.and_then(|own| subject_of(own));
+            self.client_certificate = client.map(|own| Box::new(ShownCertificate::of(own)));
         }
         if connection.is_handshaking() {
             return Ok(());
@@ -327,7 +330,7 @@ impl Handshake {
         if rule.tolerates() {
             self.verdict = rule.verdict(chain, SystemTime::now()).map(Box::new);
             if !matches!(self.verdict.as_deref(), Some(Verdict::Failed { .. })) {
-                self.client_subject = own.and_then(|own| subject_of(own));
+                self.client_certificate = own.map(|own| Box::new(ShownCertificate::of(own)));
             }
             return Ok(());
         }
@@ -340,16 +343,6 @@ impl Handshake {
         self.verdict = allowed.map(|rule| Box::new(Verdict::Allowed(rule.to_string().into())));
         Ok(())
     }
-}
-
-/// The subject of a certificate that was verified, as text; `None` when it cannot be read. What is longer than any log
-/// shows is cut.
-fn subject_of(certificate: &[u8]) -> Option<Box<str>> {
-    const LONG: usize = 1024;
-    let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;
-    let mut subject = certificate.subject().to_string();
-    subject.truncate(subject.floor_char_boundary(LONG));
-    Some(subject.into())
 }
 
 /// TLS 1.2 has no `certificate_required`: what it says of a client without a certificate is `handshake_failure`

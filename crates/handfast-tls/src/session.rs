@@ -3,6 +3,8 @@
 //! In: what arrived from the peer, and what is to be sent to it. Out: plaintext, records, and what was agreed on.
 //! Which library does the work is known in `server.rs`, `client.rs` and `unbuffered.rs` alone.
 
+pub use crate::shown::ShownCertificate;
+
 use std::fmt;
 
 use crate::buffer::Buffer;
@@ -99,8 +101,9 @@ pub struct Agreed {
     pub hello_retry: bool,
     /// Application protocol.
     pub alpn: Option<Box<str>>,
-    /// Subject of the client's certificate.
-    pub client_subject: Option<Box<str>>,
+    /// The client's certificate: one that is good, or one for which the handshake was refused, as `verdict` says then. Nothing
+    /// where a client with a bad certificate is served.
+    pub client_certificate: Option<Box<ShownCertificate>>,
     /// What was decided about the client by its certificate, where that is more than that its CA is trusted.
     pub verdict: Option<Box<Verdict>>,
 }

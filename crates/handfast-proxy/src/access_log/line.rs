@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 use handfast_net::fault::Cause as SocketCause;
 use handfast_text::calendar::Utc;
-use handfast_tls::session::{Agreed, Verdict};
+use handfast_tls::session::{Agreed, ShownCertificate, Verdict};
 use serde::{Serialize, Serializer};
 use serde_json::ser::Formatter;
 
@@ -94,6 +94,10 @@ struct Line<'a> {
     tls: Tls<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     client_subject: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_serial: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_fingerprint: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     client_rule: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -210,6 +214,10 @@ impl<'a> Line<'a> {
             }
             Some(Verdict::Failed { fault, words }) => (None, Some(fault.name()), Some(shortened(words))),
         };
+        let shown = |part: fn(&ShownCertificate) -> &str| {
+            let text = shortened(part(tls.client_certificate.as_deref()?));
+            (!text.is_empty()).then_some(text)
+        };
         Self {
             time: Utc::of(record.accepted_at),
             service: &record.service,
@@ -224,7 +232,9 @@ impl<'a> Line<'a> {
             passed_through: record.rare.as_ref().is_some_and(|rare| rare.passed_through),
             encrypted_hello: record.rare.as_ref().is_some_and(|rare| rare.encrypted_hello),
             tls: Tls::of(tls),
-            client_subject: tls.client_subject.as_deref().map(shortened),
+            client_subject: shown(|own| &own.subject),
+            client_serial: shown(|own| &own.serial),
+            client_fingerprint: shown(|own| &own.fingerprint),
             client_rule,
             client_fault,
             client_failed,

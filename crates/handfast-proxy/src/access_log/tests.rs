@@ -22,7 +22,7 @@ use crate::cause::Cause;
 use crate::proxy_in::{Proxied, ProxiedBy};
 use crate::reason::{CloseReason, Side, Step};
 use crate::record::{Record, StepTimes};
-use handfast_tls::session::Agreed;
+use handfast_tls::session::{Agreed, ShownCertificate};
 use handfast_wire::proxy_header::Version;
 
 mod machine;
@@ -163,7 +163,11 @@ fn what_a_peer_chose_can_neither_end_the_line_nor_speak_to_a_terminal() {
     let mut record = record();
     record.server_name = Some(hostile.into());
     record.tls.alpn = Some(hostile.into());
-    record.tls.client_subject = Some(hostile.into());
+    record.tls.client_certificate = Some(Box::new(ShownCertificate {
+        subject: hostile.into(),
+        serial: "01".into(),
+        fingerprint: "ab".into(),
+    }));
     let text = one_line(&record, &reason(Some(hostile)));
     assert!(text.trim_end_matches('\n').bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{text:?}");
     let line = &parsed(&text)[0];

@@ -139,7 +139,7 @@ fn bytes_pass_both_ways_in_both_versions_and_any_split() {
             let agreed = talk.session.agreed();
             assert_eq!((agreed.version, agreed.group), (Some(name), Some("X25519")));
             assert_eq!((agreed.signature, agreed.resumed), (Some("ecdsa_secp256r1_sha256"), Some(false)));
-            assert_eq!((agreed.alpn.as_deref(), agreed.client_subject), (Some("http/1.1"), None));
+            assert_eq!((agreed.alpn.as_deref(), agreed.client_certificate), (Some("http/1.1"), None));
             assert!(!agreed.hello_retry && !talk.session.offered_ticket());
 
             let data: Vec<u8> = (0..40_000_u32).map(|number| number as u8).collect();
@@ -502,7 +502,7 @@ fn a_client_certificate_is_sent_when_asked_for() {
         };
         let talk = talk(&client(&with), &config, false).establish();
         assert_eq!(talk.server.peer_certificates().unwrap()[0], *mine.certificate.der());
-        assert_eq!(talk.session.agreed().client_subject, None, "the peer is a server");
+        assert_eq!(talk.session.agreed().client_certificate, None, "the peer is a server");
     }
     let failure = talk(&client(&settings(&["1.3"])), &config, false).fail();
     assert_eq!((failure.kind, &*failure.detail), (FailureKind::Alert, "alert certificate_required (116)"));

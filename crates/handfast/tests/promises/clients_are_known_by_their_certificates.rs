@@ -10,6 +10,7 @@ use rustls_pki_types::pem::PemObject;
 
 use super::support::certificates::{Authority, Identity, KeyKind};
 use super::support::folder::Folder;
+use super::support::record::Record;
 use super::support::skip::{needs, skipped};
 use super::support::*;
 
@@ -56,6 +57,15 @@ fn served(proxy: &Proxy, config: &Arc<ClientConfig>) -> Result<(String, bool), O
     }
 }
 
+/// The log names the client by its certificate: the fingerprint.
+fn named(record: &Record, name: &str) -> String {
+    assert_eq!(record.text("client_subject"), format!("CN={name}"), "{record:?}");
+    let (serial, fingerprint) = (record.text("client_serial"), record.text("client_fingerprint"));
+    let is_hexadecimal = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    assert!(is_hexadecimal(serial) && is_hexadecimal(fingerprint) && fingerprint.len() == 64, "{record:?}");
+    fingerprint.to_string()
+}
+
 fn real(resumed: bool) -> Result<(String, bool), Option<AlertDescription>> {
     Ok(("real".to_owned(), resumed))
 }
@@ -98,6 +108,12 @@ fn who_is_revoked_is_refused_from_then_on() {
     }
     let record = proxy.record_of("handshake/client/client-certificate");
     assert_eq!(record.text("client_fault"), "revoked");
+    let accepted = proxy.record("before", |record| {
+        record.text("client_subject") == "CN=mallory" && record.text("client_fault").is_empty()
+    });
+    assert_eq!(named(&record, "mallory"), named(&accepted, "mallory"), "refused or accepted, it is the same");
+    let alice = proxy.record("who was let in", |record| record.text("client_subject") == "CN=alice");
+    assert_ne!(named(&record, "mallory"), named(&alice, "alice"));
     assert!(record.detail().contains("was revoked by \"CN=Handfast tests\""), "{record:?}");
     assert!(failed(&proxy, "revoked") >= 6.0);
     let expiry = proxy.metrics().sum("handfast_crl_expires_in_seconds", &[]);

@@ -58,6 +58,10 @@ fn refused(pair: &Pair) -> (A, FailureKind, String) {
             let Err(Error::AlertReceived(alert)) = talk.client.process_new_packets() else {
                 panic!("{failure}: no alert")
             };
+            // The log names what it has shown.
+            let shown = pair.client.client_auth_cert_resolver.resolve(&[], &[]);
+            let shown = shown.map(|shown| Box::new(ShownCertificate::of(&shown.cert[0])));
+            assert_eq!(talk.session.agreed().client_certificate, shown);
             return (alert, failure.kind, failure.detail.into());
         }
     }
@@ -154,7 +158,10 @@ fn what_is_wrong_with_a_certificate_is_named_truly() {
     for version in [&TLS12, &TLS13] {
         with(asking(version, &folder), &good, &good_key).talk("localhost").establish();
         let talk = with(asking(version, &folder), &allowed, &allowed_key).talk("localhost").establish();
-        assert_eq!(talk.session.agreed().client_subject.as_deref(), Some("CN=client"));
+        assert_eq!(
+            talk.session.agreed().client_certificate.map(|own| own.subject).as_deref(),
+            Some("CN=client")
+        );
     }
     let (_, other_key) = client(&folder, EC, usual, "-sha256");
     let words = "the handshake was not signed with its key";
@@ -198,8 +205,8 @@ fn who_was_let_in_comes_back_with_a_ticket() {
         let pair = with(pair, own.pem().as_bytes(), own.key_pem().as_bytes());
         let [first, again] = [(); 2].map(|()| pair.talk("localhost").establish().session.agreed());
         assert_eq!((first.resumed, again.resumed), (Some(false), Some(true)), "{version:?}");
-        assert!(first.client_subject.is_some());
-        assert_eq!(first.client_subject, again.client_subject, "{version:?}");
+        assert!(first.client_certificate.is_some());
+        assert_eq!(first.client_certificate, again.client_certificate, "{version:?}");
     }
 }
 
@@ -266,7 +273,7 @@ fn who_fails_where_that_is_tolerated_is_named_and_not_believed() {
             Verdict::Failed { fault, .. } => Some(fault),
             Verdict::Allowed(_) => None,
         });
-        (fault, agreed.client_subject.is_some())
+        (fault, agreed.client_certificate.is_some())
     };
     assert_eq!(judged(Demand::Require, Some((&chain, &key))), (None, true));
     assert_eq!(judged(Demand::Require, None), (Some(Some(CertificateFault::Missing)), false));
