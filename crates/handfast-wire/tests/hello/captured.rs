@@ -1,11 +1,12 @@
 //! Hellos of real clients, as they sent them to a local socket.
 
+use handfast_wire::client_hello::MOST_PROTOCOLS;
 use handfast_wire::client_hello::without_pre_shared_key;
 use handfast_wire::record::{handshake_records, payloads};
 use handfast_wire::registry::{extension_name, group_name, is_grease};
 use handfast_wire::{ClientHello, Peek, peek};
 
-use crate::build::{Build, alpn, key_shares, list16, numbers, records, server_name, vector8};
+use crate::build::{Build, alpn, key_shares, list16, numbers, records, server_name, vector8, vector16};
 
 const LIMIT: usize = 16_384;
 
@@ -179,4 +180,17 @@ fn grease_stays_in_the_lists_and_does_no_harm() {
     assert_eq!(*hello.alpn[0], [0x7a, 0x7a]);
     assert_eq!(hello.extensions.iter().filter(|extension| is_grease(**extension)).count(), 2);
     assert_eq!(hello.server_name.as_deref(), Some("www.handfast.example"));
+}
+
+/// A hello of 64 KiB has room for more than 10,000 protocols, each of which would be looked for in the rules of a service.
+#[test]
+fn of_many_protocols_the_first_are_kept_and_all_are_checked() {
+    let many: Vec<Vec<u8>> = (0..10_000).map(|number| format!("{number:x}").into_bytes()).collect();
+    let read = |list: Vec<u8>| peek(&Build::default().with(16, list).wire(), 65_536);
+    let Peek::Complete(hello) = read(alpn(&many)) else { panic!("{:?}", read(alpn(&many))) };
+    assert_eq!(hello.alpn.len(), MOST_PROTOCOLS);
+    assert!(hello.alpn.iter().zip(&many).all(|(kept, sent)| **kept == **sent));
+    let mut damaged: Vec<u8> = many.iter().flat_map(|name| vector8(name)).collect();
+    damaged.extend([5, b'a']);
+    assert!(matches!(read(vector16(&damaged)), Peek::Invalid(_)), "the last name is cut");
 }

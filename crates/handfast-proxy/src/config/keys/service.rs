@@ -305,7 +305,8 @@ pub(crate) static RULE_CLIENT_ALPN: Key<List<Protocol>> = Key {
     name: "client-alpn",
     kind: List { item: Protocol, bare: true, least: 1, unique: true },
     default: Default::Absent("whatever the client offers"),
-    doc: "Application protocols, one of which the client must offer (ALPN) for the rule to fit.",
+    doc: "Application protocols, one of which the client must offer (ALPN) for the rule to fit. The first 64 that it offers are \
+          looked at.",
     why: "the name decides for most",
     example: "[\"acme-tls/1\"]",
     elsewhere: &["match-alpn", "ssl-alpn", "alpn-match", "offers"],
