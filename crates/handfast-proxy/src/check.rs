@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use crate::config::model::{Address, CertificateSource, Config};
 use crate::config::{explain, name_pattern};
 use crate::preflight;
-use crate::privileges::ServiceUser;
+use crate::resolve;
 use crate::source::ConfigSource;
 use crate::state::{self, Built, CarriedOver, KeyRings};
 
@@ -47,11 +47,6 @@ pub fn check(source: &ConfigSource, host: Option<&str>, color: bool) -> Checked 
             return Checked { good: false, problems: error.to_string(), explanation: String::new() };
         }
     };
-    let process = &config.process;
-    if let Err(problem) = ServiceUser::from(process).look_up() {
-        let problems = format!("{warnings}error: {problem}\n");
-        return Checked { good: false, problems, explanation: String::new() };
-    }
     let now = SystemTime::now();
     let mut carried =
         CarriedOver { rings: KeyRings::default(), throwaway: None, built_in: None, threads: 1, keys: None };
@@ -69,7 +64,8 @@ pub fn check(source: &ConfigSource, host: Option<&str>, color: bool) -> Checked 
     report.warnings.iter().for_each(|warning| problems.push_str(&format!("warning: {warning}\n")));
     let files: Vec<_> =
         state.iter().flat_map(|state| state.files.iter().map(|(path, _)| path.clone())).collect();
-    let found = preflight::look(&config, &files);
+    let mut found = preflight::look(&config, &files);
+    found.warnings.extend(resolve::unresolvable(&config));
     found.errors.iter().for_each(|error| problems.push_str(&format!("error: {error}\n")));
     found.warnings.iter().for_each(|warning| problems.push_str(&format!("warning: {warning}\n")));
     let facts = state.as_ref().map(|state| state.certificate_facts(now)).unwrap_or_default();

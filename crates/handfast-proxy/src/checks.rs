@@ -13,9 +13,9 @@ use std::time::Duration;
 use handfast_net::clock::Moment;
 use handfast_net::engine::{self, Mailbox, Priority, Sender, TaskHandle, mailbox, spawn};
 use handfast_tls::buffer::Scratch;
-use handfast_wire::proxy_header::{Version, Writer, write_v1};
+use handfast_wire::proxy_header::Version;
 
-use crate::config::model::{Address, Check, Service, Source, Target};
+use crate::config::model::{Address, Check, Source, Target};
 use crate::sandbox;
 use crate::standing::{Standing, Wish};
 use crate::state::{DialTls, State};
@@ -47,8 +47,8 @@ pub(crate) struct Checked {
     through: Option<Arc<Through>>,
     /// The `Host` of a check over HTTP.
     host: String,
-    /// The PROXY header that says that the connection is nobody's but ours; empty where backends get none.
-    header: Vec<u8>,
+    /// The form of the PROXY header that it expects; `None` where backends get none.
+    header: Option<Version>,
     /// How TLS is spoken with it, and the name that its certificate must have; `None`: it is asked in the clear.
     tls: Option<(Arc<DialTls>, Option<String>)>,
     check: Arc<Check>,
@@ -103,7 +103,8 @@ pub(crate) fn wanted(state: &State, addresses: &Addresses) -> Vec<Checked> {
                 };
                 let tls = tls.as_ref().filter(|_| !check.plain);
                 let tls = tls.map(|tls| (Arc::clone(tls), place.host()));
-                let header = header(&service.model, check);
+                // Another port is another server.
+                let header = service.model.proxy_protocol.send.filter(|_| check.port.is_none());
                 let Place { name, address, behind } = place.at(check.port);
                 wanted.push(Checked {
                     service: Arc::clone(&service_name),
@@ -122,18 +123,6 @@ pub(crate) fn wanted(state: &State, addresses: &Addresses) -> Vec<Checked> {
         }
     }
     wanted
-}
-
-/// What a backend that expects PROXY headers gets from a check: a connection of the proxy itself (`LOCAL`, section 2.2 of the
-/// specification; version 1 has no such word, and says that it is unknown whose it is). Another port is another server.
-fn header(service: &Service, check: &Check) -> Vec<u8> {
-    let mut header = Vec::new();
-    match service.proxy_protocol.send.filter(|_| check.port.is_none()) {
-        None => {}
-        Some(Version::V1) => write_v1(&mut header, None),
-        Some(Version::V2) => header = Writer::local().finish(false),
-    }
-    header
 }
 
 /// The checks, as the control thread holds them.

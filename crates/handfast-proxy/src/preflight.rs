@@ -50,7 +50,11 @@ pub(crate) fn look(config: &Config, files: &[PathBuf]) -> Found {
             found.errors.extend(found_as_user.errors);
             found.warnings.extend(found_as_user.warnings);
         }
-        Err(error) => found.errors.push(error.to_string()),
+        Err(error) => {
+            found.errors.push(error.to_string());
+            // What is wrong for the present user too is said at once.
+            access_log(config, process.user.is_some(), &mut found);
+        }
     }
     found
 }

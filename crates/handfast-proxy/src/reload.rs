@@ -103,12 +103,16 @@ pub(crate) fn reload(present: &Present, scope: Scope) -> Result<Reloaded, Refuse
         Scope::Files => (before.config.clone(), String::new()),
         Scope::Configuration => present.source.read(false)?,
     };
-    let beyond = present.sandbox.beyond(&config);
-    let refused = |error: Error| {
-        let problems: Vec<_> = Some(error.to_string()).into_iter().chain(beyond.clone()).collect();
+    let refused = |error: Error, beyond: Option<String>| {
+        let problems: Vec<_> = Some(error.to_string()).into_iter().chain(beyond).collect();
         Refused { problems: problems.join("\n"), warnings: odd.clone(), unusable: None }
     };
-    let Built { state, report, files, .. } = read(present, &config).map_err(refused)?;
+    let Built { state, report, files, .. } =
+        read(present, &config).map_err(|error| refused(error, present.sandbox.beyond(&config, [])))?;
+    // Links in a folder may lead out of it, and are named in no configuration. Where all was read, all is within reach.
+    let is_silent = [&report.errors, &report.warnings, &report.left_out].iter().all(|lines| lines.is_empty());
+    let read = files.iter().map(|(path, _)| path).filter(|_| !is_silent);
+    let beyond = present.sandbox.beyond(&config, read);
     let Report { errors, mut warnings, left_out } = report;
     let left_out = left_out.join("\n");
     let Some(state) = state else {
@@ -117,7 +121,8 @@ pub(crate) fn reload(present: &Present, scope: Scope) -> Result<Reloaded, Refuse
         let unusable = (scope == Scope::Files).then_some(files);
         return Err(Refused { problems: problems.join("\n"), warnings: odd, unusable });
     };
-    let plan = present.taken.plan(&state.config, present.workers).map_err(refused)?;
+    let plan =
+        present.taken.plan(&state.config, present.workers).map_err(|error| refused(error, beyond.clone()))?;
     warnings.insert(0, odd);
     warnings.extend(beyond);
     let at_a_restart_only = at_a_restart_only(&before.config, &state.config);

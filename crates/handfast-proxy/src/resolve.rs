@@ -20,6 +20,10 @@ use crate::config::model::{Config, Target};
 use crate::metrics::NameSnapshot;
 use crate::thread_state::Addresses;
 
+mod trial;
+
+pub(crate) use trial::unresolvable;
+
 /// Bounds on how soon and how late a name is asked for again, whatever its TTL says.
 const BOUNDS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
 /// After a failure: asked again so soon, and less and less often up to a minute.
@@ -48,8 +52,8 @@ pub(crate) enum Unresolved {
     NoSuchName,
     /// It exists, and has no address.
     NoAddress,
-    /// No answer came within [`QUESTION`].
-    Deadline,
+    /// No answer came within this time.
+    Deadline(Duration),
     /// The resolver failed otherwise.
     Resolver(Box<hickory_resolver::net::NetError>),
     /// The C library did.
@@ -68,7 +72,7 @@ impl fmt::Display for Unresolved {
         match self {
             Self::NoSuchName => f.write_str("there is no such name"),
             Self::NoAddress => f.write_str("it has no address"),
-            Self::Deadline => write!(f, "no answer within {QUESTION:?}"),
+            Self::Deadline(time) => write!(f, "no answer within {time:?}"),
             Self::Resolver(error) => write!(f, "{error}"),
             Self::Library(error) => write!(f, "{error}"),
         }
@@ -285,7 +289,7 @@ async fn ask_for_ever(
     let mut retry = RETRY.0;
     loop {
         let outcome = tokio::time::timeout(QUESTION, ask(resolver.as_deref(), &name)).await;
-        let (outcome, again) = match outcome.unwrap_or(Err(Unresolved::Deadline)) {
+        let (outcome, again) = match outcome.unwrap_or(Err(Unresolved::Deadline(QUESTION))) {
             Ok((addresses, ttl)) => {
                 retry = RETRY.0;
                 let again = if interval.is_zero() { ttl.clamp(BOUNDS.0, BOUNDS.1) } else { interval };

@@ -95,18 +95,24 @@ impl Sandbox {
         Self { reach: confined.is_ok().then(|| reach.collect()) }
     }
 
-    /// What a configuration names that this process does not reach, with the cure; `None` when there is nothing.
-    pub(crate) fn beyond(&self, config: &Config) -> Option<String> {
+    /// What a configuration names, or was read for it (`files`), that this process does not reach, with the cure; `None` when there is
+    /// nothing.
+    pub(crate) fn beyond<'f>(
+        &self,
+        config: &'f Config,
+        files: impl IntoIterator<Item = &'f PathBuf>,
+    ) -> Option<String> {
         let reach = self.reach.as_ref()?;
         let reaches = |path: &Path, write: bool| {
             let path = real(path);
             reach.iter().any(|below| path.starts_with(&below.path) && (below.write || !write))
         };
-        let (named, own) = (config.places.0.iter().map(|(path, _)| (path, false)), own_files(config));
+        let named = config.places.0.iter().map(|(path, _)| path).chain(files).map(|path| (path, false));
+        let own = own_files(config);
         let beyond: BTreeSet<_> = named
             .chain(own.iter().map(|path| (path, true)))
             .filter(|(path, write)| !reaches(path, *write))
-            .map(|(path, _)| path.display().to_string())
+            .map(|(path, _)| leading(path))
             .collect();
         let named: Vec<_> = beyond.into_iter().take(MOST_NAMED).collect();
         (!named.is_empty()).then(|| {
@@ -203,6 +209,16 @@ pub(crate) fn folders_of(path: &Path, write: bool, into: &mut BTreeSet<Below>) {
     }
 }
 
+/// A path, and where it leads if that is somewhere else.
+fn leading(path: &Path) -> String {
+    let real = real(path);
+    if real == path {
+        path.display().to_string()
+    } else {
+        format!("{}, which leads to {}", path.display(), real.display())
+    }
+}
+
 /// Where a path leads, or would if the file were there.
 pub(crate) fn real(path: &Path) -> PathBuf {
     let there = path.canonicalize().or_else(|_| {
@@ -253,13 +269,13 @@ mod tests {
             Sandbox { reach: Some(Arc::new([Below { path: real(&inside.path(".")), write: false }])) };
         let source = inside.configure("", &[("web", &["127.0.0.1:0"])]);
         let (mut config, _) = source.read(false).expect("it is right");
-        assert_eq!(sandbox.beyond(&config), None);
+        assert_eq!(sandbox.beyond(&config, []), None);
         config.process.upgrade_socket = Some(inside.path("upgrade.sock"));
-        let said = sandbox.beyond(&config).expect("it cannot write there");
+        let said = sandbox.beyond(&config, []).expect("it cannot write there");
         assert!(said.contains("/upgrade.sock; restart, or"), "{said}");
         config.process.upgrade_socket = Some(outside.path("other.sock"));
-        let said = sandbox.beyond(&config).expect("it is elsewhere");
+        let said = sandbox.beyond(&config, []).expect("it is elsewhere");
         assert!(said.contains("/other.sock; restart, or") && !said.contains("/upgrade.sock"), "{said}");
-        assert_eq!(Sandbox::default().beyond(&config), None, "no sandbox, no bounds");
+        assert_eq!(Sandbox::default().beyond(&config, []), None, "no sandbox, no bounds");
     }
 }

@@ -4,9 +4,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use handfast_leg::{Broken, Leg, Side as LegSide};
+use handfast_leg::{Broken, Leg, Side as LegSide, Socket as _};
 use handfast_net::clock::Moment;
 use handfast_net::dial::Dialling;
 use handfast_net::engine::{self, Woken};
@@ -15,12 +16,13 @@ use handfast_net::stream::Stream;
 use handfast_text::duration;
 use handfast_tls::buffer::Scratch;
 use handfast_tls::session::Failure;
+use handfast_wire::proxy_header::{Version, Writer, write_v1};
 
 use super::Checked;
 use super::verdict::{self, Judged, Wrong};
 use crate::backend_tls::client_for;
 use crate::backends::is_ours;
-use crate::config::model::{BackendAlpn, Check, CheckKind};
+use crate::config::model::{Address, BackendAlpn, Check, CheckKind};
 use crate::opening::Opening;
 use crate::reason::{CloseReason, Side, Step};
 
@@ -104,6 +106,21 @@ pub(super) async fn probe(
     verdict.map_err(Failed::Wrong)
 }
 
+/// The PROXY header of a check, whose connection is the proxy's own (`LOCAL`, section 2.2 of the specification). Version 1 has no such
+/// word. There the addresses of this very connection are named: Postfix refuses `UNKNOWN`.
+fn header(version: Version, local: Option<SocketAddr>, backend: &Address) -> Vec<u8> {
+    if version == Version::V2 {
+        return Writer::local().finish(false);
+    }
+    let backend = match backend {
+        Address::Ip(address) => Some(*address),
+        Address::Unix(_) => None,
+    };
+    let mut line = Vec::new();
+    write_v1(&mut line, local.zip(backend));
+    line
+}
+
 /// Says what comes before TLS, or before the question; what the backend has said behind it.
 async fn open(
     leg: &mut Leg,
@@ -116,7 +133,9 @@ async fn open(
     let way = (checked.through.as_deref(), checked.behind.as_ref());
     let host = || tls.and_then(|(_, host)| host.clone());
     let model = tls.map(|(tls, _)| &tls.model);
-    let mut opening = Opening::towards(way, checked.header.clone(), model, host);
+    let local = leg.socket_mut().local_address();
+    let header = checked.header.map(|version| header(version, local, &checked.address)).unwrap_or_default();
+    let mut opening = Opening::towards(way, header, model, host);
     leg.keep(&opening.begin());
     let mut over = false;
     while !opening.is_over() {
@@ -309,4 +328,24 @@ async fn end(leg: &mut Leg, kind: &CheckKind, deadline: Moment, scratch: &RefCel
     }
     let _ = leg.tell_end(&mut scratch.borrow_mut().records, true);
     leg.socket_mut().finish_at_drop();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_of_version_1_names_the_addresses_of_the_check_itself() {
+        let to = |address: &str| Address::Ip(address.parse().expect("an address"));
+        let from = |address: &str| Some(address.parse().expect("an address"));
+        for (local, backend, line) in [
+            (from("10.0.0.1:40000"), to("10.0.0.2:25"), "PROXY TCP4 10.0.0.1 10.0.0.2 40000 25\r\n"),
+            (from("[::1]:40000"), to("[::1]:25"), "PROXY TCP6 ::1 ::1 40000 25\r\n"),
+            (None, Address::Unix("/run/postfix.sock".into()), "PROXY UNKNOWN\r\n"),
+        ] {
+            assert_eq!(String::from_utf8_lossy(&header(Version::V1, local, &backend)), line);
+        }
+        let local = header(Version::V2, from("10.0.0.1:40000"), &to("10.0.0.2:25"));
+        assert_eq!(local, Writer::local().finish(false));
+    }
 }

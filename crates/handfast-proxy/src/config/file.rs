@@ -196,6 +196,8 @@ fn process(section: &Table<'_>) -> Process {
         sandbox_folders: section.optional(&keys::SANDBOX_FOLDERS).map(values).unwrap_or_default(),
     };
     section.reading().names_weak_keys(&process.weak_keys);
+    section.reading().names_user(process.user.as_ref(), section.written(&keys::USER), false);
+    section.reading().names_user(process.group.as_ref(), section.written(&keys::GROUP), true);
     check::process(section, &process);
     process
 }

@@ -15,6 +15,8 @@ use handfast_tls::{Finding, Severity as FindingSeverity};
 use super::model::{CertificateSource, ClientChecks};
 use super::problem::{Place, Problem, Severity};
 use super::reader::in_order;
+use crate::error::Error;
+use crate::privileges::look_up;
 
 /// Where the configuration names files and folders.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -54,12 +56,16 @@ pub(crate) struct Named {
     pub(crate) trusted: Vec<PathBuf>,
     /// Lists of known keys.
     pub(crate) weak_keys: Vec<PathBuf>,
+    /// The user to become.
+    pub(crate) user: Option<(String, Place)>,
+    /// The group to become.
+    pub(crate) group: Option<(String, Place)>,
 }
 
 impl Named {
     /// Problems of a configuration that is refused, with those of the files it names, in the order of the file.
     ///
-    /// Touches the disk: reads the files.
+    /// Touches the disk: reads the files, and looks the user and group up.
     pub(crate) fn with_problems_of_files(&self, mut problems: Vec<Problem>, now: SystemTime) -> Vec<Problem> {
         let mut loaded = weak::load(&self.weak_keys, None);
         let mut findings = std::mem::take(&mut loaded.findings);
@@ -82,6 +88,19 @@ impl Named {
             if !problems.contains(&problem) {
                 problems.push(problem);
             }
+        }
+        let unknown = |place: &Place, error: Error| Problem {
+            severity: Severity::Error,
+            place: place.clone(),
+            what: error.to_string(),
+            allowed: None,
+            hint: None,
+            see: None,
+        };
+        for (is_group, name) in [(false, &self.user), (true, &self.group)] {
+            let Some((name, place)) = name else { continue };
+            let (user, group) = if is_group { (None, Some(&**name)) } else { (Some(&**name), None) };
+            problems.extend(look_up(user, group).err().map(|error| unknown(place, error)));
         }
         in_order(&mut problems);
         problems

@@ -80,6 +80,14 @@ impl<'r> Reading<'r> {
         self.named.borrow_mut().weak_keys.extend_from_slice(files);
     }
 
+    /// Notes the user, or group, to become.
+    pub(crate) fn names_user(&self, user: Option<&String>, span: Option<Range<usize>>, is_group: bool) {
+        let Some((name, span)) = user.zip(span) else { return };
+        let mut named = self.named.borrow_mut();
+        let slot = if is_group { &mut named.group } else { &mut named.user };
+        *slot = Some((name.clone(), self.place(&span)));
+    }
+
     /// The file's text.
     pub(crate) fn text(&self) -> &'r str {
         self.text
@@ -442,9 +450,10 @@ fn unknown(word: &str, section: &'static Section) -> Fault {
 
 /// Another section that has a key or section of this name: one inside this one, or else anywhere.
 fn elsewhere(word: &str, section: &'static Section) -> Option<(&'static Section, &'static str)> {
-    let others: Vec<&'static Section> = section
-        .all()
+    // Most keys are a service's, also where another section has one of the same name.
+    let others: Vec<&'static Section> = [&keys::FILE, &keys::SERVICE]
         .into_iter()
+        .chain(section.all())
         .chain(keys::FILE.all())
         .filter(|other| !std::ptr::eq(*other, section))
         .collect();

@@ -118,6 +118,30 @@ fn a_reload_that_wants_files_elsewhere_changes_nothing_and_says_why() {
     is_served(&proxy);
 }
 
+/// A link in a folder is named in no configuration, and a reload that nobody asked for has nobody to answer.
+#[test]
+fn a_link_out_of_a_folder_is_named_with_where_it_leads() {
+    let (folder, elsewhere, backend) = (Folder::new(), Folder::new(), Backend::echo());
+    let served = folder.folder("served");
+    let link = folder.file("served/web.pem");
+    folder.write("served/web.pem", certificates::localhost().combined());
+    let config = Config::empty()
+        .text("process", "watch-interval", "200ms")
+        .service("web", backend.address)
+        .certificate(&served);
+    let proxy = Proxy::start(config);
+    needs_a_sandbox!(&proxy);
+    let beyond = elsewhere.write("other.pem", certificates::localhost_rsa().combined());
+    let aside = folder.file("aside");
+    std::os::unix::fs::symlink(&beyond, &aside).expect("the folder is ours");
+    std::fs::rename(aside, &link).expect("the folder is ours");
+    let said = proxy.talk.containing("out of reach of the sandbox");
+    let (link, beyond) = (link.display(), beyond.display());
+    assert!(said.contains(&format!("{link}, which leads to {beyond}")), "{said}");
+    assert!(said.contains("restart, or `handfast upgrade`"), "{said}");
+    is_served(&proxy);
+}
+
 #[test]
 fn a_renewal_behind_links_is_reached() {
     let (folder, backend) = (Folder::new(), Backend::echo());

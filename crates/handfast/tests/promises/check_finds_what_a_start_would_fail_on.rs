@@ -75,6 +75,49 @@ fn whatever_is_missing_or_closed_on_this_machine() {
     });
 }
 
+/// A protection that protects nobody is worse than none: somebody relies on it.
+#[test]
+fn what_protects_nobody_is_an_error() {
+    let folder = Folder::new();
+    let ca = folder.write("ca.pem", &certificates::authority().pem);
+    let config = Config::empty().service("web", "127.0.0.1:1").set("service", "pass-through", true);
+    let (code, said) = run("check", &folder, &config);
+    assert_eq!(code, Some(0), "{said}");
+    let required = format!("{{ mode = \"require\", ca = {ca:?} }}");
+    for verb in ["check", "proxy"] {
+        let config = config.clone().set("service", "client-certificates", &required);
+        let (code, said) = run(verb, &folder, &config);
+        assert_eq!(code, Some(2), "{said}");
+        let why = "`client-certificates` has no effect: the TLS of clients is passed through (`pass-through = true`)";
+        assert!(said.contains(why), "{said}");
+    }
+}
+
+#[test]
+fn a_name_that_cannot_be_resolved_is_a_warning_with_the_cause() {
+    let folder = Folder::new();
+    let (code, said) = run("check", &folder, &Config::to(&folder, "no-such-name.invalid:80"));
+    assert_eq!(code, Some(0), "a start serves without it: {said}");
+    assert!(said.contains("warning: resolve no-such-name.invalid (service web): "), "{said}");
+}
+
+#[test]
+fn a_user_that_is_not_there_is_told_with_everything_else() {
+    let folder = Folder::new();
+    let config = Config::to(&folder, "127.0.0.1:1").text("process", "user", "no-such-user");
+    for (what, more, told) in [
+        ("the machine", config.clone().text("access-log", "to", "none/access.log"), "none/access.log"),
+        ("a file", config.clone().certificate(&folder.file("gone.pem")), "gone.pem"),
+        ("the configuration", config.clone().set("process", "thraeds", 2), "unknown key `thraeds`"),
+    ] {
+        let (code, said) = run("check", &folder, &more);
+        assert_eq!(code, Some(2), "{what}: {said}");
+        for told in [told, "process.user: there is no user no-such-user on this machine"] {
+            assert!(said.contains(told), "{what}: {told}: {said}");
+        }
+    }
+}
+
 #[test]
 fn a_running_proxy_is_checked_without_a_word_about_its_addresses() {
     let stage = Stage::echo();
