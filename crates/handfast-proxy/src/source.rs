@@ -65,8 +65,11 @@ impl ConfigSource {
             Self::Written(Written { file, write }) => {
                 let (text, notes) = write(file).map_err(|problems| Error::Configuration { problems })?;
                 said = notes;
-                let loaded = config::load_text(file, text);
-                (vec![(file.display().to_string(), loaded.text)], loaded.parsed)
+                // Lines are those of what was written, which the other program's file does not have. Paths start from its folder.
+                let name = format!("{}, as imported", file.file_name().unwrap_or_default().display());
+                let name = file.with_file_name(name);
+                let loaded = config::load_text(&name, text);
+                (vec![(name.display().to_string(), loaded.text)], loaded.parsed)
             }
         };
         let texts: Vec<_> = texts.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();

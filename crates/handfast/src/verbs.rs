@@ -44,9 +44,12 @@ pub(crate) fn upgrade(words: UpgradeWords) -> ExitCode {
     match handfast_proxy::upgrade(&source, socket, program.as_deref()) {
         Ok(text) => print(&format!("{text}\n"), true),
         Err(failure) => {
-            talk::err(&format!("error: {failure}"));
-            let is_ours = !matches!(failure, UpgradeFailure::Configuration(_));
-            exit(if is_ours { Outcome::Failed } else { Outcome::WrongUse })
+            let (text, outcome) = match failure {
+                UpgradeFailure::Configuration(problems) => (problems, Outcome::WrongUse),
+                failure => (format!("error: {failure}"), Outcome::Failed),
+            };
+            talk::err(text.trim_end());
+            exit(outcome)
         }
     }
 }

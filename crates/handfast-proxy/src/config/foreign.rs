@@ -39,14 +39,14 @@ const PROGRAMS: [Program; 6] = [
         has: is_stunnel,
         hint: "write a [[service]] for each section: `accept` is `listen = \"*:443\"`, `connect` is `backend`, `cert` is \
                `certificate`, `key` is `key`, `CAfile` with `verify` is `client-certificates`, `sslVersion` is `versions`; texts \
-               stand in quotes. `client = yes` has no counterpart: Handfast accepts TLS and connects in plain text",
+               stand in quotes; `client = yes` is `client-tls = false` with `backend-tls = {}`. `handfast import stunnel` writes all of it",
     },
     Program {
         name: "hitch",
         has: is_hitch,
         hint: "write a [[service]]: `frontend` is `listen = \"*:443\"`, `backend` is `backend = \"127.0.0.1:80\"` without square \
                brackets, `pem-file` is `certificate`, `alpn-protos` is `alpn`, `tls-protos` is `versions`, `workers` is \
-               `threads` in [process]",
+               `threads` in [process]. `handfast import hitch` writes all of it",
     },
     Program { name: "a program that reads YAML", has: is_yaml, hint: TOML },
     Program { name: "a program that reads JSON", has: is_json, hint: TOML },
@@ -179,7 +179,7 @@ pub(crate) fn key(word: &str) -> Option<&'static str> {
     KEYS.iter().find(|(words, _)| words.contains(&word.as_str())).map(|(_, hint)| *hint)
 }
 
-const KEYS: [(&[&str], &str); 5] = [
+const KEYS: [(&[&str], &str); 6] = [
     (
         &[
             "send-proxy",
@@ -195,15 +195,19 @@ const KEYS: [(&[&str], &str); 5] = [
     ),
     (
         &["client"],
-        "Handfast takes TLS from clients and speaks plain text to backends; the other direction is not there",
+        "for clients in plain text and TLS towards the backends, write `client-tls = false` and `backend-tls = {}` in [[service]]",
     ),
     (
-        &["backend-tls", "tls-backend", "ssl-backend", "proxy-ssl", "backend-ca", "verify-backend"],
-        "Handfast speaks plain text to backends; there is no TLS on that side",
+        &["tls-backend", "ssl-backend", "proxy-ssl", "backend-ca", "verify-backend"],
+        "TLS towards backends has a section of its own: [service.backend-tls] with `ca`, `name` and others",
     ),
     (
-        &["ocsp", "ocsp-stapling", "ssl-stapling", "crl", "crl-file", "crlfile", "ssl-crl"],
-        "revocation is not checked and OCSP answers are not stapled; see the guide under `What it does not do`",
+        &["ocsp", "ocsp-stapling", "ssl-stapling"],
+        "an OCSP response is stapled from the file beside the certificate that has `.ocsp` behind its name; nothing is fetched",
+    ),
+    (
+        &["crl", "crl-file", "crlfile", "ssl-crl"],
+        "revocation lists are `crl` in [service.client-certificates]",
     ),
     (
         &["acme", "letsencrypt", "lets-encrypt"],
@@ -259,6 +263,27 @@ mod tests {
             assert_eq!(said.len(), 1, "{program}: {said:?}");
             assert!(said[0].0 == line || said[0].0 == first, "{program}: {said:?}");
             assert_eq!(said[0].1, expected);
+        }
+    }
+
+    /// What is said to have no counterpart would be looked for elsewhere.
+    #[test]
+    fn hints_name_keys_that_there_are() {
+        let stunnel = "[smtp]\nclient = yes\naccept = 127.0.0.1:25\nconnect = mail.example:465\n";
+        let hint = |text: &str| {
+            let problems = parse("handfast.toml", text, &|_| false).expect_err(text);
+            problems[0].hint.clone().unwrap_or_default()
+        };
+        assert!(hint(stunnel).contains("`client = yes` is `client-tls = false` with `backend-tls = {}`"));
+        for (key, named) in [
+            ("client", "`client-tls = false`"),
+            ("proxy-ssl", "[service.backend-tls]"),
+            ("backend-tls", "`backend-tls` belongs in [[service]]"),
+            ("ssl-stapling", "`.ocsp`"),
+            ("ssl-crl", "`crl` in [service.client-certificates]"),
+        ] {
+            let hint = hint(&format!("{key} = true\n"));
+            assert!(hint.contains(named), "{key}: {hint}");
         }
     }
 

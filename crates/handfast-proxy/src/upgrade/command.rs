@@ -132,7 +132,7 @@ impl Plan {
             source.read(false).map_err(|error| UpgradeFailure::Configuration(error.to_string()))?;
         let socket = config.process.upgrade_socket.ok_or_else(|| {
             UpgradeFailure::Configuration(format!(
-                "{}: has no process.upgrade-socket, where the running process could be asked",
+                "error: {}: has no process.upgrade-socket, where the running process could be asked",
                 source.name()
             ))
         })?;

@@ -87,7 +87,7 @@ fn what_is_wrong_with_files_is_told_together_with_the_rest() {
         "ca = \"no-ca.pem\"",
     ];
     let file = folder.write("handfast.toml", text.join("\n")).display().to_string();
-    for verb in ["check", "proxy"] {
+    for verb in ["check", "proxy", "upgrade"] {
         let ran = tools::handfast(&[verb, "-c", &file]);
         assert_eq!(ran.code, Some(2), "{ran:?}");
         let all = ran.all();

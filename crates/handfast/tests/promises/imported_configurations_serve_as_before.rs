@@ -347,6 +347,12 @@ fn an_old_file_runs_as_it_is() {
     change("[web]\n", "[web]\nPSKsecrets = psk.txt\n");
     tool.talk.containing("PSKsecrets: refused");
     assert_eq!(outcome(client, listen), "two");
+    // Lines of what was written are not taken for lines of the old file.
+    let odd = world
+        .folder
+        .write("odd.conf", "[web]\naccept = 127.0.0.1:1\nconnect = 127.0.0.1:1\ncert = gone.pem\n");
+    let said = tools::handfast(&["proxy", "--stunnel", &odd.display().to_string()]).all();
+    assert!(said.contains("odd.conf, as imported:") && !said.contains("odd.conf:"), "{said}");
     // Wrong from the start: it does not start.
     let ran = tools::handfast(&["proxy", "--stunnel", &file.display().to_string()]);
     assert_eq!(ran.code, Some(2), "{}", ran.all());

@@ -12,7 +12,7 @@ struct Figure {
     told: &'static [(&'static str, &'static str)],
 }
 
-const FIGURES: [Figure; 4] = [
+const FIGURES: [Figure; 5] = [
     Figure {
         source: "crates/handfast-proxy/src/limits.rs",
         constant: "const RESERVED_FILES: (u64, u64) = (40, 128);",
@@ -36,6 +36,11 @@ const FIGURES: [Figure; 4] = [
         source: "crates/handfast-proxy/src/resolve.rs",
         constant: "const QUESTION: Duration = Duration::from_secs(10);",
         told: &[("docs/guide.md", "while a name has had no outcome at all (ten seconds at most)")],
+    },
+    Figure {
+        source: "crates/handfast-proxy/src/resolve/trial.rs",
+        constant: "const TRIAL: Duration = Duration::from_secs(5);",
+        told: &[("docs/guide.md", "all at the same time and for at most five seconds")],
     },
     Figure {
         source: "crates/handfast-load/src/fleet.rs",
@@ -166,6 +171,31 @@ fn defaults_in_the_guide_are_the_references() {
     let (guide, reference) = (text_of("docs/guide.md"), text_of("docs/reference/configuration.md"));
     assert!(section(&guide, "## Limits and timeouts").lines().count() > 10, "the guide's table has moved");
     assert_none(&other_defaults(&guide, &reference));
+}
+
+/// A row that stands twice on a page is in a table whose columns it does not have, or will be changed in one place alone.
+fn repeated_rows(document: &SourceFile) -> Vec<Complaint> {
+    let mut rows = std::collections::HashMap::new();
+    let is_row = |line: &str| line.starts_with("| ") && line.matches(" | ").count() >= 2;
+    let lines = document.text.lines().enumerate().filter(|(_, line)| is_row(line) && line.len() > 100);
+    lines
+        .filter_map(|(number, line)| {
+            let first: usize = rows.insert(line.to_owned(), number + 1)?;
+            Some(Complaint::new(
+                &document.path,
+                number + 1,
+                format!("the row is in line {first} too; hint: keep one"),
+            ))
+        })
+        .collect()
+}
+
+#[test]
+fn no_row_of_the_runbook_stands_in_two_tables() {
+    check_files(|file| file.path == "docs/runbook.md", repeated_rows);
+    let row = format!("| `word` | {} | fix |\n", "x".repeat(100));
+    let found = repeated_rows(&sample("docs/x.md", &format!("{row}\ntext\n\n{row}")));
+    assert!(found.len() == 1 && found[0].line == 5 && found[0].what.contains("line 1 too"), "{found:?}");
 }
 
 #[test]

@@ -102,7 +102,7 @@ const ONE_WRONG: &[(&str, &str)] = &[
     ),
     (
         "client = true",
-        "error 6 client unknown key `client` in [[service]] | Handfast takes TLS from clients and speaks plain text to backends; the other direction is not there",
+        "error 6 client unknown key `client` in [[service]] | for clients in plain text and TLS towards the backends, write `client-tls = false` and `backend-tls = {}` in [[service]]",
     ),
     (
         "CAfile = \"ca.pem\"",
@@ -389,6 +389,11 @@ fn one_changed_line_is_reported_with_its_place_and_cure() {
         ),
         ("\"10.0.0.9:80\"", "[\"a:1\", \"A:1\"]", "error 4 \"A:1\" written twice in this list | -"),
         ("\"10.0.0.9:80\"", "[]", "error 4 [] the list is empty | -"),
+        (
+            "[[service]]",
+            "listen = \"*:443\"\n[[service]]",
+            "error 1 listen unknown key `listen` at the top of the file | `listen` belongs in [[service]]",
+        ),
         (
             "[[service]]",
             "[service]",
