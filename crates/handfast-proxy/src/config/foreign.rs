@@ -199,7 +199,7 @@ const KEYS: [(&[&str], &str); 6] = [
     ),
     (
         &["tls-backend", "ssl-backend", "proxy-ssl", "backend-ca", "verify-backend"],
-        "TLS towards backends has a section of its own: [service.backend-tls] with `ca`, `name` and others",
+        "TLS towards backends has a separate section: [service.backend-tls] with `ca`, `name` and others",
     ),
     (
         &["ocsp", "ocsp-stapling", "ssl-stapling"],

@@ -72,7 +72,7 @@ fn ask_all(names: impl Iterator<Item = Wanted>) -> Vec<(Wanted, Unresolved)> {
         let outcomes = questions.join_all().await.into_iter();
         outcomes.filter_map(|(name, outcome)| Some((name, outcome.err()?))).collect()
     });
-    // The C library cannot be told to stop asking.
+    // A lookup by the C library cannot be cancelled.
     runtime.shutdown_background();
     failed
 }

@@ -257,7 +257,7 @@ impl Builder<'_, '_> {
         let resolver = Arc::new(Resolver::new(Arc::clone(&store), tls.unknown_name.into()));
         let ring = self.ring(&tls.tickets);
         // Rules that ask the same of clients share what is made for it. A ticket of one is then good for another: the rule is
-        // chosen anew for each connection, and what was asked is the same.
+        // chosen again for each connection, and what was asked is the same.
         let rules = || std::iter::once(None).chain(model.names.iter().map(Some));
         let asked = rules().map(|rule: Option<&NameRule>| {
             let policy = rule.and_then(|rule| rule.policy.as_ref()).unwrap_or(&tls.policy);

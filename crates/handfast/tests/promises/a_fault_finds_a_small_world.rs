@@ -118,7 +118,7 @@ fn a_reload_that_wants_files_elsewhere_changes_nothing_and_says_why() {
     is_served(&proxy);
 }
 
-/// A link in a folder is named in no configuration, and a reload that nobody asked for has nobody to answer.
+/// No configuration names a link in a folder, and only the log has the outcome of an automatic reload.
 #[test]
 fn a_link_out_of_a_folder_is_named_with_where_it_leads() {
     let (folder, elsewhere, backend) = (Folder::new(), Folder::new(), Backend::echo());

@@ -75,9 +75,9 @@ fn whatever_is_missing_or_closed_on_this_machine() {
     });
 }
 
-/// A protection that protects nobody is worse than none: somebody relies on it.
+/// A protection without effect is worse than none: the operator relies on it.
 #[test]
-fn what_protects_nobody_is_an_error() {
+fn a_protection_without_effect_is_an_error() {
     let folder = Folder::new();
     let ca = folder.write("ca.pem", &certificates::authority().pem);
     let config = Config::empty().service("web", "127.0.0.1:1").set("service", "pass-through", true);

@@ -18,7 +18,7 @@ pub(crate) fn no_effect<'k>(section: &Table<'_>, keys: impl IntoIterator<Item = 
     for key in keys {
         if let Some(span) = section.written(key) {
             let fault = Fault::new(format!("`{}` has no effect: {why}", key.name()));
-            section.reading().error(&span, fault.hint("remove one of the two"));
+            section.reading().error(&span, fault.hint("remove it, or change what the reason names"));
         }
     }
 }
@@ -27,7 +27,7 @@ pub(crate) fn no_effect<'k>(section: &Table<'_>, keys: impl IntoIterator<Item = 
 pub(crate) fn no_effect_of_section(section: &Table<'_>, inner: &Section, why: &str) {
     if let Some(span) = section.span_of(inner) {
         let fault = Fault::new(format!("`{}` has no effect: {why}", inner.name));
-        section.reading().error(&span, fault.hint("remove one of the two"));
+        section.reading().error(&span, fault.hint("remove it, or change what the reason names"));
     }
 }
 
