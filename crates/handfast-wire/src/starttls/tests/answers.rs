@@ -265,7 +265,7 @@ fn a_socks_proxys_replies_are_read_to_their_end_and_said_in_words() {
             assert_eq!(tunnel.into_received(), b"220");
         }
     }
-    // Of an address of another type nobody knows where it ends: no tunnel.
+    // An address of another type has no known end: no tunnel.
     for kind in [0, 2, 5, 9, 255] {
         let mut tunnel = asked(None);
         assert_eq!(tunnel.take(&[5, 0], &mut Vec::new()), Ok(Progress::More));
