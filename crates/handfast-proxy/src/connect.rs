@@ -4,8 +4,10 @@
 //! to it. A backend that refuses is counted, and the next one is tried; each at most once for a connection.
 
 mod converse;
+mod greeting;
 mod secure;
 
+pub(crate) use greeting::{of_problem, read};
 pub(crate) use secure::later as secure_later;
 
 use std::borrow::Cow;
@@ -16,7 +18,9 @@ use handfast_leg::{Leg, Side as LegSide, Socket};
 use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 use handfast_net::fault::{Cause as SocketCause, Fault};
+use handfast_wire::starttls::Protocol;
 
+use self::greeting::Expected;
 use crate::backend_tls::Dialler;
 use crate::backends::{Endpoint, InUse, Pick};
 use crate::cause::Cause;
@@ -36,7 +40,7 @@ pub(crate) struct Connected<S: Socket> {
     pub(crate) leg: Leg<S>,
     /// So many of these it has been given, or keeps.
     pub(crate) given: usize,
-    /// What it said together with the end of its handshake.
+    /// What it has said already that is the client's, together with the end of its handshake or as its greeting.
     pub(crate) spoken: Vec<u8>,
     /// Counts the connection at its endpoint.
     pub(crate) in_use: InUse,
@@ -49,8 +53,10 @@ pub(crate) struct Connected<S: Socket> {
 pub(crate) enum Until {
     /// The client's bytes can pass: TLS stands where it is wanted.
     Ready,
-    /// Its first word can be heard: TLS begins later, behind what it says to the client (MySQL).
-    Greeting,
+    /// The same, and it has greeted, which its client does not expect any more.
+    Greeted(Protocol),
+    /// It has greeted: TLS begins later, behind what it says to the client.
+    MySqlGreeting,
 }
 
 /// What every attempt of a connection has to work with.
@@ -62,6 +68,10 @@ struct Wanted<'a> {
     header: Vec<u8>,
     /// The client's first bytes.
     first: &'a [u8],
+    /// How far it is brought …
+    until: Until,
+    /// … and whether TLS is to follow behind that.
+    tls_follows: bool,
 }
 
 impl Wanted<'_> {
@@ -95,9 +105,11 @@ pub(crate) async fn dial<R: Runtime>(
 ) -> Result<Connected<R::Socket>, CloseReason> {
     let begun = R::now();
     let service = Rc::clone(&connection.account.service);
-    let dialler = service.dialler(choice).filter(|_| until == Until::Ready).cloned();
+    let is_early = until == Until::MySqlGreeting;
+    let dialler = service.dialler(choice).filter(|_| !is_early).cloned();
+    let tls_follows = is_early && service.dialler(choice).is_some();
     let header = proxy_out::header(connection);
-    let wanted = Wanted { service: Rc::clone(&service), dialler, header, first };
+    let wanted = Wanted { service: Rc::clone(&service), dialler, header, first, until, tls_follows };
     let group = service.group(choice);
     let client = connection.account.record.client.map(|client| client.ip());
     let mut tried: Vec<Rc<Endpoint>> = Vec::new();
@@ -120,8 +132,7 @@ pub(crate) async fn dial<R: Runtime>(
                 connection.account.record.backend = Some(Rc::clone(&endpoint.name));
                 match begin(connection, &endpoint, &wanted).await {
                     Ok((leg, spoken)) => {
-                        let is_good = until == Until::Ready || service.dialler(choice).is_none();
-                        let in_use = attempt.connected(R::now().since(begun), is_good);
+                        let in_use = attempt.connected(R::now().since(begun), !tls_follows);
                         let given = if leg.is_secured() { 0 } else { first.len() };
                         break Ok(Connected { leg, given, spoken, in_use, request: Vec::new() });
                     }
@@ -203,13 +214,26 @@ fn of_socket(fault: &Fault) -> CloseReason {
     CloseReason::fault(Step::Connect, Side::Backend, fault)
 }
 
-/// One attempt: a leg that stands, and what the backend has said already.
+/// One attempt: a leg that can be used, and what the backend has said already that is the client's.
 async fn begin<R: Runtime>(
     connection: &mut Connection<R>,
     endpoint: &Endpoint,
     wanted: &Wanted<'_>,
 ) -> Result<(Leg<R::Socket>, Vec<u8>), Ended> {
     let attempt = Waiting::begin(connection);
+    let (mut leg, spoken) = reach(connection, endpoint, wanted, &attempt).await?;
+    let Some(expected) = Expected::new(wanted.until, wanted.tls_follows) else { return Ok((leg, spoken)) };
+    let spoken = Box::pin(greeting::receive(connection, &mut leg, expected, spoken, &attempt)).await?;
+    Ok((leg, spoken))
+}
+
+/// A leg that stands, secured where that is wanted.
+async fn reach<R: Runtime>(
+    connection: &mut Connection<R>,
+    endpoint: &Endpoint,
+    wanted: &Wanted<'_>,
+    attempt: &Waiting,
+) -> Result<(Leg<R::Socket>, Vec<u8>), Ended> {
     let mut opening = wanted.opening(endpoint);
     let said = opening.begin();
     let has_bytes = opening.is_over() && (wanted.dialler.is_some() || !wanted.first.is_empty());
@@ -218,14 +242,14 @@ async fn begin<R: Runtime>(
     let source = connection.account.service.source(client);
     let dialling = R::dial(&endpoint.address, source, speaks).map_err(Ended::socket)?;
     if !opening.is_over() {
-        let (socket, sent) = stand(connection, dialling, &said, &attempt).await?;
+        let (socket, sent) = stand(connection, dialling, &said, attempt).await?;
         let mut leg: Leg<R::Socket> = Leg::plain(LegSide::Backend, socket).dialled(0);
         leg.keep(&said[sent..]);
-        return Box::pin(converse::begin(connection, endpoint, wanted, leg, opening, &attempt)).await;
+        return Box::pin(converse::begin(connection, endpoint, wanted, leg, opening, attempt)).await;
     }
     let Some(dialler) = &wanted.dialler else {
         let opening = behind(&said, wanted.first);
-        let (socket, sent) = stand(connection, dialling, &opening, &attempt).await?;
+        let (socket, sent) = stand(connection, dialling, &opening, attempt).await?;
         let mut leg = Leg::plain(LegSide::Backend, socket).dialled(sent).preceded_by(said.len());
         // What the backend has taken is not kept, nor its room.
         leg.keep(&opening[sent..]);
@@ -235,11 +259,11 @@ async fn begin<R: Runtime>(
     let (session, hello) = secure::begin(connection, dialler, endpoint)?;
     // In the clear, before TLS: the backend reads it before its own TLS begins.
     let opening = behind(&said, &hello);
-    let (socket, sent) = stand(connection, dialling, &opening, &attempt).await?;
+    let (socket, sent) = stand(connection, dialling, &opening, attempt).await?;
     let mut leg: Leg<R::Socket> = Leg::plain(LegSide::Backend, socket).dialled(0);
     secure::with(&mut leg, session, dialler);
     leg.keep(&opening[sent..]);
-    let spoken = secure::finish(connection, &mut leg, dialler, &attempt).await?;
+    let spoken = secure::finish(connection, &mut leg, dialler, attempt).await?;
     Ok((leg, spoken))
 }
 
@@ -264,6 +288,7 @@ impl Waiting {
             return Ended::Attempt(failure);
         }
         let reason = CloseReason::new(Step::Connect, Side::Backend, Cause::HandshakeDeadline);
+        let reason = CloseReason { detail: failure.detail.clone(), ..reason };
         Ended::Connection(reason, self.was_long::<R>().then_some(failure))
     }
 

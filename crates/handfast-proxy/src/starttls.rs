@@ -16,12 +16,11 @@ use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 use handfast_tls::buffer::Scratch;
 use handfast_wire::starttls::mysql::{self, Login, TlsSide};
-use handfast_wire::starttls::{Greeted, Greeting, Problem, Progress, Protocol, Server, second_greeting};
+use handfast_wire::starttls::{Problem, Progress, Protocol, Server, second_greeting};
 
 use crate::cause::Cause;
-use crate::connect::{self, Connected, Until};
+use crate::connect::{self, Connected, Until, of_problem, read};
 use crate::connection::Connection;
-use crate::opening::cause_of;
 use crate::reason::{CloseReason, Side, Step};
 use crate::route::Choice;
 use crate::runtime::Runtime;
@@ -67,10 +66,14 @@ pub(crate) fn first_words<'a, R: Runtime>(
     let service = &connection.account.service;
     let before_its_tls = service.dialler(choice).and_then(|dialler| dialler.starttls());
     if before_its_tls == Some(Protocol::MySql) {
-        return (&[], Until::Greeting);
+        return (&[], Until::MySqlGreeting);
     }
-    let greets = service.starttls_protocol().is_some_and(Protocol::server_speaks_first);
-    (if greets { &[] } else { first }, Until::Ready)
+    match service.starttls_protocol().filter(|protocol| protocol.server_speaks_first()) {
+        None => (first, Until::Ready),
+        // One that is asked for TLS greets before it, and not again.
+        Some(_) if before_its_tls.is_some() => (&[], Until::Ready),
+        Some(protocol) => (&[], Until::Greeted(protocol)),
+    }
 }
 
 /// Makes who has been greeted the same on both sides, or carries a login; `first` is afterwards what the backend is to be given next.
@@ -97,12 +100,8 @@ pub(crate) async fn join<R: Runtime>(
             Box::pin(log_in_by_tls(connection, choice, first, &mut connected)).await?;
         }
         (None, Some(protocol)) => greet_again(connection, protocol)?,
-        // Its greeting was heard before its TLS.
-        (Some(_), Some(_)) => {}
-        (Some(protocol), None) => {
-            let Some(greeting) = Greeting::new(protocol) else { return Ok(connected) };
-            Box::pin(greet(connection, greeting, &mut connected)).await?;
-        }
+        // Connect has received its greeting, where it has one.
+        (Some(_), _) => {}
     }
     connection.account.record.seconds.connect += R::now().since(begun);
     Ok(connected)
@@ -202,27 +201,6 @@ fn of_client(broken: Broken) -> CloseReason {
 
 // ── the backend, behind the handshake ──
 
-async fn greet<R: Runtime>(
-    connection: &mut Connection<R>,
-    mut greeting: Greeting,
-    connected: &mut Connected<R::Socket>,
-) -> Result<(), CloseReason> {
-    loop {
-        let heard = hear_backend(connection, connected).await?;
-        let thread = Rc::clone(&connection.account.thread);
-        let scratch = &mut *thread.scratch.borrow_mut();
-        let words = match greeting.take(&heard) {
-            Ok(Greeted::More) => continue,
-            Ok(Greeted::Ready(behind)) => behind,
-            // Its words are as good an answer to whatever the client asks first, and then it ends.
-            Ok(Greeted::Refused { words, .. }) => words,
-            Err(problem) => return Err(of_backend(&problem)),
-        };
-        let client = connection.client();
-        return if words.is_empty() { Ok(()) } else { write::<R>(client, &words, scratch) };
-    }
-}
-
 /// Greets a client that waits for a greeting, when the backend's own came before its TLS.
 fn greet_again<R: Runtime>(connection: &mut Connection<R>, protocol: Protocol) -> Result<(), CloseReason> {
     let words = second_greeting(protocol, &machine_name());
@@ -232,45 +210,6 @@ fn greet_again<R: Runtime>(connection: &mut Connection<R>, protocol: Protocol) -
     let thread = Rc::clone(&connection.account.thread);
     let scratch = &mut *thread.scratch.borrow_mut();
     write::<R>(connection.client(), &words, scratch)
-}
-
-/// Waits for what the backend says.
-async fn hear_backend<R: Runtime>(
-    connection: &mut Connection<R>,
-    connected: &mut Connected<R::Socket>,
-) -> Result<Vec<u8>, CloseReason> {
-    loop {
-        // It may have spoken together with the end of its handshake.
-        if !connected.spoken.is_empty() {
-            return Ok(std::mem::take(&mut connected.spoken));
-        }
-        let thread = Rc::clone(&connection.account.thread);
-        let heard = read(&mut connected.leg, &mut thread.scratch.borrow_mut())?;
-        if let Some(heard) = heard {
-            return Ok(heard);
-        }
-        patience(connection, Side::Backend, Step::Connect, "it did not greet").await?;
-        if connection.client().socket().is_broken() {
-            return Err(CloseReason::new(Step::Connect, Side::Client, Cause::CLOSED_EARLY));
-        }
-    }
-}
-
-/// Reads once from a backend, after sending what waits; what it said, if anything.
-fn read<S: Socket>(backend: &mut Leg<S>, scratch: &mut Scratch) -> Result<Option<Vec<u8>>, CloseReason> {
-    let broken = |broken: Broken| CloseReason::broken(Step::Connect, &broken);
-    backend.send_flight().map_err(broken)?;
-    let got = backend.read(scratch, false).map_err(broken)?;
-    backend.answer(scratch, got.failed.is_some()).map_err(broken)?;
-    if let Some(failed) = got.failed {
-        return Err(broken(failed));
-    }
-    let heard = backend.plaintext(&scratch.received, &scratch.plaintext, got.length).to_vec();
-    if heard.is_empty() && backend.has_ended() {
-        let reason = CloseReason::new(Step::Connect, Side::Backend, Cause::CLOSED_EARLY);
-        return Err(reason.because("before it was ready"));
-    }
-    Ok(Some(heard).filter(|heard| !heard.is_empty()))
 }
 
 /// Says something to a client behind its handshake. Tickets may still wait to be sent: their records were made first, and go first.
@@ -283,23 +222,18 @@ fn write<R: Runtime>(
     client.write(words, &mut scratch.records).map_err(|broken| CloseReason::broken(Step::Connect, &broken))
 }
 
-fn of_backend(problem: &Problem) -> CloseReason {
-    CloseReason::new(Step::Connect, Side::Backend, cause_of(problem)).because(problem.to_string())
-}
-
 // ── MySQL ──
 
 /// Hands a client its server's greeting, and reads its request for TLS.
 async fn ask_mysql<R: Runtime>(connection: &mut Connection<R>) -> Result<Asked<R::Socket>, CloseReason> {
-    let mut connected = connect::dial(connection, Choice::SERVICE, &[], Until::Greeting).await?;
+    let mut connected = connect::dial(connection, Choice::SERVICE, &[], Until::MySqlGreeting).await?;
     let secured = connection.account.service.dialler(Choice::SERVICE).is_some();
-    let greeting = match hear_mysql(connection, &mut connected).await? {
+    let greeting = match greeting_of(&mut connected)? {
         // A server's refusal is meant for its client, who can read it.
         Err((problem, words)) => {
             say(connection, &words).await?;
-            return Err(of_backend(&problem));
+            return Err(of_problem(&problem));
         }
-        Ok(greeting) if secured && !greeting.offers_tls() => return Err(of_backend(&Problem::NotOffered)),
         Ok(greeting) => greeting,
     };
     let mut said = greeting.packet(true);
@@ -326,20 +260,14 @@ async fn ask_mysql<R: Runtime>(connection: &mut Connection<R>) -> Result<Asked<R
 /// A server's greeting; or what its refusal means, and its words.
 type MySqlGreeting = Result<mysql::Greeting, (Problem, Vec<u8>)>;
 
-/// Waits for a server's greeting.
-async fn hear_mysql<R: Runtime>(
-    connection: &mut Connection<R>,
-    connected: &mut Connected<R::Socket>,
-) -> Result<MySqlGreeting, CloseReason> {
-    let mut received = Vec::new();
-    loop {
-        received.extend_from_slice(&hear_backend(connection, connected).await?);
-        match mysql::greeting(&received) {
-            Ok(Some(greeting)) => return Ok(Ok(greeting)),
-            Ok(None) => {}
-            Err(problem @ Problem::Refused { .. }) => return Ok(Err((problem, received))),
-            Err(problem) => return Err(of_backend(&problem)),
-        }
+/// The greeting that connect has waited for.
+fn greeting_of<S: Socket>(connected: &mut Connected<S>) -> Result<MySqlGreeting, CloseReason> {
+    let received = std::mem::take(&mut connected.spoken);
+    match mysql::greeting(&received) {
+        Ok(Some(greeting)) => Ok(Ok(greeting)),
+        Ok(None) => Err(CloseReason::new(Step::Connect, Side::Local, Cause::Internal)),
+        Err(problem @ Problem::Refused { .. }) => Ok(Err((problem, received))),
+        Err(problem) => Err(of_problem(&problem)),
     }
 }
 
@@ -351,8 +279,7 @@ async fn log_in_by_tls<R: Runtime>(
     first: &mut Vec<u8>,
     connected: &mut Connected<R::Socket>,
 ) -> Result<(), CloseReason> {
-    let (words, refused) = match hear_mysql(connection, connected).await? {
-        Ok(greeting) if !greeting.offers_tls() => return Err(of_backend(&Problem::NotOffered)),
+    let (words, refused) = match greeting_of(connected)? {
         Ok(greeting) => (greeting.packet(false), None),
         Err((problem, words)) => (words, Some(problem)),
     };
@@ -361,7 +288,7 @@ async fn log_in_by_tls<R: Runtime>(
         write::<R>(connection.client(), &words, &mut thread.scratch.borrow_mut())?;
     }
     if let Some(problem) = refused {
-        return Err(of_backend(&problem));
+        return Err(of_problem(&problem));
     }
     let mut login = Login::new(TlsSide::Backend);
     login.hear_client(first).map_err(|problem| of_login(Side::Client, &problem))?;

@@ -336,7 +336,7 @@ pub(crate) static CONNECT: Key<Span> = Key {
     name: "connect",
     kind: Span { range: TENTH..=HOUR, zero: None },
     default: Default::Value("\"5s\""),
-    doc: "For connecting to one backend. When it is over, the next backend is tried, as long as `handshake` allows.",
+    doc: "For connecting to one backend, with its TLS and what is said before it. When it is over, the next backend is tried, as long as `handshake` allows.",
     why: "two lost packets are survived (they are sent again after 1 s and 3 s), and there is still time for a second backend",
     example: "\"2s\"",
     elsewhere: &["connect-timeout", "backend-connect-timeout", "timeout-connect"],

@@ -4,6 +4,7 @@ mod connecting;
 mod crowded;
 mod opening;
 mod play;
+mod preludes;
 mod proxy_headers;
 mod refusals;
 mod relaying;
