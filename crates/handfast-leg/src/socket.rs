@@ -39,6 +39,11 @@ pub trait Socket {
     /// Bytes written that the peer has not acknowledged yet.
     fn unacknowledged(&self) -> usize;
 
+    /// Bytes that the peer may have received without having acknowledged them.
+    fn delayed_acknowledgement(&self) -> usize {
+        0
+    }
+
     /// Turns Nagle's algorithm off.
     fn no_delay(&mut self);
 
@@ -95,6 +100,10 @@ impl Socket for Stream {
 
     fn unacknowledged(&self) -> usize {
         self.unsent()
+    }
+
+    fn delayed_acknowledgement(&self) -> usize {
+        Self::delayed_acknowledgement(self)
     }
 
     fn no_delay(&mut self) {

@@ -297,6 +297,13 @@ impl Stream {
         sys::unsent_bytes(&self.socket)
     }
 
+    /// Bytes that the peer may have received without having acknowledged them: an acknowledgement may wait for the second full segment
+    /// (RFC 1122 §4.2.3.2), and a reset takes the place of one that waits.
+    pub fn delayed_acknowledgement(&self) -> usize {
+        let segment = sys::tcp_info(&self.socket).map_or(0, |info| info.segment_size);
+        2 * segment as usize
+    }
+
     /// Turns Nagle's algorithm off. The first write of a connection never waits for it, so a stream that writes once
     /// does without this call.
     pub fn no_delay(&self) {

@@ -109,6 +109,8 @@ pub struct TcpInfo {
     pub last_ack_received_ms: u32,
     /// Smoothed round-trip time in microseconds.
     pub round_trip_us: u32,
+    /// Most bytes of a segment that is sent.
+    pub segment_size: u32,
 }
 
 /// All that this kernel says of a TCP socket; what it does not know is 0.
@@ -146,6 +148,7 @@ pub fn tcp_info(socket: impl AsFd) -> Option<TcpInfo> {
         last_data_received_ms: info.tcpi_last_data_recv,
         last_ack_received_ms: info.tcpi_last_ack_recv,
         round_trip_us: info.tcpi_rtt,
+        segment_size: info.tcpi_snd_mss,
     })
 }
 

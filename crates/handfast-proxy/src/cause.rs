@@ -40,11 +40,16 @@ causes! {
     Finished = "finished",
     /// The backend ended its direction, the client had everything and said nothing more: it was ended in order too.
     BackendEnded = "backend-ended",
-    /// The peer's stream ended without the end mark its protocol demands (FIN without close_notify), and something was in
-    /// flight.
+    /// The peer's stream ended without the end mark its protocol demands (FIN without close_notify), and something may have
+    /// been in flight.
     Truncated = "truncated",
-    /// The same, when nothing was in flight: the other side had the last word, and the peer had acknowledged it.
+    /// The same, when nothing was in flight: the other side had the last word, and the peer had acknowledged it; or the peer is a backend
+    /// whose client had ended with its answer.
     NoCloseNotify = "no-close-notify",
+    /// The peer reset the connection when a side had ended cleanly and everything had been delivered.
+    ResetAtEnd = "reset-at-end",
+    /// A proxy in front checked whether the service listens: a PROXY header in which it speaks for itself, and no byte behind it.
+    Checked = "checked",
     /// The peer sent a fatal TLS alert.
     Alert = "alert",
     /// The peer broke the TLS protocol, or offered nothing that our policy allows.
@@ -120,9 +125,13 @@ impl Cause {
     /// The peer closed before the step was done.
     pub const CLOSED_EARLY: Self = Self::Socket(Socket::ClosedEarly);
 
-    /// Whether somebody may have lost something. Clients that never say close_notify are many, and lose nothing when nothing was in flight.
+    /// Whether the connection failed: a peer may have lost something. This is the one definition, for the access log, the metrics and
+    /// their alerts, the status page and `handfast log`. Clients that never send close_notify are many, and lose nothing when nothing was in flight.
     pub const fn is_failure(self) -> bool {
-        !matches!(self, Self::Finished | Self::BackendEnded | Self::NoCloseNotify)
+        !matches!(
+            self,
+            Self::Finished | Self::BackendEnded | Self::NoCloseNotify | Self::ResetAtEnd | Self::Checked
+        )
     }
 
     /// Every cause there is; one errno stands for all that have no word.
@@ -145,13 +154,17 @@ impl Cause {
                 "the backend ended, and the client, which had everything, said nothing more".into()
             }
             Self::Truncated => format!(
-                "{who} ended its stream without the end mark of TLS (close_notify), and something was in flight"
+                "{who} ended its stream without the end mark of TLS (close_notify), and something may have been in flight"
             ),
             Self::NoCloseNotify => {
                 format!(
                     "{who} ended its stream without the end mark of TLS (close_notify); nothing was in flight"
                 )
             }
+            Self::ResetAtEnd => {
+                format!("{who} reset the connection at its end; everything had been delivered")
+            }
+            Self::Checked => "a proxy in front checked whether this service listens, and sent nothing".into(),
             Self::Alert => format!("{who} sent a fatal TLS alert"),
             Self::Tls => format!("{who} broke the TLS protocol, or offered nothing that the policy allows"),
             Self::NotTls => format!("{who} spoke something that is not TLS"),

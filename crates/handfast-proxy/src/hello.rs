@@ -17,6 +17,7 @@ use crate::cause::Cause;
 use crate::config::model::PlainHttp;
 use crate::connection::Connection;
 use crate::metrics::HeaderOutcome;
+use crate::proxy_in;
 use crate::reason::{CloseReason, Side, Step};
 use crate::runtime::Runtime;
 
@@ -51,8 +52,9 @@ async fn wait_for_hello<R: Runtime>(
     let limits = (service.limits.hello_bytes, service.plain_http);
     loop {
         let thread = Rc::clone(&connection.account.thread);
-        let hello = take(connection.client(), &mut thread.scratch.borrow_mut(), &mut received, limits)?;
-        if let Some(hello) = hello {
+        let hello = take(connection.client(), &mut thread.scratch.borrow_mut(), &mut received, limits);
+        let named = |reason| proxy_in::name_checks(&connection.account.record, reason, !received.is_empty());
+        if let Some(hello) = hello.map_err(named)? {
             return Ok(Heard { hello, received });
         }
         if connection.wait(Step::Hello, connection.deadline).await? == Woken::Deadline {

@@ -19,6 +19,7 @@ use crate::{close, connect, handshake, hello, proxy_in, route, starttls};
 pub(crate) fn serve<R: Runtime>(mut connection: Connection<R>) -> impl Future<Output = ()> {
     async move {
         let reason = walk(&mut connection).await;
+        let reason = proxy_in::name_end(&connection, reason);
         close::end(&mut connection, reason).await;
     }
 }

@@ -8,8 +8,9 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-use handfast_leg::Socket;
+use handfast_leg::{Leg, Socket};
 use handfast_net::engine::Woken;
+use handfast_net::fault::Cause as SocketCause;
 use handfast_net::prefix::{Prefix, PrefixSet};
 use handfast_net::stream::Read;
 use handfast_text::units::counted;
@@ -22,6 +23,7 @@ use crate::config::model::ProxySender;
 use crate::connection::Connection;
 use crate::metrics::HeaderOutcome;
 use crate::reason::{CloseReason, Side, Step};
+use crate::record::Record;
 use crate::runtime::Runtime;
 
 /// Most bytes of an ALPN value or a unique identifier that are kept; ours and those of the specification are shorter.
@@ -59,6 +61,8 @@ pub struct Proxied {
     pub by: ProxiedBy,
     /// The form of its header.
     pub version: Version,
+    /// It speaks for itself (LOCAL), as it does to check whether we listen.
+    pub is_local: bool,
     /// Where the client connected to; `None` where the socket's addresses count.
     pub destination: Option<SocketAddr>,
     /// The host name that the client asked for there, UTF-8 and otherwise unchecked.
@@ -109,6 +113,31 @@ pub(crate) async fn read<R: Runtime>(connection: &mut Connection<R>) -> Result<V
     // Accept has left this for here: the socket's address is that of the proxy in front.
     admission::admit(&mut connection.account, R::now())?;
     Ok(rest)
+}
+
+/// The same for a connection that came to its backend.
+pub(crate) fn name_end<R: Runtime>(connection: &Connection<R>, reason: CloseReason) -> CloseReason {
+    if reason.step < Step::Connect {
+        return reason;
+    }
+    let record = &connection.account.record;
+    let bytes = connection.client.as_ref().map_or(0, Leg::heard) + record.bytes_to_backend;
+    name_checks(record, reason, bytes > 0)
+}
+
+/// Names the end of a connection by what it was for: a proxy in front that speaks for itself, sends nothing and leaves has checked whether
+/// we listen. `has_spoken`: whether it sent anything behind its header.
+pub(crate) fn name_checks(record: &Record, reason: CloseReason, has_spoken: bool) -> CloseReason {
+    let is_local = record.proxied().is_some_and(|proxied| proxied.is_local);
+    let leaves = reason.side == Side::Client
+        && matches!(
+            reason.cause,
+            Cause::Socket(SocketCause::Reset | SocketCause::ClosedEarly)
+                | Cause::Truncated
+                | Cause::NoCloseNotify
+                | Cause::ResetAtEnd
+        );
+    if is_local && leaves && !has_spoken { CloseReason { cause: Cause::Checked, ..reason } } else { reason }
 }
 
 async fn wait_for_header<R: Runtime>(
@@ -196,6 +225,7 @@ impl Proxied {
         Self {
             by,
             version: header.version,
+            is_local: header.command == Command::Local,
             destination: header.tcp().map(|(_, destination)| canonical(destination)),
             authority: header.authority().map(|name| name[..name.floor_char_boundary(KEPT)].into()),
             alpn: header.alpn().map(kept),

@@ -5,8 +5,8 @@
 //! How bytes go from one leg to the other is in `handfast-leg`. Here is what a connection adds to that: whose turn it is,
 //! how long silence may last, what is counted, and what a broken leg means.
 
+mod delivered;
 mod limits;
-mod missing_close_notify;
 
 use std::rc::Rc;
 
@@ -43,6 +43,8 @@ pub(crate) struct Relay {
     asked: Moment,
     /// The backend ended its direction before the client did.
     backend_first: bool,
+    /// Bytes that the backend had sent when the client ended with its answer; WAITING until then.
+    heard_at_end: u64,
     /// When the socket options of longer connections are set; NEVER once they are.
     settle: Moment,
     /// When a byte last moved.
@@ -81,6 +83,7 @@ impl Relay {
             in_use,
             asked: if first.is_empty() { Moment::NEVER } else { now },
             backend_first: false,
+            heard_at_end: delivered::WAITING,
             settle: now + SETTLED,
             progress: now,
             looked: now,
@@ -172,6 +175,7 @@ impl Relay {
         let scratch = &mut *thread.scratch.borrow_mut();
         let (client, backend) = connection.legs();
         let before = (client.heard(), backend.heard());
+        let had_ended = client.has_ended();
         // The clock matters only to what waits for company, which is rarely anything.
         let now = if alarm(client, backend) == Moment::NEVER { self.progress } else { R::now() };
         let outcome = relay::turn(client, backend, scratch, now)
@@ -180,6 +184,10 @@ impl Relay {
         if client.heard() != before.0 && !self.is_unanswered() {
             self.asked = R::turn();
         }
+        if client.has_ended() && !had_ended {
+            self.client_ended(connection, before.1);
+        }
+        let (client, backend) = connection.legs();
         if backend.heard() != before.1 && self.is_unanswered() {
             self.in_use.answered(R::turn().since(self.asked));
             self.asked = Moment::NEVER;
@@ -195,8 +203,7 @@ impl Relay {
 
     /// What a broken leg means for the connection.
     fn reason<R: Runtime>(&self, connection: &mut Connection<R>, broken: &Broken) -> CloseReason {
-        self.missing_close_notify(connection, broken)
-            .unwrap_or_else(|| CloseReason::broken(Step::Relay, broken))
+        self.judge(connection, broken).unwrap_or_else(|| CloseReason::broken(Step::Relay, broken))
     }
 
     /// Counts what has moved since it was asked last.

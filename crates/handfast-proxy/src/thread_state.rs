@@ -261,6 +261,11 @@ impl ThreadService {
         self.starttls.as_ref().map(|starttls| starttls.protocol)
     }
 
+    /// The protocol in which backends are asked for TLS.
+    pub(crate) fn starttls_of_backends(&self) -> Option<Protocol> {
+        self.diallers.iter().flatten().find_map(|dialler| dialler.starttls())
+    }
+
     /// The backends for them.
     pub(crate) fn group(&self, choice: Choice) -> &Group {
         &self.groups.at(self.group_place(choice)).1

@@ -196,6 +196,8 @@ struct Reason<'a> {
     step: &'static str,
     side: &'static str,
     cause: &'static str,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    failed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     errno: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -279,6 +281,7 @@ impl<'a> Reason<'a> {
             step: reason.step.name(),
             side: reason.side.name(),
             cause: reason.cause.name(),
+            failed: reason.cause.is_failure(),
             errno,
             detail: reason.detail.as_deref().map(shortened),
         }

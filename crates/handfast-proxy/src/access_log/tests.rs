@@ -107,6 +107,7 @@ fn what_a_proxy_in_front_said_is_in_the_line() {
     let proxied = |unique_id: &[u8]| Proxied {
         by: ProxiedBy::Address(([10, 0, 0, 1], 5_000).into()),
         version: Version::V2,
+        is_local: false,
         destination: None,
         authority: Some("a.example\u{1b}[2J".into()),
         alpn: Some(b"h2\xff"[..].into()),

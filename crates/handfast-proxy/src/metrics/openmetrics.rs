@@ -129,7 +129,7 @@ fn connections(to: &mut Families<'_>, services: &[ServiceSnapshot]) -> fmt::Resu
     to.counter(
         "handfast_connections_closed",
         None,
-        "Connections ended: at which step, which side ended it, and why (cause finished: in order)",
+        "Connections ended: at which step, which side ended it, why, and whether something may have been lost (failed)",
         services.iter().flat_map(|service| {
             service.ends.iter().map(move |end| {
                 let labels = [
@@ -137,6 +137,7 @@ fn connections(to: &mut Families<'_>, services: &[ServiceSnapshot]) -> fmt::Resu
                     ("step", end.step),
                     ("side", end.side),
                     ("cause", end.cause),
+                    ("failed", if end.is_failure() { "true" } else { "false" }),
                 ];
                 (labels, end.count)
             })

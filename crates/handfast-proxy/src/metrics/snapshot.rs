@@ -349,12 +349,7 @@ pub struct ProcessSnapshot {
 }
 
 impl End {
-    /// Whether both directions ended in order.
-    pub fn is_in_order(&self) -> bool {
-        [Cause::Finished.name(), Cause::BackendEnded.name()].contains(&self.cause)
-    }
-
-    /// Whether somebody may have lost something: [`Cause::is_failure`].
+    /// Whether these connections failed: [`Cause::is_failure`].
     pub fn is_failure(&self) -> bool {
         Cause::named(self.cause).is_none_or(Cause::is_failure)
     }

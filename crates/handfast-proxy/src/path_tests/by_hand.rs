@@ -2,6 +2,7 @@
 
 mod connecting;
 mod crowded;
+mod ends;
 mod opening;
 mod play;
 mod preludes;

@@ -31,6 +31,7 @@ impl Outcome<'_> {
         self.who_is_blamed_did_it();
         self.the_deadline_is_one();
         self.an_end_in_order_is_whole();
+        self.what_is_no_failure_lost_nothing();
         self.who_lasts_has_the_options_of_it();
     }
 
@@ -80,6 +81,18 @@ impl Outcome<'_> {
                 );
             }
             Side::Local => {}
+        }
+    }
+
+    /// A client that ended cleanly and then reset the connection: the backend has all of its bytes, though it sees an abort.
+    fn what_is_no_failure_lost_nothing(&self) {
+        let Self { client, backend, .. } = self;
+        let listens = !backend.wire.link.borrow().peer_reset;
+        if self.cause == Cause::ResetAtEnd && self.side == Side::Client && client.closed && listens {
+            assert_eq!(backend.heard, client.means, "what the client said is lost");
+        }
+        if self.cause == Cause::ResetAtEnd {
+            assert!(client.closed || backend.has_ended_cleanly(), "neither side had ended");
         }
     }
 

@@ -66,6 +66,7 @@ mod an_idle_connection_costs_little;
 mod a_client_may_vanish_at_any_step;
 mod every_failed_connection_is_named;
 mod the_access_log_is_read_back;
+mod what_was_delivered_is_no_failure;
 // any step
 mod injected_errors_change_nothing;
 // looking in

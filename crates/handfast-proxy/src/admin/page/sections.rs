@@ -130,25 +130,22 @@ pub(super) fn ends(html: &mut Html, status: &Status) {
         .flat_map(|service| service.ends.iter().map(|end| (service.name.as_str(), end)))
         .collect();
     let all: u64 = ends.iter().map(|(_, end)| end.count).sum();
-    let mut others: Vec<_> = ends.into_iter().filter(|(_, end)| !end.is_in_order()).collect();
-    others.small_sort_by_key(|(_, end)| std::cmp::Reverse(end.count));
-    let finished = all - others.iter().map(|(_, end)| end.count).sum::<u64>();
+    let mut failed: Vec<_> = ends.into_iter().filter(|(_, end)| end.is_failure()).collect();
+    failed.small_sort_by_key(|(_, end)| std::cmp::Reverse(end.count));
+    let failures = failed.iter().map(|(_, end)| end.count).sum::<u64>();
     let meaning = match all {
         0 => "No connection has ended yet.".to_owned(),
-        1 => format!("1 connection has ended, {} in order. The others:", share_of(finished, all)),
         all => format!(
-            "{} connections have ended, {} of them in order. The others:",
-            count(all),
-            share_of(finished, all)
+            "{} ended, {} failed ({}).",
+            counted(all, "connection"),
+            count(failures),
+            share_of(failures, all)
         ),
     };
-    html.section(
-        "How connections end",
-        if others.is_empty() { meaning.trim_end_matches(" The others:") } else { &meaning },
-    );
-    if !others.is_empty() {
+    html.section("How connections end", &meaning);
+    if !failed.is_empty() {
         html.table(&["#Count", "Service", "What happened", "step / side / cause"]);
-        for (service, end) in others {
+        for (service, end) in failed {
             html.raw("<tr>").number(&count(end.count)).cell(service);
             html.cell(&capitalised(&sentence(end.step, end.side, end.cause)));
             html.element("td class=code", &format!("{} / {} / {}", end.step, end.side, end.cause))

@@ -385,3 +385,15 @@ fn a_mysql_backend_that_does_not_stand_is_no_clients_fault() {
     assert_eq!(play.end(), Some(("connect", "backend", "network-unreachable")));
     assert_eq!(play.client_hears(), b"");
 }
+
+/// One that its server has let in.
+pub(super) fn mysql_logged_in<'a>(scene: &'a Scene) -> Play<'a> {
+    let mut play = mysql_upgraded(scene);
+    play.say(&login());
+    play.wake();
+    let _ = play.backend_hears();
+    play.backend_says(&packet(2, b"\0\0\0"));
+    assert!(play.carries());
+    play.listen();
+    play
+}
