@@ -87,6 +87,11 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
+    /// An attempt at a backend that was not picked in turn, which is no trial of it.
+    pub(crate) fn without_trial(endpoint: &Rc<Endpoint>) -> Self {
+        Self { endpoint: Rc::clone(endpoint), trial: None }
+    }
+
     /// A connection stands; it counts until the returned value is dropped. `is_good`: nothing is left that the backend may fail
     /// at. Else its failures are forgotten only by [`InUse::is_good`]: one that is reached each time and fails right behind that would never
     /// be marked down.

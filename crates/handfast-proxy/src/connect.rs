@@ -3,10 +3,12 @@
 //! In: a client that is served from here on. Out: a leg to a backend, secured where the service says so, and whatever belongs
 //! to it. A backend that refuses is counted, and the next one is tried; each at most once for a connection.
 
+mod cancel;
 mod converse;
 mod greeting;
 mod secure;
 
+pub(crate) use cancel::cancel;
 pub(crate) use greeting::{of_problem, read};
 pub(crate) use secure::later as secure_later;
 

@@ -132,6 +132,10 @@ async fn converse<R: Runtime>(
                 connection.account.record.starttls = connection.account.service.starttls_protocol();
                 return Ok(Asked { received: Vec::new(), backend: None });
             }
+            Ok(Progress::Cancel) => {
+                connection.account.record.starttls = connection.account.service.starttls_protocol();
+                return Err(connect::cancel(connection, &server.into_received()).await);
+            }
             Ok(Progress::Direct) => return Ok(Asked { received: server.into_received(), backend: None }),
             Err(problem) => return Err(end(connection, &answer, &problem)),
         }

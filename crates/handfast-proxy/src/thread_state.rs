@@ -281,6 +281,19 @@ impl ThreadService {
         self.diallers[place(choice)].as_ref().filter(|_| !choice.failed)
     }
 
+    /// Every backend of the service and of its rules, each once, with TLS towards it.
+    pub(crate) fn endpoints(&self) -> Vec<(Rc<Endpoint>, Option<Rc<Dialler>>)> {
+        let mut all: Vec<(Rc<Endpoint>, Option<Rc<Dialler>>)> = Vec::new();
+        for ((_, group), dialler) in self.groups.iter().zip(&self.diallers) {
+            for endpoint in group.endpoints() {
+                if all.iter().all(|(known, _)| known.name != endpoint.name) {
+                    all.push((endpoint, dialler.clone()));
+                }
+            }
+        }
+        all
+    }
+
     /// Why there is no backend to try; counted.
     pub(crate) fn no_backend(&self, choice: Choice) -> CloseReason {
         let (backends, group) = self.groups.at(self.group_place(choice));

@@ -60,6 +60,9 @@ pub enum Progress {
     Ready,
     /// The client began TLS with its first byte, which this protocol allows. What it sent is [`Server::into_received`].
     Direct,
+    /// The client does not want TLS: it asks that a query of another connection be cancelled (PostgreSQL). The request, whole and alone, is
+    /// [`Server::into_received`]; it has no answer.
+    Cancel,
 }
 
 impl Progress {

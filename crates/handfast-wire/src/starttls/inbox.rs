@@ -82,7 +82,7 @@ impl Inbox {
     /// The end of a call that has read what it could: TLS begins only behind silence, and nobody talks for ever.
     pub(super) fn settle(&self, progress: Progress) -> Result<Progress, Problem> {
         match progress {
-            Progress::Direct => Ok(progress),
+            Progress::Direct | Progress::Cancel => Ok(progress),
             Progress::Ready => self.silent().map(|()| progress),
             Progress::More if self.taken > BYTE_LIMIT => Err(Problem::TooMuch),
             Progress::More => Ok(progress),

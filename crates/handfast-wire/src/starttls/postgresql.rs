@@ -22,6 +22,32 @@ pub(super) fn measure(unread: &[u8]) -> Result<Option<usize>, Problem> {
     }
 }
 
+/// Length, code and process number of a CancelRequest; its key follows.
+const CANCEL_HEADER: usize = 12;
+/// Bytes of a key: four, and more from protocol version 3.2 on.
+const CANCEL_KEY: std::ops::RangeInclusive<usize> = 4..=256;
+
+/// Whether a whole CancelRequest is there, and nothing else.
+///
+/// A server accepts it without TLS and without a login: it carries the key that the server gave to the connection whose query it is about.
+///
+/// **Errors**: something came behind it, which no client sends.
+pub(super) fn is_cancel(unread: &[u8]) -> Result<bool, Problem> {
+    let code = unread.get(4..).and_then(<[u8]>::first_chunk::<4>);
+    if code.is_none_or(|code| u32::from_be_bytes(*code) != CANCEL_REQUEST) {
+        return Ok(false);
+    }
+    let Some(length) = measure(unread)? else { return Ok(false) };
+    if !length.checked_sub(CANCEL_HEADER).is_some_and(|key| CANCEL_KEY.contains(&key)) {
+        return Err(Problem::unexpected("a CancelRequest with a key of 4 to 256 bytes", unread));
+    }
+    match unread.len().checked_sub(length) {
+        None => Ok(false),
+        Some(0) => Ok(true),
+        Some(count) => Err(Problem::Injected { count }),
+    }
+}
+
 /// Answers one packet.
 pub(super) fn answer(packet: &[u8], answer: &mut Vec<u8>) -> Heard {
     let code = packet[4..].first_chunk::<4>().map_or(0, |code| u32::from_be_bytes(*code));
@@ -33,9 +59,6 @@ pub(super) fn answer(packet: &[u8], answer: &mut Vec<u8>) -> Heard {
         (8, GSS_REQUEST) => {
             answer.push(b'N');
             Heard::Answered
-        }
-        (_, CANCEL_REQUEST) => {
-            Heard::Over(Problem::Insisted { on: "a request to cancel a query, unencrypted".into() })
         }
         (_, code) if code >> 16 == 3 => {
             error(answer);

@@ -74,7 +74,7 @@ impl Server {
         settled
     }
 
-    /// What the client sent and nobody has read: the beginning of TLS after [`Progress::Direct`].
+    /// What the client sent and nobody has read: the beginning of TLS after [`Progress::Direct`], a request after [`Progress::Cancel`].
     pub fn into_received(self) -> Vec<u8> {
         self.inbox.into_unread()
     }
@@ -85,6 +85,9 @@ impl Server {
             let heard = match self.protocol {
                 Protocol::Ldap => {
                     self.inbox.packet(ldap::measure)?.map(|message| ldap::answer(&message, answer))
+                }
+                Protocol::PostgreSql if postgresql::is_cancel(self.inbox.unread())? => {
+                    return Ok(Progress::Cancel);
                 }
                 Protocol::PostgreSql => {
                     self.inbox.packet(postgresql::measure)?.map(|packet| postgresql::answer(&packet, answer))

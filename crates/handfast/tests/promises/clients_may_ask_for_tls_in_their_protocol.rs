@@ -6,6 +6,7 @@ use std::net::TcpStream;
 
 use rustls::ClientConnection;
 
+use super::support::backend::Peer;
 use super::support::certificates::localhost;
 use super::support::client::dial;
 use super::support::folder::Folder;
@@ -221,6 +222,59 @@ fn mysqls_login_is_renumbered() {
     let _ = stream.read_to_end(&mut answer);
     assert!(String::from_utf8_lossy(&answer).contains("insecure transport are prohibited"), "{answer:?}");
     proxy.record_of("hello/client/starttls");
+}
+
+/// MySQL's server speaks first: nothing has been given to the client yet when it does not.
+#[test]
+fn a_mysql_server_that_does_not_greet_is_counted_and_another_one_is_used() {
+    let closes = || Backend::start(Peer::fin);
+    let garbage = || greeting_echo(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+    for (bad, cause) in
+        [(greeting_echo(b""), "connect-deadline"), (closes(), "closed-early"), (garbage(), "starttls")]
+    {
+        let (good, folder) = (mysql_server(), Folder::new());
+        let config = service(Config::empty(), &folder, "mysql", &bad)
+            .backend(good.address)
+            .set("process", "threads", 1)
+            .text("service.limits", "connect", "300ms");
+        let proxy = Proxy::start(config);
+        for _ in 0..2 {
+            let mut stream = dial(proxy.address()).expect("the proxy listens");
+            expect(&mut stream, &mysql_greeting(true));
+        }
+        let record = proxy.record(cause, |record| record.number("backends_failed") == 1);
+        assert_eq!(record.value("backend_failures")[0]["cause"], cause, "{record:?}");
+        let counted = proxy.metrics().sum("handfast_backend_failures_total", &[("cause", cause)]);
+        assert!(counted > 0.5, "{}", proxy.metrics().text());
+    }
+}
+
+/// Ctrl-C in psql before version 17: without TLS, on a separate connection, with the key of the session that it is about.
+#[test]
+fn a_request_to_cancel_a_query_reaches_every_backend() {
+    // Room for what each backend gets: none of them waits.
+    let (sender, received) = std::sync::mpsc::sync_channel(2);
+    let backend = || {
+        let sender = sender.clone();
+        Backend::start(move |peer: &mut Peer| {
+            let request = peer.read_exactly(16);
+            // It acts on it and closes, without an answer.
+            peer.fin();
+            sender.send(request).expect("the test waits for it");
+        })
+    };
+    let (one, other, folder) = (backend(), backend(), Folder::new());
+    let config = service(Config::empty(), &folder, "postgresql", &one).backend(other.address);
+    let proxy = Proxy::start(config);
+    let request = b"\0\0\0\x10\x04\xd2\x16\x2e\0\0\x12\x34key!";
+    let mut client = dial(proxy.address()).expect("the proxy listens");
+    client.write_all(request).expect("it reads");
+    assert_eq!(client.read(&mut [0; 1]).expect("a clean end"), 0, "it has no answer");
+    for _ in 0..2 {
+        assert_eq!(received.recv_timeout(DEADLINE).expect("each backend gets it"), request);
+    }
+    let record = proxy.record_of("relay/client/finished");
+    assert_eq!(record.detail(), "a request to cancel a query, passed on to 2 of 2", "{record:?}");
 }
 
 #[test]

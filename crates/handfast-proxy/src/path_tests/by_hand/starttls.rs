@@ -241,6 +241,37 @@ pub(super) fn login() -> Vec<u8> {
     packet(2, &payload)
 }
 
+/// PostgreSQL before version 17 of its clients sends it without TLS; it carries its own key.
+#[test]
+fn a_request_to_cancel_a_query_reaches_every_backend() {
+    let more = "starttls = \"postgresql\"\n[service.limits]\nconnect = \"2s\"\nhandshake = \"9s\"";
+    let text = format!(
+        "[[service]]\nname = \"web\"\nlisten = \"127.0.0.1:2\"\ncertificate = \"web.pem\"\n\
+         backend = [\"127.0.0.1:11\", \"127.0.0.1:12\", \"127.0.0.1:13\"]\n{more}"
+    );
+    let scene = Scene::of(TERMINATES, &text);
+    let request = [&[0, 0, 0, 16, 4, 210, 22, 46][..], b"\0\0\x12\x34key!"].concat();
+    let mut play = Play::new(&scene, "1.3").dials(&[Dial::Stands { after: SECOND }, Dial::RefusedAtOnce]);
+    play.send(&request[..9]);
+    play.wake();
+    assert!(play.dialled().is_empty(), "it is not whole");
+    play.send(&request[9..]);
+    play.wake();
+    play.pass(SECOND);
+    assert_eq!(play.backend_hears(), request, "these bytes and no other ones");
+    assert_eq!((play.dialled().len(), play.end()), (1, None), "the server acts on it, and closes then");
+    play.backend.borrow_mut().peer_ended = true;
+    play.wake();
+    let addresses: Vec<_> = play.dialled().into_iter().map(|(address, _)| address).collect();
+    assert_eq!(addresses, ["127.0.0.1:11", "127.0.0.1:12", "127.0.0.1:13"]);
+    assert_eq!(play.end(), Some(("relay", "client", "finished")));
+    assert_eq!(play.client_hears(), b"", "it has no answer");
+    assert_eq!(play.client.borrow().leg_closed, Some(Closed::InOrder));
+    let line = scene.lines().swap_remove(0);
+    assert_eq!(line["reason"]["detail"], "a request to cancel a query, passed on to 2 of 3");
+    assert_eq!(line["backend_failures"][0]["backend"], "127.0.0.1:12");
+}
+
 #[test]
 fn a_mysql_login_is_numbered_for_both_sides() {
     let scene = scene("mysql");

@@ -86,12 +86,21 @@ fn a_dialogue_may_be_as_long_as_its_limit() {
 #[test]
 fn a_postgresql_client_that_wants_something_else_is_told_apart() {
     let cancel = [&[0, 0, 0, 16, 4, 210, 22, 46][..], &[0; 8]].concat();
-    let (outcome, answer) = answered(Protocol::PostgreSql, &cancel);
-    assert!(
-        matches!(outcome, Err(Problem::Insisted { on }) if on.contains("cancel")),
-        "it is told as what it is"
-    );
-    assert!(answer.is_empty());
+    for at in 0..cancel.len() {
+        let (mut server, mut answer) = (Server::new(Protocol::PostgreSql, "a"), Vec::new());
+        assert_eq!(server.take(&cancel[..at], &mut answer), Ok(Progress::More), "{at} bytes of it");
+        assert_eq!(server.take(&cancel[at..], &mut answer), Ok(Progress::Cancel), "behind {at} bytes");
+        assert_eq!((server.into_received(), answer), (cancel.clone(), Vec::new()), "it has no answer");
+    }
+    let (outcome, _) = answered(Protocol::PostgreSql, &[&cancel[..], b"x"].concat());
+    assert_eq!(outcome, Err(Problem::Injected { count: 1 }), "nothing comes behind it");
+    for (length, is_one) in [(15, false), (16, true), (268, true), (269, false)] {
+        let mut other = cancel.clone();
+        other.resize(usize::from(length), 7);
+        other[2..4].copy_from_slice(&u16::to_be_bytes(length));
+        let (outcome, _) = answered(Protocol::PostgreSql, &other);
+        assert_eq!(outcome == Ok(Progress::Cancel), is_one, "a key of {} bytes", length - 12);
+    }
     let (outcome, answer) = answered(Protocol::PostgreSql, &[0, 0, 0, 8, 0, 2, 0, 0]);
     assert!(matches!(outcome, Err(Problem::Unexpected { .. })) && answer.is_empty(), "version 2");
     let (_, answer) = answered(Protocol::PostgreSql, &[0, 0, 0, 9, 0, 3, 0, 0, 0]);
