@@ -35,8 +35,10 @@ pub(crate) fn look(config: &Config, files: &[PathBuf]) -> Found {
     limits(config, &mut found);
     let process = &config.process;
     let user = ServiceUser::from(process);
-    addresses(config, &user, &mut found);
-    made_before_the_user_is_changed(config, &user, &mut found);
+    // One that is not there is reported once, below.
+    let known = if user.look_up().is_ok() { user.clone() } else { ServiceUser::default() };
+    addresses(config, &known, &mut found);
+    made_before_the_user_is_changed(config, &known, &mut found);
     let as_user = user.act(|| {
         let mut found = Found::default();
         access_log(config, process.user.is_some(), &mut found);
