@@ -48,7 +48,7 @@ causes! {
     NoCloseNotify = "no-close-notify",
     /// The peer reset the connection when a side had ended cleanly and everything had been delivered.
     ResetAtEnd = "reset-at-end",
-    /// A proxy in front checked whether the service listens: a PROXY header in which it speaks for itself, and no byte behind it.
+    /// A proxy in front checked whether the service listens: a PROXY header in which it speaks for itself, and no data behind it.
     Checked = "checked",
     /// The peer sent a fatal TLS alert.
     Alert = "alert",

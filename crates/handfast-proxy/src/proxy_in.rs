@@ -115,9 +115,10 @@ pub(crate) async fn read<R: Runtime>(connection: &mut Connection<R>) -> Result<V
     Ok(rest)
 }
 
-/// The same for a connection that came to its backend.
+/// The same for a connection that began TLS, or needs none. A proxy that checks TLS resets the connection as soon as its own part of the
+/// handshake is done, which may be before we have read the last of it.
 pub(crate) fn name_end<R: Runtime>(connection: &Connection<R>, reason: CloseReason) -> CloseReason {
-    if reason.step < Step::Connect {
+    if reason.step < Step::Handshake {
         return reason;
     }
     let record = &connection.account.record;

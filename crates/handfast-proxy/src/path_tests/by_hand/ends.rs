@@ -223,6 +223,16 @@ fn a_proxy_in_front_that_sends_nothing_behind_its_own_header_has_checked_us() {
         play.wake();
         assert_eq!(ended_unheard(&mut play), end, "{header:?} and {behind:?}");
     }
+    // One that checks TLS too, and leaves when its own part of the handshake is done.
+    for (header, end) in [(LOCAL, "checked"), (b"PROXY UNKNOWN\r\n", "reset")] {
+        let mut play = Play::from(&tls, "1.3", Some(([10, 0, 0, 1], 9).into()));
+        play.send(header);
+        let hello = play.hello();
+        play.send(&hello);
+        play.wake();
+        play.reset();
+        assert_eq!(ended_unheard(&mut play), Some(("handshake", "client", end)));
+    }
 }
 
 /// The same for clients that have no session yet.
