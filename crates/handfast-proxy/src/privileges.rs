@@ -28,11 +28,16 @@ pub(crate) struct ServiceUser {
 
 impl From<&Process> for ServiceUser {
     fn from(process: &Process) -> Self {
-        Self { user: process.user.clone(), group: process.group.clone() }
+        Self::new(process.user.as_deref(), process.group.as_deref())
     }
 }
 
 impl ServiceUser {
+    /// Of these names.
+    pub(crate) fn new(user: Option<&str>, group: Option<&str>) -> Self {
+        Self { user: user.map(str::to_owned), group: group.map(str::to_owned) }
+    }
+
     /// Becomes them, for every thread of the process.
     ///
     /// `files` are handed over: what was made or opened by root is rotated and replaced later by the user.

@@ -382,7 +382,7 @@ mod tests {
         };
         let (both, only_a): (&[String], &[String]) = (&["a".into(), "b".into()], &["a".into()]);
         assert_eq!(names.needed(&[], false), ["a.example:80", "b.example:80"], "no outcome yet");
-        answer(&mut names, "a.example", Err(Unresolved::Deadline));
+        answer(&mut names, "a.example", Err(Unresolved::Deadline(Duration::from_secs(5))));
         answer(&mut names, "b.example", Err(Unresolved::NoSuchName));
         assert_eq!(names.needed(&[], false), [""; 0], "all services have other backends");
         assert_eq!(names.needed(only_a, false), ["a.example:80"], "DNS has not answered");

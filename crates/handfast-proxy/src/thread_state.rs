@@ -281,13 +281,22 @@ impl ThreadService {
         self.diallers[place(choice)].as_ref().filter(|_| !choice.failed)
     }
 
-    /// Every backend of the service and of its rules, each once, with TLS towards it.
-    pub(crate) fn endpoints(&self) -> Vec<(Rc<Endpoint>, Option<Rc<Dialler>>)> {
+    /// Backends of the service and of its rules that are wanted, each once, with TLS towards it; the first `most` of them.
+    pub(crate) fn endpoints(
+        &self,
+        is_wanted: impl Fn(&Endpoint) -> bool,
+        most: usize,
+    ) -> Vec<(Rc<Endpoint>, Option<Rc<Dialler>>)> {
         let mut all: Vec<(Rc<Endpoint>, Option<Rc<Dialler>>)> = Vec::new();
-        for ((_, group), dialler) in self.groups.iter().zip(&self.diallers) {
-            for endpoint in group.endpoints() {
+        // Behind these places are the backends of failed clients.
+        let groups = self.groups.with_first_places().filter(|(place, _)| *place < self.diallers.len());
+        for (place, (_, group)) in groups {
+            for endpoint in group.endpoints().into_iter().filter(|endpoint| is_wanted(endpoint)) {
+                if all.len() == most {
+                    return all;
+                }
                 if all.iter().all(|(known, _)| known.name != endpoint.name) {
-                    all.push((endpoint, dialler.clone()));
+                    all.push((endpoint, self.diallers[place].clone()));
                 }
             }
         }

@@ -16,7 +16,7 @@ use super::model::{CertificateSource, ClientChecks};
 use super::problem::{Place, Problem, Severity};
 use super::reader::in_order;
 use crate::error::Error;
-use crate::privileges::look_up;
+use crate::privileges::ServiceUser;
 
 /// Where the configuration names files and folders.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -100,7 +100,7 @@ impl Named {
         for (is_group, name) in [(false, &self.user), (true, &self.group)] {
             let Some((name, place)) = name else { continue };
             let (user, group) = if is_group { (None, Some(&**name)) } else { (Some(&**name), None) };
-            problems.extend(look_up(user, group).err().map(|error| unknown(place, error)));
+            problems.extend(ServiceUser::new(user, group).look_up().err().map(|error| unknown(place, error)));
         }
         in_order(&mut problems);
         problems

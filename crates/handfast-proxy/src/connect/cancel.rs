@@ -26,9 +26,8 @@ const MOST: usize = 16;
 pub(crate) async fn cancel<R: Runtime>(connection: &mut Connection<R>, request: &[u8]) -> CloseReason {
     let service = Rc::clone(&connection.account.service);
     // One that is taken out of use may still serve connections that it has.
-    let is_reachable =
-        |(endpoint, _): &(Rc<Endpoint>, _)| matches!(endpoint.standing.state(), State::Up | State::Out);
-    let backends: Vec<_> = service.endpoints().into_iter().filter(is_reachable).take(MOST).collect();
+    let is_reachable = |endpoint: &Endpoint| matches!(endpoint.standing.state(), State::Up | State::Out);
+    let backends = service.endpoints(is_reachable, MOST);
     let mut reached = 0;
     let mut last = None;
     for (endpoint, dialler) in &backends {

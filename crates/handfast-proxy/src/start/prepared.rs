@@ -136,7 +136,7 @@ fn as_the_user_could(state: &State) -> Result<(), Error> {
                 state.config.places.suffix(path)
             )
         };
-        refused.map(|refused| problem(refused)).collect()
+        refused.map(problem).collect()
     })?;
     if problems.is_empty() { Ok(()) } else { Err(Error::NotServable { problems }) }
 }
