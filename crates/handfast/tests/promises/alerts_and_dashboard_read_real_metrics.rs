@@ -60,6 +60,9 @@ impl Prometheus {
             ],
         );
         wait_until("Prometheus to listen", || dial(address).ok());
+        // Until then it answers every question with 503.
+        let is_ready = || (http::get(address, "/-/ready", "*/*").status == 200).then_some(());
+        wait_until("Prometheus to be ready", is_ready);
         Self { address, _tool: tool }
     }
 
