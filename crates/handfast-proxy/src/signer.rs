@@ -3,8 +3,8 @@
 //! In: a session that has heard nothing yet, and its client's hello. Out: the session with its answer, computed: the signature is
 //! in it, and with RSA that is nearly all that a handshake costs (0.6 ms with 2048 bits, 4 ms with 4096).
 //!
-//! A worker has one. It runs at the lowest priority, so that the worker, which relays, goes first wherever both want the same
-//! processor; and what it has not begun can be taken back, for when it does not get one at all. Nobody waits for a lock here: who
+//! A worker has one. It runs while nothing else wants its processor (`SCHED_IDLE`), so that the worker, which relays, goes first wherever both
+//! want the same one: with nice 19 it waited for the end of a slice (bench/runs/2026-11-24-2-core-vm-signer-idle); and what it has not begun can be taken back, for when it does not get one at all. Nobody waits for a lock here: who
 //! relays only tries, and has another way when it is held.
 
 #![expect(
@@ -30,7 +30,7 @@ use handfast_tls::session::{Received, Session as _};
 
 use crate::sandbox;
 
-/// The lowest priority there is (setpriority(2)).
+/// The lowest priority of an ordinary thread (setpriority(2)), for where a sandbox around this process refuses `SCHED_IDLE`.
 const LOWEST: i32 = 19;
 /// Room for a usual first flight: a chain of two or three certificates.
 const FLIGHT: usize = 4096;
@@ -147,10 +147,8 @@ impl Shared {
     }
 
     fn run(&self) {
-        let is_idle =
-            std::env::var_os("MEASURE_NICE").is_none() && handfast_net::sys::run_when_idle().is_ok();
-        if !is_idle {
-            // On Linux this is the thread's own. Where it is refused the signer is one thread among others, and works all the same.
+        if handfast_net::sys::run_when_idle().is_err() {
+            // On Linux this is the thread's own. Where it is refused too the signer is one thread among others, and works all the same.
             let _ = rustix::process::setpriority_process(None, LOWEST);
         }
         handfast_tls::warm_up();

@@ -155,3 +155,15 @@ fn a_panic_is_that_of_whom_it_was_for() {
     *pending.slot.state() = State::Panicked(Box::new("on purpose"));
     pending.take();
 }
+
+#[test]
+fn its_priority_is_below_that_of_every_ordinary_thread() {
+    let policy = std::thread::spawn(|| {
+        handfast_net::sys::run_when_idle().expect("no privilege is needed");
+        let stat = std::fs::read_to_string("/proc/thread-self/stat").expect("it is there");
+        // The 41st field (proc_pid_stat(5)), counted behind the name, which may have spaces.
+        let fields = stat.rsplit_once(") ").expect("a name").1.split(' ').nth(41 - 3).map(str::to_owned);
+        fields.expect("as many fields")
+    });
+    assert_eq!(policy.join().expect("it does not panic"), "5", "SCHED_IDLE (sched.h)");
+}
