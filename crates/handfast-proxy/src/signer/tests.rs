@@ -158,12 +158,13 @@ fn a_panic_is_that_of_whom_it_was_for() {
 
 #[test]
 fn its_priority_is_below_that_of_every_ordinary_thread() {
-    let policy = std::thread::spawn(|| {
+    let policy = std::thread::Builder::new().name("idle".into()).spawn(|| {
         handfast_net::sys::run_when_idle().expect("no privilege is needed");
         let stat = std::fs::read_to_string("/proc/thread-self/stat").expect("it is there");
         // The 41st field (proc_pid_stat(5)), counted behind the name, which may have spaces.
         let fields = stat.rsplit_once(") ").expect("a name").1.split(' ').nth(41 - 3).map(str::to_owned);
         fields.expect("as many fields")
     });
+    let policy = policy.expect("there are threads");
     assert_eq!(policy.join().expect("it does not panic"), "5", "SCHED_IDLE (sched.h)");
 }
