@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::error::Error as _;
 use std::fmt;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Waker};
@@ -13,7 +14,7 @@ use std::task::{Context, Waker};
 use handfast_net::clock::Moment;
 use hyper::body::{Body, Incoming};
 use hyper::client::conn::{http1, http2};
-use hyper::rt::Executor;
+use hyper::rt::{Executor, Write as _};
 use hyper::{Request, Response};
 
 use crate::Version;
@@ -60,8 +61,16 @@ enum Sender<B> {
 pub struct Client<B> {
     sender: Sender<B>,
     driver: Driver,
-    /// What ended the connection, when that was no clean end.
-    broken: Rc<RefCell<Option<hyper::Error>>>,
+    end: Rc<RefCell<End>>,
+}
+
+/// How hyper's work on a connection ended.
+#[derive(Default)]
+struct End {
+    /// What broke the connection, when that was no clean end.
+    error: Option<hyper::Error>,
+    /// Bytes that came with the last answer and do not belong to it (HTTP/1.1).
+    unread: usize,
 }
 
 impl<B> fmt::Debug for Client<B> {
@@ -89,31 +98,34 @@ where
         let pipe = Shared(pipe);
         let mut driver = Driver::new(streams.max(1).saturating_mul(TASKS_EACH).saturating_add(OWN_TASKS));
         let tasks = driver.executor();
-        let broken = Rc::default();
+        let end = Rc::default();
         let sender = match version {
             Version::Http1 => {
                 let shaken = driver.drive(http1::handshake(pipe), deadline).await.ok_or(Unready::Deadline)?;
                 let (sender, connection) = shaken.map_err(Unready::Http)?;
-                tasks.execute(keep_error(connection, Rc::clone(&broken)));
+                tasks.execute(keep_end_of_http1(connection, Rc::clone(&end)));
                 Sender::Http1(sender)
             }
             Version::Http2 => {
                 let shaking = http2::Builder::new(tasks.clone()).timer(EngineTimer).handshake(pipe);
                 let shaken = driver.drive(shaking, deadline).await.ok_or(Unready::Deadline)?;
                 let (sender, connection) = shaken.map_err(Unready::Http)?;
-                tasks.execute(keep_error(connection, Rc::clone(&broken)));
+                tasks.execute(keep_end_of_http2(connection, Rc::clone(&end)));
                 Sender::Http2(sender)
             }
         };
-        Ok(Self { sender, driver, broken })
+        Ok(Self { sender, driver, end })
     }
 
     /// Why the other side sent what no request had asked for, with HTTP/1.1: bytes beyond the end of an answer (RFC 9112 §6.3). Known
     /// once the connection was polled after the answer.
     pub fn unrequested(&self) -> Option<String> {
-        let broken = self.broken.borrow();
+        let end = self.end.borrow();
+        if end.unread > 0 {
+            return Some(format!("{} bytes behind the end of the last answer", end.unread));
+        }
         // hyper has no question for it: it is the only error without a source that is none of these.
-        let error = broken.as_ref().filter(|error| {
+        let error = end.error.as_ref().filter(|error| {
             let other =
                 error.is_incomplete_message() || error.is_canceled() || error.is_closed() || error.is_user();
             !other && error.source().is_none() && !error.is_parse()
@@ -176,12 +188,26 @@ where
     }
 }
 
-/// Drives a connection to its end, and keeps why it broke.
-async fn keep_error(
-    connection: impl Future<Output = hyper::Result<()>>,
-    broken: Rc<RefCell<Option<hyper::Error>>>,
-) {
-    *broken.borrow_mut() = connection.await.err();
+/// Drives a connection to its end, and keeps how it ended. hyper would drop what it has received beyond the last answer.
+async fn keep_end_of_http1<P, B>(connection: http1::Connection<Shared<P>, B>, end: Rc<RefCell<End>>)
+where
+    P: Pipe + 'static,
+    B: Body + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    match connection.without_shutdown().await {
+        Ok(http1::Parts { mut io, read_buf, .. }) => {
+            end.borrow_mut().unread = read_buf.len();
+            // The pipe's other owner sees why, if it fails.
+            let _ = poll_fn(|context| Pin::new(&mut io).poll_shutdown(context)).await;
+        }
+        Err(error) => end.borrow_mut().error = Some(error),
+    }
+}
+
+/// Drives a connection to its end, and keeps how it ended.
+async fn keep_end_of_http2(connection: impl Future<Output = hyper::Result<()>>, end: Rc<RefCell<End>>) {
+    end.borrow_mut().error = connection.await.err();
 }
 
 /// Whether the other side has not looked at the request that ended so, which may be sent again on another connection whatever

@@ -536,6 +536,10 @@ fn fails_with(target: &Target, exchanges: Option<u32>, cause: &str) {
 fn more_than_the_announced_length_is_no_answer() {
     let target = after_the_rehearsal!(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello and more");
     fails_with(&target, None, "http");
+    let target = after_the_rehearsal!(
+        b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 5\r\n\r\nhello and more"
+    );
+    fails_with(&target, Some(1), "http");
 }
 
 #[test]
