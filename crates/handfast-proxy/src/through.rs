@@ -4,11 +4,13 @@
 //! says whom it is to be asked for.
 
 use std::fs;
+use std::path::Path;
 
 use handfast_wire::starttls::{Credentials, Tunnel};
 
 use crate::backends::host_of;
 use crate::config::model::{Address, ConnectThrough, Target, TunnelKind};
+use crate::privileges::ServiceUser;
 use crate::thread_state::Addresses;
 
 /// Longest password with its line end; SOCKS5 has room for 255 bytes.
@@ -95,6 +97,16 @@ fn direct(target: &Target, built_in: Option<&Address>, addresses: &Addresses) ->
     }
 }
 
+/// The content of a file that holds a password.
+fn password(file: &Path) -> Result<String, String> {
+    let unreadable = |error: std::io::Error| format!("cannot be read: {error}");
+    let length = fs::metadata(file).map_err(unreadable)?.len();
+    if length > MOST_PASSWORD {
+        return Err(format!("holds {length} bytes, expected a password of at most 255"));
+    }
+    fs::read_to_string(file).map_err(unreadable)
+}
+
 /// How a proxy on the way is asked.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Through {
@@ -104,23 +116,18 @@ pub(crate) struct Through {
 }
 
 impl Through {
-    /// Reads the password, where there is one.
+    /// Reads the password, where there is one; `user` serves.
     ///
     /// **Errors**: a file that cannot be read, or holds no password.
-    pub(crate) fn read(model: &ConnectThrough) -> Result<Self, String> {
+    pub(crate) fn read(model: &ConnectThrough, user: &ServiceUser) -> Result<Self, String> {
         let credentials = match &model.login {
             None => None,
-            Some((user, file)) => {
+            Some((name, file)) => {
+                let password = user.act_on(file, || password(file)).map_err(|error| error.to_string());
                 let wrong = |what: String| format!("{}: {what}", file.display());
-                let unreadable = |error: std::io::Error| wrong(format!("cannot be read: {error}"));
-                let length = fs::metadata(file).map_err(unreadable)?.len();
-                if length > MOST_PASSWORD {
-                    return Err(wrong(format!("holds {length} bytes, expected a password of at most 255")));
-                }
-                let password = fs::read_to_string(file).map_err(unreadable)?;
-                let password = password.trim_end_matches(['\r', '\n']);
+                let password = password.and_then(|password| password).map_err(wrong)?;
                 let expected = || wrong("holds no password, expected one line of 1 to 255 bytes".into());
-                Some(Credentials::new(user, password).ok_or_else(expected)?)
+                Some(Credentials::new(name, password.trim_end_matches(['\r', '\n'])).ok_or_else(expected)?)
             }
         };
         Ok(Self { model: model.clone(), credentials })
@@ -192,7 +199,7 @@ mod tests {
         let read = |content: &[u8]| {
             let mut open = fs::File::create(&file).unwrap();
             std::io::Write::write_all(&mut open, content).unwrap();
-            Through::read(&model)
+            Through::read(&model, &ServiceUser::default())
         };
         let credentials = read(b"s3cret\r\n").unwrap().credentials.unwrap();
         assert_eq!(&*credentials.password, "s3cret");
@@ -208,6 +215,6 @@ mod tests {
             assert!(problem.contains(word) && problem.contains("password:"), "{problem}");
         }
         fs::remove_file(&file).unwrap();
-        assert!(Through::read(&model).expect_err("gone").contains("cannot be read"));
+        assert!(Through::read(&model, &ServiceUser::default()).expect_err("gone").contains("cannot be read"));
     }
 }

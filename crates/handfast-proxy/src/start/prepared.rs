@@ -90,8 +90,9 @@ impl Prepared {
                 Some(builtin::start().await.map_err(Error::system("start the built-in backend"))?);
         }
         state::make_throwaway(&config, &mut carried, SystemTime::now())?;
-        let state = first_state(config, &mut carried)?;
-        as_the_user_could(&state)?;
+        let now = SystemTime::now();
+        let state = first_state(config, &mut carried, now)?;
+        as_the_user_could(&state, now)?;
         state.needs_keys(&carried);
         if let Some(taking) = &mut taking {
             taking.restore(&state);
@@ -113,7 +114,7 @@ impl Prepared {
 
 /// Refuses what root has read by a path that the service user can change, unless that user may read the very same file: its link could
 /// lead to any key on the machine.
-fn as_the_user_could(state: &State) -> Result<(), Error> {
+fn as_the_user_could(state: &State, now: SystemTime) -> Result<(), Error> {
     let user = ServiceUser::from(&state.config.process);
     let changeable = state.files.iter().filter(|(path, stamp)| stamp.is_there() && user.can_change(path));
     let changeable: Vec<_> = changeable.collect();
@@ -125,7 +126,7 @@ fn as_the_user_could(state: &State) -> Result<(), Error> {
             // A named pipe in its place must not hold the start.
             let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
             let opened = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path);
-            opened.and_then(|file| file.metadata()).is_ok_and(|file| FileStamp::from(&file) == *stamp)
+            opened.and_then(|file| file.metadata()).is_ok_and(|file| FileStamp::from(&file).settled(now) == *stamp)
         };
         let refused = changeable.iter().filter(|(path, stamp)| !path.is_dir() && !is_same(path, stamp));
         let problem = |(path, _): &&(PathBuf, FileStamp)| {
@@ -155,8 +156,8 @@ fn wants_built_in(config: &Config) -> bool {
     })
 }
 
-fn first_state(config: Config, carried: &mut CarriedOver) -> Result<State, Error> {
-    let Built { state, report, .. } = state::build(config, 1, None, carried, SystemTime::now());
+fn first_state(config: Config, carried: &mut CarriedOver, now: SystemTime) -> Result<State, Error> {
+    let Built { state, report, .. } = state::build(config, 1, None, carried, now);
     say_warnings(&report.warnings);
     // Reading 10,000 certificates takes a third more than keeping them.
     handfast_net::sys::release_memory();

@@ -30,6 +30,7 @@ use crate::config::model::{
     self, CertificateSource, ClientChecks, Clients, Config, NameRule, Places, Service,
 };
 use crate::permits::{AddressLimit, Pool};
+use crate::privileges::ServiceUser;
 use crate::standing::Standings;
 use crate::through::Through;
 
@@ -83,6 +84,7 @@ pub(crate) fn build(
         known_keys: Arc::default(),
         carried,
         places: &config.places,
+        user: ServiceUser::from(&config.process),
         now,
     };
     builder.lists(&config.process.weak_keys, previous);
@@ -136,6 +138,8 @@ pub(super) struct Builder<'a, 'p> {
     pub(super) known_keys: Arc<Lists>,
     pub(super) carried: &'a mut CarriedOver,
     pub(super) places: &'p Places,
+    /// The user that serves: files that it can replace are read with its rights.
+    user: ServiceUser,
     pub(super) now: SystemTime,
 }
 
@@ -202,7 +206,7 @@ impl Builder<'_, '_> {
     /// The proxy on the way to the backends; the inner `None`: there is none.
     fn through(&mut self, model: &Service, before: Option<&ServiceState>) -> Option<Option<Arc<Through>>> {
         let Some(through) = &model.connect_through else { return Some(None) };
-        match Through::read(through) {
+        match Through::read(through, &self.user) {
             Ok(through) => {
                 let known =
                     before.and_then(|before| before.through.as_ref()).filter(|known| ***known == through);

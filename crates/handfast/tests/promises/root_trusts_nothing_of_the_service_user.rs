@@ -328,6 +328,18 @@ fn a_key_that_the_user_links_to_is_not_served() {
         assert_eq!(ran.code, Some(2), "{}", ran.all());
         assert!(ran.talk.contains(expected), "{expected}: {}", ran.talk);
     }
+    let password = trap.of_user.join("password");
+    symlink(trap.secret(), &password).expect("the folder is ours");
+    let config = Config::to(&trap.folder, "127.0.0.1:9")
+        .text("service.connect-through", "type", "socks5")
+        .text("service.connect-through", "address", "127.0.0.1:9")
+        .text("service.connect-through", "user", "bob")
+        .text("service.connect-through", "password-file", password.display())
+        .text("process", "user", USER);
+    let file = trap.folder.write("handfast.toml", config.to_string()).display().to_string();
+    let ran = tools::run_command(std::process::Command::new(PROGRAM).args(["proxy", "-c", &file]), b"");
+    assert_eq!(ran.code, Some(2), "{}", ran.all());
+    assert!(ran.talk.contains("password: cannot be read: Permission denied"), "{}", ran.talk);
     // Its own file is read, by whatever link.
     fs::remove_file(&at).expect("the folder is ours");
     let own = trap.folder.write("user/own.pem", localhost().combined());
