@@ -69,7 +69,8 @@ impl SharedCarriedOver {
     }
 }
 
-/// Makes the throwaway certificate if `config` asks for one and there is none yet, and writes its CA.
+/// Makes the throwaway certificate if `config` asks for one and there is none yet, and writes its CA. A reload finds one, and could not write
+/// from within the sandbox.
 ///
 /// **Errors**: making it, or writing the CA's file.
 pub(crate) fn make_throwaway(
@@ -79,7 +80,8 @@ pub(crate) fn make_throwaway(
 ) -> Result<(), Error> {
     let tls = config.services.iter().filter_map(|service| service.tls.as_ref());
     let sources = tls.flat_map(|tls| &tls.certificates);
-    for source in sources {
+    let is_known = carried.throwaway.is_some();
+    for source in sources.filter(|_| !is_known) {
         let CertificateSource::Throwaway { ca_file } = source else { continue };
         if carried.throwaway.is_none() {
             carried.throwaway = Some(throwaway(now)?);
