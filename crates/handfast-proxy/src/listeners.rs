@@ -75,6 +75,8 @@ pub(crate) type FileId = (u64, u64);
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Taken {
     bound: HashMap<ListenerId, Address>,
+    /// Those of them whose file was removed: bound again where that is possible.
+    lost: HashSet<ListenerId>,
     beside: bool,
     given: GivenSockets,
 }
@@ -91,6 +93,8 @@ pub(crate) struct Plan {
 impl Taken {
     /// Binds what `config` wants and is not bound yet, for so many workers.
     ///
+    /// One that is lost and cannot be bound again stays as it is: no reload is refused for it.
+    ///
     /// **Errors**: every address that could not be bound, with the cure where there is one. Nothing has changed then.
     pub(crate) fn plan(&self, config: &Config, threads: usize) -> Result<Plan, Error> {
         let mut plan = Plan {
@@ -105,7 +109,8 @@ impl Taken {
         for service in &config.services {
             for address in &service.listen {
                 let id = (service.name.clone(), address.clone());
-                if self.bound.contains_key(&id) {
+                let is_lost = self.lost.contains(&id);
+                if self.bound.contains_key(&id) && !is_lost {
                     plan.kept.insert(id);
                     continue;
                 }
@@ -119,6 +124,10 @@ impl Taken {
                             share.extend(sockets.into_iter().map(|socket| (id.clone(), socket)));
                         }
                         plan.new.push((id, listening));
+                    }
+                    Err(source) if is_lost => {
+                        tracing::error!("{}; no client can connect there", failed(&id, source));
+                        plan.kept.insert(id);
                     }
                     Err(source) => problems.push(failed(&id, source)),
                 }
@@ -153,8 +162,13 @@ impl Listeners {
     /// Which addresses are taken.
     pub(crate) fn taken(&self) -> Taken {
         let bound = |(id, listening): (&ListenerId, &Listening)| (id.clone(), listening.address.clone());
-        let reachable = self.listening.iter().filter(|(_, listening)| !listening.is_lost());
-        Taken { bound: reachable.map(bound).collect(), beside: self.beside, given: self.given.clone() }
+        let lost = self.listening.iter().filter(|(_, listening)| listening.is_lost());
+        Taken {
+            bound: self.listening.iter().map(bound).collect(),
+            lost: lost.map(|(id, _)| id.clone()).collect(),
+            beside: self.beside,
+            given: self.given.clone(),
+        }
     }
 
     /// Unix sockets that no client can connect to any more, because their file was removed: a reload binds them again.

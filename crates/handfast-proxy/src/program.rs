@@ -36,6 +36,9 @@ use crate::worker::Order;
 use crate::workers::Workers;
 use handfast_text::units::counted;
 
+/// How long until a unix socket that could not be bound again is tried once more.
+const BIND_AGAIN: Duration = Duration::from_secs(60);
+
 /// Everything that the control thread owns.
 #[derive(Debug)]
 pub(crate) struct Program {
@@ -167,6 +170,22 @@ impl Program {
     /// Watches the folders of the present state.
     pub(crate) fn follow_files(&self, watch: &mut Watch) {
         watch.follow(&self.state.folders, self.state.config.process.watch_interval);
+    }
+
+    /// Whether a reload should bind unix sockets again whose file was removed: at once, and every [`BIND_AGAIN`] while that fails. `at`: when
+    /// it was last tried.
+    pub(crate) fn is_to_bind_again(&self, at: &mut Option<Instant>) -> bool {
+        let lost: Vec<_> = self.listeners.lost().map(ToString::to_string).collect();
+        if lost.is_empty() {
+            *at = None;
+            return false;
+        }
+        let is_due = at.is_none_or(|at| at.elapsed() >= BIND_AGAIN);
+        if is_due {
+            *at = Some(Instant::now());
+            tracing::error!("the file of {} was removed; a reload binds it again", lost.join(", "));
+        }
+        is_due
     }
 
     /// The process before this one has closed its listeners.

@@ -72,6 +72,7 @@ impl Serving {
         let mut watch = Watch::default();
         self.program.follow_files(&mut watch);
         let mut next_keys = self.program.next_keys();
+        let mut bound_again_at = None;
         let mut leaving: Option<Leaving> = None;
         let turns = self.program.notifier.turn_interval();
         let mut next_turn = Instant::now();
@@ -117,12 +118,10 @@ impl Serving {
                 Some(answer) = program.answers.recv() => program.take_answer(answer),
                 () = watch.look_is_due() => {
                     program.refresh_keys();
-                    let lost: Vec<_> = program.listeners.lost().map(ToString::to_string).collect();
-                    if lost.is_empty() {
-                        reloads.look(|| program.present());
+                    if program.is_to_bind_again(&mut bound_again_at) {
+                        reloads.ask(Scope::Files, None, || program.present());
                     } else {
-                        tracing::error!("the file of {} was removed; a reload binds it again", lost.join(", "));
-                        reloads.ask(Scope::Configuration, None, || program.present());
+                        reloads.look(|| program.present());
                     }
                 }
                 heard = program.upgrades.next() => {

@@ -4,8 +4,9 @@
 //! in it, and with RSA that is nearly all that a handshake costs (0.6 ms with 2048 bits, 4 ms with 4096).
 //!
 //! A worker has one. It runs while nothing else wants its processor (`SCHED_IDLE`), so that the worker, which relays, goes first wherever both
-//! want the same one: with nice 19 it waited for the end of a slice (bench/runs/2026-11-24-2-core-vm-signer-idle); and what it has not begun can be taken back, for when it does not get one at all. Nobody waits for a lock here: who
-//! relays only tries, and has another way when it is held.
+//! want the same one: with nice 19 it waited for the end of a slice (bench/runs/2026-11-24-2-core-vm-signer-idle). What it has not begun can be
+//! taken back, for when it does not get a processor at all. The worker never waits for a lock here: it only tries, and has another
+//! way when the lock is held.
 
 #![expect(
     clippy::disallowed_types,

@@ -107,7 +107,10 @@ fn reversed(path: &Path) -> Vec<OsString> {
 
 /// Whether no other user can replace this entry of a folder, or make it.
 fn is_trusted(folder: &Metadata, entry: Option<&Metadata>) -> bool {
-    let is_kept = folder.mode() & STICKY != 0 && entry.is_some_and(is_ours);
+    // Another user can make a hard link there to a file or link of ours.
+    let is_single = |entry: &Metadata| entry.is_dir() || entry.nlink() == 1;
+    let is_kept =
+        folder.mode() & STICKY != 0 && entry.is_some_and(|entry| is_ours(entry) && is_single(entry));
     is_ours(folder) && (folder.mode() & WRITABLE_BY_OTHERS == 0 || is_kept)
 }
 
@@ -161,6 +164,10 @@ mod tests {
         set_mode(&shared, 0o1777);
         assert!(resolve(&shared.join("below/file")).is_ok());
         assert!(resolve(&shared.join("file")).is_err());
+        symlink("below/file", shared.join("ours")).expect("it is ours");
+        assert!(resolve(&shared.join("ours")).is_ok());
+        std::fs::hard_link(shared.join("ours"), shared.join("linked")).expect("it is ours");
+        assert!(matches!(resolve(&shared.join("linked")), Err(Untrusted::Folder(_))));
     }
 
     #[test]

@@ -158,7 +158,7 @@ pub(crate) fn forget(address: &Address, file: Option<FileId>) {
 ///
 /// **Errors:** the socket cannot be registered with the runtime. **Cancel:** dropping it drops its connections.
 ///
-/// When `given` is told, another process has the socket: it is closed here, and its file left alone. It ends when the file of its unix
+/// When `given` is notified, another process has the socket: it is closed here, and its file left alone. It ends when the file of its unix
 /// socket is gone, so that no client can connect any more: the caller binds the address again.
 pub async fn serve(listener: AdminListener, control: Rc<dyn Control>, given: Rc<Notify>) -> io::Result<()> {
     let (address, file) = (listener.address()?, listener.own_file());

@@ -135,7 +135,7 @@ impl Channel {
         }
     }
 
-    /// Sends a question; with a number of its own.
+    /// Sends a question, under a new number.
     fn send(&mut self, question: &Question, parts: &[&[u8]], patience: Duration) -> Result<(), Trouble> {
         self.number += 1;
         let length: usize = parts.iter().map(|part| part.len()).sum();

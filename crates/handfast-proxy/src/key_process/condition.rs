@@ -45,7 +45,7 @@ pub(super) fn now() -> u64 {
     u64::try_from(first.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
 }
 
-/// How long somebody with this patience should wait for it now; `None`: not at all, the heartbeat finds out when it answers again.
+/// How long a thread that usually waits for this time should wait now; `None`: not at all, the heartbeat finds out when it answers again.
 ///
 /// A key process that is started again takes less than [`OF_OTHERS`], so for that long it is waited for.
 pub(super) fn patience(usual: Duration) -> Option<Duration> {

@@ -1,8 +1,8 @@
 //! The heartbeat: checks all the time whether the key process answers, also when no client needs a signature.
 //!
-//! In: a channel of its own. Out: the condition (`condition.rs`), and a line in the log when an outage begins and ends. Threads that
+//! In: a separate channel. Out: the condition (`condition.rs`), and a line in the log when an outage begins and ends. Threads that
 //! sign only notice that the key process is unresponsive; that it answers again is found out here. If they tried that themselves, each
-//! try would occupy a worker; and a load balancer that sends no clients to a process that is not ready would leave nobody to try.
+//! try would occupy a worker; and a load balancer that sends no clients to a process that is not ready would leave no thread that tries.
 //!
 //! It looks at fixed intervals and waits for no notification, so none can be lost: whatever an outage has broken, the next look after
 //! its end finds an answer.

@@ -139,8 +139,8 @@ impl Shared {
         }
     }
 
-    /// The path that the proxy names, if it is one of those of the start. Root's files are not the proxy's to choose, also where there is no
-    /// sandbox that says so. (Without one, a link can be changed between this look and the next.)
+    /// The path that the proxy names, if it is one of those of the start. Root's files are not the proxy's to choose, also without a
+    /// sandbox. (Then a link can be changed between this look and the reading.)
     fn reached(&self, named: &[u8]) -> Result<PathBuf, String> {
         let path = path_of(named);
         let is_reached = |reach: &Vec<PathBuf>| {

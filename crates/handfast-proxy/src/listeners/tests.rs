@@ -139,3 +139,23 @@ fn an_address_may_move_to_another_service() {
     assert!(connects(port(&listeners)), "it was bound anew before the old one was closed");
     drop(new);
 }
+
+#[test]
+fn a_socket_whose_file_is_gone_is_bound_again_and_refuses_no_reload_where_that_cannot_be() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let below = folder.path().join("below");
+    std::fs::create_dir(&below).expect("the folder is ours");
+    let path = below.join("web.sock");
+    let config = config(&[("web", &[&format!("unix:{}", path.display())])]);
+    let mut listeners = Listeners::nothing(false);
+    let _shares = adopt(&mut listeners, &config);
+    assert_eq!(listeners.lost().count(), 0);
+    std::fs::remove_dir_all(&below).expect("it is ours");
+    assert_eq!(listeners.lost().count(), 1);
+    assert!(adopt(&mut listeners, &config).iter().all(Vec::is_empty), "its folder is gone");
+    std::fs::create_dir(&below).expect("the folder is ours");
+    let again = adopt(&mut listeners, &config);
+    assert!(again.iter().all(|share| share.len() == 1), "a socket for each worker");
+    assert_eq!(listeners.lost().count(), 0);
+    assert!(std::os::unix::net::UnixStream::connect(&path).is_ok());
+}

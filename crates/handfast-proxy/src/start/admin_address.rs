@@ -103,7 +103,7 @@ fn say_neighbour(address: &Address, Neighbour { process }: Neighbour) {
 async fn serve(mut listener: AdminListener, shared: Rc<Shared>) {
     loop {
         let Ok(address) = listener.address() else { return };
-        // Without a second hold it is bound anew by a process that takes over.
+        // Without a second descriptor a process that takes over binds the address again.
         shared.opens_admin(listener.own_file(), listener.socket().ok());
         let given = Rc::clone(&shared.admin_given);
         if let Err(error) = admin::serve(listener, Rc::clone(&shared) as _, given).await {

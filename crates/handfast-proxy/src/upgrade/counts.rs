@@ -157,7 +157,7 @@ pub(super) fn take_up(from: UnixStream, process: u32, registry: Arc<Registry>) {
     }
 }
 
-/// Has a thread hear what a process counts whose listener has ended; `place` is free again when it hears no more.
+/// Starts a thread that reads the counters of a process whose successor has ended; `place` is free again when that thread ends.
 pub(super) fn hear(from: UnixStream, registry: Arc<Registry>, place: impl Send + 'static) {
     if let Err(error) = Hearing::new(from, registry).go_on(place) {
         tracing::warn!("hear what a process before this one counts: {error}");

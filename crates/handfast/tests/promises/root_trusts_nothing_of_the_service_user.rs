@@ -46,7 +46,7 @@ impl Answerer {
 
     /// The next connection, and what it asks for.
     fn accept(&self) -> (UnixStream, Value) {
-        let (stream, _) = self.listener.accept().expect("somebody asks");
+        let (stream, _) = self.listener.accept().expect("a process asks");
         stream.set_read_timeout(Some(DEADLINE)).expect("it is a socket");
         let ask = receive(&stream);
         (stream, ask)
