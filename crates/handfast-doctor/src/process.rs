@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant, SystemTime};
 
 use handfast_text::calendar::Utc;
-use handfast_text::sort::{IntoOrder as _, SmallSort as _};
 use handfast_text::units::{count, counted, duration, share};
 
 use crate::exam::wait_until;
@@ -109,7 +108,7 @@ fn threads(machine: &Machine, pid: u32) -> BTreeMap<String, Thread> {
         let waited = Duration::from_nanos(exact.get(1).copied().unwrap_or(0));
         Some((tid, Thread { name, cpu, waited, user, system, calls: BTreeMap::new() }))
     };
-    machine.names(&folder).unwrap_or_default().into_iter().filter_map(one).into_map()
+    machine.names(&folder).unwrap_or_default().into_iter().filter_map(one).collect()
 }
 
 /// What each thread did meanwhile, and how long that was.
@@ -161,7 +160,7 @@ impl Thread {
     fn calls_words(&self) -> String {
         let looks: u32 = self.calls.values().sum();
         let mut calls: Vec<_> = self.calls.iter().collect();
-        calls.small_sort_by_key(|(_, times)| std::cmp::Reverse(**times));
+        calls.sort_by_key(|(_, times)| std::cmp::Reverse(**times));
         let one = |(call, times): (&Option<i64>, &u32)| {
             format!("{} in {times}", call.map_or("on a CPU".to_owned(), calls::name))
         };
@@ -193,7 +192,7 @@ fn tell_threads(
     report: &mut Report,
 ) {
     let mut all: Vec<_> = threads.iter().collect();
-    all.small_sort_by_key(|thread| std::cmp::Reverse(thread.1.cpu));
+    all.sort_by_key(|thread| std::cmp::Reverse(thread.1.cpu));
     let time = duration(watched.as_nanos() as f64);
     let sum: f64 = all.iter().map(|(_, thread)| thread.share(watched)).sum();
     let whole = format!("{} took {:.2} CPUs together, in {time}", counted(all.len() as u64, "thread"), sum);

@@ -2,7 +2,6 @@
 //!
 //! In: what the examinations say. Out: a [`Report`] in order, and its JSON; `text.rs` is for people.
 
-use handfast_text::sort::SmallSort as _;
 use serde::Serialize;
 
 /// What the JSON form calls itself. It changes when a reader of the old one would misunderstand the new one.
@@ -153,7 +152,7 @@ impl Report {
 
     /// Puts the worst first; findings that are equally bad stay in the order in which they were found.
     pub fn sort(&mut self) {
-        self.findings.small_sort_by_key(|finding| finding.severity);
+        self.findings.sort_by_key(|finding| finding.severity);
     }
 
     /// Findings of a severity.

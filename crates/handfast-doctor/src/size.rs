@@ -17,7 +17,6 @@ mod words;
 use std::time::SystemTime;
 
 use handfast_text::calendar::Utc;
-use handfast_text::sort::SmallSort as _;
 use serde::Serialize;
 
 pub use words::to_report;
@@ -239,7 +238,7 @@ pub fn size(
         miss(&format!("how much there is of {}", need.topic), need.from.clone());
     }
     // What is not known stands last.
-    all.small_sort_by(|one, other| other.share().unwrap_or(-1.0).total_cmp(&one.share().unwrap_or(-1.0)));
+    all.sort_by(|one, other| other.share().unwrap_or(-1.0).total_cmp(&one.share().unwrap_or(-1.0)));
     let first = all.first().and_then(|need| {
         let at = need.share().filter(|share| *share > 0.0)?.recip();
         Some(First {

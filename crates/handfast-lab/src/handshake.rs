@@ -9,7 +9,6 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 use handfast_net::clock::Moment;
-use handfast_text::sort::SmallSort as _;
 use handfast_tls::client::{Client, ClientSettings, Verification};
 
 use crate::error::LabError;
@@ -222,7 +221,7 @@ impl Measuring<'_> {
                 self.one(to, &client, kind, kind.resumes()).map_err(|trouble| trouble.into_error(&act()))?;
             rows.push(Row::of(kind.name(), self.wanted.rtt, &times, &packets, kind == Kind::EarlyData));
         }
-        rows.small_sort_by(|one, other| one.last_ms().total_cmp(&other.last_ms()));
+        rows.sort_by(|one, other| one.last_ms().total_cmp(&other.last_ms()));
         Ok(rows.swap_remove(rows.len() / 2))
     }
 

@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 
 pub use handfast_report::job::Accounted;
 use handfast_report::model::ServerUse;
-use handfast_text::sort::IntoOrder as _;
 
 use crate::machine::{schedstat, text};
 use crate::outcome::Refusal;
@@ -132,7 +131,7 @@ impl Tree {
         })?;
         let name =
             text(&format!("/proc/{root}/comm")).map_or_else(String::new, |name| name.trim().to_owned());
-        Ok(Self { root, name, members: std::iter::once((root, stat.started)).into_map(), peak: 0 })
+        Ok(Self { root, name, members: std::iter::once((root, stat.started)).collect(), peak: 0 })
     }
 
     fn who(&self) -> String {
@@ -180,7 +179,7 @@ fn everyone() -> BTreeMap<u32, Stat> {
         let pid = entry.file_name().to_str()?.parse().ok()?;
         Some((pid, Stat::of(pid)?))
     };
-    directory.flatten().filter_map(stat).into_map()
+    directory.flatten().filter_map(stat).collect()
 }
 
 /// CPU nanoseconds of a process: its living threads to the nanosecond, or the ticks when ended threads make them

@@ -2,7 +2,6 @@
 //!
 //! In: an [`Outcome`], and what only the program knows. Out: a [`Report`] with every field filled.
 
-use handfast_text::sort::{IntoOrder as _, SmallSort as _};
 use handfast_text::units::counted;
 use std::collections::BTreeMap;
 
@@ -209,7 +208,7 @@ fn row(series: Series, samples: &Histogram) -> Option<Row> {
 }
 
 fn percentiles(samples: &Histogram, wanted: &[(&str, f64)]) -> BTreeMap<String, u64> {
-    wanted.iter().map(|(name, quantile)| ((*name).to_owned(), samples.quantile_nanos(*quantile))).into_map()
+    wanted.iter().map(|(name, quantile)| ((*name).to_owned(), samples.quantile_nanos(*quantile))).collect()
 }
 
 fn errors(totals: &Interval) -> Vec<ErrorRow> {
@@ -220,7 +219,7 @@ fn errors(totals: &Interval) -> Vec<ErrorRow> {
         examples: failures.examples.clone(),
     };
     let mut rows: Vec<ErrorRow> = totals.failures.iter().map(row).collect();
-    rows.small_sort_by(|one, other| {
+    rows.sort_by(|one, other| {
         other.count.cmp(&one.count).then_with(|| (&one.step, &one.cause).cmp(&(&other.step, &other.cause)))
     });
     rows

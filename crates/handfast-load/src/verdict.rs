@@ -17,7 +17,6 @@
 
 use handfast_report::model::{Ports, Verdict, VerdictWord};
 use handfast_report::units::{count, counted, nanos, rate, share};
-use handfast_text::sort::SmallSort as _;
 
 use crate::cause::Cause;
 use crate::outcome::Outcome;
@@ -188,7 +187,7 @@ fn errors(view: &View<'_>) -> Option<Finding> {
     }
     if !evidence.is_empty() {
         let mut kinds: Vec<&Failures> = view.totals.failures.iter().collect();
-        kinds.small_sort_by_key(|failures| std::cmp::Reverse(failures.count));
+        kinds.sort_by_key(|failures| std::cmp::Reverse(failures.count));
         let kind = |failures: &&Failures| {
             let times = counted(failures.count, "time");
             format!("{} {}: {times}{}", failures.step.name(), failures.cause.name(), example(failures))

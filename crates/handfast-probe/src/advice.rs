@@ -1,6 +1,5 @@
 //! What to change, by how much it saves, each with how that is known. In: a report without advice. Out: advice, and notes. Pure.
 
-use handfast_text::sort::SmallSort as _;
 use handfast_text::units;
 
 use crate::keep_alive::Kept;
@@ -35,7 +34,7 @@ pub(crate) fn advice(report: &Report) -> (Vec<Advice>, Vec<Note>) {
         family,
     ];
     let mut advice: Vec<Advice> = rules.iter().filter_map(|rule| rule(report)).collect();
-    advice.small_sort_by(|one, other| other.saves_ms.total_cmp(&one.saves_ms));
+    advice.sort_by(|one, other| other.saves_ms.total_cmp(&one.saves_ms));
     (advice, notes(report))
 }
 

@@ -6,7 +6,6 @@
 use std::net::SocketAddr;
 
 use handfast_report::both_ends::{BothEnds, Seen};
-use handfast_text::sort::SmallSort as _;
 use serde::Serialize;
 
 use crate::capture::{ConnectionReport, PacketRow};
@@ -166,7 +165,7 @@ impl Spread {
     /// Of these figures; zeroes for none.
     pub fn of(figures: impl IntoIterator<Item = f64>) -> Self {
         let mut all: Vec<f64> = figures.into_iter().collect();
-        all.small_sort_by(f64::total_cmp);
+        all.sort_by(f64::total_cmp);
         let rounded = |figure: f64| (figure * 1e3).round() / 1e3;
         // The nearest rank.
         let at = |share: f64| {

@@ -5,7 +5,6 @@
 use std::time::SystemTime;
 
 use handfast_text::calendar::Utc;
-use handfast_text::sort::SmallSort as _;
 
 use crate::advice;
 use crate::attempt::Attempt;
@@ -75,7 +74,7 @@ fn some(kind: Kind) -> Option<Kind> {
 fn middle(all: &[Attempt]) -> &Attempt {
     let usual = most(all.iter().map(Attempt::trips));
     let mut order: Vec<&Attempt> = all.iter().filter(|one| one.trips() == usual).collect();
-    order.small_sort_by(|one, other| one.secured.total_cmp(&other.secured));
+    order.sort_by(|one, other| one.secured.total_cmp(&other.secured));
     order[(order.len() - 1) / 2]
 }
 

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use handfast_text::sort::IntoOrder as _;
 use handfast_tls::ticket;
 
 use crate::config::model::{AccessLog, Address, Config};
@@ -32,7 +31,7 @@ pub(crate) fn unreadable(config: &Config, files: &[PathBuf]) -> Vec<String> {
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),
         _ => PathBuf::from("."),
     };
-    let folders: BTreeSet<PathBuf> = key_files.map(folder).into_set();
+    let folders: BTreeSet<PathBuf> = key_files.map(folder).collect();
     let is_closed = |folder: &PathBuf| rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_err();
     let folders = folders.into_iter().filter(is_closed).map(|folder| {
         format!(

@@ -7,7 +7,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use handfast_text::sort::SmallSort as _;
 use tokio::sync::mpsc::Receiver;
 use tokio::time::Instant;
 
@@ -294,7 +293,7 @@ fn backends(state: &State, service: &ServiceState, addresses: &Addresses) -> Vec
         };
         found.extend(places.into_iter().map(standing));
     }
-    found.small_sort_by(|one, other| one.name.cmp(&other.name));
+    found.sort_by(|one, other| one.name.cmp(&other.name));
     found.dedup_by(|one, other| one.name == other.name);
     found
 }

@@ -4,8 +4,6 @@
 
 use std::collections::BTreeSet;
 
-use handfast_text::sort::{IntoOrder as _, SmallSort as _};
-
 use crate::model::{Report, Second};
 
 /// One line for each second of the run; the percentiles of every series behind, empty where a second has none.
@@ -27,7 +25,7 @@ pub fn timeline(report: &Report) -> String {
         "main_max_ns",
         "missing",
     ];
-    let columns: BTreeSet<(&str, &str)> = report.timeline.iter().flat_map(percentiles).into_set();
+    let columns: BTreeSet<(&str, &str)> = report.timeline.iter().flat_map(percentiles).collect();
     let mut header: Vec<String> = FIXED.map(str::to_owned).into();
     header.extend(columns.iter().map(|(series, percentile)| format!("{series}_{percentile}_ns")));
     let mut text = line(&header);
@@ -74,7 +72,7 @@ pub fn latencies(report: &Report) -> String {
         let mut figures = vec![("min".to_owned(), series.min_ns.to_string())];
         figures.push(("mean".to_owned(), format!("{:.0}", series.mean_ns)));
         let mut named: Vec<(&String, &u64)> = series.percentiles_ns.iter().collect();
-        named.small_sort_by(|a, b| number(a.0).total_cmp(&number(b.0)));
+        named.sort_by(|a, b| number(a.0).total_cmp(&number(b.0)));
         figures.extend(named.into_iter().map(|(name, value)| (name.clone(), value.to_string())));
         figures.push(("max".to_owned(), series.max_ns.to_string()));
         for (name, value) in figures {

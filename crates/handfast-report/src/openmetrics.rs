@@ -7,8 +7,6 @@
 
 use std::fmt::Write;
 
-use handfast_text::sort::SmallSort as _;
-
 use crate::csv::number;
 use crate::model::{Report, VerdictWord};
 use crate::words::main_series;
@@ -159,7 +157,7 @@ fn latencies(report: &Report, text: &mut Exposition) {
         let mut named: Vec<(f64, u64)> =
             series.percentiles_ns.iter().map(|(name, ns)| (number(name), *ns)).collect();
         named.retain(|(percent, _)| (0.0..=100.0).contains(percent));
-        named.small_sort_by(|a, b| a.0.total_cmp(&b.0));
+        named.sort_by(|a, b| a.0.total_cmp(&b.0));
         for (percent, nanos) in named {
             // Through decimal text, so that 99.9 is 0.999 and not 0.9990000000000001.
             let quantile = format!("{:.7}", percent / 100.0);

@@ -2,8 +2,6 @@
 //!
 //! In: a report. Out: what the verdict means, the headline, and what was done, as pairs of a word and a sentence.
 
-use handfast_text::sort::SmallSort as _;
-
 use crate::model::{ErrorRow, Report, Second, Series, VerdictWord};
 use crate::plan::{self, Arrivals, Model, Plan, Target};
 use crate::units::{count, counted, duration, nanos, rate, share};
@@ -186,7 +184,7 @@ fn model(report: &Report, plan: &Plan) -> String {
 fn agreed(report: &Report) -> String {
     let mut agreed: Vec<(&String, u64)> =
         report.mix.agreed.iter().map(|(what, count)| (what, *count)).collect();
-    agreed.small_sort_by_key(|(what, count)| (std::cmp::Reverse(*count), *what));
+    agreed.sort_by_key(|(what, count)| (std::cmp::Reverse(*count), *what));
     match agreed.as_slice() {
         [] => "no handshake succeeded".into(),
         [(only, _)] => format!("{only} in every handshake"),

@@ -8,7 +8,6 @@
 //! | durations as they are typed: `1h30m`, `1.5s`, `200us` | [`duration`] |
 //! | sizes as they are typed: `16KiB` | [`size`] |
 //! | figures for people, with a unit that fits: `2.31 ms`, `48,120`, `188 MiB` | [`units`] |
-//! | sorting that is compiled once, for short lists | [`sort`] |
 //! | lists of words, and the word that was meant | [`suggest`] |
 //! | sentences in lines of a width | [`wrap`] |
 #![forbid(unsafe_code)]
@@ -16,7 +15,6 @@
 pub mod calendar;
 pub mod duration;
 pub mod size;
-pub mod sort;
 pub mod suggest;
 pub mod units;
 pub mod wrap;

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::digest::{Context, SHA256, digest};
-use handfast_text::sort::IntoOrder as _;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::crypto::aws_lc_rs::default_provider;
@@ -154,7 +153,7 @@ pub fn load_all(wanted: &Wanted<'_>, known: &KnownLists, now: SystemTime) -> Loa
         read.certificates.into_iter().map(|parsed| Named::new(parsed, wanted.known_keys)).collect();
     let now = unix_seconds(now);
     doubts::say(&certificates, file, now, &mut read.findings);
-    let mut folders: BTreeSet<PathBuf> = read.folders.into_iter().into_set();
+    let mut folders: BTreeSet<PathBuf> = read.folders.into_iter().collect();
     let mut loaded = LoadedAuthorities {
         rule: None,
         findings: read.findings,
@@ -392,7 +391,7 @@ impl ClientCertVerifier for Verifier {
 /// not in it: who resumes is held against the lists of now.
 fn fingerprint(certificates: &[Named], wanted: &Wanted<'_>) -> [u8; 32] {
     let hashes: BTreeSet<Vec<u8>> =
-        certificates.iter().map(|named| digest(&SHA256, &named.parsed.der).as_ref().to_vec()).into_set();
+        certificates.iter().map(|named| digest(&SHA256, &named.parsed.der).as_ref().to_vec()).collect();
     let mut context = Context::new(&SHA256);
     context.update(match wanted.demand {
         Demand::Request => b"request",

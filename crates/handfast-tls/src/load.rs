@@ -26,7 +26,6 @@ use std::thread;
 use std::time::SystemTime;
 
 use aws_lc_rs::digest::{SHA256, digest};
-use handfast_text::sort::SmallSort as _;
 
 use crate::apart::{self, Holder};
 use crate::certificate::{self, Certificate};
@@ -150,7 +149,7 @@ pub fn load_from(
     loaded.known = HashMap::new();
     loaded.holder = None;
     loaded.folders = watched.into_iter().collect();
-    loaded.findings.small_sort_by_key(|finding| finding.severity);
+    loaded.findings.sort_by_key(|finding| finding.severity);
     loaded
 }
 
@@ -301,7 +300,7 @@ fn look_at_all(paths: &[PathBuf], holder: Option<&Arc<dyn Holder>>) -> Vec<Looke
         }
         looked
     });
-    looked.small_sort_by_key(|(index, _)| *index);
+    looked.sort_by_key(|(index, _)| *index);
     looked.into_iter().map(|(_, looked)| looked).collect()
 }
 

@@ -21,7 +21,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use handfast_text::sort::SmallSort as _;
 use rustls::SupportedProtocolVersion;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs;
@@ -279,7 +278,7 @@ impl Policy {
         // version that is off would let it choose a certificate that the version in use cannot.
         suites.retain(|suite| versions.contains(&suite.suite.version()));
         let mut versions = versions;
-        versions.small_sort_by_key(|version| std::cmp::Reverse(u16::from(version.version)));
+        versions.sort_by_key(|version| std::cmp::Reverse(u16::from(version.version)));
         let fingerprint = fingerprint(&versions, &suites, &groups);
         let mut policy = Self { name, versions, suites, groups, variants: Vec::new(), fingerprint };
         policy.variants = (0..=policy.groups.len())
@@ -294,7 +293,7 @@ impl Policy {
         let mut cipher_suites: Vec<_> = self.suites.iter().map(|suite| suite.suite).collect();
         if chacha_first {
             // Stable: the order within each half stays.
-            cipher_suites.small_sort_by_key(|suite| !is_chacha(u16::from(suite.suite())));
+            cipher_suites.sort_by_key(|suite| !is_chacha(u16::from(suite.suite())));
         }
         let kx_groups = match self.groups.get(group) {
             Some(only) => vec![only.group],

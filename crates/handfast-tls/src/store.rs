@@ -13,7 +13,6 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use handfast_text::sort::SmallSort as _;
 use rustls::SignatureScheme;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
@@ -169,7 +168,7 @@ fn with_lower_case<T>(name: &str, look: impl FnOnce(&str) -> T) -> T {
 }
 
 fn best_first(mut places: Vec<u32>, certificates: &[Arc<Certificate>], now: i64) -> Box<[u32]> {
-    places.small_sort_by_key(|place| {
+    places.sort_by_key(|place| {
         let certificate = &certificates[*place as usize];
         let is_late = !certificate.is_valid_at(now);
         (is_late, certificate.key_kind().cost(), std::cmp::Reverse(certificate.not_after()), *place)

@@ -10,7 +10,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use handfast_net::ports::{Reuse, TIME_WAIT, range_of, usable};
-use handfast_text::sort::SmallSort as _;
 use handfast_text::units::{count, counted, rate, share_of};
 
 use super::Exam;
@@ -64,7 +63,7 @@ pub(super) fn look(exam: &mut Exam<'_>) {
         .iter()
         .filter_map(|(ends, used)| Some((used.open + used.resting, judge(*ends, *used, &ports)?)))
         .collect();
-    findings.small_sort_by_key(|(used, _)| std::cmp::Reverse(*used));
+    findings.sort_by_key(|(used, _)| std::cmp::Reverse(*used));
     let more = findings.len().saturating_sub(TOLD);
     exam.report.findings.extend(findings.into_iter().take(TOLD).map(|(_, finding)| finding));
     if more > 0 {

@@ -11,7 +11,6 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use handfast_net::clock::Moment;
-use handfast_text::sort::SmallSort as _;
 use handfast_wire::packet::segment;
 
 use crate::forwarder::Sighting;
@@ -109,7 +108,7 @@ impl Packets {
 
 /// Gives each packet of a connection its level. The link neither loses nor reorders here: what was sent first arrives first.
 fn marks(mut events: Vec<Event>) -> Vec<Mark> {
-    events.small_sort_by_key(|event| event.at);
+    events.sort_by_key(|event| event.at);
     let (mut at_client, mut at_server) = (0, 0);
     // The last acknowledgement alone that the server received: its level, and when.
     let mut acknowledged = (0, Moment::from_nanos(0));

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use handfast_text::sort::SmallSort as _;
 use serde::{Deserialize, Serialize};
 
 /// The columns of the matrix: what the program does when it meets the event.
@@ -117,7 +116,7 @@ pub struct Noticed {
 impl Noticed {
     /// Of all runs; `None` where nothing was noticed.
     pub(super) fn of(mut times: Vec<f64>) -> Option<Self> {
-        times.small_sort_by(f64::total_cmp);
+        times.sort_by(f64::total_cmp);
         let (shortest, longest) = (*times.first()?, *times.last()?);
         let median_ms = times[times.len() / 2];
         Some(Self { shortest_ms: shortest, median_ms, longest_ms: longest })
@@ -148,7 +147,7 @@ impl Cell {
                 None => outcomes.push(Counted { outcome, runs: 1 }),
             }
         }
-        outcomes.small_sort_by_key(|counted| std::cmp::Reverse(counted.runs));
+        outcomes.sort_by_key(|counted| std::cmp::Reverse(counted.runs));
         Self { operation, outcomes, noticed: Noticed::of(times) }
     }
 

@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 
 use handfast_report::model::{Member, Request};
-use handfast_text::sort::IntoOrder as _;
 
 use super::row;
 use crate::outcome::Outcome;
@@ -65,5 +64,5 @@ pub(super) fn requests(outcome: &Outcome) -> Vec<Request> {
 /// Answers by class, those that there were.
 pub(super) fn by_class(status: [u64; 5]) -> BTreeMap<String, u64> {
     let classes = ["1xx", "2xx", "3xx", "4xx", "5xx"].into_iter().zip(status);
-    classes.filter(|(_, count)| *count > 0).map(|(class, count)| (class.to_owned(), count)).into_map()
+    classes.filter(|(_, count)| *count > 0).map(|(class, count)| (class.to_owned(), count)).collect()
 }

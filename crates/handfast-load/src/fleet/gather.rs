@@ -2,7 +2,6 @@
 //!
 //! In: a coordinator's end of the bus. Out: workers that can take part, or why there are too few.
 
-use handfast_text::sort::SmallSort as _;
 use handfast_text::units::counted;
 use std::collections::BTreeMap;
 
@@ -88,7 +87,7 @@ fn choose(link: &Link, answered: &BTreeMap<String, Hello>, wanted: usize) -> Vec
     let mut found: Vec<Found> = usable(link, answered)
         .map(|(id, hello)| Found { id: id.clone(), name: hello.name.clone() })
         .collect();
-    found.small_sort_by(|one, other| (&one.name, &one.id).cmp(&(&other.name, &other.id)));
+    found.sort_by(|one, other| (&one.name, &one.id).cmp(&(&other.name, &other.id)));
     found.truncate(wanted);
     let names: Vec<String> = found.iter().map(|found| found.name.clone()).collect();
     for found in &mut found {

@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 
 use handfast_stats::Histogram;
-use handfast_text::sort::IntoOrder as _;
 
 use crate::outcome::Refusal;
 use crate::sample::{Interval, Series, Tally};
@@ -171,7 +170,7 @@ pub(super) fn sums_agree(sum: &Interval, totals: &Interval) -> bool {
     }
     fn agreed(interval: &Interval) -> BTreeMap<&str, u64> {
         let there = interval.agreed.iter().filter(|(_, count)| **count > 0);
-        there.map(|(what, count)| (what.as_str(), *count)).into_map()
+        there.map(|(what, count)| (what.as_str(), *count)).collect()
     }
     let same_series = || {
         let (one, other) = (series(sum), series(totals));

@@ -15,7 +15,6 @@
 use handfast_report::model::VerdictWord;
 use handfast_report::units::{counted, nanos, share};
 use handfast_stats::Histogram;
-use handfast_text::sort::SmallSort as _;
 
 use super::view::{Busy, View, WorkerThreads};
 use super::{Finding, shed, target};
@@ -102,7 +101,7 @@ pub(super) fn pauses(view: &View<'_>) -> Vec<String> {
             .iter()
             .filter_map(|second| Some((paused(second).filter(|nanos| *nanos > 0)?, second.second)))
             .collect();
-        seconds.small_sort_by_key(|(nanos, second)| (std::cmp::Reverse(*nanos), *second));
+        seconds.sort_by_key(|(nanos, second)| (std::cmp::Reverse(*nanos), *second));
         let all = seconds.len();
         let named = seconds
             .iter()

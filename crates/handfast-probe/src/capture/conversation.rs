@@ -8,7 +8,6 @@
 
 use std::net::SocketAddr;
 
-use handfast_text::sort::SmallSort as _;
 use handfast_wire::packet::Segment;
 use handfast_wire::record::ContentType;
 use handfast_wire::registry::{self, TLS_1_3};
@@ -441,7 +440,7 @@ impl Conversation {
         let at = |seen: &Seen| match seen {
             Seen::Said { at_ms, .. } | Seen::Heard { at_ms, .. } => *at_ms,
         };
-        all.small_sort_by(|one, other| at(one).total_cmp(&at(other)));
+        all.sort_by(|one, other| at(one).total_cmp(&at(other)));
         all
     }
 

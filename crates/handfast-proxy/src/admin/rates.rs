@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use std::time::Instant;
 
-use handfast_text::sort::{IntoOrder as _, SmallSort as _};
 use serde::Serialize;
 
 use super::hour::{Hour, Point};
@@ -135,7 +134,7 @@ impl ServiceSample {
                         let attempts = Attempts { connected: backend.connected, failed: backend.failed() };
                         (backend.name.clone(), attempts)
                     })
-                    .into_map(),
+                    .collect(),
             },
         }
     }
@@ -151,7 +150,7 @@ impl RecentService {
         let ends =
             self.ends.iter().map(|end| End { count: end.count.saturating_sub(earlier(end)), ..end.clone() });
         let mut ends: Vec<_> = ends.filter(|end| end.count > 0).collect();
-        ends.small_sort_by_key(|end| std::cmp::Reverse(end.count));
+        ends.sort_by_key(|end| std::cmp::Reverse(end.count));
         let backends = self.backends.iter().map(|(name, now)| {
             let before = before.backends.get(name).copied().unwrap_or_default();
             let attempts = Attempts {
@@ -165,7 +164,7 @@ impl RecentService {
             handshakes: self.handshakes.saturating_sub(before.handshakes),
             turned_away: self.turned_away.saturating_sub(before.turned_away),
             too_fast: self.too_fast.saturating_sub(before.too_fast),
-            backends: backends.into_map(),
+            backends: backends.collect(),
         }
     }
 }
@@ -197,10 +196,10 @@ impl Sample {
         let lag = snapshot.threads.iter().map(|thread| (thread.name.clone(), thread.loop_lag.clone()));
         Self {
             at,
-            services: services.into_map(),
+            services: services.collect(),
             cpu_seconds: snapshot.process.cpu_seconds.clone(),
             handshakes: RecentHandshakes::of(snapshot),
-            loop_lag: lag.into_map(),
+            loop_lag: lag.collect(),
         }
     }
 }
@@ -248,9 +247,9 @@ impl History {
         });
         Recent {
             over_seconds: over.as_secs_f64(),
-            services: services.into_map(),
+            services: services.collect(),
             handshakes,
-            loop_lag: lag.into_map(),
+            loop_lag: lag.collect(),
         }
     }
 
@@ -273,7 +272,7 @@ impl History {
             let before = past.cpu_seconds.get(name).copied().unwrap_or_default();
             (name.clone(), ((seconds - before) / over_seconds).max(0.0))
         });
-        Rates { over_seconds, services: services.into_map(), cpu: cpu.into_map() }
+        Rates { over_seconds, services: services.collect(), cpu: cpu.collect() }
     }
 }
 

@@ -8,7 +8,6 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use handfast_text::sort::SmallSort as _;
 use handfast_text::suggest;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -187,7 +186,7 @@ impl<'r> Reading<'r> {
 
 /// Sorts problems by their places in the file.
 pub(crate) fn in_order(problems: &mut [Problem]) {
-    problems.small_sort_by_key(|problem| match &problem.place {
+    problems.sort_by_key(|problem| match &problem.place {
         Place::Text { span, .. } => span.start,
         Place::Flag { .. } | Place::File { .. } => 0,
     });

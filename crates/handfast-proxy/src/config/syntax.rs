@@ -7,7 +7,6 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use handfast_text::sort::SmallSort as _;
 use toml::de::{DeTable, DeValue, Error};
 
 use super::problem::Fault;
@@ -45,7 +44,7 @@ fn note(errors: Vec<Error>, tree: &DeTable<'_>, text: &str, reading: &Reading<'_
     let mut errors: Vec<(Range<usize>, String)> =
         errors.into_iter().map(|error| (error.span().unwrap_or(0..0), error.message().to_owned())).collect();
     // In one place, "no value" explains more than what the parser says about the next character.
-    errors.small_sort_by_key(|(span, message)| {
+    errors.sort_by_key(|(span, message)| {
         (reading.line(span.start), !message.starts_with("key with no"), span.start)
     });
     let open = open_bracket(&errors, tree, text);

@@ -12,7 +12,6 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
-use handfast_text::sort::SmallSort as _;
 use serde::Serialize;
 
 use super::times::time;
@@ -107,7 +106,7 @@ impl Failures {
 /// The last failures of all threads, the newest first.
 pub(super) fn latest<'f>(threads: impl Iterator<Item = &'f Failures>) -> Vec<FailureSnapshot> {
     let mut all: Vec<Failure> = threads.flat_map(Failures::all).collect();
-    all.small_sort_by_key(|failure| std::cmp::Reverse(failure.time));
+    all.sort_by_key(|failure| std::cmp::Reverse(failure.time));
     all.truncate(SHOWN);
     let shown = |failure: Failure| {
         let (step, side, cause) =

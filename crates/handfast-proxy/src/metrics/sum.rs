@@ -14,7 +14,6 @@ use super::snapshot::{
     ServiceSnapshot, Snapshot, ThreadSnapshot,
 };
 use super::thread::ThreadMetrics;
-use handfast_text::sort::SmallSort as _;
 use handfast_tls::session::CertificateFault;
 
 use crate::standing::{Standing, State};
@@ -63,14 +62,14 @@ pub(super) fn sum(threads: &[Arc<ThreadMetrics>], configured: &Configured) -> Sn
 /// What is frequent comes first, and backends in the order of their names.
 pub(super) fn put_in_order(sum: &mut Snapshot) {
     for service in &mut sum.services {
-        service.ends.small_sort_by(|a, b| {
+        service.ends.sort_by(|a, b| {
             b.count.cmp(&a.count).then((a.step, a.side, a.cause).cmp(&(b.step, b.side, b.cause)))
         });
-        service.backends.small_sort_by(|a, b| a.name.cmp(&b.name));
+        service.backends.sort_by(|a, b| a.name.cmp(&b.name));
     }
     for handshakes in [&mut sum.handshakes, &mut sum.backend_handshakes] {
         // Stable: equally frequent ones stay in the order of their words.
-        handshakes.small_sort_by_key(|seen| std::cmp::Reverse(seen.total.count()));
+        handshakes.sort_by_key(|seen| std::cmp::Reverse(seen.total.count()));
     }
 }
 

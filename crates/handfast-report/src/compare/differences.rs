@@ -10,8 +10,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use handfast_text::sort::IntoOrder as _;
-
 use super::Sides;
 use crate::model::{Member, Report};
 use crate::plan::{Header, Model, Plan, Request, Tls, Verify, Work};
@@ -93,7 +91,7 @@ fn requests(report: &Report) -> String {
 /// Facts that differ, with both values.
 fn differing(a: &Report, b: &Report, across_targets: bool) -> Vec<((Weight, String), String, String)> {
     let (mut left, mut right) = (facts(a, across_targets), facts(b, across_targets));
-    let names: BTreeSet<(Weight, String)> = left.keys().chain(right.keys()).cloned().into_set();
+    let names: BTreeSet<(Weight, String)> = left.keys().chain(right.keys()).cloned().collect();
     let mut take = |name: &(Weight, String)| {
         let value = |side: &mut Facts| {
             side.remove(name).filter(|value| !value.is_empty()).unwrap_or_else(|| "none".into())

@@ -5,8 +5,6 @@
 
 use std::fmt::Write;
 
-use handfast_text::sort::SmallSort as _;
-
 use super::escape;
 
 /// Units of the SVG's own coordinates along each side.
@@ -139,7 +137,7 @@ impl Plot<'_> {
             .iter()
             .filter_map(|line| Some((line.pieces.last()?.last()?.1.clamp(0.0, 1.0), line)))
             .collect();
-        ends.small_sort_by(|a, b| b.0.total_cmp(&a.0));
+        ends.sort_by(|a, b| b.0.total_cmp(&a.0));
         // From the top down, each at least a line's height below the last; then, if the lowest fell out, upward again.
         for place in 1..ends.len() {
             ends[place].0 = ends[place].0.min(ends[place - 1].0 - gap);

@@ -2,8 +2,6 @@
 //!
 //! In: a member or a request of a report. Out: the cells of its row.
 
-use handfast_text::sort::SmallSort as _;
-
 use super::percentile;
 use crate::model::{Member, Request, Series};
 use crate::units::{count, nanos, plain, share};
@@ -50,7 +48,7 @@ pub(crate) fn member(member: &Member) -> Vec<String> {
 /// What a kind of client offered and what came of it.
 pub(crate) fn member_offers(member: &Member) -> String {
     let mut agreed: Vec<(&String, u64)> = member.agreed.iter().map(|(what, count)| (what, *count)).collect();
-    agreed.small_sort_by_key(|(what, count)| (std::cmp::Reverse(*count), *what));
+    agreed.sort_by_key(|(what, count)| (std::cmp::Reverse(*count), *what));
     let agreed: Vec<String> = match agreed.as_slice() {
         [] => vec!["nothing".to_owned()],
         [(only, _)] => vec![(*only).clone()],

@@ -25,7 +25,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::rand;
-use handfast_text::sort::SmallSort as _;
 use zeroize::Zeroizing;
 
 use super::{KEY_LENGTH, MasterKey, NAME_LENGTH};
@@ -235,7 +234,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Vec<Arc<MasterKey>>, (usize, &'stati
     if !text.ends_with('\n') {
         return Err((text.lines().count(), "no line end, expected one: the file is cut short"));
     }
-    keys.small_sort_by_key(|key| key.used_from);
+    keys.sort_by_key(|key| key.used_from);
     Ok(keys)
 }
 

@@ -26,7 +26,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{Context, SHA256};
-use handfast_text::sort::IntoOrder as _;
 
 use super::public_key::Entry;
 use super::{PublicKey, Weakness};
@@ -149,7 +148,7 @@ impl Lists {
         if !lists.is_empty() {
             let mut context = Context::new(&SHA256);
             // In whatever order they are named.
-            let hashes: BTreeSet<_> = lists.iter().map(|list| list.entries.hash()).into_set();
+            let hashes: BTreeSet<_> = lists.iter().map(|list| list.entries.hash()).collect();
             hashes.iter().for_each(|hash| context.update(hash));
             fingerprint.copy_from_slice(context.finish().as_ref());
         }

@@ -13,8 +13,6 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use handfast_text::sort::{IntoOrder as _, SmallSort as _};
-
 use super::shared_factors;
 use crate::certificate::Certificate;
 use crate::finding::{Finding, Reason};
@@ -111,7 +109,7 @@ pub(crate) fn shared_keys_of(holders: &[Holder<'_>]) -> Vec<Finding> {
     }
     let mut findings: Vec<Finding> =
         by_key.values().filter(|sharing| sharing.len() > 1).filter_map(|sharing| finding(sharing)).collect();
-    findings.small_sort_by(|one, other| one.file.cmp(&other.file));
+    findings.sort_by(|one, other| one.file.cmp(&other.file));
     findings
 }
 
@@ -150,7 +148,7 @@ fn families<'h, 'a>(sharing: &[&'h Holder<'a>]) -> Vec<&'h Holder<'a>> {
 
 fn domains(holder: &Holder<'_>) -> BTreeSet<String> {
     let names = holder.dns.iter().map(|name| domain(name).to_owned());
-    let names: BTreeSet<String> = names.chain(holder.ip.iter().map(ToString::to_string)).into_set();
+    let names: BTreeSet<String> = names.chain(holder.ip.iter().map(ToString::to_string)).collect();
     if names.is_empty() { BTreeSet::from([holder.subject.to_owned()]) } else { names }
 }
 

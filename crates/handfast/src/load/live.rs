@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use handfast_report::run::{Counts, Failed, Latency, Run};
 use handfast_report::units::{self, count, nanos, share};
-use handfast_text::sort::SmallSort as _;
 
 use crate::screen::{Line, Look, Shade, curve};
 
@@ -188,7 +187,7 @@ fn generator(run: &Run) -> Line {
     let mut line = label("generator").and(" cpu", Shade::Faint);
     // Many threads would fill the row; the busiest tell.
     let mut used: Vec<f64> = run.threads.iter().map(|thread| thread.cpu).collect();
-    used.small_sort_by(|a, b| b.total_cmp(a));
+    used.sort_by(|a, b| b.total_cmp(a));
     for cpu in used.iter().take(8) {
         line = line.and(format!(" {}", share(*cpu)), of_cpu(*cpu));
     }

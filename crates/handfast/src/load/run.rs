@@ -15,7 +15,6 @@ use handfast_load::search::{Found, Search, SearchSpec};
 use handfast_report::both_ends::BothEnds;
 use handfast_report::model::{SearchStep, ServerUse, Verdict};
 use handfast_report::{Report, units};
-use handfast_text::sort::IntoOrder as _;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::task::{JoinSet, block_in_place};
@@ -304,7 +303,7 @@ fn libraries() -> BTreeMap<String, String> {
         let (_, rest) = LOCKED.split_once(&format!("name = \"{name}\"\nversion = \""))?;
         Some((name.to_owned(), rest.split_once('"')?.0.to_owned()))
     };
-    ["rustls", "aws-lc-rs", "aws-lc-sys"].into_iter().filter_map(version).into_map()
+    ["rustls", "aws-lc-rs", "aws-lc-sys"].into_iter().filter_map(version).collect()
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use handfast_stats::Histogram;
 use handfast_text::calendar::Utc;
-use handfast_text::sort::SmallSort as _;
 use handfast_text::units::{bytes, count, nanos, plain, share_of};
 
 use super::entry::{Connection, Entry, sentence};
@@ -152,6 +151,6 @@ fn bounded<K: Ord, V: Default>(map: &mut BTreeMap<K, V>, key: K, others: K) -> &
 /// The most frequent first.
 fn by_number<K, V>(map: &BTreeMap<K, V>, number: impl Fn(&V) -> u64) -> Vec<(&K, &V)> {
     let mut rows: Vec<_> = map.iter().collect();
-    rows.small_sort_by_key(|(_, value)| std::cmp::Reverse(number(value)));
+    rows.sort_by_key(|(_, value)| std::cmp::Reverse(number(value)));
     rows
 }

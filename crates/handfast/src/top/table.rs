@@ -2,8 +2,6 @@
 //!
 //! In: a [`Table`], how it is to be sorted, the width. Out: [`Line`]s, the first with the columns' names. Pure.
 
-use handfast_text::sort::SmallSort as _;
-
 use crate::screen::{Line, Shade};
 
 /// One column.
@@ -105,7 +103,7 @@ impl Table {
 
 /// Numbers from the greatest down, text from A on. Stable.
 fn sort(rows: &mut [Vec<Cell>], column: usize) {
-    rows.small_sort_by(|one, other| match (one[column].key, other[column].key) {
+    rows.sort_by(|one, other| match (one[column].key, other[column].key) {
         (Some(one), Some(other)) => other.total_cmp(&one),
         (one_key, other_key) => other_key
             .is_some()

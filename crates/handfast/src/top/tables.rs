@@ -2,7 +2,6 @@
 //!
 //! In: a [`Pair`] of moments. Out: [`Table`]s. A figure that is not known yet is a dash and never a zero.
 
-use handfast_text::sort::SmallSort as _;
 use handfast_text::units::{bytes, count, duration, long, rate};
 use std::time::Duration;
 
@@ -223,7 +222,7 @@ fn failures(pair: &Pair<'_>, _: Look) -> Table {
         }
     }
     // The most frequent first, then what happens now.
-    rows.small_sort_by(|one, other| other[1].key.unwrap_or(0.0).total_cmp(&one[1].key.unwrap_or(0.0)));
+    rows.sort_by(|one, other| other[1].key.unwrap_or(0.0).total_cmp(&one[1].key.unwrap_or(0.0)));
     Table { columns: COLUMNS, rows }
 }
 
@@ -317,7 +316,7 @@ fn certificates(pair: &Pair<'_>, _: Look) -> Table {
     ];
     let mut certificates: Vec<_> = pair.now.certificates.iter().collect();
     certificates
-        .small_sort_by(|one, other| one.not_after.unwrap_or(0.0).total_cmp(&other.not_after.unwrap_or(0.0)));
+        .sort_by(|one, other| one.not_after.unwrap_or(0.0).total_cmp(&other.not_after.unwrap_or(0.0)));
     let row = |certificate: &&super::sample::Certificate| {
         let left = certificate.not_after.map(|until| until - pair.now.now);
         let shade = match left {

@@ -1,13 +1,10 @@
-//! Rules about packages: how many, which never, how old, under which licence, from where.
+//! Rules about packages: which never, how old, under which licence, from where.
 //!
 //! In: Cargo.lock, `cargo tree` (what is really used here, unlike the lock file), deny.toml. Out: complaints.
 
 use toml::{Table, Value};
 
 use super::{Complaint, assert_none, root, run};
-
-/// Packages the lock file must stay below.
-const LOCKED: usize = 300;
 
 /// The least versions without a known flaw that concerns us, and that flaw.
 const LEAST: [(&str, &str, &str); 4] = [
@@ -111,15 +108,6 @@ fn one(words: &[&str], at: &mut usize, allowed: &[&str]) -> bool {
     let met = any_of(words, at, allowed);
     *at += 1;
     met
-}
-
-#[test]
-fn the_lock_file_stays_small() {
-    let packages = locked().len();
-    assert!(
-        packages < LOCKED,
-        "Cargo.lock: {packages} packages, limit {LOCKED}; hint: `cargo tree --duplicates`"
-    );
 }
 
 #[test]

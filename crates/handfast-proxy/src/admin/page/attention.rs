@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use handfast_text::sort::SmallSort as _;
-
 use super::html::Html;
 use super::trouble::{self, NEARLY_FULL};
 use super::words::{Urgency, counted, expiry, list_expiry, long, share_of, times};
@@ -166,6 +164,6 @@ pub(in crate::admin) fn points(status: &Status) -> Vec<(Urgency, String)> {
         );
     }
     trouble::points(status, &mut points);
-    points.small_sort_by_key(|(urgency, _)| std::cmp::Reverse(*urgency));
+    points.sort_by_key(|(urgency, _)| std::cmp::Reverse(*urgency));
     points
 }

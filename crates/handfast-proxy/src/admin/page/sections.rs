@@ -1,7 +1,5 @@
 //! What the proxy does: where connections go, where the time of handshakes goes, and how connections end.
 
-use handfast_text::sort::SmallSort as _;
-
 use super::html::Html;
 use super::words::{bytes, count, counted, rate, seconds, sentence, share_of};
 use crate::admin::control::ServiceOverview;
@@ -131,7 +129,7 @@ pub(super) fn ends(html: &mut Html, status: &Status) {
         .collect();
     let all: u64 = ends.iter().map(|(_, end)| end.count).sum();
     let mut failed: Vec<_> = ends.into_iter().filter(|(_, end)| end.is_failure()).collect();
-    failed.small_sort_by_key(|(_, end)| std::cmp::Reverse(end.count));
+    failed.sort_by_key(|(_, end)| std::cmp::Reverse(end.count));
     let failures = failed.iter().map(|(_, end)| end.count).sum::<u64>();
     let meaning = match all {
         0 => "No connection has ended yet.".to_owned(),

@@ -5,7 +5,6 @@ use std::time::SystemTime;
 use super::html::Html;
 use super::words::{bytes, count, counted, expiry, list_expiry, long, rate, seconds, share_of, times};
 use handfast_text::calendar::Utc;
-use handfast_text::sort::SmallSort as _;
 
 use crate::admin::status::Status;
 use crate::metrics::{
@@ -15,7 +14,7 @@ use crate::metrics::{
 /// Certificates and the time they have left, the first to expire first.
 pub(super) fn certificates(html: &mut Html, status: &Status) {
     let mut certificates: Vec<_> = status.measured.certificates.iter().collect();
-    certificates.small_sort_by_key(|certificate| certificate.not_after);
+    certificates.sort_by_key(|certificate| certificate.not_after);
     html.section("Certificates", if certificates.is_empty() { "None is served." } else { "" });
     if !certificates.is_empty() {
         html.table(&[
@@ -48,7 +47,7 @@ pub(super) fn revocation_lists(html: &mut Html, status: &Status) {
         return;
     }
     let mut lists: Vec<_> = status.measured.revocation_lists.iter().collect();
-    lists.small_sort_by_key(|list| list.next_update);
+    lists.sort_by_key(|list| list.next_update);
     html.section("Revocation lists", "Clients' certificates are held against them.");
     html.table(&["Authority", "Service", "#Revoked", "Expiry"]);
     for list in lists {
@@ -165,7 +164,7 @@ fn new(status: &Status, service: &str, backend: &str) -> String {
 /// How many attempts failed, and why, the most frequent cause first.
 fn failures(html: &mut Html, backend: &BackendSnapshot) {
     let mut causes: Vec<_> = backend.failures.iter().filter(|(_, failed)| **failed > 0).collect();
-    causes.small_sort_by_key(|(_, failed)| std::cmp::Reverse(**failed));
+    causes.sort_by_key(|(_, failed)| std::cmp::Reverse(**failed));
     let words: Vec<_> = causes.iter().map(|(cause, failed)| format!("{cause} {}", count(**failed))).collect();
     html.raw("<td class=number>").text(&count(backend.failed()));
     html.element("small", &words.join(", ")).raw("</td>");
