@@ -5,9 +5,11 @@
 
 pub mod address;
 pub mod clock;
+pub mod descriptors;
 pub mod dial;
 pub mod engine;
 pub mod fault;
+pub mod host_name;
 pub mod limits;
 pub mod listen;
 pub mod ports;

@@ -3,6 +3,7 @@
 //! In: a listener of this thread. Out: one task for each connection. When a limit is reached, or the machine has no
 //! descriptor left, clients wait in the kernel's queue and nothing spins.
 
+use crate::admit::admit;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,11 +19,12 @@ use handfast_net::stream::Stream;
 
 use crate::account::{Account, Permits};
 use crate::connection::Connection;
+use crate::listeners::ListenerId;
 use crate::metrics::{Limit, ServiceMetrics};
+use crate::path;
 use crate::runtime::Engine;
 use crate::thread::{Phase, Thread};
-use crate::thread_state::{ListenerId, ThreadService};
-use crate::{admission, path};
+use crate::thread_state::ThreadService;
 
 /// Connections taken in one turn, at the most: others of this thread want theirs, and other threads too.
 const BATCH: usize = 16;
@@ -132,7 +134,7 @@ fn begin(
     let mut account = Account::open(thread, service, peer, permits);
     // A proxy in front is let in to say whom it speaks for; then it is asked about that one.
     let speaks_for_others = service.proxy_senders.as_ref().is_some_and(|senders| senders.has(peer));
-    if !speaks_for_others && let Err(reason) = admission::admit(&mut account, accepted) {
+    if !speaks_for_others && let Err(reason) = admit(&mut account, accepted) {
         account.close(&reason);
         // Dropping the socket resets it: it does not use up what others wait for.
         return;

@@ -3,9 +3,6 @@
 //!
 //! In: a client's address, before a byte of it is read. Out: leave to go on, or the reason why it is refused; what is refused
 //! here is reset. A client of a unix socket has no address and passes.
-//!
-//! The address is the one in the connection's record: the socket's, or the one that a proxy in front of this one has named.
-//! So [`admit`] is called once, as soon as that is known: at accept, or after the header that names it.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,15 +10,16 @@ use std::sync::Arc;
 use handfast_net::clock::Moment;
 use handfast_net::prefix::{Prefix, PrefixSet};
 
-use crate::account::Account;
 use crate::cause::Cause;
 use crate::config::model;
 use crate::metrics::Limit;
-use crate::reason::{CloseReason, Side, Step};
 
 mod rate;
+mod senders;
 
 use rate::{Rate, Table};
+
+pub(crate) use senders::TrustedSenders;
 
 /// Whom a service lets in by address; shared by all threads.
 #[derive(Debug)]
@@ -39,41 +37,12 @@ struct HandshakeRate {
     table: Arc<Table>,
 }
 
-/// Lets the client of a connection in, or says why not; counted.
-///
-/// **Cost**: nothing where the service has no such rule; else two searches in sorted lists, and one exchange in a table that
-/// all threads share; a lock of a table where `max-connections-per-address` is set.
-pub(crate) fn admit(account: &mut Account, now: Moment) -> Result<(), CloseReason> {
-    let Some(client) = account.record.client else { return Ok(()) };
-    let address = client.ip().to_canonical();
-    let checked = match &account.service.admission {
-        Some(admission) => admission.check(address, now),
-        None => Ok(()),
-    };
-    let refused = match (checked, &account.service.address_limit) {
-        (Err(refused), _) => refused,
-        (Ok(()), None) => return Ok(()),
-        (Ok(()), Some(limit)) => match limit.take(address) {
-            Some(permit) => {
-                account.address_permit = Some(permit);
-                return Ok(());
-            }
-            None => Refused { limit: Limit::Address, cause: Cause::AddressLimit, detail: None },
-        },
-    };
-    account.service.metrics.refused(refused.limit);
-    Err(CloseReason {
-        detail: refused.detail,
-        ..CloseReason::new(Step::Accept, Side::Operator, refused.cause)
-    })
-}
-
 /// Why a client is refused.
 #[derive(Debug, PartialEq, Eq)]
-struct Refused {
-    limit: Limit,
-    cause: Cause,
-    detail: Option<Box<str>>,
+pub(crate) struct Denied {
+    pub(crate) limit: Limit,
+    pub(crate) cause: Cause,
+    pub(crate) detail: Option<Box<str>>,
 }
 
 impl Admission {
@@ -95,8 +64,8 @@ impl Admission {
     }
 
     /// The lists come first: who is refused by them uses up nobody's rate.
-    fn check(&self, address: IpAddr, now: Moment) -> Result<(), Refused> {
-        let refused = |limit, cause, detail: String| Refused { limit, cause, detail: Some(detail.into()) };
+    pub(crate) fn check(&self, address: IpAddr, now: Moment) -> Result<(), Denied> {
+        let refused = |limit, cause, detail: String| Denied { limit, cause, detail: Some(detail.into()) };
         if let Some(prefix) = self.refuse.find(address) {
             let detail = format!("refuse-clients has {prefix}");
             return Err(refused(Limit::Prefix, Cause::ClientRefused, detail));

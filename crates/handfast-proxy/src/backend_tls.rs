@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use handfast_net::clock::Moment;
-use handfast_tls::client::{Client, ClientSession, ClientSettings};
+use handfast_tls::certificate::Certificate;
+use handfast_tls::client::{Client, ClientSession, ClientSettings, Identity, Trust, Verification};
 use handfast_tls::session::Failure;
 use handfast_wire::starttls::{Client as Asking, Protocol};
 
 use crate::backends::Endpoint;
 use crate::config::model::{BackendAlpn, BackendTls, SentName};
-use crate::state::DialTls;
-use crate::thread_state::machine_name;
+use handfast_net::host_name::host_name;
 
 /// How long sessions are resumed before the backend has to show its certificate again. A resumed session checks none, and
 /// brings a new ticket each time: without an end, one that has expired or was replaced would never be noticed.
@@ -112,7 +112,7 @@ pub(crate) fn asking(model: &BackendTls, host: impl FnOnce() -> Option<String>) 
         Protocol::Xmpp | Protocol::XmppServer => known.or_else(|| model.name.clone()).or_else(host),
         _ => known,
     };
-    Some(Asking::new(starttls.protocol, &name.unwrap_or_else(machine_name)))
+    Some(Asking::new(starttls.protocol, &name.unwrap_or_else(host_name)))
 }
 
 /// A client for the backend that is written as `host`.
@@ -134,6 +134,38 @@ pub(crate) fn client_for(
     // Where no name is asked for, there may be none: a unix socket has none.
     let checked = if checked.is_empty() { "unnamed.invalid".to_owned() } else { checked };
     Client::new(&settings, &checked)
+}
+
+/// TLS towards backends, ready to dial with but for the backend's name.
+#[derive(Debug)]
+pub(crate) struct DialTls {
+    pub(crate) model: BackendTls,
+    pub(crate) client: ClientSettings,
+}
+
+impl DialTls {
+    pub(crate) fn trust(&self) -> Option<&Trust> {
+        match &self.client.verification {
+            Verification::Trust(trust) => Some(trust),
+            _ => None,
+        }
+    }
+
+    /// What is shown to backends that ask for a certificate.
+    pub(crate) fn identity(&self) -> Option<&Arc<Certificate>> {
+        match &self.client.identity {
+            Some(Identity::Loaded(certificate)) => Some(certificate),
+            _ => None,
+        }
+    }
+
+    /// Whether sessions of one may be resumed by the other: everything that was asked of the backend is the same.
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
+        let chain = |dial: &Self| dial.identity().map(|identity| identity.chain().to_vec());
+        self.model == other.model
+            && self.client.verification == other.client.verification
+            && chain(self) == chain(other)
+    }
 }
 
 #[cfg(test)]

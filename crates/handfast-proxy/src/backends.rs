@@ -5,6 +5,7 @@
 //! Whether a backend is up is known by all threads together (`standing.rs`): what one of them finds out spares the
 //! others' clients. Connections are counted by each thread for itself: they are spread evenly over the threads.
 
+use crate::through::host_of;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -50,20 +51,6 @@ impl Endpoint {
     /// What its certificate must be for, as long as nobody says otherwise.
     pub(crate) fn host(&self) -> Option<String> {
         host_of(&self.name, &self.address, self.behind.as_ref())
-    }
-}
-
-/// What the certificate of an endpoint with this name and address must be for, as long as nobody says otherwise: the name
-/// that it was found under, or its IP address. `None` for a unix socket.
-pub(crate) fn host_of(name: &str, address: &Address, behind: Option<&Behind>) -> Option<String> {
-    if let Some(behind) = behind {
-        return Some(behind.host().to_owned());
-    }
-    match (address, name.split_once('=')) {
-        (Address::Unix(_), _) => None,
-        // As `places` writes what a name resolved to.
-        (Address::Ip(_), Some((found_under, _))) => Some(found_under.to_owned()),
-        (Address::Ip(address), None) => Some(address.ip().to_string()),
     }
 }
 

@@ -15,11 +15,13 @@ use handfast_net::engine::{self, Mailbox, Priority, Sender, TaskHandle, mailbox,
 use handfast_tls::buffer::Scratch;
 use handfast_wire::proxy_header::Version;
 
+use crate::backend_tls::DialTls;
 use crate::config::model::{Address, Check, Source, Target};
+use crate::operator_state::OperatorState;
+use crate::resolve::Addresses;
 use crate::sandbox;
-use crate::standing::{Standing, Wish};
-use crate::state::{DialTls, State};
-use crate::thread_state::Addresses;
+use crate::standing::Standing;
+use crate::state::State;
 use crate::through::{Behind, Place, Through, places};
 
 mod probe;
@@ -304,7 +306,7 @@ async fn watch(checked: Rc<Checked>, stop: Rc<Stop>, shared: Rc<Shared>) {
     while !stop.asked.get() {
         let begun = engine::now();
         // Nobody asks what an operator has switched off.
-        if checked.standing.wish() != Some(Wish::Down) {
+        if checked.standing.operator_state() != Some(OperatorState::Down) {
             let turn = shared.turn().await;
             if stop.asked.get() {
                 return;

@@ -18,7 +18,7 @@ use crate::config::model::{Address, ClientCertificates, Clients, Config, Service
 use crate::key_process;
 use crate::listeners::{FileId, Listeners};
 use crate::metrics::{FailureSnapshot, Registry, ServiceSnapshot, Snapshot};
-use crate::standing::Wish;
+use crate::operator_state::OperatorState;
 
 /// What the admin listener asks for.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(crate) enum Request {
     Backend {
         service: String,
         backend: String,
-        wish: Wish,
+        requested: OperatorState,
         reply: oneshot::Sender<Result<String, BackendRefusal>>,
     },
     /// Open the access log again.
@@ -251,9 +251,9 @@ impl Control for Shared {
         })
     }
 
-    fn set_backend(&self, service: String, backend: String, wish: Wish) -> BackendOutcome {
+    fn set_backend(&self, service: String, backend: String, requested: OperatorState) -> BackendOutcome {
         let (reply, outcome) = oneshot::channel();
-        let asked = self.requests.try_send(Request::Backend { service, backend, wish, reply });
+        let asked = self.requests.try_send(Request::Backend { service, backend, requested, reply });
         Box::pin(async move {
             let busy = Err(BackendRefusal::Busy);
             if asked.is_err() { busy } else { outcome.await.unwrap_or(busy) }

@@ -31,7 +31,7 @@ use handfast_tls::apart::{Holder, KeyId, Unavailable};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
 
 use crate::config::model::Config;
-use crate::upgrade::send_descriptors;
+use handfast_net::descriptors::send_descriptors;
 
 mod channel;
 mod condition;

@@ -13,6 +13,7 @@
 // The life of a connection.
 mod path;
 mod admission;
+mod admit;
 mod accept;
 mod proxy_in;
 mod starttls;
@@ -22,6 +23,7 @@ mod signer;
 mod key_process;
 mod route;
 mod proxy_out;
+mod sent_header;
 mod connect;
 mod opening;
 mod relay;
@@ -42,6 +44,8 @@ mod thread;
 mod thread_state;
 mod worker;
 pub mod cause;
+pub mod proxied;
+pub mod operator_state;
 pub mod reason;
 pub mod steps;
 pub mod record;

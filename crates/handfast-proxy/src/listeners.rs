@@ -21,7 +21,6 @@ use handfast_net::stream::Patience;
 use crate::config::model::{Address, Config, Service};
 use crate::error::Error;
 use crate::privileges::ServiceUser;
-use crate::thread_state::ListenerId;
 
 pub(crate) mod given;
 
@@ -371,6 +370,9 @@ fn failed((service, address): &ListenerId, source: io::Error) -> Error {
 fn file_id(path: &Path) -> Option<FileId> {
     std::fs::symlink_metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
+
+/// A listener: the service it belongs to, and its address as it is written in the configuration.
+pub(crate) type ListenerId = (String, Address);
 
 #[cfg(test)]
 mod tests;

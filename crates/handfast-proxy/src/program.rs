@@ -18,16 +18,17 @@ use crate::control::{Request, Shared};
 use crate::error::Error;
 use crate::listeners::{Listeners, Plan};
 use crate::metrics::{Configured, ConfiguredBackend, ConfiguredService, Registry};
+use crate::operator_state::OperatorState;
 use crate::reload::Present;
+use crate::resolve::Addresses;
 use crate::resolve::{Answer, Names};
 use crate::sandbox::Sandbox;
 use crate::say::unmarked;
 use crate::service_manager::Notifier;
 use crate::signals::Signals;
 use crate::source::ConfigSource;
-use crate::standing::{self, Wish};
+use crate::standing::{self};
 use crate::state::{ServiceState, SharedCarriedOver, State};
-use crate::thread_state::Addresses;
 use crate::through::{Place, places};
 use crate::upgrade::Upgrades;
 use crate::watch::Watch;
@@ -127,7 +128,7 @@ impl Program {
         &mut self,
         service: &str,
         name: &str,
-        wish: Wish,
+        requested: OperatorState,
     ) -> Result<String, BackendRefusal> {
         let Some(found) = self.state.services.iter().find(|found| found.model.name == service) else {
             let known = self.state.services.iter().map(|known| known.model.name.clone()).collect();
@@ -137,11 +138,14 @@ impl Program {
         if !known.iter().any(|known| known == name) {
             return Err(BackendRefusal::NoBackend { known });
         }
-        found.standings.set_wish(name, wish);
+        found.standings.set_operator_state(name, requested);
         let backends = backends(&self.state, found, &self.names.addresses());
         let mut standings = backends.iter().filter_map(|backend| backend.standing.as_ref()).peekable();
-        let mut text =
-            format!("service {service}: backend {name} is set to {}: {}", wish.name(), wish.in_words());
+        let mut text = format!(
+            "service {service}: backend {name} is set to {}: {}",
+            requested.name(),
+            requested.in_words()
+        );
         if standings.peek().is_some() && standings.all(|standing| standing.state() == standing::State::Out) {
             text.push_str("; no backend of this service is in use now, so its clients are refused");
         }
@@ -150,17 +154,17 @@ impl Program {
     }
 
     /// What an operator said of backends outlives a reload that keeps them, and is said.
-    pub(crate) fn keep_wishes(&self) {
+    pub(crate) fn retain_operator_states(&self) {
         let addresses = self.names.addresses();
         for service in &self.state.services {
             let known = names_of(&self.state, service, &addresses);
             let name = &service.model.name;
-            for (backend, wish) in
-                service.standings.keep_wishes(|name| known.iter().any(|known| known == name))
+            for (backend, requested) in
+                service.standings.retain_operator_states(|name| known.iter().any(|known| known == name))
             {
                 tracing::info!(
                     "service {name}: backend {backend} is still set to {} by an operator",
-                    wish.name()
+                    requested.name()
                 );
             }
         }

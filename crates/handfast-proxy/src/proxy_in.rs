@@ -4,92 +4,28 @@
 //! record then names the client itself, and that one has been let in by its address. Everything happens
 //! within the one deadline.
 
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 use handfast_leg::{Leg, Socket};
 use handfast_net::engine::Woken;
 use handfast_net::fault::Cause as SocketCause;
-use handfast_net::prefix::{Prefix, PrefixSet};
 use handfast_net::stream::Read;
 use handfast_text::units::counted;
 use handfast_wire::foreign::{Sorted, sort};
-use handfast_wire::proxy_header::{Command, Header, Peek, V2_LIMIT, Version, peek};
+use handfast_wire::proxy_header::{Command, Header, Peek, V2_LIMIT, peek};
 
-use crate::admission;
+use crate::admit::admit;
 use crate::cause::Cause;
-use crate::config::model::ProxySender;
 use crate::connection::Connection;
 use crate::metrics::HeaderOutcome;
+use crate::proxied::{Proxied, ProxiedBy};
 use crate::reason::{CloseReason, Side, Step};
 use crate::record::Record;
 use crate::runtime::Runtime;
 
 /// Most bytes of an ALPN value or a unique identifier that are kept; ours and those of the specification are shorter.
 const KEPT: usize = 255;
-
-/// Who must send a header.
-#[derive(Debug, Default)]
-pub(crate) struct Senders {
-    prefixes: PrefixSet,
-    unix: bool,
-}
-
-impl Senders {
-    /// `None` where nobody must.
-    pub(crate) fn new(listed: &[ProxySender]) -> Option<Self> {
-        let prefix = |sender: &ProxySender| match sender {
-            ProxySender::Prefix(prefix) => Some(*prefix),
-            ProxySender::Unix => None,
-        };
-        let prefixes: PrefixSet =
-            listed.iter().filter_map(prefix).collect::<Vec<Prefix>>().into_iter().collect();
-        (!listed.is_empty()).then(|| Self { prefixes, unix: listed.contains(&ProxySender::Unix) })
-    }
-
-    /// Whether a connection from here must begin with a header; `None`: from a unix socket.
-    pub(crate) fn has(&self, peer: Option<SocketAddr>) -> bool {
-        peer.map_or(self.unix, |peer| self.prefixes.contains(peer.ip()))
-    }
-}
-
-/// What a proxy in front said, beside the client's address.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Proxied {
-    /// The proxy: who connected to us.
-    pub by: ProxiedBy,
-    /// The form of its header.
-    pub version: Version,
-    /// It speaks for itself (LOCAL), as it does to check whether we listen.
-    pub is_local: bool,
-    /// Where the client connected to; `None` where the socket's addresses count.
-    pub destination: Option<SocketAddr>,
-    /// The host name that the client asked for there, UTF-8 and otherwise unchecked.
-    pub authority: Option<Box<str>>,
-    /// The application protocol that was agreed on there.
-    pub alpn: Option<Box<[u8]>>,
-    /// The connection's name there.
-    pub unique_id: Option<Box<[u8]>>,
-}
-
-/// Who sent a header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProxiedBy {
-    /// The socket's address.
-    Address(SocketAddr),
-    /// Somebody on a unix socket.
-    Unix,
-}
-
-impl fmt::Display for ProxiedBy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Address(address) => address.fmt(f),
-            Self::Unix => f.write_str("unix"),
-        }
-    }
-}
 
 /// Takes the header that this connection must begin with, if it must; gives what came behind it.
 pub(crate) async fn read<R: Runtime>(connection: &mut Connection<R>) -> Result<Vec<u8>, CloseReason> {
@@ -111,7 +47,7 @@ pub(crate) async fn read<R: Runtime>(connection: &mut Connection<R>) -> Result<V
     counted.into_iter().for_each(|outcome| account.service.metrics.proxy_header(outcome));
     let (rest, _) = outcome?;
     // Accept has left this for here: the socket's address is that of the proxy in front.
-    admission::admit(&mut connection.account, R::now())?;
+    admit(&mut connection.account, R::now())?;
     Ok(rest)
 }
 
@@ -182,7 +118,7 @@ fn take<R: Runtime>(
                 let record = &mut connection.account.record;
                 let by = record.client.map_or(ProxiedBy::Unix, ProxiedBy::Address);
                 record.client = client(&header).or(record.client);
-                record.rare().proxied = Some(Proxied::of(&header, by));
+                record.rare().proxied = Some(proxied(&header, by));
                 return Ok(Some((header.length, outcome(&header))));
             }
             Peek::Absent => return Err(reason(Cause::ProxyHeaderMissing).because(instead(received))),
@@ -220,18 +156,17 @@ fn instead(received: &[u8]) -> String {
     }
 }
 
-impl Proxied {
-    fn of(header: &Header<'_>, by: ProxiedBy) -> Self {
-        let kept = |value: &[u8]| value[..value.len().min(KEPT)].into();
-        Self {
-            by,
-            version: header.version,
-            is_local: header.command == Command::Local,
-            destination: header.tcp().map(|(_, destination)| canonical(destination)),
-            authority: header.authority().map(|name| name[..name.floor_char_boundary(KEPT)].into()),
-            alpn: header.alpn().map(kept),
-            unique_id: header.unique_id().map(kept),
-        }
+/// The part of a header that the record keeps.
+fn proxied(header: &Header<'_>, by: ProxiedBy) -> Proxied {
+    let kept = |value: &[u8]| value[..value.len().min(KEPT)].into();
+    Proxied {
+        by,
+        version: header.version,
+        is_local: header.command == Command::Local,
+        destination: header.tcp().map(|(_, destination)| canonical(destination)),
+        authority: header.authority().map(|name| name[..name.floor_char_boundary(KEPT)].into()),
+        alpn: header.alpn().map(kept),
+        unique_id: header.unique_id().map(kept),
     }
 }
 

@@ -11,25 +11,10 @@ use handfast_tls::session::{Agreed, Session, Verdict};
 use handfast_tls::subject::common_name;
 use handfast_wire::proxy_header::{Tls, Version, Writer, tlv, write_v1};
 
-use crate::config::model::{ProxyProtocol, SentCertificate};
+use crate::config::model::SentCertificate;
 use crate::connection::Connection;
 use crate::record::Record;
 use crate::runtime::Runtime;
-
-/// What is sent.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SentHeader {
-    version: Version,
-    certificate: SentCertificate,
-}
-
-impl SentHeader {
-    /// `None` where no header is sent.
-    pub(crate) fn new(configured: &ProxyProtocol) -> Option<Self> {
-        let certificate = configured.client_certificate;
-        configured.send.map(|version| Self { version, certificate })
-    }
-}
 
 /// The header for this connection's backend; empty where none is sent.
 ///

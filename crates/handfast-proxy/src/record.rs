@@ -10,7 +10,7 @@ use handfast_tls::session::Agreed;
 use handfast_wire::starttls::Protocol;
 
 use crate::cause::Cause;
-use crate::proxy_in::Proxied;
+use crate::proxied::Proxied;
 
 /// One connection, from accept to close.
 #[derive(Clone, Debug)]

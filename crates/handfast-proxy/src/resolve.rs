@@ -18,7 +18,6 @@ use tokio::time::{Instant, sleep};
 
 use crate::config::model::{Config, Target};
 use crate::metrics::NameSnapshot;
-use crate::thread_state::Addresses;
 
 mod trial;
 
@@ -350,6 +349,9 @@ async fn ask(
     }
     Ok((found.into_iter().map(|address| SocketAddr::new(address, name.1)).collect(), ttl))
 }
+
+/// What names resolve to now; replaced as a whole when any of it changes.
+pub(crate) type Addresses = Arc<HashMap<(String, u16), Vec<SocketAddr>>>;
 
 #[cfg(test)]
 mod tests {

@@ -95,9 +95,9 @@ impl Serving {
                     Request::Reload(reply) => {
                         reloads.ask(Scope::Configuration, Some(reply), || program.present());
                     }
-                    Request::Backend { service, backend, wish, reply } => {
+                    Request::Backend { service, backend, requested, reply } => {
                         // Whoever asked may have left.
-                        let _ = reply.send(program.set_backend(&service, &backend, wish));
+                        let _ = reply.send(program.set_backend(&service, &backend, requested));
                         program.tell();
                     }
                     Request::StandAlone => program.stand_alone(),
@@ -186,7 +186,7 @@ impl Serving {
             tracing::warn!("{key} has changed, which takes effect only at a restart or `handfast upgrade`");
         }
         program.names.follow(&state.config);
-        program.keep_wishes();
+        program.retain_operator_states();
         program.needs_keys();
         program.tell();
         program.registry.set_certificates(state.certificate_snapshots());

@@ -27,7 +27,6 @@ mod handed;
 mod table;
 
 use care::Care;
-pub(crate) use care::Wish;
 pub(crate) use handed::{Handed, Kept};
 pub(crate) use table::Standings;
 

@@ -24,7 +24,7 @@ use crate::connection::Connection;
 use crate::reason::{CloseReason, Side, Step};
 use crate::route::Choice;
 use crate::runtime::Runtime;
-use crate::thread_state::machine_name;
+use handfast_net::host_name::host_name;
 
 /// A client that is about to begin TLS.
 #[derive(Debug)]
@@ -207,7 +207,7 @@ fn of_client(broken: Broken) -> CloseReason {
 
 /// Greets a client that waits for a greeting, when the backend's own came before its TLS.
 fn greet_again<R: Runtime>(connection: &mut Connection<R>, protocol: Protocol) -> Result<(), CloseReason> {
-    let words = second_greeting(protocol, &machine_name());
+    let words = second_greeting(protocol, &host_name());
     if words.is_empty() {
         return Ok(());
     }

@@ -3,6 +3,7 @@
 //! In: a [`Config`] that has been checked, and the files that it names. Out: a [`State`] with everything loaded, or
 //! everything that is wrong with it (`state/build.rs`). Nothing that serves is touched before the state is whole.
 
+use crate::backend_tls::DialTls;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -34,7 +35,6 @@ mod words;
 
 pub(crate) use build::{Built, build};
 pub(crate) use carried::{CarriedOver, SharedCarriedOver, make_throwaway, throwaway};
-pub(crate) use dialling::DialTls;
 pub(crate) use distinct::Distinct;
 pub(crate) use report::Report;
 pub(crate) use rings::{GivenKeys, KeyRings, RingId};

@@ -15,12 +15,13 @@ use handfast_tls::buffer::Scratch;
 use handfast_tls::policy::contexts;
 
 use crate::access_log::{LINE_DELAY, ThreadLog};
+use crate::listeners::ListenerId;
 use crate::metrics::ThreadMetrics;
 use crate::permits::Share;
 use crate::reason::CloseReason;
 use crate::record::Record;
 use crate::signer::Signer;
-use crate::thread_state::{ListenerId, ThreadState};
+use crate::thread_state::ThreadState;
 
 /// Who serves the addresses of a process that stops.
 #[derive(Clone, Debug, Default)]

@@ -3,6 +3,8 @@
 //! In: the [`State`] that all threads share. Out: services with TLS servers, rules, backends and limits, which the path
 //! reads without touching what other cores write. What outlives a reload (an endpoint's standing) is handed over.
 
+use crate::listeners::ListenerId;
+use crate::resolve::Addresses;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -10,12 +12,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use handfast_net::dial::SourceAddress;
+use handfast_net::host_name::host_name;
 use handfast_tls::server::Server;
 use handfast_tls::session::Failure;
 use handfast_tls::ticket::KeySet;
 use handfast_wire::starttls::Protocol;
 
 use crate::admission::Admission;
+use crate::admission::TrustedSenders;
 use crate::backend_tls::Dialler;
 use crate::backends::{Endpoint, Group};
 use crate::cause::Cause;
@@ -25,19 +29,12 @@ use crate::config::model::{
 };
 use crate::metrics::{ServiceMetrics, ThreadMetrics};
 use crate::permits::{AddressLimit, Share};
-use crate::proxy_in::Senders;
-use crate::proxy_out::SentHeader;
 use crate::reason::{CloseReason, Side, Step};
 use crate::route::{Choice, Rules};
+use crate::sent_header::SentHeader;
 use crate::standing::Standings;
 use crate::state::{Distinct, RingId, ServiceState, State};
 use crate::through::{Place, Through, places};
-
-/// What names resolve to now; replaced as a whole when any of it changes.
-pub(crate) type Addresses = Arc<HashMap<(String, u16), Vec<SocketAddr>>>;
-
-/// A listener: the service it belongs to, and its address as it is written in the configuration.
-pub(crate) type ListenerId = (String, Address);
 
 /// Every endpoint of a thread by service and name.
 type Endpoints = HashMap<(Rc<str>, String), Rc<Endpoint>>;
@@ -60,13 +57,8 @@ pub(crate) struct Starttls {
 
 impl Starttls {
     fn new(model: &model::Starttls) -> Self {
-        Self { protocol: model.protocol, name: model.name.clone().unwrap_or_else(machine_name).into() }
+        Self { protocol: model.protocol, name: model.name.clone().unwrap_or_else(host_name).into() }
     }
-}
-
-/// What this machine calls itself.
-pub(crate) fn machine_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// One service of a thread.
@@ -86,7 +78,7 @@ pub(crate) struct ThreadService {
     pub(crate) address_limit: Option<Arc<AddressLimit>>,
     pub(crate) admission: Option<Arc<Admission>>,
     /// Who must begin with a PROXY header.
-    pub(crate) proxy_senders: Option<Senders>,
+    pub(crate) proxy_senders: Option<TrustedSenders>,
     /// What backends are told in one.
     pub(crate) proxy_out: Option<SentHeader>,
     /// What becomes of clients that no rule is about …
@@ -230,7 +222,7 @@ impl ThreadService {
             share: service.pool.as_ref().map(Share::new),
             address_limit: service.address_limit.clone(),
             admission: service.admission.clone(),
-            proxy_senders: Senders::new(&model.proxy_protocol.accept_from),
+            proxy_senders: TrustedSenders::new(&model.proxy_protocol.accept_from),
             proxy_out: SentHeader::new(&model.proxy_protocol),
             clients: model.clients,
             passes_through: passes_through(model),

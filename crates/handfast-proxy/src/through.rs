@@ -8,10 +8,9 @@ use std::path::Path;
 
 use handfast_wire::starttls::{Credentials, Tunnel};
 
-use crate::backends::host_of;
 use crate::config::model::{Address, ConnectThrough, Target, TunnelKind};
 use crate::privileges::ServiceUser;
-use crate::thread_state::Addresses;
+use crate::resolve::Addresses;
 
 /// Longest password with its line end; SOCKS5 has room for 255 bytes.
 const MOST_PASSWORD: u64 = 1_024;
@@ -140,6 +139,20 @@ impl Through {
             TunnelKind::Http => Tunnel::http(&behind.host, behind.port, credentials),
             TunnelKind::Socks5 => Tunnel::socks5(&behind.host, behind.port, credentials),
         }
+    }
+}
+
+/// What the certificate of an endpoint with this name and address must be for, as long as nobody says otherwise: the name
+/// that it was found under, or its IP address. `None` for a unix socket.
+pub(crate) fn host_of(name: &str, address: &Address, behind: Option<&Behind>) -> Option<String> {
+    if let Some(behind) = behind {
+        return Some(behind.host().to_owned());
+    }
+    match (address, name.split_once('=')) {
+        (Address::Unix(_), _) => None,
+        // As `places` writes what a name resolved to.
+        (Address::Ip(_), Some((found_under, _))) => Some(found_under.to_owned()),
+        (Address::Ip(address), None) => Some(address.ip().to_string()),
     }
 }
 

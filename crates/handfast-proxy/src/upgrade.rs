@@ -29,4 +29,3 @@ mod words;
 pub use command::{UpgradeFailure, upgrade};
 pub(crate) use giving::Upgrades;
 pub(crate) use taking::Taking;
-pub(crate) use words::{receive_descriptors, send_descriptors};

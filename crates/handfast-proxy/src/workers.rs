@@ -16,8 +16,8 @@ use crate::error::Error;
 use crate::listeners::Share;
 use crate::metrics::Registry;
 use crate::permits::Pool;
+use crate::resolve::Addresses;
 use crate::state::State;
-use crate::thread_state::Addresses;
 use crate::worker::{Event, Handle, MOST_ORDERS, Order, Worker};
 
 /// How long they may take to install a state.

@@ -15,10 +15,11 @@ use crate::access_log;
 use crate::config::model::AccessLog;
 use crate::metrics::{Registry, ServiceSnapshot, ThreadSnapshot};
 use crate::permits::{Pool, Share};
+use crate::resolve::Addresses;
 use crate::state::{self, CarriedOver};
 use crate::testing::{Folder, on_engine, said};
 use crate::thread::After;
-use crate::thread_state::{Addresses, ThreadState};
+use crate::thread_state::ThreadState;
 
 /// Long enough for a busy machine; nothing waits for it when all is well.
 const PATIENCE: Duration = Duration::from_secs(20);

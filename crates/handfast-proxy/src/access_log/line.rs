@@ -16,7 +16,7 @@ use serde::{Serialize, Serializer};
 use serde_json::ser::Formatter;
 
 use crate::cause::Cause;
-use crate::proxy_in::ProxiedBy;
+use crate::proxied::ProxiedBy;
 use crate::reason::CloseReason;
 use crate::record::{Rare, Record, StepTimes};
 

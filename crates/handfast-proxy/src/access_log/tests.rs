@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::writer::start_on;
 use super::*;
 use crate::cause::Cause;
-use crate::proxy_in::{Proxied, ProxiedBy};
+use crate::proxied::{Proxied, ProxiedBy};
 use crate::reason::{CloseReason, Side, Step};
 use crate::record::{Record, StepTimes};
 use handfast_tls::session::{Agreed, ShownCertificate};

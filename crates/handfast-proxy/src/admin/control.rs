@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::metrics::{FailureSnapshot, Snapshot};
-use crate::standing::Wish;
+use crate::operator_state::OperatorState;
 use handfast_text::units::counted;
 
 /// The outcome of a reload, when it is known: what is served now, as text for a person, or why it is not what was asked for.
@@ -157,7 +157,7 @@ pub trait Control {
     /// Does with a backend what an operator wants.
     ///
     /// **Cancel:** the future may be dropped when the client goes away; what was asked for happens all the same.
-    fn set_backend(&self, service: String, backend: String, wish: Wish) -> BackendOutcome;
+    fn set_backend(&self, service: String, backend: String, requested: OperatorState) -> BackendOutcome;
 
     /// Opens the access log again by its name, after a rotation.
     fn reopen(&self);

@@ -16,9 +16,9 @@ use crate::cause::Cause;
 use crate::metrics::{
     CertificateSnapshot, FailureSnapshot, Limit, Registry, RevocationListSnapshot, Snapshot, ThreadMetrics,
 };
+use crate::operator_state::OperatorState;
 use crate::reason::{CloseReason, Side, Step};
 use crate::record::{Record, StepTimes};
-use crate::standing::Wish;
 use handfast_tls::session::Agreed;
 
 /// What the fake does, and what was asked of it; shared with the test's thread.
@@ -62,9 +62,11 @@ impl Control for Fake {
         Box::pin(async move { problem.map_or(Ok("generation 4 is served".into()), Err) })
     }
 
-    fn set_backend(&self, service: String, backend: String, wish: Wish) -> BackendOutcome {
+    fn set_backend(&self, service: String, backend: String, requested: OperatorState) -> BackendOutcome {
         let outcome = match (&*service, &*backend) {
-            ("web", "unix:/run/x.sock" | "[::1]:80") => Ok(format!("{backend} is set to {}", wish.name())),
+            ("web", "unix:/run/x.sock" | "[::1]:80") => {
+                Ok(format!("{backend} is set to {}", requested.name()))
+            }
             ("web", _) => Err(BackendRefusal::NoBackend { known: vec!["[::1]:80".into()] }),
             _ => Err(BackendRefusal::NoService { known: vec!["web".into()] }),
         };

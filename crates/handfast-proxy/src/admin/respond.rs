@@ -21,7 +21,7 @@ use super::page;
 use super::rates::History;
 use super::status::Status;
 use crate::metrics::Format;
-use crate::standing::Wish;
+use crate::operator_state::OperatorState;
 
 /// How long a client is kept waiting for a reload's outcome; the reload goes on without it.
 const RELOAD_DEADLINE: Duration = Duration::from_secs(30);
@@ -144,11 +144,13 @@ async fn backend(path: &str, query: Option<&str>, control: &dyn Control) -> Answ
         return bad(format!("{BACKENDS}{path} is not {BACKENDS}SERVICE/BACKEND"));
     };
     let word = query.and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("state=")));
-    let Some(wish) = word.and_then(Wish::named) else {
-        let words = Wish::ALL.map(|wish| format!("?state={}  {}", wish.name(), wish.in_words())).join("\n");
+    let Some(requested) = word.and_then(OperatorState::named) else {
+        let words = OperatorState::ALL
+            .map(|requested| format!("?state={}  {}", requested.name(), requested.in_words()))
+            .join("\n");
         return bad(format!("no state is asked for, or an unknown one; there is:\n{words}"));
     };
-    match control.set_backend(service, backend, wish).await {
+    match control.set_backend(service, backend, requested).await {
         Ok(outcome) => text(StatusCode::OK, outcome),
         Err(refusal @ BackendRefusal::Busy) => text(StatusCode::CONFLICT, refusal.to_string()),
         Err(refusal) => text(StatusCode::NOT_FOUND, refusal.to_string()),

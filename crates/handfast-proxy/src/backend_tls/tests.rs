@@ -7,10 +7,11 @@ use handfast_wire::{Peek, peek};
 use super::*;
 use crate::backends::Group;
 use crate::metrics::Registry;
+use crate::resolve::Addresses;
 use crate::route::Choice;
 use crate::state::{self, CarriedOver};
 use crate::testing::Folder;
-use crate::thread_state::{Addresses, ThreadState};
+use crate::thread_state::ThreadState;
 
 /// A dialler as a service with this `backend-tls` has it, and its backends.
 fn dialler(backend: &str, backend_tls: &str) -> (Folder, Rc<Dialler>, Vec<Rc<Endpoint>>) {

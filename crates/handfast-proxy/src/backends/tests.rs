@@ -1,5 +1,6 @@
 //! Who is picked, by all threads together.
 
+use crate::through::host_of;
 use std::net::IpAddr;
 use std::time::Duration;
 

@@ -24,7 +24,7 @@ use super::channel::{Asked, QUESTION, Question};
 use super::supervising::begin;
 use super::telling::{SWAPPED, Word, hear, tell};
 use crate::sandbox::real;
-use crate::upgrade::receive_descriptors;
+use handfast_net::descriptors::receive_descriptors;
 
 /// What its threads share.
 struct Shared {

@@ -16,7 +16,7 @@ use rustix::net::RecvFlags;
 use super::channel::tell_end;
 use super::telling::{Word, hear, tell};
 use super::{itself, pair};
-use crate::upgrade::{receive_descriptors, send_descriptors};
+use handfast_net::descriptors::{receive_descriptors, send_descriptors};
 
 /// One that lived for less than the first is not started again before the second has passed.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_millis(500));

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use handfast_net::listen::{GivenSocket, Origin};
 
 use crate::config::model::{Address, Config};
-use crate::thread_state::ListenerId;
+use crate::listeners::ListenerId;
 
 /// What a service manager calls the socket of the admin listener.
 const ADMIN: &str = "admin";

@@ -196,7 +196,7 @@ fn add_standing(to: &mut BackendSnapshot, standing: Option<&Standing>) {
     to.last_failure = standing.cause().map(|cause| cause.name());
     to.check = standing.checked();
     let operator = standing.taken_out();
-    to.operator = operator.map(|(wish, _)| wish.name());
+    to.operator = operator.map(|(requested, _)| requested.name());
     to.operator_since = operator.map(|(_, since)| since);
     let outage = standing.outage();
     to.down_since = outage.map(|outage| outage.since);

@@ -30,11 +30,12 @@ use crate::metrics::{Registry, Snapshot};
 use crate::path;
 use crate::permits::{Pool, Share};
 use crate::reason::{Side, Step};
+use crate::resolve::Addresses;
 use crate::signer::Signer;
 use crate::state::{self, CarriedOver};
 use crate::testing::Folder;
 use crate::thread::Thread;
-use crate::thread_state::{Addresses, ThreadState};
+use crate::thread_state::ThreadState;
 
 /// No schedule has so many events.
 const EVENTS: usize = 20_000;

@@ -17,50 +17,12 @@ use handfast_text::units::counted;
 
 use super::{OUT, Standing, UP};
 use crate::metrics::{CheckSnapshot, Distribution, Histogram};
-
-/// What an operator wants of a backend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
-    /// Used as checks and connections find it.
-    Up,
-    /// No new connections; open ones go on; it is still checked.
-    Drain,
-    /// The same, and it is not checked: it may be switched off.
-    Down,
-}
-
-impl Wish {
-    /// Every one.
-    pub const ALL: [Self; 3] = [Self::Up, Self::Drain, Self::Down];
-
-    /// The word: that of the admin listener's requests.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Up => "up",
-            Self::Drain => "drain",
-            Self::Down => "down",
-        }
-    }
-
-    /// The one of this word.
-    pub fn named(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|wish| wish.name() == word)
-    }
-
-    /// What it means, as a clause.
-    pub const fn in_words(self) -> &'static str {
-        match self {
-            Self::Up => "used as checks and connections find it",
-            Self::Drain => "no new connections, open ones go on, checks go on",
-            Self::Down => "no new connections, open ones go on, no checks",
-        }
-    }
-}
+use crate::operator_state::OperatorState;
 
 /// Why a backend is out, or would be.
 #[derive(Debug, Default)]
 pub(super) struct Care {
-    wish: Option<(Wish, SystemTime)>,
+    requested: Option<(OperatorState, SystemTime)>,
     checked: Option<Checked>,
 }
 
@@ -106,7 +68,7 @@ impl Standing {
     fn care<T>(&self, action: impl FnOnce(&mut Care) -> T) -> T {
         let mut care = self.care.lock().unwrap_or_else(PoisonError::into_inner);
         let outcome = action(&mut care);
-        let is_out = care.wish.is_some_and(|(wish, _)| wish != Wish::Up)
+        let is_out = care.requested.is_some_and(|(requested, _)| requested != OperatorState::Up)
             || care.checked.as_ref().is_some_and(|checked| checked.down);
         if is_out {
             self.state.store(OUT, Ordering::Relaxed);
@@ -132,16 +94,16 @@ impl Standing {
             }
             checked.down = false;
             let since = std::mem::replace(&mut checked.since, SystemTime::now());
-            Some((since, checked.in_a_row, care.wish))
+            Some((since, checked.in_a_row, care.requested))
         });
-        if let Some((since, passed, wish)) = came_up {
+        if let Some((since, passed, requested)) = came_up {
             let Self { service, name, .. } = self;
             let after = SystemTime::now().duration_since(since).unwrap_or_default().as_secs_f64();
-            let but = match wish {
-                Some((wish @ (Wish::Drain | Wish::Down), _)) => {
-                    format!("; an operator has set it to {}", wish.name())
+            let but = match requested {
+                Some((requested @ (OperatorState::Drain | OperatorState::Down), _)) => {
+                    format!("; an operator has set it to {}", requested.name())
                 }
-                Some((Wish::Up, _)) | None => String::new(),
+                Some((OperatorState::Up, _)) | None => String::new(),
             };
             let passed = in_a_row(passed, "passed");
             tracing::info!("service {service}: backend {name} is up again after {after:.1} s: {passed}{but}");
@@ -186,23 +148,23 @@ impl Standing {
     }
 
     /// What an operator wants of it; `None`: nobody has said anything.
-    pub(crate) fn wish(&self) -> Option<Wish> {
-        self.care.lock().unwrap_or_else(PoisonError::into_inner).wish.map(|(wish, _)| wish)
+    pub(crate) fn operator_state(&self) -> Option<OperatorState> {
+        self.care.lock().unwrap_or_else(PoisonError::into_inner).requested.map(|(requested, _)| requested)
     }
 
     /// An operator wants this.
-    pub(super) fn set_wish(&self, wish: Option<Wish>) {
+    pub(super) fn set_operator_state(&self, requested: Option<OperatorState>) {
         self.care(|care| {
-            if care.wish.map(|(wish, _)| wish) != wish {
-                care.wish = wish.map(|wish| (wish, SystemTime::now()));
+            if care.requested.map(|(requested, _)| requested) != requested {
+                care.requested = requested.map(|requested| (requested, SystemTime::now()));
             }
         });
     }
 
     /// Why it is out: an operator's word and since when, if that is it.
-    pub(crate) fn taken_out(&self) -> Option<(Wish, SystemTime)> {
+    pub(crate) fn taken_out(&self) -> Option<(OperatorState, SystemTime)> {
         let care = self.care.lock().unwrap_or_else(PoisonError::into_inner);
-        care.wish.filter(|(wish, _)| *wish != Wish::Up)
+        care.requested.filter(|(requested, _)| *requested != OperatorState::Up)
     }
 
     /// What checks have found; `None`: it is not checked.

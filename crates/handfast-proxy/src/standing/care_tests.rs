@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use handfast_net::fault::Cause as Socket;
 
-use super::{Patience, Standings, State, Wish};
+use super::{Patience, Standings, State};
 use crate::cause::Cause;
+use crate::operator_state::OperatorState;
 use crate::testing::said;
 
 const PATIENCE: Patience = Patience { failures: 3, pause: Duration::from_secs(3_600) };
@@ -75,20 +76,22 @@ fn what_checks_find_is_said_when_it_changes() {
     is("down: ", ": its first check failed: status 503", &|| fail(&standing, 5));
     is("up again after ", " s: 2 checks in a row passed", &|| pass(&standing, 5));
     is("down: ", ": 3 checks in a row failed: status 503", &|| fail(&standing, 5));
-    standings.set_wish("10.0.0.7:80", Wish::Drain);
+    standings.set_operator_state("10.0.0.7:80", OperatorState::Drain);
     let one = || standing.check_passed(Duration::ZERO, 1);
     is("up again after ", " s: 1 check passed; an operator has set it to drain", &one);
 }
 
 #[test]
-fn a_wish_is_known_by_its_word() {
-    assert!(Wish::ALL.iter().all(|wish| Wish::named(wish.name()) == Some(*wish)));
-    assert_eq!(Wish::named("off"), None);
+fn an_operator_state_is_known_by_its_word() {
+    assert!(
+        OperatorState::ALL.iter().all(|requested| OperatorState::named(requested.name()) == Some(*requested))
+    );
+    assert_eq!(OperatorState::named("off"), None);
     let standings = Standings::new("web");
     let standing = standings.of("10.0.0.7:80");
-    assert_eq!(standing.wish(), None);
-    standings.set_wish("10.0.0.7:80", Wish::Drain);
-    assert_eq!(standing.wish(), Some(Wish::Drain));
+    assert_eq!(standing.operator_state(), None);
+    standings.set_operator_state("10.0.0.7:80", OperatorState::Drain);
+    assert_eq!(standing.operator_state(), Some(OperatorState::Drain));
 }
 
 #[test]
@@ -111,15 +114,15 @@ fn connections_that_fail_and_checks_that_pass_are_two_things() {
 fn an_operators_word_counts_whatever_checks_find() {
     let standings = Standings::new("web");
     let standing = standings.of("10.0.0.7:80");
-    for wish in [Wish::Drain, Wish::Down] {
-        standings.set_wish("10.0.0.7:80", wish);
+    for requested in [OperatorState::Drain, OperatorState::Down] {
+        standings.set_operator_state("10.0.0.7:80", requested);
         pass(&standing, 5);
         standing.connected();
         assert_eq!((standing.state(), standing.try_out()), (State::Out, None));
-        assert_eq!(standing.taken_out().map(|(wish, _)| wish), Some(wish));
+        assert_eq!(standing.taken_out().map(|(requested, _)| requested), Some(requested));
     }
     fail(&standing, 3);
-    standings.set_wish("10.0.0.7:80", Wish::Up);
+    standings.set_operator_state("10.0.0.7:80", OperatorState::Up);
     assert_eq!(standing.state(), State::Out, "its checks still find it down");
     pass(&standing, 2);
     assert_eq!(standing.state(), State::Up);
@@ -130,21 +133,24 @@ fn a_word_about_a_name_counts_for_what_it_stands_for_now_and_later() {
     let standings = Standings::new("web");
     let [one, two] = ["db.example=10.0.0.1:80", "db.example=10.0.0.2:80"].map(|name| standings.of(name));
     let other = standings.of("db.example=10.0.0.1:81");
-    standings.set_wish("db.example:80", Wish::Drain);
+    standings.set_operator_state("db.example:80", OperatorState::Drain);
     assert_eq!([&one, &two, &other].map(|known| known.state()), [State::Out, State::Out, State::Up]);
     let later = standings.of("db.example=10.0.0.3:80");
     assert_eq!(later.state(), State::Out, "an address that came later");
-    standings.set_wish("db.example=10.0.0.2:80", Wish::Up);
+    standings.set_operator_state("db.example=10.0.0.2:80", OperatorState::Up);
     assert_eq!([&one, &two].map(|known| known.state()), [State::Out, State::Up], "one of them apart");
     drop(two);
     assert_eq!(standings.of("db.example=10.0.0.2:80").state(), State::Up, "also when it went and came back");
-    let kept = standings.keep_wishes(|name| name == "db.example:80");
+    let kept = standings.retain_operator_states(|name| name == "db.example:80");
     assert_eq!(kept.len(), 2, "{kept:?}");
-    standings.set_wish("db.example:80", Wish::Up);
-    assert!(standings.keep_wishes(|_| true).is_empty(), "nothing is left of it");
+    standings.set_operator_state("db.example:80", OperatorState::Up);
+    assert!(standings.retain_operator_states(|_| true).is_empty(), "nothing is left of it");
     assert_eq!([&one, &later].map(|known| known.state()), [State::Up, State::Up]);
-    standings.set_wish("db.example:80", Wish::Down);
-    assert!(standings.keep_wishes(|name| name == "10.0.0.9:80").is_empty(), "it is configured no more");
+    standings.set_operator_state("db.example:80", OperatorState::Down);
+    assert!(
+        standings.retain_operator_states(|name| name == "10.0.0.9:80").is_empty(),
+        "it is configured no more"
+    );
 }
 
 #[test]
@@ -157,7 +163,7 @@ fn in_whatever_order_things_happen_no_backend_is_lost_or_used_when_it_is_out() {
     for _ in 0..2_000 {
         let standings = Standings::new("web");
         let standing = standings.of("10.0.0.7:80");
-        let (mut wish, mut trials) = (Wish::Up, Vec::new());
+        let (mut requested, mut trials) = (OperatorState::Up, Vec::new());
         for _ in 0..40 {
             match draw(8) {
                 0 | 1 => pass(&standing, 1),
@@ -167,14 +173,14 @@ fn in_whatever_order_things_happen_no_backend_is_lost_or_used_when_it_is_out() {
                 5 => trials.extend(standing.try_out()),
                 6 => trials.pop().into_iter().for_each(|trial| standing.give_back(trial)),
                 _ => {
-                    wish = Wish::ALL[usize::try_from(draw(3)).expect("small")];
-                    standings.set_wish("10.0.0.7:80", wish);
+                    requested = OperatorState::ALL[usize::try_from(draw(3)).expect("small")];
+                    standings.set_operator_state("10.0.0.7:80", requested);
                 }
             }
-            let is_out = wish != Wish::Up || standing.checked().is_some_and(|seen| !seen.up);
+            let is_out = requested != OperatorState::Up || standing.checked().is_some_and(|seen| !seen.up);
             assert_eq!(standing.state() == State::Out, is_out, "{standing:?}");
         }
-        standings.set_wish("10.0.0.7:80", Wish::Up);
+        standings.set_operator_state("10.0.0.7:80", OperatorState::Up);
         pass(&standing, 2);
         standing.connected();
         assert_eq!(standing.state(), State::Up, "{standing:?}");

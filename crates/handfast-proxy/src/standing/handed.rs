@@ -83,7 +83,7 @@ impl Standings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::standing::Wish;
+    use crate::operator_state::OperatorState;
     use crate::standing::{Patience, Socket};
 
     fn marked_down(standing: &Standing, pause: Duration) {
@@ -98,13 +98,13 @@ mod tests {
             (before.of("down"), before.of("checked"), before.of("drained"), before.of("fine"));
         marked_down(&down, Duration::from_secs(3_600));
         checked.check_failed(&"it does not answer", 1);
-        before.set_wish("drained", Wish::Drain);
-        let (wishes, handed) = before.handed();
-        assert_eq!(wishes, [("drained".to_owned(), "drain".to_owned())]);
+        before.set_operator_state("drained", OperatorState::Drain);
+        let (requested_states, handed) = before.handed();
+        assert_eq!(requested_states, [("drained".to_owned(), "drain".to_owned())]);
         assert_eq!(handed.len(), 2, "nothing is said of what is fine: {handed:?}");
         let _kept: Vec<_> = handed.iter().map(|handed| after.restore(handed)).collect();
-        for (name, wish) in &wishes {
-            after.set_wish(name, Wish::named(wish).expect("a wish"));
+        for (name, requested) in &requested_states {
+            after.set_operator_state(name, OperatorState::named(requested).expect("an operator state"));
         }
         for (name, before) in [("down", &down), ("checked", &checked), ("drained", &drained), ("fine", &fine)]
         {

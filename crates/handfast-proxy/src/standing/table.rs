@@ -5,7 +5,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::{Handed, Standing, Wish};
+use super::{Handed, Standing};
+use crate::operator_state::OperatorState;
 
 /// The standings of one service's backends, shared by the states of the process that have the service.
 #[derive(Debug)]
@@ -21,14 +22,14 @@ struct Known {
     /// With so many, those of long ago are looked for.
     full: usize,
     /// By a backend's name, or by the name in the configuration that stands for several.
-    wishes: BTreeMap<Box<str>, Wish>,
+    requested_states: BTreeMap<Box<str>, OperatorState>,
 }
 
 impl Known {
     /// What an operator wants of a backend: by its own name, or else by the one that it was resolved from.
-    fn wish(&self, name: &str) -> Option<Wish> {
-        let by_source = || self.wishes.get(&*resolved_from(name)?);
-        self.wishes.get(name).or_else(by_source).copied()
+    fn operator_state(&self, name: &str) -> Option<OperatorState> {
+        let by_source = || self.requested_states.get(&*resolved_from(name)?);
+        self.requested_states.get(name).or_else(by_source).copied()
     }
 }
 
@@ -57,43 +58,49 @@ impl Standings {
             known.full = known.by_name.len() * 2 + 16;
         }
         let standing = Arc::new(Standing::new(&self.service, name));
-        standing.set_wish(known.wish(name));
+        standing.set_operator_state(known.operator_state(name));
         known.by_name.insert(name.into(), Arc::downgrade(&standing));
         standing
     }
 
     /// Takes an operator's word about a backend, or about all that a name of the configuration stands for, now and later.
-    pub(crate) fn set_wish(&self, name: &str, wish: Wish) {
+    pub(crate) fn set_operator_state(&self, name: &str, requested: OperatorState) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         // Said of all, it counts for each, whatever was said of that one before.
-        known.wishes.retain(|said, _| resolved_from(said).as_deref() != Some(name));
-        known.wishes.remove(name);
+        known.requested_states.retain(|said, _| resolved_from(said).as_deref() != Some(name));
+        known.requested_states.remove(name);
         // What is as by default needs no word, unless it contradicts one about all.
-        if wish != Wish::Up || known.wish(name).is_some() {
-            known.wishes.insert(name.into(), wish);
+        if requested != OperatorState::Up || known.operator_state(name).is_some() {
+            known.requested_states.insert(name.into(), requested);
         }
         for (name, standing) in &known.by_name {
             if let Some(standing) = standing.upgrade() {
-                standing.set_wish(known.wish(name));
+                standing.set_operator_state(known.operator_state(name));
             }
         }
     }
 
     /// Forgets what an operator said of backends that are not configured any more; what is left of it.
-    pub(crate) fn keep_wishes(&self, is_configured: impl Fn(&str) -> bool) -> Vec<(String, Wish)> {
+    pub(crate) fn retain_operator_states(
+        &self,
+        is_configured: impl Fn(&str) -> bool,
+    ) -> Vec<(String, OperatorState)> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.wishes.retain(|name, _| {
+        known.requested_states.retain(|name, _| {
             is_configured(name) || resolved_from(name).is_some_and(|source| is_configured(&source))
         });
-        known.wishes.iter().map(|(name, wish)| (name.to_string(), *wish)).collect()
+        known.requested_states.iter().map(|(name, requested)| (name.to_string(), *requested)).collect()
     }
 
     /// What an operator wants of backends, by name and word; and those that are not up.
     pub(crate) fn handed(&self) -> (Vec<(String, String)>, Vec<Handed>) {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let wishes = known.wishes.iter().map(|(name, wish)| (name.to_string(), wish.name().to_owned()));
+        let requested_states = known
+            .requested_states
+            .iter()
+            .map(|(name, requested)| (name.to_string(), requested.name().to_owned()));
         let standings = known.by_name.values().filter_map(Weak::upgrade);
-        (wishes.collect(), standings.filter_map(|standing| standing.handed()).collect())
+        (requested_states.collect(), standings.filter_map(|standing| standing.handed()).collect())
     }
 
     #[cfg(test)]

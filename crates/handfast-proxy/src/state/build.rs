@@ -20,12 +20,12 @@ use handfast_tls::weak::{self, Lists};
 use handfast_tls::{Finding, Severity};
 
 use super::carried::CarriedOver;
-use super::dialling::DialTls;
 use super::distinct::Distinct;
 use super::report::Report;
 use super::rings::RingId;
 use super::{Authorities, ServiceState, State, seconds, words};
 use crate::admission::Admission;
+use crate::backend_tls::DialTls;
 use crate::config::model::{
     self, CertificateSource, ClientChecks, Clients, Config, NameRule, Places, Service,
 };

@@ -1,5 +1,6 @@
 //! What TLS towards backends needs of files: whom to trust, and what to show. Made once for all threads.
 
+use crate::backend_tls::DialTls;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,38 +12,6 @@ use handfast_tls::{Finding, Severity};
 use super::build::Builder;
 use crate::backend_tls::client_for;
 use crate::config::model::{BackendAlpn, BackendTls, BackendVerification};
-
-/// TLS towards backends, ready to dial with but for the backend's name.
-#[derive(Debug)]
-pub(crate) struct DialTls {
-    pub(crate) model: BackendTls,
-    pub(crate) client: ClientSettings,
-}
-
-impl DialTls {
-    fn trust(&self) -> Option<&Trust> {
-        match &self.client.verification {
-            Verification::Trust(trust) => Some(trust),
-            _ => None,
-        }
-    }
-
-    /// What is shown to backends that ask for a certificate.
-    pub(crate) fn identity(&self) -> Option<&Arc<Certificate>> {
-        match &self.client.identity {
-            Some(Identity::Loaded(certificate)) => Some(certificate),
-            _ => None,
-        }
-    }
-
-    /// Whether sessions of one may be resumed by the other: everything that was asked of the backend is the same.
-    fn is_same_as(&self, other: &Self) -> bool {
-        let chain = |dial: &Self| dial.identity().map(|identity| identity.chain().to_vec());
-        self.model == other.model
-            && self.client.verification == other.client.verification
-            && chain(self) == chain(other)
-    }
-}
 
 impl Builder<'_, '_> {
     /// Reads what `model` names. `before`: what the service dialled with until now, kept where a file cannot be used, and

@@ -1,5 +1,6 @@
 //! What a thread keeps of backends that come and go.
 
+use crate::resolve::Addresses;
 use std::time::SystemTime;
 
 use handfast_net::clock::Moment;

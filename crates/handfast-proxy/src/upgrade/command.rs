@@ -18,11 +18,10 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FileType, fstat, fstatfs};
 
 use super::successor::{FLAG, own_program};
-use super::words::{
-    Answer, Ask, Opening, PROMPT, READY_WITHIN, in_words, receive, receive_descriptors, send, set_patience,
-};
+use super::words::{Answer, Ask, Opening, PROMPT, READY_WITHIN, in_words, receive, send, set_patience};
 use crate::source::ConfigSource;
 use crate::trusted_path::{self, Untrusted};
+use handfast_net::descriptors::receive_descriptors;
 
 /// How often a process that was started here is looked at.
 const LOOK: Duration = Duration::from_millis(50);

@@ -108,8 +108,8 @@ impl Program {
             text: keys.text.reveal().to_owned(),
         });
         let standings = self.state.services.iter().map(|service| {
-            let (wishes, down) = service.standings.handed();
-            ServiceStandings { service: service.model.name.clone(), wishes, down }
+            let (operator_states, down) = service.standings.handed();
+            ServiceStandings { service: service.model.name.clone(), operator_states, down }
         });
         let mut offered = Offered::new(Offer {
             protocol: PROTOCOL,

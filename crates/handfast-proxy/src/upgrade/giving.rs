@@ -24,7 +24,7 @@ use super::launcher::Launcher;
 use super::successor::{arguments, in_thread, launch, own_program, watch};
 use super::words::{
     Answer, Ask, Offer, Opening, PROMPT, PROTOCOL, READY_WITHIN, Role, Socket, Word, in_words, may_ask,
-    receive, send, send_descriptors, set_patience,
+    receive, send, set_patience,
 };
 use crate::config::model::{Address, Config};
 use crate::error::Error;
@@ -32,6 +32,7 @@ use crate::listeners::{FileId, file_of};
 use crate::metrics::Registry;
 use crate::privileges::ServiceUser;
 use crate::service_manager::Notifier;
+use handfast_net::descriptors::send_descriptors;
 
 /// Who may be heard at once.
 const TALKS: usize = 4;

@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 
 use handfast_text::units::counted;
 
-use super::words::{Answer, READY_WITHIN, send, send_descriptors};
+use super::words::{Answer, READY_WITHIN, send};
+use handfast_net::descriptors::send_descriptors;
 
 /// How often a process that was started is looked at.
 const LOOK: Duration = Duration::from_millis(50);

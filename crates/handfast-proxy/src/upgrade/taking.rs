@@ -11,14 +11,16 @@ use handfast_net::listen::{GivenSocket, Origin};
 use super::counts;
 use super::words::{
     Answer, Ask, Keys, Offer, Opening, PROMPT, PROTOCOL, Role, ServiceStandings, Word, in_words, receive,
-    receive_descriptors, send, set_patience,
+    send, set_patience,
 };
 use crate::config::model::Address;
 use crate::error::Error;
 use crate::listeners::given::{Given, GivenSockets};
 use crate::metrics::Registry;
-use crate::standing::{Kept, Wish};
+use crate::operator_state::OperatorState;
+use crate::standing::Kept;
 use crate::state::{GivenKeys, State};
+use handfast_net::descriptors::receive_descriptors;
 
 /// What was taken from a process that still serves.
 #[derive(Debug)]
@@ -154,9 +156,9 @@ impl Taking {
         for known in std::mem::take(&mut self.standings) {
             let service = state.services.iter().find(|service| service.model.name == known.service);
             let Some(service) = service else { continue };
-            for (backend, wish) in known.wishes {
-                if let Some(wish) = Wish::named(&wish) {
-                    service.standings.set_wish(&backend, wish);
+            for (backend, requested) in known.operator_states {
+                if let Some(requested) = OperatorState::named(&requested) {
+                    service.standings.set_operator_state(&backend, requested);
                 }
             }
             self.kept.extend(known.down.iter().map(|handed| service.standings.restore(handed)));

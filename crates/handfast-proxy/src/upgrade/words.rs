@@ -3,18 +3,14 @@
 //! A message is its length (four bytes, the highest first) and JSON. Both sides name the version of the protocol in their first
 //! message; a field that a side does not know is skipped.
 
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
-use std::mem::MaybeUninit;
+use std::io::{self, Read, Write};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg, sockopt,
-};
+use rustix::net::sockopt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -24,10 +20,6 @@ use crate::config::model::Address;
 pub(super) const PROTOCOL: u32 = 1;
 /// Bytes of a message: ten thousand services with their keys and standings are far below.
 const MESSAGE: u32 = 16 << 20;
-/// Descriptors of one call; the kernel takes 253 (`SCM_MAX_FD`).
-const BATCH: usize = 64;
-/// Descriptors in all.
-pub(super) const MOST_DESCRIPTORS: usize = 1 << 16;
 /// How long a message may take on its way, once it has begun.
 pub(super) const PROMPT: Duration = Duration::from_secs(10);
 /// How long a new process may take until it serves: it reads its configuration and all certificates.
@@ -177,8 +169,9 @@ impl std::fmt::Debug for Keys {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ServiceStandings {
     pub(super) service: String,
-    /// What an operator wants: `drain`, `down`, `up`, by a backend's name.
-    pub(super) wishes: Vec<(String, String)>,
+    /// What an operator has requested: `drain`, `down`, `up`, by a backend's name.
+    #[serde(rename = "wishes")]
+    pub(super) operator_states: Vec<(String, String)>,
     pub(super) down: Vec<crate::standing::Handed>,
 }
 
@@ -231,57 +224,6 @@ pub(super) fn receive<M: DeserializeOwned>(mut stream: &UnixStream) -> io::Resul
     Ok(serde_json::from_slice(&text)?)
 }
 
-/// Sends descriptors, which stay open here.
-///
-/// **Errors**: sendmsg(2).
-pub(crate) fn send_descriptors(stream: &UnixStream, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-    for batch in descriptors.chunks(BATCH) {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(BATCH))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        if !control.push(SendAncillaryMessage::ScmRights(batch)) {
-            return Err(odd("the descriptors have no room"));
-        }
-        // They need a byte to go with.
-        sendmsg(stream, &[IoSlice::new(b"d")], &mut control, SendFlags::NOSIGNAL)?;
-    }
-    Ok(())
-}
-
-/// Receives so many descriptors, closed when another program is executed.
-///
-/// **Errors**: recvmsg(2); fewer or more than were announced, as when this process may have no more open files.
-pub(crate) fn receive_descriptors(stream: &UnixStream, count: usize) -> io::Result<Vec<OwnedFd>> {
-    if count > MOST_DESCRIPTORS {
-        return Err(odd("too many sockets"));
-    }
-    let mut descriptors = Vec::new();
-    while descriptors.len() < count {
-        let before = descriptors.len();
-        let mut byte = [0];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(BATCH))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let received =
-            recvmsg(stream, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
-        for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(some) = message {
-                descriptors.extend(some);
-            }
-        }
-        if received.flags.contains(ReturnFlags::CTRUNC) {
-            return Err(odd(
-                "not all sockets arrived: this process may have too few open files (ulimit -n, LimitNOFILE=)",
-            ));
-        }
-        if received.bytes == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        if descriptors.len() == before {
-            return Err(odd("a byte without a socket"));
-        }
-    }
-    if descriptors.len() == count { Ok(descriptors) } else { Err(odd("more sockets than announced")) }
-}
-
 fn odd(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
@@ -300,6 +242,8 @@ pub(super) fn in_words(error: &io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsRawFd;
+
+    use handfast_net::descriptors::{DESCRIPTORS_LIMIT, receive_descriptors, send_descriptors};
 
     use super::*;
 
@@ -343,6 +287,6 @@ mod tests {
         let (one, other) = pair();
         (&one).write_all(b"dd").expect("room");
         assert_eq!(receive_descriptors(&other, 1).expect_err("none").to_string(), "a byte without a socket");
-        assert!(receive_descriptors(&other, MOST_DESCRIPTORS + 1).is_err());
+        assert!(receive_descriptors(&other, DESCRIPTORS_LIMIT + 1).is_err());
     }
 }
