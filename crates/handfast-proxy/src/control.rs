@@ -15,7 +15,7 @@ use crate::admin::{
     ServiceOverview, StillServing,
 };
 use crate::config::model::{Address, ClientCertificates, Clients, Config, Service, name_fits};
-use crate::key_process;
+use crate::key_process::KeyProcessHealth;
 use crate::listeners::{FileId, Listeners};
 use crate::metrics::{FailureSnapshot, Registry, ServiceSnapshot, Snapshot};
 use crate::operator_state::OperatorState;
@@ -66,6 +66,8 @@ pub(crate) struct AdminSocket {
 pub(crate) struct Shared {
     registry: Arc<Registry>,
     requests: Sender<Request>,
+    /// Of the process that holds the private keys, where it is another one.
+    key_process: Option<Arc<KeyProcessHealth>>,
     phase: RefCell<Phase>,
     /// Names of backends that have had no address since the start, and are needed (`Names::needed`).
     waiting_for: RefCell<Vec<String>>,
@@ -85,10 +87,15 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(registry: Arc<Registry>, requests: Sender<Request>) -> Self {
+    pub(crate) fn new(
+        registry: Arc<Registry>,
+        requests: Sender<Request>,
+        key_process: Option<Arc<KeyProcessHealth>>,
+    ) -> Self {
         Self {
             registry,
             requests,
+            key_process,
             phase: RefCell::new(Phase::Starting),
             waiting_for: RefCell::default(),
             overview: RefCell::default(),
@@ -157,7 +164,7 @@ impl Shared {
 
     /// Whether a connection that is accepted now can be served, as far as it depends on this process.
     fn can_serve(&self) -> Result<(), NotReady> {
-        if let Some(silence) = key_process::outage() {
+        if let Some(silence) = self.key_process.as_ref().and_then(|health| health.outage()) {
             return Err(NotReady::KeyProcess { silence });
         }
         match &self.waiting_for.borrow()[..] {
@@ -290,7 +297,7 @@ mod tests {
     #[test]
     fn a_start_is_ready_when_every_name_has_had_an_answer() {
         let (sender, _requests) = tokio::sync::mpsc::channel(1);
-        let shared = Shared::new(Registry::new(), sender);
+        let shared = Shared::new(Registry::new(), sender, None);
         assert_eq!(shared.ready(), Err(NotReady::Starting));
         shared.serves();
         shared.waits_for(vec!["db.example:5432".into(), "web.example:80".into()]);

@@ -19,7 +19,6 @@ use handfast_wire::{Alert, AlertDescription, ClientHello};
 use crate::cause::Cause;
 use crate::connection::Connection;
 use crate::hello::Heard;
-use crate::key_process;
 use crate::reason::{CloseReason, Side, Step};
 use crate::route::Choice;
 use crate::runtime::Runtime;
@@ -149,7 +148,7 @@ async fn signed<R: Runtime>(
         if now >= patience {
             patience = now + PATIENCE;
             // The signer waits, for what this thread must not wait for.
-            if key_process::hesitates() {
+            if connection.account.thread.key_process_is_unresponsive() {
                 continue;
             }
             if let Some(work) = pending.take_back() {
@@ -194,7 +193,19 @@ fn begin<'t, R: Runtime>(
     }
     let session = server.accept(hello);
     let session = session.map_err(|failure| CloseReason::failure(Step::Handshake, Side::Client, &failure))?;
-    Ok((session, R::signer(thread, || server.signs_dearly(hello))))
+    Ok((session, signer::<R>(thread, || server.signs_dearly(hello))))
+}
+
+/// The thread's signer, where it is to answer this hello. That costs a fifth of the handshakes that a processor can make. So it is only used
+/// while other handshakes wait and would delay connections that carry bytes, and only for an expensive signature; that is computed last.
+fn signer<R: Runtime>(thread: &Thread, is_expensive: impl FnOnce() -> bool) -> Option<&Signer> {
+    let signer = thread.signer()?;
+    let rule = |handshakes_wait: bool| {
+        // This thread must not wait for an unresponsive key process.
+        thread.key_process_is_unresponsive()
+            || (thread.has_carried(R::turn()) && (signer.is_busy() || handshakes_wait) && is_expensive())
+    };
+    R::uses_signer(rule).then_some(signer)
 }
 
 /// What speaks against a client before anything is computed for it.

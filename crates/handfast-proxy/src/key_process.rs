@@ -12,8 +12,8 @@
 //! everybody who waits, and starts the next one with the same channels and the paths that it has to read.
 //!
 //! **Waiting.** A worker that asks waits for as long as the signature takes, as if it had made it itself. When the key process does not
-//! answer, each worker waits in vain once, for [`OF_WORKERS`]; from then on the hellos wait on the signers, which carry no bytes,
-//! and after [`OF_OTHERS`] each request for a signature fails at once. The heartbeat (`key_process/heartbeat.rs`) finds out that the
+//! answer, each worker waits in vain once, for [`WORKER_TIMEOUT`]; from then on the hellos wait on the signers, which carry no bytes,
+//! and after [`OTHER_TIMEOUT`] each request for a signature fails at once. The heartbeat (`key_process/heartbeat.rs`) finds out that the
 //! key process answers again. So a stalled key process stops handshakes and no tunnel, for as long as it is stalled.
 
 use std::cell::{Cell, RefCell};
@@ -34,7 +34,7 @@ use crate::config::model::Config;
 use handfast_net::descriptors::send_descriptors;
 
 mod channel;
-mod condition;
+mod health;
 mod heartbeat;
 mod holding;
 mod supervising;
@@ -44,7 +44,7 @@ use channel::{Channel, Question, Trouble};
 #[expect(clippy::disallowed_types, reason = "taken once by each thread, and where files are read")]
 type Mutex<T> = std::sync::Mutex<T>;
 
-pub(crate) use condition::{condition, hesitates, outage};
+pub(crate) use health::KeyProcessHealth;
 pub use holding::hold;
 pub use supervising::supervise;
 
@@ -52,25 +52,25 @@ pub use supervising::supervise;
 const VERB: &str = "key-process";
 /// How long a worker waits for a signature before it takes the key process for stuck. RSA-4096 takes 4 ms; the rest is for a machine
 /// on which everybody wants the processors.
-const OF_WORKERS: Duration = Duration::from_millis(200);
+const WORKER_TIMEOUT: Duration = Duration::from_millis(200);
 /// How long other threads wait: so long a new key process may take until it serves.
-const OF_OTHERS: Duration = Duration::from_secs(1);
+const OTHER_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a file may take to be read: as long as a disk may stand still before somebody should hear of it.
-const OF_FILES: Duration = Duration::from_secs(10);
+const FILE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a key is kept that no new connection needs: connections that shake hands by an older state do.
-const LINGERS: Duration = Duration::from_secs(300);
+const UNUSED_KEY_LIFETIME: Duration = Duration::from_secs(300);
 /// Channels beyond those of workers and signers: the control thread, checks, the heartbeat, and what reads files.
 const OTHERS: usize = 7;
 
 thread_local! {
     /// The present thread's channel, and whose it is.
     static LEASE: RefCell<Option<Lease>> = const { RefCell::new(None) };
-    static PATIENCE: Cell<Duration> = const { Cell::new(OF_OTHERS) };
+    static TIMEOUT: Cell<Duration> = const { Cell::new(OTHER_TIMEOUT) };
 }
 
 /// The present thread carries connections: it does not wait long.
 pub(crate) fn this_thread_carries_connections() {
-    PATIENCE.set(OF_WORKERS);
+    TIMEOUT.set(WORKER_TIMEOUT);
 }
 
 /// The way to the key process.
@@ -84,6 +84,7 @@ pub(crate) struct KeyProcess {
     /// To the supervisor.
     control: OwnedFd,
     known: Mutex<Known>,
+    health: Arc<KeyProcessHealth>,
     /// The supervisor; it ends when this process does.
     _supervisor: Child,
 }
@@ -124,14 +125,14 @@ impl KeyProcess {
         for _ in 0..2 * threads + OTHERS {
             let (ours, theirs) = pair()?;
             // Who does not take an answer must not hold the one who gives it.
-            sockopt::set_socket_timeout(&theirs, sockopt::Timeout::Send, Some(OF_OTHERS))?;
+            sockopt::set_socket_timeout(&theirs, sockopt::Timeout::Send, Some(OTHER_TIMEOUT))?;
             near.push(Channel::new(ours));
             far.push(theirs);
         }
         let files = near.pop().ok_or(io::ErrorKind::NotFound)?;
         let heartbeat = Mutex::new(near.pop());
         let (control, theirs) = pair()?;
-        sockopt::set_socket_timeout(&control, sockopt::Timeout::Send, Some(OF_OTHERS))?;
+        sockopt::set_socket_timeout(&control, sockopt::Timeout::Send, Some(OTHER_TIMEOUT))?;
         let supervisor = itself(far.len(), true).stdin(Stdio::from(theirs)).spawn()?;
         let stream = UnixStream::from(control);
         let descriptors: Vec<_> = far.iter().map(AsFd::as_fd).collect();
@@ -144,6 +145,7 @@ impl KeyProcess {
             heartbeat,
             control,
             known: Mutex::new(Known { looked_at: Some(BTreeSet::new()), ..Known::default() }),
+            health: Arc::new(KeyProcessHealth::new()),
             _supervisor: supervisor,
         })))
     }
@@ -152,12 +154,17 @@ impl KeyProcess {
     pub(crate) fn follow(&self) {
         let channel = self.heartbeat.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(channel) = channel {
-            drop(tokio::task::spawn_local(heartbeat::check(channel)));
+            drop(tokio::task::spawn_local(heartbeat::check(channel, Arc::clone(&self.health))));
         }
         match self.control.try_clone() {
-            Ok(control) => drop(tokio::task::spawn_local(telling::say(control))),
+            Ok(control) => drop(tokio::task::spawn_local(telling::say(control, Arc::clone(&self.health)))),
             Err(error) => tracing::warn!("key process: what becomes of it will not be said: {error}"),
         }
+    }
+
+    /// Whether it answers.
+    pub(crate) fn health(&self) -> &Arc<KeyProcessHealth> {
+        &self.health
     }
 
     /// The files that it has looked at since the start, with keys and without; asked for once.
@@ -185,7 +192,7 @@ impl KeyProcess {
     /// Has keys forgotten that have not been needed for long enough.
     pub(crate) fn tidy(&self) {
         let mut known = self.known();
-        let due = |since: &Instant| since.elapsed() >= LINGERS;
+        let due = |since: &Instant| since.elapsed() >= UNUSED_KEY_LIFETIME;
         let old: Vec<u8> =
             known.unwanted.extract_if(|_, since| due(since)).flat_map(|(key, _)| key.0).collect();
         if old.is_empty() {
@@ -203,19 +210,19 @@ impl KeyProcess {
 
     /// Asks what is answered at once, and keeps count of whether it is.
     fn ask_promptly(&self, question: &Question, parts: &[&[u8]]) -> Result<Vec<u8>, Unavailable> {
-        let patience = condition::patience(PATIENCE.get());
-        let patience = patience.ok_or_else(|| Unavailable(Trouble::Late(PATIENCE.get()).to_string()))?;
-        let asked = self.ask(question, parts, patience);
+        let timeout = self.health.timeout(TIMEOUT.get());
+        let timeout = timeout.ok_or_else(|| Unavailable(Trouble::Late(TIMEOUT.get()).to_string()))?;
+        let asked = self.ask(question, parts, timeout);
         match &asked {
-            Ok(_) | Err(Trouble::Refused(_)) => condition::answers(),
+            Ok(_) | Err(Trouble::Refused(_)) => self.health.answered(),
             Err(Trouble::NoChannel) => {}
-            Err(_) => condition::is_silent(),
+            Err(_) => self.health.timed_out(),
         }
         asked.map_err(|trouble| Unavailable(trouble.to_string()))
     }
 
     /// Asks on the present thread's channel.
-    fn ask(&self, question: &Question, parts: &[&[u8]], patience: Duration) -> Result<Vec<u8>, Trouble> {
+    fn ask(&self, question: &Question, parts: &[&[u8]], timeout: Duration) -> Result<Vec<u8>, Trouble> {
         LEASE.with_borrow_mut(|lease| {
             let is_ours = |lease: &Lease| Arc::ptr_eq(&lease.owner, &self.free);
             if !lease.as_ref().is_some_and(is_ours) {
@@ -227,7 +234,7 @@ impl KeyProcess {
                 *lease = None;
                 return Err(Trouble::NoChannel);
             };
-            channel.ask(question, parts, patience)
+            channel.ask(question, parts, timeout)
         })
     }
 }
@@ -238,7 +245,7 @@ impl Holder for KeyProcess {
             looked_at.insert(path.to_path_buf());
         }
         let mut channel = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        let until = Instant::now() + OF_FILES;
+        let until = Instant::now() + FILE_TIMEOUT;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             match channel.ask(&Question::Look, &[path.as_os_str().as_encoded_bytes()], left) {

@@ -6,16 +6,12 @@
 use std::fmt::Debug;
 
 use handfast_leg::Socket;
+use handfast_net::address::Address;
 use handfast_net::clock::Moment;
 use handfast_net::dial::{self, SourceAddress};
 use handfast_net::engine::{self, Priority, Woken};
 use handfast_net::fault::Fault;
 use handfast_net::stream::Stream;
-
-use crate::config::model::Address;
-use crate::key_process;
-use crate::signer::Signer;
-use crate::thread::Thread;
 
 /// A world to serve connections in.
 pub(crate) trait Runtime: 'static {
@@ -39,9 +35,9 @@ pub(crate) trait Runtime: 'static {
     /// The present task carries bytes from now on, which comes before handshakes.
     fn carries_bytes();
 
-    /// The thread's signer, where it is to answer a hello. That costs a fifth of the handshakes that a processor can make; so only while
-    /// newcomers wait and would delay somebody who is here already, and only what `is_dear`, which is asked last.
-    fn signer(thread: &Thread, is_dear: impl FnOnce() -> bool) -> Option<&Signer>;
+    /// Whether a hello is answered by the thread's signer. `rule` decides, given whether handshakes of other tasks wait for this thread; a test's
+    /// schedule decides instead.
+    fn uses_signer(rule: impl FnOnce(bool) -> bool) -> bool;
 
     /// Begins to dial, from where `source` says. `speaks`: the caller has something to say as soon as it stands.
     ///
@@ -94,13 +90,8 @@ impl Runtime for Engine {
         engine::set_priority(Priority::Flow);
     }
 
-    fn signer(thread: &Thread, is_dear: impl FnOnce() -> bool) -> Option<&Signer> {
-        if key_process::hesitates() {
-            return thread.signer();
-        }
-        let newcomers_wait = |signer: &Signer| signer.is_busy() || engine::handshakes_wait();
-        let signer = thread.signer().filter(|_| thread.has_carried(engine::now()));
-        signer.filter(|signer| newcomers_wait(signer) && is_dear())
+    fn uses_signer(rule: impl FnOnce(bool) -> bool) -> bool {
+        rule(engine::handshakes_wait())
     }
 
     fn dial(address: &Address, source: SourceAddress<'_>, speaks: bool) -> Result<Self::Dialling, Fault> {

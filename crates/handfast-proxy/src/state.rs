@@ -19,7 +19,7 @@ use handfast_tls::weak::Lists;
 use crate::admission::Admission;
 use crate::config::model::{Address, ClientChecks, Config, Service};
 use crate::config::{CertificateFact, explain_host};
-use crate::key_process::KeyProcess;
+use crate::key_process::{KeyProcess, KeyProcessHealth};
 use crate::metrics::{CertificateSnapshot, FileProblemSnapshot, RevocationListSnapshot};
 use crate::permits::{AddressLimit, Pool};
 use crate::standing::Standings;
@@ -124,6 +124,11 @@ impl State {
         let shown = self.services.iter().flat_map(|service| service.dialling.iter().flatten());
         let shown = shown.filter_map(|dialling| dialling.identity());
         keys.needs(&served.chain(shown).filter_map(|certificate| certificate.key_id()).collect());
+    }
+
+    /// Of the process that holds the private keys; `None`: this one does.
+    pub(crate) fn key_process_health(&self) -> Option<Arc<KeyProcessHealth>> {
+        self.keys.as_ref().map(|keys| Arc::clone(keys.health()))
     }
 
     /// What is known of the certificates, for metrics.

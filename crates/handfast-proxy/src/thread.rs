@@ -15,6 +15,7 @@ use handfast_tls::buffer::Scratch;
 use handfast_tls::policy::contexts;
 
 use crate::access_log::{LINE_DELAY, ThreadLog};
+use crate::key_process::KeyProcessHealth;
 use crate::listeners::ListenerId;
 use crate::metrics::ThreadMetrics;
 use crate::permits::Share;
@@ -67,6 +68,8 @@ pub(crate) struct Thread {
     carried: Cell<Option<Moment>>,
     /// Who signs for it in a crowd; nobody where there was no thread left for that.
     signer: Option<Signer>,
+    /// Of the process that holds the private keys, where it is another one.
+    key_process: Option<Arc<KeyProcessHealth>>,
     /// Permits of the whole process.
     pub(crate) share: Rc<Share>,
     state: RefCell<Rc<ThreadState>>,
@@ -89,6 +92,7 @@ impl Thread {
         share: Rc<Share>,
         state: Rc<ThreadState>,
         signer: Option<Signer>,
+        key_process: Option<Arc<KeyProcessHealth>>,
     ) -> Rc<Self> {
         Rc::new(Self {
             metrics,
@@ -98,6 +102,7 @@ impl Thread {
             scratch: RefCell::new(Scratch::new(handfast_leg::READ)),
             carried: Cell::new(None),
             signer,
+            key_process,
             share,
             state: RefCell::new(state),
             phase: Cell::new(Phase::Serving),
@@ -124,6 +129,11 @@ impl Thread {
     /// Who signs for it in a crowd.
     pub(crate) fn signer(&self) -> Option<&Signer> {
         self.signer.as_ref()
+    }
+
+    /// Whether private keys are in another process that does not answer now.
+    pub(crate) fn key_process_is_unresponsive(&self) -> bool {
+        self.key_process.as_ref().is_some_and(|health| health.is_unresponsive())
     }
 
     /// The state that connections are accepted with now.

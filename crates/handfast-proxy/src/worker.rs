@@ -105,8 +105,9 @@ impl Worker {
             .map_err(|failure| io::Error::other(failure.to_string()))?;
         // Without it the thread signs everything itself.
         let signer = Signer::start(self.number).ok();
+        let key_process = state.shared.key_process_health();
         let share = Share::new(&self.pool);
-        let thread = Thread::new(Arc::clone(&metrics), self.log, share, Rc::new(state), signer);
+        let thread = Thread::new(Arc::clone(&metrics), self.log, share, Rc::new(state), signer, key_process);
         let orders = OrderTask {
             thread: Rc::clone(&thread),
             mailbox: self.letterbox.open(),

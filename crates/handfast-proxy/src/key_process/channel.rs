@@ -17,7 +17,7 @@ const HEAD: usize = 10;
 /// Bytes of a question: what a client signs in TLS 1.2 is its whole handshake.
 pub(super) const QUESTION: usize = 160 << 10;
 /// The number of no question: whoever waits for anything is told that the key process ended.
-const NOBODYS: u64 = 0;
+const BROADCAST_ID: u64 = 0;
 
 /// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ pub(super) struct Channel {
 
 impl Channel {
     pub(super) fn new(socket: OwnedFd) -> Self {
-        Self { socket, number: NOBODYS, buffer: Vec::new(), step: None }
+        Self { socket, number: BROADCAST_ID, buffer: Vec::new(), step: None }
     }
 
     /// Asks, and waits for the answer; for twice `patience` at most, when something else came first.
@@ -116,7 +116,7 @@ impl Channel {
         let mut answer = Vec::new();
         loop {
             match self.receive(RecvFlags::empty())? {
-                Some((NOBODYS, ..)) => return Err(Trouble::Ended),
+                Some((BROADCAST_ID, ..)) => return Err(Trouble::Ended),
                 Some((number, is_last, is_answer)) if number == self.number => {
                     answer.extend_from_slice(&self.buffer[HEAD..]);
                     match (is_last, is_answer) {
@@ -168,7 +168,7 @@ impl Channel {
         let mut pong = None;
         while let Some((number, ..)) = self.receive(RecvFlags::DONTWAIT)? {
             match number {
-                NOBODYS => pong = pong.or(Some(Pong::Lost)),
+                BROADCAST_ID => pong = pong.or(Some(Pong::Lost)),
                 number if number == self.number => pong = Some(Pong::Answered),
                 _ => {}
             }
@@ -179,7 +179,7 @@ impl Channel {
     /// Says something that is not answered; lost when nobody listens.
     pub(super) fn say(&mut self, question: &Question, content: &[u8]) {
         for piece in content.chunks(PIECE) {
-            let mut message = NOBODYS.to_le_bytes().to_vec();
+            let mut message = BROADCAST_ID.to_le_bytes().to_vec();
             message.push(question.code());
             message.extend_from_slice(piece);
             let _ = send(&self.socket, &message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
@@ -260,7 +260,7 @@ pub(super) fn tell_end(far: &OwnedFd) {
     let mut buffer = [0; 16];
     // What is longer is cut, and gone all the same.
     while matches!(recv(far, &mut buffer[..], RecvFlags::DONTWAIT), Ok((_, 1..))) {}
-    let mut message = NOBODYS.to_le_bytes().to_vec();
+    let mut message = BROADCAST_ID.to_le_bytes().to_vec();
     message.extend([1, 0]);
     let _ = send(far, &message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
 }

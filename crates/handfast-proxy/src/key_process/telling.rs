@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use handfast_net::sys::sandbox::Below;
@@ -14,7 +15,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use tokio::io::unix::AsyncFd;
 
-use super::condition;
+use super::KeyProcessHealth;
 use crate::config::model::{CertificateSource, Config};
 use crate::privileges::ServiceUser;
 use crate::sandbox::{NOT_WHOLE, folders_of};
@@ -86,7 +87,6 @@ pub(super) fn tell_reach(control: &OwnedFd, config: &Config) -> io::Result<()> {
         tell(control, Word::Reach, path.as_os_str().as_bytes())?;
     }
     tell(control, Word::Begin, &[])?;
-    condition::is_wanted();
     Ok(())
 }
 
@@ -146,7 +146,7 @@ pub(super) fn forget_path(control: &OwnedFd, path: &Path) {
 }
 
 /// Says what the supervisor tells.
-pub(super) async fn say(control: OwnedFd) {
+pub(super) async fn say(control: OwnedFd, health: Arc<KeyProcessHealth>) {
     #[expect(deprecated, reason = "unsound only for types that lend a descriptor that closes; this owns it")]
     let Ok(control) = AsyncFd::new(control) else { return };
     let (mut ended, mut is_said): (Option<Instant>, _) = (None, false);
@@ -154,8 +154,8 @@ pub(super) async fn say(control: OwnedFd) {
         let Ok(mut ready) = control.readable().await else { return };
         match hear(control.get_ref(), RecvFlags::DONTWAIT) {
             Ok(Some((Word::Ended, how))) => {
-                condition::is_silent();
-                condition::was_restarted();
+                health.timed_out();
+                health.was_restarted();
                 ended = Some(Instant::now());
                 tracing::error!(
                     "the key process ended ({}) and is started again: handshakes wait for it, open connections go on",
@@ -163,7 +163,7 @@ pub(super) async fn say(control: OwnedFd) {
                 );
             }
             Ok(Some((Word::Ready, how))) => {
-                condition::answers();
+                health.answered();
                 if how == SWAPPED && !std::mem::replace(&mut is_said, true) {
                     tracing::info!(
                         "the key process may not lock its memory, so private keys may be written to swap, if there is any\n  \
@@ -176,7 +176,7 @@ pub(super) async fn say(control: OwnedFd) {
             }
             Ok(Some(_)) => {}
             Ok(None) => {
-                condition::is_silent();
+                health.timed_out();
                 tracing::error!(
                     "the key process and its supervisor have ended: no handshake can be signed any more, open connections go on\n  \
                      hint: restart, or `handfast upgrade`, which loses no connection"

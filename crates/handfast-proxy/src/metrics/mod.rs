@@ -45,13 +45,13 @@ pub use snapshot::{
     FileProblemSnapshot, HandshakeSnapshot, KeyProcessSnapshot, ProcessSnapshot, ReloadSnapshot,
     RevocationListSnapshot, ServiceSnapshot, Snapshot, ThreadSnapshot,
 };
+use std::fmt;
 pub use thread::ThreadMetrics;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use crate::access_log::Totals;
-use crate::key_process;
 
 /// Everything that is measured, and what only the control thread knows: reloads, certificates, what is configured.
 #[derive(Debug)]
@@ -71,6 +71,17 @@ struct Inner {
     configured: Arc<Configured>,
     file_problems: Vec<FileProblemSnapshot>,
     access_log: Option<Arc<Totals>>,
+    key_process: Option<KeyProcessReader>,
+}
+
+/// Reads the state of the key process whenever a snapshot is made.
+#[derive(Clone)]
+struct KeyProcessReader(Arc<dyn Fn() -> KeyProcessSnapshot + Send + Sync>);
+
+impl fmt::Debug for KeyProcessReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyProcessReader")
+    }
 }
 
 impl Registry {
@@ -199,7 +210,16 @@ impl Registry {
     /// What this process has counted, with those before it that have ended; in no order.
     fn own(&self, before: &handed::Before) -> Snapshot {
         // Blocks are collected under the lock and added up after it, so a worker that reloads waits for nothing.
-        let (threads, reload, certificates, revocation_lists, configured, file_problems, access_log) = {
+        let (
+            threads,
+            reload,
+            certificates,
+            revocation_lists,
+            configured,
+            file_problems,
+            access_log,
+            key_process,
+        ) = {
             let inner = self.lock();
             (
                 inner.threads.clone(),
@@ -209,6 +229,7 @@ impl Registry {
                 Arc::clone(&inner.configured),
                 inner.file_problems.clone(),
                 inner.access_log.clone(),
+                inner.key_process.clone(),
             )
         };
         let mut snapshot = sum::sum(&threads, &configured);
@@ -216,13 +237,18 @@ impl Registry {
         snapshot.certificates = certificates;
         snapshot.revocation_lists = revocation_lists;
         snapshot.file_problems = file_problems;
-        snapshot.key_process = key_process::condition();
+        snapshot.key_process = key_process.map(|KeyProcessReader(read)| read());
         if let Some(totals) = access_log {
             snapshot.access_log_written = totals.written();
             snapshot.access_log_dropped = totals.dropped();
         }
         before.add_ended(&mut snapshot);
         snapshot
+    }
+
+    /// Sets how the state of the key process is read; without it there is none, the keys are in this process.
+    pub fn set_key_process(&self, read: impl Fn() -> KeyProcessSnapshot + Send + Sync + 'static) {
+        self.lock().key_process = Some(KeyProcessReader(Arc::new(read)));
     }
 
     /// The last connections that failed, the newest first; a few dozen.

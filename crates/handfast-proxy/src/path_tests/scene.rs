@@ -117,7 +117,7 @@ impl Scene {
         // One permit: a connection that does not give it back is the last one.
         let share = Share::new(&Pool::new(1, 1));
         let signer = Some(Signer::by_hand());
-        let thread = Thread::new(metrics, log.for_thread(), share, Rc::new(state), signer);
+        let thread = Thread::new(metrics, log.for_thread(), share, Rc::new(state), signer, None);
         let (seen, log) = (RefCell::default(), RefCell::new(Some(log)));
         Self { thread, mode, server, registry, seen, log, folder }
     }

@@ -17,8 +17,6 @@ use handfast_stats::random::Random;
 use super::backend::Dial;
 use crate::config::model::Address;
 use crate::runtime::{Dialling, Runtime};
-use crate::signer::Signer;
-use crate::thread::Thread;
 
 /// What the functions of [`Simulated`] look at; set up again for each schedule.
 pub(super) struct World {
@@ -143,8 +141,8 @@ impl Runtime for Simulated {
         world(|world| world.carries_bytes = true);
     }
 
-    fn signer(thread: &Thread, _: impl FnOnce() -> bool) -> Option<&Signer> {
-        thread.signer().filter(|_| world(|world| world.is_crowded))
+    fn uses_signer(_: impl FnOnce(bool) -> bool) -> bool {
+        world(|world| world.is_crowded)
     }
 
     fn dial(address: &Address, _: SourceAddress<'_>, speaks: bool) -> Result<Dialled, Fault> {

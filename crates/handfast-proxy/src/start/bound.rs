@@ -3,6 +3,7 @@
 //!
 //! In: a [`Prepared`]. Out: a program that serves.
 
+use crate::metrics::KeyProcessSnapshot;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -103,6 +104,13 @@ impl Bound {
         registry.set_certificates(state.certificate_snapshots());
         registry.set_revocation_lists(state.revocation_lists());
         registry.set_file_problems(state.file_problems());
+        let key_process = carried.keys.as_ref().map(|keys| Arc::clone(keys.health()));
+        if let Some(health) = key_process.clone() {
+            registry.set_key_process(move || KeyProcessSnapshot {
+                answers: !health.is_unresponsive(),
+                restarts: health.restarts(),
+            });
+        }
         let (answer_sender, mut answers) = channel(CHANNEL);
         let mut names = Names::new(answer_sender);
         names.follow(&state.config);
@@ -119,7 +127,7 @@ impl Bound {
         let workers = Workers::start(&equipment).map_err(Error::system("start a worker"))?;
         say_limits(limit, max_connections, threads);
         let (request_sender, requests) = channel(CHANNEL);
-        let shared = Rc::new(Shared::new(Arc::clone(&registry), request_sender));
+        let shared = Rc::new(Shared::new(Arc::clone(&registry), request_sender, key_process));
         let carried = SharedCarriedOver::new(carried);
         let program = Program {
             source,
