@@ -2,8 +2,8 @@
 
 use std::time::SystemTime;
 
-use crate::config::model::{Address, CertificateSource, Config};
-use crate::config::{explain, name_pattern};
+use crate::config::explain;
+use crate::config::model::{CertificateSource, Config};
 use crate::preflight;
 use crate::resolve;
 use crate::source::ConfigSource;
@@ -18,20 +18,6 @@ pub struct Checked {
     pub problems: String,
     /// What it would do, in sentences; empty when it cannot be served.
     pub explanation: String,
-}
-
-/// A name as a client may ask for it (SNI), in lower case; `None` for what is none: an address, a wildcard, a URL.
-pub fn asked_name(text: &str) -> Option<String> {
-    let name = name_pattern(text.strip_suffix('.').unwrap_or(text)).ok()?;
-    (!name.contains('*')).then_some(name)
-}
-
-/// Where the proxy that runs with a configuration can be asked; `None` where it is switched off.
-///
-/// **Errors**: the configuration is wrong; every problem, ready to be shown.
-pub fn admin_address(source: &ConfigSource, color: bool) -> Result<Option<Address>, String> {
-    let (config, _) = source.read(color).map_err(|error| error.to_string())?;
-    Ok(config.admin)
 }
 
 /// Reads a configuration and every file that it names, as a start would, and looks whether this machine and this user could

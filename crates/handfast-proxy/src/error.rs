@@ -13,6 +13,9 @@ use handfast_tls::session::Failure;
 
 use handfast_text::units::counted;
 
+use crate::config::ReadError;
+use crate::config::accounts::AccountError;
+
 /// How the program ended; the exit codes of every verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -31,10 +34,8 @@ pub(crate) enum Error {
     Configuration { problems: String },
     /// The configuration is right in itself, and its files cannot be served: every problem, in words.
     NotServable { problems: Vec<String> },
-    /// A user or group could not be looked up.
-    LookUp { key: &'static str, name: String, source: nix::errno::Errno },
-    /// There is no such user or group.
-    Unknown { key: &'static str, what: &'static str, name: String },
+    /// The user or group to become cannot be used.
+    Account(AccountError),
     /// A user's name that no system call takes.
     NameWithNul(std::ffi::NulError),
     /// The groups of a user could not be looked up.
@@ -83,6 +84,18 @@ pub(crate) enum Error {
     ReadingLost(tokio::task::JoinError),
 }
 
+impl From<ReadError> for Error {
+    fn from(error: ReadError) -> Self {
+        Self::Configuration { problems: error.problems }
+    }
+}
+
+impl From<AccountError> for Error {
+    fn from(error: AccountError) -> Self {
+        Self::Account(error)
+    }
+}
+
 impl Error {
     /// What becomes of an error of the system, which needs no object to be understood.
     pub(crate) fn system(act: &'static str) -> impl FnOnce(io::Error) -> Self {
@@ -94,8 +107,7 @@ impl Error {
         match self {
             Self::Configuration { .. }
             | Self::NotServable { .. }
-            | Self::LookUp { .. }
-            | Self::Unknown { .. }
+            | Self::Account(_)
             | Self::TooFewFiles { .. }
             | Self::TooManyConnections { .. } => Outcome::WrongUse,
             _ => Outcome::Failed,
@@ -144,10 +156,7 @@ impl fmt::Display for Error {
         match self {
             Self::Configuration { problems } => f.write_str(problems)?,
             Self::NotServable { problems } => f.write_str(&problems.join("\nerror: "))?,
-            Self::LookUp { key, name, source } => write!(f, "look up {key} {name}: {source}")?,
-            Self::Unknown { key, what, name } => {
-                write!(f, "{key}: there is no {what} {name} on this machine")?;
-            }
+            Self::Account(error) => write!(f, "{error}")?,
             Self::NameWithNul(error) => write!(f, "{error}")?,
             Self::GroupsOf { user, source } => write!(f, "look up the groups of {user}: {source}")?,
             Self::Become { act, source } => write!(f, "{act}: {source}")?,
@@ -229,7 +238,8 @@ mod tests {
 
     #[test]
     fn who_wrote_it_wrong_is_told_apart_from_what_failed() {
-        let wrong = Error::Unknown { key: "process.user", what: "user", name: "nobdoy".into() };
+        let unknown = AccountError::Unknown { key: "process.user", what: "user", name: "nobdoy".into() };
+        let wrong = Error::from(unknown);
         assert_eq!(wrong.to_string(), "process.user: there is no user nobdoy on this machine");
         assert_eq!(wrong.outcome(), Outcome::WrongUse);
         let failed = Error::System { act: "listen for signals", source: io::ErrorKind::OutOfMemory.into() };

@@ -52,7 +52,6 @@ pub mod record;
 
 // The life of a configuration.
 pub mod config;
-mod source;
 mod state;
 mod reload;
 
@@ -86,19 +85,17 @@ pub mod admin;
 mod control;
 mod check;
 mod checks;
-mod demand;
 
 #[cfg(test)]
 mod path_tests;
 #[cfg(test)]
 mod testing;
 
-pub use check::{admin_address, asked_name, check};
-pub use demand::{Demand, GroupDemand, demand};
+pub use check::check;
+use config::source;
 pub use error::Outcome;
 pub use key_process::{hold, supervise};
 pub use run::run;
 pub use sandbox::confine_this_thread;
 pub use service_manager::ServiceManager;
-pub use source::{ConfigSource, Write, Written};
 pub use upgrade::{UpgradeFailure, upgrade};

@@ -12,9 +12,10 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use nix::unistd::{Gid, Group, Uid, User, getgrouplist, getuid, initgroups, setgid, setgroups, setuid};
+use nix::unistd::{Gid, Uid, User, getgrouplist, getuid, initgroups, setgid, setgroups, setuid};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, chownat, fstat, openat};
 
+use crate::config::accounts::{AccountError, find_group, find_user};
 use crate::config::model::{Address, Process};
 use crate::error::Error;
 use crate::trusted_path::{self, Untrusted};
@@ -141,11 +142,11 @@ impl ServiceUser {
     /// Whether they can be found, without becoming them.
     ///
     /// **Errors**: an unknown name.
-    pub(crate) fn look_up(&self) -> Result<(), Error> {
+    pub(crate) fn look_up(&self) -> Result<(), AccountError> {
         self.find().map(drop)
     }
 
-    fn find(&self) -> Result<Option<(Option<User>, Gid)>, Error> {
+    fn find(&self) -> Result<Option<(Option<User>, Gid)>, AccountError> {
         let user = self.user.as_deref().map(find_user).transpose()?;
         let group = self.group.as_deref().map(find_group).transpose()?;
         let group = group.or(user.as_ref().map(|user| user.gid));
@@ -187,18 +188,4 @@ fn hand_over(file: &Path, owner: Option<Uid>, group: Gid) -> io::Result<()> {
 
 fn refused(act: &'static str, error: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::Become { act, source: Box::new(error) }
-}
-
-fn find_user(name: &str) -> Result<User, Error> {
-    const KEY: &str = "process.user";
-    User::from_name(name)
-        .map_err(|source| Error::LookUp { key: KEY, name: name.into(), source })?
-        .ok_or_else(|| Error::Unknown { key: KEY, what: "user", name: name.into() })
-}
-
-fn find_group(name: &str) -> Result<Gid, Error> {
-    const KEY: &str = "process.group";
-    let group =
-        Group::from_name(name).map_err(|source| Error::LookUp { key: KEY, name: name.into(), source })?;
-    group.map(|group| group.gid).ok_or_else(|| Error::Unknown { key: KEY, what: "group", name: name.into() })
 }

@@ -101,7 +101,7 @@ pub(crate) fn reload(present: &Present, scope: Scope) -> Result<Reloaded, Refuse
     let before = &present.state;
     let (config, odd) = match scope {
         Scope::Files => (before.config.clone(), String::new()),
-        Scope::Configuration => present.source.read(false)?,
+        Scope::Configuration => present.source.read(false).map_err(Error::from)?,
     };
     let refused = |error: Error, beyond: Option<String>| {
         let problems: Vec<_> = Some(error.to_string()).into_iter().chain(beyond).collect();

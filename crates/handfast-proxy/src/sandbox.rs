@@ -19,7 +19,7 @@ use tokio::io::unix::AsyncFd;
 
 use crate::config::model::Config;
 use crate::own_files::own_files;
-use crate::source::{ConfigSource, Written};
+use crate::source::{ConfigSource, ConvertedConfig};
 use crate::state::State;
 
 /// What every configuration may need: names, authorities that the machine trusts, what the kernel says of the process.
@@ -175,7 +175,7 @@ fn reach(source: &ConfigSource, state: &State) -> Vec<Below> {
     let (config, mut reach) = (&state.config, BTreeSet::new());
     // All that the file names, `sandbox-folders` too.
     let itself = match source {
-        ConfigSource::File(file) | ConfigSource::Written(Written { file, .. }) => Some(file),
+        ConfigSource::File(file) | ConfigSource::Converted(ConvertedConfig { file, .. }) => Some(file),
         ConfigSource::Flags(_) | ConfigSource::Embedded(_) => None,
     };
     let named = config.places.0.iter().map(|(path, _)| path).chain(state.files.iter().map(|(path, _)| path));

@@ -23,6 +23,7 @@ use crate::admission::TrustedSenders;
 use crate::backend_tls::Dialler;
 use crate::backends::{Endpoint, Group};
 use crate::cause::Cause;
+use crate::config::RouteTable;
 use crate::config::model::{
     self, Address, Backend, ClientCertificates, Clients, ConnectThrough, Limits, MissingCloseNotify,
     NameRule, PlainHttp, Service, Source, Target,
@@ -30,8 +31,8 @@ use crate::config::model::{
 use crate::metrics::{ServiceMetrics, ThreadMetrics};
 use crate::permits::{AddressLimit, Share};
 use crate::reason::{CloseReason, Side, Step};
-use crate::route::{Choice, Rules};
 use crate::sent_header::SentHeader;
+use crate::route::Choice;
 use crate::standing::Standings;
 use crate::state::{Distinct, RingId, ServiceState, State};
 use crate::through::{Place, Through, places};
@@ -67,7 +68,7 @@ pub(crate) struct ThreadService {
     pub(crate) index: usize,
     pub(crate) name: Rc<str>,
     pub(crate) generation: u64,
-    pub(crate) rules: Rules,
+    pub(crate) rules: RouteTable,
     pub(crate) limits: Limits,
     pub(crate) missing_close_notify: MissingCloseNotify,
     /// What clients speak before TLS.
@@ -214,7 +215,7 @@ impl ThreadService {
             index,
             name: model.name.as_str().into(),
             generation,
-            rules: Rules::new(&model.names),
+            rules: RouteTable::new(&model.names),
             limits: model.limits.clone(),
             missing_close_notify: model.missing_close_notify,
             starttls: model.starttls.as_ref().map(Starttls::new),

@@ -14,7 +14,7 @@ use handfast_doctor::report::{Finding, Report};
 use handfast_doctor::text::{Style, to_text};
 use handfast_doctor::{exam, fit, keys, process};
 use handfast_load::outcome::Refusal;
-use handfast_proxy::{ConfigSource, Demand};
+use handfast_proxy::config::{ConfigSource, ResourceDemand};
 
 use crate::load::outputs::Output;
 use crate::load::refused;
@@ -72,16 +72,16 @@ fn machine(words: &DoctorWords) -> Result<Report, Refusal> {
 }
 
 /// A configuration, and what it asks for.
-fn read(path: &Path) -> Result<(ConfigSource, Demand), Refusal> {
+fn read(path: &Path) -> Result<(ConfigSource, ResourceDemand), Refusal> {
     let source = ConfigSource::File(path.to_path_buf());
-    let demand = handfast_proxy::demand(&source, color());
-    demand.map(|demand| (source, demand)).map_err(|problems| Refusal::wrong_use(problems.trim_end()))
+    let (config, _) = source.read(color()).map_err(|error| Refusal::wrong_use(error.problems.trim_end()))?;
+    Ok((source, ResourceDemand::from(&config)))
 }
 
 /// Whether the proxy could serve it here, whether it fits, and what of its keys and certificates is wrong.
 fn fits(
     source: &ConfigSource,
-    demand: Demand,
+    demand: ResourceDemand,
     machine: &Machine,
     report: &mut Report,
 ) -> Result<(), Refusal> {

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use handfast_import::{ImportError, Imported, Origin, Row};
-use handfast_proxy::{ConfigSource, Written};
+use handfast_proxy::config::{ConfigSource, ConvertedConfig};
 
 use crate::talk;
 use crate::verbs::print;
@@ -68,8 +68,8 @@ pub(crate) type Reading = fn(&Path, &Path) -> Result<Imported, ImportError>;
 pub(crate) fn source(read: Reading, file: PathBuf) -> ConfigSource {
     // The folder of now: a reload must not depend on where the process is then.
     let folder = std::env::current_dir().unwrap_or_default();
-    let write = move |file: &Path| config_of(read(file, &folder));
-    ConfigSource::Written(Written { file, write: Arc::new(write) })
+    let convert = move |file: &Path| config_of(read(file, &folder));
+    ConfigSource::Converted(ConvertedConfig { file, convert: Arc::new(convert) })
 }
 
 fn config_of(imported: Result<Imported, ImportError>) -> Result<(String, String), String> {

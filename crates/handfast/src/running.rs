@@ -6,8 +6,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use handfast_proxy::ConfigSource;
-use handfast_proxy::admin_address;
+use handfast_proxy::config::ConfigSource;
 
 use crate::status::Status;
 use crate::talk;
@@ -87,12 +86,12 @@ fn status_of(words: &RunningWords) -> Result<Status, ExitCode> {
     if let Some(address) = &words.address {
         return Status::parse(address).map_err(|problem| wrong(&format!("error: {problem}")));
     }
-    match admin_address(&ConfigSource::File(words.config.clone()), color()) {
+    match ConfigSource::File(words.config.clone()).admin_address(color()) {
         Ok(Some(address)) => Ok(Status::of(&address)),
         Ok(None) => Err(wrong(
             "error: ask the running proxy: admin.listen is \"off\", expected an address to ask\n  hint: signals do the same: HUP reloads, \
              USR1 opens the access log again, TERM drains and stops",
         )),
-        Err(problems) => Err(wrong(&problems)),
+        Err(error) => Err(wrong(&error.problems)),
     }
 }

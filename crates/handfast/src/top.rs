@@ -31,7 +31,7 @@ use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use handfast_load::outcome::Refusal;
-use handfast_proxy::{ConfigSource, admin_address};
+use handfast_proxy::config::ConfigSource;
 
 use crate::load::display::unicode;
 use crate::load::refused;
@@ -80,7 +80,8 @@ fn status_of(words: &TopWords) -> Result<Status, Refusal> {
         let address = words.address.as_deref().unwrap_or(USUAL);
         return Status::parse(address).map_err(Refusal::wrong_use);
     };
-    let listens = admin_address(&ConfigSource::File(file.clone()), false).map_err(Refusal::wrong_use)?;
+    let listens = ConfigSource::File(file.clone()).admin_address(false);
+    let listens = listens.map_err(|error| Refusal::wrong_use(error.problems))?;
     let what = || format!("{}: has no admin address (admin.listen is off)", file.display());
     let none = || Refusal::wrong_use(what()).hint("set admin.listen, and restart the proxy");
     listens.as_ref().map(Status::of).ok_or_else(none)

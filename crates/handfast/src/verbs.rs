@@ -5,8 +5,8 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use handfast_proxy::config::{self, FlagInput};
-use handfast_proxy::{ConfigSource, Outcome, ServiceManager, UpgradeFailure};
+use handfast_proxy::config::{self, ConfigSource, FlagInput};
+use handfast_proxy::{Outcome, ServiceManager, UpgradeFailure};
 use handfast_report::Style;
 use handfast_tls::weak::{self, PackError, Packed};
 use tracing::Level;
@@ -82,7 +82,7 @@ pub(crate) fn check(words: &CheckWords) -> ExitCode {
 
 /// Whether the proxy that runs with a configuration is ready: for a container's health check, which has no other program.
 fn ready(source: &ConfigSource) -> ExitCode {
-    let address = match handfast_proxy::admin_address(source, color()) {
+    let address = match source.admin_address(color()) {
         Ok(Some(address)) => address,
         Ok(None) => {
             talk::err(
@@ -90,8 +90,8 @@ fn ready(source: &ConfigSource) -> ExitCode {
             );
             return exit(Outcome::WrongUse);
         }
-        Err(problems) => {
-            talk::err(problems.trim_end());
+        Err(error) => {
+            talk::err(error.problems.trim_end());
             return exit(Outcome::WrongUse);
         }
     };

@@ -12,11 +12,10 @@ use handfast_tls::load::{self, Source};
 use handfast_tls::weak;
 use handfast_tls::{Finding, Severity as FindingSeverity};
 
+use super::accounts::{AccountError, find_group, find_user};
 use super::model::{CertificateSource, ClientChecks};
 use super::problem::{Place, Problem, Severity};
 use super::reader::in_order;
-use crate::error::Error;
-use crate::privileges::ServiceUser;
 
 /// Where the configuration names files and folders.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -89,7 +88,7 @@ impl Named {
                 problems.push(problem);
             }
         }
-        let unknown = |place: &Place, error: Error| Problem {
+        let unknown = |place: &Place, error: AccountError| Problem {
             severity: Severity::Error,
             place: place.clone(),
             what: error.to_string(),
@@ -97,10 +96,11 @@ impl Named {
             hint: None,
             see: None,
         };
-        for (is_group, name) in [(false, &self.user), (true, &self.group)] {
-            let Some((name, place)) = name else { continue };
-            let (user, group) = if is_group { (None, Some(&**name)) } else { (Some(&**name), None) };
-            problems.extend(ServiceUser::new(user, group).look_up().err().map(|error| unknown(place, error)));
+        if let Some((name, place)) = &self.user {
+            problems.extend(find_user(name).err().map(|error| unknown(place, error)));
+        }
+        if let Some((name, place)) = &self.group {
+            problems.extend(find_group(name).err().map(|error| unknown(place, error)));
         }
         in_order(&mut problems);
         problems

@@ -237,6 +237,12 @@ fn labels(name: &str) -> Result<(), NotAName> {
     Ok(())
 }
 
+/// A name as a client can ask for it (SNI), in lower case; `None` for an address, a wildcard, a URL.
+pub fn asked_name(text: &str) -> Option<String> {
+    let name = name_pattern(text.strip_suffix('.').unwrap_or(text)).ok()?;
+    (!name.contains('*')).then_some(name)
+}
+
 /// A server name or a wildcard (`*.example.org`), in lower case.
 pub(crate) fn name_pattern(text: &str) -> Result<String, Fault> {
     let wrong = Fault::new(format!("`{text}` is not a server name"))

@@ -7,15 +7,15 @@ use super::{
     CertificateFact, backend_tls, backends, certificate_fact, clients, list, place, policy, protocols, rule,
 };
 use crate::config::model::{Clients, NameRule, Service, Tls, UnknownName};
-use crate::route::Rules;
+use crate::config::route_table::RouteTable;
 
 /// Says it for one service; `shown`: the certificates for the name, best first, none where no TLS ends.
 pub(crate) fn explain_host(service: &Service, host: &str, shown: &[CertificateFact]) -> String {
-    let rules = Rules::new(&service.names);
+    let table = RouteTable::new(&service.names);
     let choose = |alpn: &[&str]| {
         let alpn: Vec<Box<[u8]>> = alpn.iter().map(|protocol| protocol.as_bytes().into()).collect();
-        let (choice, because) = rules.choose(Some(host), &alpn);
-        (choice.rule, because.map(ToString::to_string))
+        let (route, reason) = table.choose(Some(host), &alpn);
+        (route, reason.map(ToString::to_string))
     };
     let mut lines = vec![format!("Service {}, at {}", service.name, list(service.listen.iter().map(place)))];
     if service.clients == Clients::Plain {
@@ -23,33 +23,28 @@ pub(crate) fn explain_host(service: &Service, host: &str, shown: &[CertificateFa
         lines.push(format!("goes to {}", backends(&service.backends, service.balance)));
         return lines.join("\n  ") + "\n";
     }
-    let (usual, because) = choose(&[]);
-    lines.extend(outcome(service, usual, because.as_deref(), shown));
+    let (usual, reason) = choose(&[]);
+    lines.extend(outcome(service, usual, reason.as_deref(), shown));
     // Rules may depend on what the client offers beside the name.
     let mut offers: Vec<&str> =
         service.names.iter().flat_map(|rule| &rule.client_alpn).map(String::as_str).collect();
     offers.sort_unstable();
     offers.dedup();
     for offer in offers {
-        let (index, because) = choose(&[offer]);
-        if index != usual {
+        let (route, reason) = choose(&[offer]);
+        if route != usual {
             lines.push(format!("if the client offers {offer} (ALPN):"));
-            let of_offer = outcome(service, index, because.as_deref(), shown);
+            let of_offer = outcome(service, route, reason.as_deref(), shown);
             lines.extend(of_offer.into_iter().map(|line| format!("  {line}")));
         }
     }
     lines.join("\n  ") + "\n"
 }
 
-fn outcome(
-    service: &Service,
-    index: Option<usize>,
-    because: Option<&str>,
-    shown: &[CertificateFact],
-) -> Vec<String> {
-    let chosen: Option<&NameRule> = index.map(|index| &service.names[index]);
-    let mut lines = vec![match because {
-        Some(because) => format!("is decided by {because}"),
+fn outcome(service: &Service, route: usize, reason: Option<&str>, shown: &[CertificateFact]) -> Vec<String> {
+    let chosen: Option<&NameRule> = route.checked_sub(1).map(|rule| &service.names[rule]);
+    let mut lines = vec![match reason {
+        Some(reason) => format!("is decided by {reason}"),
         None => "no rule is about it: the service's own settings count".to_owned(),
     }];
     let passes =

@@ -1,60 +1,50 @@
-//! What a configuration asks of a machine, as numbers: for whoever examines whether it fits.
-//!
-//! In: a configuration. Out: a [`Demand`]. Nothing is opened but the configuration's file.
+//! What a configuration needs from a machine, as numbers, to examine whether it fits.
 
 use std::path::PathBuf;
 
-use crate::config::model::{Backend, CertificateSource, Config, Service, Target};
-use crate::source::ConfigSource;
+use super::model::{Address, Backend, CertificateSource, Config, Service, Target};
 
-/// What a configuration asks of the machine.
+/// What a configuration needs from the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Demand {
+pub struct ResourceDemand {
     /// Worker threads; `None`: one for each CPU.
     pub threads: Option<usize>,
     /// Connections at once; `None`: as many as the limit on open files allows.
     pub max_connections: Option<usize>,
-    /// Lists of keys that are known to others.
+    /// Lists of compromised keys.
     pub weak_keys: Vec<PathBuf>,
     /// Files and folders with certificates and keys.
     pub certificates: Vec<PathBuf>,
     /// Whether there are backends with TLS.
     pub backend_tls: bool,
-    /// Where connections go: each service, and each of its rules with backends of its own.
+    /// The backends of each service, and of each rule that has its own.
     pub groups: Vec<GroupDemand>,
 }
 
-/// What a group of backends asks of the machine's source ports.
+/// What a group of backends needs of the machine's source ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupDemand {
-    /// Whose it is: `service web`, `service web, rule 2`.
+    /// The service or the rule: `service web`, `service web, rule 2`.
     pub name: String,
     /// Connections of the service at once; `None`: only the process's limit.
     pub max_connections: Option<usize>,
-    /// Backends that are reached over TCP, as they are written; one name may have several addresses.
+    /// Backends that are reached over TCP, as they are written; one name can have several addresses.
     pub destinations: Vec<String>,
     /// Addresses of this machine that they are dialled from; 0: the clients' own.
     pub sources: u64,
 }
 
-/// What a configuration asks of the machine.
-///
-/// **Errors**: every problem of the configuration, ready to be shown.
-pub fn demand(source: &ConfigSource, color: bool) -> Result<Demand, String> {
-    let (config, _) = source.read(color).map_err(|error| error.to_string())?;
-    Ok(of(&config))
-}
-
-fn of(config: &Config) -> Demand {
-    let tls = config.services.iter().filter_map(|service| service.tls.as_ref());
-    let certificates = tls.flat_map(|tls| &tls.certificates).flat_map(paths).collect();
-    Demand {
-        threads: config.process.threads,
-        max_connections: config.process.max_connections,
-        weak_keys: config.process.weak_keys.clone(),
-        certificates,
-        backend_tls: config.services.iter().any(has_backend_tls),
-        groups: config.services.iter().flat_map(groups).collect(),
+impl From<&Config> for ResourceDemand {
+    fn from(config: &Config) -> Self {
+        let tls = config.services.iter().filter_map(|service| service.tls.as_ref());
+        Self {
+            threads: config.process.threads,
+            max_connections: config.process.max_connections,
+            weak_keys: config.process.weak_keys.clone(),
+            certificates: tls.flat_map(|tls| &tls.certificates).flat_map(paths).collect(),
+            backend_tls: config.services.iter().any(has_backend_tls),
+            groups: config.services.iter().flat_map(groups).collect(),
+        }
     }
 }
 
@@ -94,7 +84,7 @@ fn groups(service: &Service) -> Vec<GroupDemand> {
 
 fn over_tcp(backend: &Backend) -> Option<String> {
     match &backend.target {
-        Target::Address(handfast_net::address::Address::Unix(_)) => None,
+        Target::Address(Address::Unix(_)) => None,
         target => Some(target.to_string()),
     }
 }
@@ -102,7 +92,6 @@ fn over_tcp(backend: &Backend) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config;
 
     #[test]
     fn backends_over_tcp_are_counted_for_each_service_and_rule() {
@@ -113,9 +102,9 @@ mod tests {
         let path = folder.path().join("handfast.toml");
         std::io::Write::write_all(&mut std::fs::File::create(&path).expect("it is ours"), text.as_bytes())
             .expect("it has room");
-        let loaded = config::load(&path).parsed;
+        let loaded = crate::config::load(&path).parsed;
         let (config, _) = loaded.unwrap_or_else(|problems| panic!("{problems:?}"));
-        let demand = of(&config);
+        let demand = ResourceDemand::from(&config);
         assert_eq!((demand.threads, demand.max_connections), (Some(3), Some(1000)));
         assert!(!demand.backend_tls);
         let [group] = &demand.groups[..] else { panic!("{demand:?}") };

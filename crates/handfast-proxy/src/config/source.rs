@@ -1,0 +1,116 @@
+//! Where a configuration comes from, and reading it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::model::{Address, Config};
+use super::{FlagInput, Problem, from_flags, load, load_text, render};
+
+/// Where a configuration comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConfigSource {
+    /// A file.
+    File(PathBuf),
+    /// Flags of the command line, for one service.
+    Flags(FlagInput),
+    /// The defaults to try things with; the throwaway CA's certificate is written to this file.
+    Embedded(PathBuf),
+    /// Another program's configuration, converted each time that it is read.
+    Converted(ConvertedConfig),
+}
+
+/// Reads a file of another program. Out: the text of a configuration, and lines of notes about it.
+///
+/// **Errors**: the file cannot be read, or something in it has no counterpart; in words, for people.
+pub type Convert = dyn Fn(&Path) -> Result<(String, String), String> + Send + Sync;
+
+/// The configuration file of another program, and the function that converts it.
+#[derive(Clone)]
+pub struct ConvertedConfig {
+    /// The other program's file.
+    pub file: PathBuf,
+    /// Makes a configuration of it.
+    pub convert: Arc<Convert>,
+}
+
+impl fmt::Debug for ConvertedConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConvertedConfig").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for ConvertedConfig {
+    fn eq(&self, other: &Self) -> bool {
+        self.file == other.file
+    }
+}
+
+impl Eq for ConvertedConfig {}
+
+/// A configuration that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadError {
+    /// Every problem with its place, rendered, and a line with their number.
+    pub problems: String,
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.problems)
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+impl ConfigSource {
+    /// Reads the configuration and renders its warnings; `color` is for a terminal.
+    ///
+    /// **Errors**: the configuration cannot be used.
+    pub fn read(&self, color: bool) -> Result<(Config, String), ReadError> {
+        let mut notes = String::new();
+        let (text, outcome) = match self {
+            Self::File(path) => {
+                let loaded = load(path);
+                (Some((path.display().to_string(), loaded.text)), loaded.parsed)
+            }
+            Self::Flags(flags) => (None, from_flags(flags)),
+            Self::Embedded(ca_file) => (None, Ok((Config::embedded(ca_file.clone()), Vec::new()))),
+            Self::Converted(ConvertedConfig { file, convert }) => {
+                let (text, said) = convert(file).map_err(|problems| ReadError { problems })?;
+                notes = said;
+                // Lines are those of the converted text, which the other program's file does not have. Paths start from its folder.
+                let name = format!("{}, as imported", file.file_name().unwrap_or_default().display());
+                let name = file.with_file_name(name);
+                let loaded = load_text(&name, text);
+                (Some((name.display().to_string(), loaded.text)), loaded.parsed)
+            }
+        };
+        let text = text.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
+        let show = |problems: &[Problem]| {
+            if problems.is_empty() { String::new() } else { render(problems, text.as_slice(), color) }
+        };
+        match outcome {
+            Ok((config, warnings)) => Ok((config, notes + &show(&warnings))),
+            Err(problems) => Err(ReadError { problems: show(&problems) }),
+        }
+    }
+
+    /// The address where the proxy with this configuration answers requests of its operators; `None`: switched off.
+    ///
+    /// **Errors**: the configuration cannot be used.
+    pub fn admin_address(&self, color: bool) -> Result<Option<Address>, ReadError> {
+        self.read(color).map(|(config, _)| config.admin)
+    }
+
+    /// Its name in messages.
+    pub fn name(&self) -> String {
+        match self {
+            Self::File(path) | Self::Converted(ConvertedConfig { file: path, .. }) => {
+                path.display().to_string()
+            }
+            Self::Flags(_) => "flags".into(),
+            Self::Embedded(_) => "embedded defaults".into(),
+        }
+    }
+}
