@@ -2,7 +2,7 @@
 //! shown; what is read can be explained.
 #![no_main]
 
-use handfast_proxy::config::{Place, Problem, explain, parse, render};
+use handfast_config::{Place, Problem, explain, parse, render};
 use libfuzzer_sys::fuzz_target;
 
 const FILE: &str = "folder/handfast.toml";

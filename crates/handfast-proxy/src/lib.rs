@@ -5,7 +5,7 @@
 //! ```text
 //! a connection's life     accept ─ hello ─ handshake ─ route ─ connect ─ relay ─ close      (worker threads)
 //!                                           path.rs has it on one screen
-//! a configuration's life  config/file ─ config/model ─ state ─ reload                       (control thread)
+//! a configuration's life  (handfast-config) ─ state ─ reload                       (control thread)
 //! the program's life      start/prepared ─ start/bound ─ serving ─ draining                 (control thread)
 //! ```
 #![forbid(unsafe_code)]
@@ -51,7 +51,6 @@ pub mod steps;
 pub mod record;
 
 // The life of a configuration.
-pub mod config;
 mod state;
 mod reload;
 
@@ -91,8 +90,10 @@ mod path_tests;
 #[cfg(test)]
 mod testing;
 
+use handfast_config as config;
+use handfast_config::source;
+
 pub use check::check;
-use config::source;
 pub use error::Outcome;
 pub use key_process::{hold, supervise};
 pub use run::run;

@@ -107,7 +107,7 @@ impl Sandbox {
             let path = real(path);
             reach.iter().any(|below| path.starts_with(&below.path) && (below.write || !write))
         };
-        let named = config.places.0.iter().map(|(path, _)| path).chain(files).map(|path| (path, false));
+        let named = config.places.paths().chain(files).map(|path| (path, false));
         let own = own_files(config);
         let beyond: BTreeSet<_> = named
             .chain(own.iter().map(|path| (path, true)))
@@ -178,7 +178,7 @@ fn reach(source: &ConfigSource, state: &State) -> Vec<Below> {
         ConfigSource::File(file) | ConfigSource::Converted(ConvertedConfig { file, .. }) => Some(file),
         ConfigSource::Flags(_) | ConfigSource::Embedded(_) => None,
     };
-    let named = config.places.0.iter().map(|(path, _)| path).chain(state.files.iter().map(|(path, _)| path));
+    let named = config.places.paths().chain(state.files.iter().map(|(path, _)| path));
     for path in itself.into_iter().chain(named) {
         folders_of(path, false, &mut reach);
     }

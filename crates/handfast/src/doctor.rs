@@ -9,12 +9,12 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 
+use handfast_config::{ConfigSource, ResourceDemand};
 use handfast_doctor::machine::Machine;
 use handfast_doctor::report::{Finding, Report};
 use handfast_doctor::text::{Style, to_text};
 use handfast_doctor::{exam, fit, keys, process};
 use handfast_load::outcome::Refusal;
-use handfast_proxy::config::{ConfigSource, ResourceDemand};
 
 use crate::load::outputs::Output;
 use crate::load::refused;

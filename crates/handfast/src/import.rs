@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use handfast_config::{ConfigSource, ConvertedConfig};
 use handfast_import::{ImportError, Imported, Origin, Row};
-use handfast_proxy::config::{ConfigSource, ConvertedConfig};
 
 use crate::talk;
 use crate::verbs::print;
@@ -104,8 +104,8 @@ fn line(row: &Row) -> String {
 mod tests {
     use std::io::Read as _;
 
+    use handfast_config as config;
     use handfast_import::{Fate, Scope};
-    use handfast_proxy::config;
     use tempfile::TempDir;
 
     use super::*;

@@ -18,8 +18,8 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use handfast_proxy::config;
-use handfast_proxy::config::model::AccessLog;
+use handfast_config as config;
+use handfast_config::model::AccessLog;
 use handfast_text::units::{counted, plain};
 
 use crate::talk;

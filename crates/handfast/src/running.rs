@@ -6,7 +6,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use handfast_proxy::config::ConfigSource;
+use handfast_config::ConfigSource;
 
 use crate::status::Status;
 use crate::talk;

@@ -30,8 +30,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
+use handfast_config::ConfigSource;
 use handfast_load::outcome::Refusal;
-use handfast_proxy::config::ConfigSource;
 
 use crate::load::display::unicode;
 use crate::load::refused;

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use handfast_proxy::config::{self, ConfigSource, FlagInput};
+use handfast_config::{self as config, ConfigSource, FlagInput};
 use handfast_proxy::{Outcome, ServiceManager, UpgradeFailure};
 use handfast_report::Style;
 use handfast_tls::weak::{self, PackError, Packed};

@@ -211,7 +211,7 @@ pub(crate) struct CheckWords {
 fn host_name(text: &str) -> Result<String, String> {
     let expected =
         || "expected a host name, such as www.example.org, without https:// and without a port".to_owned();
-    handfast_proxy::config::asked_name(text).ok_or_else(expected)
+    handfast_config::asked_name(text).ok_or_else(expected)
 }
 
 /// Where the configuration comes from.

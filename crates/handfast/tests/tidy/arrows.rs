@@ -19,7 +19,7 @@ struct Arrows {
 }
 
 /// The table. To add an arrow is a decision: say in the commit what it saves and what it costs.
-const TABLE: [Arrows; 15] = [
+const TABLE: [Arrows; 16] = [
     Arrows {
         name: "handfast-wire",
         ours: &[],
@@ -76,10 +76,23 @@ const TABLE: [Arrows; 15] = [
         never: "http is hyper on the engine over plaintext: no TLS, no other runtime, no word of what a request is for",
     },
     Arrows {
+        name: "handfast-config",
+        ours: &["handfast-net", "handfast-text", "handfast-tls", "handfast-wire"],
+        theirs: &["annotate-snippets", "nix", "toml"],
+        in_tests: &["proptest", "tempfile"],
+        never: "config is text to a model: it opens no socket, serves nothing and knows no product",
+    },
+    Arrows {
         name: "handfast-proxy",
-        ours: &["handfast-leg", "handfast-net", "handfast-text", "handfast-tls", "handfast-wire"],
+        ours: &[
+            "handfast-config",
+            "handfast-leg",
+            "handfast-net",
+            "handfast-text",
+            "handfast-tls",
+            "handfast-wire",
+        ],
         theirs: &[
-            "annotate-snippets",
             "bytes",
             "hickory-resolver",
             "http-body-util",
@@ -91,7 +104,6 @@ const TABLE: [Arrows; 15] = [
             "serde",
             "serde_json",
             "tokio",
-            "toml",
             "tracing",
         ],
         in_tests: &["handfast-stats", "proptest", "rcgen", "tempfile"],
@@ -171,6 +183,7 @@ const TABLE: [Arrows; 15] = [
     Arrows {
         name: "handfast",
         ours: &[
+            "handfast-config",
             "handfast-import",
             "handfast-doctor",
             "handfast-lab",

@@ -1,0 +1,69 @@
+//! Backends that contradict each other, or of which nothing comes.
+
+use std::time::Duration;
+
+use super::{own_backend, warn};
+use crate::keys;
+use crate::kind::Written;
+use crate::model::{Address, Backend, Balance, Target};
+use crate::problem::Fault;
+use crate::reader::Table;
+use crate::schema::Entry;
+
+/// Backends that are compared with each other; nobody writes more of them.
+const MOST_COMPARED: usize = 500;
+
+/// The backends of a service or of a rule; `key` is what they are written under.
+pub(crate) fn backends(
+    section: &Table<'_>,
+    key: &dyn Entry,
+    listen: &[Written<Address>],
+    backends: &[Written<Backend>],
+) {
+    own_backend(section, listen, backends);
+    for (at, backend) in backends.iter().enumerate().take(MOST_COMPARED) {
+        let is_twin = |other: &&Written<Backend>| {
+            other.value.target == backend.value.target && other.value != backend.value
+        };
+        if let Some(first) = backends[..at].iter().find(is_twin) {
+            let fault = Fault::new(format!("{} is written twice", backend.value.target))
+                .hint("write it once, with the weight that it is to have");
+            section.reading().error(&backend.span, fault.see(first.span.clone(), "first here"));
+        }
+    }
+    if let [alone] = backends
+        && alone.value.weight > 1
+        && matches!(alone.value.target, Target::Address(_))
+    {
+        let fault = Fault::new("`weight` has no effect: there is one backend, which gets everything");
+        section.reading().warning(&alone.span, fault);
+    }
+    let Some(span) = section.written(key).filter(|_| !backends.is_empty()) else { return };
+    if backends.iter().all(|backend| backend.value.weight == 0) {
+        let fault = Fault::new("every backend has weight 0, so no connection could be served");
+        section.reading().error(&span, fault.hint("give at least one a weight from 1 to 256"));
+    } else if backends.iter().all(|backend| backend.value.backup) {
+        let fault = Fault::new("every backend is a backup, so `backup` has no effect");
+        section.reading().warning(&span, fault.hint("remove `backup = true` from those to be used first"));
+    }
+}
+
+/// How one is picked, where there is nothing to pick from.
+pub(crate) fn balance(
+    section: &Table<'_>,
+    backends: &[Written<Backend>],
+    balance: Balance,
+    slow_start: Duration,
+) {
+    // A name may stand for several addresses.
+    let alone = backends.len() == 1 && matches!(backends[0].value.target, Target::Address(_));
+    let has_rules = section.has(&keys::RULE);
+    if alone && !has_rules && balance != Balance::RoundRobin {
+        warn(section, &keys::BALANCE, || Fault::new("`balance` has no effect: there is one backend"));
+    }
+    if alone && !has_rules && !slow_start.is_zero() {
+        warn(section, &keys::SLOW_START, || {
+            Fault::new("`slow-start` has no effect: there is one backend, which gets everything")
+        });
+    }
+}

@@ -1,0 +1,219 @@
+//! Keys that are written where they have no effect.
+//!
+//! In: sections, and what was read of them. Out: an error for a key that a user would rely on for protection, a warning for any
+//! other one, each with the reason. `file/tests/effects.rs` has the outcome of every key in every mode.
+
+use super::warn;
+use crate::keys;
+use crate::model::{
+    Address, Backend, BackendAlpn, BackendTls, Balance, CertificateSource, Clients, Config, NameRule,
+    ProxyProtocol, ProxySender, Service, Source, Target, Tickets,
+};
+use crate::problem::Fault;
+use crate::reader::Table;
+use crate::schema::{Entry, Section};
+
+/// Reports each of these keys as an error where it is written; `why` it has no effect.
+pub(crate) fn no_effect<'k>(section: &Table<'_>, keys: impl IntoIterator<Item = &'k dyn Entry>, why: &str) {
+    for key in keys {
+        if let Some(span) = section.written(key) {
+            let fault = Fault::new(format!("`{}` has no effect: {why}", key.name()));
+            section.reading().error(&span, fault.hint("remove it, or change what the reason names"));
+        }
+    }
+}
+
+/// The same for a section inside of `section`, as a whole.
+pub(crate) fn no_effect_of_section(section: &Table<'_>, inner: &Section, why: &str) {
+    if let Some(span) = section.span_of(inner) {
+        let fault = Fault::new(format!("`{}` has no effect: {why}", inner.name));
+        section.reading().error(&span, fault.hint("remove it, or change what the reason names"));
+    }
+}
+
+fn warn_no_effect(section: &Table<'_>, key: &dyn Entry, why: &str) {
+    warn(section, key, || Fault::new(format!("`{}` has no effect: {why}", key.name())));
+}
+
+/// Whether some clients of a service have an address: that of a socket, or that in a PROXY header.
+pub(crate) fn have_addresses<'a>(
+    listen: impl IntoIterator<Item = &'a Address>,
+    proxy_protocol: &ProxyProtocol,
+) -> bool {
+    let names_clients = proxy_protocol.accept_from.contains(&ProxySender::Unix);
+    names_clients || listen.into_iter().any(|address| matches!(address, Address::Ip(_)))
+}
+
+/// What has no effect in a service, once it has been read.
+pub(crate) fn of_service(section: &Table<'_>, service: &Service) {
+    clients(section, service);
+    addresses(section, service);
+    backends(section, service);
+    limits(&section.inner(&keys::SERVICE_LIMITS), std::slice::from_ref(service));
+    if let Some(tls) = &service.tls {
+        tickets(&section.inner(&keys::SERVICE_TICKETS), std::iter::once(&tls.tickets));
+    }
+}
+
+fn clients(section: &Table<'_>, service: &Service) {
+    if let Some(starttls) = &service.starttls {
+        let why = format!("clients speak {} before TLS, see `starttls`", starttls.protocol);
+        warn_no_effect(section, &keys::PLAIN_HTTP, &why);
+    }
+}
+
+/// Keys that need a client's address.
+fn addresses(section: &Table<'_>, service: &Service) {
+    if have_addresses(&service.listen, &service.proxy_protocol) {
+        return;
+    }
+    if service.balance == Balance::SourceHash {
+        warn_no_effect(
+            section,
+            &keys::BALANCE,
+            "clients of unix sockets have no address, so backends take turns",
+        );
+    }
+    if service.source == Source::Client {
+        warn_no_effect(section, &keys::SOURCE, "clients of unix sockets have no address");
+    }
+}
+
+fn backends(section: &Table<'_>, service: &Service) {
+    let has_port = |backend: &Backend| !matches!(backend.target, Target::Address(Address::Unix(_)));
+    if service.check.is_some() && !all_backends(service).any(has_port) {
+        let check = section.inner(&keys::CHECK);
+        warn_no_effect(&check, &keys::CHECK_PORT, "backends that are unix sockets have no port");
+    }
+    let Some(tls) = &service.tls else { return };
+    let agrees = |rule: &NameRule| !rule.alpn.as_ref().unwrap_or(&tls.alpn).is_empty();
+    let is_clients = |tls: &BackendTls| tls.alpn == BackendAlpn::Client;
+    let why = "Handfast agrees on no application protocol with clients, see `alpn`";
+    if tls.alpn.is_empty()
+        && !service.names.iter().any(agrees)
+        && service.backend_tls.as_ref().is_some_and(is_clients)
+    {
+        warn_no_effect(&section.inner(&keys::BACKEND_TLS), &keys::BACKEND_ALPN, why);
+    }
+    for (rule, section) in service.names.iter().zip(section.inner_list(&keys::RULE)) {
+        if !agrees(rule) && rule.backend_tls.iter().flatten().any(is_clients) {
+            warn_no_effect(&section.inner(&keys::RULE_BACKEND_TLS), &keys::BACKEND_ALPN, why);
+        }
+    }
+}
+
+/// `[limits]` and `[service.limits]`; `services`: those that they are for.
+fn limits(section: &Table<'_>, services: &[Service]) {
+    let is_plain = |service: &Service| service.clients == Clients::Plain;
+    if services.iter().all(is_plain) {
+        warn_no_effect(section, &keys::HELLO_BYTES, "clients speak plain text, and send no ClientHello");
+    }
+    if !services.iter().any(looks_up_names) {
+        warn_no_effect(section, &keys::RESOLVE, "no backend is written as a name that is looked up here");
+    }
+    if !services.iter().any(uses_tcp) {
+        for key in [&keys::UNACKNOWLEDGED as &dyn Entry, &keys::KEEPALIVE] {
+            warn_no_effect(section, key, "it is about TCP, and both sides are unix sockets");
+        }
+    }
+}
+
+/// Every backend of a service: its own, those of its rules, and those of clients whose certificate fails.
+fn all_backends(service: &Service) -> impl Iterator<Item = &Backend> {
+    let of_rules = service.names.iter().flat_map(|rule| rule.backends.iter().flatten());
+    service.backends.iter().chain(of_rules).chain(service.failed_to())
+}
+
+/// What a service dials: its backends, or the proxy in front of them.
+fn dialled(service: &Service) -> Vec<&Target> {
+    match &service.connect_through {
+        Some(through) => vec![&through.proxy],
+        None => all_backends(service).map(|backend| &backend.target).collect(),
+    }
+}
+
+fn looks_up_names(service: &Service) -> bool {
+    dialled(service).iter().any(|target| matches!(target, Target::Name(..)))
+}
+
+fn uses_tcp(service: &Service) -> bool {
+    let is_unix = |target: &&Target| matches!(target, Target::Address(Address::Unix(_)));
+    service.listen.iter().any(|address| matches!(address, Address::Ip(_)))
+        || !dialled(service).iter().all(is_unix)
+}
+
+/// `[tickets]` and `[service.tickets]`; `used`: what those that they are for have.
+fn tickets<'t>(section: &Table<'_>, used: impl IntoIterator<Item = &'t Tickets>) {
+    if used.into_iter().all(|tickets| tickets.per_handshake == 0) {
+        for key in [&keys::KEY_FILE as &dyn Entry, &keys::ROTATE, &keys::TICKET_LIFETIME] {
+            warn_no_effect(section, key, "`per-handshake` is 0, no tickets are sent");
+        }
+    }
+}
+
+/// What has no effect in the sections about the whole process.
+pub(crate) fn of_file(root: &Table<'_>, config: &Config) {
+    let services = &config.services;
+    limits(&root.inner(&keys::LIMITS), services);
+    process(&root.inner(&keys::PROCESS), config);
+    let ends_tls: Vec<_> = services.iter().filter_map(|service| service.tls.as_ref()).collect();
+    let of_all = root.inner(&keys::TICKETS);
+    if ends_tls.is_empty() {
+        let why = "no service has TLS that ends here, and issues tickets";
+        of_all.entries().for_each(|key| warn_no_effect(&of_all, key, why));
+    } else {
+        tickets(&of_all, ends_tls.iter().map(|tls| &tls.tickets));
+    }
+    let admin = root.inner(&keys::ADMIN);
+    match &config.admin {
+        None => warn_no_effect(&admin, &keys::ADMIN_HOSTS, "the admin listener is off"),
+        Some(Address::Unix(_)) => {
+            warn_no_effect(
+                &admin,
+                &keys::ADMIN_HOSTS,
+                "requests at a unix socket are answered under any name",
+            );
+        }
+        Some(Address::Ip(_)) => {}
+    }
+}
+
+/// `[process]`
+fn process(section: &Table<'_>, config: &Config) {
+    let (process, services) = (&config.process, &config.services);
+    if !process.sandbox {
+        warn_no_effect(
+            section,
+            &keys::SANDBOX_FOLDERS,
+            "there is no sandbox, and a reload reads files anywhere",
+        );
+    }
+    let ends_tls = || services.iter().filter_map(|service| service.tls.as_ref());
+    let of_rules = services.iter().flat_map(|service| &service.names);
+    let of_rules = of_rules.filter_map(|rule| rule.backend_tls.as_ref()?.as_ref());
+    let dials: Vec<&BackendTls> =
+        services.iter().filter_map(|service| service.backend_tls.as_ref()).chain(of_rules).collect();
+    if ends_tls().next().is_none() && dials.is_empty() {
+        let why = "no service has TLS that ends here, or TLS towards its backends";
+        no_effect(section, [&keys::WEAK_KEYS as &dyn Entry], why);
+        let reads_files = services.iter().filter_map(|service| service.connect_through.as_ref());
+        if !reads_files.into_iter().any(|through| through.login.is_some()) {
+            warn_no_effect(section, &keys::WATCH_INTERVAL, "no file is read that could change");
+        }
+    }
+    if process.private_keys_apart
+        && ends_tls().next().is_none()
+        && dials.iter().all(|tls| tls.identity.is_none())
+    {
+        warn_no_effect(
+            section,
+            &keys::PRIVATE_KEYS,
+            "no certificate of this configuration has a private key",
+        );
+    }
+    let mut certificates = ends_tls().flat_map(|tls| &tls.certificates);
+    if !certificates.any(|source| matches!(source, CertificateSource::Folder(_))) {
+        let why = "no certificates are in a folder; those that are named themselves are served until they are fixed";
+        warn_no_effect(section, &keys::KEEP_REMOVED, why);
+    }
+}

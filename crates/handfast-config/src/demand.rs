@@ -1,0 +1,115 @@
+//! What a configuration needs from a machine, as numbers, to examine whether it fits.
+
+use std::path::PathBuf;
+
+use super::model::{Address, Backend, CertificateSource, Config, Service, Target};
+
+/// What a configuration needs from the machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResourceDemand {
+    /// Worker threads; `None`: one for each CPU.
+    pub threads: Option<usize>,
+    /// Connections at once; `None`: as many as the limit on open files allows.
+    pub max_connections: Option<usize>,
+    /// Lists of compromised keys.
+    pub weak_keys: Vec<PathBuf>,
+    /// Files and folders with certificates and keys.
+    pub certificates: Vec<PathBuf>,
+    /// Whether there are backends with TLS.
+    pub backend_tls: bool,
+    /// The backends of each service, and of each rule that has its own.
+    pub groups: Vec<GroupDemand>,
+}
+
+/// What a group of backends needs of the machine's source ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupDemand {
+    /// The service or the rule: `service web`, `service web, rule 2`.
+    pub name: String,
+    /// Connections of the service at once; `None`: only the process's limit.
+    pub max_connections: Option<usize>,
+    /// Backends that are reached over TCP, as they are written; one name can have several addresses.
+    pub destinations: Vec<String>,
+    /// Addresses of this machine that they are dialled from; 0: the clients' own.
+    pub sources: u64,
+}
+
+impl From<&Config> for ResourceDemand {
+    fn from(config: &Config) -> Self {
+        let tls = config.services.iter().filter_map(|service| service.tls.as_ref());
+        Self {
+            threads: config.process.threads,
+            max_connections: config.process.max_connections,
+            weak_keys: config.process.weak_keys.clone(),
+            certificates: tls.flat_map(|tls| &tls.certificates).flat_map(paths).collect(),
+            backend_tls: config.services.iter().any(has_backend_tls),
+            groups: config.services.iter().flat_map(groups).collect(),
+        }
+    }
+}
+
+fn has_backend_tls(service: &Service) -> bool {
+    service.backend_tls.is_some()
+        || service.names.iter().any(|rule| matches!(rule.backend_tls, Some(Some(_))))
+}
+
+fn paths(source: &CertificateSource) -> Vec<PathBuf> {
+    match source {
+        CertificateSource::File { certificate, key, .. } => {
+            std::iter::once(certificate).chain(key).cloned().collect()
+        }
+        CertificateSource::Folder(path) => vec![path.clone()],
+        CertificateSource::Throwaway { .. } => Vec::new(),
+    }
+}
+
+fn groups(service: &Service) -> Vec<GroupDemand> {
+    let group = |name: String, backends: &[Backend]| GroupDemand {
+        name,
+        max_connections: service.max_connections,
+        destinations: match &service.connect_through {
+            // All of them are reached through it.
+            Some(through) => vec![through.proxy.to_string()],
+            None => backends.iter().filter_map(over_tcp).collect(),
+        },
+        sources: service.source.addresses().unwrap_or(1),
+    };
+    let name = format!("service {}", service.name);
+    let rules = service.names.iter().enumerate();
+    let rules = rules.filter_map(|(place, rule)| {
+        Some(group(format!("{name}, rule {}", place + 1), rule.backends.as_ref()?))
+    });
+    std::iter::once(group(name.clone(), &service.backends)).chain(rules).collect()
+}
+
+fn over_tcp(backend: &Backend) -> Option<String> {
+    match &backend.target {
+        Target::Address(Address::Unix(_)) => None,
+        target => Some(target.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backends_over_tcp_are_counted_for_each_service_and_rule() {
+        let text = "[process]\nthreads = 3\nmax-connections = 1000\n\n[[service]]\nname = \"web\"\nlisten = \"127.0.0.1:1\"\n\
+                    client-tls = false\nmax-connections = 900\nbackend = [\"10.0.0.1:80\", \"unix:/run/x.sock\", \"app.example.org:80\"]\n\
+                    source = [\"10.0.0.8\", \"10.0.0.9\"]\n";
+        let folder = tempfile::tempdir().expect("the temporary folder is writable");
+        let path = folder.path().join("handfast.toml");
+        std::io::Write::write_all(&mut std::fs::File::create(&path).expect("it is ours"), text.as_bytes())
+            .expect("it has room");
+        let loaded = crate::load(&path).parsed;
+        let (config, _) = loaded.unwrap_or_else(|problems| panic!("{problems:?}"));
+        let demand = ResourceDemand::from(&config);
+        assert_eq!((demand.threads, demand.max_connections), (Some(3), Some(1000)));
+        assert!(!demand.backend_tls);
+        let [group] = &demand.groups[..] else { panic!("{demand:?}") };
+        assert_eq!(group.name, "service web");
+        assert_eq!((group.max_connections, group.sources), (Some(900), 2));
+        assert_eq!(group.destinations, ["10.0.0.1:80", "app.example.org:80"]);
+    }
+}

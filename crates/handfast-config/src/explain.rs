@@ -1,0 +1,524 @@
+//! A configuration in sentences: what will listen, with which certificates, whom it lets in, and where it goes.
+//!
+//! In: the model, and what is known of the loaded certificates, if they were loaded. Out: a text for `handfast check
+//! --explain`. Limits are named where they differ from the defaults.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use handfast_net::prefix::Prefix;
+use handfast_text::calendar::Utc;
+use handfast_text::units::counted;
+use handfast_text::{duration, size};
+use handfast_wire::starttls::Protocol;
+
+use super::file::defaults;
+use super::model::{
+    AccessLog, Address, Admission, Backend, BackendAlpn, BackendTls, BackendVerification, Balance,
+    CertificateSource, Check, CheckKind, Clients, Config, ConnectThrough, HandshakeRate, Limits,
+    MissingCloseNotify, NameRule, PlainHttp, Policy, Process, ProxyProtocol, ProxySender, SentCertificate,
+    Service, Source, Starttls, Target, Tickets, Tls, UnknownName,
+};
+use super::policy::is_default;
+
+mod clients;
+mod host;
+
+pub use host::explain_host;
+
+/// What is known of one certificate that was loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFact {
+    /// Name of the service that serves it.
+    pub service: String,
+    /// The names it is good for.
+    pub names: Vec<String>,
+    /// Its kind of key: `RSA-2048`, `ECDSA-P256`, ….
+    pub kind: String,
+    /// Days until it expires; negative when it has.
+    pub expires_in_days: i64,
+    /// When its OCSP response expires, Unix seconds; `None`: none is stapled.
+    pub staple_until: Option<i64>,
+    /// The file it is from.
+    pub file: std::path::PathBuf,
+    /// Whether it is good for the name that was asked for, where one was.
+    pub is_for_the_name: bool,
+}
+
+/// Says in sentences what a configuration does; `facts` adds what the certificates' files hold.
+pub fn explain(config: &Config, facts: &[CertificateFact]) -> String {
+    let mut text = process(&config.process);
+    let admin = match &config.admin {
+        Some(address) => format!("Metrics, status and reload are at {}.", place(address)),
+        None => "There is no admin listener: no metrics, no status.".to_owned(),
+    };
+    let log = match &config.access_log {
+        AccessLog::Off => "There is no access log.".to_owned(),
+        AccessLog::Stdout => "One line for each connection goes to standard output.".to_owned(),
+        AccessLog::File(path) => format!("One line for each connection goes to {}.", path.display()),
+        AccessLog::Syslog(path) => {
+            format!("One line for each connection goes to syslog at {}.", path.display())
+        }
+        AccessLog::Journald(path) => {
+            format!("One line for each connection goes to the journal at {}.", path.display())
+        }
+    };
+    let _ = writeln!(text, "{admin}\n{log}");
+    if !config.process.weak_keys.is_empty() {
+        let files = list(config.process.weak_keys.iter().map(|file| file.display().to_string()));
+        let _ = writeln!(text, "Keys that are on the lists {files} are refused, whoever has them.");
+    }
+    if config.process.private_keys_apart {
+        text.push_str(
+            "Private keys are held by a process of their own, which reads their files and signs.\n",
+        );
+    }
+    if !config.process.sandbox {
+        text.push_str("The process has no sandbox.\n");
+    }
+    for one in &config.services {
+        text.push('\n');
+        text.push_str(&service(one, facts));
+    }
+    text
+}
+
+fn process(process: &Process) -> String {
+    let threads = match process.threads {
+        None => "One thread for each CPU".to_owned(),
+        Some(1) => "One thread".to_owned(),
+        Some(number) => counted(number as u64, "thread"),
+    };
+    let most = match process.max_connections {
+        Some(most) => format!("at most {}", counted(most as u64, "connection")),
+        None => "as many connections as the limit of open files allows".to_owned(),
+    };
+    let rights = match (&process.user, &process.group) {
+        (None, _) => "keeping the rights it was started with".to_owned(),
+        (Some(user), None) => format!("as user {user} once the listeners are bound"),
+        (Some(user), Some(group)) => format!("as user {user} and group {group} once the listeners are bound"),
+    };
+    let verb = if process.threads == Some(1) || process.threads.is_none() { "serves" } else { "serve" };
+    format!(
+        "{threads} {verb} {most}, {rights}.\nA stop waits {} for connections to end, then cuts the rest. Changed files are \
+         noticed at once, or after {} where the file system sends no notifications.\n",
+        duration::written(process.drain),
+        duration::written(process.watch_interval)
+    )
+}
+
+fn service(service: &Service, facts: &[CertificateFact]) -> String {
+    let mut lines = vec![format!("Service {}", service.name)];
+    lines.push(format!("listens on {}", list(service.listen.iter().map(place))));
+    if service.listen.iter().any(|address| matches!(address, Address::Unix(_))) {
+        lines.push(format!("  with mode {:04o} for unix sockets", service.listen_mode));
+    }
+    lines.extend(match service.clients {
+        Clients::Tls => None,
+        Clients::PassedThrough => {
+            Some("passes the TLS of clients on as it is, without decrypting it".to_owned())
+        }
+        Clients::Plain => Some("serves clients in plain text".to_owned()),
+    });
+    let passes_through = service.clients == Clients::PassedThrough;
+    if let Some(tls) = &service.tls {
+        let mut of_tls = Vec::new();
+        termination(service, tls, facts, &mut of_tls);
+        if passes_through {
+            of_tls.extend(service.backend_tls.as_ref().map(backend_tls));
+            lines
+                .push("only where a rule ends the TLS of clients here, and says nothing else, it".to_owned());
+            of_tls = of_tls.iter().map(|line| format!("  {line}")).collect();
+        }
+        lines.extend(of_tls);
+    }
+    if service.plain_http == PlainHttp::Redirect {
+        lines.push("redirects plain HTTP on its port to https".to_owned());
+    }
+    lines.extend(proxy_headers(&service.proxy_protocol));
+    lines.push(format!("goes to {}", backends(&service.backends, service.balance)));
+    lines.extend((!service.slow_start.is_zero()).then(|| {
+        let after = duration::written(service.slow_start);
+        format!("gives a backend that came up again its whole share after {after}")
+    }));
+    lines.extend(service.connect_through.as_ref().map(connect_through));
+    lines.extend(service.backend_tls.as_ref().filter(|_| !passes_through).map(backend_tls));
+    lines.extend(source(&service.source));
+    lines.extend(service.check.as_ref().map(check));
+    lines.extend(service.names.iter().map(rule));
+    lines.extend(connections(service));
+    lines.extend(admission(&service.admission));
+    if service.missing_close_notify == MissingCloseNotify::End {
+        lines.push("accepts a client's end without close_notify as an end in order".to_owned());
+    }
+    lines.extend(limits(&service.limits));
+    lines.join("\n  ") + "\n"
+}
+
+/// TLS that ends here.
+fn termination(service: &Service, tls: &Tls, facts: &[CertificateFact], lines: &mut Vec<String>) {
+    certificates(service, tls, facts, lines);
+    lines.extend(service.starttls.as_ref().map(starttls));
+    lines.push(match tls.unknown_name {
+        UnknownName::First => "answers an unknown name with the first certificate".to_owned(),
+        UnknownName::Refuse => "refuses an unknown name".to_owned(),
+    });
+    lines.push(format!("speaks TLS with {}", policy(&tls.policy)));
+    lines.push(protocols(&tls.alpn));
+    lines.extend(clients::sentences(&tls.client_certificates));
+    lines.push(tickets(&tls.tickets));
+}
+
+/// The proxy on the way to the backends.
+fn connect_through(through: &ConnectThrough) -> String {
+    let user = through.login.as_ref().map(|(user, _)| format!(" as {user}")).unwrap_or_default();
+    let (kind, proxy) = (through.kind.in_words(), target(&through.proxy));
+    format!(
+        "asks the {kind} proxy {proxy} for a connection to them{user}; their names are not looked up here"
+    )
+}
+
+/// TLS towards the backends.
+fn backend_tls(tls: &BackendTls) -> String {
+    let who = match (&tls.name, &tls.ca) {
+        (Some(name), Some(ca)) => format!("a certificate for {name} that {} makes good", ca.display()),
+        (Some(name), None) => format!("a certificate for {name} that this machine trusts"),
+        (None, Some(ca)) => format!("a certificate for their name that {} makes good", ca.display()),
+        (None, None) => "a certificate for their name that this machine trusts".to_owned(),
+    };
+    let pins = if tls.pins.is_empty() { "" } else { " and with a pinned key" };
+    let asked = match tls.verify {
+        BackendVerification::Full => format!("asks them for {who}{pins}"),
+        BackendVerification::Pins => "asks them for a pinned key, and nothing else".to_owned(),
+        BackendVerification::AnyName => format!("asks them for {who}, WHATEVER ITS NAME{pins}"),
+        BackendVerification::Nothing => "does NOT verify their certificates".to_owned(),
+    };
+    let how = policy(&tls.policy);
+    let begins = match &tls.starttls {
+        None => format!("speaks TLS with them by {how}"),
+        Some(starttls) => {
+            format!("asks them for TLS in {} (STARTTLS), and speaks it by {how}", starttls.protocol)
+        }
+    };
+    let mut parts = vec![begins, asked];
+    parts.extend(tls.identity.as_ref().map(|(file, _)| format!("shows them {}", file.display())));
+    match &tls.alpn {
+        BackendAlpn::Own(protocols) if protocols.is_empty() => {}
+        BackendAlpn::Own(protocols) => {
+            parts.push(format!("offers the application protocols {}", list(protocols.iter().cloned())));
+        }
+        BackendAlpn::Client => parts.push("offers the application protocol of the client".to_owned()),
+    }
+    if !tls.resumption {
+        parts.push("resumes no sessions".to_owned());
+    }
+    parts.join("; it ")
+}
+
+fn starttls(starttls: &Starttls) -> String {
+    let protocol = starttls.protocol;
+    let name = starttls.name.as_deref().map_or("the machine's name".to_owned(), |name| format!("`{name}`"));
+    let also = if protocol.server_speaks_first() { "" } else { ", or begin TLS at once" };
+    let how = match protocol {
+        Protocol::MySql => "with the greeting of a backend".to_owned(),
+        Protocol::Ldap | Protocol::PostgreSql => "for itself".to_owned(),
+        _ => format!("as {name}"),
+    };
+    format!(
+        "expects that clients ask for TLS in {protocol} (STARTTLS){also}; answers them {how}, and nothing before TLS goes further"
+    )
+}
+
+fn certificates(service: &Service, tls: &Tls, facts: &[CertificateFact], lines: &mut Vec<String>) {
+    lines.push(match tls.certificates.len() {
+        1 => "has the certificate of".to_owned(),
+        number => format!("has the certificates of {number} places"),
+    });
+    lines.extend(tls.certificates.iter().map(|source| format!("  {}", certificate(source))));
+    for fact in facts.iter().filter(|fact| fact.service == service.name) {
+        lines.push(format!("  → {}", certificate_fact(fact)));
+    }
+}
+
+fn certificate_fact(fact: &CertificateFact) -> String {
+    let expiry = match fact.expires_in_days {
+        days if days < 0 => format!("EXPIRED {} ago", counted(days.unsigned_abs(), "day")),
+        days => format!("good for {}", counted(days.unsigned_abs(), "more day")),
+    };
+    let names = if fact.names.is_empty() { "no names".to_owned() } else { list(fact.names.iter().cloned()) };
+    let staple = fact
+        .staple_until
+        .map(|until| format!(", OCSP response stapled until {}", Utc::of_seconds(until).for_people()));
+    let staple = staple.unwrap_or_default();
+    format!("{names} ({}, {expiry}, {}{staple})", fact.kind, fact.file.display())
+}
+
+fn certificate(source: &CertificateSource) -> String {
+    match source {
+        CertificateSource::File { certificate, key, ocsp } => {
+            let key = key.as_ref().map_or("the same file".to_owned(), |key| key.display().to_string());
+            let ocsp = ocsp.as_ref().map(|ocsp| format!(", OCSP response in {}", ocsp.display()));
+            format!("{}, key in {key}{}", certificate.display(), ocsp.unwrap_or_default())
+        }
+        CertificateSource::Folder(path) => format!("every file in the folder {}", path.display()),
+        CertificateSource::Throwaway { ca_file } => {
+            format!("a throwaway certificate for localhost; clients trust it with {}", ca_file.display())
+        }
+    }
+}
+
+fn policy(policy: &Policy) -> String {
+    let mut text = format!("policy {}", policy.base);
+    if is_default(policy) {
+        text.push_str(" (the default)");
+    }
+    for (what, names) in
+        [("versions", &policy.versions), ("suites", &policy.suites), ("groups", &policy.groups)]
+    {
+        if let Some(names) = names {
+            let _ = write!(text, ", but only the {what} {}", list(names.iter().cloned()));
+        }
+    }
+    text
+}
+
+fn protocols(alpn: &[String]) -> String {
+    match alpn {
+        [] => "does not answer what application protocols a client offers (ALPN)".to_owned(),
+        protocols => {
+            format!("agrees on the application protocols {}, in this order", list(protocols.iter().cloned()))
+        }
+    }
+}
+
+fn tickets(tickets: &Tickets) -> String {
+    let Tickets { per_handshake, key_file, rotate, lifetime } = tickets;
+    if *per_handshake == 0 {
+        return "issues no tickets: each handshake is a full one".to_owned();
+    }
+    let kept = match key_file {
+        Some(file) => format!("kept in {}", file.display()),
+        None => "kept in memory, so a restart makes them useless".to_owned(),
+    };
+    format!(
+        "issues {per_handshake} ticket{} a handshake, good for {}, by keys that change every {} and are {kept}",
+        if *per_handshake == 1 { "" } else { "s" },
+        duration::written(*lifetime),
+        duration::written(*rotate)
+    )
+}
+
+fn backends(backends: &[Backend], balance: Balance) -> String {
+    let how = match (backends.len(), balance) {
+        (0 | 1, _) => "",
+        (_, Balance::RoundRobin) => ", one after the other",
+        (_, Balance::LeastConnections) => ", to the one with the fewest connections",
+        (_, Balance::TwoChoices) => ", of two drawn by lot to the one with fewer connections",
+        (_, Balance::SourceHash) => ", to the same one for the same client address",
+    };
+    format!("{}{how}", list(backends.iter().map(backend)))
+}
+
+fn check(check: &Check) -> String {
+    let Check { kind, interval, timeout, rise, fall, port, .. } = check;
+    let asks = match kind {
+        CheckKind::Tcp => "opens a connection to each backend".to_owned(),
+        CheckKind::Tls => "shakes hands with each backend over TLS".to_owned(),
+        CheckKind::Http { path, .. } => format!("asks each backend for {path} over HTTP"),
+        CheckKind::SendExpect { send, .. } if send.is_empty() => {
+            "opens a connection to each backend and waits for its greeting".to_owned()
+        }
+        CheckKind::SendExpect { .. } => "asks each backend for an answer".to_owned(),
+    };
+    let port = port.map(|port| format!(" at port {port}")).unwrap_or_default();
+    format!(
+        "{asks}{port} every {} and waits {} for it; uses none that failed {} in a row, until {} in a row passed",
+        duration::written(*interval),
+        duration::written(*timeout),
+        counted((*fall).into(), "time"),
+        rise
+    )
+}
+
+fn backend(backend: &Backend) -> String {
+    let Backend { weight, backup, .. } = backend;
+    let target = target(&backend.target);
+    match (weight, backup) {
+        (0, _) => format!("{target} (weight 0: no new connections)"),
+        (1, false) => target,
+        (1, true) => format!("{target} (while no other one is up)"),
+        (_, false) => format!("{target} (weight {weight})"),
+        (_, true) => format!("{target} (weight {weight}, while no other one is up)"),
+    }
+}
+
+fn target(target: &Target) -> String {
+    match target {
+        Target::BuiltIn => "the built-in backend, which answers HTTP and echoes anything else".to_owned(),
+        Target::Address(address) => place(address),
+        Target::Name(name, port) => format!("{name}:{port}"),
+    }
+}
+
+fn rule(rule: &NameRule) -> String {
+    let mut parts = Vec::new();
+    parts.extend(
+        rule.backends.as_ref().map(|backends| format!("goes to {}", list(backends.iter().map(backend)))),
+    );
+    parts.extend(rule.client_certificates.iter().flat_map(clients::sentences));
+    parts.extend(rule.policy.as_ref().map(|rule| format!("speaks TLS with {}", policy(rule))));
+    parts.extend(rule.alpn.as_deref().map(protocols));
+    parts.extend(rule.pass_through.map(|passes| {
+        let words = if passes { "passes their TLS on as it is" } else { "ends their TLS here" };
+        words.to_owned()
+    }));
+    parts.extend(rule.backend_tls.as_ref().map(|tls| {
+        tls.as_ref().map_or_else(|| "speaks plain text with its backends".to_owned(), backend_tls)
+    }));
+    if parts.is_empty() {
+        parts.push("does the same as the service, whatever later rules say".to_owned());
+    }
+    let protocols = list(rule.client_alpn.iter().cloned());
+    let who = match (rule.names.is_empty(), rule.client_alpn.is_empty()) {
+        (false, true) => list(rule.names.iter().cloned()),
+        (true, _) => format!("clients that offer {protocols}"),
+        (false, false) => format!("{} if the client offers {protocols}", list(rule.names.iter().cloned())),
+    };
+    format!("for {who} it {}", parts.join("; it "))
+}
+
+/// What it does with PROXY headers.
+fn proxy_headers(headers: &ProxyProtocol) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !headers.accept_from.is_empty() {
+        let senders = headers.accept_from.iter().map(|sender| match sender {
+            ProxySender::Prefix(prefix) => prefix.to_string(),
+            ProxySender::Unix => "its unix sockets".to_owned(),
+        });
+        lines.push(format!("demands a PROXY header from {}, and believes it", list(senders)));
+    }
+    if let Some(version) = headers.send {
+        let certificate = match headers.client_certificate {
+            SentCertificate::Off => "",
+            SentCertificate::CommonName => ", with the Common Name of the client's certificate",
+            SentCertificate::Der => ", with the client's certificate",
+        };
+        lines.push(format!("sends backends a PROXY header {version}{certificate}"));
+    }
+    lines
+}
+
+fn connections(service: &Service) -> Vec<String> {
+    let whole =
+        service.max_connections.map(|most| format!("serves at most {}", counted(most as u64, "connection")));
+    let each = service
+        .max_connections_per_address
+        .map(|most| format!("serves at most {} for one address", counted(most as u64, "connection")));
+    whole.into_iter().chain(each).collect()
+}
+
+/// Where connections to backends come from.
+fn source(source: &Source) -> Option<String> {
+    match source {
+        Source::Route => None,
+        Source::Own(own) => {
+            Some(format!("dials them from {}, in turn", list(own.iter().map(IpAddr::to_string))))
+        }
+        Source::Client => Some("dials them from the client's own address (transparent)".to_owned()),
+    }
+}
+
+/// Whom a service lets in by address.
+fn admission(admission: &Admission) -> Vec<String> {
+    let Admission { allow, refuse, rate } = admission;
+    let clients = match (&**allow, &**refuse) {
+        ([], []) => None,
+        ([], refuse) => Some(format!("resets clients from {}", prefixes(refuse))),
+        (allow, []) => Some(format!("serves only clients from {}", prefixes(allow))),
+        (allow, refuse) => {
+            Some(format!("serves only clients from {}, but none from {}", prefixes(allow), prefixes(refuse)))
+        }
+    };
+    let rate = rate.map(|HandshakeRate { per_second, burst, prefix_v4, prefix_v6 }| {
+        let each = if (prefix_v4, prefix_v6) == (32, 64) {
+            "address".to_owned()
+        } else {
+            format!("/{prefix_v4} of IPv4 and each /{prefix_v6} of IPv6")
+        };
+        let (each_second, at_once) =
+            (counted(u64::from(per_second), "new handshake"), counted(u64::from(burst), "handshake"));
+        format!("begins at most {each_second} a second for each {each}, {at_once} at once")
+    });
+    clients.into_iter().chain(rate).collect()
+}
+
+/// Prefixes that are named in a sentence; a list of thousands is not for reading.
+const NAMED: usize = 8;
+
+fn prefixes(prefixes: &[Prefix]) -> String {
+    let named = prefixes.iter().take(NAMED).map(Prefix::to_string);
+    let more = prefixes.len().saturating_sub(NAMED);
+    let more = (more > 0).then(|| format!("{more} more"));
+    list(named.chain(more))
+}
+
+/// The limits that differ from the defaults.
+fn limits(limits: &Limits) -> Option<String> {
+    let (normal, _) = defaults();
+    let span = |name: &str, value: Duration, normal: Duration, zero: &str| {
+        let shown = if value.is_zero() { zero.to_owned() } else { duration::written(value) };
+        (value != normal).then(|| format!("{name} {shown}"))
+    };
+    let hello = size::written(u64::try_from(limits.hello_bytes).unwrap_or(u64::MAX));
+    let different: Vec<String> = [
+        span("handshake", limits.handshake, normal.handshake, "none"),
+        (limits.hello_bytes != normal.hello_bytes).then(|| format!("hello {hello}")),
+        span("connect", limits.connect, normal.connect, "none"),
+        span("idle", limits.idle, normal.idle, "none"),
+        span("half-closed", limits.half_closed, normal.half_closed, "none"),
+        span("backend-ended", limits.backend_ended, normal.backend_ended, "none"),
+        span("lifetime", limits.lifetime, normal.lifetime, "none"),
+        span("unacknowledged", limits.unacknowledged, normal.unacknowledged, "none"),
+        span("keepalive", limits.keepalive, normal.keepalive, "none"),
+        span("resolve", limits.resolve, normal.resolve, "ttl"),
+        (limits.backend_failures != normal.backend_failures)
+            .then(|| format!("backend-failures {}", limits.backend_failures)),
+        span("backend-retry", limits.backend_retry, normal.backend_retry, "none"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    (!different.is_empty()).then(|| format!("has limits of its own: {}", different.join(", ")))
+}
+
+fn place(address: &Address) -> String {
+    match address {
+        Address::Ip(address) if address.ip().is_unspecified() && address.is_ipv6() => {
+            format!("port {} of every address, IPv6 and IPv4", address.port())
+        }
+        Address::Ip(address) if address.ip().is_unspecified() => {
+            format!("port {} of every IPv4 address", address.port())
+        }
+        Address::Ip(address) => address.to_string(),
+        Address::Unix(path) => unix(path),
+    }
+}
+
+fn unix(path: &Path) -> String {
+    format!("the unix socket {}", path.display())
+}
+
+/// Items as people write them: "a, b and c".
+fn list(items: impl Iterator<Item = String>) -> String {
+    let items: Vec<String> = items.collect();
+    match items.as_slice() {
+        [] => String::new(),
+        [only] => only.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

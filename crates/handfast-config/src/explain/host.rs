@@ -1,0 +1,105 @@
+//! What becomes of a client that asks for one name, at each service: by which rule, with which certificate, where to.
+//!
+//! In: the model, the name, and the certificates that the store would show. Out: a text for `handfast check --explain HOST`. The
+//! rule is chosen by the same code that chooses it for connections.
+
+use super::{
+    CertificateFact, backend_tls, backends, certificate_fact, clients, list, place, policy, protocols, rule,
+};
+use crate::model::{Clients, NameRule, Service, Tls, UnknownName};
+use crate::route_table::RouteTable;
+
+/// Says it for one service; `shown`: the certificates for the name, best first, none where no TLS ends.
+pub fn explain_host(service: &Service, host: &str, shown: &[CertificateFact]) -> String {
+    let table = RouteTable::new(&service.names);
+    let choose = |alpn: &[&str]| {
+        let alpn: Vec<Box<[u8]>> = alpn.iter().map(|protocol| protocol.as_bytes().into()).collect();
+        let (route, reason) = table.choose(Some(host), &alpn);
+        (route, reason.map(ToString::to_string))
+    };
+    let mut lines = vec![format!("Service {}, at {}", service.name, list(service.listen.iter().map(place)))];
+    if service.clients == Clients::Plain {
+        lines.push("clients speak plain text here and ask for no name".to_owned());
+        lines.push(format!("goes to {}", backends(&service.backends, service.balance)));
+        return lines.join("\n  ") + "\n";
+    }
+    let (usual, reason) = choose(&[]);
+    lines.extend(outcome(service, usual, reason.as_deref(), shown));
+    // Rules may depend on what the client offers beside the name.
+    let mut offers: Vec<&str> =
+        service.names.iter().flat_map(|rule| &rule.client_alpn).map(String::as_str).collect();
+    offers.sort_unstable();
+    offers.dedup();
+    for offer in offers {
+        let (route, reason) = choose(&[offer]);
+        if route != usual {
+            lines.push(format!("if the client offers {offer} (ALPN):"));
+            let of_offer = outcome(service, route, reason.as_deref(), shown);
+            lines.extend(of_offer.into_iter().map(|line| format!("  {line}")));
+        }
+    }
+    lines.join("\n  ") + "\n"
+}
+
+fn outcome(service: &Service, route: usize, reason: Option<&str>, shown: &[CertificateFact]) -> Vec<String> {
+    let chosen: Option<&NameRule> = route.checked_sub(1).map(|rule| &service.names[rule]);
+    let mut lines = vec![match reason {
+        Some(reason) => format!("is decided by {reason}"),
+        None => "no rule is about it: the service's own settings count".to_owned(),
+    }];
+    let passes =
+        chosen.and_then(|rule| rule.pass_through).unwrap_or(service.clients == Clients::PassedThrough);
+    if passes {
+        lines.push("its TLS is passed on as it is: the backend shows its own certificate".to_owned());
+    } else {
+        lines.extend(certificates(service, shown));
+        lines.extend(service.tls.iter().flat_map(|tls| of_service(tls, chosen)));
+    }
+    lines.extend(chosen.map(rule));
+    if chosen.is_none_or(|rule| rule.backends.is_none()) {
+        lines.push(format!("goes to {}", backends(&service.backends, service.balance)));
+    }
+    if !passes && chosen.is_none_or(|rule| rule.backend_tls.is_none()) {
+        lines.extend(service.backend_tls.as_ref().map(backend_tls));
+    }
+    lines
+}
+
+/// What the rule takes from its service of what is asked of the client and agreed with it.
+fn of_service(tls: &Tls, chosen: Option<&NameRule>) -> Vec<String> {
+    let takes = |own: &dyn Fn(&NameRule) -> bool| chosen.is_none_or(|rule| !own(rule));
+    let mut lines = Vec::new();
+    if takes(&|rule| rule.client_certificates.is_some()) {
+        lines.extend(clients::sentences(&tls.client_certificates));
+    }
+    if takes(&|rule| rule.policy.is_some()) {
+        lines.push(format!("speaks TLS with {}", policy(&tls.policy)));
+    }
+    if takes(&|rule| rule.alpn.is_some()) {
+        lines.push(protocols(&tls.alpn));
+    }
+    lines
+}
+
+/// What the client is shown; the first of several is for clients that can verify it.
+fn certificates(service: &Service, shown: &[CertificateFact]) -> Vec<String> {
+    let refuses = service.tls.as_ref().is_some_and(|tls| tls.unknown_name == UnknownName::Refuse);
+    if shown.is_empty() {
+        let what = if refuses {
+            "no certificate has this name: it is refused (unrecognized_name)"
+        } else {
+            "no certificate"
+        };
+        return vec![what.to_owned()];
+    }
+    let mut lines = vec![if shown[0].is_for_the_name {
+        "is shown".to_owned()
+    } else {
+        "NO CERTIFICATE HAS THIS NAME: it is shown the first one, which clients refuse".to_owned()
+    }];
+    for (place, fact) in shown.iter().enumerate() {
+        let otherwise = if place == 0 { "" } else { ", if the client cannot verify the one before" };
+        lines.push(format!("  → {}{otherwise}", certificate_fact(fact)));
+    }
+    lines
+}

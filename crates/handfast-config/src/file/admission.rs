@@ -1,0 +1,70 @@
+//! Reads whom a service lets in by address.
+
+use handfast_net::prefix::Prefix;
+
+use crate::check;
+use crate::keys;
+use crate::kind::{Written, values};
+use crate::model::{Admission, HandshakeRate};
+use crate::problem::Fault;
+use crate::reader::Table;
+use crate::schema::Entry;
+
+/// Prefixes that are compared with each other; longer lists come from a program.
+const MOST_COMPARED: usize = 500;
+
+/// What a service says about the addresses of its clients; `None` when something is wrong, which is then noted.
+///
+/// `have_addresses`: whether some clients have one.
+pub(super) fn admission(section: &Table<'_>, have_addresses: bool) -> Option<Admission> {
+    let allow = section.optional(&keys::ALLOW_CLIENTS).unwrap_or_default();
+    let refuse = section.optional(&keys::REFUSE_CLIENTS).unwrap_or_default();
+    let inner = section.inner(&keys::HANDSHAKE_RATE);
+    let rate = rate(&inner);
+    contradictions(section, &allow, &refuse);
+    if !have_addresses {
+        let why = "clients of unix sockets have no address, unless a PROXY header names it (`accept-from = \"unix\"`)";
+        let keys = [&keys::ALLOW_CLIENTS as &dyn Entry, &keys::REFUSE_CLIENTS, &keys::ADDRESS_CONNECTIONS];
+        check::no_effect(section, keys, why);
+        check::no_effect_of_section(section, &keys::HANDSHAKE_RATE, why);
+    }
+    Some(Admission { allow: values(allow), refuse: values(refuse), rate: rate? })
+}
+
+/// A limit on handshakes; the inner `None`: nothing is written about it.
+fn rate(section: &Table<'_>) -> Option<Option<HandshakeRate>> {
+    if !section.is_written() {
+        return Some(None);
+    }
+    let per_second = section.required(&keys::PER_SECOND);
+    let burst = section.optional(&keys::BURST);
+    let length = |key| u8::try_from(section.or_default(key)).unwrap_or(u8::MAX);
+    let (prefix_v4, prefix_v6) = (length(&keys::PREFIX_V4), length(&keys::PREFIX_V6));
+    let per_second = per_second?;
+    Some(Some(HandshakeRate { per_second, burst: burst.unwrap_or(per_second), prefix_v4, prefix_v6 }))
+}
+
+/// Entries of one list that the other one leaves without effect.
+fn contradictions(section: &Table<'_>, allow: &[Written<Prefix>], refuse: &[Written<Prefix>]) {
+    let around = |list: &[Written<Prefix>], one: &Written<Prefix>| {
+        list.iter().take(MOST_COMPARED).find(|other| other.value.covers(&one.value)).cloned()
+    };
+    for one in allow.iter().take(MOST_COMPARED) {
+        if let Some(other) = around(refuse, one) {
+            let what = format!("`{}` is never let in: `refuse-clients` wins", one.value);
+            let fault = Fault::new(what).see(other.span, "and has this");
+            section.reading().warning(&one.span, fault.hint("take it out of one of the lists"));
+        }
+    }
+    if allow.is_empty() || allow.len() > MOST_COMPARED {
+        return;
+    }
+    for one in refuse.iter().take(MOST_COMPARED) {
+        let meets =
+            |other: &Written<Prefix>| other.value.covers(&one.value) || one.value.covers(&other.value);
+        if !allow.iter().any(meets) {
+            let what = format!("`{}` is refused already: `allow-clients` does not have it", one.value);
+            section.reading().warning(&one.span, Fault::new(what));
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! TLS towards the backends, from its section to the model.
+
+use super::check::{no_effect, warn};
+use super::policy;
+use crate::keys::{self, BackendMode};
+use crate::kind::Written;
+use crate::model::{Backend, BackendAlpn, BackendTls, BackendVerification, SentName, Starttls, Target};
+use crate::problem::Fault;
+use crate::reader::Table;
+use crate::schema::Entry;
+use handfast_wire::starttls::Protocol;
+
+/// The section; the outer `None`: something is wrong with it; the inner one: nothing is written.
+pub(super) fn read(section: &Table<'_>) -> Option<Option<Written<Option<BackendTls>>>> {
+    if !section.is_written() {
+        return Some(None);
+    }
+    let mode = section.or_default(&keys::BACKEND_MODE);
+    let verify = section.or_default(&keys::BACKEND_VERIFY);
+    let ca = section.optional(&keys::BACKEND_CA);
+    let pins = section.optional(&keys::BACKEND_PINS);
+    let certificate = section.optional(&keys::BACKEND_CERTIFICATE);
+    let key = section.optional(&keys::BACKEND_CERTIFICATE_KEY);
+    ca.iter().for_each(|ca| section.reading().names_trusted(ca));
+    if mode == BackendMode::Off {
+        let others = section.entries().filter(|key| key.name() != keys::BACKEND_MODE.name);
+        no_effect(section, others, "backends are spoken to in plain text (`mode = \"off\"`)");
+        return Some(Some(Written { value: None, span: section.span().clone() }));
+    }
+    check_verification(section, verify);
+    let starttls = starttls(section);
+    if key.is_some() && section.written(&keys::BACKEND_CERTIFICATE).is_none() {
+        let span = section.written(&keys::BACKEND_CERTIFICATE_KEY).unwrap_or_default();
+        let fault =
+            Fault::new("a `key` without its `certificate`").hint("add `certificate`, or remove `key`");
+        section.reading().error(&span, fault);
+    }
+    let tls = BackendTls {
+        verify,
+        ca,
+        name: section.optional(&keys::BACKEND_NAME),
+        server_name: section.optional(&keys::BACKEND_SERVER_NAME).unwrap_or(SentName::Checked),
+        pins: pins.into_iter().flatten().map(|pin| pin.value).collect(),
+        identity: certificate.map(|certificate| (certificate, key)),
+        alpn: section.or_default(&keys::BACKEND_ALPN),
+        policy: policy::of_service(section),
+        starttls,
+        resumption: section.or_default(&keys::BACKEND_RESUMPTION),
+        missing_close_notify: section.or_default(&keys::BACKEND_MISSING_CLOSE_NOTIFY),
+    };
+    check_name(section, &tls);
+    Some(Some(Written { value: Some(tls), span: section.span().clone() }))
+}
+
+/// In which protocol backends are asked for TLS.
+fn starttls(section: &Table<'_>) -> Option<Starttls> {
+    let protocol = section.optional(&keys::BACKEND_STARTTLS);
+    let name = section.optional(&keys::BACKEND_STARTTLS_NAME);
+    if section.written(&keys::BACKEND_STARTTLS).is_none() {
+        warn(section, &keys::BACKEND_STARTTLS_NAME, || {
+            Fault::new(
+                "`starttls-name` has no effect: the backend speaks TLS from the first byte, see `starttls`",
+            )
+        });
+    }
+    Some(Starttls { protocol: protocol?, name })
+}
+
+/// Keys that contradict `verify`.
+fn check_verification(section: &Table<'_>, verify: BackendVerification) {
+    let has_no_effect = |key: &dyn Entry, what: &str| {
+        if let Some(span) = section.written(key) {
+            let fault = Fault::new(format!("`{}` has no effect: {what}", key.name()));
+            section.reading().error(&span, fault.hint("remove it, or change `verify`"));
+        }
+    };
+    match verify {
+        BackendVerification::Full | BackendVerification::AnyName => {}
+        BackendVerification::Pins => {
+            has_no_effect(&keys::BACKEND_CA, "the pins alone decide");
+            if section.written(&keys::BACKEND_PINS).is_none() {
+                let fault = Fault::new("the pins alone are to decide, but there are none");
+                section.reading().missing(section.span(), fault.hint("add `pins = [\"sha256/…\"]`"));
+            }
+        }
+        BackendVerification::Nothing => {
+            has_no_effect(&keys::BACKEND_CA, "nothing is asked of the certificate");
+            has_no_effect(&keys::BACKEND_PINS, "nothing is asked of the certificate");
+        }
+    }
+    if matches!(verify, BackendVerification::AnyName | BackendVerification::Nothing) {
+        let span = section.written(&keys::BACKEND_VERIFY).unwrap_or_default();
+        let what = "anybody who can change what is on the network path can pose as the backend";
+        section
+            .reading()
+            .warning(&span, Fault::new(what).hint("give `ca` the backend's own certificate instead"));
+    }
+}
+
+/// A name that no certificate is compared with, and that is not sent either.
+fn check_name(section: &Table<'_>, tls: &BackendTls) {
+    let is_checked = tls.verify == BackendVerification::Full;
+    let is_sent = tls.server_name == SentName::Checked;
+    // An XMPP stream is opened for a domain.
+    let is_domain = tls.starttls.as_ref().is_some_and(|starttls| {
+        matches!(starttls.protocol, Protocol::Xmpp | Protocol::XmppServer) && starttls.name.is_none()
+    });
+    if !is_checked && !is_sent && !is_domain {
+        let why = "`verify` compares no name, and `server-name` is what is sent";
+        no_effect(section, [&keys::BACKEND_NAME as &dyn Entry], why);
+    }
+}
+
+/// Whether every backend has a name to check, and one that can be dialled.
+pub(super) fn check_names(
+    section: &Table<'_>,
+    tls: &Written<Option<BackendTls>>,
+    backends: &[Written<Backend>],
+) {
+    let Some(settings) = &tls.value else { return };
+    let is_named = settings.name.is_some()
+        || matches!(
+            settings.verify,
+            BackendVerification::Pins | BackendVerification::AnyName | BackendVerification::Nothing
+        );
+    for backend in backends {
+        match &backend.value.target {
+            Target::BuiltIn => {
+                let fault = Fault::new("the built-in backend speaks no TLS, so `backend-tls` cannot be met");
+                section.reading().error(&backend.span, fault.see(tls.span.clone(), "asked for here"));
+            }
+            Target::Address(super::Address::Unix(_)) if !is_named => {
+                let fault = Fault::new("a unix socket has no name that its certificate could be for");
+                let fault = fault.hint("add `name = \"backend.example.org\"` to the section");
+                section.reading().error(&backend.span, fault.see(tls.span.clone(), "TLS is asked for here"));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What the section has for nothing without TLS towards the client.
+pub(super) fn check_alpn(section: &Table<'_>, tls: Option<&BackendTls>, client_is_plain: bool) {
+    if client_is_plain && tls.is_some_and(|tls| tls.alpn == BackendAlpn::Client) {
+        let span = section.written(&keys::BACKEND_ALPN).unwrap_or_default();
+        let fault = Fault::new("`alpn = \"client\"`, but clients speak no TLS here and agree on nothing");
+        section.reading().error(&span, fault.hint("list the protocols, or remove `alpn`"));
+    }
+}

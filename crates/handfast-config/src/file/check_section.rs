@@ -1,0 +1,102 @@
+//! `[service.check]`: which keys go together.
+
+use crate::check::warn;
+use crate::keys::{self, CheckWord};
+use crate::kind::values;
+use crate::model::{Check, CheckKind};
+use crate::problem::Fault;
+use crate::reader::Table;
+use crate::schema::Entry;
+
+/// Reads the section; the inner `None`: it is not written.
+///
+/// `has_tls`: some connections to the backends use TLS.
+pub(super) fn check(section: &Table<'_>, has_tls: bool) -> Option<Option<Check>> {
+    if !section.is_written() {
+        return Some(None);
+    }
+    let word = section.required(&keys::CHECK_TYPE);
+    let interval = section.or_default(&keys::CHECK_INTERVAL);
+    let timeout = section.or_default(&keys::CHECK_TIMEOUT);
+    let rise = section.or_default(&keys::CHECK_RISE);
+    let fall = section.or_default(&keys::CHECK_FALL);
+    let port = section.optional(&keys::CHECK_PORT).and_then(|port| u16::try_from(port).ok());
+    let tls = section.optional(&keys::CHECK_TLS);
+    let path = section.optional(&keys::CHECK_PATH);
+    let host = section.optional(&keys::CHECK_HOST);
+    let status = section.optional(&keys::CHECK_STATUS).map(values);
+    let send = section.optional(&keys::CHECK_SEND);
+    let expect = section.optional(&keys::CHECK_EXPECT);
+    let reading = section.reading();
+
+    if timeout > interval {
+        let span = section.written(&keys::CHECK_TIMEOUT).or_else(|| section.written(&keys::CHECK_INTERVAL));
+        let fault = Fault::new(
+            "`timeout` is longer than `interval`: one check would begin before the last one ended",
+        );
+        reading.error(
+            &span.unwrap_or_else(|| section.span().clone()),
+            fault.hint("make `interval` longer, or `timeout` shorter"),
+        );
+    }
+    let foreign = |keys: &[&'static dyn Entry], of: &str| {
+        for key in keys {
+            if let Some(span) = section.written(*key) {
+                let fault = Fault::new(format!("`{}` belongs to a check of type `{of}`", key.name()));
+                reading.error(&span, fault.hint(format!("remove it, or write `type = \"{of}\"`")));
+            }
+        }
+    };
+    let word = word?;
+    if word != CheckWord::Http {
+        foreign(&[&keys::CHECK_PATH, &keys::CHECK_HOST, &keys::CHECK_STATUS], "http");
+    }
+    if word != CheckWord::SendExpect {
+        foreign(&[&keys::CHECK_SEND, &keys::CHECK_EXPECT], "send-expect");
+    }
+    if !has_tls && (tls == Some(true) || word == CheckWord::Tls) {
+        let key: &dyn Entry = if tls == Some(true) { &keys::CHECK_TLS } else { &keys::CHECK_TYPE };
+        let fault = Fault::new("a check over TLS, but nothing says how TLS is spoken with the backends");
+        let hint = "add [service.backend-tls]; backends that clients reach without it are checked by `type = \"tcp\"`";
+        reading.error(&section.written(key).unwrap_or_default(), fault.hint(hint));
+    }
+    if !has_tls && tls == Some(false) && matches!(word, CheckWord::Http | CheckWord::SendExpect) {
+        warn(section, &keys::CHECK_TLS, || {
+            Fault::new("`tls` has no effect: connections to the backends are in plain text")
+        });
+    }
+    if tls.is_some() && matches!(word, CheckWord::Tcp | CheckWord::Tls) {
+        let span = section.written(&keys::CHECK_TLS).unwrap_or_default();
+        let fault = Fault::new("`tls` is for the types `http` and `send-expect`");
+        reading.error(&span, fault.hint("remove it: the type says it all"));
+    }
+    // What goes into a request must not end its line.
+    let is_plain = |text: &String| text.bytes().all(|byte| byte.is_ascii_graphic());
+    let path = path.unwrap_or_else(|| "/".to_owned());
+    if !path.starts_with('/') || !is_plain(&path) {
+        let fault = Fault::new(
+            "a path begins with `/` and has no spaces, control characters or letters beyond ASCII",
+        );
+        reading.error(
+            &section.written(&keys::CHECK_PATH).unwrap_or_default(),
+            fault.hint("write `%20` for a space"),
+        );
+    }
+    if host.as_ref().is_some_and(|host| !is_plain(host)) {
+        let fault = Fault::new("a host has no spaces, control characters or letters beyond ASCII");
+        reading.error(&section.written(&keys::CHECK_HOST).unwrap_or_default(), fault);
+    }
+    let kind = match word {
+        CheckWord::Tcp => CheckKind::Tcp,
+        CheckWord::Tls => CheckKind::Tls,
+        CheckWord::Http => CheckKind::Http { path, host, status: status.unwrap_or_else(|| vec![200..=399]) },
+        CheckWord::SendExpect => {
+            if section.written(&keys::CHECK_EXPECT).is_none() {
+                let fault = Fault::new("a check of type `send-expect` has no `expect`");
+                reading.missing(section.span(), fault.hint("add a line such as `expect = \"+PONG\"`"));
+            }
+            CheckKind::SendExpect { send: send.unwrap_or_default(), expect: expect? }
+        }
+    };
+    Some(Some(Check { kind, interval, timeout, rise, fall, port, plain: tls == Some(false) }))
+}

@@ -1,0 +1,95 @@
+//! Reads `[service.client-certificates]`.
+//!
+//! In: the section. Out: the rule, or problems noted in the reading.
+
+use handfast_tls::client_certificates::{Lenience, Rules};
+
+use crate::check;
+use crate::keys::{self, ClientMode};
+use crate::kind::{Written, values};
+use crate::model::{Address, ClientCertificates, ClientChecks};
+use crate::problem::Fault;
+use crate::reader::Table;
+use crate::schema::Entry;
+
+/// The rule about client certificates; the inner `None`: nothing is written about it.
+pub(super) fn client_certificates(
+    section: &Table<'_>,
+    listen: &[Written<Address>],
+) -> Option<Option<ClientCertificates>> {
+    if !section.is_written() {
+        return Some(None);
+    }
+    let (mode, ca) = (section.required(&keys::CLIENT_MODE), section.optional(&keys::CLIENT_CA));
+    let crl = section.optional(&keys::CLIENT_CRL).map(values);
+    let lenience = Lenience {
+        accept_expired: section.or_default(&keys::CRL_EXPIRED),
+        accept_missing: section.or_default(&keys::CRL_MISSING),
+    };
+    let allow = section.optional(&keys::CLIENT_ALLOW);
+    let refuse = section.optional(&keys::CLIENT_REFUSE);
+    let failed_to = section.optional(&keys::CLIENT_FAILED_TO);
+    check::backends(section, &keys::CLIENT_FAILED_TO, listen, failed_to.as_deref().unwrap_or_default());
+    contradictions(section, allow.as_deref(), refuse.as_deref());
+    if mode == Some(ClientMode::Off) {
+        return without_use(section).then_some(Some(ClientCertificates::Off));
+    }
+    let Some(ca) = ca else {
+        if section.written(&keys::CLIENT_CA).is_none() && mode.is_some() {
+            let fault = Fault::new("client certificates are asked for, but no `ca` says whose are good")
+                .hint("add `ca = \"clients-ca.pem\"`, the authorities that sign your clients' certificates");
+            section.reading().missing(section.span(), fault);
+        }
+        return None;
+    };
+    let rules = Rules {
+        allow: allow.map(values).unwrap_or_default(),
+        refuse: refuse.map(values).unwrap_or_default(),
+    };
+    let checks =
+        ClientChecks { ca, crl: crl.unwrap_or_default(), lenience, rules, failed_to: failed_to.map(values) };
+    section.reading().names_authorities(&checks);
+    if checks.crl.is_empty() {
+        for key in [&keys::CRL_EXPIRED as &dyn Entry, &keys::CRL_MISSING] {
+            if let Some(span) = section.written(key) {
+                let what = format!("`{}` has no effect without `crl`", key.name());
+                section.reading().error(&span, Fault::new(what).hint("add `crl`, or remove it"));
+            }
+        }
+    }
+    let checks = Box::new(checks);
+    Some(Some(match mode? {
+        ClientMode::Off => ClientCertificates::Off,
+        ClientMode::Request => ClientCertificates::Request(checks),
+        ClientMode::Require => ClientCertificates::Require(checks),
+    }))
+}
+
+/// Whether no key is written that has no effect where no certificates are asked for.
+fn without_use(section: &Table<'_>) -> bool {
+    let mut is_good = true;
+    for key in section.entries().filter(|key| key.name() != keys::CLIENT_MODE.name) {
+        if let Some(span) = section.written(key) {
+            let name = key.name();
+            let fault = Fault::new(format!("client certificates are off, so `{name}` has no effect"));
+            section.reading().error(&span, fault.hint(format!("remove `{name}`, or set the mode")));
+            is_good = false;
+        }
+    }
+    is_good
+}
+
+/// Rules that others make useless.
+fn contradictions(
+    section: &Table<'_>,
+    allow: Option<&[Written<handfast_tls::client_certificates::Rule>]>,
+    refuse: Option<&[Written<handfast_tls::client_certificates::Rule>]>,
+) {
+    for rule in allow.unwrap_or_default() {
+        let same = refuse.unwrap_or_default().iter().find(|other| other.value == rule.value);
+        if let Some(same) = same {
+            let fault = Fault::new("the same is refused, and `refuse` wins").see(same.span.clone(), "here");
+            section.reading().error(&rule.span, fault.hint("remove one of them"));
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! `[service.connect-through]`: read, and checked against what is around it.
+
+use crate::keys;
+use crate::model::{Address, Backend, ConnectThrough, Target};
+use crate::problem::Fault;
+use crate::reader::Table;
+
+/// The section; the outer `None`: something is wrong with it; the inner one: it is not written.
+pub(super) fn connect_through(section: &Table<'_>, backends: &[&Backend]) -> Option<Option<ConnectThrough>> {
+    if !section.is_written() {
+        return Some(None);
+    }
+    let kind = section.required(&keys::THROUGH_TYPE);
+    let proxy = section.required(&keys::THROUGH_ADDRESS);
+    let user = section.optional(&keys::THROUGH_USER);
+    let password = section.optional(&keys::THROUGH_PASSWORD);
+    let error = |key: &dyn crate::schema::Entry, fault: Fault| {
+        section.reading().error(&section.written(key).unwrap_or_default(), fault);
+    };
+    if let Some(user) = &user
+        && (user.is_empty() || user.len() > 255 || user.contains(':') || user.chars().any(char::is_control))
+    {
+        let fault = Fault::new("this cannot be a user's name for a proxy");
+        error(
+            &keys::THROUGH_USER,
+            fault.allowed("1 to 255 bytes without a colon or control characters (RFC 7617 §2)"),
+        );
+        return None;
+    }
+    let login = match (user, password) {
+        (Some(user), Some(password)) => Some((user, password)),
+        (None, None) => None,
+        (Some(_), None) => {
+            let fault = Fault::new("a `user` without its `password-file`");
+            error(&keys::THROUGH_USER, fault.hint("add `password-file`, or remove `user`"));
+            return None;
+        }
+        (None, Some(_)) => {
+            let fault = Fault::new("a `password-file` without its `user`");
+            error(&keys::THROUGH_PASSWORD, fault.hint("add `user`, or remove `password-file`"));
+            return None;
+        }
+    };
+    let is_near =
+        |backend: &&&Backend| matches!(backend.target, Target::Address(Address::Unix(_)) | Target::BuiltIn);
+    if let Some(near) = backends.iter().find(is_near) {
+        let fault = Fault::new(format!(
+            "no proxy can connect to the backend `{}`: it is on this machine alone",
+            near.target
+        ));
+        let fault = fault.hint("give the backend an address, or a service of its own");
+        section.reading().error(section.span(), fault);
+        return None;
+    }
+    Some(Some(ConnectThrough { kind: kind?, proxy: proxy?, login }))
+}

@@ -1,0 +1,66 @@
+//! From `[service.proxy-protocol]` to the model, with what contradicts what is around it.
+
+use crate::keys;
+use crate::kind::{Written, values};
+use crate::model::{Address, ProxyProtocol, ProxySender, SentCertificate};
+use crate::problem::Fault;
+use crate::reader::Table;
+use handfast_wire::proxy_header::Version;
+
+/// `asks`: whether clients are asked for certificates, by the service or one of its rules.
+pub(super) fn proxy_protocol(service: &Table<'_>, listen: &[Written<Address>], asks: bool) -> ProxyProtocol {
+    let section = service.inner(&keys::PROXY_PROTOCOL);
+    let senders = section.optional(&keys::ACCEPT_FROM);
+    let read = ProxyProtocol {
+        accept_from: senders.clone().map(values).unwrap_or_default(),
+        send: section.or_default(&keys::SEND),
+        client_certificate: section.or_default(&keys::SEND_CLIENT_CERTIFICATE),
+    };
+    let nothing = section.written(&keys::ACCEPT_FROM).is_none() && section.written(&keys::SEND).is_none();
+    if section.is_written() && nothing {
+        let fault = Fault::new("[service.proxy-protocol] has no effect without `accept-from` or `send`");
+        section.reading().warning(section.span(), fault.hint("add one of them, or remove the section"));
+    }
+    if !listen.is_empty() {
+        check_senders(&section, &senders.unwrap_or_default(), listen);
+    }
+    check_certificate(&section, &read, asks);
+    read
+}
+
+/// Senders that nobody can be, and those that everybody is.
+fn check_senders(section: &Table<'_>, senders: &[Written<ProxySender>], listen: &[Written<Address>]) {
+    let unix = |address: &Written<Address>| matches!(address.value, Address::Unix(_));
+    for sender in senders {
+        let fault = match sender.value {
+            ProxySender::Unix if !listen.iter().any(unix) => {
+                Fault::new("`unix` has no effect: no listener is a unix socket")
+            }
+            ProxySender::Prefix(prefix) if listen.iter().all(unix) => {
+                Fault::new(format!("`{prefix}` has no effect: clients of unix sockets have no address"))
+                    .hint("write `\"unix\"`")
+            }
+            ProxySender::Prefix(prefix) if prefix.length() == 0 => Fault::new(format!(
+                "`{prefix}` is everybody: each client must send a header, and may claim any address"
+            ))
+            .hint("list the addresses of the proxies in front"),
+            _ => continue,
+        };
+        section.reading().warning(&sender.span, fault);
+    }
+}
+
+/// A certificate that nobody is told of, or that nobody is asked for.
+fn check_certificate(section: &Table<'_>, read: &ProxyProtocol, asks: bool) {
+    let Some(span) = section.written(&keys::SEND_CLIENT_CERTIFICATE) else { return };
+    if read.client_certificate == SentCertificate::Off {
+        return;
+    }
+    if read.send != Some(Version::V2) {
+        let fault = Fault::new("only headers of version 2 can say something of the client's certificate");
+        section.reading().error(&span, fault.hint("add `send = \"v2\"`, or remove `client-certificate`"));
+    } else if !asks {
+        let fault = Fault::new("`client-certificate` has no effect: clients are not asked for certificates");
+        section.reading().warning(&span, fault.hint("add [service.client-certificates]"));
+    }
+}

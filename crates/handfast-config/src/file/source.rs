@@ -1,0 +1,67 @@
+//! Reads where connections to backends come from.
+
+use std::net::IpAddr;
+
+use crate::keys;
+use crate::kind::{SourceItem, Written};
+use crate::model::{Address, Source, Target};
+use crate::problem::Fault;
+use crate::reader::Table;
+
+/// Each that has no port left costs a whole search of the kernel's before the next one is tried.
+const MOST: usize = 16;
+
+/// What a service says about it; `None` when something is wrong, which is then noted.
+///
+/// `dialled`: the backends, or the proxy in front of them.
+pub(super) fn source(section: &Table<'_>, dialled: &[&Target], user: Option<&str>) -> Option<Source> {
+    let (Some(items), Some(span)) = (section.optional(&keys::SOURCE), section.written(&keys::SOURCE)) else {
+        return section.written(&keys::SOURCE).is_none().then_some(Source::Route);
+    };
+    let error = |fault: Fault| section.reading().error(&span, fault);
+    let is_unix = |target: &&Target| matches!(target, Target::Address(Address::Unix(_)));
+    if !dialled.is_empty() && dialled.iter().all(is_unix) {
+        let what = "`source` has no effect: no backend is reached by an address";
+        section.reading().warning(&span, Fault::new(what));
+    }
+    if items.iter().any(|item| item.value == SourceItem::Client) {
+        if items.len() > 1 {
+            error(
+                Fault::new("`client` stands alone: a connection has one source").hint("write `\"client\"`"),
+            );
+            return None;
+        }
+        if let Some(user) = user.filter(|user| *user != "root") {
+            let what = format!("as user `{user}` it may not take its clients' addresses (CAP_NET_ADMIN)");
+            error(Fault::new(what).hint(
+                "leave `process.user` away, and let systemd set it: `User=` with `AmbientCapabilities=CAP_NET_ADMIN`",
+            ));
+            return None;
+        }
+        return Some(Source::Client);
+    }
+    if items.len() > MOST {
+        error(Fault::new(format!("at most {MOST} source addresses are tried in turn")));
+        return None;
+    }
+    let own: Vec<IpAddr> = items.iter().filter_map(own).collect();
+    let unreachable = dialled.iter().filter_map(|target| match target {
+        Target::Address(Address::Ip(to)) => Some(*to),
+        _ => None,
+    });
+    // One of each family is enough to know what to do.
+    let mut wrong = unreachable.filter(|to| own.iter().all(|own| own.is_ipv4() != to.is_ipv4()));
+    if let Some(to) = wrong.next() {
+        let family = if to.is_ipv4() { "IPv4" } else { "IPv6" };
+        error(Fault::new(format!("no source address is an {family} one, as the backend `{to}` is")));
+        return None;
+    }
+    Some(Source::Own(own))
+}
+
+fn own(item: &Written<SourceItem>) -> Option<IpAddr> {
+    match item.value {
+        SourceItem::Own(own) => Some(own),
+        SourceItem::Client => None,
+    }
+}

@@ -1,0 +1,569 @@
+//! Every key in every mode: it has an effect there, or the reader says that it has none.
+//!
+//! A key that is added to `keys.rs` fails here until it has a row in [`ROWS`].
+
+use std::fmt::Write as _;
+
+use super::*;
+use crate::schema::Section;
+
+/// A configuration to which each key is added in turn: its sections in any order, each with its lines.
+struct Mode {
+    name: &'static str,
+    sections: &'static [(&'static str, &'static [&'static str])],
+}
+
+const NAME: &str = "name = \"web\"";
+const LISTEN: &str = "listen = \"127.0.0.1:8443\"";
+const UNIX_LISTEN: &str = "listen = \"unix:/run/web.sock\"";
+const TO: &str = "backend = \"10.0.0.9:80\"";
+const UNIX_TO: &str = "backend = \"unix:/run/backend.sock\"";
+const CERTIFIED: &str = "certificate = \"site.pem\"";
+const TLS: (&str, &[&str]) = ("[[service]]", &[NAME, LISTEN, TO, CERTIFIED]);
+const THROUGH: &str = "pass-through = true";
+const PLAIN: &str = "client-tls = false";
+const RULE: &str = "names = \"z.example\"";
+
+/// The columns of [`ROWS`], in groups of five.
+const MODES: &[Mode] = &[
+    Mode { name: "TLS", sections: &[TLS] },
+    Mode {
+        name: "TLS, many backends, a folder",
+        sections: &[(
+            "[[service]]",
+            &[
+                NAME,
+                LISTEN,
+                "backend = [\"a.example:80\", \"10.0.0.8:80\"]",
+                "certificate = \"certificates\"",
+            ],
+        )],
+    },
+    Mode {
+        name: "STARTTLS",
+        sections: &[("[[service]]", &[NAME, LISTEN, TO, CERTIFIED, "starttls = \"smtp\""])],
+    },
+    Mode { name: "TLS, backend TLS", sections: &[TLS, ("[service.backend-tls]", &[])] },
+    Mode { name: "TLS, backend TLS off", sections: &[TLS, ("[service.backend-tls]", &["mode = \"off\""])] },
+    Mode { name: "passed through", sections: &[("[[service]]", &[NAME, LISTEN, TO, THROUGH])] },
+    Mode {
+        name: "passed through, a rule ends TLS",
+        sections: &[
+            ("[[service]]", &[NAME, LISTEN, TO, CERTIFIED, THROUGH]),
+            ("[[service.rule]]", &[RULE, "pass-through = false"]),
+        ],
+    },
+    Mode { name: "TLS, a rule passes through", sections: &[TLS, ("[[service.rule]]", &[RULE, THROUGH])] },
+    Mode { name: "plain", sections: &[("[[service]]", &[NAME, LISTEN, TO, PLAIN])] },
+    Mode {
+        name: "plain, backend TLS",
+        sections: &[("[[service]]", &[NAME, LISTEN, TO, PLAIN]), ("[service.backend-tls]", &[])],
+    },
+    Mode { name: "unix socket", sections: &[("[[service]]", &[NAME, UNIX_LISTEN, TO, CERTIFIED])] },
+    Mode {
+        name: "unix sockets on both sides",
+        sections: &[("[[service]]", &[NAME, UNIX_LISTEN, UNIX_TO, CERTIFIED])],
+    },
+    Mode {
+        name: "unix socket, a PROXY header",
+        sections: &[
+            ("[[service]]", &[NAME, UNIX_LISTEN, TO, CERTIFIED]),
+            ("[service.proxy-protocol]", &["accept-from = \"unix\""]),
+        ],
+    },
+    Mode {
+        name: "connect-through",
+        sections: &[
+            ("[[service]]", &[NAME, LISTEN, "backend = \"a.example:80\"", CERTIFIED]),
+            ("[service.connect-through]", &["type = \"http\"", "address = \"10.0.0.3:3128\""]),
+        ],
+    },
+    Mode {
+        name: "client certificates",
+        sections: &[TLS, ("[service.client-certificates]", &["mode = \"require\"", "ca = \"ca.pem\""])],
+    },
+    Mode { name: "no tickets", sections: &[TLS, ("[tickets]", &["per-handshake = 0"])] },
+    Mode { name: "admin off", sections: &[TLS, ("[admin]", &["listen = \"off\""])] },
+    Mode {
+        name: "admin at a unix socket",
+        sections: &[TLS, ("[admin]", &["listen = \"unix:/run/admin.sock\""])],
+    },
+    Mode { name: "no sandbox", sections: &[TLS, ("[process]", &["sandbox = \"off\""])] },
+    Mode { name: "keys apart", sections: &[TLS, ("[process]", &["private-keys = \"apart\""])] },
+];
+
+/// A key, and what comes of it.
+struct Row {
+    section: &'static str,
+    key: &'static str,
+    /// What is written in place of the key's own line with its example.
+    line: &'static str,
+    /// What the section, and others, need beside it.
+    with: &'static [(&'static str, &'static [&'static str])],
+    /// For each mode: `+` it has an effect, `=` it is what the mode has already, `!` an error says that it has none, `?` a warning
+    /// does, `x` it is refused for another reason.
+    outcomes: &'static str,
+}
+
+const fn row(section: &'static str, key: &'static str, outcomes: &'static str) -> Row {
+    Row { section, key, line: "", with: &[], outcomes }
+}
+
+impl Row {
+    const fn line(self, line: &'static str) -> Self {
+        Self { line, ..self }
+    }
+
+    const fn with(self, with: &'static [(&'static str, &'static [&'static str])]) -> Self {
+        Self { with, ..self }
+    }
+}
+
+const ROWS: &[Row] = &[
+    row("[process]", "threads", "+++++ +++++ +++++ +++++"),
+    row("[process]", "user", "+++++ +++++ +++++ +++++"),
+    row("[process]", "max-connections", "+++++ +++++ +++++ +++++"),
+    row("[process]", "drain-delay", "+++++ +++++ +++++ +++++"),
+    row("[process]", "drain", "+++++ +++++ +++++ +++++"),
+    row("[process]", "watch-interval", "+++++ ?++?+ +++++ +++++"),
+    row("[process]", "keep-removed-certificates", "?+??? ????? ????? ?????"),
+    row("[process]", "weak-keys", "+++++ !++!+ +++++ +++++"),
+    row("[process]", "upgrade-socket", "+++++ +++++ +++++ +++++"),
+    row("[process]", "private-keys", "+++++ ?++?? +++++ ++++="),
+    row("[process]", "sandbox", "+++++ +++++ +++++ +++=+"),
+    row("[process]", "sandbox-folders", "+++++ +++++ +++++ +++?+"),
+    row("[process]", "group", "+++++ +++++ +++++ +++++").with(&[("[process]", &["user = \"nobody\""])]),
+    row("[access-log]", "to", "+++++ +++++ +++++ +++++"),
+    row("[admin]", "listen", "+++++ +++++ +++++ +++++"),
+    row("[admin]", "hosts", "+++++ +++++ +++++ +??++"),
+    row("[limits]", "handshake", "+++++ +++++ +++++ +++++"),
+    row("[limits]", "hello", "+++++ +++?? +++++ +++++"),
+    row("[limits]", "connect", "+++++ +++++ +++++ +++++"),
+    row("[limits]", "idle", "+++++ +++++ +++++ +++++"),
+    row("[limits]", "half-closed", "+++++ +++++ +++++ +++++"),
+    row("[limits]", "backend-ended", "+++++ +++++ +++++ +++++"),
+    row("[limits]", "lifetime", "+++++ +++++ +++++ +++++"),
+    row("[limits]", "unacknowledged", "+++++ +++++ +?+++ +++++"),
+    row("[limits]", "keepalive", "+++++ +++++ +?+++ +++++"),
+    row("[limits]", "resolve", "?+??? ????? ????? ?????"),
+    row("[limits]", "backend-failures", "+++++ +++++ +++++ +++++"),
+    row("[limits]", "backend-retry", "+++++ +++++ +++++ +++++"),
+    row("[tickets]", "per-handshake", "+++++ ?++?? +++++ +++++"),
+    row("[tickets]", "key-file", "+++++ ?++?? +++++ ?++++"),
+    row("[tickets]", "rotate", "+++++ ?++?? +++++ ?++++"),
+    row("[tickets]", "lifetime", "+++++ ?++?? +++++ ?++++"),
+    row("[[service]]", "name", "+++++ +++++ +++++ +++++").line("name = \"other\""),
+    row("[[service]]", "listen", "+++++ +++++ +++++ +++++").line("listen = \"127.0.0.1:8444\""),
+    row("[[service]]", "listen-mode", "????? ????? +++?? ?????"),
+    row("[[service]]", "starttls", "+++++ !!+!! +++++ +++++").line("starttls = \"imap\""),
+    row("[[service]]", "starttls-name", "??+?? !!?!! ????? ?????"),
+    row("[[service]]", "backend", "+++++ +++++ +++++ +++++"),
+    row("[[service]]", "balance", "?+??? ?++?? ???+? ?????"),
+    row("[[service]]", "source", "+++++ +++++ +?+++ +++++"),
+    row("[[service]]", "slow-start", "?+??? ?++?? ???+? ?????"),
+    row("[[service]]", "client-tls", "xxxxx xxx== xxxxx xxxxx"),
+    row("[[service]]", "pass-through", "xxxxx ==x!! xxxxx xxxxx"),
+    row("[[service]]", "plain-http", "++?++ +++!! +++++ +++++"),
+    row("[[service]]", "certificate", "+++++ !++!! +++++ +++++"),
+    row("[[service]]", "key", "+x+++ !++!! +++++ +++++"),
+    row("[[service]]", "unknown-name", "+++++ !++!! +++++ +++++"),
+    row("[[service]]", "policy", "+++++ !++!! +++++ +++++"),
+    row("[[service]]", "versions", "+++++ !++!! +++++ +++++"),
+    row("[[service]]", "suites", "+++++ !++!! +++++ +++++"),
+    row("[[service]]", "groups", "+++++ !++!! +++++ +++++"),
+    row("[[service]]", "alpn", "+++++ !++!! +++++ +++++"),
+    row("[[service]]", "max-connections", "+++++ +++++ +++++ +++++"),
+    row("[[service]]", "max-connections-per-address", "+++++ +++++ !!+++ +++++"),
+    row("[[service]]", "allow-clients", "+++++ +++++ !!+++ +++++"),
+    row("[[service]]", "refuse-clients", "+++++ +++++ !!+++ +++++"),
+    row("[[service]]", "missing-close-notify", "+++++ !++!! +++++ +++++"),
+    row("[service.client-certificates]", "mode", "+++++ !++!! +++++ +++++").with(&[(
+        "[service.client-certificates]",
+        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
+    )]),
+    row("[service.client-certificates]", "ca", "+++++ !++!! +++++ +++++").with(&[(
+        "[service.client-certificates]",
+        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
+    )]),
+    row("[service.client-certificates]", "crl", "+++++ !++!! +++++ +++++").with(&[(
+        "[service.client-certificates]",
+        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
+    )]),
+    row("[service.client-certificates]", "crl-expired", "+++++ !++!! +++++ +++++").with(&[(
+        "[service.client-certificates]",
+        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
+    )]),
+    row("[service.client-certificates]", "crl-missing", "+++++ !++!! +++++ +++++").with(&[(
+        "[service.client-certificates]",
+        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
+    )]),
+    row("[service.client-certificates]", "allow", "+++++ !++!! +++++ +++++").with(&[(
+        "[service.client-certificates]",
+        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
+    )]),
+    row("[service.client-certificates]", "refuse", "+++++ !++!! +++++ +++++").with(&[(
+        "[service.client-certificates]",
+        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
+    )]),
+    row("[service.client-certificates]", "failed-to", "+++++ !++!! +++++ +++++").with(&[(
+        "[service.client-certificates]",
+        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
+    )]),
+    row("[service.rule.client-certificates]", "mode", "+++++ !+!!! +++++ +++++").with(&[(
+        "[service.rule.client-certificates]",
+        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
+    )]),
+    row("[service.rule.client-certificates]", "ca", "+++++ !+!!! +++++ +++++").with(&[(
+        "[service.rule.client-certificates]",
+        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
+    )]),
+    row("[service.rule.client-certificates]", "crl", "+++++ !+!!! +++++ +++++").with(&[(
+        "[service.rule.client-certificates]",
+        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
+    )]),
+    row("[service.rule.client-certificates]", "crl-expired", "+++++ !+!!! +++++ +++++").with(&[(
+        "[service.rule.client-certificates]",
+        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
+    )]),
+    row("[service.rule.client-certificates]", "crl-missing", "+++++ !+!!! +++++ +++++").with(&[(
+        "[service.rule.client-certificates]",
+        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
+    )]),
+    row("[service.rule.client-certificates]", "allow", "+++++ !+!!! +++++ +++++").with(&[(
+        "[service.rule.client-certificates]",
+        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
+    )]),
+    row("[service.rule.client-certificates]", "refuse", "+++++ !+!!! +++++ +++++").with(&[(
+        "[service.rule.client-certificates]",
+        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
+    )]),
+    row("[service.rule.client-certificates]", "failed-to", "+++++ !+!!! +++++ +++++").with(&[(
+        "[service.rule.client-certificates]",
+        &["mode = \"request\"", "ca = \"ca.pem\"", "crl = \"list.pem\""],
+    )]),
+    row("[service.backend-tls]", "mode", "++++= !++++ +++++ +++++"),
+    row("[service.backend-tls]", "starttls", "++x+! !++++ +x+++ +++++"),
+    row("[service.backend-tls]", "starttls-name", "++++! !++++ +x+++ +++++")
+        .with(&[("[service.backend-tls]", &["starttls = \"smtp\""])]),
+    row("[service.backend-tls]", "verify", "++++! !++++ +++++ +++++").with(&[(
+        "[service.backend-tls]",
+        &["pins = \"sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\""],
+    )]),
+    row("[service.backend-tls]", "ca", "++++! !++++ +x+++ +++++"),
+    row("[service.backend-tls]", "name", "++++! !++++ +++++ +++++"),
+    row("[service.backend-tls]", "server-name", "++++! !++++ +x+++ +++++"),
+    row("[service.backend-tls]", "pins", "++++! !++++ +x+++ +++++"),
+    row("[service.backend-tls]", "certificate", "++++! !++++ +x+++ +++++"),
+    row("[service.backend-tls]", "key", "++++! !++++ +x+++ +++++")
+        .with(&[("[service.backend-tls]", &["certificate = \"c.pem\""])]),
+    row("[service.backend-tls]", "alpn", "++++! !++!! +x+++ +++++")
+        .line("alpn = \"client\"")
+        .with(&[("[[service]]", &["alpn = [\"h2\"]"])]),
+    row("[service.backend-tls]", "policy", "++++! !++++ +x+++ +++++"),
+    row("[service.backend-tls]", "versions", "++++! !++++ +x+++ +++++"),
+    row("[service.backend-tls]", "suites", "++++! !++++ +x+++ +++++"),
+    row("[service.backend-tls]", "groups", "++++! !++++ +x+++ +++++"),
+    row("[service.backend-tls]", "resumption", "++++! !++++ +x+++ +++++"),
+    row("[service.backend-tls]", "missing-close-notify", "++++! !++++ +x+++ +++++"),
+    row("[service.rule.backend-tls]", "mode", "+++++ !+!!! +++++ +++++"),
+    row("[service.rule.backend-tls]", "starttls", "++x++ !+!!! +x+++ +++++"),
+    row("[service.rule.backend-tls]", "starttls-name", "+++++ !+!!! +x+++ +++++")
+        .with(&[("[service.rule.backend-tls]", &["starttls = \"smtp\""])]),
+    row("[service.rule.backend-tls]", "verify", "+++++ !+!!! +++++ +++++").with(&[(
+        "[service.rule.backend-tls]",
+        &["pins = \"sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\""],
+    )]),
+    row("[service.rule.backend-tls]", "ca", "+++++ !+!!! +x+++ +++++"),
+    row("[service.rule.backend-tls]", "name", "+++++ !+!!! +++++ +++++"),
+    row("[service.rule.backend-tls]", "server-name", "+++++ !+!!! +x+++ +++++"),
+    row("[service.rule.backend-tls]", "pins", "+++++ !+!!! +x+++ +++++"),
+    row("[service.rule.backend-tls]", "certificate", "+++++ !+!!! +x+++ +++++"),
+    row("[service.rule.backend-tls]", "key", "+++++ !+!!! +x+++ +++++")
+        .with(&[("[service.rule.backend-tls]", &["certificate = \"c.pem\""])]),
+    row("[service.rule.backend-tls]", "alpn", "+++++ !+!!! +x+++ +++++")
+        .line("alpn = \"client\"")
+        .with(&[("[[service]]", &["alpn = [\"h2\"]"])]),
+    row("[service.rule.backend-tls]", "policy", "+++++ !+!!! +x+++ +++++"),
+    row("[service.rule.backend-tls]", "versions", "+++++ !+!!! +x+++ +++++"),
+    row("[service.rule.backend-tls]", "suites", "+++++ !+!!! +x+++ +++++"),
+    row("[service.rule.backend-tls]", "groups", "+++++ !+!!! +x+++ +++++"),
+    row("[service.rule.backend-tls]", "resumption", "+++++ !+!!! +x+++ +++++"),
+    row("[service.rule.backend-tls]", "missing-close-notify", "+++++ !+!!! +x+++ +++++"),
+    row("[service.connect-through]", "type", "+++++ +++++ +x+++ +++++")
+        .with(&[("[service.connect-through]", &["type = \"http\"", "address = \"10.0.0.4:3128\""])]),
+    row("[service.connect-through]", "address", "+++++ +++++ +x+++ +++++")
+        .with(&[("[service.connect-through]", &["type = \"http\"", "address = \"10.0.0.4:3128\""])]),
+    row("[service.connect-through]", "user", "+++++ +++++ +x+++ +++++").with(&[(
+        "[service.connect-through]",
+        &["type = \"http\"", "address = \"10.0.0.4:3128\"", "password-file = \"p\""],
+    )]),
+    row("[service.connect-through]", "password-file", "+++++ +++++ +x+++ +++++").with(&[(
+        "[service.connect-through]",
+        &["type = \"http\"", "address = \"10.0.0.4:3128\"", "user = \"u\""],
+    )]),
+    row("[service.check]", "type", "+++++ +++++ +++++ +++++")
+        .with(&[("[service.check]", &["type = \"tcp\""])]),
+    row("[service.check]", "interval", "+++++ +++++ +++++ +++++")
+        .with(&[("[service.check]", &["type = \"tcp\""])]),
+    row("[service.check]", "timeout", "+++++ +++++ +++++ +++++")
+        .with(&[("[service.check]", &["type = \"tcp\""])]),
+    row("[service.check]", "rise", "+++++ +++++ +++++ +++++")
+        .with(&[("[service.check]", &["type = \"tcp\""])]),
+    row("[service.check]", "fall", "+++++ +++++ +++++ +++++")
+        .with(&[("[service.check]", &["type = \"tcp\""])]),
+    row("[service.check]", "port", "+++++ +++++ +?+++ +++++")
+        .with(&[("[service.check]", &["type = \"tcp\""])]),
+    row("[service.check]", "tls", "???+? ????+ ????? ?????")
+        .with(&[("[service.check]", &["type = \"http\""])]),
+    row("[service.check]", "path", "+++++ +++++ +++++ +++++")
+        .with(&[("[service.check]", &["type = \"http\""])]),
+    row("[service.check]", "host", "+++++ +++++ +++++ +++++")
+        .with(&[("[service.check]", &["type = \"http\""])]),
+    row("[service.check]", "status", "+++++ +++++ +++++ +++++")
+        .with(&[("[service.check]", &["type = \"http\""])]),
+    row("[service.check]", "send", "+++++ +++++ +++++ +++++")
+        .with(&[("[service.check]", &["type = \"send-expect\"", "expect = \"x\""])]),
+    row("[service.check]", "expect", "+++++ +++++ +++++ +++++")
+        .with(&[("[service.check]", &["type = \"send-expect\"", "expect = \"x\""])]),
+    row("[service.handshake-rate]", "per-second", "+++++ +++++ !!+++ +++++")
+        .with(&[("[service.handshake-rate]", &["per-second = 7"])]),
+    row("[service.handshake-rate]", "burst", "+++++ +++++ !!+++ +++++")
+        .with(&[("[service.handshake-rate]", &["per-second = 7"])]),
+    row("[service.handshake-rate]", "prefix-v4", "+++++ +++++ !!+++ +++++")
+        .with(&[("[service.handshake-rate]", &["per-second = 7"])]),
+    row("[service.handshake-rate]", "prefix-v6", "+++++ +++++ !!+++ +++++")
+        .with(&[("[service.handshake-rate]", &["per-second = 7"])]),
+    row("[service.proxy-protocol]", "accept-from", "+++++ +++++ ???++ +++++"),
+    row("[service.proxy-protocol]", "send", "+++++ +++++ +++++ +++++"),
+    row("[service.proxy-protocol]", "client-certificate", "????? ????? ????+ ?????")
+        .with(&[("[service.proxy-protocol]", &["send = \"v2\""])]),
+    row("[service.limits]", "handshake", "+++++ +++++ +++++ +++++"),
+    row("[service.limits]", "hello", "+++++ +++?? +++++ +++++"),
+    row("[service.limits]", "connect", "+++++ +++++ +++++ +++++"),
+    row("[service.limits]", "idle", "+++++ +++++ +++++ +++++"),
+    row("[service.limits]", "half-closed", "+++++ +++++ +++++ +++++"),
+    row("[service.limits]", "backend-ended", "+++++ +++++ +++++ +++++"),
+    row("[service.limits]", "lifetime", "+++++ +++++ +++++ +++++"),
+    row("[service.limits]", "unacknowledged", "+++++ +++++ +?+++ +++++"),
+    row("[service.limits]", "keepalive", "+++++ +++++ +?+++ +++++"),
+    row("[service.limits]", "resolve", "?+??? ????? ????? ?????"),
+    row("[service.limits]", "backend-failures", "+++++ +++++ +++++ +++++"),
+    row("[service.limits]", "backend-retry", "+++++ +++++ +++++ +++++"),
+    row("[service.tickets]", "per-handshake", "+++++ !++!! +++++ +++++"),
+    row("[service.tickets]", "key-file", "+++++ !++!! +++++ ?++++"),
+    row("[service.tickets]", "rotate", "+++++ !++!! +++++ ?++++"),
+    row("[service.tickets]", "lifetime", "+++++ !++!! +++++ ?++++"),
+    row("[[service.rule]]", "names", "+++++ +++!! +++++ +++++"),
+    row("[[service.rule]]", "client-alpn", "+++++ +++!! +++++ +++++"),
+    row("[[service.rule]]", "pass-through", "+++++ +x=!! +++++ +++++"),
+    row("[[service.rule]]", "backend", "+++++ +++!! +++++ +++++"),
+    row("[[service.rule]]", "policy", "+++++ !+!!! +++++ +++++"),
+    row("[[service.rule]]", "versions", "+++++ !+!!! +++++ +++++"),
+    row("[[service.rule]]", "suites", "+++++ !+!!! +++++ +++++"),
+    row("[[service.rule]]", "groups", "+++++ !+!!! +++++ +++++"),
+    row("[[service.rule]]", "alpn", "+++++ !+!!! +++++ +++++"),
+    row("{ address = …, weight = … }", "address", "+++++ +++++ +++++ +++++")
+        .line("backend = { address = \"10.0.0.2:80\" }"),
+    row("{ address = …, weight = … }", "weight", "+++++ +++++ +++++ +++++")
+        .line("backend = [\"10.0.0.1:80\", { address = \"10.0.0.2:80\", weight = 3 }]"),
+    row("{ address = …, weight = … }", "backup", "+++++ +++++ +++++ +++++")
+        .line("backend = [\"10.0.0.1:80\", { address = \"10.0.0.2:80\", backup = true }]"),
+    row("{ certificate = …, key = …, ocsp = … }", "certificate", "+++++ !++!! +++++ +++++")
+        .line("certificate = [{ certificate = \"a.pem\", key = \"a.key\" }]"),
+    row("{ certificate = …, key = …, ocsp = … }", "key", "+++++ !++!! +++++ +++++")
+        .line("certificate = [{ certificate = \"a.pem\", key = \"a.key\" }]"),
+    row("{ certificate = …, key = …, ocsp = … }", "ocsp", "+++++ !++!! +++++ +++++")
+        .line("certificate = [{ certificate = \"a.pem\", key = \"a.key\", ocsp = \"a.der\" }]"),
+    row("{ hex = … }", "hex", "+++++ +++++ +++++ +++++")
+        .line("expect = { hex = \"0d0a\" }")
+        .with(&[("[service.check]", &["type = \"send-expect\"", "expect = \"x\""])]),
+];
+
+/// The sections whose keys are written inside of a value, with the section that the value is in.
+const INSIDE: &[(&Section, &str)] = &[
+    (&keys::BACKEND_TABLE, "[[service]]"),
+    (&keys::CERTIFICATE_PAIR, "[[service]]"),
+    (&keys::HEX_TABLE, "[service.check]"),
+];
+
+/// The text of a mode, with the lines of a row beside its key, and with `line` in the row's section.
+fn text(mode: &Mode, row: &Row, line: Option<&str>) -> String {
+    let name = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
+    let at = INSIDE.iter().find(|(inside, _)| inside.header == row.section).map_or(row.section, |(_, at)| at);
+    let mut text = String::new();
+    for section in keys::FILE.all() {
+        let of = |sections: &[(&str, &'static [&'static str])]| -> Option<Vec<&'static str>> {
+            let lines = sections.iter().find(|(header, _)| *header == section.header)?.1;
+            Some(lines.to_vec())
+        };
+        let (base, with) = (of(mode.sections), of(row.with));
+        let is_target = section.header == at;
+        let holds_target = section.header == "[[service.rule]]" && at.starts_with("[service.rule.");
+        if base.is_none() && with.is_none() && !is_target && !holds_target {
+            continue;
+        }
+        let mut lines: Vec<&str> = base.unwrap_or_default();
+        if section.header == "[[service.rule]]" && lines.is_empty() {
+            lines.push(RULE);
+        }
+        for line in with.iter().flatten().copied().chain(line.filter(|_| is_target)) {
+            lines.retain(|other| name(other) != name(line));
+            lines.push(line);
+        }
+        let _ = writeln!(text, "{}\n{}", section.header, lines.join("\n"));
+    }
+    text
+}
+
+/// What comes of a key in a mode; with the text that was read.
+fn outcome(mode: &Mode, row: &Row, example: &str) -> (char, String) {
+    let line = if row.line.is_empty() { format!("{} = {example}", row.key) } else { row.line.to_owned() };
+    let with = text(mode, row, Some(&line));
+    // What encloses the key: `[service.rule.client-certificates]` is in `rule`.
+    let inside =
+        INSIDE.iter().find(|(inside, _)| inside.header == row.section).map(|(inside, _)| inside.name);
+    let enclosing = row.section.trim_matches(['[', ']']).split('.').chain(inside).chain([row.key]);
+    let names: Vec<String> = enclosing.map(|name| format!("`{name}` has no effect")).collect();
+    let parsed = read(&with);
+    let (config, problems) = match parsed {
+        Ok((config, warnings)) => (Some(config), warnings),
+        Err(problems) => (None, problems),
+    };
+    let is_hit = |problem: &&Problem| {
+        let is_at_key = with.lines().nth(problem.line().wrapping_sub(1)) == Some(&*line);
+        names.iter().any(|name| problem.what.contains(name))
+            || is_at_key && problem.what.contains("has no effect")
+    };
+    let mut hits = problems.iter().filter(is_hit);
+    let outcome = match (hits.next().map(|problem| problem.severity), config) {
+        (Some(Severity::Error), _) => '!',
+        (Some(Severity::Warning), _) => '?',
+        (None, None) => 'x',
+        (None, Some(config)) => {
+            // Lines move; what they mean counts.
+            let meaning = |config: Config| Config { places: Places::default(), ..config };
+            let without = read(&text(mode, row, None));
+            let is_same = without.is_ok_and(|(without, _)| meaning(without) == meaning(config));
+            if is_same { '=' } else { '+' }
+        }
+    };
+    (outcome, format!("{with}{problems:#?}"))
+}
+
+#[test]
+fn every_key_has_an_effect_in_every_mode_or_is_said_to_have_none() {
+    let mut wrong = String::new();
+    let sections = keys::FILE.all().into_iter().chain(INSIDE.iter().map(|(inside, _)| *inside));
+    for section in sections {
+        for key in section.keys {
+            let name = (section.header, key.name());
+            let rows: Vec<_> = ROWS.iter().filter(|row| (row.section, row.key) == name).collect();
+            let [known] = rows[..] else {
+                let _ = writeln!(wrong, "{name:?}: {} rows", rows.len());
+                report(&row(section.header, key.name(), ""), key.example(), &mut wrong);
+                continue;
+            };
+            report(known, key.example(), &mut wrong);
+            if let Default::Value(value) = key.default()
+                && known.line.is_empty()
+            {
+                let (found, text) = outcome(&MODES[0], known, value);
+                if found == 'x' && known.outcomes.starts_with('+') {
+                    let _ = writeln!(wrong, "{name:?}: its default cannot be written:\n{text}");
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// Beside the table: a value, or several keys together.
+#[test]
+fn combinations_without_effect_are_told() {
+    let web = |listen: &str, more: &str| format!("[[service]]\n{NAME}\n{listen}\n{more}\n");
+    let two = "backend = [\"10.0.0.1:80\", \"10.0.0.2:80\"]\ncertificate = \"site.pem\"";
+    let one = format!("{TO}\n{CERTIFIED}");
+    for (text, expected) in [
+        (
+            web(UNIX_LISTEN, &format!("{two}\nbalance = \"source-hash\"")),
+            "Warning: `balance` has no effect: clients of unix sockets have no address, so backends take turns",
+        ),
+        (
+            web(UNIX_LISTEN, &format!("{one}\nsource = \"client\"")),
+            "Warning: `source` has no effect: clients of unix sockets have no address",
+        ),
+        (
+            web(LISTEN, &format!("backend = {{ address = \"10.0.0.1:80\", weight = 3 }}\n{CERTIFIED}")),
+            "Warning: `weight` has no effect: there is one backend, which gets everything",
+        ),
+        (
+            web(LISTEN, &format!("{one}\nbackend-tls = {{ alpn = \"client\" }}")),
+            "Warning: `alpn` has no effect: Handfast agrees on no application protocol with clients, see `alpn`",
+        ),
+        (
+            web(
+                LISTEN,
+                &format!(
+                    "{one}\nbackend-tls = {{ verify = \"insecure-nothing\", name = \"a\", server-name = \"b\" }}"
+                ),
+            ),
+            "Error: `name` has no effect: `verify` compares no name, and `server-name` is what is sent",
+        ),
+        (
+            web(
+                LISTEN,
+                &format!(
+                    "{one}\n{THROUGH}\nalpn = [\"h2\"]\n[[service.rule]]\n{RULE}\npass-through = false\nalpn = []"
+                ),
+            ),
+            "Error: `alpn` has no effect: clients are passed through (`pass-through = true`), and each rule whose TLS ends here has its own",
+        ),
+        (
+            web(
+                LISTEN,
+                &format!(
+                    "{one}\n[tickets]\nper-handshake = 0\nkey-file = \"k\"\n[service.tickets]\nper-handshake = 1"
+                ),
+            ),
+            "",
+        ),
+        // The proxy is dialled, so its family counts.
+        (
+            web(
+                LISTEN,
+                &format!(
+                    "{one}\nsource = \"::1\"\nconnect-through = {{ type = \"http\", address = \"[::1]:3128\" }}"
+                ),
+            ),
+            "",
+        ),
+    ] {
+        let problems = match read(&text) {
+            Ok((_, warnings)) => warnings,
+            Err(problems) => problems,
+        };
+        let told: Vec<_> =
+            problems.iter().map(|problem| format!("{:?}: {}", problem.severity, problem.what)).collect();
+        let is_found =
+            if expected.is_empty() { told.is_empty() } else { told.iter().any(|told| told == expected) };
+        assert!(is_found, "{text}\n{told:#?}");
+    }
+}
+
+fn report(row: &Row, example: &str, wrong: &mut String) {
+    let expected: Vec<char> = row.outcomes.chars().filter(|outcome| *outcome != ' ').collect();
+    let found: Vec<(char, String)> = MODES.iter().map(|mode| outcome(mode, row, example)).collect();
+    let differs = |place: &usize| expected.get(*place) != Some(&found[*place].0);
+    let Some(first) = (0..MODES.len()).find(differs) else { return };
+    let line: Vec<String> =
+        found.chunks(5).map(|group| group.iter().map(|(outcome, _)| outcome).collect()).collect();
+    let _ = writeln!(
+        wrong,
+        "{} {}: found {}, first otherwise in the mode {}:\n{}\n",
+        row.section,
+        row.key,
+        line.join(" "),
+        MODES[first].name,
+        found[first].1
+    );
+}

@@ -1,0 +1,135 @@
+//! The files that a configuration names: where it names them, and what is wrong with them.
+//!
+//! In: paths and their places, noted while the file is read. Out: the place for a message about a file; and, when the
+//! configuration is refused for something else, the problems of those files that could be told all the same.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use handfast_tls::client;
+use handfast_tls::client_certificates::{self, Demand, KnownLists};
+use handfast_tls::load::{self, Source};
+use handfast_tls::weak;
+use handfast_tls::{Finding, Severity as FindingSeverity};
+
+use super::accounts::{AccountError, find_group, find_user};
+use super::model::{CertificateSource, ClientChecks};
+use super::problem::{Place, Problem, Severity};
+use super::reader::in_order;
+
+/// Where the configuration names files and folders.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Places(pub(crate) Vec<(PathBuf, Place)>);
+
+impl Places {
+    /// Every file and folder that is named.
+    pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        self.0.iter().map(|(path, _)| path)
+    }
+
+    /// The place of a file, ready to be put behind a message: ` (handfast.toml:5:15)`. Empty when it is named nowhere
+    /// itself: a file of a folder has its own name in the message.
+    pub fn suffix(&self, path: &Path) -> String {
+        let of = |(named, place): &(PathBuf, Place)| (named == path).then(|| format!(" ({place})"));
+        self.0.iter().find_map(of).unwrap_or_default()
+    }
+
+    /// The place of a file, or of the folder that it is in.
+    fn place(&self, path: &Path) -> Place {
+        let named =
+            |path: &Path| self.0.iter().find(|(named, _)| named == path).map(|(_, place)| place.clone());
+        let whole = || Place::File { file: path.display().to_string() };
+        named(path).or_else(|| path.parent().and_then(named)).unwrap_or_else(whole)
+    }
+
+    /// The same places, changed; those that `change` knows nothing about are left out.
+    pub(crate) fn changed(self, change: impl Fn(&Place) -> Option<Place>) -> Self {
+        Self(self.0.into_iter().filter_map(|(path, place)| Some((path, change(&place)?))).collect())
+    }
+}
+
+/// Every file that was named, also in a configuration that is refused.
+#[derive(Debug, Default)]
+pub(crate) struct Named {
+    pub(crate) places: Places,
+    /// What each service serves.
+    pub(crate) certificates: Vec<Vec<CertificateSource>>,
+    /// Files of client authorities, and their revocation lists.
+    pub(crate) authorities: Vec<ClientChecks>,
+    /// Files of whom to trust when dialling.
+    pub(crate) trusted: Vec<PathBuf>,
+    /// Lists of known keys.
+    pub(crate) weak_keys: Vec<PathBuf>,
+    /// The user to become.
+    pub(crate) user: Option<(String, Place)>,
+    /// The group to become.
+    pub(crate) group: Option<(String, Place)>,
+}
+
+impl Named {
+    /// Problems of a configuration that is refused, with those of the files it names, in the order of the file.
+    ///
+    /// Touches the disk: reads the files, and looks the user and group up.
+    pub(crate) fn with_problems_of_files(&self, mut problems: Vec<Problem>, now: SystemTime) -> Vec<Problem> {
+        let mut loaded = weak::load(&self.weak_keys, None);
+        let mut findings = std::mem::take(&mut loaded.findings);
+        for sources in &self.certificates {
+            let sources: Vec<_> = sources.iter().filter_map(source).collect();
+            let certificates = load::load(&sources, &loaded.lists, now);
+            findings.extend(certificates.findings);
+            findings.extend(certificates.staples);
+        }
+        for checks in &self.authorities {
+            // What is asked of clients makes no difference to what the file holds.
+            let wanted = checks.wanted(Demand::Require, &loaded.lists);
+            findings.extend(client_certificates::load_all(&wanted, &KnownLists::default(), now).findings);
+        }
+        for file in &self.trusted {
+            findings.extend(client::load_trust(file, &loaded.lists, now).findings);
+        }
+        for finding in findings.iter().filter(|finding| finding.severity == FindingSeverity::Error) {
+            let problem = self.problem(finding);
+            if !problems.contains(&problem) {
+                problems.push(problem);
+            }
+        }
+        let unknown = |place: &Place, error: AccountError| Problem {
+            severity: Severity::Error,
+            place: place.clone(),
+            what: error.to_string(),
+            allowed: None,
+            hint: None,
+            see: None,
+        };
+        if let Some((name, place)) = &self.user {
+            problems.extend(find_user(name).err().map(|error| unknown(place, error)));
+        }
+        if let Some((name, place)) = &self.group {
+            problems.extend(find_group(name).err().map(|error| unknown(place, error)));
+        }
+        in_order(&mut problems);
+        problems
+    }
+
+    fn problem(&self, finding: &Finding) -> Problem {
+        Problem {
+            severity: Severity::Error,
+            place: self.places.place(&finding.file),
+            what: finding.to_string(),
+            allowed: None,
+            hint: finding.hint.clone(),
+            see: None,
+        }
+    }
+}
+
+fn source(source: &CertificateSource) -> Option<Source> {
+    match source {
+        CertificateSource::File { certificate, key, ocsp } => {
+            let (certificate, key, ocsp) = (certificate.clone(), key.clone(), ocsp.clone());
+            Some(Source::File { certificate, key, ocsp })
+        }
+        CertificateSource::Folder(folder) => Some(Source::Folder(folder.clone())),
+        CertificateSource::Throwaway { .. } => None,
+    }
+}

@@ -1,0 +1,203 @@
+//! The types of values that name machines: listeners, backends, server names, and the protocols spoken there.
+//!
+//! In: one value of the parsed tree. Out: addresses and names, never resolved. What is allowed in the texts is in
+//! `scalar.rs`.
+
+use std::net::{IpAddr, SocketAddr};
+
+use handfast_net::prefix::Prefix;
+use toml::de::DeValue;
+
+use super::{ValueKind, text, wrong_type};
+use crate::model::{Address, Target};
+use crate::problem::Fault;
+use crate::reader::{Item, Reading, shortened};
+use crate::scalar;
+
+/// An address to listen on.
+pub(crate) struct ListenAddress;
+
+impl ValueKind for ListenAddress {
+    type Value = Address;
+
+    fn form(&self) -> String {
+        "text, such as `\"*:8443\"`".to_owned()
+    }
+
+    fn allowed(&self) -> String {
+        "`127.0.0.1:8443`, `[::1]:8443`, `*:8443` (IPv6 and IPv4), `unix:/run/x.sock`".to_owned()
+    }
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Address> {
+        listen(self, item, reading)
+    }
+}
+
+fn listen(kind: &impl ValueKind, item: &Item<'_>, reading: &Reading<'_>) -> Option<Address> {
+    if let DeValue::Integer(port) = item.value {
+        reading.error(&item.span, wrong_type(kind, item).hint(format!("write `\"*:{port}\"`")));
+        return None;
+    }
+    text(kind, item, reading, |text| scalar::listen_address(text, reading.folder()))
+}
+
+/// An address to listen on, or `off`.
+pub(crate) struct AdminAddress;
+
+impl ValueKind for AdminAddress {
+    type Value = Option<Address>;
+
+    fn form(&self) -> String {
+        "text".to_owned()
+    }
+
+    fn allowed(&self) -> String {
+        "an address as for a service's `listen`, or `off`".to_owned()
+    }
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Option<Address>> {
+        if matches!(item.value, DeValue::String(text) if text == "off") {
+            return Some(None);
+        }
+        listen(self, item, reading).map(Some)
+    }
+}
+
+/// A backend.
+pub(crate) struct Backend;
+
+impl ValueKind for Backend {
+    type Value = Target;
+
+    fn form(&self) -> String {
+        "text, such as `\"127.0.0.1:8080\"`".to_owned()
+    }
+
+    fn allowed(&self) -> String {
+        "`127.0.0.1:8080`, `[::1]:8080`, `backend.example:8080`, `unix:/run/x.sock`".to_owned()
+    }
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Target> {
+        text(self, item, reading, |text| scalar::target(text, reading.folder()))
+    }
+}
+
+/// A prefix of addresses.
+pub(crate) struct AddressPrefix;
+
+impl ValueKind for AddressPrefix {
+    type Value = Prefix;
+
+    fn form(&self) -> String {
+        "text, such as `\"10.0.0.0/8\"`".to_owned()
+    }
+
+    fn allowed(&self) -> String {
+        "`10.0.0.0/8`, `2001:db8::/32`, or one address such as `192.0.2.7`".to_owned()
+    }
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Prefix> {
+        text(self, item, reading, |text| {
+            text.parse::<Prefix>()
+                .map_err(|error| Fault::new(error.what()).allowed(error.expected()).maybe_hint(error.hint()))
+        })
+    }
+}
+
+/// An address that connections to backends come from.
+pub(crate) struct SourceAddress;
+
+/// As it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SourceItem {
+    /// The client's.
+    Client,
+    /// One of this machine.
+    Own(IpAddr),
+}
+
+impl ValueKind for SourceAddress {
+    type Value = SourceItem;
+
+    fn form(&self) -> String {
+        "text, such as `\"10.0.0.5\"`".to_owned()
+    }
+
+    fn allowed(&self) -> String {
+        "addresses of this machine, without a port; or `client` alone".to_owned()
+    }
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<SourceItem> {
+        text(self, item, reading, |text| {
+            if text == "client" {
+                return Ok(SourceItem::Client);
+            }
+            let wrong =
+                |what: &str| Fault::new(format!("`{}` {what}", shortened(text))).allowed(self.allowed());
+            match text.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
+                Ok(ip) if ip.is_unspecified() => Err(wrong("is every address, and a connection has one")
+                    .hint("leave `source` away to let the kernel choose")),
+                Ok(ip) if ip.is_multicast() => Err(wrong("cannot be the source of a connection")),
+                Ok(ip) => Ok(SourceItem::Own(ip)),
+                Err(_) => {
+                    let without_port = text.parse::<SocketAddr>().ok().map(|address| address.ip());
+                    let without_length = text.split_once('/').and_then(|(ip, _)| ip.parse::<IpAddr>().ok());
+                    let cure = without_port.or(without_length).map(|ip| format!("write `{ip}`"));
+                    Err(wrong("is no source address").maybe_hint(cure))
+                }
+            }
+        })
+    }
+}
+
+/// A server name or wildcard.
+pub(crate) struct NamePattern;
+
+impl ValueKind for NamePattern {
+    type Value = String;
+
+    fn form(&self) -> String {
+        "text, such as `\"www.example.org\"`".to_owned()
+    }
+
+    fn allowed(&self) -> String {
+        "a name, or a wildcard such as `*.example.org`".to_owned()
+    }
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<String> {
+        text(self, item, reading, scalar::name_pattern)
+    }
+}
+
+/// An application protocol.
+pub(crate) struct Protocol;
+
+impl ValueKind for Protocol {
+    type Value = String;
+
+    fn form(&self) -> String {
+        "text, such as `\"http/1.1\"`".to_owned()
+    }
+
+    fn allowed(&self) -> String {
+        "protocols as in IANA's list of ALPN protocol IDs".to_owned()
+    }
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<String> {
+        text(self, item, reading, |text| {
+            let protocol = scalar::protocol(text)?;
+            if let Some(odd) = scalar::odd_protocol(text) {
+                reading.warning(&item.span, odd);
+            }
+            Ok(protocol)
+        })
+    }
+}
+
+/// Whether an address can only be reached from this machine.
+pub(crate) fn is_local(address: &Address) -> bool {
+    match address {
+        Address::Ip(address) => address.ip().is_loopback(),
+        Address::Unix(_) => true,
+    }
+}

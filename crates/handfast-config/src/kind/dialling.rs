@@ -1,0 +1,126 @@
+//! The types of values that say how backends are spoken to in TLS: host names, pins, protocols.
+
+use std::net::IpAddr;
+
+use handfast_tls::Pin;
+use toml::de::DeValue;
+
+use super::address::Protocol;
+use super::{List, ValueKind, text, values, wrong_type};
+use crate::model::{BackendAlpn, SentName};
+use crate::problem::Fault;
+use crate::reader::{Item, Reading, shortened};
+use crate::scalar;
+
+/// A DNS name or an IP address that a certificate can be for.
+pub(crate) struct HostName;
+
+impl ValueKind for HostName {
+    type Value = String;
+
+    fn form(&self) -> String {
+        "text, such as `\"backend.example.org\"`".to_owned()
+    }
+
+    fn allowed(&self) -> String {
+        "a DNS name or an IP address, without a port".to_owned()
+    }
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<String> {
+        text(self, item, reading, |text| {
+            let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+            match bare.parse::<IpAddr>() {
+                Ok(address) => Ok(address.to_string()),
+                Err(_) => dns_name(text).map_err(|fault| fault.allowed(self.allowed())),
+            }
+        })
+    }
+}
+
+/// A name without a wildcard.
+fn dns_name(text: &str) -> Result<String, Fault> {
+    if text.contains('*') {
+        return Err(Fault::new(format!("`{}` is a wildcard; one name is needed", shortened(text))));
+    }
+    scalar::name_pattern(text)
+}
+
+/// The name that is sent as SNI, or `none`.
+pub(crate) struct SentServerName;
+
+impl ValueKind for SentServerName {
+    type Value = SentName;
+
+    fn form(&self) -> String {
+        "text, such as `\"tenant.example.org\"`".to_owned()
+    }
+
+    fn allowed(&self) -> String {
+        "a DNS name, or `none`".to_owned()
+    }
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<SentName> {
+        text(self, item, reading, |text| match text {
+            "none" => Ok(SentName::Nothing),
+            _ if text.parse::<IpAddr>().is_ok() => {
+                Err(Fault::new(format!("`{text}` is an IP address, which SNI cannot hold (RFC 6066 §3)"))
+                    .allowed(self.allowed()))
+            }
+            _ => dns_name(text).map(SentName::Name),
+        })
+    }
+}
+
+/// A pinned public key.
+pub(crate) struct PublicKeyPin;
+
+impl ValueKind for PublicKeyPin {
+    type Value = Pin;
+
+    fn form(&self) -> String {
+        "text, such as `\"sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\"`".to_owned()
+    }
+
+    fn allowed(&self) -> String {
+        "`sha256/` and 44 characters of base64".to_owned()
+    }
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Pin> {
+        text(self, item, reading, |text| {
+            text.parse::<Pin>().map_err(|error| {
+                Fault::new(format!("`{}` is not the pin of a public key: {error}", shortened(text)))
+            })
+        })
+    }
+}
+
+/// Application protocols, or `client`.
+pub(crate) struct BackendProtocols;
+
+impl BackendProtocols {
+    const LIST: List<Protocol> = List { item: Protocol, bare: false, least: 0, unique: true };
+}
+
+impl ValueKind for BackendProtocols {
+    type Value = BackendAlpn;
+
+    fn form(&self) -> String {
+        format!("{}; or `\"client\"`", Self::LIST.form())
+    }
+
+    fn allowed(&self) -> String {
+        Self::LIST.allowed()
+    }
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<BackendAlpn> {
+        match item.value {
+            DeValue::String(text) if text == "client" => Some(BackendAlpn::Client),
+            DeValue::String(text) => {
+                let hint = format!("write `[\"{text}\"]`, or `\"client\"` for what the client agreed to");
+                reading.error(&item.span, wrong_type(&Self::LIST, item).hint(hint));
+                None
+            }
+            _ => Self::LIST.read(item, reading).map(|list| BackendAlpn::Own(values(list))),
+        }
+    }
+}

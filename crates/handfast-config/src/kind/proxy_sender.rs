@@ -1,0 +1,33 @@
+//! Who may send a PROXY header, as it is written.
+
+use handfast_net::prefix::Prefix;
+
+use super::{ValueKind, text};
+use crate::model::ProxySender;
+use crate::problem::Fault;
+use crate::reader::{Item, Reading};
+
+/// An address, a prefix, or `unix`.
+pub(crate) struct ProxySenders;
+
+impl ValueKind for ProxySenders {
+    type Value = ProxySender;
+
+    fn form(&self) -> String {
+        "text, such as `\"10.0.0.0/8\"`".to_owned()
+    }
+
+    fn allowed(&self) -> String {
+        "`10.0.0.0/8`, `192.0.2.7`, `2001:db8::/32`, or `unix`".to_owned()
+    }
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<ProxySender> {
+        text(self, item, reading, |text| match text {
+            "unix" => Ok(ProxySender::Unix),
+            text => text
+                .parse::<Prefix>()
+                .map(ProxySender::Prefix)
+                .map_err(|error| Fault::new(error.what()).allowed(self.allowed()).maybe_hint(error.hint())),
+        })
+    }
+}

@@ -1,0 +1,79 @@
+//! Protocols before TLS, and names that can stand in a greeting.
+
+use handfast_text::suggest::{did_you_mean, one_of};
+use handfast_wire::starttls::{Protocol, is_safe_name};
+
+use super::{ValueKind, text};
+use crate::problem::Fault;
+use crate::reader::{Item, Reading, shortened};
+
+/// A protocol whose clients ask for TLS in the middle of it.
+pub(crate) struct StarttlsProtocol;
+
+/// What other programs call them.
+const ALSO: [(&str, &str); 7] = [
+    ("pgsql", "postgresql"),
+    ("postgres", "postgresql"),
+    ("mariadb", "mysql"),
+    ("submission", "smtp"),
+    ("stls", "pop3"),
+    ("xmpp-client", "xmpp"),
+    ("jabber", "xmpp"),
+];
+
+impl ValueKind for StarttlsProtocol {
+    type Value = Protocol;
+
+    fn form(&self) -> String {
+        "text, such as `\"smtp\"`".to_owned()
+    }
+
+    fn allowed(&self) -> String {
+        one_of(Protocol::ALL.into_iter().map(Protocol::name))
+    }
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Protocol> {
+        text(self, item, reading, |text| {
+            Protocol::named(text).ok_or_else(|| {
+                if matches!(text, "ftp" | "ftps") {
+                    return Fault::new(
+                        "FTP cannot be served: its files go over connections of their own, whose ports are told inside the \
+                         encrypted one",
+                    )
+                    .hint("let the FTP server speak TLS itself, or use SFTP (SSH)");
+                }
+                let words = Protocol::ALL.into_iter().map(Protocol::name);
+                let known = ALSO.iter().find(|(also, _)| *also == text);
+                let hint = known.map(|(_, word)| format!("write `\"{word}\"`"));
+                Fault::new(format!("`{}` is not one of the possible values", shortened(text)))
+                    .allowed(self.allowed())
+                    .maybe_hint(hint.or_else(|| did_you_mean(text, words)))
+            })
+        })
+    }
+}
+
+/// A name for a greeting.
+pub(crate) struct AnnouncedName;
+
+impl ValueKind for AnnouncedName {
+    type Value = String;
+
+    fn form(&self) -> String {
+        "text, such as `\"mail.example.org\"`".to_owned()
+    }
+
+    fn allowed(&self) -> String {
+        "1 to 255 letters, digits and `.-_:[]`".to_owned()
+    }
+
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<String> {
+        text(self, item, reading, |text| {
+            if is_safe_name(text) {
+                return Ok(text.to_owned());
+            }
+            Err(Fault::new(format!("`{}` cannot be a name in a greeting", shortened(text)))
+                .allowed(self.allowed()))
+        })
+    }
+}

@@ -1,0 +1,51 @@
+//! The configuration of the proxy: from text to a model, and from the model to sentences.
+//!
+//! In: a file, flags, or another program's configuration ([`ConfigSource`]). Out: a [`model::Config`], or every problem with its place.
+//!
+//! ```text
+//!  handfast.toml ─ reader ─ kind ─ scalar ─┐
+//!                    │                     ├─→ check ─→ model ─→ explain
+//!  flags ──────────  │  keys ─ schema      │     │
+//!                    │    └───→ reference  │     └──→ problem ─→ render
+//!                 syntax ──────────────────┘
+//! ```
+//!
+//! | question | file |
+//! |---|---|
+//! | which keys exist, and the reason for each default | `keys.rs` |
+//! | what a configuration means | [`model`] |
+//! | why it was refused | `kind.rs` for one value, `check.rs` for several, `syntax.rs` for TOML |
+#![forbid(unsafe_code)]
+
+pub mod model;
+mod file;
+mod files;
+mod flags;
+mod foreign;
+mod keys;
+mod schema;
+mod kind;
+mod scalar;
+mod reader;
+mod policy;
+mod check;
+mod syntax;
+mod problem;
+mod render;
+mod explain;
+mod reference;
+mod route_table;
+pub mod accounts;
+mod demand;
+pub mod source;
+
+pub use demand::{GroupDemand, ResourceDemand};
+pub use explain::{CertificateFact, explain, explain_host};
+pub use file::{Loaded, Parsed, load, load_text, parse};
+pub use flags::{FlagInput, from_flags};
+pub use problem::{Place, Problem, Severity};
+pub use reference::reference;
+pub use render::{render, summary};
+pub use route_table::RouteTable;
+pub use scalar::asked_name;
+pub use source::{ConfigSource, ConvertedConfig, ReadError};
