@@ -9,6 +9,7 @@ pub mod descriptors;
 pub mod dial;
 pub mod engine;
 pub mod fault;
+pub mod file_id;
 pub mod host_name;
 pub mod limits;
 pub mod listen;

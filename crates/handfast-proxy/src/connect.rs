@@ -30,9 +30,9 @@ use crate::connection::Connection;
 use crate::opening::Opening;
 use crate::proxy_out;
 use crate::reason::{CloseReason, Side, Step};
-use crate::route::Choice;
 use crate::runtime::{Dialling, Runtime};
 use crate::standing::{Patience, State};
+use crate::thread_state::Choice;
 use crate::thread_state::ThreadService;
 
 /// A backend that answered.

@@ -1,7 +1,6 @@
 //! What the admin listener sees of the running program, and how it asks for something.
 
 use std::cell::{Cell, RefCell};
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,15 +9,17 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::Sender;
 use tokio::sync::oneshot;
 
+use crate::admin::AdminSocket;
 use crate::admin::{
     BackendOutcome, BackendRefusal, Control, NotReady, Overview, ReloadOutcome, ReloadRefusal,
     ServiceOverview, StillServing,
 };
-use crate::config::model::{Address, ClientCertificates, Clients, Config, Service, name_fits};
+use crate::config::model::{ClientCertificates, Clients, Config, Service, name_fits};
 use crate::key_process::KeyProcessHealth;
-use crate::listeners::{FileId, Listeners};
+use crate::listeners::Listeners;
 use crate::metrics::{FailureSnapshot, Registry, ServiceSnapshot, Snapshot};
 use crate::operator_state::OperatorState;
+use handfast_net::file_id::FileId;
 
 /// What the admin listener asks for.
 #[derive(Debug)]
@@ -51,14 +52,6 @@ enum Phase {
     /// Still accepts, and says that it is not ready.
     Leaving,
     Draining,
-}
-
-/// The admin listener's socket, for the process that follows.
-#[derive(Clone, Debug)]
-pub(crate) struct AdminSocket {
-    pub(crate) address: Address,
-    pub(crate) inherited: bool,
-    pub(crate) socket: Arc<OwnedFd>,
 }
 
 /// Shared by the program and the admin listener, on one thread.

@@ -20,10 +20,10 @@ use crate::cause::Cause;
 use crate::connection::Connection;
 use crate::hello::Heard;
 use crate::reason::{CloseReason, Side, Step};
-use crate::route::Choice;
 use crate::runtime::Runtime;
 use crate::signer::{Answered, Pending, Signer, Work};
 use crate::thread::Thread;
+use crate::thread_state::Choice;
 
 /// The extension `encrypted_client_hello` (RFC 9849 §5).
 const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;

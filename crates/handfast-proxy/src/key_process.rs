@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 use handfast_tls::apart::{Holder, KeyId, Unavailable};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
 
-use crate::config::model::Config;
+use crate::config::model::Process;
 use handfast_net::descriptors::send_descriptors;
 
 mod channel;
@@ -71,6 +71,15 @@ thread_local! {
 /// The present thread carries connections: it does not wait long.
 pub(crate) fn this_thread_carries_connections() {
     TIMEOUT.set(WORKER_TIMEOUT);
+}
+
+/// Where a configuration has certificates and keys, and where reloads may name some.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KeyPlaces {
+    /// Files with certificates or keys, those that are shown to backends too.
+    pub(crate) files: Vec<PathBuf>,
+    /// Folders of such files.
+    pub(crate) folders: Vec<PathBuf>,
 }
 
 /// The way to the key process.
@@ -117,8 +126,12 @@ impl KeyProcess {
     /// Starts supervisor and key process, for so many workers, where the configuration wants them.
     ///
     /// **Errors**: those of starting a process.
-    pub(crate) fn start(config: &Config, threads: usize) -> io::Result<Option<Arc<Self>>> {
-        if !config.process.private_keys_apart {
+    pub(crate) fn start(
+        process: &Process,
+        threads: usize,
+        places: &KeyPlaces,
+    ) -> io::Result<Option<Arc<Self>>> {
+        if !process.private_keys_apart {
             return Ok(None);
         }
         let (mut near, mut far) = (Vec::new(), Vec::new());
@@ -138,7 +151,7 @@ impl KeyProcess {
         let descriptors: Vec<_> = far.iter().map(AsFd::as_fd).collect();
         send_descriptors(&stream, &descriptors)?;
         let control = OwnedFd::from(stream);
-        telling::tell_reach(&control, config)?;
+        telling::tell_reach(&control, process, places)?;
         Ok(Some(Arc::new(Self {
             free: Arc::new(Mutex::new(near)),
             files: Mutex::new(files),

@@ -66,6 +66,7 @@ mod limits;
 mod own_files;
 mod preflight;
 mod privileges;
+mod process_error;
 mod trusted_path;
 mod sandbox;
 mod resolve;

@@ -2,9 +2,8 @@
 
 use handfast_net::limits::FileLimit;
 
-use crate::checks::AT_ONCE;
 use crate::config::model::Config;
-use crate::error::Error;
+use crate::process_error::Error;
 use handfast_text::units::counted;
 
 /// Descriptors kept for everything but connections (listeners, logs, certificates being read, admin): an eighth, but at
@@ -13,14 +12,15 @@ const RESERVED_FILES: (u64, u64) = (40, 128);
 /// Without a word in the configuration there are no more than so many: a guard against a limit that is practically none.
 const MOST_CONNECTIONS: usize = 1_000_000;
 
-/// Connections that may be served at once: two descriptors each, and some for everything else.
+/// Connections that may be served at once: two descriptors each, and some for everything else. `check_slots`: health checks that may be under
+/// way at once, with a descriptor each.
 ///
 /// **Errors**: the limit on open files is too low for what the configuration wants, or for any connection.
-pub(crate) fn max_connections(config: &Config, limit: FileLimit) -> Result<usize, Error> {
+pub(crate) fn max_connections(config: &Config, limit: FileLimit, check_slots: u32) -> Result<usize, Error> {
     let allowed = limit.now;
     let reserved = (allowed / 8).clamp(RESERVED_FILES.0, RESERVED_FILES.1);
     let is_checked = config.services.iter().any(|service| service.check.is_some());
-    let reserved = reserved + if is_checked { u64::from(AT_ONCE) } else { 0 };
+    let reserved = reserved + if is_checked { u64::from(check_slots) } else { 0 };
     let possible = usize::try_from(allowed.saturating_sub(reserved) / 2).unwrap_or(usize::MAX);
     if possible == 0 {
         return Err(Error::TooFewFiles { allowed, reserved });
@@ -55,7 +55,7 @@ mod tests {
     fn asked(now: u64, wanted: Option<usize>) -> Result<usize, String> {
         let mut config = Config::embedded(PathBuf::from("ca.pem"));
         config.process.max_connections = wanted;
-        max_connections(&config, FileLimit { before: now, now }).map_err(|error| error.to_string())
+        max_connections(&config, FileLimit { before: now, now }, 64).map_err(|error| error.to_string())
     }
 
     #[test]

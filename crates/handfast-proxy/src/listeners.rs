@@ -11,16 +11,15 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::sync::{Arc, Weak};
 
+use handfast_net::file_id::FileId;
 use handfast_net::listen::{self, GivenSocket, ListeningSocket, More, Origin, Sharing};
 use handfast_net::stream::Patience;
 
 use crate::config::model::{Address, Config, Service};
-use crate::error::Error;
 use crate::privileges::ServiceUser;
+use crate::process_error::Error;
 
 pub(crate) mod given;
 
@@ -66,9 +65,6 @@ pub(crate) struct Options {
     /// What accepted connections inherit.
     pub(crate) patience: Patience,
 }
-
-/// What a file is, whatever its name: device and inode.
-pub(crate) type FileId = (u64, u64);
 
 /// Which addresses are taken already: what a plan is made from, on whatever thread.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -197,7 +193,7 @@ impl Listeners {
                 listening.came_from(&id.1)
             );
             // Not before: until it serves, the file is that of the process that had it.
-            listening.file = listening.file.or_else(|| file_of(&listening.address));
+            listening.file = listening.file.or_else(|| FileId::of_address(&listening.address));
             self.listening.insert(id, listening);
         }
         for id in std::mem::take(&mut plan.kept) {
@@ -282,7 +278,7 @@ impl Listening {
     fn is_lost(&self) -> bool {
         self.origin.owns_address()
             && self.file.is_some()
-            && file_of(&self.address) != self.file
+            && FileId::of_address(&self.address) != self.file
             && listen::is_unreachable(&self.address)
     }
 
@@ -291,7 +287,7 @@ impl Listening {
         if let Address::Unix(path) = &self.address
             && self.origin.owns_address()
             && self.file.is_some()
-            && file_id(path) == self.file
+            && FileId::of(path) == self.file
         {
             // It may have been removed by others.
             let _ = std::fs::remove_file(path);
@@ -315,7 +311,7 @@ fn bind(
     let options = options(service);
     let bind = || listen::bind(address, options.mode, threads, options.patience, sharing);
     let (bound, sockets) = user.bind(address, bind)?;
-    let file = file_of(&bound);
+    let file = FileId::of_address(&bound);
     let sockets: Vec<_> = sockets.into_iter().map(|socket| vec![socket]).collect();
     let descriptors = each_once(&sockets);
     Ok((Listening { address: bound, origin: Origin::Bound, options, descriptors, file }, sockets))
@@ -356,19 +352,8 @@ fn each_once(shares: &[Vec<ListeningSocket>]) -> Vec<Weak<OwnedFd>> {
     each.iter().map(Arc::downgrade).collect()
 }
 
-pub(crate) fn file_of(address: &Address) -> Option<FileId> {
-    match address {
-        Address::Unix(path) => file_id(path),
-        Address::Ip(_) => None,
-    }
-}
-
 fn failed((service, address): &ListenerId, source: io::Error) -> Error {
     Error::Listen { address: address.clone(), whose: format!("service {service}"), source }
-}
-
-fn file_id(path: &Path) -> Option<FileId> {
-    std::fs::symlink_metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
 /// A listener: the service it belongs to, and its address as it is written in the configuration.

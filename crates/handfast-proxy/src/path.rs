@@ -7,8 +7,8 @@ use crate::config::model::Clients;
 use crate::connection::Connection;
 use crate::reason::CloseReason;
 use crate::relay::Relay;
-use crate::route::Choice;
 use crate::runtime::Runtime;
+use crate::thread_state::Choice;
 use crate::{close, connect, handshake, hello, proxy_in, route, starttls};
 
 /// Serves one client.

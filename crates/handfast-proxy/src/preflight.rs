@@ -13,11 +13,12 @@ use handfast_net::listen;
 use rustix::fs::{Access, access};
 
 use crate::admin;
+use crate::checks;
 use crate::config::model::{AccessLog, Address, CertificateSource, Config};
-use crate::error::Error;
 use crate::limits::max_connections;
 use crate::own_files::unreadable;
 use crate::privileges::ServiceUser;
+use crate::process_error::Error as ProcessError;
 use crate::trusted_path;
 
 /// What was found.
@@ -66,7 +67,7 @@ fn limits(config: &Config, found: &mut Found) {
         Ok(limit) => limit,
         Err(error) => return found.errors.push(format!("raise the limit on open files: {error}")),
     };
-    found.errors.extend(max_connections(config, limit).err().map(|error| error.to_string()));
+    found.errors.extend(max_connections(config, limit, checks::AT_ONCE).err().map(|error| error.to_string()));
 }
 
 /// Whether each address can be listened on. One that is in use is a warning: it may be in use by what is to be replaced.
@@ -84,7 +85,7 @@ fn addresses(config: &Config, user: &ServiceUser, found: &mut Found) {
         };
         let Err(source) = outcome else { continue };
         let kind = source.kind();
-        let problem = Error::Listen { address: address.clone(), whose, source }.to_string();
+        let problem = ProcessError::Listen { address: address.clone(), whose, source }.to_string();
         match kind {
             io::ErrorKind::AddrInUse if runs => {}
             io::ErrorKind::AddrInUse => found.warnings.push(problem),

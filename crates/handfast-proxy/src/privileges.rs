@@ -17,7 +17,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, chownat, fstat, openat};
 
 use crate::config::accounts::{AccountError, find_group, find_user};
 use crate::config::model::{Address, Process};
-use crate::error::Error;
+use crate::process_error::Error;
 use crate::trusted_path::{self, Untrusted};
 
 /// The user and the group that serve, by name (`process.user`, `process.group`); without a group, the user's own.

@@ -17,7 +17,7 @@ use crate::config::model;
 use crate::control::{Request, Shared};
 use crate::error::Error;
 use crate::listeners::{Listeners, Plan};
-use crate::metrics::{Configured, ConfiguredBackend, ConfiguredService, Registry};
+use crate::metrics::{BackendStatus, Configured, ConfiguredBackend, ConfiguredService, Registry};
 use crate::operator_state::OperatorState;
 use crate::reload::Present;
 use crate::resolve::Addresses;
@@ -114,7 +114,7 @@ impl Program {
         let addresses = self.names.addresses();
         let services = &self.state.services;
         let has_none = |service: &&ServiceState| {
-            backends(&self.state, service, &addresses).iter().all(|backend| backend.standing.is_none())
+            backends(&self.state, service, &addresses).iter().all(|backend| backend.status.is_none())
         };
         let without: Vec<_> =
             services.iter().filter(has_none).map(|service| service.model.name.clone()).collect();
@@ -140,7 +140,8 @@ impl Program {
         }
         found.standings.set_operator_state(name, requested);
         let backends = backends(&self.state, found, &self.names.addresses());
-        let mut standings = backends.iter().filter_map(|backend| backend.standing.as_ref()).peekable();
+        let with_address = backends.iter().filter(|backend| backend.status.is_some());
+        let mut standings = with_address.map(|backend| found.standings.of(&backend.name)).peekable();
         let mut text = format!(
             "service {service}: backend {name} is set to {}: {}",
             requested.name(),
@@ -285,15 +286,15 @@ fn backends(state: &State, service: &ServiceState, addresses: &Addresses) -> Vec
     for model::Backend { target, weight, backup } in
         service.model.backends.iter().chain(rules).chain(service.model.failed_to())
     {
-        let backend = |name, standing| ConfiguredBackend { name, weight: *weight, backup: *backup, standing };
+        let backend = |name, status| ConfiguredBackend { name, weight: *weight, backup: *backup, status };
         let through = service.model.connect_through.as_ref();
         let places = places(target, through, state.built_in.as_ref(), addresses);
         if places.is_empty() {
             found.push(backend(target.to_string(), None));
         }
         let standing = |place: Place| {
-            let standing = service.standings.of(&place.name);
-            backend(place.name, Some(standing))
+            let status: Arc<dyn BackendStatus> = service.standings.of(&place.name);
+            backend(place.name, Some(status))
         };
         found.extend(places.into_iter().map(standing));
     }

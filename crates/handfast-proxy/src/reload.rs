@@ -121,8 +121,10 @@ pub(crate) fn reload(present: &Present, scope: Scope) -> Result<Reloaded, Refuse
         let unusable = (scope == Scope::Files).then_some(files);
         return Err(Refused { problems: problems.join("\n"), warnings: odd, unusable });
     };
-    let plan =
-        present.taken.plan(&state.config, present.workers).map_err(|error| refused(error, beyond.clone()))?;
+    let plan = present
+        .taken
+        .plan(&state.config, present.workers)
+        .map_err(|error| refused(error.into(), beyond.clone()))?;
     warnings.insert(0, odd);
     warnings.extend(beyond);
     let at_a_restart_only = at_a_restart_only(&before.config, &state.config);

@@ -4,25 +4,12 @@
 //! it was chosen. It is chosen with the hello alone and before the handshake, since the policy is part of the answer, and
 //! whether there is a handshake at all; connect takes the backends from it.
 
+use crate::thread_state::Choice;
 use handfast_tls::session::{Agreed, Verdict};
 use handfast_wire::ClientHello;
 
 use crate::connection::Connection;
 use crate::runtime::Runtime;
-
-/// The answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Choice {
-    /// Place of the rule among the service's exceptions; `None`: the service's own settings.
-    pub(crate) rule: Option<usize>,
-    /// Whether the client's certificate failed, and the backends are those of such clients (`failed-to`).
-    pub(crate) failed: bool,
-}
-
-impl Choice {
-    /// Nothing but the service itself decides.
-    pub(crate) const SERVICE: Self = Self { rule: None, failed: false };
-}
 
 /// Step 4 of a connection: by which rules it goes on. Why is noted for the access log.
 pub(crate) fn choose<R: Runtime>(connection: &mut Connection<R>, hello: &ClientHello) -> Choice {
@@ -40,6 +27,7 @@ pub(crate) fn after_handshake(choice: Choice, agreed: &Agreed) -> Choice {
 
 #[cfg(test)]
 mod tests {
+    use crate::thread_state::Choice;
     use handfast_tls::session::CertificateFault;
 
     use super::*;

@@ -19,8 +19,6 @@ use tokio::io::unix::AsyncFd;
 
 use crate::config::model::Config;
 use crate::own_files::own_files;
-use crate::source::{ConfigSource, ConvertedConfig};
-use crate::state::State;
 
 /// What every configuration may need: names, authorities that the machine trusts, what the kernel says of the process.
 const OF_THE_MACHINE: [&str; 15] = [
@@ -54,6 +52,17 @@ const MOST_NAMED: usize = 10;
 /// Whether the calls of threads are confined in this process.
 static CONFINED: AtomicBool = AtomicBool::new(false);
 
+/// The files that the process uses.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reach {
+    /// Files that it reads, again when they are replaced.
+    pub(crate) read: Vec<PathBuf>,
+    /// Files that it writes, and sockets that it makes.
+    pub(crate) write: Vec<PathBuf>,
+    /// Folders that it reads with all that is in them.
+    pub(crate) folders: Vec<PathBuf>,
+}
+
 /// What the process reaches.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sandbox {
@@ -64,9 +73,9 @@ pub(crate) struct Sandbox {
 impl Sandbox {
     /// Goes into it, with every thread that is started from now on by this one. `abstract_too`: nobody is told anything over an
     /// abstract unix socket.
-    pub(crate) fn enter(source: &ConfigSource, state: &State, abstract_too: bool) -> Self {
+    pub(crate) fn enter(is_on: bool, reach: &Reach, abstract_too: bool) -> Self {
         handfast_net::dial::remember_ports();
-        if !state.config.process.sandbox {
+        if !is_on {
             tracing::warn!(
                 "no sandbox (process.sandbox = \"off\"): who finds a fault in this program could read every file that its user \
                  may, and execute programs"
@@ -76,7 +85,7 @@ impl Sandbox {
         if let Err(error) = give_up_privileges() {
             tracing::warn!("sandbox: give up new privileges: {error}; served without");
         }
-        let reach = reach(source, state);
+        let reach = below(reach);
         let confined = confine_files(&reach, abstract_too);
         if let Err(error) = &confined {
             tracing::warn!("sandbox: this kernel does not confine files (Landlock): {error}; served without");
@@ -170,26 +179,16 @@ fn say_now(said: &mut HashSet<Refused>) {
     }
 }
 
-/// Everything that a configuration reads and writes, and will when its files are replaced.
-fn reach(source: &ConfigSource, state: &State) -> Vec<Below> {
-    let (config, mut reach) = (&state.config, BTreeSet::new());
-    // All that the file names, `sandbox-folders` too.
-    let itself = match source {
-        ConfigSource::File(file) | ConfigSource::Converted(ConvertedConfig { file, .. }) => Some(file),
-        ConfigSource::Flags(_) | ConfigSource::Embedded(_) => None,
-    };
-    let named = config.places.paths().chain(state.files.iter().map(|(path, _)| path));
-    for path in itself.into_iter().chain(named) {
-        folders_of(path, false, &mut reach);
-    }
-    for path in own_files(config) {
-        folders_of(&path, true, &mut reach);
-    }
+/// Everything below which the process reads and writes, also when these files are replaced.
+fn below(reach: &Reach) -> Vec<Below> {
+    let mut below = BTreeSet::new();
+    reach.read.iter().for_each(|path| folders_of(path, false, &mut below));
+    reach.write.iter().for_each(|path| folders_of(path, true, &mut below));
     let variables = OF_THE_ENVIRONMENT.into_iter().filter_map(std::env::var_os).map(PathBuf::from);
-    let whole = state.folders.iter().cloned().chain(variables);
     let machine = OF_THE_MACHINE.into_iter().map(PathBuf::from);
-    reach.extend(whole.chain(machine).map(|path| Below { path, write: false }));
-    reach.into_iter().collect()
+    let whole = reach.folders.iter().cloned().chain(variables).chain(machine);
+    below.extend(whole.map(|path| Below { path, write: false }));
+    below.into_iter().collect()
 }
 
 /// The folders in which a file, and every link that leads to it, may be replaced; and the file, or folder, itself.

@@ -23,6 +23,7 @@ use crate::cause::Cause;
 use crate::reason::{CloseReason, Side};
 
 mod care;
+mod status;
 mod handed;
 mod table;
 

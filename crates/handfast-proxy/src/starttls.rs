@@ -22,8 +22,8 @@ use crate::cause::Cause;
 use crate::connect::{self, Connected, Until, of_problem, read};
 use crate::connection::Connection;
 use crate::reason::{CloseReason, Side, Step};
-use crate::route::Choice;
 use crate::runtime::Runtime;
+use crate::thread_state::Choice;
 use handfast_net::host_name::host_name;
 
 /// A client that is about to begin TLS.

@@ -4,6 +4,9 @@
 //! everything that is wrong with it (`state/build.rs`). Nothing that serves is touched before the state is whole.
 
 use crate::backend_tls::DialTls;
+use crate::key_process::KeyPlaces;
+use crate::own_files::own_files;
+use crate::sandbox::Reach;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -17,7 +20,8 @@ use handfast_tls::ticket::KeySet;
 use handfast_tls::weak::Lists;
 
 use crate::admission::Admission;
-use crate::config::model::{Address, ClientChecks, Config, Service};
+use crate::config::model::{Address, CertificateSource, ClientChecks, Config, Service};
+use crate::config::source::{ConfigSource, ConvertedConfig};
 use crate::config::{CertificateFact, explain_host};
 use crate::key_process::{KeyProcess, KeyProcessHealth};
 use crate::metrics::{CertificateSnapshot, FileProblemSnapshot, RevocationListSnapshot};
@@ -124,6 +128,18 @@ impl State {
         let shown = self.services.iter().flat_map(|service| service.dialling.iter().flatten());
         let shown = shown.filter_map(|dialling| dialling.identity());
         keys.needs(&served.chain(shown).filter_map(|certificate| certificate.key_id()).collect());
+    }
+
+    /// The files that serving by this state, and by those that follow from the same source, uses.
+    pub(crate) fn reach(&self, source: &ConfigSource) -> Reach {
+        let itself = match source {
+            ConfigSource::File(file) | ConfigSource::Converted(ConvertedConfig { file, .. }) => Some(file),
+            ConfigSource::Flags(_) | ConfigSource::Embedded(_) => None,
+        };
+        // All that the file names, `sandbox-folders` too.
+        let named = self.config.places.paths();
+        let read = itself.into_iter().chain(named).chain(self.files.iter().map(|(path, _)| path));
+        Reach { read: read.cloned().collect(), write: own_files(&self.config), folders: self.folders.clone() }
     }
 
     /// Of the process that holds the private keys; `None`: this one does.
@@ -247,6 +263,30 @@ impl State {
         };
         self.services.iter().map(of_service).collect()
     }
+}
+
+/// Where a configuration has certificates and keys.
+pub(crate) fn key_places(config: &Config) -> KeyPlaces {
+    let (mut files, mut folders) = (Vec::new(), Vec::new());
+    let mut add = |certificate: &PathBuf, key: Option<&PathBuf>| {
+        files.extend(std::iter::once(certificate).chain(key).cloned());
+    };
+    for service in &config.services {
+        for source in service.tls.iter().flat_map(|tls| &tls.certificates) {
+            match source {
+                CertificateSource::File { certificate, key, .. } => add(certificate, key.as_ref()),
+                CertificateSource::Folder(folder) => folders.push(folder.clone()),
+                CertificateSource::Throwaway { .. } => {}
+            }
+        }
+        let of_rules = service.names.iter().filter_map(|rule| rule.backend_tls.as_ref()?.as_ref());
+        for (certificate, key) in
+            service.backend_tls.iter().chain(of_rules).filter_map(|tls| tls.identity.as_ref())
+        {
+            add(certificate, key.as_ref());
+        }
+    }
+    KeyPlaces { files, folders }
 }
 
 fn time(seconds: i64) -> SystemTime {

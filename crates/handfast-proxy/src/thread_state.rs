@@ -32,7 +32,6 @@ use crate::metrics::{ServiceMetrics, ThreadMetrics};
 use crate::permits::{AddressLimit, Share};
 use crate::reason::{CloseReason, Side, Step};
 use crate::sent_header::SentHeader;
-use crate::route::Choice;
 use crate::standing::Standings;
 use crate::state::{Distinct, RingId, ServiceState, State};
 use crate::through::{Place, Through, places};
@@ -383,6 +382,20 @@ fn diallers(service: &ServiceState, known: &[Rc<Dialler>]) -> Vec<Option<Rc<Dial
         made.push(dialler);
     }
     made
+}
+
+/// The answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// Place of the rule among the service's exceptions; `None`: the service's own settings.
+    pub(crate) rule: Option<usize>,
+    /// Whether the client's certificate failed, and the backends are those of such clients (`failed-to`).
+    pub(crate) failed: bool,
+}
+
+impl Choice {
+    /// Nothing but the service itself decides.
+    pub(crate) const SERVICE: Self = Self { rule: None, failed: false };
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub use control::{
 };
 pub use neighbour::{Neighbour, ask_for_address, neighbour};
 pub(crate) use serve::forget;
-pub use serve::{AdminListener, bind, serve};
+pub use serve::{AdminListener, AdminSocket, bind, serve};
 
 #[cfg(test)]
 mod fake;

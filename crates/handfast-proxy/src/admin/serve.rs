@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::os::fd::AsFd;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::rc::Rc;
@@ -27,10 +28,8 @@ use super::control::Control;
 use super::rates::{History, SAMPLE_INTERVAL};
 use super::respond::{Transport, respond};
 use crate::config::model::Address;
-use crate::control::AdminSocket;
-use crate::listeners::given::Given;
-use crate::listeners::{FileId, file_of};
-use handfast_net::listen::{Origin, is_unreachable};
+use handfast_net::file_id::FileId;
+use handfast_net::listen::{GivenSocket, Origin, is_unreachable};
 
 /// Connections answered at once.
 const CONNECTIONS: usize = 64;
@@ -68,15 +67,15 @@ impl AdminListener {
     /// One that listens already.
     ///
     /// **Errors**: dup(2).
-    pub(crate) fn given(given: Given) -> io::Result<Self> {
-        let address = given.socket.address().clone();
-        let descriptor = given.socket.into_descriptor().try_clone()?;
+    pub(crate) fn given(socket: GivenSocket, origin: Origin) -> io::Result<Self> {
+        let address = socket.address().clone();
+        let descriptor = socket.into_descriptor().try_clone()?;
         let socket = match &address {
             Address::Ip(_) => Socket::Tcp(descriptor.into()),
             Address::Unix(_) => Socket::Unix(descriptor.into()),
         };
-        let file = file_of(&address).filter(|_| given.origin.owns_address());
-        Ok(Self { socket, origin: given.origin, file })
+        let file = FileId::of_address(&address).filter(|_| origin.owns_address());
+        Ok(Self { socket, origin, file })
     }
 
     /// Whether another process made it.
@@ -124,7 +123,7 @@ pub fn bind(address: &Address) -> io::Result<AdminListener> {
             Socket::Unix(listener)
         }
     };
-    Ok(AdminListener { socket, origin: Origin::Bound, file: file_of(address) })
+    Ok(AdminListener { socket, origin: Origin::Bound, file: FileId::of_address(address) })
 }
 
 /// Removes a unix socket on which nobody listens.
@@ -144,7 +143,7 @@ fn remove_left_over(path: &Path) -> io::Result<()> {
 pub(crate) fn forget(address: &Address, file: Option<FileId>) {
     if let Address::Unix(path) = address
         && file.is_some()
-        && file_of(address) == file
+        && FileId::of_address(address) == file
     {
         // It may have been removed by others.
         let _ = std::fs::remove_file(path);
@@ -175,7 +174,7 @@ pub async fn serve(listener: AdminListener, control: Rc<dyn Control>, given: Rc<
         tokio::select! {
             _ = sample.tick() => {
                 shared.history.borrow_mut().add(&shared.control.snapshot());
-                if listener.is_some() && file.is_some() && file_of(&address) != file && is_unreachable(&address) {
+                if listener.is_some() && file.is_some() && FileId::of_address(&address) != file && is_unreachable(&address) {
                     return Ok(());
                 }
             }
@@ -295,4 +294,12 @@ impl Listener {
             Self::Unix(listener) => listener.accept().await.map(|(stream, _)| Stream::Unix(stream)),
         }
     }
+}
+
+/// The admin listener's socket, for the process that follows.
+#[derive(Clone, Debug)]
+pub struct AdminSocket {
+    pub(crate) address: Address,
+    pub(crate) inherited: bool,
+    pub(crate) socket: Arc<OwnedFd>,
 }

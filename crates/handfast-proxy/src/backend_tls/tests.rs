@@ -8,9 +8,9 @@ use super::*;
 use crate::backends::Group;
 use crate::metrics::Registry;
 use crate::resolve::Addresses;
-use crate::route::Choice;
 use crate::state::{self, CarriedOver};
 use crate::testing::Folder;
+use crate::thread_state::Choice;
 use crate::thread_state::ThreadState;
 
 /// A dialler as a service with this `backend-tls` has it, and its backends.

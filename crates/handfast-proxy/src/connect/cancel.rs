@@ -15,9 +15,9 @@ use crate::cause::Cause;
 use crate::connection::Connection;
 use crate::proxy_out;
 use crate::reason::{CloseReason, Side, Step};
-use crate::route::Choice;
 use crate::runtime::Runtime;
 use crate::standing::State;
+use crate::thread_state::Choice;
 
 /// Most backends that one request is sent to: a client without a login must not cause more connections than this.
 const MOST: usize = 16;

@@ -17,8 +17,8 @@ use crate::cause::Cause;
 use crate::config::model::MissingCloseNotify;
 use crate::connection::Connection;
 use crate::reason::{CloseReason, Side, Step};
-use crate::route::Choice;
 use crate::runtime::Runtime;
+use crate::thread_state::Choice;
 
 /// A session that has begun, and its hello.
 pub(super) fn begin<R: Runtime>(

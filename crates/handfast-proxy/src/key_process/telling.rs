@@ -15,8 +15,8 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use tokio::io::unix::AsyncFd;
 
-use super::KeyProcessHealth;
-use crate::config::model::{CertificateSource, Config};
+use super::{KeyPlaces, KeyProcessHealth};
+use crate::config::model::Process;
 use crate::privileges::ServiceUser;
 use crate::sandbox::{NOT_WHOLE, folders_of};
 use crate::trusted_path::Untrusted;
@@ -79,21 +79,20 @@ pub(super) fn hear(from: &OwnedFd, flags: RecvFlags) -> io::Result<Option<(Word,
 }
 
 /// Tells the supervisor what a key process will reach, and that it may start one.
-pub(super) fn tell_reach(control: &OwnedFd, config: &Config) -> io::Result<()> {
-    if config.process.sandbox {
+pub(super) fn tell_reach(control: &OwnedFd, process: &Process, places: &KeyPlaces) -> io::Result<()> {
+    if process.sandbox {
         tell(control, Word::Sandboxed, &[])?;
     }
-    for path in reach(config) {
+    for path in reach(process, places) {
         tell(control, Word::Reach, path.as_os_str().as_bytes())?;
     }
-    tell(control, Word::Begin, &[])?;
-    Ok(())
+    tell(control, Word::Begin, &[])
 }
 
-/// Where the configuration has certificates and keys, and where reloads may name some. The key process may be root where the proxy no longer
-/// is: then a link that the service user can change does not extend this, only `sandbox-folders` does.
-fn reach(config: &Config) -> BTreeSet<PathBuf> {
-    let user = ServiceUser::from(&config.process);
+/// Everything that the key process reaches, for good. It may be root where the proxy no longer is: then a link that the service user can
+/// change does not extend this, only `sandbox-folders` does.
+fn reach(process: &Process, places: &KeyPlaces) -> BTreeSet<PathBuf> {
+    let user = ServiceUser::from(process);
     let mut below: BTreeSet<Below> = BTreeSet::new();
     let mut add = |path: &Path| match user.untrusted(path) {
         None => folders_of(path, false, &mut below),
@@ -103,35 +102,17 @@ fn reach(config: &Config) -> BTreeSet<PathBuf> {
         }
         Some(_) => {}
     };
-    let sources = config.services.iter().filter_map(|service| service.tls.as_ref());
-    for source in sources.flat_map(|tls| &tls.certificates) {
-        match source {
-            CertificateSource::File { certificate, key, .. } => {
-                std::iter::once(certificate).chain(key).for_each(|file| add(file));
+    places.files.iter().for_each(|file| add(file));
+    for folder in &places.folders {
+        add(folder);
+        // Links in it lead elsewhere.
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
+                add(&entry.path());
             }
-            CertificateSource::Folder(folder) => {
-                add(folder);
-                // Links in it lead elsewhere.
-                for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-                    if entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
-                        add(&entry.path());
-                    }
-                }
-            }
-            CertificateSource::Throwaway { .. } => {}
         }
     }
-    let of_rules = |service: &crate::config::model::Service| {
-        let own = service.backend_tls.clone();
-        own.into_iter()
-            .chain(service.names.iter().filter_map(|rule| rule.backend_tls.clone().flatten()))
-            .collect::<Vec<_>>()
-    };
-    for identity in config.services.iter().flat_map(of_rules).filter_map(|tls| tls.identity) {
-        let (certificate, key) = identity;
-        std::iter::once(certificate).chain(key).for_each(|file| add(&file));
-    }
-    config.process.sandbox_folders.iter().for_each(|folder| folders_of(folder, false, &mut below));
+    process.sandbox_folders.iter().for_each(|folder| folders_of(folder, false, &mut below));
     below.into_iter().map(|below| below.path).collect()
 }
 

@@ -3,13 +3,14 @@
 //! In: the state that is served, and what names resolve to. Out: rows of the snapshot, so that a backend is seen before
 //! anybody has connected to it, and also when nobody can.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde::Serialize;
 
+use super::BackendSnapshot;
 use super::times::optional_time;
-use crate::standing::Standing;
 
 /// What is served now.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +44,13 @@ pub(crate) struct ConfiguredBackend {
     pub(crate) weight: u32,
     pub(crate) backup: bool,
     /// `None`: a name that has no address.
-    pub(crate) standing: Option<Arc<Standing>>,
+    pub(crate) status: Option<Arc<dyn BackendStatus>>,
+}
+
+/// What is known of a backend beside what workers count: whether it is up, since when not, and the reason.
+pub trait BackendStatus: fmt::Debug + Send + Sync {
+    /// Adds it to the backend's numbers.
+    fn add_to(&self, to: &mut BackendSnapshot);
 }
 
 /// A backend's name, and how asking for it goes.

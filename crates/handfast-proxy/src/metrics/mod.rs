@@ -30,7 +30,7 @@ mod times;
 mod machine;
 mod openmetrics;
 
-pub use configured::NameSnapshot;
+pub use configured::{BackendStatus, NameSnapshot};
 pub(crate) use configured::{Configured, ConfiguredBackend, ConfiguredService};
 pub use failures::FailureSnapshot;
 pub(crate) use handed::Told;

@@ -16,8 +16,6 @@ use super::snapshot::{
 use super::thread::ThreadMetrics;
 use handfast_tls::session::CertificateFault;
 
-use crate::standing::{Standing, State};
-
 /// Adds up the cells of all threads, and what is configured; the rest is left empty, and nothing is [put in order](put_in_order).
 pub(super) fn sum(threads: &[Arc<ThreadMetrics>], configured: &Configured) -> Snapshot {
     let mut services: BTreeMap<String, ServiceSnapshot> = BTreeMap::new();
@@ -176,39 +174,16 @@ fn add_configured(to: &mut ServiceSnapshot, service: &ConfiguredService) {
     to.address_limit = service.address_limit;
     to.sources = service.sources;
     to.asks_for_certificates = service.asks_for_certificates;
-    for ConfiguredBackend { name, weight, backup, standing } in &service.backends {
+    for ConfiguredBackend { name, weight, backup, status } in &service.backends {
         let place = to.backends.iter().position(|known| known.name == *name).unwrap_or_else(|| {
             to.backends.push(BackendSnapshot { name: name.clone(), ..BackendSnapshot::default() });
             to.backends.len() - 1
         });
         let to = &mut to.backends[place];
         (to.weight, to.backup) = (Some(*weight), *backup);
-        add_standing(to, standing.as_deref());
+        match status {
+            Some(status) => status.add_to(to),
+            None => to.state = BackendState::NoAddress,
+        }
     }
-}
-
-fn add_standing(to: &mut BackendSnapshot, standing: Option<&Standing>) {
-    let Some(standing) = standing else {
-        to.state = BackendState::NoAddress;
-        return;
-    };
-    to.failures_in_a_row = standing.failures();
-    to.last_failure = standing.cause().map(|cause| cause.name());
-    to.check = standing.checked();
-    let operator = standing.taken_out();
-    to.operator = operator.map(|(requested, _)| requested.name());
-    to.operator_since = operator.map(|(_, since)| since);
-    let outage = standing.outage();
-    to.down_since = outage.map(|outage| outage.since);
-    to.pause_left_seconds = outage.and_then(|outage| outage.pause_left).map(|left| left.as_secs_f64());
-    to.state = match (outage, standing.state()) {
-        (Some(_), State::Out) => match to.operator {
-            Some("drain") => BackendState::Drained,
-            Some(_) => BackendState::TakenDown,
-            None => BackendState::CheckFailed,
-        },
-        (None, _) => BackendState::Up,
-        (Some(_), State::OnTrial) => BackendState::OnTrial,
-        (Some(_), _) => BackendState::Down,
-    };
 }

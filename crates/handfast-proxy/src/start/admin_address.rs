@@ -12,6 +12,7 @@ use crate::control::Shared;
 use crate::error::Error;
 use crate::listeners::given::Given;
 use crate::privileges::ServiceUser;
+use crate::process_error::Error as ProcessError;
 
 /// How soon the admin address is tried again: when it was just given up, and otherwise.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
@@ -37,7 +38,9 @@ impl AdminAddress {
     pub(super) fn bind(config: &Config, given: Option<Given>, user: &ServiceUser) -> Result<Self, Error> {
         let Some(address) = &config.admin else { return Ok(Self::Off) };
         if let Some(given) = given {
-            return Ok(Self::Bound(AdminListener::given(given).map_err(|source| failed(address, source))?));
+            return Ok(Self::Bound(
+                AdminListener::given(given.socket, given.origin).map_err(|source| failed(address, source))?,
+            ));
         }
         match user.bind(address, || admin::bind(address)) {
             Ok(listener) => Ok(Self::Bound(listener)),
@@ -82,7 +85,7 @@ impl AdminAddress {
 }
 
 fn failed(address: &Address, source: io::Error) -> Error {
-    Error::Listen { address: address.clone(), whose: "admin".into(), source }
+    Error::Process(ProcessError::Listen { address: address.clone(), whose: "admin".into(), source })
 }
 
 fn say(listener: &AdminListener) -> io::Result<()> {

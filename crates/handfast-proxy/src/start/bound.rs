@@ -74,7 +74,8 @@ impl Prepared {
         if process.sandbox {
             upgrades.keep_launcher().map_err(Error::system("start the thread that starts programs"))?;
         }
-        let sandbox = Sandbox::enter(&self.source, state, !self.notifier.is_abstract());
+        let sandbox =
+            Sandbox::enter(process.sandbox, &state.reach(&self.source), !self.notifier.is_abstract());
         // As the user that serves, who will have to open it again after a rotation.
         let log = open_log(&state.config)?;
         Ok(Bound { prepared: self, admin, upgrades, listeners, plan, log, sandbox })

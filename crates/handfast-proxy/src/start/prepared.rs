@@ -2,6 +2,7 @@
 //!
 //! In: where the configuration comes from. Out: a state that could be served, and what it is to be served with.
 
+use crate::state::key_places;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use handfast_tls::load::FileStamp;
 use rustix::fs::OFlags;
 
 use crate::builtin;
+use crate::checks;
 use crate::config::model::{Backend, Config, NameRule, Target};
 use crate::error::Error;
 use crate::key_process::KeyProcess;
@@ -71,9 +73,9 @@ impl Prepared {
         let user = ServiceUser::from(process);
         user.look_up()?;
         let threads = threads(&config);
-        let max_connections = max_connections(&config, limit)?;
-        let private_keys =
-            KeyProcess::start(&config, threads).map_err(Error::system("start the key process"))?;
+        let max_connections = max_connections(&config, limit, checks::AT_ONCE)?;
+        let private_keys = KeyProcess::start(&config.process, threads, &key_places(&config))
+            .map_err(Error::system("start the key process"))?;
         if let Some(keys) = &private_keys {
             keys.follow();
         }

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
+use handfast_net::file_id::FileId;
 use handfast_net::listen::{Sharing, listen};
 use handfast_net::stream::Patience;
 use tokio::net::UnixListener;
@@ -28,9 +29,9 @@ use super::words::{
 };
 use crate::config::model::{Address, Config};
 use crate::error::Error;
-use crate::listeners::{FileId, file_of};
 use crate::metrics::Registry;
 use crate::privileges::ServiceUser;
+use crate::process_error::Error as ProcessError;
 use crate::service_manager::Notifier;
 use handfast_net::descriptors::send_descriptors;
 
@@ -137,7 +138,7 @@ impl Upgrades {
         let path = config.process.upgrade_socket.as_ref();
         let failed = |path: &Path| {
             let address = Address::Unix(path.to_path_buf());
-            move |source| Error::Listen { address, whose: "upgrade".into(), source }
+            move |source| Error::Process(ProcessError::Listen { address, whose: "upgrade".into(), source })
         };
         let asked_at = path.map(|path| AskedAt::bind(path, given, beside, user).map_err(failed(path)));
         let (ears, heard) = channel(HEARD);
@@ -191,7 +192,7 @@ impl Upgrades {
         self.look_at = Instant::now() + LOOK;
         let Some(asked_at) = &self.asked_at else { return };
         let (path, address) = (asked_at.path.clone(), Address::Unix(asked_at.path.clone()));
-        if self.is_under_way() || file_of(&address) == asked_at.file {
+        if self.is_under_way() || FileId::of_address(&address) == asked_at.file {
             return;
         }
         // This process is the service user by now, if there is one.
@@ -372,7 +373,7 @@ impl Upgrades {
     /// Nobody is heard any more; `handed_over`: by this process.
     pub(crate) fn close(&mut self, handed_over: bool) {
         let Some(AskedAt { path, file, .. }) = self.asked_at.take() else { return };
-        if !handed_over && file.is_some() && file_of(&Address::Unix(path.clone())) == file {
+        if !handed_over && file.is_some() && FileId::of_address(&Address::Unix(path.clone())) == file {
             // Somebody may have been faster.
             let _ = std::fs::remove_file(path);
         }
@@ -417,7 +418,7 @@ impl AskedAt {
         let listener = std::os::unix::net::UnixListener::from(socket.try_clone()?);
         listener.set_nonblocking(true)?;
         let listener = UnixListener::from_std(listener)?;
-        Ok(Self { path: path.to_path_buf(), listener, socket, file: file_of(&address) })
+        Ok(Self { path: path.to_path_buf(), listener, socket, file: FileId::of_address(&address) })
     }
 }
 

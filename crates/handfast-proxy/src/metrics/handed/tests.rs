@@ -7,11 +7,11 @@ use handfast_tls::session::Agreed;
 
 use super::*;
 use crate::metrics::{
-    Configured, ConfiguredBackend, ConfiguredService, HeaderOutcome, Limit, NameSnapshot, Registry,
+    BackendSnapshot, BackendStatus, CheckSnapshot, Configured, ConfiguredBackend, ConfiguredService,
+    Distribution, HeaderOutcome, Histogram, Limit, NameSnapshot, Registry,
 };
 use crate::reason::CloseReason;
 use crate::record::{Record, StepTimes};
-use crate::standing::Standings;
 
 fn served(registry: &Registry) {
     let web = ConfiguredService { name: "web".into(), ..ConfiguredService::default() };
@@ -67,13 +67,26 @@ fn a_process_that_takes_over_counts_on() {
     assert_eq!((seen.services[0].accepted, seen.connections_draining), (9, 0));
 }
 
+/// A backend whose check failed once and passed that often.
+#[derive(Debug)]
+struct Checked {
+    passed: u64,
+}
+
+impl BackendStatus for Checked {
+    fn add_to(&self, to: &mut BackendSnapshot) {
+        let (histogram, mut seconds) = (Histogram::default(), Distribution::default());
+        (0..self.passed).for_each(|_| histogram.record(Duration::from_millis(1)));
+        histogram.add_to(&mut seconds);
+        let check = CheckSnapshot { passed: self.passed, failed: 1, seconds, ..CheckSnapshot::default() };
+        to.check = Some(check);
+    }
+}
+
 /// A backend that was checked so often, and a name that was asked for so often.
 fn checked(registry: &Registry, passed: u64, answered: u64) {
-    let standing = Standings::new("web").of("db:1");
-    standing.check_failed(&"status 503", 3);
-    (0..passed).for_each(|_| standing.check_passed(Duration::from_millis(1), 2));
-    let backend =
-        ConfiguredBackend { name: "db:1".into(), weight: 1, backup: false, standing: Some(standing) };
+    let status = Some(Arc::new(Checked { passed }) as Arc<dyn BackendStatus>);
+    let backend = ConfiguredBackend { name: "db:1".into(), weight: 1, backup: false, status };
     let web =
         ConfiguredService { name: "web".into(), backends: vec![backend], ..ConfiguredService::default() };
     let name = NameSnapshot { name: "db:1".into(), answered, failed: 1, ..NameSnapshot::default() };

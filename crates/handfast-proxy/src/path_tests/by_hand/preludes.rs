@@ -14,8 +14,8 @@ use super::super::scene::{Mode, Scene};
 use super::super::world::world;
 use super::play::{Play, SECOND};
 use super::starttls::greeting;
-use crate::route::Choice;
 use crate::standing::State;
+use crate::thread_state::Choice;
 
 /// What a backend does before the client's bytes can pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

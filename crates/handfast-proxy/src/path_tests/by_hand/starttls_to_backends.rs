@@ -6,8 +6,8 @@ use super::super::scene::{Mode, Scene};
 use super::play::{Play, SECOND};
 use super::secured::Secured;
 use super::starttls::{greeting, login, packet, request};
-use crate::route::Choice;
 use crate::standing::State;
+use crate::thread_state::Choice;
 
 /// `clients`: how they are served.
 fn scene(clients: &str, protocol: &str) -> Scene {
