@@ -19,12 +19,12 @@ use handfast_net::stream::Stream;
 
 use crate::account::{Account, Permits};
 use crate::connection::Connection;
-use crate::listeners::ListenerId;
-use crate::metrics::{Limit, ServiceMetrics};
 use crate::path;
 use crate::runtime::Engine;
 use crate::thread::{Phase, Thread};
 use crate::thread_state::ThreadService;
+use handfast_observe::metrics::{Limit, ServiceMetrics};
+use handfast_process::listeners::ListenerId;
 
 /// Connections taken in one turn, at the most: others of this thread want theirs, and other threads too.
 const BATCH: usize = 16;

@@ -6,12 +6,12 @@
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use crate::cause::Cause;
 use crate::permits::{AddressPermit, Permit};
-use crate::reason::{CloseReason, Side, Step};
-use crate::record::Record;
 use crate::thread::Thread;
 use crate::thread_state::ThreadService;
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
+use handfast_observe::record::Record;
 
 /// A connection in the books: counted when it is opened and when it ends, each once, with its permits between the two.
 #[derive(Debug)]

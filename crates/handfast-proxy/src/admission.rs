@@ -10,9 +10,9 @@ use std::sync::Arc;
 use handfast_net::clock::Moment;
 use handfast_net::prefix::{Prefix, PrefixSet};
 
-use crate::cause::Cause;
 use crate::config::model;
-use crate::metrics::Limit;
+use handfast_observe::cause::Cause;
+use handfast_observe::metrics::Limit;
 
 mod rate;
 mod senders;

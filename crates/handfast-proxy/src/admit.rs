@@ -6,9 +6,9 @@ use handfast_net::clock::Moment;
 
 use crate::account::Account;
 use crate::admission::Denied;
-use crate::cause::Cause;
-use crate::metrics::Limit;
-use crate::reason::{CloseReason, Side, Step};
+use handfast_observe::cause::Cause;
+use handfast_observe::metrics::Limit;
+use handfast_observe::reason::{CloseReason, Side, Step};
 
 /// Lets the client of a connection in, or says why not; counted.
 ///

@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use handfast_net::fault::Cause as SocketCause;
 
-use crate::cause::Cause;
 use crate::config::model::Address;
-use crate::metrics::BackendMetrics;
-use crate::reason::CloseReason;
 use crate::standing::{Patience, Standing, Trial};
 use crate::through::Behind;
+use handfast_observe::cause::Cause;
+use handfast_observe::metrics::BackendMetrics;
+use handfast_observe::reason::CloseReason;
 
 mod balance;
 mod group;

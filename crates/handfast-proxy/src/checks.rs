@@ -17,12 +17,12 @@ use handfast_wire::proxy_header::Version;
 
 use crate::backend_tls::DialTls;
 use crate::config::model::{Address, Check, Source, Target};
-use crate::operator_state::OperatorState;
 use crate::resolve::Addresses;
-use crate::sandbox;
 use crate::standing::Standing;
 use crate::state::State;
 use crate::through::{Behind, Place, Through, places};
+use handfast_observe::operator_state::OperatorState;
+use handfast_process::sandbox;
 
 mod probe;
 mod verdict;

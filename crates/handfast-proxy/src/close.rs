@@ -18,11 +18,11 @@ use handfast_net::clock::Moment;
 use handfast_tls::buffer::Scratch;
 use handfast_wire::starttls::Protocol;
 
-use crate::cause::Cause;
 use crate::connection::Connection;
-use crate::reason::{CloseReason, Side, Step};
 use crate::runtime::Runtime;
 use crate::thread::Phase;
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
 
 /// Ends a connection.
 pub(crate) async fn end<R: Runtime>(connection: &mut Connection<R>, reason: CloseReason) {

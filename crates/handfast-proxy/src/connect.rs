@@ -25,15 +25,15 @@ use handfast_wire::starttls::Protocol;
 use self::greeting::Expected;
 use crate::backend_tls::Dialler;
 use crate::backends::{Endpoint, InUse, Pick};
-use crate::cause::Cause;
 use crate::connection::Connection;
 use crate::opening::Opening;
 use crate::proxy_out;
-use crate::reason::{CloseReason, Side, Step};
 use crate::runtime::{Dialling, Runtime};
 use crate::standing::{Patience, State};
 use crate::thread_state::Choice;
 use crate::thread_state::ThreadService;
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
 
 /// A backend that answered.
 #[derive(Debug)]

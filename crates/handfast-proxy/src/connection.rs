@@ -7,10 +7,10 @@ use handfast_net::clock::Moment;
 use handfast_net::engine::Woken;
 
 use crate::account::Account;
-use crate::cause::Cause;
-use crate::reason::{CloseReason, Side, Step};
 use crate::runtime::Runtime;
 use crate::thread::Phase;
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
 
 /// A client's connection: what every step needs of it.
 #[derive(Debug)]

@@ -9,17 +9,17 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::Sender;
 use tokio::sync::oneshot;
 
-use crate::admin::AdminSocket;
-use crate::admin::{
+use crate::config::model::{ClientCertificates, Clients, Config, Service, name_fits};
+use handfast_admin::AdminSocket;
+use handfast_admin::{
     BackendOutcome, BackendRefusal, Control, NotReady, Overview, ReloadOutcome, ReloadRefusal,
     ServiceOverview, StillServing,
 };
-use crate::config::model::{ClientCertificates, Clients, Config, Service, name_fits};
-use crate::key_process::KeyProcessHealth;
-use crate::listeners::Listeners;
-use crate::metrics::{FailureSnapshot, Registry, ServiceSnapshot, Snapshot};
-use crate::operator_state::OperatorState;
 use handfast_net::file_id::FileId;
+use handfast_observe::metrics::{FailureSnapshot, Registry, ServiceSnapshot, Snapshot};
+use handfast_observe::operator_state::OperatorState;
+use handfast_process::key_process::KeyProcessHealth;
+use handfast_process::listeners::Listeners;
 
 /// What the admin listener asks for.
 #[derive(Debug)]

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::access_log::AccessLogHandle;
-use crate::admin::{self, ReloadRefusal};
 use crate::control::Request;
 use crate::error::Outcome;
 use crate::program::Program;
-use crate::signals::Asked;
 use crate::thread::After;
 use crate::worker::{Event, Order};
+use handfast_admin::{self, ReloadRefusal};
+use handfast_observe::access_log::AccessLogHandle;
+use handfast_process::signals::Asked;
 use handfast_text::units::counted;
 
 /// How long the access log may take to write what it has.
@@ -58,7 +58,7 @@ impl Draining {
         let cut = workers.end().await;
         listeners.close();
         if let Some(address) = &state.config.admin {
-            admin::forget(address, shared.admin_file());
+            handfast_admin::forget(address, shared.admin_file());
         }
         end_log(log);
         upgrades.tells_the_last();

@@ -13,7 +13,7 @@ use handfast_tls::session::Failure;
 
 use crate::config::ReadError;
 use crate::config::accounts::AccountError;
-use crate::process_error::Error as ProcessError;
+use handfast_process::error::Error as ProcessError;
 
 /// How the program ended; the exit codes of every verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,14 +16,14 @@ use handfast_tls::session::{Session, Verdict};
 use handfast_tls::store::Selection;
 use handfast_wire::{Alert, AlertDescription, ClientHello};
 
-use crate::cause::Cause;
 use crate::connection::Connection;
 use crate::hello::Heard;
-use crate::reason::{CloseReason, Side, Step};
 use crate::runtime::Runtime;
 use crate::signer::{Answered, Pending, Signer, Work};
 use crate::thread::Thread;
 use crate::thread_state::Choice;
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
 
 /// The extension `encrypted_client_hello` (RFC 9849 §5).
 const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;

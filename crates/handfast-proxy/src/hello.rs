@@ -13,13 +13,13 @@ use handfast_text::units::counted;
 use handfast_tls::buffer::Scratch;
 use handfast_wire::{Alert, AlertDescription, ClientHello, Foreign, Peek, peek};
 
-use crate::cause::Cause;
 use crate::config::model::PlainHttp;
 use crate::connection::Connection;
-use crate::metrics::HeaderOutcome;
 use crate::proxy_in;
-use crate::reason::{CloseReason, Side, Step};
 use crate::runtime::Runtime;
+use handfast_observe::cause::Cause;
+use handfast_observe::metrics::HeaderOutcome;
+use handfast_observe::reason::{CloseReason, Side, Step};
 
 /// A client that has said hello.
 #[derive(Debug)]

@@ -9,10 +9,10 @@ use std::fmt;
 use handfast_wire::starttls::{Client, Problem, Progress, Tunnel};
 
 use crate::backend_tls::asking;
-use crate::cause::Cause;
 use crate::config::model::BackendTls;
-use crate::reason::{CloseReason, Side, Step};
 use crate::through::{Behind, Through};
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
 
 /// What is still to be said and heard.
 #[derive(Debug)]

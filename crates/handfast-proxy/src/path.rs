@@ -5,11 +5,11 @@
 
 use crate::config::model::Clients;
 use crate::connection::Connection;
-use crate::reason::CloseReason;
 use crate::relay::Relay;
 use crate::runtime::Runtime;
 use crate::thread_state::Choice;
 use crate::{close, connect, handshake, hello, proxy_in, route, starttls};
+use handfast_observe::reason::CloseReason;
 
 /// Serves one client.
 ///

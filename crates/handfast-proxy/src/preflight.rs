@@ -12,14 +12,14 @@ use handfast_net::limits::raise_file_limit;
 use handfast_net::listen;
 use rustix::fs::{Access, access};
 
-use crate::admin;
 use crate::checks;
 use crate::config::model::{AccessLog, Address, CertificateSource, Config};
-use crate::limits::max_connections;
-use crate::own_files::unreadable;
-use crate::privileges::ServiceUser;
-use crate::process_error::Error as ProcessError;
-use crate::trusted_path;
+use handfast_admin;
+use handfast_process::error::Error as ProcessError;
+use handfast_process::limits::max_connections;
+use handfast_process::privileges::ServiceUser;
+use handfast_process::trusted_path;
+use handfast_process::writable_files::unreadable;
 
 /// What was found.
 #[derive(Debug, Default)]
@@ -73,7 +73,7 @@ fn limits(config: &Config, found: &mut Found) {
 /// Whether each address can be listened on. One that is in use is a warning: it may be in use by what is to be replaced.
 fn addresses(config: &Config, user: &ServiceUser, found: &mut Found) {
     // It is the very program that this configuration is for.
-    let runs = config.admin.as_ref().is_some_and(|address| admin::neighbour(address).is_some());
+    let runs = config.admin.as_ref().is_some_and(|address| handfast_admin::neighbour(address).is_some());
     let services = config.services.iter().flat_map(|service| {
         service.listen.iter().map(|address| (address, format!("service {}", service.name)))
     });

@@ -10,22 +10,13 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc::Receiver;
 use tokio::time::Instant;
 
-use crate::access_log::AccessLogHandle;
-use crate::admin::BackendRefusal;
 use crate::checks::{self, Checks};
 use crate::config::model;
 use crate::control::{Request, Shared};
 use crate::error::Error;
-use crate::listeners::{Listeners, Plan};
-use crate::metrics::{BackendStatus, Configured, ConfiguredBackend, ConfiguredService, Registry};
-use crate::operator_state::OperatorState;
 use crate::reload::Present;
 use crate::resolve::Addresses;
 use crate::resolve::{Answer, Names};
-use crate::sandbox::Sandbox;
-use crate::say::unmarked;
-use crate::service_manager::Notifier;
-use crate::signals::Signals;
 use crate::source::ConfigSource;
 use crate::standing::{self};
 use crate::state::{ServiceState, SharedCarriedOver, State};
@@ -34,6 +25,15 @@ use crate::upgrade::Upgrades;
 use crate::watch::Watch;
 use crate::worker::Order;
 use crate::workers::Workers;
+use handfast_admin::BackendRefusal;
+use handfast_observe::access_log::AccessLogHandle;
+use handfast_observe::metrics::{BackendStatus, Configured, ConfiguredBackend, ConfiguredService, Registry};
+use handfast_observe::operator_state::OperatorState;
+use handfast_process::listeners::{Listeners, Plan};
+use handfast_process::log_lines::without_severity;
+use handfast_process::sandbox::Sandbox;
+use handfast_process::service_manager::Notifier;
+use handfast_process::signals::Signals;
 use handfast_text::units::counted;
 
 /// How long until a unix socket that could not be bound again is tried once more.
@@ -207,7 +207,7 @@ impl Program {
             format!("Serving {services} on {}, generation {generation}", counted(addresses, "address"));
         if let Some(problem) = self.registry.reload_problem() {
             let line = problem.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-            sentence.push_str(&format!("; the last reload was refused: {}", unmarked(line, "error")));
+            sentence.push_str(&format!("; the last reload was refused: {}", without_severity(line, "error")));
         }
         sentence
     }

@@ -16,13 +16,13 @@ use handfast_wire::foreign::{Sorted, sort};
 use handfast_wire::proxy_header::{Command, Header, Peek, V2_LIMIT, peek};
 
 use crate::admit::admit;
-use crate::cause::Cause;
 use crate::connection::Connection;
-use crate::metrics::HeaderOutcome;
-use crate::proxied::{Proxied, ProxiedBy};
-use crate::reason::{CloseReason, Side, Step};
-use crate::record::Record;
 use crate::runtime::Runtime;
+use handfast_observe::cause::Cause;
+use handfast_observe::metrics::HeaderOutcome;
+use handfast_observe::proxied::{Proxied, ProxiedBy};
+use handfast_observe::reason::{CloseReason, Side, Step};
+use handfast_observe::record::Record;
 
 /// Most bytes of an ALPN value or a unique identifier that are kept; ours and those of the specification are shorter.
 const KEPT: usize = 255;

@@ -16,12 +16,12 @@ use handfast_net::engine::Woken;
 
 use crate::account::Account;
 use crate::backends::InUse;
-use crate::cause::Cause;
 use crate::config::model::MissingCloseNotify;
 use crate::connect::Connected;
 use crate::connection::Connection;
-use crate::reason::{CloseReason, Side, Step};
 use crate::runtime::Runtime;
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
 
 /// Rounds that one connection may go on before the others of its thread have their turn: 1 MiB of bulk.
 const ROUNDS: u32 = 16;

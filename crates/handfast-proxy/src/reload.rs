@@ -14,10 +14,10 @@ use handfast_tls::load::FileStamp;
 
 use crate::config::model::Config;
 use crate::error::Error;
-use crate::listeners::{Plan, Taken};
-use crate::sandbox::Sandbox;
 use crate::source::ConfigSource;
 use crate::state::{self, Built, Report, SharedCarriedOver, State};
+use handfast_process::listeners::{Plan, Taken};
+use handfast_process::sandbox::Sandbox;
 
 mod queue;
 

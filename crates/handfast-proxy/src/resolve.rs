@@ -17,7 +17,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 
 use crate::config::model::{Config, Target};
-use crate::metrics::NameSnapshot;
+use handfast_observe::metrics::NameSnapshot;
 
 mod trial;
 

@@ -10,13 +10,13 @@ use std::time::Duration;
 use tokio::task::LocalSet;
 
 use crate::error::{Error, Outcome};
-use crate::sandbox;
-use crate::say::unmarked;
-use crate::service_manager::ServiceManager;
 use crate::serving::Serving;
 use crate::source::ConfigSource;
 use crate::start::{Passed, Prepared};
 use crate::upgrade::Taking;
+use handfast_process::log_lines::without_severity;
+use handfast_process::sandbox;
+use handfast_process::service_manager::ServiceManager;
 
 /// Runs the proxy until it is told to stop. Problems are logged through `tracing`; `color` is for those of the
 /// configuration; `manager` is what a service manager passed, `take_over` where a running process is asked for its sockets.
@@ -33,7 +33,7 @@ pub fn run(source: &ConfigSource, color: bool, manager: ServiceManager, take_ove
         match start(source, color, manager, take_over).await {
             Ok(serving) => serving.serve().await,
             Err(error) => {
-                tracing::error!("{}", unmarked(error.to_string().trim(), "error"));
+                tracing::error!("{}", without_severity(error.to_string().trim(), "error"));
                 sandbox::say_rest();
                 error.outcome()
             }

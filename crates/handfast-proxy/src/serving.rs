@@ -7,20 +7,20 @@ use std::sync::Arc;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::admin::ReloadRefusal;
 use crate::config::model::Address;
 use crate::control::Request;
 use crate::draining::Draining;
 use crate::error::{Error, Outcome};
-use crate::listeners::Plan;
 use crate::memory::Memory;
 use crate::program::Program;
 use crate::reload::{Refused, Reloaded, Reloads, Scope};
-use crate::say::{say_refusal, say_warnings};
-use crate::signals::Asked;
 use crate::upgrade::Taking;
 use crate::watch::Watch;
 use crate::worker::Event;
+use handfast_admin::ReloadRefusal;
+use handfast_process::listeners::Plan;
+use handfast_process::log_lines::{log_refusal, log_warnings};
+use handfast_process::signals::Asked;
 
 /// A program that serves.
 #[derive(Debug)]
@@ -168,10 +168,10 @@ impl Serving {
             }
             Err(refused) => refused,
         };
-        say_warnings(&[refused.warnings]);
+        log_warnings(&[refused.warnings]);
         self.program.registry.reload_failed(&refused.problems);
         let generation = self.program.state.generation;
-        say_refusal(&format!("reload refused, generation {generation} goes on"), &refused.problems);
+        log_refusal(&format!("reload refused, generation {generation} goes on"), &refused.problems);
         Err(ReloadRefusal::Refused { problems: refused.problems })
     }
 
@@ -181,7 +181,7 @@ impl Serving {
         program.install(Arc::clone(&state), plan).await?;
         program.notifier.keeps(program.listeners.own(None));
         // Not before: they speak of what is served now.
-        say_warnings(&found.warnings);
+        log_warnings(&found.warnings);
         for key in found.at_a_restart_only {
             tracing::warn!("{key} has changed, which takes effect only at a restart or `handfast upgrade`");
         }
@@ -206,7 +206,7 @@ impl Serving {
             return Ok(served);
         }
         registry.reload_left_out(state.generation, &left_out);
-        say_refusal(&served, &left_out);
+        log_refusal(&served, &left_out);
         Err(ReloadRefusal::InPart { served, left_out })
     }
 

@@ -29,7 +29,7 @@ use handfast_tls::policy::contexts;
 use handfast_tls::server::ServerSession;
 use handfast_tls::session::{Received, Session as _};
 
-use crate::sandbox;
+use handfast_process::sandbox;
 
 /// The lowest priority of an ordinary thread (setpriority(2)), for where a sandbox around this process refuses `SCHED_IDLE`.
 const LOWEST: i32 = 19;

@@ -19,8 +19,8 @@ use std::time::{Duration, SystemTime};
 use handfast_net::clock::Moment;
 use handfast_net::fault::Cause as Socket;
 
-use crate::cause::Cause;
-use crate::reason::{CloseReason, Side};
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side};
 
 mod care;
 mod status;

@@ -18,13 +18,13 @@ use handfast_tls::buffer::Scratch;
 use handfast_wire::starttls::mysql::{self, Login, TlsSide};
 use handfast_wire::starttls::{Problem, Progress, Protocol, Server, second_greeting};
 
-use crate::cause::Cause;
 use crate::connect::{self, Connected, Until, of_problem, read};
 use crate::connection::Connection;
-use crate::reason::{CloseReason, Side, Step};
 use crate::runtime::Runtime;
 use crate::thread_state::Choice;
 use handfast_net::host_name::host_name;
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
 
 /// A client that is about to begin TLS.
 #[derive(Debug)]

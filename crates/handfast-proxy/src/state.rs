@@ -4,9 +4,9 @@
 //! everything that is wrong with it (`state/build.rs`). Nothing that serves is touched before the state is whole.
 
 use crate::backend_tls::DialTls;
-use crate::key_process::KeyPlaces;
-use crate::own_files::own_files;
-use crate::sandbox::Reach;
+use handfast_process::key_process::KeyPlaces;
+use handfast_process::sandbox::Reach;
+use handfast_process::writable_files::own_files;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -23,11 +23,11 @@ use crate::admission::Admission;
 use crate::config::model::{Address, CertificateSource, ClientChecks, Config, Service};
 use crate::config::source::{ConfigSource, ConvertedConfig};
 use crate::config::{CertificateFact, explain_host};
-use crate::key_process::{KeyProcess, KeyProcessHealth};
-use crate::metrics::{CertificateSnapshot, FileProblemSnapshot, RevocationListSnapshot};
 use crate::permits::{AddressLimit, Pool};
 use crate::standing::Standings;
 use crate::through::Through;
+use handfast_observe::metrics::{CertificateSnapshot, FileProblemSnapshot, RevocationListSnapshot};
+use handfast_process::key_process::{KeyProcess, KeyProcessHealth};
 
 mod build;
 mod carried;

@@ -14,15 +14,15 @@ use handfast_net::engine::{self, TaskHandle};
 use handfast_tls::buffer::Scratch;
 use handfast_tls::policy::contexts;
 
-use crate::access_log::{LINE_DELAY, ThreadLog};
-use crate::key_process::KeyProcessHealth;
-use crate::listeners::ListenerId;
-use crate::metrics::ThreadMetrics;
 use crate::permits::Share;
-use crate::reason::CloseReason;
-use crate::record::Record;
 use crate::signer::Signer;
 use crate::thread_state::ThreadState;
+use handfast_observe::access_log::{LINE_DELAY, ThreadLog};
+use handfast_observe::metrics::ThreadMetrics;
+use handfast_observe::reason::CloseReason;
+use handfast_observe::record::Record;
+use handfast_process::key_process::KeyProcessHealth;
+use handfast_process::listeners::ListenerId;
 
 /// Who serves the addresses of a process that stops.
 #[derive(Clone, Debug, Default)]

@@ -3,8 +3,8 @@
 //! In: the [`State`] that all threads share. Out: services with TLS servers, rules, backends and limits, which the path
 //! reads without touching what other cores write. What outlives a reload (an endpoint's standing) is handed over.
 
-use crate::listeners::ListenerId;
 use crate::resolve::Addresses;
+use handfast_process::listeners::ListenerId;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -22,19 +22,19 @@ use crate::admission::Admission;
 use crate::admission::TrustedSenders;
 use crate::backend_tls::Dialler;
 use crate::backends::{Endpoint, Group};
-use crate::cause::Cause;
 use crate::config::RouteTable;
 use crate::config::model::{
     self, Address, Backend, ClientCertificates, Clients, ConnectThrough, Limits, MissingCloseNotify,
     NameRule, PlainHttp, Service, Source, Target,
 };
-use crate::metrics::{ServiceMetrics, ThreadMetrics};
 use crate::permits::{AddressLimit, Share};
-use crate::reason::{CloseReason, Side, Step};
 use crate::sent_header::SentHeader;
 use crate::standing::Standings;
 use crate::state::{Distinct, RingId, ServiceState, State};
 use crate::through::{Place, Through, places};
+use handfast_observe::cause::Cause;
+use handfast_observe::metrics::{ServiceMetrics, ThreadMetrics};
+use handfast_observe::reason::{CloseReason, Side, Step};
 
 /// Every endpoint of a thread by service and name.
 type Endpoints = HashMap<(Rc<str>, String), Rc<Endpoint>>;

@@ -9,8 +9,8 @@ use std::path::Path;
 use handfast_wire::starttls::{Credentials, Tunnel};
 
 use crate::config::model::{Address, ConnectThrough, Target, TunnelKind};
-use crate::privileges::ServiceUser;
 use crate::resolve::Addresses;
+use handfast_process::privileges::ServiceUser;
 
 /// Longest password with its line end; SOCKS5 has room for 255 bytes.
 const MOST_PASSWORD: u64 = 1_024;

@@ -15,18 +15,18 @@ use handfast_tls::ticket::KeySet;
 use tokio::sync::mpsc::Sender;
 
 use crate::accept::accept;
-use crate::access_log::ThreadLog;
 use crate::error::Error;
-use crate::key_process;
-use crate::listeners::ListenerId;
-use crate::metrics::{Registry, ThreadMetrics};
 use crate::permits::{Pool, Share};
 use crate::resolve::Addresses;
-use crate::sandbox;
 use crate::signer::Signer;
 use crate::state::{RingId, State};
 use crate::thread::{After, Phase, Thread};
 use crate::thread_state::ThreadState;
+use handfast_observe::access_log::ThreadLog;
+use handfast_observe::metrics::{Registry, ThreadMetrics};
+use handfast_process::key_process;
+use handfast_process::listeners::ListenerId;
+use handfast_process::sandbox;
 
 /// Orders that may wait for a worker, which takes all of them at each look. New keys and addresses take the place of older
 /// ones, and a reload waits for the one before; so only a worker that is stuck, through as many reloads, has so many.

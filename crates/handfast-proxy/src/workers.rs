@@ -11,14 +11,14 @@ use handfast_net::engine::mailbox;
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::time::timeout;
 
-use crate::access_log::AccessLogHandle;
 use crate::error::Error;
-use crate::listeners::Share;
-use crate::metrics::Registry;
 use crate::permits::Pool;
 use crate::resolve::Addresses;
 use crate::state::State;
 use crate::worker::{Event, Handle, MOST_ORDERS, Order, Worker};
+use handfast_observe::access_log::AccessLogHandle;
+use handfast_observe::metrics::Registry;
+use handfast_process::listeners::Share;
 
 /// How long they may take to install a state.
 const INSTALLING: Duration = Duration::from_secs(10);

@@ -7,9 +7,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use handfast_admin::ask;
 use handfast_config::model::Address;
 use handfast_load::outcome::Refusal;
-use handfast_proxy::admin::ask;
 use handfast_report::both_ends::{Counted, Seen};
 
 /// How long a question and its answer may take.

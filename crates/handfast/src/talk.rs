@@ -128,7 +128,7 @@ fn write_lines(waiting: &Receiver<Line>, lost: &AtomicU64, stamp: Stamp, mut scr
     let mut confined = false;
     while let Ok(line) = waiting.recv() {
         // It was there before the sandbox.
-        confined = confined || handfast_proxy::confine_this_thread();
+        confined = confined || handfast_process::sandbox::confine_this_thread();
         let missing = lost.swap(0, Ordering::Relaxed);
         if missing > 0 {
             let were = if missing == 1 { "line was" } else { "lines were" };

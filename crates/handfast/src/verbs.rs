@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use handfast_config::{self as config, ConfigSource, FlagInput};
-use handfast_proxy::{Outcome, ServiceManager, UpgradeFailure};
+use handfast_process::service_manager::ServiceManager;
+use handfast_proxy::{Outcome, UpgradeFailure};
 use handfast_report::Style;
 use handfast_tls::weak::{self, PackError, Packed};
 use tracing::Level;
@@ -55,7 +56,11 @@ pub(crate) fn upgrade(words: UpgradeWords) -> ExitCode {
 }
 
 pub(crate) fn key_process(words: &KeyProcessWords) -> ExitCode {
-    let act = if words.supervise { handfast_proxy::supervise } else { handfast_proxy::hold };
+    let act = if words.supervise {
+        handfast_process::key_process::supervise
+    } else {
+        handfast_process::key_process::hold
+    };
     match act(words.channels) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

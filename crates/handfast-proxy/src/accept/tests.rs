@@ -11,15 +11,15 @@ use handfast_net::listen::{ListeningSocket, Sharing, listen};
 use rustix::net::{Shutdown, shutdown};
 
 use super::*;
-use crate::access_log;
 use crate::config::model::AccessLog;
-use crate::metrics::{Registry, ServiceSnapshot, ThreadSnapshot};
 use crate::permits::{Pool, Share};
 use crate::resolve::Addresses;
 use crate::state::{self, CarriedOver};
 use crate::testing::{Folder, on_engine, said};
 use crate::thread::After;
 use crate::thread_state::ThreadState;
+use handfast_observe::access_log;
+use handfast_observe::metrics::{Registry, ServiceSnapshot, ThreadSnapshot};
 
 /// Long enough for a busy machine; nothing waits for it when all is well.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -101,7 +101,7 @@ impl Door {
 
 fn state_of(
     folder: &Folder,
-    metrics: &crate::metrics::ThreadMetrics,
+    metrics: &handfast_observe::metrics::ThreadMetrics,
     name: &str,
     listen: &str,
     more: &str,

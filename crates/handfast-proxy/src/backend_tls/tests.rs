@@ -6,12 +6,12 @@ use handfast_wire::{Peek, peek};
 
 use super::*;
 use crate::backends::Group;
-use crate::metrics::Registry;
 use crate::resolve::Addresses;
 use crate::state::{self, CarriedOver};
 use crate::testing::Folder;
 use crate::thread_state::Choice;
 use crate::thread_state::ThreadState;
+use handfast_observe::metrics::Registry;
 
 /// A dialler as a service with this `backend-tls` has it, and its backends.
 fn dialler(backend: &str, backend_tls: &str) -> (Folder, Rc<Dialler>, Vec<Rc<Endpoint>>) {

@@ -10,10 +10,10 @@ use handfast_net::clock::Moment;
 
 use super::balance::{self, Candidate, Member, WHOLE};
 use super::{Attempt, Endpoint, Pick};
-use crate::cause::Cause;
 use crate::config::model::Balance;
-use crate::metrics::BackendMetrics;
 use crate::standing::State;
+use handfast_observe::cause::Cause;
+use handfast_observe::metrics::BackendMetrics;
 
 /// The endpoints of one route.
 #[derive(Debug)]

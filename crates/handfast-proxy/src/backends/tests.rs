@@ -8,9 +8,9 @@ use handfast_net::clock::Moment;
 
 use super::*;
 use crate::config::model::Balance;
-use crate::metrics::Registry;
-use crate::reason::{Side, Step};
 use crate::standing::{Standings, State};
+use handfast_observe::metrics::Registry;
+use handfast_observe::reason::{Side, Step};
 
 fn refused() -> CloseReason {
     CloseReason::new(Step::Connect, Side::Backend, Cause::Socket(SocketCause::Refused))

@@ -24,7 +24,7 @@ use crate::backend_tls::client_for;
 use crate::backends::is_ours;
 use crate::config::model::{Address, BackendAlpn, Check, CheckKind};
 use crate::opening::Opening;
-use crate::reason::{CloseReason, Side, Step};
+use handfast_observe::reason::{CloseReason, Side, Step};
 
 /// Most bytes of an answer that are looked at.
 const MOST_HEARD: usize = 16 * 1024;

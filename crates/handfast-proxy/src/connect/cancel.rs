@@ -11,13 +11,13 @@ use handfast_net::engine::Woken;
 use super::{Ended, Until, Waiting, Wanted, begin, check_client, note_failure, read};
 use crate::backend_tls::Dialler;
 use crate::backends::{Attempt, Endpoint};
-use crate::cause::Cause;
 use crate::connection::Connection;
 use crate::proxy_out;
-use crate::reason::{CloseReason, Side, Step};
 use crate::runtime::Runtime;
 use crate::standing::State;
 use crate::thread_state::Choice;
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
 
 /// Most backends that one request is sent to: a client without a login must not cause more connections than this.
 const MOST: usize = 16;

@@ -9,11 +9,11 @@ use handfast_net::engine::Woken;
 
 use super::{Ended, SocketCause, Waiting, Wanted, check_client, secure};
 use crate::backends::Endpoint;
-use crate::cause::Cause;
 use crate::connection::Connection;
 use crate::opening::{Opening, Refused};
-use crate::reason::{CloseReason, Side, Step};
 use crate::runtime::Runtime;
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
 
 /// Carries the words, and then the handshake; what the backend has said that is the client's.
 pub(super) async fn begin<R: Runtime>(

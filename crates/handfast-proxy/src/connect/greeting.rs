@@ -12,11 +12,11 @@ use handfast_tls::buffer::Scratch;
 use handfast_wire::starttls::{Greeted, Greeting, Problem, mysql};
 
 use super::{Ended, SocketCause, Until, Waiting, check_client};
-use crate::cause::Cause;
 use crate::connection::Connection;
 use crate::opening::cause_of;
-use crate::reason::{CloseReason, Side, Step};
 use crate::runtime::Runtime;
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
 
 /// The greeting that a backend begins with.
 #[derive(Debug)]

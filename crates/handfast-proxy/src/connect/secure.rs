@@ -13,12 +13,12 @@ use handfast_tls::session::{Failure, Session};
 use super::{Connected, Ended, SocketCause, Waiting, check_client, note_failure};
 use crate::backend_tls::Dialler;
 use crate::backends::Endpoint;
-use crate::cause::Cause;
 use crate::config::model::MissingCloseNotify;
 use crate::connection::Connection;
-use crate::reason::{CloseReason, Side, Step};
 use crate::runtime::Runtime;
 use crate::thread_state::Choice;
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
 
 /// A session that has begun, and its hello.
 pub(super) fn begin<R: Runtime>(

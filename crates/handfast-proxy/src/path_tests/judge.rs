@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::backend::Backend;
 use super::client::Client;
 use super::peers::End;
-use crate::cause::Cause;
-use crate::reason::{Side, Step};
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{Side, Step};
 
 /// What came of a schedule, and of whom.
 pub(super) struct Outcome<'a> {

@@ -21,21 +21,21 @@ use super::backend::Backend;
 use super::client::Client;
 use super::judge::Outcome;
 use super::world::{self, Simulated, World, world};
-use crate::access_log::{self, AccessLogHandle};
 use crate::account::Account;
-use crate::cause::Cause;
 use crate::config::model::AccessLog;
 use crate::connection::Connection;
-use crate::metrics::{Registry, Snapshot};
 use crate::path;
 use crate::permits::{Pool, Share};
-use crate::reason::{Side, Step};
 use crate::resolve::Addresses;
 use crate::signer::Signer;
 use crate::state::{self, CarriedOver};
 use crate::testing::Folder;
 use crate::thread::Thread;
 use crate::thread_state::ThreadState;
+use handfast_observe::access_log::{self, AccessLogHandle};
+use handfast_observe::cause::Cause;
+use handfast_observe::metrics::{Registry, Snapshot};
+use handfast_observe::reason::{Side, Step};
 
 /// No schedule has so many events.
 const EVENTS: usize = 20_000;

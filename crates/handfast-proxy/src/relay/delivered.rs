@@ -11,10 +11,10 @@ use handfast_wire::starttls::Protocol;
 
 use super::Relay;
 use crate::account::Account;
-use crate::cause::Cause;
 use crate::connection::Connection;
-use crate::reason::{CloseReason, Step};
 use crate::runtime::Runtime;
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Step};
 
 /// Our own close_notify as the longest record of it: a header (5), an explicit nonce (8), an alert (2) and a tag (16) of
 /// TLS 1.2.

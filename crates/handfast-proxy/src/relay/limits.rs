@@ -7,10 +7,10 @@ use handfast_net::clock::Moment;
 use handfast_text::duration;
 
 use super::Relay;
-use crate::cause::Cause;
 use crate::connection::Connection;
-use crate::reason::{CloseReason, Side, Step};
 use crate::runtime::Runtime;
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
 
 impl Relay {
     /// The earliest of the limits on silence and age, and what it is called.

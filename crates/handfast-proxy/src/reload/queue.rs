@@ -9,8 +9,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::{Present, Refused, Reloaded, Scope, Unusable, look, reload};
-use crate::admin::ReloadRefusal;
 use crate::error::Error;
+use handfast_admin::ReloadRefusal;
 
 /// Somebody who waits for the outcome.
 type Reply = oneshot::Sender<Result<String, ReloadRefusal>>;

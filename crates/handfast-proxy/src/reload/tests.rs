@@ -6,10 +6,10 @@ use handfast_net::listen::Origin;
 use tokio::sync::oneshot::{self, error::TryRecvError};
 
 use super::*;
-use crate::admin::ReloadRefusal;
-use crate::listeners::{Listeners, Share};
 use crate::state::{CarriedOver, KeyRings};
 use crate::testing::Folder;
+use handfast_admin::ReloadRefusal;
+use handfast_process::listeners::{Listeners, Share};
 
 const ADMIN_OFF: &str = "[admin]\nlisten = \"off\"\n";
 
@@ -37,7 +37,7 @@ impl Served {
         };
         let built = state::build(config, 1, None, &mut carried, SystemTime::now());
         let state = Arc::new(built.state.expect("it can be served"));
-        let mut listeners = Listeners::nothing(false);
+        let mut listeners = Listeners::default();
         let plan = listeners.taken().plan(&state.config, 2).expect("loopback has a free port");
         let sockets = listeners.adopt(plan).expect("it can listen");
         let taken = listeners.taken();

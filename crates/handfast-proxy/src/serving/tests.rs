@@ -8,10 +8,10 @@ use std::time::Duration;
 use tokio::task::LocalSet;
 
 use super::*;
-use crate::admin::{Control, NotReady};
 use crate::start::Passed;
 use crate::start::Prepared;
 use crate::testing::Folder;
+use handfast_admin::{Control, NotReady};
 
 /// A port that nobody listens on now.
 fn free_port() -> u16 {

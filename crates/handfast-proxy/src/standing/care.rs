@@ -16,8 +16,8 @@ use handfast_net::clock::Moment;
 use handfast_text::units::counted;
 
 use super::{OUT, Standing, UP};
-use crate::metrics::{CheckSnapshot, Distribution, Histogram};
-use crate::operator_state::OperatorState;
+use handfast_observe::metrics::{CheckSnapshot, Distribution, Histogram};
+use handfast_observe::operator_state::OperatorState;
 
 /// Why a backend is out, or would be.
 #[derive(Debug, Default)]

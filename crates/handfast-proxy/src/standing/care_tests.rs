@@ -5,9 +5,9 @@ use std::time::Duration;
 use handfast_net::fault::Cause as Socket;
 
 use super::{Patience, Standings, State};
-use crate::cause::Cause;
-use crate::operator_state::OperatorState;
 use crate::testing::said;
+use handfast_observe::cause::Cause;
+use handfast_observe::operator_state::OperatorState;
 
 const PATIENCE: Patience = Patience { failures: 3, pause: Duration::from_secs(3_600) };
 const RISE: u32 = 2;

@@ -8,7 +8,7 @@ use handfast_net::clock::Moment;
 use serde::{Deserialize, Serialize};
 
 use super::{OUT, Standing, Standings, State, code};
-use crate::cause::Cause;
+use handfast_observe::cause::Cause;
 
 /// A backend that is not up, and why; what an operator wants of it is told apart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -83,8 +83,8 @@ impl Standings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operator_state::OperatorState;
     use crate::standing::{Patience, Socket};
+    use handfast_observe::operator_state::OperatorState;
 
     fn marked_down(standing: &Standing, pause: Duration) {
         let patience = Patience { failures: 2, pause };

@@ -1,7 +1,7 @@
 //! What metrics and the status page report of a backend's standing.
 
 use super::{Standing, State};
-use crate::metrics::{BackendSnapshot, BackendState, BackendStatus};
+use handfast_observe::metrics::{BackendSnapshot, BackendState, BackendStatus};
 
 impl BackendStatus for Standing {
     fn add_to(&self, to: &mut BackendSnapshot) {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::{Handed, Standing};
-use crate::operator_state::OperatorState;
+use handfast_observe::operator_state::OperatorState;
 
 /// The standings of one service's backends, shared by the states of the process that have the service.
 #[derive(Debug)]

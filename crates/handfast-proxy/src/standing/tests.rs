@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::reason::Step;
 use crate::testing::said;
+use handfast_observe::reason::Step;
 
 const PATIENCE: Patience = Patience { failures: 3, pause: Duration::from_secs(3_600) };
 /// The pause is over at once.

@@ -6,13 +6,13 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::admin::{self, AdminListener, Neighbour};
 use crate::config::model::{Address, Config};
 use crate::control::Shared;
 use crate::error::Error;
-use crate::listeners::given::Given;
-use crate::privileges::ServiceUser;
-use crate::process_error::Error as ProcessError;
+use handfast_admin::{self, AdminListener, Neighbour};
+use handfast_process::error::Error as ProcessError;
+use handfast_process::listeners::given::Given;
+use handfast_process::privileges::ServiceUser;
 
 /// How soon the admin address is tried again: when it was just given up, and otherwise.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
@@ -42,12 +42,14 @@ impl AdminAddress {
                 AdminListener::given(given.socket, given.origin).map_err(|source| failed(address, source))?,
             ));
         }
-        match user.bind(address, || admin::bind(address)) {
+        match user.bind(address, || handfast_admin::bind(address)) {
             Ok(listener) => Ok(Self::Bound(listener)),
-            Err(source) if source.kind() == io::ErrorKind::AddrInUse => match admin::neighbour(address) {
-                Some(neighbour) => Ok(Self::Taken(address.clone(), neighbour)),
-                None => Err(Error::AdminInUse { address: address.clone(), source }),
-            },
+            Err(source) if source.kind() == io::ErrorKind::AddrInUse => {
+                match handfast_admin::neighbour(address) {
+                    Some(neighbour) => Ok(Self::Taken(address.clone(), neighbour)),
+                    None => Err(Error::AdminInUse { address: address.clone(), source }),
+                }
+            }
             Err(source) => Err(failed(address, source)),
         }
     }
@@ -109,7 +111,7 @@ async fn serve(mut listener: AdminListener, shared: Rc<Shared>) {
         // Without a second descriptor a process that takes over binds the address again.
         shared.opens_admin(listener.own_file(), listener.socket().ok());
         let given = Rc::clone(&shared.admin_given);
-        if let Err(error) = admin::serve(listener, Rc::clone(&shared) as _, given).await {
+        if let Err(error) = handfast_admin::serve(listener, Rc::clone(&shared) as _, given).await {
             tracing::error!("admin: {error}");
             return;
         }
@@ -122,7 +124,7 @@ async fn serve(mut listener: AdminListener, shared: Rc<Shared>) {
 async fn bound_again(address: &Address) -> AdminListener {
     let mut said = None;
     loop {
-        match admin::bind(address) {
+        match handfast_admin::bind(address) {
             Ok(listener) => return listener,
             Err(error) => {
                 if said != Some(error.kind()) {
@@ -139,7 +141,7 @@ async fn bound_again(address: &Address) -> AdminListener {
 async fn wait_for(address: Address, threads: usize, shared: Rc<Shared>) {
     let mut said = None;
     loop {
-        match admin::bind(&address) {
+        match handfast_admin::bind(&address) {
             Ok(listener) => {
                 if say(&listener).is_ok() {
                     let alone = async {
@@ -158,7 +160,7 @@ async fn wait_for(address: Address, threads: usize, shared: Rc<Shared>) {
             }
         }
         let asked = address.clone();
-        let given = tokio::task::spawn_blocking(move || admin::ask_for_address(&asked, threads));
+        let given = tokio::task::spawn_blocking(move || handfast_admin::ask_for_address(&asked, threads));
         let pause = if matches!(given.await, Ok(Ok(true))) { AGAIN.0 } else { AGAIN.1 };
         tokio::time::sleep(pause).await;
     }

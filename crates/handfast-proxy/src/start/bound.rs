@@ -3,7 +3,7 @@
 //!
 //! In: a [`Prepared`]. Out: a program that serves.
 
-use crate::metrics::KeyProcessSnapshot;
+use handfast_observe::metrics::KeyProcessSnapshot;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,25 +14,25 @@ use tokio::sync::mpsc::{Receiver, channel};
 
 use super::admin_address::AdminAddress;
 use super::prepared::Prepared;
-use crate::access_log::{self, AccessLogHandle};
 use crate::checks::Checks;
 use crate::config::model::{AccessLog, Config};
 use crate::control::Shared;
 use crate::error::Error;
-use crate::key_process::KeyProcess;
-use crate::limits::say_limits;
-use crate::listeners::{Listeners, Plan};
-use crate::metrics::Registry;
-use crate::own_files::{own_files, unreadable};
-use crate::privileges::ServiceUser;
 use crate::program::Program;
 use crate::resolve::{Answer, Names};
-use crate::sandbox::Sandbox;
-use crate::say::say_warnings;
 use crate::serving::Serving;
 use crate::state::{SharedCarriedOver, State};
 use crate::upgrade::Upgrades;
 use crate::workers::{Equipment, Workers};
+use handfast_observe::access_log::{self, AccessLogHandle};
+use handfast_observe::metrics::Registry;
+use handfast_process::key_process::KeyProcess;
+use handfast_process::limits::say_limits;
+use handfast_process::listeners::{Listeners, Plan};
+use handfast_process::log_lines::log_warnings;
+use handfast_process::privileges::ServiceUser;
+use handfast_process::sandbox::Sandbox;
+use handfast_process::writable_files::{own_files, unreadable};
 
 /// How long the names of backends may take at start before clients are served without them.
 const FIRST_NAMES: Duration = Duration::from_secs(2);
@@ -176,7 +176,7 @@ fn say_unreadable(state: &State, keys: Option<&KeyProcess>) {
         let theirs = keys.map(KeyProcess::looked_at).unwrap_or_default();
         let is_ours = |(path, stamp): &&(PathBuf, FileStamp)| stamp.is_there() && !theirs.contains(path);
         let files: Vec<_> = state.files.iter().filter(is_ours).map(|(path, _)| path.clone()).collect();
-        say_warnings(&unreadable(&state.config, &files));
+        log_warnings(&unreadable(&state.config, &files));
     }
 }
 

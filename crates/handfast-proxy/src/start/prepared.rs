@@ -16,16 +16,16 @@ use crate::builtin;
 use crate::checks;
 use crate::config::model::{Backend, Config, NameRule, Target};
 use crate::error::Error;
-use crate::key_process::KeyProcess;
-use crate::limits::max_connections;
-use crate::listeners::given::GivenSockets;
-use crate::privileges::ServiceUser;
-use crate::say::say_warnings;
-use crate::service_manager::{Notifier, ServiceManager};
-use crate::signals::Signals;
 use crate::source::ConfigSource;
 use crate::state::{self, Built, CarriedOver, KeyRings, State};
 use crate::upgrade::Taking;
+use handfast_process::key_process::KeyProcess;
+use handfast_process::limits::max_connections;
+use handfast_process::listeners::given::GivenSockets;
+use handfast_process::log_lines::log_warnings;
+use handfast_process::privileges::ServiceUser;
+use handfast_process::service_manager::{Notifier, ServiceManager};
+use handfast_process::signals::Signals;
 
 /// A configuration that was read, with its files, and what this process may have.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Prepared {
         let signals = Signals::new().map_err(Error::system("listen for signals"))?;
         let limit = raise_file_limit().map_err(Error::system("raise the limit on open files"))?;
         let (config, warnings) = source.read(color)?;
-        say_warnings(&[warnings]);
+        log_warnings(&[warnings]);
         let process = &config.process;
         let user = ServiceUser::from(process);
         user.look_up()?;
@@ -160,7 +160,7 @@ fn wants_built_in(config: &Config) -> bool {
 
 fn first_state(config: Config, carried: &mut CarriedOver, now: SystemTime) -> Result<State, Error> {
     let Built { state, report, .. } = state::build(config, 1, None, carried, now);
-    say_warnings(&report.warnings);
+    log_warnings(&report.warnings);
     // Reading 10,000 certificates takes a third more than keeping them.
     handfast_net::sys::release_memory();
     state.ok_or(Error::NotServable { problems: report.errors })

@@ -30,9 +30,9 @@ use crate::config::model::{
     self, CertificateSource, ClientChecks, Clients, Config, NameRule, Places, Service,
 };
 use crate::permits::{AddressLimit, Pool};
-use crate::privileges::ServiceUser;
 use crate::standing::Standings;
 use crate::through::Through;
+use handfast_process::privileges::ServiceUser;
 
 /// What a service needs where TLS ends here; nothing where it does not.
 #[derive(Debug, Default)]

@@ -17,8 +17,8 @@ use handfast_tls::throwaway::{self, Throwaway};
 use super::rings::KeyRings;
 use crate::config::model::{Address, CertificateSource, Config};
 use crate::error::Error;
-use crate::key_process::KeyProcess;
-use crate::privileges::ServiceUser;
+use handfast_process::key_process::KeyProcess;
+use handfast_process::privileges::ServiceUser;
 
 /// What outlives the states of a process, and each new one is made with.
 #[derive(Debug)]

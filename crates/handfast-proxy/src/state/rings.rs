@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use handfast_tls::ticket::{KeySet, KeyText, TicketKeys, TicketSettings};
 
 use crate::config::model::Tickets;
-use crate::privileges::ServiceUser;
+use handfast_process::privileges::ServiceUser;
 
 /// Which set of ticket keys a service uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,9 +6,9 @@ use std::time::SystemTime;
 use handfast_net::clock::Moment;
 
 use super::*;
-use crate::metrics::Registry;
 use crate::state::{self, CarriedOver};
 use crate::testing::Folder;
+use handfast_observe::metrics::Registry;
 
 fn addresses(last: u8) -> Addresses {
     let found = vec![SocketAddr::from(([10, 0, 0, last], 443))];

@@ -20,8 +20,8 @@ use rustix::fs::{FileType, fstat, fstatfs};
 use super::successor::{FLAG, own_program};
 use super::words::{Answer, Ask, Opening, PROMPT, READY_WITHIN, in_words, receive, send, set_patience};
 use crate::source::ConfigSource;
-use crate::trusted_path::{self, Untrusted};
 use handfast_net::descriptors::receive_descriptors;
+use handfast_process::trusted_path::{self, Untrusted};
 
 /// How often a process that was started here is looked at.
 const LOOK: Duration = Duration::from_millis(50);

@@ -16,7 +16,7 @@ use rustix::net::{RecvFlags, recv};
 
 use super::successor::in_thread;
 use super::words::{Ask, Opening, PROMPT, in_words, receive, send, set_patience};
-use crate::metrics::{Registry, Told};
+use handfast_observe::metrics::{Registry, Told};
 
 /// How often what has changed is told.
 const EVERY: Duration = Duration::from_secs(1);

@@ -8,10 +8,10 @@ use handfast_text::units::counted;
 use super::giving::{Heard, Offered, refuse};
 use super::words::{Answer, Keys, Offer, PROTOCOL, Role, ServiceStandings, Socket, send};
 use crate::config::model::Address;
-use crate::metrics::ServiceSnapshot;
 use crate::program::Program;
 use crate::thread::After;
 use crate::worker::Order;
+use handfast_observe::metrics::ServiceSnapshot;
 
 impl Program {
     /// Does what was asked for. `Some` when another process serves by now, and this one is to drain.

@@ -29,11 +29,11 @@ use super::words::{
 };
 use crate::config::model::{Address, Config};
 use crate::error::Error;
-use crate::metrics::Registry;
-use crate::privileges::ServiceUser;
-use crate::process_error::Error as ProcessError;
-use crate::service_manager::Notifier;
 use handfast_net::descriptors::send_descriptors;
+use handfast_observe::metrics::Registry;
+use handfast_process::error::Error as ProcessError;
+use handfast_process::privileges::ServiceUser;
+use handfast_process::service_manager::Notifier;
 
 /// Who may be heard at once.
 const TALKS: usize = 4;

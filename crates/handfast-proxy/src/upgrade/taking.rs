@@ -15,12 +15,12 @@ use super::words::{
 };
 use crate::config::model::Address;
 use crate::error::Error;
-use crate::listeners::given::{Given, GivenSockets};
-use crate::metrics::Registry;
-use crate::operator_state::OperatorState;
 use crate::standing::Kept;
 use crate::state::{GivenKeys, State};
 use handfast_net::descriptors::receive_descriptors;
+use handfast_observe::metrics::Registry;
+use handfast_observe::operator_state::OperatorState;
+use handfast_process::listeners::given::{Given, GivenSockets};
 
 /// What was taken from a process that still serves.
 #[derive(Debug)]

@@ -5,8 +5,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use handfast_proxy::cause::Cause;
-use handfast_proxy::steps::Side;
+use handfast_observe::cause::Cause;
+use handfast_observe::steps::Side;
 use handfast_text::calendar::seconds_since_1970;
 use serde_json::Value;
 

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::rc::Rc;
 use std::time::Duration;
 
-use handfast_proxy::cause::Cause;
+use handfast_observe::cause::Cause;
 
 use super::entry::{Connection, Entry, parse};
 use super::show::{Look, line};

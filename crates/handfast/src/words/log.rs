@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use handfast_net::prefix::Prefix;
-use handfast_proxy::cause::Cause;
+use handfast_observe::cause::Cause;
 use handfast_text::suggest::did_you_mean;
 
 use crate::log::moment;

@@ -19,7 +19,7 @@ struct Arrows {
 }
 
 /// The table. To add an arrow is a decision: say in the commit what it saves and what it costs.
-const TABLE: [Arrows; 16] = [
+const TABLE: [Arrows; 19] = [
     Arrows {
         name: "handfast-wire",
         ours: &[],
@@ -83,7 +83,7 @@ const TABLE: [Arrows; 16] = [
         never: "config is text to a model: it opens no socket, serves nothing and knows no product",
     },
     Arrows {
-        name: "handfast-proxy",
+        name: "handfast-observe",
         ours: &[
             "handfast-config",
             "handfast-leg",
@@ -92,21 +92,49 @@ const TABLE: [Arrows; 16] = [
             "handfast-tls",
             "handfast-wire",
         ],
+        theirs: &["prometheus-client", "rustix", "serde", "serde_json", "tracing"],
+        in_tests: &["proptest", "tempfile"],
+        never: "observe is what is reported: it decides nothing, opens nothing but a log, and knows a backend's health by a trait",
+    },
+    Arrows {
+        name: "handfast-process",
+        ours: &["handfast-config", "handfast-net", "handfast-text", "handfast-tls"],
+        theirs: &["nix", "rustix", "tokio", "tracing"],
+        in_tests: &["tempfile"],
+        never: "process is sockets, rights and limits: no metrics, no connection, no TLS session",
+    },
+    Arrows {
+        name: "handfast-admin",
+        ours: &["handfast-config", "handfast-net", "handfast-observe", "handfast-text", "handfast-tls"],
         theirs: &[
             "bytes",
-            "hickory-resolver",
             "http-body-util",
             "hyper",
             "hyper-util",
-            "nix",
-            "prometheus-client",
             "rustix",
             "serde",
             "serde_json",
             "tokio",
             "tracing",
         ],
-        in_tests: &["handfast-stats", "proptest", "rcgen", "tempfile"],
+        in_tests: &["tempfile"],
+        never: "admin is questions and answers: it knows the proxy by the Control trait alone",
+    },
+    Arrows {
+        name: "handfast-proxy",
+        ours: &[
+            "handfast-admin",
+            "handfast-config",
+            "handfast-leg",
+            "handfast-net",
+            "handfast-observe",
+            "handfast-process",
+            "handfast-text",
+            "handfast-tls",
+            "handfast-wire",
+        ],
+        theirs: &["hickory-resolver", "rustix", "serde", "serde_json", "tokio", "tracing"],
+        in_tests: &["handfast-stats", "rcgen", "tempfile"],
         never: "proxy is a product: it names no other product, and TLS only through handfast-tls",
     },
     Arrows {
@@ -183,6 +211,7 @@ const TABLE: [Arrows; 16] = [
     Arrows {
         name: "handfast",
         ours: &[
+            "handfast-admin",
             "handfast-config",
             "handfast-import",
             "handfast-doctor",
@@ -190,6 +219,8 @@ const TABLE: [Arrows; 16] = [
             "handfast-load",
             "handfast-net",
             "handfast-probe",
+            "handfast-observe",
+            "handfast-process",
             "handfast-proxy",
             "handfast-report",
             "handfast-stats",

@@ -12,11 +12,11 @@ use super::super::world::world;
 use super::play::{Play, SECOND};
 use super::secured::Secured;
 use crate::backends::Endpoint;
-use crate::cause::Cause;
 use crate::standing::{Patience, State, Trial};
 use crate::testing::on_engine;
 use crate::thread::Phase;
 use crate::thread_state::Choice;
+use handfast_observe::cause::Cause;
 
 /// Plain text on both sides: nothing but the dialling.
 const PLAIN: Mode = Mode { client_tls: false, backend_tls: false };

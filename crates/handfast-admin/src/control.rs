@@ -1,0 +1,204 @@
+//! What the admin listener asks of the running program; `control.rs` answers, a fake does in tests.
+
+use std::fmt;
+use std::pin::Pin;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use handfast_observe::metrics::{FailureSnapshot, Snapshot};
+use handfast_observe::operator_state::OperatorState;
+use handfast_text::units::counted;
+
+/// The outcome of a reload, when it is known: what is served now, as text for a person, or why it is not what was asked for.
+pub type ReloadOutcome = Pin<Box<dyn Future<Output = Result<String, ReloadRefusal>>>>;
+
+/// Why whoever asked for a reload does not have what he asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReloadRefusal {
+    /// The program is ending, or has too many requests that wait.
+    Busy,
+    /// The program has begun to stop.
+    Stopping,
+    /// Nothing has changed: every problem found.
+    Refused {
+        /// Rendered, a line for each.
+        problems: String,
+    },
+    /// The new configuration is served without some of its files.
+    InPart {
+        /// What is served now.
+        served: String,
+        /// The files that are left out, a line for each.
+        left_out: String,
+    },
+}
+
+impl fmt::Display for ReloadRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Busy => f.write_str("the program is ending, or busy with earlier requests"),
+            Self::Stopping => f.write_str("the program is stopping"),
+            Self::Refused { problems } => f.write_str(problems),
+            Self::InPart { served, left_out } => write!(f, "{served}:\n{left_out}"),
+        }
+    }
+}
+
+impl std::error::Error for ReloadRefusal {}
+
+/// The outcome of a word about a backend: what is so now, as text for a person, or why nothing has changed.
+pub type BackendOutcome = Pin<Box<dyn Future<Output = Result<String, BackendRefusal>>>>;
+
+/// Why a word about a backend changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BackendRefusal {
+    /// The program is ending, or has too many requests that wait.
+    Busy,
+    /// There is no service of this name.
+    NoService {
+        /// Those that there are.
+        known: Vec<String>,
+    },
+    /// The service has no backend of this name.
+    NoBackend {
+        /// What its backends are called.
+        known: Vec<String>,
+    },
+}
+
+impl fmt::Display for BackendRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Busy => f.write_str("the program is ending, or busy with earlier requests"),
+            Self::NoService { known } => {
+                write!(f, "there is no such service; there is: {}", known.join(", "))
+            }
+            Self::NoBackend { known } => {
+                write!(f, "the service has no such backend; it has:\n{}", known.join("\n"))
+            }
+        }
+    }
+}
+
+impl std::error::Error for BackendRefusal {}
+
+/// Why new connections should not be sent here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotReady {
+    /// Nothing is accepted yet.
+    Starting,
+    /// These names of backends have had no address since the start, and are needed.
+    NamesUnanswered(Vec<String>),
+    /// The process that holds the private keys is unresponsive: no handshake can be signed.
+    KeyProcess {
+        /// Since when.
+        silence: Duration,
+    },
+    /// A stop has begun, and connections are still accepted for a while.
+    Leaving,
+    /// None are accepted, and so many are open yet.
+    Draining {
+        /// Connections of all services.
+        connections: u64,
+    },
+}
+
+impl fmt::Display for NotReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Starting => f.write_str("starting"),
+            Self::NamesUnanswered(names) => {
+                write!(f, "no address yet for the backends' names {}", names.join(", "))
+            }
+            Self::KeyProcess { silence } => write!(
+                f,
+                "the key process has not answered for {} s: handshakes that need a signature fail until it does",
+                silence.as_secs()
+            ),
+            Self::Leaving => f.write_str("stopping: new connections are still served for a while"),
+            Self::Draining { connections } => {
+                write!(f, "draining: {} left", counted(*connections, "connection"))
+            }
+        }
+    }
+}
+
+impl std::error::Error for NotReady {}
+
+/// The admin address is not given up by a program that has not begun to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StillServing;
+
+impl fmt::Display for StillServing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("this process serves; stop it first (TERM)")
+    }
+}
+
+impl std::error::Error for StillServing {}
+
+/// The running program, as the admin listener sees it.
+pub trait Control {
+    /// Whether new connections should be sent here; if not, why.
+    fn ready(&self) -> Result<(), NotReady>;
+
+    /// Whether the admin listener may be asked under this name, which is in lower case and without a port.
+    fn has_host(&self, name: &str) -> bool;
+
+    /// Whether this program is about to end, so that its successor, which has so many threads, may have the admin address.
+    fn hand_over(&self, threads: u32) -> Result<(), StillServing>;
+
+    /// Reads the configuration and its files again, and serves it if it is right.
+    ///
+    /// **Cancel:** the future may be dropped when the client goes away; the reload must then end by itself, one way or the other.
+    fn reload(&self) -> ReloadOutcome;
+
+    /// Does with a backend what an operator wants.
+    ///
+    /// **Cancel:** the future may be dropped when the client goes away; what was asked for happens all the same.
+    fn set_backend(&self, service: String, backend: String, requested: OperatorState) -> BackendOutcome;
+
+    /// Opens the access log again by its name, after a rotation.
+    fn reopen(&self);
+
+    /// Stops accepting and lets connections end; the program then stops. May be called again.
+    fn drain(&self);
+
+    /// What listens and where it goes.
+    fn overview(&self) -> Overview;
+
+    /// The numbers of this moment: [`handfast_observe::metrics::Registry::snapshot`].
+    fn snapshot(&self) -> Snapshot;
+
+    /// The last connections that failed: [`handfast_observe::metrics::Registry::failures`].
+    fn failures(&self) -> Vec<FailureSnapshot>;
+}
+
+/// What listens and where it goes, in words.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Overview {
+    /// Where the configuration comes from: a file's path, or `embedded defaults`.
+    pub configuration: String,
+    /// The services, in the order of the configuration.
+    pub services: Vec<ServiceOverview>,
+}
+
+/// One service in words.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ServiceOverview {
+    /// Its name.
+    pub name: String,
+    /// Addresses it listens on.
+    pub listen: Vec<String>,
+    /// Its TLS policy in a few words: `modern-2026: TLS 1.2, 1.3`.
+    pub policy: String,
+    /// Whether client certificates are `off`, `request`ed or `require`d.
+    pub client_certificates: String,
+    /// Its backends, named as in the metrics.
+    pub backends: Vec<String>,
+    /// How one is picked: `round-robin`, `least-connections`.
+    pub balance: String,
+    /// Exceptions for names, one sentence each.
+    pub exceptions: Vec<String>,
+}

@@ -1,0 +1,188 @@
+//! Each kind of trouble on the way to the backends is said, with what an operator needs to go on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::*;
+use crate::fake::{Fake, Script};
+use crate::rates::History;
+use handfast_observe::metrics::Registry;
+
+/// A program with one service `web` and two backends that are up.
+fn calm() -> Status {
+    let registry = Registry::new();
+    let web = registry.thread("worker-0").service("web");
+    for name in ["10.0.0.7:80", "10.0.0.8:80"] {
+        web.backend(name, true);
+    }
+    let fake = Fake { script: Arc::new(Script::default()), registry };
+    let mut status = Status::of(&fake, &History::default());
+    status.measured.services[0].backends.iter_mut().for_each(|backend| backend.state = BackendState::Up);
+    status.recent.over_seconds = 60.0;
+    status
+}
+
+fn said(status: &Status) -> Vec<(Urgency, String)> {
+    let mut said = Vec::new();
+    points(status, &mut said);
+    said
+}
+
+fn says(status: &Status, urgency: Urgency, words: &[&str]) {
+    let said = said(status);
+    let fits = |(how, sentence): &(Urgency, String)| {
+        *how == urgency && words.iter().all(|word| sentence.contains(word))
+    };
+    assert!(said.iter().any(fits), "{urgency:?} {words:?} is not in {said:#?}");
+}
+
+fn end(step: &'static str, side: &'static str, cause: &'static str, count: u64) -> End {
+    End { step, side, cause, count }
+}
+
+fn set_down(status: &mut Status, place: usize) {
+    let now = status.measured.process.now;
+    let backend = &mut status.measured.services[0].backends[place];
+    backend.state = BackendState::Down;
+    backend.down_since = Some(now - Duration::from_secs(125));
+    backend.last_failure = Some("refused");
+    backend.failures_in_a_row = 5;
+    backend.pause_left_seconds = Some(4.2);
+}
+
+/// For a look at it in a browser.
+pub(in super::super) fn bring_findings(status: &mut Status) {
+    let now = status.measured.process.now;
+    for service in &mut status.measured.services {
+        service.backends.iter_mut().for_each(|backend| backend.state = BackendState::Up);
+    }
+    let web = status.measured.services.iter_mut().find(|service| service.name == "web").expect("a web");
+    web.backends[1].state = BackendState::Down;
+    web.backends[1].down_since = Some(now - Duration::from_secs(125));
+    web.backends[1].last_failure = Some("connect-deadline");
+    web.backends[1].failures_in_a_row = 14;
+    web.backends[1].pause_left_seconds = Some(4.2);
+    web.connections_limit = Some(200);
+    web.waiting.insert("service", 12);
+    status.measured.names = vec![
+        NameSnapshot {
+            name: "db.example.org:5432".into(),
+            services: vec!["mail".into()],
+            addresses: vec!["10.0.0.9".into()],
+            answered: 12,
+            failed: 3,
+            problem: Some("no answer within 10s".into()),
+            failing_since: Some(now - Duration::from_secs(61)),
+        },
+        NameSnapshot {
+            name: "imap.example.org:143".into(),
+            services: vec!["mail".into()],
+            addresses: vec!["10.0.0.11".into()],
+            answered: 7,
+            ..NameSnapshot::default()
+        },
+    ];
+}
+
+#[test]
+fn nothing_is_said_when_all_is_well() {
+    let mut status = calm();
+    assert_eq!(said(&status), []);
+    let recent = status.recent.services.entry("web".into()).or_default();
+    recent.ends = vec![end("relay", "client", "finished", 90), end("hello", "client", "closed-early", 40)];
+    recent.handshakes = 90;
+    recent.backends.insert("10.0.0.7:80".into(), Attempts { connected: 90, failed: 0 });
+    assert_eq!(said(&status), [], "health checks that only connect are no trouble");
+}
+
+#[test]
+fn a_backend_that_is_down_is_said_with_cause_and_time() {
+    let mut status = calm();
+    set_down(&mut status, 1);
+    let down = [
+        "Backend 10.0.0.8:80 of web is down since 20",
+        "(2 min ago)",
+        "ago): refused: nobody listened at the backend's address (connection refused). 5 attempts in a row failed",
+        "in 4 s",
+    ];
+    says(&status, Urgency::Soon, &down);
+    set_down(&mut status, 0);
+    says(&status, Urgency::Bad, &down);
+    says(&status, Urgency::Bad, &["Clients of web reach no backend. None of its backends is up."]);
+    status.measured.services[0].backends.pop();
+    says(&status, Urgency::Bad, &["Its only backend is not up."]);
+}
+
+#[test]
+fn a_name_without_an_address_is_said() {
+    let mut status = calm();
+    let now = status.measured.process.now;
+    status.measured.services[0].backends.truncate(1);
+    status.measured.services[0].backends[0].name = "nobody.invalid:80".into();
+    status.measured.services[0].backends[0].state = BackendState::NoAddress;
+    status.measured.names = vec![NameSnapshot {
+        name: "nobody.invalid:80".into(),
+        services: vec!["web".into()],
+        failed: 4,
+        problem: Some("there is no such name".into()),
+        failing_since: Some(now - Duration::from_secs(20)),
+        ..NameSnapshot::default()
+    }];
+    says(&status, Urgency::Bad, &["Clients of web reach no backend"]);
+    let words = [
+        "nobody.invalid:80 of backends of web",
+        "(20 s ago): there is no such name",
+        "getent ahosts nobody.invalid ",
+    ];
+    says(&status, Urgency::Bad, &words);
+    status.measured.services[0].backends[0].state = BackendState::Up;
+    status.measured.names[0].addresses = vec!["10.0.0.7".into()];
+    says(&status, Urgency::Soon, &["cannot be resolved", "Its last address 10.0.0.7 stays in use"]);
+}
+
+#[test]
+fn failing_connections_are_said_by_their_share() {
+    let mut status = calm();
+    let recent = status.recent.services.entry("web".into()).or_default();
+    recent.ends = vec![end("connect", "backend", "connect-deadline", 13)];
+    says(
+        &status,
+        Urgency::Bad,
+        &["13 of 13 connections (100 %) of web reached no backend in the last 60 s", "connect-deadline"],
+    );
+    let recent = status.recent.services.entry("web".into()).or_default();
+    recent.backends.insert("10.0.0.7:80".into(), Attempts { connected: 987, failed: 3 });
+    says(&status, Urgency::Soon, &["13 of 1,000 connections (1.3 %) of web"]);
+    says(&status, Urgency::Soon, &["3 of 990 attempts to connect to backend 10.0.0.7:80 of web failed"]);
+    let recent = status.recent.services.entry("web".into()).or_default();
+    recent.ends = vec![end("relay", "backend", "reset", 9), end("connect", "local", "out-of-ports", 2)];
+    says(&status, Urgency::Soon, &["The backend broke off 9 of 11 connections of web"]);
+    says(&status, Urgency::Soon, &["2 of 989 connections (0.20 %)", "out of source ports"]);
+    let recent = status.recent.services.entry("web".into()).or_default();
+    recent.ends = vec![end("handshake", "client", "alert", 7), end("handshake", "client", "tls", 1)];
+    says(&status, Urgency::Soon, &["None of 8 TLS clients of web completed its handshake", "mostly"]);
+}
+
+#[test]
+fn limits_that_hold_clients_up_are_said() {
+    let mut status = calm();
+    let web = &mut status.measured.services[0];
+    (web.accepted, web.closed, web.connections_limit, web.address_limit) = (4, 0, Some(4), Some(3));
+    says(&status, Urgency::Soon, &["web has 4 of 4 connections (max-connections)"]);
+    status.measured.services[0].waiting.insert("service", 2);
+    says(
+        &status,
+        Urgency::Bad,
+        &["2 clients wait for web: 4 of 4 connections are open", "max-connections of the service"],
+    );
+    status.measured.connections_limit = 5;
+    says(&status, Urgency::Soon, &["4 of the 5 connections that the process may serve"]);
+    status.recent.services.entry("web".into()).or_default().too_fast = 7;
+    says(&status, Urgency::Soon, &["7 connections to web refused by a reset", "(handshake-rate)"]);
+    status.recent.services.entry("web".into()).or_default().turned_away = 6;
+    says(
+        &status,
+        Urgency::Soon,
+        &["6 connections to web refused by a reset", "had 3 already (max-connections-per-address)"],
+    );
+}

@@ -1,0 +1,383 @@
+//! From a request's head to its answer.
+//!
+//! In: method, path and headers; bodies are not read. Out: a complete answer. First who asks, then what.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Method, Response, StatusCode};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use super::control::{BackendRefusal, Control};
+use super::other_instance::server_field;
+use super::page;
+use super::rates::History;
+use super::status::Status;
+use handfast_observe::metrics::Format;
+use handfast_observe::operator_state::OperatorState;
+
+/// How long a client is kept waiting for a reload's outcome; the reload goes on without it.
+const RELOAD_DEADLINE: Duration = Duration::from_secs(30);
+
+/// What the pages may load: their own style, nothing else.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
+                                       form-action 'none'; frame-ancestors 'none'";
+
+/// What paths of backends begin with.
+const BACKENDS: &str = "/backends/";
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const HTML: &str = "text/html; charset=utf-8";
+const JSON: &str = "application/json";
+
+const HELP: &str = "\
+GET  /status       the status page (also at /)
+GET  /status.json  the same as JSON
+GET  /metrics      for Prometheus: OpenMetrics where that is accepted, else text
+GET  /ready        200, or 503 with the reason
+GET  /live         200
+POST /reload       read the configuration again: 200, or 409 with the problems
+POST /reopen       open the access log again, after a rotation: 202
+POST /drain        stop accepting and let connections end: 202
+POST /backends/SERVICE/BACKEND?state=drain
+                   no new connections for this backend; down: nor checks; up: back in use. 200, or 404 with the names
+POST /hand-over    give this address to the process that replaces this one: 202, or 409 unless this one is stopping
+";
+
+/// How the client came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Transport {
+    /// TCP: a browser could be behind it.
+    Tcp,
+    /// A unix socket: no browser can.
+    Unix,
+}
+
+pub(super) type Answer = Response<Full<Bytes>>;
+
+/// Answers one request.
+pub(super) async fn respond(
+    head: Parts,
+    transport: Transport,
+    control: &dyn Control,
+    history: &RefCell<History>,
+    handed_over: &Notify,
+) -> Answer {
+    if let Err(refusal) = allowed(&head, transport, control) {
+        return text(StatusCode::FORBIDDEN, format!("refused: {refusal}"));
+    }
+    let status = || Status::of(control, &history.borrow());
+    let reads = head.method == Method::GET || head.method == Method::HEAD;
+    match head.uri.path() {
+        "/" | "/status" if reads && !wants_json(&head.headers) => {
+            answer(StatusCode::OK, HTML, page::page(&status(), refresh(head.uri.query())))
+        }
+        "/" | "/status" | "/status.json" if reads => match status().into_json() {
+            Ok(json) => answer(StatusCode::OK, JSON, json),
+            Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("status: write as JSON: {error}")),
+        },
+        "/metrics" if reads => {
+            let format = wanted_format(&head.headers);
+            answer(StatusCode::OK, format.content_type(), format.write(control.snapshot()))
+        }
+        "/hand-over" if head.method == Method::POST => match control.hand_over(threads(head.uri.query())) {
+            Ok(()) => {
+                handed_over.notify_one();
+                text(StatusCode::ACCEPTED, "handed over: this process no longer listens here".into())
+            }
+            Err(reason) => text(StatusCode::CONFLICT, format!("not handed over: {reason}")),
+        },
+        "/ready" if reads => match control.ready() {
+            Ok(()) => text(StatusCode::OK, "ready".into()),
+            Err(reason) => text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}")),
+        },
+        "/live" if reads => text(StatusCode::OK, "alive".into()),
+        "/reload" if head.method == Method::POST => reload(control).await,
+        "/reopen" if head.method == Method::POST => {
+            control.reopen();
+            text(StatusCode::ACCEPTED, "the access log is opened again by its name".into())
+        }
+        "/drain" if head.method == Method::POST => {
+            control.drain();
+            text(StatusCode::ACCEPTED, "draining: no new connections; /ready says how many are left".into())
+        }
+        path if path.starts_with(BACKENDS) && head.method == Method::POST => {
+            backend(&path[BACKENDS.len()..], head.uri.query(), control).await
+        }
+        "/" | "/status" | "/status.json" | "/metrics" | "/ready" | "/live" => {
+            wrong_method(&head, "GET, HEAD")
+        }
+        "/reload" | "/reopen" | "/drain" | "/hand-over" => wrong_method(&head, "POST"),
+        path if path.starts_with(BACKENDS) => wrong_method(&head, "POST"),
+        path => text(StatusCode::NOT_FOUND, format!("nothing at {path}; there is:\n{HELP}")),
+    }
+}
+
+async fn reload(control: &dyn Control) -> Answer {
+    match timeout(RELOAD_DEADLINE, control.reload()).await {
+        Ok(Ok(outcome)) => text(StatusCode::OK, outcome),
+        Ok(Err(refusal)) => text(StatusCode::CONFLICT, refusal.to_string()),
+        Err(_) => text(
+            StatusCode::GATEWAY_TIMEOUT,
+            format!(
+                "the reload takes longer than {} s and goes on; /status will tell",
+                RELOAD_DEADLINE.as_secs()
+            ),
+        ),
+    }
+}
+
+/// Says what an operator wants of a backend: `SERVICE/BACKEND`, where the backend's name may have slashes of its own.
+async fn backend(path: &str, query: Option<&str>, control: &dyn Control) -> Answer {
+    let bad = |what: String| text(StatusCode::BAD_REQUEST, what);
+    let Some((service, backend)) = decoded(path).and_then(|path| {
+        let (service, backend) = path.split_once('/')?;
+        Some((service.to_owned(), backend.to_owned()))
+    }) else {
+        return bad(format!("{BACKENDS}{path} is not {BACKENDS}SERVICE/BACKEND"));
+    };
+    let word = query.and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("state=")));
+    let Some(requested) = word.and_then(OperatorState::named) else {
+        let words = OperatorState::ALL
+            .map(|requested| format!("?state={}  {}", requested.name(), requested.in_words()))
+            .join("\n");
+        return bad(format!("no state is asked for, or an unknown one; there is:\n{words}"));
+    };
+    match control.set_backend(service, backend, requested).await {
+        Ok(outcome) => text(StatusCode::OK, outcome),
+        Err(refusal @ BackendRefusal::Busy) => text(StatusCode::CONFLICT, refusal.to_string()),
+        Err(refusal) => text(StatusCode::NOT_FOUND, refusal.to_string()),
+    }
+}
+
+/// A path without its percent-encoding (RFC 3986 §2.1); `None`: it is wrong, or no text.
+fn decoded(path: &str) -> Option<String> {
+    let mut bytes = path.bytes();
+    let mut decoded = Vec::with_capacity(path.len());
+    while let Some(byte) = bytes.next() {
+        if byte != b'%' {
+            decoded.push(byte);
+            continue;
+        }
+        let mut digit = || (bytes.next()? as char).to_digit(16);
+        let (high, low) = (digit()?, digit()?);
+        decoded.push(u8::try_from(high << 4 | low).ok()?);
+    }
+    String::from_utf8(decoded).ok()
+}
+
+fn wrong_method(head: &Parts, allowed: &'static str) -> Answer {
+    let path = head.uri.path();
+    let mut answer = text(
+        StatusCode::METHOD_NOT_ALLOWED,
+        format!(
+            "{path} answers {allowed}, not {}; for example: curl -X {} …{path}",
+            head.method,
+            &allowed[..allowed.find(',').unwrap_or(allowed.len())]
+        ),
+    );
+    answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+    answer
+}
+
+/// Why a request is not answered.
+enum NotAllowed {
+    /// It asked for a host that is not known to be this machine.
+    Host(String),
+    /// A page of another site sent it.
+    OtherSite,
+}
+
+impl fmt::Display for NotAllowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host(name) => write!(
+                f,
+                "asked for as {name:?}; ask by IP address or as localhost, or allow the name:\n\n  \
+                 [admin]\n  hosts = [{:?}]\n",
+                without_port(name)
+            ),
+            Self::OtherSite => f.write_str("a page of another site asked for this; use curl -X POST"),
+        }
+    }
+}
+
+/// Whether a browser could have been tricked into this request.
+///
+/// A page of another site may send requests to this machine but not read the answers, unless its own name was made to
+/// point here ("DNS rebinding"): then the `Host` is that name. And it may `POST`: then `Origin` and, in browsers since
+/// 2020, `Sec-Fetch-Site` (W3C Fetch Metadata) say so.
+fn allowed(head: &Parts, transport: Transport, control: &dyn Control) -> Result<(), NotAllowed> {
+    let host = head.headers.get(header::HOST).map(|host| host.to_str().unwrap_or("\u{fffd}"));
+    let named = [host, head.uri.authority().map(|authority| authority.as_str())];
+    let is_known = |name: &&str| {
+        is_local_name(name)
+            || control.has_host(without_port(name).trim_end_matches('.').to_ascii_lowercase().as_str())
+    };
+    if transport == Transport::Tcp
+        && let Some(name) = named.into_iter().flatten().find(|name| !is_known(name))
+    {
+        return Err(NotAllowed::Host(name.to_owned()));
+    }
+    if head.method != Method::POST {
+        return Ok(());
+    }
+    let value = |name: HeaderName| head.headers.get(name).map(|value| value.to_str().unwrap_or("\u{fffd}"));
+    let foreign_site = value(HeaderName::from_static("sec-fetch-site"))
+        .is_some_and(|site| site != "same-origin" && site != "none");
+    let foreign_origin = value(header::ORIGIN)
+        .is_some_and(|origin| origin.strip_prefix("http://").is_none_or(|origin| Some(origin) != host));
+    match foreign_site || foreign_origin {
+        true => Err(NotAllowed::OtherSite),
+        false => Ok(()),
+    }
+}
+
+/// Whether a `Host` is an IP address or `localhost`, with or without a port.
+fn is_local_name(host: &str) -> bool {
+    let name = without_port(host);
+    match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
+        Some(name) => name.parse::<Ipv6Addr>().is_ok(),
+        None => name.eq_ignore_ascii_case("localhost") || name.parse::<Ipv4Addr>().is_ok(),
+    }
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+fn wants_json(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    accept.is_some_and(|accept| accept.contains(JSON) && !accept.contains("text/html"))
+}
+
+/// The format of metrics that a scraper prefers. One that does not name OpenMetrics possibly cannot read it.
+fn wanted_format(headers: &HeaderMap) -> Format {
+    let ranges = headers.get_all(header::ACCEPT).iter().filter_map(|accept| accept.to_str().ok());
+    let ranges: Vec<&str> = ranges.flat_map(|accept| accept.split(',')).collect();
+    // RFC 9110 §12.4.2.
+    let quality = |kind: &str| {
+        let of_range = |range: &&str| {
+            let mut parts = range.split(';').map(str::trim);
+            let is_it = parts.next().is_some_and(|known| known.eq_ignore_ascii_case(kind));
+            let weight = parts.find_map(|part| part.strip_prefix("q=")?.parse::<f32>().ok());
+            is_it.then(|| weight.unwrap_or(1.0))
+        };
+        ranges.iter().filter_map(of_range).fold(0.0, f32::max)
+    };
+    let openmetrics = quality("application/openmetrics-text");
+    match openmetrics > 0.0 && openmetrics >= quality("text/plain") {
+        true => Format::OpenMetrics,
+        false => Format::Text,
+    }
+}
+
+/// The number of `threads=4`: 1 when it is not said.
+fn threads(query: Option<&str>) -> u32 {
+    let value = query.and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("threads=")));
+    value.and_then(|value| value.parse().ok()).map_or(1, |threads: u32| threads.clamp(1, 1024))
+}
+
+/// The seconds of `refresh=5`, from 1 to 3600.
+fn refresh(query: Option<&str>) -> Option<u32> {
+    let value = query?.split('&').find_map(|pair| pair.strip_prefix("refresh="))?;
+    value.parse().ok().filter(|seconds| (1..=3_600).contains(seconds))
+}
+
+fn text(status: StatusCode, mut body: String) -> Answer {
+    if !body.ends_with('\n') {
+        body.push('\n');
+    }
+    answer(status, TEXT, body)
+}
+
+fn answer(status: StatusCode, content_type: &'static str, body: String) -> Answer {
+    let mut answer = Response::new(Full::new(Bytes::from(body)));
+    *answer.status_mut() = status;
+    if let Ok(server) = HeaderValue::from_str(&server_field()) {
+        answer.headers_mut().insert(header::SERVER, server);
+    }
+    for (name, value) in [
+        (header::CONTENT_TYPE, content_type),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+    ] {
+        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_and_localhost_are_local() {
+        for local in
+            ["127.0.0.1", "127.0.0.1:9090", "[::1]:9090", "[::1]", "localhost", "LocalHost:1", "10.0.0.7:80"]
+        {
+            assert!(is_local_name(local), "{local}");
+        }
+        for foreign in [
+            "example.org",
+            "example.org:9090",
+            "localhost.example.org",
+            "127.0.0.1.example.org",
+            "",
+            "::1",
+            "[x]",
+            "\u{fffd}",
+        ] {
+            assert!(!is_local_name(foreign), "{foreign}");
+        }
+    }
+
+    #[test]
+    fn a_scraper_gets_the_format_that_it_prefers() {
+        let openmetrics = [
+            "application/openmetrics-text",
+            // Prometheus 2.5 to 3, as it comes.
+            "application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,\
+             text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+            "text/plain;q=0.5, Application/OpenMetrics-Text; version=1.0.0",
+        ];
+        let text = [
+            "",
+            "*/*",
+            // Prometheus before 2.5, Telegraf, VictoriaMetrics.
+            "text/plain;version=0.0.4;q=1,*/*;q=0.1",
+            // Prometheus 3 with `scrape_protocols: [PrometheusText0.0.4, OpenMetricsText1.0.0]`.
+            "text/plain;version=0.0.4;q=0.5,application/openmetrics-text;version=1.0.0;q=0.4,*/*;q=0.2",
+            "application/openmetrics-text;q=0",
+            "application/openmetrics-textile",
+        ];
+        let format = |accept: &str| {
+            let value = HeaderValue::from_str(accept).expect("a header");
+            wanted_format(&HeaderMap::from_iter([(header::ACCEPT, value)]))
+        };
+        openmetrics.iter().for_each(|accept| assert_eq!(format(accept), Format::OpenMetrics, "{accept}"));
+        text.iter().for_each(|accept| assert_eq!(format(accept), Format::Text, "{accept}"));
+    }
+
+    #[test]
+    fn refreshing_is_bounded() {
+        assert_eq!(refresh(Some("refresh=5")), Some(5));
+        assert_eq!(refresh(Some("a=b&refresh=3600")), Some(3_600));
+        for wrong in ["refresh=0", "refresh=3601", "refresh=", "refresh=5;url=x", "refresh=-1", ""] {
+            assert_eq!(refresh(Some(wrong)), None, "{wrong}");
+        }
+        assert_eq!(refresh(None), None);
+    }
+}

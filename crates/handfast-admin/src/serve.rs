@@ -1,0 +1,308 @@
+//! The listener's sockets: bounded in number, each under a deadline.
+//!
+//! In: a bound address. Out: one request and one answer for each connection, by `respond.rs`. Connections are not kept
+//! open: a scrape every few seconds does not need it, and each one's age is bounded by a single deadline. A new connection is always
+//! answered: where there are too many, it takes the place of the oldest, so that clients that send nothing keep no probe waiting.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Notify;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{MissedTickBehavior, interval_at, sleep, timeout};
+
+use super::control::Control;
+use super::rates::{History, SAMPLE_INTERVAL};
+use super::respond::{Transport, respond};
+use handfast_config::model::Address;
+use handfast_net::file_id::FileId;
+use handfast_net::listen::{GivenSocket, Origin, is_unreachable};
+
+/// Connections answered at once.
+const CONNECTIONS: usize = 64;
+
+/// How long a client may take to send its request's head.
+const HEAD_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How long a connection may last in all: the request, a reload's outcome, and a client that reads slowly.
+const CONNECTION_DEADLINE: Duration = Duration::from_secs(45);
+
+/// Bytes of a request's head; the least that hyper allows.
+const HEAD_BYTES: usize = 8 * 1024;
+
+/// How long until the same trouble with accepting is logged again.
+const SAID_AGAIN: Duration = Duration::from_secs(60);
+/// How long accepting pauses after it failed (no file descriptor is left).
+const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
+
+/// A bound admin address.
+#[derive(Debug)]
+pub struct AdminListener {
+    socket: Socket,
+    origin: Origin,
+    /// The file of a unix socket that this process made, or was given to keep.
+    file: Option<FileId>,
+}
+
+#[derive(Debug)]
+enum Socket {
+    Tcp(std::net::TcpListener),
+    Unix(std::os::unix::net::UnixListener),
+}
+
+impl AdminListener {
+    /// One that listens already.
+    ///
+    /// **Errors**: dup(2).
+    pub fn given(socket: GivenSocket, origin: Origin) -> io::Result<Self> {
+        let address = socket.address().clone();
+        let descriptor = socket.into_descriptor().try_clone()?;
+        let socket = match &address {
+            Address::Ip(_) => Socket::Tcp(descriptor.into()),
+            Address::Unix(_) => Socket::Unix(descriptor.into()),
+        };
+        let file = FileId::of_address(&address).filter(|_| origin.owns_address());
+        Ok(Self { socket, origin, file })
+    }
+
+    /// Whether another process made it.
+    pub fn is_given(&self) -> bool {
+        self.origin != Origin::Bound
+    }
+
+    /// The file of a unix socket that is this process's to remove.
+    pub fn own_file(&self) -> Option<FileId> {
+        self.file
+    }
+
+    /// A second hold of the socket, for the process that follows.
+    pub fn socket(&self) -> io::Result<AdminSocket> {
+        let socket = match &self.socket {
+            Socket::Tcp(listener) => listener.as_fd().try_clone_to_owned()?,
+            Socket::Unix(listener) => listener.as_fd().try_clone_to_owned()?,
+        };
+        let inherited = self.origin == Origin::Inherited;
+        Ok(AdminSocket { address: self.address()?, inherited, socket: Arc::new(socket) })
+    }
+
+    /// The address it is bound to, with the port the kernel chose if 0 was asked for.
+    pub fn address(&self) -> io::Result<Address> {
+        Ok(match &self.socket {
+            Socket::Tcp(listener) => Address::Ip(listener.local_addr()?),
+            Socket::Unix(listener) => {
+                Address::Unix(listener.local_addr()?.as_pathname().map(Path::to_owned).unwrap_or_default())
+            }
+        })
+    }
+}
+
+/// Binds the admin address; before privileges are dropped. A unix socket that nobody listens on any more is replaced, and
+/// only its owner and group may connect.
+///
+/// **Errors:** whatever the kernel says; for a unix socket, that somebody listens there or that the path is no socket.
+pub fn bind(address: &Address) -> io::Result<AdminListener> {
+    let socket = match address {
+        Address::Ip(address) => Socket::Tcp(std::net::TcpListener::bind(address)?),
+        Address::Unix(path) => {
+            remove_left_over(path)?;
+            let listener = std::os::unix::net::UnixListener::bind(path)?;
+            std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o660))?;
+            Socket::Unix(listener)
+        }
+    };
+    Ok(AdminListener { socket, origin: Origin::Bound, file: FileId::of_address(address) })
+}
+
+/// Removes a unix socket on which nobody listens.
+fn remove_left_over(path: &Path) -> io::Result<()> {
+    let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    if !metadata.file_type().is_socket() {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the path exists and is not a socket"));
+    }
+    match std::os::unix::net::UnixStream::connect(path) {
+        Ok(_) => Err(io::ErrorKind::AddrInUse.into()),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes the file of a unix socket that is closed, if it is still this one: another process may have put its own in its place.
+pub fn forget(address: &Address, file: Option<FileId>) {
+    if let Address::Unix(path) = address
+        && file.is_some()
+        && FileId::of_address(address) == file
+    {
+        // It may have been removed by others.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// Answers requests until it is dropped; its connections end with it. When the address was handed over, it answers those
+/// that are there.
+///
+/// Runs on a tokio `current_thread` runtime, inside a `LocalSet`.
+///
+/// **Errors:** the socket cannot be registered with the runtime. **Cancel:** dropping it drops its connections.
+///
+/// When `given` is notified, another process has the socket: it is closed here, and its file left alone. It ends when the file of its unix
+/// socket is gone, so that no client can connect any more: the caller binds the address again.
+pub async fn serve(listener: AdminListener, control: Rc<dyn Control>, given: Rc<Notify>) -> io::Result<()> {
+    let (address, file) = (listener.address()?, listener.own_file());
+    let mut listener = Some(Listener::new(listener)?);
+    let mut open = VecDeque::new();
+    let shared = Shared { control, history: Rc::default(), handed_over: Rc::default() };
+    let mut connections = JoinSet::new();
+    let mut said: Option<Instant> = None;
+    // What was counted before this is not of the last minute: an upgrade hands over years.
+    shared.history.borrow_mut().add(&shared.control.snapshot());
+    let mut sample = interval_at(tokio::time::Instant::now() + SAMPLE_INTERVAL, SAMPLE_INTERVAL);
+    sample.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = sample.tick() => {
+                shared.history.borrow_mut().add(&shared.control.snapshot());
+                if listener.is_some() && file.is_some() && FileId::of_address(&address) != file && is_unreachable(&address) {
+                    return Ok(());
+                }
+            }
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            () = given.notified() => listener = None,
+            () = shared.handed_over.notified() => {
+                forget(&address, file);
+                listener = None;
+            }
+            accepted = accept(listener.as_ref()) => match accepted {
+                Ok(stream) => {
+                    make_room(&mut open);
+                    let (shared, has_asked) = (shared.clone(), Rc::new(Cell::new(false)));
+                    let asked = Rc::clone(&has_asked);
+                    let ends = match stream {
+                        Stream::Tcp(stream) => connections.spawn_local(connection(stream, Transport::Tcp, shared, asked)),
+                        Stream::Unix(stream) => connections.spawn_local(connection(stream, Transport::Unix, shared, asked)),
+                    };
+                    open.push_back(Open { ends, has_asked });
+                }
+                Err(error) => {
+                    if said.is_none_or(|said| said.elapsed() > SAID_AGAIN) {
+                        said = Some(Instant::now());
+                        tracing::warn!("admin: accept: {error}; retrying until it works");
+                    }
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            },
+        }
+    }
+}
+
+/// An open connection; the oldest are first.
+struct Open {
+    ends: AbortHandle,
+    /// Whether its request has come.
+    has_asked: Rc<Cell<bool>>,
+}
+
+/// Ends a connection where there are as many as may be: the one that has sent no request for longest, or else the oldest.
+fn make_room(open: &mut VecDeque<Open>) {
+    open.retain(|connection| !connection.ends.is_finished());
+    if open.len() >= CONNECTIONS {
+        let place = open.iter().position(|connection| !connection.has_asked.get()).unwrap_or(0);
+        if let Some(oldest) = open.remove(place) {
+            oldest.ends.abort();
+        }
+    }
+}
+
+/// What all connections use.
+#[derive(Clone)]
+struct Shared {
+    control: Rc<dyn Control>,
+    history: Rc<RefCell<History>>,
+    /// Told when the process that comes after this one was promised the address.
+    handed_over: Rc<Notify>,
+}
+
+async fn connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    transport: Transport,
+    shared: Shared,
+    has_asked: Rc<Cell<bool>>,
+) {
+    let service = service_fn(|request| async {
+        has_asked.set(true);
+        let Shared { control, history, handed_over } = &shared;
+        let answer = respond(request.into_parts().0, transport, &**control, history, handed_over).await;
+        Ok::<_, Infallible>(answer)
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_DEADLINE)
+        .max_buf_size(HEAD_BYTES)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), service);
+    // However it ends, there is nobody left to tell; who asked sees it.
+    let _ = timeout(CONNECTION_DEADLINE, connection).await;
+}
+
+/// The next connection; none ever when nothing listens any more.
+async fn accept(listener: Option<&Listener>) -> io::Result<Stream> {
+    match listener {
+        Some(listener) => listener.accept().await,
+        None => std::future::pending().await,
+    }
+}
+
+enum Listener {
+    Tcp(tokio::net::TcpListener),
+    Unix(tokio::net::UnixListener),
+}
+
+enum Stream {
+    Tcp(tokio::net::TcpStream),
+    Unix(tokio::net::UnixStream),
+}
+
+impl Listener {
+    fn new(listener: AdminListener) -> io::Result<Self> {
+        Ok(match listener.socket {
+            Socket::Tcp(listener) => {
+                listener.set_nonblocking(true)?;
+                Self::Tcp(tokio::net::TcpListener::from_std(listener)?)
+            }
+            Socket::Unix(listener) => {
+                listener.set_nonblocking(true)?;
+                Self::Unix(tokio::net::UnixListener::from_std(listener)?)
+            }
+        })
+    }
+
+    async fn accept(&self) -> io::Result<Stream> {
+        match self {
+            Self::Tcp(listener) => listener.accept().await.map(|(stream, _)| Stream::Tcp(stream)),
+            Self::Unix(listener) => listener.accept().await.map(|(stream, _)| Stream::Unix(stream)),
+        }
+    }
+}
+
+/// The admin listener's socket, for the process that follows.
+#[derive(Clone, Debug)]
+pub struct AdminSocket {
+    /// Its address, with the port that the kernel chose.
+    pub address: Address,
+    /// Whether a service manager opened it.
+    pub inherited: bool,
+    /// A descriptor of it.
+    pub socket: Arc<OwnedFd>,
+}

@@ -1,0 +1,80 @@
+//! What the control thread knows of limits, backends and names: it is not counted by a thread, and belongs to the numbers.
+//!
+//! In: the state that is served, and what names resolve to. Out: rows of the snapshot, so that a backend is seen before
+//! anybody has connected to it, and also when nobody can.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use serde::Serialize;
+
+use super::BackendSnapshot;
+use super::times::optional_time;
+
+/// What is served now.
+#[derive(Clone, Debug, Default)]
+pub struct Configured {
+    /// Connections that the process serves at once.
+    pub connections_limit: u64,
+    /// Every service.
+    pub services: Vec<ConfiguredService>,
+    /// Names of backends.
+    pub names: Vec<NameSnapshot>,
+}
+
+/// One service.
+#[derive(Clone, Debug, Default)]
+pub struct ConfiguredService {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Connections that it serves at once (`max-connections`).
+    pub connections_limit: Option<u64>,
+    /// Connections of one client address (`max-connections-per-address`).
+    pub address_limit: Option<u64>,
+    /// Source addresses that its connections to backends come from: `None`: as the kernel chooses; 0: the clients' own.
+    pub sources: Option<u64>,
+    /// Whether clients are asked for certificates.
+    pub asks_for_certificates: bool,
+    /// Every endpoint by its name, those of rules too.
+    pub backends: Vec<ConfiguredBackend>,
+}
+
+/// One backend.
+#[derive(Clone, Debug)]
+pub struct ConfiguredBackend {
+    /// Its name in metrics: the address, or the name and what it resolved to.
+    pub name: String,
+    /// Where it is written first.
+    pub weight: u32,
+    /// Whether it is used only when no other backend is up.
+    pub backup: bool,
+    /// `None`: a name that has no address.
+    pub status: Option<Arc<dyn BackendStatus>>,
+}
+
+/// What is known of a backend beside what workers count: whether it is up, since when not, and the reason.
+pub trait BackendStatus: fmt::Debug + Send + Sync {
+    /// Adds it to the backend's numbers.
+    fn add_to(&self, to: &mut BackendSnapshot);
+}
+
+/// A backend's name, and how asking for it goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NameSnapshot {
+    /// As it is written in the configuration, with the port.
+    pub name: String,
+    /// The services that dial it.
+    pub services: Vec<String>,
+    /// What it stands for now; empty when it was never resolved.
+    pub addresses: Vec<String>,
+    /// Questions that were answered with an address.
+    pub answered: u64,
+    /// Questions that were not.
+    pub failed: u64,
+    /// Why the last question was not; `None` when it was.
+    pub problem: Option<String>,
+    /// Since when none was.
+    #[serde(serialize_with = "optional_time")]
+    pub failing_since: Option<SystemTime>,
+}

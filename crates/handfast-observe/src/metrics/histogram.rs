@@ -1,0 +1,225 @@
+//! Durations counted in buckets that one thread writes and others read.
+//!
+//! In: single durations on a worker's path. Out: a [`Distribution`], added up over threads when somebody looks.
+
+use std::time::Duration;
+
+use crate::cell::Cell;
+
+/// Number of bounded buckets: 1 µs · 2^(k/2) for k = 0 … 53, the last one 94.9 s.
+const BOUNDED: usize = 54;
+/// One more for what is longer.
+const BUCKETS: usize = BOUNDED + 1;
+
+/// Upper bounds (inclusive) of the buckets, in nanoseconds.
+const BOUNDS: [u64; BOUNDED] = bounds();
+
+const fn bounds() -> [u64; BOUNDED] {
+    let mut bounds = [0; BOUNDED];
+    let mut k = 0;
+    while k < BOUNDED {
+        // 1000 · 2^(k/2) nanoseconds; √2 to ten digits for the odd ones.
+        bounds[k] = if k % 2 == 0 { 1_000 << (k / 2) } else { (1_414_213_562 << (k / 2)) / 1_000_000 };
+        k += 1;
+    }
+    bounds
+}
+
+/// Durations counted in buckets whose bounds grow by √2: 1 µs, 1.41 µs, 2 µs, … 94.9 s, and longer.
+///
+/// **Cost:** 448 bytes; a measurement is six comparisons and two additions.
+#[derive(Debug)]
+pub struct Histogram {
+    counts: [Cell; BUCKETS],
+    nanoseconds: Cell,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { counts: [const { Cell::new() }; BUCKETS], nanoseconds: Cell::default() }
+    }
+}
+
+impl Histogram {
+    /// Counts one duration; only its owner may.
+    pub fn record(&self, duration: Duration) {
+        let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let bucket = BOUNDS.partition_point(|bound| *bound < nanoseconds);
+        self.counts[bucket].add(1);
+        self.nanoseconds.add(nanoseconds);
+    }
+
+    /// Adds what it holds to `sum`.
+    pub fn add_to(&self, sum: &mut Distribution) {
+        for (total, cell) in sum.counts.iter_mut().zip(&self.counts) {
+            *total += cell.value();
+        }
+        sum.nanoseconds = sum.nanoseconds.wrapping_add(self.nanoseconds.value());
+    }
+}
+
+/// What histograms held when they were read, added up over threads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Distribution {
+    counts: [u64; BUCKETS],
+    nanoseconds: u64,
+}
+
+impl Default for Distribution {
+    fn default() -> Self {
+        Self { counts: [0; BUCKETS], nanoseconds: 0 }
+    }
+}
+
+impl Distribution {
+    /// How many durations were counted.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Their sum in seconds.
+    pub fn sum_seconds(&self) -> f64 {
+        self.nanoseconds as f64 / 1e9
+    }
+
+    /// Their mean; `None` when nothing was counted.
+    pub fn mean_seconds(&self) -> Option<f64> {
+        match self.count() {
+            0 => None,
+            count => Some(self.sum_seconds() / count as f64),
+        }
+    }
+
+    /// The duration that a share `q` (0 … 1) of them does not exceed, in seconds; `None` when nothing was counted.
+    ///
+    /// Interpolated inside the bucket, so it is within a factor of √2 of the true one. What is longer than the last
+    /// bound is given as that bound.
+    pub fn quantile_seconds(&self, q: f64) -> Option<f64> {
+        let count = self.count();
+        if count == 0 {
+            return None;
+        }
+        let rank = (q.clamp(0.0, 1.0) * count as f64).max(1.0);
+        let mut below = 0;
+        for (bucket, in_bucket) in self.counts.iter().enumerate().filter(|(_, in_bucket)| **in_bucket > 0) {
+            if (below + in_bucket) as f64 >= rank {
+                let Some(upper) = BOUNDS.get(bucket) else { break };
+                let lower = bucket.checked_sub(1).map_or(0, |previous| BOUNDS[previous]);
+                let share = (rank - below as f64) / *in_bucket as f64;
+                return Some((lower as f64 + (upper - lower) as f64 * share) / 1e9);
+            }
+            below += in_bucket;
+        }
+        Some(BOUNDS[BOUNDED - 1] as f64 / 1e9)
+    }
+
+    /// Upper bounds in seconds with the counts up to each since the one before, the last one infinite.
+    ///
+    /// Every second bound only (1, 2, 4 … µs): half the lines of a scrape, and bounds that a person can read.
+    pub(crate) fn buckets(&self) -> Vec<(f64, u64)> {
+        let mut buckets: Vec<(f64, u64)> = Vec::with_capacity(BOUNDED / 2 + 1);
+        let mut pending = 0;
+        for (bucket, count) in self.counts.iter().enumerate() {
+            pending += count;
+            let bound = BOUNDS.get(bucket).copied();
+            if bucket % 2 == 0 || bound.is_none() {
+                // An even bound is a whole number of microseconds, so this division gives its shortest decimal.
+                let seconds = bound.map_or(f64::INFINITY, |bound| (bound / 1_000) as f64 / 1e6);
+                buckets.push((seconds, pending));
+                pending = 0;
+            }
+        }
+        buckets
+    }
+
+    /// Every number that it is made of by its place: the buckets, and after them the sum in nanoseconds.
+    pub(super) fn cells(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.counts.iter().copied().chain([self.nanoseconds]).enumerate()
+    }
+
+    /// The number at such a place.
+    pub(super) fn cell(&mut self, place: &str) -> Option<&mut u64> {
+        match place.parse() {
+            Ok(BUCKETS) => Some(&mut self.nanoseconds),
+            Ok(place) => self.counts.get_mut::<usize>(place),
+            Err(_) => None,
+        }
+    }
+
+    /// What came since an earlier look at the same histograms.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut since = self.clone();
+        for (count, before) in since.counts.iter_mut().zip(&earlier.counts) {
+            *count = count.saturating_sub(*before);
+        }
+        since.nanoseconds = since.nanoseconds.saturating_sub(earlier.nanoseconds);
+        since
+    }
+
+    /// Adds another one to it.
+    pub fn merge(&mut self, other: &Self) {
+        for (total, count) in self.counts.iter_mut().zip(&other.counts) {
+            *total += count;
+        }
+        self.nanoseconds = self.nanoseconds.wrapping_add(other.nanoseconds);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn distribution(durations: impl IntoIterator<Item = Duration>) -> Distribution {
+        let histogram = Histogram::default();
+        durations.into_iter().for_each(|duration| histogram.record(duration));
+        let mut sum = Distribution::default();
+        histogram.add_to(&mut sum);
+        sum
+    }
+
+    #[test]
+    fn bounds_grow_by_the_root_of_two() {
+        assert_eq!(&BOUNDS[..4], &[1_000, 1_414, 2_000, 2_828]);
+        for pair in BOUNDS.windows(2) {
+            let ratio = pair[1] as f64 / pair[0] as f64;
+            assert!((ratio - std::f64::consts::SQRT_2).abs() < 0.001, "{pair:?}");
+        }
+    }
+
+    #[test]
+    fn a_duration_on_a_bound_is_inside_it() {
+        let sum = distribution([Duration::from_micros(2), Duration::from_nanos(2_001), Duration::ZERO]);
+        let buckets = sum.buckets();
+        assert_eq!(buckets[0], (0.000_001, 1), "zero is in the first");
+        assert_eq!(buckets[1], (0.000_002, 1), "2 µs is not above 2 µs");
+        assert_eq!(buckets[2], (0.000_004, 1));
+    }
+
+    #[test]
+    fn what_is_beyond_the_last_bound_is_still_counted() {
+        let sum = distribution([Duration::from_secs(10_000), Duration::MAX]);
+        assert_eq!(sum.count(), 2);
+        assert_eq!(sum.buckets().last(), Some(&(f64::INFINITY, 2)));
+        assert_eq!(sum.quantile_seconds(0.5), Some(BOUNDS[BOUNDED - 1] as f64 / 1e9));
+    }
+
+    #[test]
+    fn quantiles_are_within_one_bucket() {
+        let sum = distribution((1..=10_000).map(Duration::from_micros));
+        for q in [0.01, 0.5, 0.9, 0.99, 1.0] {
+            let truth = q * 10_000.0 / 1e6;
+            let seen = sum.quantile_seconds(q).expect("not empty");
+            assert!(seen / truth < 1.42 && truth / seen < 1.42, "q {q}: {seen} instead of {truth}");
+        }
+        assert!((sum.mean_seconds().expect("not empty") - 0.005_000_5).abs() < 1e-9);
+        assert_eq!(distribution([]).quantile_seconds(0.5), None);
+    }
+
+    #[test]
+    fn merging_adds_up() {
+        let mut sum = distribution([Duration::from_millis(1)]);
+        sum.merge(&distribution([Duration::from_millis(3), Duration::from_secs(1)]));
+        assert_eq!(sum.count(), 3);
+        assert!((sum.sum_seconds() - 1.004).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,121 @@
+//! Why a connection ended: at which step, on which side, and the true cause.
+//!
+//! In: what a step found, a socket's fault or a session's failure among it. Out: one [`CloseReason`], which decides how both
+//! peers are told and is counted and logged.
+
+use handfast_leg::{Broken, Why};
+use handfast_net::fault::Fault;
+use handfast_tls::session::{Failure, FailureKind};
+
+use crate::cause::Cause;
+pub use crate::steps::{Side, Step};
+
+/// Why a connection ended: where in its life, which side ended it, and the true cause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CloseReason {
+    /// The step it was in.
+    pub step: Step,
+    /// Which side made it end.
+    pub side: Side,
+    /// Why.
+    pub cause: Cause,
+    /// What more is known: the TLS error, retransmissions, bytes undelivered. Never needed to understand `cause`.
+    pub detail: Option<Box<str>>,
+}
+
+/// What ended a connection, of its words, as a sentence: `while carrying bytes, the client reset the connection`.
+pub fn sentence(step: &str, side: &str, cause: &str) -> String {
+    match (Step::named(step), Side::named(side), Cause::named(cause)) {
+        (Some(step), Some(side), Some(cause)) => format!("{}, {}", step.while_doing(), cause.sentence(side)),
+        _ => "ended in a way too rare to be counted apart".into(),
+    }
+}
+
+impl CloseReason {
+    /// A reason that says everything in its words.
+    pub fn new(step: Step, side: Side, cause: Cause) -> Self {
+        Self { step, side, cause, detail: None }
+    }
+
+    /// The same with what more is known.
+    pub fn because(self, detail: impl Into<Box<str>>) -> Self {
+        Self { detail: Some(detail.into()), ..self }
+    }
+
+    /// What a socket's fault means: `side` is whose socket it is, unless the fault is this machine's.
+    pub fn fault(step: Step, side: Side, fault: &Fault) -> Self {
+        let side = if fault.cause.is_local() { Side::Local } else { side };
+        Self { step, side, cause: fault.cause.into(), detail: fault.evidence.clone() }
+    }
+
+    /// What a session's failure means: `side` is whose session it is, unless the failure is ours.
+    pub fn failure(step: Step, side: Side, failure: &Failure) -> Self {
+        let (side, cause) = match failure.kind {
+            FailureKind::Alert => (side, Cause::Alert),
+            FailureKind::Peer => (side, Cause::Tls),
+            FailureKind::PeerCertificate if side == Side::Backend => (side, Cause::BackendCertificate),
+            FailureKind::PeerCertificate => (side, Cause::ClientCertificate),
+            FailureKind::KeyProcess => (Side::Local, Cause::KeyProcess),
+            FailureKind::Ourselves => (Side::Local, Cause::Internal),
+        };
+        Self::new(step, side, cause).because(failure.detail.clone())
+    }
+
+    /// What a broken leg means.
+    pub fn broken(step: Step, broken: &Broken) -> Self {
+        let side = broken.side.into();
+        let reason = |cause, detail: &str| Self::new(step, side, cause).because(detail);
+        match &broken.why {
+            Why::Socket(fault) => Self::fault(step, side, fault),
+            Why::Session(failure) => Self::failure(step, side, failure),
+            Why::Truncated if step == Step::Handshake => {
+                reason(Cause::CLOSED_EARLY, "before its last flight")
+            }
+            Why::Truncated if step == Step::Connect => {
+                reason(Cause::CLOSED_EARLY, "during the TLS handshake with it")
+            }
+            Why::Truncated => reason(Cause::Truncated, "FIN without close_notify"),
+            Why::Ended => reason(Cause::CLOSED_EARLY, "with close_notify"),
+            Why::Endless => reason(Cause::Tls, "a handshake message without an end"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use handfast_net::fault::{Cause as Socket, Operation};
+
+    use super::*;
+
+    #[test]
+    fn a_fault_of_this_machine_is_nobody_elses() {
+        for (cause, side) in [
+            (Socket::Reset, Side::Backend),
+            (Socket::Refused, Side::Backend),
+            (Socket::OutOfPorts, Side::Local),
+            (Socket::Permission, Side::Local),
+            (Socket::Destroyed, Side::Local),
+            (Socket::PathMissing, Side::Backend),
+        ] {
+            let reason =
+                CloseReason::fault(Step::Connect, Side::Backend, &Fault::own(Operation::Connect, cause));
+            assert_eq!((reason.side, reason.cause), (side, Cause::Socket(cause)));
+        }
+    }
+
+    #[test]
+    fn whose_certificate_was_wrong_is_told_apart() {
+        for (kind, side, end) in [
+            (FailureKind::PeerCertificate, Side::Client, (Side::Client, Cause::ClientCertificate)),
+            (FailureKind::PeerCertificate, Side::Backend, (Side::Backend, Cause::BackendCertificate)),
+            (FailureKind::Peer, Side::Backend, (Side::Backend, Cause::Tls)),
+            (FailureKind::Alert, Side::Client, (Side::Client, Cause::Alert)),
+            (FailureKind::KeyProcess, Side::Client, (Side::Local, Cause::KeyProcess)),
+            (FailureKind::Ourselves, Side::Client, (Side::Local, Cause::Internal)),
+        ] {
+            let reason = CloseReason::failure(Step::Handshake, side, &Failure::new(kind, "why"));
+            assert_eq!((reason.side, reason.cause), end, "{kind:?} of {side:?}");
+            assert_eq!(reason.detail.as_deref(), Some("why"));
+        }
+    }
+}

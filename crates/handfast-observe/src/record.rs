@@ -1,0 +1,146 @@
+//! What is known of one connection: filled in step by step, handed by `close.rs` to the metrics and the access log.
+//!
+//! In: each step's findings. Out: one [`Record`], complete, when the connection has ended.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, SystemTime};
+
+use handfast_tls::session::Agreed;
+use handfast_wire::starttls::Protocol;
+
+use crate::cause::Cause;
+use crate::proxied::Proxied;
+
+/// One connection, from accept to close.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// Wall clock at accept.
+    pub accepted_at: SystemTime,
+    /// Index of the service in the state, for metrics.
+    pub service_index: usize,
+    /// The service's name.
+    pub service: Rc<str>,
+    /// Generation of the configuration it was accepted with.
+    pub generation: u64,
+    /// Client's address: the socket's, or what a proxy in front says; `None` on unix sockets.
+    pub client: Option<SocketAddr>,
+    /// The protocol in which the client asked for TLS, if it did.
+    pub starttls: Option<Protocol>,
+    /// The name asked for, already checked to be a valid DNS name.
+    pub server_name: Option<Box<str>>,
+    /// The rule that decided, and what of it fitted; `None`: the service's own settings did.
+    pub rule: Option<Rc<str>>,
+    /// What is not so with most connections.
+    pub rare: Option<Box<Rare>>,
+    /// What TLS agreed on, as far as the handshake came.
+    pub tls: Agreed,
+    /// How long each step took.
+    pub seconds: StepTimes,
+    /// Backend that was dialled last.
+    pub backend: Option<Rc<str>>,
+    /// Backends that did not answer, in the order they were tried; the first of them.
+    pub backend_failures: Vec<(Rc<str>, Cause)>,
+    /// How many these were in all.
+    pub backends_failed: u8,
+    /// Plaintext bytes from client to backend that the backend's socket took.
+    pub bytes_to_backend: u64,
+    /// Plaintext bytes from backend to client whose records the client's socket took.
+    pub bytes_to_client: u64,
+    /// Turns of the relay loop that were woken and moved nothing.
+    pub idle_turns: u32,
+}
+
+/// What is known only of some connections; apart, so that the others do not keep a place for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rare {
+    /// The client's TLS was passed on as it was.
+    pub passed_through: bool,
+    /// Its ClientHello had an encrypted one inside (ECH), so that the name is the outer one.
+    pub encrypted_hello: bool,
+    /// What TLS with the backend agreed on, as far as that handshake came.
+    pub backend_tls: Option<Agreed>,
+    /// From dialling the backend's socket to the end of the handshake with it, of the last one that was tried, of which …
+    pub backend_handshake: Duration,
+    /// … our own computing.
+    pub backend_crypto: Duration,
+    /// What a proxy in front said.
+    pub proxied: Option<Proxied>,
+    /// The connection's name that the backend was told in a PROXY header.
+    pub unique_id: Option<Box<[u8]>>,
+}
+
+/// Backends that a record names one by one; a service with hundreds that all fail would fill the log.
+const BACKEND_FAILURES: usize = 8;
+
+impl Record {
+    /// A client that was accepted just now.
+    pub fn new(
+        (service_index, service): (usize, Rc<str>),
+        generation: u64,
+        client: Option<SocketAddr>,
+    ) -> Self {
+        Self {
+            accepted_at: SystemTime::now(),
+            service_index,
+            service,
+            generation,
+            client,
+            starttls: None,
+            server_name: None,
+            rule: None,
+            rare: None,
+            tls: Agreed::default(),
+            seconds: StepTimes::default(),
+            backend: None,
+            backend_failures: Vec::new(),
+            backends_failed: 0,
+            bytes_to_backend: 0,
+            bytes_to_client: 0,
+            idle_turns: 0,
+        }
+    }
+
+    /// What is known only of some connections, to be written.
+    pub fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    /// What a proxy in front said.
+    pub fn proxied(&self) -> Option<&Proxied> {
+        self.rare.as_ref()?.proxied.as_ref()
+    }
+
+    /// The connection's name: what the backend was told, or else a proxy in front said.
+    pub fn unique_id(&self) -> Option<&[u8]> {
+        let rare = self.rare.as_ref()?;
+        rare.unique_id.as_deref().or_else(|| rare.proxied.as_ref()?.unique_id.as_deref())
+    }
+
+    /// A backend did not answer.
+    pub fn backend_failed(&mut self, name: &Rc<str>, cause: Cause) {
+        self.backends_failed = self.backends_failed.saturating_add(1);
+        if self.backend_failures.len() < BACKEND_FAILURES {
+            self.backend_failures.push((Rc::clone(name), cause));
+        }
+    }
+}
+
+/// How long each step took; zero for steps that were not reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StepTimes {
+    /// Accept to complete ClientHello: waiting for the client.
+    pub hello: Duration,
+    /// Complete ClientHello to the end of the handshake, of which …
+    pub handshake: Duration,
+    /// … our own computing, and …
+    pub handshake_crypto: Duration,
+    /// … waiting for the client's flights.
+    pub handshake_wait: Duration,
+    /// Choosing and dialling backends.
+    pub connect: Duration,
+    /// Carrying bytes.
+    pub relay: Duration,
+    /// From the decision to end until the sockets were closed.
+    pub close: Duration,
+}

@@ -1,0 +1,163 @@
+//! Why this process could not be set up: its user, its limits, an address that it listens on.
+//!
+//! In: a failed act and its object. Out: one line, *act, object, what happened*, with its cure as a `hint:` line where there is one.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use handfast_net::address::Address;
+use handfast_text::units::counted;
+
+use handfast_config::accounts::AccountError;
+
+/// A failure, with the object it concerns.
+#[derive(Debug)]
+#[expect(missing_docs, reason = "the sentence of a variant says what its fields are")]
+pub enum Error {
+    /// The user or group to become cannot be used.
+    Account(AccountError),
+    /// A user's name that no system call takes.
+    NameWithNul(std::ffi::NulError),
+    /// The groups of a user could not be looked up.
+    GroupsOf { user: String, source: nix::errno::Errno },
+    /// The kernel did not let us become somebody else.
+    Become { act: &'static str, source: Box<dyn std::error::Error + Send + Sync> },
+    /// The kernel let us, and let us go back.
+    KeptPrivileges { user: String },
+    /// A file could not be given to the user that serves.
+    HandOver { file: PathBuf, source: io::Error },
+    /// The thread that looks at files as the user panicked, or could not be started (then with the reason).
+    AsUser(Option<io::Error>),
+    /// This process may have too few open files to serve even one connection.
+    TooFewFiles { allowed: u64, reserved: u64 },
+    /// … or as many as the configuration wants.
+    TooManyConnections { wanted: usize, possible: usize, allowed: u64, reserved: u64 },
+    /// An address cannot be listened on.
+    Listen { address: Address, whose: String, source: io::Error },
+    /// Several addresses cannot.
+    ListenOnSeveral(Vec<Self>),
+}
+
+impl Error {
+    /// Whether the cure is another configuration.
+    pub fn is_configuration(&self) -> bool {
+        matches!(self, Self::Account(_) | Self::TooFewFiles { .. } | Self::TooManyConnections { .. })
+    }
+
+    /// What to do about it, when there is something.
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Become { .. } => {
+                Some("only root may change its user; start as root or remove process.user and group".into())
+            }
+            Self::TooFewFiles { .. } => {
+                Some("raise the limit (ulimit -n, LimitNOFILE= in a unit file)".into())
+            }
+            Self::TooManyConnections { possible, .. } => Some(format!(
+                "raise the limit (ulimit -n, LimitNOFILE= in a unit file) or set max-connections to {possible} or less"
+            )),
+            Self::Listen { address, source, .. } => listen_hint(address, source).map(str::to_owned),
+            _ => None,
+        }
+    }
+}
+
+impl From<AccountError> for Error {
+    fn from(error: AccountError) -> Self {
+        Self::Account(error)
+    }
+}
+
+/// The cure for an address that cannot be listened on.
+fn listen_hint(address: &Address, error: &io::Error) -> Option<&'static str> {
+    match (error.kind(), address) {
+        (io::ErrorKind::AddrInUse, _) => Some("another program listens there; `ss -ltnp` names it"),
+        (io::ErrorKind::PermissionDenied, Address::Ip(address)) if address.port() < 1024 => {
+            Some("ports below 1024 need CAP_NET_BIND_SERVICE; start as root and set process.user")
+        }
+        (io::ErrorKind::AddrNotAvailable, _) => Some("no interface of this machine has that address"),
+        (io::ErrorKind::NotFound, Address::Unix(_)) => Some("create the socket's folder"),
+        (io::ErrorKind::PermissionDenied, Address::Unix(_)) => {
+            Some("whoever starts the program must be allowed to write to the socket's folder")
+        }
+        _ => None,
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Account(error) => write!(f, "{error}")?,
+            Self::NameWithNul(error) => write!(f, "{error}")?,
+            Self::GroupsOf { user, source } => write!(f, "look up the groups of {user}: {source}")?,
+            Self::Become { act, source } => write!(f, "{act}: {source}")?,
+            Self::KeptPrivileges { user } => {
+                write!(f, "become {user}: the kernel let us keep our privileges")?;
+            }
+            Self::HandOver { file, source } => {
+                write!(f, "hand {} over to the user: {source}", file.display())?;
+            }
+            Self::AsUser(None) => f.write_str("check files as the user: it panicked")?,
+            Self::AsUser(Some(error)) => write!(f, "check files as the user: {error}")?,
+            Self::TooFewFiles { allowed, reserved } => write!(
+                f,
+                "this process may have {}, it needs {reserved} and two for each connection",
+                counted(*allowed, "open file")
+            )?,
+            Self::TooManyConnections { wanted, allowed, reserved, .. } => write!(
+                f,
+                "process.max-connections: {} open files are needed for {}, this process may have {allowed}",
+                2 * *wanted as u64 + reserved,
+                counted(*wanted as u64, "connection")
+            )?,
+            Self::Listen { address, whose, source } => write!(f, "listen on {address} ({whose}): {source}")?,
+            Self::ListenOnSeveral(errors) => {
+                let lines: Vec<_> = errors.iter().map(ToString::to_string).collect();
+                f.write_str(&lines.join("\n"))?;
+            }
+        }
+        self.hint().map_or(Ok(()), |hint| write!(f, "\n  hint: {hint}"))
+    }
+}
+
+// Sources are printed where they belong in the line, so they are not offered a second time.
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listen(address: &str, kind: io::ErrorKind) -> String {
+        let address = match address.strip_prefix("unix:") {
+            Some(path) => Address::Unix(path.into()),
+            None => Address::Ip(address.parse().expect("a test's address")),
+        };
+        Error::Listen { address, whose: "service web".into(), source: kind.into() }.to_string()
+    }
+
+    #[test]
+    fn an_address_has_the_cure_that_fits_it() {
+        let in_use = listen("127.0.0.1:443", io::ErrorKind::AddrInUse);
+        assert!(in_use.starts_with("listen on 127.0.0.1:443 (service web): "), "{in_use}");
+        assert!(in_use.ends_with("\n  hint: another program listens there; `ss -ltnp` names it"), "{in_use}");
+        let low = listen("127.0.0.1:443", io::ErrorKind::PermissionDenied);
+        assert!(low.contains("\n  hint: ports below 1024 "), "{low}");
+        let high = listen("127.0.0.1:8443", io::ErrorKind::PermissionDenied);
+        assert!(!high.contains("hint"), "{high}");
+        let folder = listen("unix:/none/web.sock", io::ErrorKind::NotFound);
+        assert!(folder.ends_with("\n  hint: create the socket's folder"), "{folder}");
+    }
+
+    #[test]
+    fn several_addresses_are_all_reported() {
+        let none = |address: &str| Error::Listen {
+            address: Address::Ip(address.parse().expect("an address")),
+            whose: "service web".into(),
+            source: io::ErrorKind::AddrNotAvailable.into(),
+        };
+        let several = Error::ListenOnSeveral(vec![none("10.0.0.1:1"), none("10.0.0.2:1")]).to_string();
+        let heads = several.lines().filter(|line| line.starts_with("listen on 10.0.0.")).count();
+        assert_eq!(heads, 2, "{several}");
+    }
+}

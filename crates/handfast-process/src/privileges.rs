@@ -1,0 +1,191 @@
+//! Giving up privileges: from whoever bound the sockets to the user that serves.
+//!
+//! In: user and group by name. Out: a process that is them and nobody else. Called when everything that needs
+//! privileges is open and before any client is served.
+//!
+//! **Root and files that the user can replace.** A service that was taken over once must not become root by the links that it left
+//! behind. So root changes the owner of a file only where no other user can put another one in its place (`trusted_path.rs`),
+//! and makes files elsewhere as the user ([`ServiceUser::act_on`]).
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use nix::unistd::{Gid, Uid, User, getgrouplist, getuid, initgroups, setgid, setgroups, setuid};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, chownat, fstat, openat};
+
+use crate::error::Error;
+use crate::trusted_path::{self, Untrusted};
+use handfast_config::accounts::{AccountError, find_group, find_user};
+use handfast_config::model::{Address, Process};
+
+/// The user and the group that serve, by name (`process.user`, `process.group`); without a group, the user's own.
+#[derive(Clone, Debug, Default)]
+pub struct ServiceUser {
+    user: Option<String>,
+    group: Option<String>,
+}
+
+impl From<&Process> for ServiceUser {
+    fn from(process: &Process) -> Self {
+        Self::new(process.user.as_deref(), process.group.as_deref())
+    }
+}
+
+impl ServiceUser {
+    /// Of these names.
+    pub(crate) fn new(user: Option<&str>, group: Option<&str>) -> Self {
+        Self { user: user.map(str::to_owned), group: group.map(str::to_owned) }
+    }
+
+    /// Becomes them, for every thread of the process.
+    ///
+    /// `files` are handed over: what was made or opened by root is rotated and replaced later by the user.
+    ///
+    /// **Errors**: an unknown name, or not being allowed to; a file that cannot be handed over.
+    pub fn take_over(&self, files: &[PathBuf]) -> Result<(), Error> {
+        let Some((user, group)) = self.find()? else { return Ok(()) };
+        let owner = user.as_ref().map(|user| user.uid);
+        for file in files {
+            hand_over(file, owner, group).map_err(|source| Error::HandOver { file: file.clone(), source })?;
+        }
+        // Groups first: without the user's privileges they cannot be given up any more.
+        match &user {
+            Some(user) => {
+                let name = CString::new(user.name.as_str()).map_err(Error::NameWithNul)?;
+                initgroups(&name, group).map_err(|error| refused("set the groups", error))?;
+            }
+            None => setgroups(&[group]).map_err(|error| refused("set the groups", error))?,
+        }
+        setgid(group).map_err(|error| refused("set the group", error))?;
+        if let Some(user) = user {
+            setuid(user.uid).map_err(|error| refused("set the user", error))?;
+            if getuid() != user.uid || (!user.uid.is_root() && setuid(Uid::from_raw(0)).is_ok()) {
+                return Err(Error::KeptPrivileges { user: user.name });
+            }
+            tracing::info!("now running as user {}", user.name);
+        }
+        Ok(())
+    }
+
+    /// Acts on a file by its name: as root where only root can change what the name leads to, elsewhere as the user.
+    ///
+    /// **Errors**: not being allowed to become the user.
+    pub fn act_on<T: Send>(&self, path: &Path, act: impl FnOnce() -> T + Send) -> Result<T, Error> {
+        if self.can_change(path) { self.act(act) } else { Ok(act()) }
+    }
+
+    /// Whether this process is root, will be another user, and that user (or another one) can change what a path leads to.
+    pub fn can_change(&self, path: &Path) -> bool {
+        self.untrusted(path).is_some()
+    }
+
+    /// … and by which folder.
+    pub(crate) fn untrusted(&self, path: &Path) -> Option<Untrusted> {
+        let will_change = getuid().is_root() && self.user.is_some();
+        will_change.then(|| trusted_path::resolve(path).err()).flatten()
+    }
+
+    /// Binds an address: the file of a unix socket as [`Self::act_on`] does.
+    ///
+    /// **Errors**: those of `bind`; not being allowed to become the user.
+    pub fn bind<T: Send>(
+        &self,
+        address: &Address,
+        bind: impl FnOnce() -> io::Result<T> + Send,
+    ) -> io::Result<T> {
+        match address {
+            Address::Ip(_) => bind(),
+            Address::Unix(path) => {
+                self.act_on(path, bind).unwrap_or_else(|error| Err(io::Error::other(error.to_string())))
+            }
+        }
+    }
+
+    /// Acts as the user and the group, and stays who it is: on a separate thread, which alone becomes them, so that the kernel itself
+    /// says what they may do.
+    ///
+    /// **Errors**: an unknown name, or not being allowed to become them.
+    pub fn act<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T, Error> {
+        let Some((user, group)) = self.find()? else { return Ok(act()) };
+        let groups = match &user {
+            Some(user) => {
+                let name = CString::new(user.name.as_str()).map_err(Error::NameWithNul)?;
+                getgrouplist(&name, group)
+                    .map_err(|source| Error::GroupsOf { user: user.name.clone(), source })?
+            }
+            None => vec![group],
+        };
+        let become_them = || {
+            let groups: Vec<_> =
+                groups.iter().map(|group| rustix::process::Gid::from_raw(group.as_raw())).collect();
+            let group = rustix::process::Gid::from_raw(group.as_raw());
+            rustix::thread::set_thread_groups(&groups)?;
+            rustix::thread::set_thread_res_gid(group, group, group)?;
+            let user = user.as_ref().map(|user| rustix::process::Uid::from_raw(user.uid.as_raw()));
+            user.map_or(Ok(()), |user| rustix::thread::set_thread_res_uid(user, user, user))
+        };
+        let outcome = std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().name("as-user".into());
+            let spawned = thread.spawn_scoped(scope, || become_them().map(|()| act()));
+            spawned.map(std::thread::ScopedJoinHandle::join)
+        });
+        match outcome {
+            Ok(Ok(Ok(done))) => Ok(done),
+            Ok(Ok(Err(error))) => Err(refused("become the user and group", error)),
+            Ok(Err(_)) => Err(Error::AsUser(None)),
+            Err(error) => Err(Error::AsUser(Some(error))),
+        }
+    }
+
+    /// Whether they can be found, without becoming them.
+    ///
+    /// **Errors**: an unknown name.
+    pub fn look_up(&self) -> Result<(), AccountError> {
+        self.find().map(drop)
+    }
+
+    fn find(&self) -> Result<Option<(Option<User>, Gid)>, AccountError> {
+        let user = self.user.as_deref().map(find_user).transpose()?;
+        let group = self.group.as_deref().map(find_group).transpose()?;
+        let group = group.or(user.as_ref().map(|user| user.gid));
+        Ok(group.map(|group| (user, group)))
+    }
+}
+
+/// Gives a file or socket that root made to the user that serves. One that the user can replace is left alone: it was made by the user,
+/// or it is another one by now.
+///
+/// **Errors**: a file with several names (hard links): it would change its owner under all of them. chown(2).
+fn hand_over(file: &Path, owner: Option<Uid>, group: Gid) -> io::Result<()> {
+    let Ok(real) = trusted_path::resolve(file) else { return Ok(()) };
+    let handle = match openat(CWD, &real, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
+        Ok(handle) => handle,
+        Err(rustix::io::Errno::NOENT) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let found = fstat(&handle)?;
+    match FileType::from_raw_mode(found.st_mode) {
+        FileType::RegularFile | FileType::Socket if found.st_uid == 0 => {}
+        // The user's already, or another user's, or a device: whether it can be used is seen when it is opened.
+        _ => return Ok(()),
+    }
+    if found.st_nlink != 1 {
+        let what = format!(
+            "it has {} names (hard links), expected one: all of them would be the user's\n  hint: remove the other names \
+             (find -samefile), or give it to the user with chown",
+            found.st_nlink
+        );
+        return Err(io::Error::other(what));
+    }
+    let (owner, group) = (
+        owner.map(|owner| rustix::fs::Uid::from_raw(owner.as_raw())),
+        rustix::fs::Gid::from_raw(group.as_raw()),
+    );
+    Ok(chownat(handle.as_fd(), c"", owner, Some(group), AtFlags::EMPTY_PATH)?)
+}
+
+fn refused(act: &'static str, error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::Become { act, source: Box::new(error) }
+}

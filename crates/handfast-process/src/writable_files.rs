@@ -1,0 +1,84 @@
+//! Files that the program writes or reads again while it serves, and whether the user that serves may.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use handfast_tls::ticket;
+
+use handfast_config::model::{AccessLog, Address, Config};
+
+/// Files that the program itself writes, and the unix sockets that it has made.
+pub fn own_files(config: &Config) -> Vec<PathBuf> {
+    let keys = key_files(config);
+    let locks = keys.clone().map(ticket::lock_path);
+    let log = match &config.access_log {
+        AccessLog::File(path) => Some(path.as_path()),
+        _ => None,
+    };
+    let addresses = config.services.iter().flat_map(|service| &service.listen).chain(&config.admin);
+    let sockets = addresses.filter_map(|address| match address {
+        Address::Unix(path) => Some(path.as_path()),
+        Address::Ip(_) => None,
+    });
+    let upgrade = config.process.upgrade_socket.as_deref();
+    keys.chain(log).chain(sockets).chain(upgrade).map(Path::to_path_buf).chain(locks).collect()
+}
+
+/// What the present user cannot do with the files of a configuration, and will have to.
+pub fn unreadable(config: &Config, files: &[PathBuf]) -> Vec<String> {
+    let key_files = key_files(config);
+    let folder = |file: &Path| match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),
+        _ => PathBuf::from("."),
+    };
+    let folders: BTreeSet<PathBuf> = key_files.map(folder).collect();
+    let is_closed = |folder: &PathBuf| rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_err();
+    let folders = folders.into_iter().filter(is_closed).map(|folder| {
+        format!(
+            "{}: the user that serves cannot write there, so the ticket keys in it will not be rotated; give it to the \
+             user",
+            folder.display()
+        )
+    });
+    // What is not there yet, an OCSP response say, is no matter of rights.
+    let is_unreadable = |path: &&PathBuf| {
+        std::fs::File::open(path).is_err_and(|error| error.kind() != std::io::ErrorKind::NotFound)
+    };
+    let files = files.iter().filter(is_unreadable).take(10).map(|path| {
+        format!(
+            "{}: the user that serves cannot read it, so no reload will; give it to the user or its group",
+            path.display()
+        )
+    });
+    let mut files: Vec<_> = files.collect();
+    if !config.process.private_keys_apart
+        && let Some(last) = files.last_mut()
+    {
+        last.push_str(
+            "\n  hint: with process.private-keys = \"apart\" files of certificates and keys can stay root's alone",
+        );
+    }
+    folders.chain(files).collect()
+}
+
+/// The files of ticket keys.
+fn key_files(config: &Config) -> impl Iterator<Item = &Path> + Clone {
+    config.services.iter().filter_map(|service| service.tls.as_ref()?.tickets.key_file.as_deref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "nobody reads the file meanwhile")]
+    fn a_file_that_may_come_later_is_not_called_unreadable() {
+        let config = Config::embedded("/tmp/ca.pem".into());
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        // A name with a file in place of a folder cannot be opened, also by root.
+        let file = folder.path().join("file");
+        std::fs::write(&file, "").expect("the folder is ours");
+        let said = unreadable(&config, &[folder.path().join("web.pem.ocsp"), file.join("below")]);
+        assert!(matches!(&said[..], [one] if one.contains("/file/below: the user that serves")), "{said:?}");
+    }
+}
