@@ -13,8 +13,8 @@ use super::keys;
 use super::kind::{Written, is_local};
 use super::model::{Address, Backend, Limits, Process, Service, Target};
 use super::problem::Fault;
-use super::reader::Table;
 use super::schema::Entry;
+use super::table::Table;
 
 mod backends;
 mod effects;

@@ -14,19 +14,22 @@ use std::time::SystemTime;
 use toml::de::DeTable;
 
 use super::check::{self, Listeners};
-use super::files::{Named, Places};
+use super::files::Named;
 use super::foreign;
+use super::hints::HINTS;
 use super::keys;
 use super::kind::{Written, values};
+use super::model::Places;
 use super::model::{
     Address, Backend, BackendTls, CertificateSource, ClientCertificates, Clients, Config, Limits, NameRule,
     Policy, Process, Service, Target, Tickets, Tls,
 };
 use super::policy;
 use super::problem::{Fault, Place, Problem, Severity};
-use super::reader::{Reading, Table, default_of};
+use super::reading::Reading;
 use super::schema::Key;
 use super::syntax;
+use super::table::{Table, default_of};
 use client_certificates::client_certificates;
 
 mod client_certificates;
@@ -128,7 +131,7 @@ pub fn parse(file_name: &str, text: &str, is_folder: &dyn Fn(&Path) -> bool) -> 
 
 /// The same, and the files that are named, even when it is refused.
 pub(crate) fn read(file_name: &str, text: &str, is_folder: &dyn Fn(&Path) -> bool) -> (Parsed, Named) {
-    let reading = Reading::new(file_name, text, is_folder);
+    let reading = Reading::new(file_name, text, is_folder).with_hints(HINTS);
     let whole = text;
     let text = syntax::without_slips(&reading);
     let has_slips = !reading.is_clean();

@@ -3,7 +3,7 @@
 //! In: paths and their places, noted while the file is read. Out: the place for a message about a file; and, when the
 //! configuration is refused for something else, the problems of those files that could be told all the same.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 use handfast_tls::client;
@@ -13,40 +13,8 @@ use handfast_tls::weak;
 use handfast_tls::{Finding, Severity as FindingSeverity};
 
 use super::accounts::{AccountError, find_group, find_user};
-use super::model::{CertificateSource, ClientChecks};
-use super::problem::{Place, Problem, Severity};
-use super::reader::in_order;
-
-/// Where the configuration names files and folders.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Places(pub(crate) Vec<(PathBuf, Place)>);
-
-impl Places {
-    /// Every file and folder that is named.
-    pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
-        self.0.iter().map(|(path, _)| path)
-    }
-
-    /// The place of a file, ready to be put behind a message: ` (handfast.toml:5:15)`. Empty when it is named nowhere
-    /// itself: a file of a folder has its own name in the message.
-    pub fn suffix(&self, path: &Path) -> String {
-        let of = |(named, place): &(PathBuf, Place)| (named == path).then(|| format!(" ({place})"));
-        self.0.iter().find_map(of).unwrap_or_default()
-    }
-
-    /// The place of a file, or of the folder that it is in.
-    fn place(&self, path: &Path) -> Place {
-        let named =
-            |path: &Path| self.0.iter().find(|(named, _)| named == path).map(|(_, place)| place.clone());
-        let whole = || Place::File { file: path.display().to_string() };
-        named(path).or_else(|| path.parent().and_then(named)).unwrap_or_else(whole)
-    }
-
-    /// The same places, changed; those that `change` knows nothing about are left out.
-    pub(crate) fn changed(self, change: impl Fn(&Place) -> Option<Place>) -> Self {
-        Self(self.0.into_iter().filter_map(|(path, place)| Some((path, change(&place)?))).collect())
-    }
-}
+use super::model::{CertificateSource, ClientChecks, Places};
+use super::problem::{Place, Problem, Severity, sort_by_place};
 
 /// Every file that was named, also in a configuration that is refused.
 #[derive(Debug, Default)]
@@ -107,7 +75,7 @@ impl Named {
         if let Some((name, place)) = &self.group {
             problems.extend(find_group(name).err().map(|error| unknown(place, error)));
         }
-        in_order(&mut problems);
+        sort_by_place(&mut problems);
         problems
     }
 

@@ -3,7 +3,7 @@
 //! In: a text that cannot be read, or a key that nobody knows. Out: which program it is for, and what its words are here.
 
 use super::problem::{Fault, Problem};
-use super::reader::Reading;
+use super::reading::Reading;
 
 /// Lines that must bear a program's marks before a file is said to be that program's.
 const ENOUGH: usize = 2;
@@ -172,48 +172,6 @@ fn is_yaml(line: &str) -> bool {
 fn is_json(line: &str) -> bool {
     line == "{" || (line.starts_with('"') && line.contains("\":"))
 }
-
-/// What to say of a key for which there is no other word here.
-pub(crate) fn key(word: &str) -> Option<&'static str> {
-    let word = handfast_text::suggest::plain(word);
-    KEYS.iter().find(|(words, _)| words.contains(&word.as_str())).map(|(_, hint)| *hint)
-}
-
-const KEYS: [(&[&str], &str); 6] = [
-    (
-        &[
-            "send-proxy",
-            "send-proxy-v2",
-            "accept-proxy",
-            "write-proxy",
-            "write-proxy-v1",
-            "write-proxy-v2",
-            "read-proxy",
-            "proxy-proxy",
-        ],
-        "PROXY headers have a section of their own: [service.proxy-protocol] with `accept-from` and `send`",
-    ),
-    (
-        &["client"],
-        "for clients in plain text and TLS towards the backends, write `client-tls = false` and `backend-tls = {}` in [[service]]",
-    ),
-    (
-        &["tls-backend", "ssl-backend", "proxy-ssl", "backend-ca", "verify-backend"],
-        "TLS towards backends has a separate section: [service.backend-tls] with `ca`, `name` and others",
-    ),
-    (
-        &["ocsp", "ocsp-stapling", "ssl-stapling"],
-        "an OCSP response is stapled from the file beside the certificate that has `.ocsp` behind its name; nothing is fetched",
-    ),
-    (
-        &["crl", "crl-file", "crlfile", "ssl-crl"],
-        "revocation lists are `crl` in [service.client-certificates]",
-    ),
-    (
-        &["acme", "letsencrypt", "lets-encrypt"],
-        "Handfast does not fetch certificates: let certbot do it, and name its folder in `certificate`; the guide says how",
-    ),
-];
 
 #[cfg(test)]
 mod tests {

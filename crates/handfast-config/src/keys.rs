@@ -18,6 +18,8 @@ mod proxy_protocol;
 mod check;
 mod client_certificates;
 mod connect_through;
+mod pair;
+mod periods;
 mod service;
 mod source;
 mod starttls;
@@ -28,19 +30,12 @@ pub(crate) use backend_tls::*;
 pub(crate) use check::*;
 pub(crate) use client_certificates::*;
 pub(crate) use connect_through::*;
+pub(crate) use pair::*;
+use periods::{DAY, HOUR, MONTH, TENTH, WEEK};
 pub(crate) use proxy_protocol::*;
 pub(crate) use service::*;
 pub(crate) use source::*;
 pub(crate) use starttls::*;
-
-const HOUR: Duration = seconds(3600);
-const DAY: Duration = seconds(86_400);
-const WEEK: Duration = seconds(7 * 86_400);
-
-/// A month: nobody means a longer time than that, and every clock can count it.
-const MONTH: Duration = seconds(30 * 86_400);
-
-const TENTH: Duration = Duration::from_millis(100);
 
 /// The file itself.
 pub(crate) static FILE: Section = Section {

@@ -11,11 +11,14 @@ use handfast_text::{duration, size};
 use toml::de::DeValue;
 
 use super::problem::Fault;
-use super::reader::{Item, Reading, shortened};
+use super::problem::shortened;
+use super::reading::{Item, Reading};
 use super::scalar;
+use super::schema::ValueKind;
 
 mod address;
 mod backend;
+mod certificates;
 mod dialling;
 mod check;
 mod identity;
@@ -28,29 +31,13 @@ pub(crate) use address::{
     is_local,
 };
 pub(crate) use backend::{BackendEntry, Switch};
+pub(crate) use certificates::Certificates;
 pub(crate) use check::{Bytes, StatusRange};
 pub(crate) use dialling::{BackendProtocols, HostName, PublicKeyPin, SentServerName};
 pub(crate) use identity::{FileOrFolder, Identity};
-pub(crate) use path::{Certificates, FilePath, LogTarget};
+pub(crate) use path::{FilePath, LogTarget};
 pub(crate) use proxy_sender::ProxySenders;
 pub(crate) use starttls::{AnnouncedName, StarttlsProtocol};
-
-/// A type of values.
-pub(crate) trait ValueKind: Sync {
-    /// What it is read into.
-    type Value;
-
-    /// The type in words, with an example: `duration, such as "10s"`.
-    fn form(&self) -> String;
-
-    /// The range in words; empty when the form says it all.
-    fn allowed(&self) -> String {
-        String::new()
-    }
-
-    /// Reads one value; `None` when it is wrong, which is then noted.
-    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Self::Value>;
-}
 
 /// A value and where it stands.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 //! In: a file, flags, or another program's configuration ([`ConfigSource`]). Out: a [`model::Config`], or every problem with its place.
 //!
 //! ```text
-//!  handfast.toml ─ reader ─ kind ─ scalar ─┐
+//!  handfast.toml ─ table ── kind ─ scalar ─┐
 //!                    │                     ├─→ check ─→ model ─→ explain
 //!  flags ──────────  │  keys ─ schema      │     │
 //!                    │    └───→ reference  │     └──→ problem ─→ render
@@ -22,11 +22,14 @@ mod file;
 mod files;
 mod flags;
 mod foreign;
+mod foreign_keys;
+mod hints;
 mod keys;
 mod schema;
 mod kind;
 mod scalar;
-mod reader;
+mod reading;
+mod table;
 mod policy;
 mod check;
 mod syntax;

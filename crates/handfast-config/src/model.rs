@@ -7,34 +7,32 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use handfast_net::address::Address;
-use handfast_net::stream::Patience;
-
-mod backend;
-mod check;
-
-pub use backend::{Backend, Balance, Target};
-pub use check::{Check, CheckKind};
-
-pub use super::files::Places;
-pub use backend_tls::{BackendAlpn, BackendTls, BackendVerification, SentName};
-
-mod backend_tls;
 
 mod admission;
+mod backend;
+mod backend_tls;
+mod check;
+mod client_certificates;
 mod connect_through;
+mod limits;
+mod places;
 mod proxy_protocol;
 mod source;
+mod starttls;
+mod tls;
 
 pub use admission::{Admission, HandshakeRate};
+pub use backend::{Backend, Balance, Target};
+pub use backend_tls::{BackendAlpn, BackendTls, BackendVerification, SentName};
+pub use check::{Check, CheckKind};
 pub use client_certificates::{ClientCertificates, ClientChecks};
 pub use connect_through::{ConnectThrough, TunnelKind};
+pub use limits::Limits;
+pub use places::Places;
 pub use proxy_protocol::{ProxyProtocol, ProxySender, SentCertificate};
 pub use source::Source;
-mod starttls;
-
 pub use starttls::Starttls;
-
-mod client_certificates;
+pub use tls::{CertificateSource, MissingCloseNotify, PlainHttp, Policy, Tickets, Tls, UnknownName};
 
 /// A whole configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -146,6 +144,22 @@ pub struct Service {
     pub limits: Limits,
 }
 
+impl Service {
+    /// Every backend of clients whose certificate fails, those of rules too.
+    pub fn failed_to(&self) -> impl Iterator<Item = &Backend> {
+        let rules = self.names.iter().filter_map(|rule| rule.client_certificates.as_ref());
+        let own = self.tls.as_ref().map(|tls| &tls.client_certificates);
+        own.into_iter().chain(rules).filter_map(ClientCertificates::failed_to).flatten()
+    }
+
+    /// Whether any of its clients is asked for a certificate.
+    pub fn asks_for_certificates(&self) -> bool {
+        let rules = self.names.iter().filter_map(|rule| rule.client_certificates.as_ref());
+        let own = self.tls.as_ref().map(|tls| &tls.client_certificates);
+        own.into_iter().chain(rules).any(|rule| rule.checks().is_some())
+    }
+}
+
 /// How clients are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clients {
@@ -155,106 +169,6 @@ pub enum Clients {
     PassedThrough,
     /// In plain text (`client-tls = false`).
     Plain,
-}
-
-/// What plain HTTP on a port for TLS gets (`plain-http`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PlainHttp {
-    /// 400, and a sentence that says why.
-    Refuse,
-    /// 308 to the same place by https.
-    Redirect,
-}
-
-/// What a FIN without close_notify is taken for (`missing-close-notify`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MissingCloseNotify {
-    /// A stream that was cut: the backend is reset.
-    Abort,
-    /// An end in order: the backend gets a FIN, and its answer is delivered.
-    End,
-}
-
-/// The TLS side of a service.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Tls {
-    /// Certificates: files and folders, in the order written.
-    pub certificates: Vec<CertificateSource>,
-    /// What to do for a name that no certificate covers.
-    pub unknown_name: UnknownName,
-    /// Versions, suites, groups.
-    pub policy: Policy,
-    /// Application protocols offered by ALPN, best first; empty: ALPN is not answered.
-    pub alpn: Vec<String>,
-    /// Whether, and against whom, client certificates are checked.
-    pub client_certificates: ClientCertificates,
-    /// Session tickets.
-    pub tickets: Tickets,
-}
-
-/// A place where certificates are (`certificate = …`, `key = …`).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CertificateSource {
-    /// One PEM file that holds a chain, or a chain and its key; and the key's own file, if it is apart.
-    File {
-        /// The chain.
-        certificate: PathBuf,
-        /// The key, when it is not in the same file.
-        key: Option<PathBuf>,
-        /// The OCSP response to staple; `None`: the one beside the certificate, if there is one.
-        ocsp: Option<PathBuf>,
-    },
-    /// A folder, each file of which is looked at.
-    Folder(PathBuf),
-    /// A throwaway certificate for localhost, made at start.
-    Throwaway {
-        /// Where the CA's certificate is written for clients to trust.
-        ca_file: PathBuf,
-    },
-}
-
-/// What to do for a name that no certificate covers (`unknown-name`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnknownName {
-    /// Serve the first certificate.
-    First,
-    /// Refuse with the alert `unrecognized_name`.
-    Refuse,
-}
-
-impl From<UnknownName> for handfast_tls::store::UnknownName {
-    fn from(written: UnknownName) -> Self {
-        match written {
-            UnknownName::First => Self::First,
-            UnknownName::Refuse => Self::Refuse,
-        }
-    }
-}
-
-/// Versions, suites and groups: a dated named policy, and what overrides it (`policy`, `versions`, …).
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Policy {
-    /// Name of the policy, as `handfast-tls` knows it.
-    pub base: String,
-    /// Versions, when they are overridden: `1.2`, `1.3`.
-    pub versions: Option<Vec<String>>,
-    /// Suites by IANA name, best first, when they are overridden.
-    pub suites: Option<Vec<String>>,
-    /// Groups by IANA name, best first, when they are overridden.
-    pub groups: Option<Vec<String>>,
-}
-
-/// Session tickets (`[service.tickets]` has the same keys as `[tickets]`, which is for all services).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tickets {
-    /// Tickets sent after a TLS 1.3 handshake; 0 turns resumption off, in TLS 1.2 too.
-    pub per_handshake: u8,
-    /// File that keeps the keys over restarts and machines.
-    pub key_file: Option<PathBuf>,
-    /// How long one key encrypts new tickets.
-    pub rotate: Duration,
-    /// How long a ticket is accepted.
-    pub lifetime: Duration,
 }
 
 /// An exception for certain names (`[[service.rule]]`).
@@ -286,40 +200,4 @@ pub fn name_fits(patterns: &[String], name: &str) -> bool {
         Some(fixed) => parent == Some(fixed),
         None => pattern == name,
     })
-}
-
-impl Limits {
-    /// How long a silent peer is borne with, as the sockets of both sides are told.
-    pub fn patience(&self) -> Patience {
-        Patience { unacknowledged: self.unacknowledged, keepalive: self.keepalive }
-    }
-}
-
-/// Limits in time and size (`[service.limits]`).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// From accept to relay; absolute, nothing extends it.
-    pub handshake: Duration,
-    /// Bytes of ClientHello, headers of its records included.
-    pub hello_bytes: usize,
-    /// For connecting to one backend.
-    pub connect: Duration,
-    /// Without a byte in either direction; zero: no limit.
-    pub idle: Duration,
-    /// Without a byte when one direction has ended; zero: no limit.
-    pub half_closed: Duration,
-    /// Without a byte from the client when the backend has ended and the client has everything; zero: no limit of its own.
-    pub backend_ended: Duration,
-    /// Age of a connection; zero: no limit.
-    pub lifetime: Duration,
-    /// TCP_USER_TIMEOUT on both sides: sent bytes unacknowledged for so long end the connection.
-    pub unacknowledged: Duration,
-    /// Idle time before the first TCP keep-alive probe, on both sides; zero: no probes.
-    pub keepalive: Duration,
-    /// How often a backend's name is resolved again; zero: when its TTL ends.
-    pub resolve: Duration,
-    /// Failures in a row after which a backend is marked down.
-    pub backend_failures: u32,
-    /// How long a backend that is marked down is not used before one connection tries it.
-    pub backend_retry: Duration,
 }

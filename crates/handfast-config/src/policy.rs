@@ -12,8 +12,10 @@ use super::keys;
 use super::kind::values;
 use super::model::Policy;
 use super::problem::Fault;
-use super::reader::{Item, Table, default_of, shortened};
+use super::problem::shortened;
+use super::reading::Item;
 use super::schema::Entry;
+use super::table::{Table, default_of};
 
 /// The policy of a service.
 pub(crate) fn of_service(section: &Table<'_>) -> Policy {

@@ -157,6 +157,22 @@ impl Fault {
     }
 }
 
+/// Sorts problems by their places in the file.
+pub(crate) fn sort_by_place(problems: &mut [Problem]) {
+    problems.sort_by_key(|problem| match &problem.place {
+        Place::Text { span, .. } => span.start,
+        Place::Flag { .. } | Place::File { .. } => 0,
+    });
+}
+
+/// A word short enough to be shown.
+pub(crate) fn shortened(word: &str) -> String {
+    if word.chars().count() <= 60 {
+        return word.to_owned();
+    }
+    word.chars().take(57).chain("...".chars()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,26 @@
 //!
 //! The descriptions themselves are in `keys.rs`, the types of values in `kind.rs`.
 
-use super::kind::ValueKind;
+use handfast_text::suggest;
+
+use super::reading::{Item, Reading};
+
+/// A type of values.
+pub(crate) trait ValueKind: Sync {
+    /// What it is read into.
+    type Value;
+
+    /// The type in words, with an example: `duration, such as "10s"`.
+    fn form(&self) -> String;
+
+    /// The range in words; empty when the form says it all.
+    fn allowed(&self) -> String {
+        String::new()
+    }
+
+    /// Reads one value; `None` when it is wrong, which is then noted.
+    fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Self::Value>;
+}
 
 /// What holds when a key is not written.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +65,10 @@ pub(crate) trait Entry: Sync {
     fn example(&self) -> &'static str;
     /// What others call it.
     fn elsewhere(&self) -> &'static [&'static str];
+    /// Whether others call it by this word; case and `_` for `-` are forgiven.
+    fn is_called(&self, word: &str) -> bool {
+        self.elsewhere().contains(&suggest::plain(word).as_str())
+    }
     /// What holds when it is not written.
     fn default(&self) -> Default;
     /// The type of its values, with an example.
@@ -117,4 +140,18 @@ impl Section {
         }
         all
     }
+}
+
+/// Hints that need to know the other sections of a file.
+#[derive(Clone, Copy)]
+pub(crate) struct Hints {
+    /// Another section that has a key or section of this name, and its name there.
+    pub(crate) elsewhere: fn(&str, &'static Section) -> Option<(&'static Section, &'static str)>,
+    /// How a section is written.
+    pub(crate) form_of: fn(&Section) -> String,
+}
+
+impl Hints {
+    /// For values that are not a user's.
+    pub(crate) const NONE: Self = Self { elsewhere: |_, _| None, form_of: |_| String::new() };
 }

@@ -10,7 +10,8 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue, Error};
 
 use super::problem::Fault;
-use super::reader::{Reading, shortened};
+use super::problem::shortened;
+use super::reading::Reading;
 
 /// How often a text is parsed again without the lines that had slips. Each round finds at least one of them.
 const MOST_ROUNDS: usize = 16;

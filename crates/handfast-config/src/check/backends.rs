@@ -7,8 +7,8 @@ use crate::keys;
 use crate::kind::Written;
 use crate::model::{Address, Backend, Balance, Target};
 use crate::problem::Fault;
-use crate::reader::Table;
 use crate::schema::Entry;
+use crate::table::Table;
 
 /// Backends that are compared with each other; nobody writes more of them.
 const MOST_COMPARED: usize = 500;

@@ -10,8 +10,8 @@ use crate::model::{
     ProxyProtocol, ProxySender, Service, Source, Target, Tickets,
 };
 use crate::problem::Fault;
-use crate::reader::Table;
 use crate::schema::{Entry, Section};
+use crate::table::Table;
 
 /// Reports each of these keys as an error where it is written; `why` it has no effect.
 pub(crate) fn no_effect<'k>(section: &Table<'_>, keys: impl IntoIterator<Item = &'k dyn Entry>, why: &str) {

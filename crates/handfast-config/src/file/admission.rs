@@ -7,8 +7,8 @@ use crate::keys;
 use crate::kind::{Written, values};
 use crate::model::{Admission, HandshakeRate};
 use crate::problem::Fault;
-use crate::reader::Table;
 use crate::schema::Entry;
+use crate::table::Table;
 
 /// Prefixes that are compared with each other; longer lists come from a program.
 const MOST_COMPARED: usize = 500;

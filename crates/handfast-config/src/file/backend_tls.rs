@@ -6,8 +6,8 @@ use crate::keys::{self, BackendMode};
 use crate::kind::Written;
 use crate::model::{Backend, BackendAlpn, BackendTls, BackendVerification, SentName, Starttls, Target};
 use crate::problem::Fault;
-use crate::reader::Table;
 use crate::schema::Entry;
+use crate::table::Table;
 use handfast_wire::starttls::Protocol;
 
 /// The section; the outer `None`: something is wrong with it; the inner one: nothing is written.

@@ -5,8 +5,8 @@ use crate::keys::{self, CheckWord};
 use crate::kind::values;
 use crate::model::{Check, CheckKind};
 use crate::problem::Fault;
-use crate::reader::Table;
 use crate::schema::Entry;
+use crate::table::Table;
 
 /// Reads the section; the inner `None`: it is not written.
 ///

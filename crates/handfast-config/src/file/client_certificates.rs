@@ -9,8 +9,8 @@ use crate::keys::{self, ClientMode};
 use crate::kind::{Written, values};
 use crate::model::{Address, ClientCertificates, ClientChecks};
 use crate::problem::Fault;
-use crate::reader::Table;
 use crate::schema::Entry;
+use crate::table::Table;
 
 /// The rule about client certificates; the inner `None`: nothing is written about it.
 pub(super) fn client_certificates(

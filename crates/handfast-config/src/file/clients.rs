@@ -3,8 +3,8 @@
 use crate::check::{no_effect, no_effect_of_section};
 use crate::keys;
 use crate::model::{Clients, NameRule};
-use crate::reader::Table;
 use crate::schema::{Entry, Section};
+use crate::table::Table;
 
 /// Keys of a service about TLS that ends here, each with the keys of a rule that replace it for the rule's clients.
 const OF_TERMINATION: &[(&dyn Entry, &[&dyn Entry])] = &[

@@ -3,7 +3,7 @@
 use crate::keys;
 use crate::model::{Address, Backend, ConnectThrough, Target};
 use crate::problem::Fault;
-use crate::reader::Table;
+use crate::table::Table;
 
 /// The section; the outer `None`: something is wrong with it; the inner one: it is not written.
 pub(super) fn connect_through(section: &Table<'_>, backends: &[&Backend]) -> Option<Option<ConnectThrough>> {

@@ -4,7 +4,7 @@ use crate::keys;
 use crate::kind::{Written, values};
 use crate::model::{Address, ProxyProtocol, ProxySender, SentCertificate};
 use crate::problem::Fault;
-use crate::reader::Table;
+use crate::table::Table;
 use handfast_wire::proxy_header::Version;
 
 /// `asks`: whether clients are asked for certificates, by the service or one of its rules.

@@ -6,7 +6,7 @@ use crate::keys;
 use crate::kind::{SourceItem, Written};
 use crate::model::{Address, Source, Target};
 use crate::problem::Fault;
-use crate::reader::Table;
+use crate::table::Table;
 
 /// Each that has no port left costs a whole search of the kernel's before the next one is tried.
 const MOST: usize = 16;

@@ -7,7 +7,7 @@ use super::super::keys;
 use super::super::kind::Written;
 use super::super::model::{BackendTls, Clients, NameRule, Starttls, Tls};
 use super::super::problem::Fault;
-use super::super::reader::Table;
+use super::super::table::Table;
 
 /// What clients of a service speak before TLS.
 pub(super) fn starttls(section: &Table<'_>, clients: Clients) -> Option<Starttls> {

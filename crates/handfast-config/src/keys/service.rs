@@ -1,5 +1,6 @@
 //! The keys of a service and of what is inside it; the second half of `keys.rs`.
 
+use super::pair::{CERTIFICATE_WORDS, KEY_WORDS};
 use super::{ALLOW_CLIENTS, BACKEND_TLS, HANDSHAKE_RATE, REFUSE_CLIENTS, RULE_BACKEND_TLS};
 use super::{
     BACKEND, BALANCE, CHECK, PROXY_PROTOCOL, RULE_BACKEND, SERVICE_LIMITS, SERVICE_TICKETS, SLOW_START,
@@ -128,18 +129,7 @@ pub(crate) static CERTIFICATE: Key<Certificates> = Key {
           that ends in `/` is a folder in any case. Changed files are taken up without a reload.",
     why: "which names are served is never guessed",
     example: "\"web.pem\"",
-    elsewhere: &[
-        "cert",
-        "certs",
-        "crt",
-        "pem-file",
-        "pem-dir",
-        "pem",
-        "ssl-certificate",
-        "tls",
-        "certificate-file",
-        "chain",
-    ],
+    elsewhere: CERTIFICATE_WORDS,
 };
 
 pub(crate) static CERTIFICATE_KEY: Key<FilePath> = Key {
@@ -149,7 +139,7 @@ pub(crate) static CERTIFICATE_KEY: Key<FilePath> = Key {
     doc: "The key of the certificate, when there is exactly one and its key is in a file of its own.",
     why: "one file cannot be half replaced",
     example: "\"web.key\"",
-    elsewhere: &["private-key", "ssl-certificate-key", "certificate-key", "keyfile", "key-file"],
+    elsewhere: KEY_WORDS,
 };
 
 pub(crate) static UNKNOWN_NAME: Key<Choice<UnknownName>> = Key {
@@ -343,43 +333,3 @@ pub(crate) static RULE_ALPN: Key<List<Protocol>> = Key {
 };
 
 // ── inside the list of `certificate` ──
-
-/// `{ certificate = "…", key = "…" }`
-pub(crate) static CERTIFICATE_PAIR: Section = Section {
-    name: "certificate",
-    header: "{ certificate = …, key = …, ocsp = … }",
-    doc: "One certificate whose key is in a file of its own.",
-    keys: &[&PAIR_CERTIFICATE, &PAIR_KEY, &PAIR_OCSP],
-    sections: &[],
-};
-
-pub(crate) static PAIR_CERTIFICATE: Key<FilePath> = Key {
-    name: "certificate",
-    kind: FilePath,
-    default: Default::Required,
-    doc: "PEM file of the chain.",
-    why: "",
-    example: "\"web.pem\"",
-    elsewhere: CERTIFICATE.elsewhere,
-};
-
-pub(crate) static PAIR_KEY: Key<FilePath> = Key {
-    name: "key",
-    kind: FilePath,
-    default: Default::Required,
-    doc: "PEM file of the key.",
-    why: "",
-    example: "\"web.key\"",
-    elsewhere: CERTIFICATE_KEY.elsewhere,
-};
-
-pub(crate) static PAIR_OCSP: Key<FilePath> = Key {
-    name: "ocsp",
-    kind: FilePath,
-    default: Default::Absent("the file beside the certificate with `.ocsp` behind its name, if it is there"),
-    doc: "OCSP response to staple, DER or PEM. It is checked against the certificate, read again when it changes, and not \
-          stapled any more when its time is over. Nothing is fetched.",
-    why: "",
-    example: "\"web.pem.ocsp\"",
-    elsewhere: &["ssl_stapling_file"],
-};

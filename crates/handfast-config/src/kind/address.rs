@@ -8,11 +8,13 @@ use std::net::{IpAddr, SocketAddr};
 use handfast_net::prefix::Prefix;
 use toml::de::DeValue;
 
-use super::{ValueKind, text, wrong_type};
+use super::{text, wrong_type};
 use crate::model::{Address, Target};
 use crate::problem::Fault;
-use crate::reader::{Item, Reading, shortened};
+use crate::problem::shortened;
+use crate::reading::{Item, Reading};
 use crate::scalar;
+use crate::schema::ValueKind;
 
 /// An address to listen on.
 pub(crate) struct ListenAddress;

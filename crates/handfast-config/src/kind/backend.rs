@@ -2,10 +2,12 @@
 
 use toml::de::DeValue;
 
-use super::{ValueKind, address, wrong_type};
+use super::{address, wrong_type};
 use crate::keys;
 use crate::model;
-use crate::reader::{Item, Reading, Table};
+use crate::reading::{Item, Reading};
+use crate::schema::ValueKind;
+use crate::table::Table;
 
 /// One of a service's backends.
 pub(crate) struct BackendEntry;

@@ -4,10 +4,13 @@ use std::ops::RangeInclusive;
 
 use toml::de::DeValue;
 
-use super::{ValueKind, wrong_type};
+use super::wrong_type;
 use crate::keys;
 use crate::problem::Fault;
-use crate::reader::{Item, Reading, Table, shortened};
+use crate::problem::shortened;
+use crate::reading::{Item, Reading};
+use crate::schema::ValueKind;
+use crate::table::Table;
 
 /// Most bytes that a check sends or waits for; nobody writes more of them.
 const MOST_BYTES: usize = 4_096;

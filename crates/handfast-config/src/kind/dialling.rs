@@ -6,11 +6,13 @@ use handfast_tls::Pin;
 use toml::de::DeValue;
 
 use super::address::Protocol;
-use super::{List, ValueKind, text, values, wrong_type};
+use super::{List, text, values, wrong_type};
 use crate::model::{BackendAlpn, SentName};
 use crate::problem::Fault;
-use crate::reader::{Item, Reading, shortened};
+use crate::problem::shortened;
+use crate::reading::{Item, Reading};
 use crate::scalar;
+use crate::schema::ValueKind;
 
 /// A DNS name or an IP address that a certificate can be for.
 pub(crate) struct HostName;

@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use handfast_tls::client_certificates::{FORMS, Rule};
 
 use super::path::path;
-use super::{ValueKind, text};
+use super::text;
 use crate::problem::Fault;
-use crate::reader::{Item, Reading};
+use crate::reading::{Item, Reading};
+use crate::schema::ValueKind;
 
 /// A rule about clients' names and keys.
 pub(crate) struct Identity;

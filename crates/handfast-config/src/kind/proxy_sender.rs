@@ -2,10 +2,11 @@
 
 use handfast_net::prefix::Prefix;
 
-use super::{ValueKind, text};
+use super::text;
 use crate::model::ProxySender;
 use crate::problem::Fault;
-use crate::reader::{Item, Reading};
+use crate::reading::{Item, Reading};
+use crate::schema::ValueKind;
 
 /// An address, a prefix, or `unix`.
 pub(crate) struct ProxySenders;

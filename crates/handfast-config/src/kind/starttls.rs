@@ -3,9 +3,11 @@
 use handfast_text::suggest::{did_you_mean, one_of};
 use handfast_wire::starttls::{Protocol, is_safe_name};
 
-use super::{ValueKind, text};
+use super::text;
 use crate::problem::Fault;
-use crate::reader::{Item, Reading, shortened};
+use crate::problem::shortened;
+use crate::reading::{Item, Reading};
+use crate::schema::ValueKind;
 
 /// A protocol whose clients ask for TLS in the middle of it.
 pub(crate) struct StarttlsProtocol;

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use handfast_tls::Pin;
 
-use super::{MissingCloseNotify, Policy, Starttls};
+use super::starttls::Starttls;
+use super::tls::{MissingCloseNotify, Policy};
 
 /// How backends are spoken to in TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]

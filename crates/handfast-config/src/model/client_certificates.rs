@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use handfast_tls::client_certificates::{Demand, Lenience, Rules, Wanted};
-
-use super::{Backend, Service};
 use handfast_tls::weak::Lists;
+
+use super::backend::Backend;
 
 /// Whether client certificates are asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,21 +62,5 @@ impl ClientChecks {
             tolerates: self.failed_to.is_some(),
             ..Wanted::new(&self.ca, demand, known_keys)
         }
-    }
-}
-
-impl Service {
-    /// Every backend of clients whose certificate fails, those of rules too.
-    pub fn failed_to(&self) -> impl Iterator<Item = &Backend> {
-        let rules = self.names.iter().filter_map(|rule| rule.client_certificates.as_ref());
-        let own = self.tls.as_ref().map(|tls| &tls.client_certificates);
-        own.into_iter().chain(rules).filter_map(ClientCertificates::failed_to).flatten()
-    }
-
-    /// Whether any of its clients is asked for a certificate.
-    pub fn asks_for_certificates(&self) -> bool {
-        let rules = self.names.iter().filter_map(|rule| rule.client_certificates.as_ref());
-        let own = self.tls.as_ref().map(|tls| &tls.client_certificates);
-        own.into_iter().chain(rules).any(|rule| rule.checks().is_some())
     }
 }

@@ -1,0 +1,218 @@
+//! One reading of a file: its text, the place of each value, and the problems found so far. Knows no key.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::files::Named;
+use super::model::{CertificateSource, ClientChecks};
+use super::problem::{Fault, Place, Problem, Severity, sort_by_place};
+use super::schema::Hints;
+
+/// Problems beyond this many are dropped: nobody reads them, and a hostile file must not cost memory.
+const MOST_PROBLEMS: usize = 200;
+
+/// One reading of one file: the text, what the world outside looks like, and the problems found so far.
+pub(crate) struct Reading<'r> {
+    file: &'r str,
+    text: &'r str,
+    line_starts: Vec<usize>,
+    folder: &'r Path,
+    is_folder: &'r dyn Fn(&Path) -> bool,
+    problems: RefCell<Vec<Problem>>,
+    missing: RefCell<Vec<Problem>>,
+    named: RefCell<Named>,
+    hints: Hints,
+}
+
+impl<'r> Reading<'r> {
+    /// Starts to read `text`; relative paths are relative to the folder of `file`.
+    pub(crate) fn new(file: &'r str, text: &'r str, is_folder: &'r dyn Fn(&Path) -> bool) -> Self {
+        let line_starts =
+            std::iter::once(0).chain(text.match_indices('\n').map(|(newline, _)| newline + 1)).collect();
+        let folder = Path::new(file).parent().unwrap_or(Path::new(""));
+        Self {
+            file,
+            text,
+            line_starts,
+            folder,
+            is_folder,
+            problems: RefCell::default(),
+            missing: RefCell::default(),
+            named: RefCell::default(),
+            hints: Hints::NONE,
+        }
+    }
+
+    /// Adds hints to its messages.
+    pub(crate) fn with_hints(self, hints: Hints) -> Self {
+        Self { hints, ..self }
+    }
+
+    /// The hints of its messages.
+    pub(crate) fn hints(&self) -> &Hints {
+        &self.hints
+    }
+
+    /// Notes a file or folder that is named.
+    pub(crate) fn names(&self, path: &Path, span: &Range<usize>) {
+        let place = self.place(span);
+        self.named.borrow_mut().places.0.push((path.to_path_buf(), place));
+    }
+
+    /// Notes certificates that could be loaded, whatever else is wrong.
+    pub(crate) fn names_certificates(&self, sources: &[CertificateSource]) {
+        self.named.borrow_mut().certificates.push(sources.to_vec());
+    }
+
+    /// Notes a file of whom to trust when dialling, which could be loaded whatever else is wrong.
+    pub(crate) fn names_trusted(&self, file: &Path) {
+        self.named.borrow_mut().trusted.push(file.to_path_buf());
+    }
+
+    /// Notes authorities and revocation lists that could be loaded, whatever else is wrong.
+    pub(crate) fn names_authorities(&self, checks: &ClientChecks) {
+        self.named.borrow_mut().authorities.push(checks.clone());
+    }
+
+    /// Notes lists of known keys that could be loaded, whatever else is wrong.
+    pub(crate) fn names_weak_keys(&self, files: &[PathBuf]) {
+        self.named.borrow_mut().weak_keys.extend_from_slice(files);
+    }
+
+    /// Notes the user, or group, to become.
+    pub(crate) fn names_user(&self, user: Option<&String>, span: Option<Range<usize>>, is_group: bool) {
+        let Some((name, span)) = user.zip(span) else { return };
+        let mut named = self.named.borrow_mut();
+        let slot = if is_group { &mut named.group } else { &mut named.user };
+        *slot = Some((name.clone(), self.place(&span)));
+    }
+
+    /// The file's text.
+    pub(crate) fn text(&self) -> &'r str {
+        self.text
+    }
+
+    /// The folder that relative paths start from.
+    pub(crate) fn folder(&self) -> &'r Path {
+        self.folder
+    }
+
+    /// A path as written, and whether it is a folder.
+    pub(crate) fn path(&self, text: &str) -> (PathBuf, bool) {
+        let path = self.folder.join(text);
+        let is_folder = text.ends_with('/') || (self.is_folder)(&path);
+        (path, is_folder)
+    }
+
+    /// Notes an error.
+    pub(crate) fn error(&self, span: &Range<usize>, fault: Fault) {
+        self.note(&self.problems, Severity::Error, span, fault);
+    }
+
+    /// Notes that something is not there: doubtful as long as the file has slips in its syntax.
+    pub(crate) fn missing(&self, span: &Range<usize>, fault: Fault) {
+        self.note(&self.missing, Severity::Error, span, fault);
+    }
+
+    /// Notes a warning.
+    pub(crate) fn warning(&self, span: &Range<usize>, fault: Fault) {
+        self.note(&self.problems, Severity::Warning, span, fault);
+    }
+
+    fn note(&self, list: &RefCell<Vec<Problem>>, severity: Severity, span: &Range<usize>, fault: Fault) {
+        let mut problems = list.borrow_mut();
+        let problem = Problem { severity, ..self.problem(span, fault) };
+        // A section is opened by each check that needs it, and has its problems once.
+        if problems.len() < MOST_PROBLEMS && !problems.contains(&problem) {
+            problems.push(problem);
+        }
+    }
+
+    /// An error that is not noted.
+    pub(crate) fn problem(&self, span: &Range<usize>, fault: Fault) -> Problem {
+        let Fault { what, allowed, hint, see } = fault;
+        Problem { severity: Severity::Error, place: self.place(span), what, allowed, hint, see }
+    }
+
+    /// The place of some bytes, cut to the text and to whole characters.
+    fn place(&self, span: &Range<usize>) -> Place {
+        let start = self.text.floor_char_boundary(span.start);
+        let end = self.text.ceil_char_boundary(span.end.max(start));
+        let line = self.line(start);
+        Place::Text {
+            file: self.file.to_owned(),
+            line,
+            column: self.text[self.line_starts[line - 1]..start].chars().count() + 1,
+            span: start..end,
+            text: self.text[start..end].to_owned(),
+        }
+    }
+
+    /// The line, from 1, that a byte is in.
+    pub(crate) fn line(&self, byte: usize) -> usize {
+        self.line_starts.partition_point(|start| *start <= byte)
+    }
+
+    /// The text of a line, from 1, and where it starts.
+    pub(crate) fn line_text(&self, line: usize) -> (usize, &'r str) {
+        let start = self.line_starts[line - 1];
+        let end = self.line_starts.get(line).copied().unwrap_or(self.text.len());
+        (start, self.text[start..end].trim_end_matches(['\n', '\r']))
+    }
+
+    /// Number of lines.
+    pub(crate) fn lines(&self) -> usize {
+        self.line_starts.len()
+    }
+
+    /// Whether anything was noted.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.problems.borrow().is_empty()
+    }
+
+    /// Forgets what is missing: it may be in a line that could not be read.
+    pub(crate) fn forget_missing(&self) {
+        self.missing.borrow_mut().clear();
+    }
+
+    /// Everything noted, in the order of the file.
+    pub(crate) fn finish(self) -> (Vec<Problem>, Named) {
+        let mut problems = self.problems.into_inner();
+        problems.append(&mut self.missing.into_inner());
+        sort_by_place(&mut problems);
+        (problems, self.named.into_inner())
+    }
+}
+
+/// A value and where it stands.
+#[derive(Clone)]
+pub(crate) struct Item<'t> {
+    /// The value.
+    pub(crate) value: &'t DeValue<'t>,
+    /// Its bytes.
+    pub(crate) span: Range<usize>,
+}
+
+impl<'t> Item<'t> {
+    /// The value as an item.
+    pub(crate) fn new(value: &'t Spanned<DeValue<'t>>) -> Self {
+        Self { value: value.get_ref(), span: value.span() }
+    }
+
+    /// What kind of value it is, in words.
+    pub(crate) fn kind_name(&self) -> &'static str {
+        match self.value {
+            DeValue::String(_) => "a text",
+            DeValue::Integer(_) => "a whole number",
+            DeValue::Float(_) => "a number with a point",
+            DeValue::Boolean(_) => "true or false",
+            DeValue::Datetime(_) => "a date or time",
+            DeValue::Array(_) => "a list",
+            DeValue::Table(_) => "a section",
+        }
+    }
+}

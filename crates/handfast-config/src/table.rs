@@ -1,0 +1,223 @@
+//! Reads a TOML table by its description: values that are there, values that are missing, and what should not be there.
+//!
+//! In: the parsed tree with the place of each value (`toml`), and a [`Section`]. Out: typed values; problems go to the [`Reading`],
+//! so that one run finds all of them. A wrong value is reported and then treated as if it were not written, so the checks
+//! after it go on.
+
+use std::ops::Range;
+
+use handfast_text::suggest;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::foreign_keys;
+use super::problem::{Fault, shortened};
+use super::reading::{Item, Reading};
+use super::schema::{Default, Entry, Hints, Key, Section, ValueKind};
+
+/// A section as it stands in the file; a section that is not written is an empty one.
+pub(crate) struct Table<'t> {
+    section: &'static Section,
+    entries: Option<&'t DeTable<'t>>,
+    span: Range<usize>,
+    reading: &'t Reading<'t>,
+}
+
+impl<'t> Table<'t> {
+    /// Opens a table, and reports what should not be in it.
+    pub(crate) fn open(
+        section: &'static Section,
+        entries: &'t DeTable<'t>,
+        span: Range<usize>,
+        reading: &'t Reading<'t>,
+    ) -> Self {
+        for (name, _) in entries.iter() {
+            let word = name.get_ref().as_ref();
+            if section.names().all(|known| known != word) {
+                reading.error(&name.span(), unknown(word, section, reading.hints()));
+            }
+        }
+        Self { section, entries: Some(entries), span, reading }
+    }
+
+    /// A section that is not written.
+    pub(crate) fn absent(section: &'static Section, reading: &'t Reading<'t>) -> Self {
+        Self { section, entries: None, span: 0..0, reading }
+    }
+
+    /// The reading it belongs to.
+    pub(crate) fn reading(&self) -> &'t Reading<'t> {
+        self.reading
+    }
+
+    /// Every key that it may have.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &'static dyn Entry> {
+        self.section.keys.iter().copied()
+    }
+
+    /// Where its header stands.
+    pub(crate) fn span(&self) -> &Range<usize> {
+        &self.span
+    }
+
+    /// Whether it is written at all.
+    pub(crate) fn is_written(&self) -> bool {
+        self.entries.is_some()
+    }
+
+    /// Where the value of a key stands, if it is written.
+    pub(crate) fn written(&self, key: &dyn Entry) -> Option<Range<usize>> {
+        self.entry(key.name()).map(|value| value.span())
+    }
+
+    /// The value of a key that must be written.
+    pub(crate) fn required<K: ValueKind>(&self, key: &Key<K>) -> Option<K::Value> {
+        if self.entry(key.name).is_none() && !self.is_misspelt(key) {
+            let what = format!("{} has no `{}`", self.section.header, key.name);
+            let hint = format!("add a line such as `{} = {}`", key.name, key.example);
+            self.reading.missing(&self.span, Fault::new(what).hint(hint));
+        }
+        self.optional(key)
+    }
+
+    /// The value of a key, if it is written and right.
+    pub(crate) fn optional<K: ValueKind>(&self, key: &Key<K>) -> Option<K::Value> {
+        let value = self.entry(key.name)?;
+        key.kind.read(&Item::new(value), self.reading)
+    }
+
+    /// The value of a key as it stands in the file.
+    pub(crate) fn item(&self, key: &dyn Entry) -> Option<Item<'t>> {
+        self.entry(key.name()).map(Item::new)
+    }
+
+    /// The value of a key, or else `otherwise`, or else its default.
+    pub(crate) fn or<K: ValueKind>(&self, key: &Key<K>, otherwise: Option<K::Value>) -> K::Value {
+        self.optional(key).or(otherwise).unwrap_or_else(|| default_of(key))
+    }
+
+    /// The value of a key, or its default.
+    pub(crate) fn or_default<K: ValueKind>(&self, key: &Key<K>) -> K::Value {
+        self.or(key, None)
+    }
+
+    /// Whether a section inside this one is written.
+    pub(crate) fn has(&self, section: &Section) -> bool {
+        self.entry(section.name).is_some()
+    }
+
+    /// Where a section inside this one stands, if it is written.
+    pub(crate) fn span_of(&self, section: &Section) -> Option<Range<usize>> {
+        self.entry(section.name).map(|value| value.span())
+    }
+
+    /// The section inside this one.
+    pub(crate) fn inner(&self, section: &'static Section) -> Table<'t> {
+        let absent = Table { section, entries: None, span: self.span.clone(), reading: self.reading };
+        let Some(value) = self.entry(section.name) else { return absent };
+        match value.get_ref() {
+            DeValue::Table(entries) => Table::open(section, entries, value.span(), self.reading),
+            DeValue::Array(_) if value.get_ref().as_array().is_some_and(|list| list.iter().all(is_table)) => {
+                let what = format!("{} is written once, in single brackets", section.header);
+                self.reading.error(&value.span(), Fault::new(what));
+                absent
+            }
+            _ => {
+                self.reading.error(&value.span(), self.not_a_section(section, &Item::new(value)));
+                absent
+            }
+        }
+    }
+
+    /// The sections of one name inside this one, in the order written.
+    pub(crate) fn inner_list(&self, section: &'static Section) -> Vec<Table<'t>> {
+        let Some(value) = self.entry(section.name) else { return Vec::new() };
+        match value.get_ref() {
+            DeValue::Array(list) => list
+                .iter()
+                .filter_map(|item| match item.get_ref() {
+                    DeValue::Table(entries) => Some(Table::open(section, entries, item.span(), self.reading)),
+                    _ => {
+                        self.reading.error(&item.span(), self.not_a_section(section, &Item::new(item)));
+                        None
+                    }
+                })
+                .collect(),
+            DeValue::Table(entries) => {
+                let what = format!("there may be several of these, so each begins with {}", section.header);
+                self.reading.error(&value.span(), Fault::new(what));
+                // What is inside is read all the same, for the problems in it.
+                vec![Table::open(section, entries, value.span(), self.reading)]
+            }
+            _ => {
+                self.reading.error(&value.span(), self.not_a_section(section, &Item::new(value)));
+                Vec::new()
+            }
+        }
+    }
+
+    /// Whether a key that nobody knows was probably meant to be this one, and has been reported as that.
+    fn is_misspelt(&self, key: &dyn Entry) -> bool {
+        let mut words = self
+            .entries
+            .into_iter()
+            .flat_map(|entries| entries.iter())
+            .map(|(name, _)| name.get_ref().as_ref());
+        words.any(|word| {
+            self.section.names().all(|known| known != word) && meant(word, self.section) == Some(key.name())
+        })
+    }
+
+    fn not_a_section(&self, section: &Section, item: &Item<'_>) -> Fault {
+        Fault::new(format!("`{}` is a section of its own, not {}", section.name, item.kind_name()))
+            .hint((self.reading.hints().form_of)(section))
+    }
+
+    fn entry(&self, name: &str) -> Option<&'t Spanned<DeValue<'t>>> {
+        self.entries?.get(name)
+    }
+}
+
+fn is_table(item: &Spanned<DeValue<'_>>) -> bool {
+    matches!(item.get_ref(), DeValue::Table(_))
+}
+
+/// The value that holds when a key is not written.
+pub(crate) fn default_of<K: ValueKind>(key: &Key<K>) -> K::Value {
+    let Default::Value(text) = key.default else {
+        unreachable!("`{}` has no default value; a test asks for every default", key.name)
+    };
+    let reading = Reading::new("", text, &|_| false);
+    DeValue::parse(text)
+        .ok()
+        .and_then(|value| key.kind.read(&Item::new(&value), &reading))
+        .expect("a test reads the default of every key")
+}
+
+/// The key or section of this section that a word was probably meant to be.
+fn meant(word: &str, section: &'static Section) -> Option<&'static str> {
+    let other_word = || section.keys.iter().find(|key| key.is_called(word)).map(|key| key.name());
+    suggest::closest(word, section.names()).or_else(other_word)
+}
+
+/// What is wrong with a name that nobody knows, and what it may have been meant to be.
+fn unknown(word: &str, section: &'static Section, hints: &Hints) -> Fault {
+    let place = if section.name.is_empty() {
+        "at the top of the file".to_owned()
+    } else {
+        format!("in {}", section.header)
+    };
+    let fault = Fault::new(format!("unknown key `{}` {place}", shortened(word)));
+    if let Some(hint) = foreign_keys::hint(word) {
+        return fault.hint(hint);
+    }
+    if let Some(name) = meant(word, section) {
+        return fault.hint(format!("did you mean `{name}`?"));
+    }
+    if let Some((other, name)) = (hints.elsewhere)(word, section) {
+        let place =
+            if other.name.is_empty() { "the top of the file".to_owned() } else { other.header.to_owned() };
+        return fault.hint(format!("`{name}` belongs in {place}"));
+    }
+    fault.allowed(suggest::one_of(section.names()))
+}
