@@ -1,6 +1,6 @@
 //! What no single value can be wrong about: things that contradict each other, or have no effect together.
 //!
-//! In: values that were read, and the sections they stand in, for the places. Out: problems noted in the reading.
+//! In: values that were read, and their sections, for the places. Out: problems noted in the reading.
 //! An error is what cannot work; a warning is what works, but hardly as meant.
 
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use handfast_text::duration;
 
 use super::keys;
 use super::kind::{Written, is_local};
-use super::model::{Address, Backend, Limits, Process, Service, Target};
+use super::model::{Address, Limits, Process, Service};
 use super::problem::Fault;
 use super::schema::Entry;
 use super::table::Table;
@@ -22,15 +22,8 @@ mod effects;
 pub(crate) use backends::{backends, balance};
 pub(crate) use effects::{have_addresses, no_effect, no_effect_of_section, of_file, of_service};
 
-/// Addresses of one port that are compared with each other; nobody writes more of them.
+/// The number of addresses of one port that are compared with each other; this bounds the cost.
 const MOST_COMPARED: usize = 500;
-
-/// Warns at the value of `key`, if it is written in this very section.
-pub(super) fn warn(section: &Table<'_>, key: &dyn Entry, fault: impl FnOnce() -> Fault) {
-    if let Some(span) = section.written(key) {
-        section.reading().warning(&span, fault());
-    }
-}
 
 /// `[process]`
 pub(crate) fn process(section: &Table<'_>, process: &Process) {
@@ -41,7 +34,7 @@ pub(crate) fn process(section: &Table<'_>, process: &Process) {
         section.reading().error(&span, fault.hint("add `user`, or remove `group`"));
     }
     if process.user.as_deref() == Some("root") {
-        warn(section, &keys::USER, || {
+        section.warn(&keys::USER, || {
             Fault::new("`root` may do everything, which a proxy need not")
                 .hint("name a user made for this service")
         });
@@ -51,7 +44,7 @@ pub(crate) fn process(section: &Table<'_>, process: &Process) {
 /// `[limits]` and `[service.limits]`: limits that another limit always reaches first.
 pub(crate) fn limits(section: &Table<'_>, limits: &Limits) {
     let never = |key: &dyn Entry, first: &str, first_value| {
-        warn(section, key, || {
+        section.warn(key, || {
             let value = duration::written(first_value);
             Fault::new(format!(
                 "`{}` is never reached: `{first}` ends the connection after {value}",
@@ -82,7 +75,7 @@ pub(crate) fn limits(section: &Table<'_>, limits: &Limits) {
 /// A mode without a unix socket to have it.
 pub(crate) fn listen_mode(section: &Table<'_>, mode: Option<u32>, listen: &[Written<Address>]) {
     if mode.is_some() && !listen.iter().any(|address| matches!(address.value, Address::Unix(_))) {
-        warn(section, &keys::LISTEN_MODE, || {
+        section.warn(&keys::LISTEN_MODE, || {
             Fault::new("`listen-mode` has no effect: no listener is a unix socket")
         });
     }
@@ -94,33 +87,15 @@ pub(crate) fn connections(section: &Table<'_>, service: &Service, process: &Proc
         limit.zip(other).is_some_and(|(limit, other)| limit > other)
     };
     if below(service.max_connections, process.max_connections) {
-        warn(section, &keys::SERVICE_CONNECTIONS, || {
+        section.warn(&keys::SERVICE_CONNECTIONS, || {
             Fault::new("`max-connections` is never reached: the whole process has fewer, see [process]")
         });
     }
     let whole = service.max_connections.or(process.max_connections);
     if below(service.max_connections_per_address, whole) {
-        warn(section, &keys::ADDRESS_CONNECTIONS, || {
+        section.warn(&keys::ADDRESS_CONNECTIONS, || {
             Fault::new("`max-connections-per-address` is never reached: the whole service has fewer")
         });
-    }
-}
-
-/// Backends that are the service itself: each connection would open the next one, until something breaks.
-fn own_backend(section: &Table<'_>, listen: &[Written<Address>], backends: &[Written<Backend>]) {
-    for backend in backends {
-        let Target::Address(address) = &backend.value.target else { continue };
-        let own = listen.iter().take(MOST_COMPARED).find(|own| match (&own.value, address) {
-            (Address::Ip(own), Address::Ip(backend)) => {
-                own == backend
-                    || (own.ip().is_unspecified() && own.port() == backend.port() && is_local(address))
-            }
-            (own, backend) => own == backend,
-        });
-        if let Some(own) = own {
-            let fault = Fault::new("this backend is the service itself: connections would loop forever");
-            section.reading().error(&backend.span, fault.see(own.span.clone(), "it listens here"));
-        }
     }
 }
 
@@ -195,7 +170,7 @@ impl Listeners {
     }
 }
 
-/// Reports an address that stands for another one too. `[::]` takes IPv4 as well.
+/// Reports an address that covers another one. `[::]` takes IPv4 as well.
 fn overlap(section: &Table<'_>, new: (&SocketAddr, &Range<usize>), old: (&SocketAddr, &Range<usize>)) {
     let wildcard = |address: &SocketAddr| address.ip().is_unspecified();
     let (wide, narrow) = match (wildcard(new.0), wildcard(old.0)) {

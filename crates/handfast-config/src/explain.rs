@@ -1,51 +1,32 @@
-//! A configuration in sentences: what will listen, with which certificates, whom it lets in, and where it goes.
+//! A configuration in sentences: what will listen, with which certificates, which clients it admits, and where it goes.
 //!
 //! In: the model, and what is known of the loaded certificates, if they were loaded. Out: a text for `handfast check
 //! --explain`. Limits are named where they differ from the defaults.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
-use std::path::Path;
 use std::time::Duration;
 
-use handfast_net::prefix::Prefix;
-use handfast_text::calendar::Utc;
 use handfast_text::units::counted;
 use handfast_text::{duration, size};
 use handfast_wire::starttls::Protocol;
 
 use super::file::defaults;
 use super::model::{
-    AccessLog, Address, Admission, Backend, BackendAlpn, BackendTls, BackendVerification, Balance,
-    CertificateSource, Check, CheckKind, Clients, Config, ConnectThrough, HandshakeRate, Limits,
-    MissingCloseNotify, NameRule, PlainHttp, Policy, Process, ProxyProtocol, ProxySender, SentCertificate,
-    Service, Source, Starttls, Target, Tickets, Tls, UnknownName,
+    AccessLog, Address, Admission, CertificateSource, Check, CheckKind, Clients, Config, ConnectThrough,
+    HandshakeRate, Limits, MissingCloseNotify, NameRule, PlainHttp, Process, ProxyProtocol, ProxySender,
+    SentCertificate, Service, Source, Starttls, Tickets, Tls, UnknownName,
 };
-use super::policy::is_default;
 
 mod clients;
 mod host;
+mod phrases;
 
 pub use host::explain_host;
-
-/// What is known of one certificate that was loaded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CertificateFact {
-    /// Name of the service that serves it.
-    pub service: String,
-    /// The names it is good for.
-    pub names: Vec<String>,
-    /// Its kind of key: `RSA-2048`, `ECDSA-P256`, ….
-    pub kind: String,
-    /// Days until it expires; negative when it has.
-    pub expires_in_days: i64,
-    /// When its OCSP response expires, Unix seconds; `None`: none is stapled.
-    pub staple_until: Option<i64>,
-    /// The file it is from.
-    pub file: std::path::PathBuf,
-    /// Whether it is good for the name that was asked for, where one was.
-    pub is_for_the_name: bool,
-}
+pub use phrases::CertificateFact;
+use phrases::{
+    backend, backend_tls, backends, certificate_fact, list, place, policy, prefixes, protocols, target,
+};
 
 /// Says in sentences what a configuration does; `facts` adds what the certificates' files hold.
 pub fn explain(config: &Config, facts: &[CertificateFact]) -> String {
@@ -54,26 +35,23 @@ pub fn explain(config: &Config, facts: &[CertificateFact]) -> String {
         Some(address) => format!("Metrics, status and reload are at {}.", place(address)),
         None => "There is no admin listener: no metrics, no status.".to_owned(),
     };
-    let log = match &config.access_log {
-        AccessLog::Off => "There is no access log.".to_owned(),
-        AccessLog::Stdout => "One line for each connection goes to standard output.".to_owned(),
-        AccessLog::File(path) => format!("One line for each connection goes to {}.", path.display()),
-        AccessLog::Syslog(path) => {
-            format!("One line for each connection goes to syslog at {}.", path.display())
-        }
-        AccessLog::Journald(path) => {
-            format!("One line for each connection goes to the journal at {}.", path.display())
-        }
+    let to = match &config.access_log {
+        AccessLog::Off => None,
+        AccessLog::Stdout => Some("standard output".to_owned()),
+        AccessLog::File(path) => Some(path.display().to_string()),
+        AccessLog::Syslog(path) => Some(format!("syslog at {}", path.display())),
+        AccessLog::Journald(path) => Some(format!("the journal at {}", path.display())),
     };
+    let log = to.map_or("There is no access log.".to_owned(), |to| {
+        format!("One line for each connection goes to {to}.")
+    });
     let _ = writeln!(text, "{admin}\n{log}");
     if !config.process.weak_keys.is_empty() {
         let files = list(config.process.weak_keys.iter().map(|file| file.display().to_string()));
-        let _ = writeln!(text, "Keys that are on the lists {files} are refused, whoever has them.");
+        let _ = writeln!(text, "Keys that are on the lists {files} are refused, on both sides.");
     }
     if config.process.private_keys_apart {
-        text.push_str(
-            "Private keys are held by a process of their own, which reads their files and signs.\n",
-        );
+        text.push_str("Private keys are held by a separate process, which reads their files and signs.\n");
     }
     if !config.process.sandbox {
         text.push_str("The process has no sandbox.\n");
@@ -151,7 +129,7 @@ fn service(service: &Service, facts: &[CertificateFact]) -> String {
     lines.extend(connections(service));
     lines.extend(admission(&service.admission));
     if service.missing_close_notify == MissingCloseNotify::End {
-        lines.push("accepts a client's end without close_notify as an end in order".to_owned());
+        lines.push("accepts a client's end without close_notify as a clean end".to_owned());
     }
     lines.extend(limits(&service.limits));
     lines.join("\n  ") + "\n"
@@ -180,43 +158,6 @@ fn connect_through(through: &ConnectThrough) -> String {
     )
 }
 
-/// TLS towards the backends.
-fn backend_tls(tls: &BackendTls) -> String {
-    let who = match (&tls.name, &tls.ca) {
-        (Some(name), Some(ca)) => format!("a certificate for {name} that {} makes good", ca.display()),
-        (Some(name), None) => format!("a certificate for {name} that this machine trusts"),
-        (None, Some(ca)) => format!("a certificate for their name that {} makes good", ca.display()),
-        (None, None) => "a certificate for their name that this machine trusts".to_owned(),
-    };
-    let pins = if tls.pins.is_empty() { "" } else { " and with a pinned key" };
-    let asked = match tls.verify {
-        BackendVerification::Full => format!("asks them for {who}{pins}"),
-        BackendVerification::Pins => "asks them for a pinned key, and nothing else".to_owned(),
-        BackendVerification::AnyName => format!("asks them for {who}, WHATEVER ITS NAME{pins}"),
-        BackendVerification::Nothing => "does NOT verify their certificates".to_owned(),
-    };
-    let how = policy(&tls.policy);
-    let begins = match &tls.starttls {
-        None => format!("speaks TLS with them by {how}"),
-        Some(starttls) => {
-            format!("asks them for TLS in {} (STARTTLS), and speaks it by {how}", starttls.protocol)
-        }
-    };
-    let mut parts = vec![begins, asked];
-    parts.extend(tls.identity.as_ref().map(|(file, _)| format!("shows them {}", file.display())));
-    match &tls.alpn {
-        BackendAlpn::Own(protocols) if protocols.is_empty() => {}
-        BackendAlpn::Own(protocols) => {
-            parts.push(format!("offers the application protocols {}", list(protocols.iter().cloned())));
-        }
-        BackendAlpn::Client => parts.push("offers the application protocol of the client".to_owned()),
-    }
-    if !tls.resumption {
-        parts.push("resumes no sessions".to_owned());
-    }
-    parts.join("; it ")
-}
-
 fn starttls(starttls: &Starttls) -> String {
     let protocol = starttls.protocol;
     let name = starttls.name.as_deref().map_or("the machine's name".to_owned(), |name| format!("`{name}`"));
@@ -242,19 +183,6 @@ fn certificates(service: &Service, tls: &Tls, facts: &[CertificateFact], lines: 
     }
 }
 
-fn certificate_fact(fact: &CertificateFact) -> String {
-    let expiry = match fact.expires_in_days {
-        days if days < 0 => format!("EXPIRED {} ago", counted(days.unsigned_abs(), "day")),
-        days => format!("good for {}", counted(days.unsigned_abs(), "more day")),
-    };
-    let names = if fact.names.is_empty() { "no names".to_owned() } else { list(fact.names.iter().cloned()) };
-    let staple = fact
-        .staple_until
-        .map(|until| format!(", OCSP response stapled until {}", Utc::of_seconds(until).for_people()));
-    let staple = staple.unwrap_or_default();
-    format!("{names} ({}, {expiry}, {}{staple})", fact.kind, fact.file.display())
-}
-
 fn certificate(source: &CertificateSource) -> String {
     match source {
         CertificateSource::File { certificate, key, ocsp } => {
@@ -265,30 +193,6 @@ fn certificate(source: &CertificateSource) -> String {
         CertificateSource::Folder(path) => format!("every file in the folder {}", path.display()),
         CertificateSource::Throwaway { ca_file } => {
             format!("a throwaway certificate for localhost; clients trust it with {}", ca_file.display())
-        }
-    }
-}
-
-fn policy(policy: &Policy) -> String {
-    let mut text = format!("policy {}", policy.base);
-    if is_default(policy) {
-        text.push_str(" (the default)");
-    }
-    for (what, names) in
-        [("versions", &policy.versions), ("suites", &policy.suites), ("groups", &policy.groups)]
-    {
-        if let Some(names) = names {
-            let _ = write!(text, ", but only the {what} {}", list(names.iter().cloned()));
-        }
-    }
-    text
-}
-
-fn protocols(alpn: &[String]) -> String {
-    match alpn {
-        [] => "does not answer what application protocols a client offers (ALPN)".to_owned(),
-        protocols => {
-            format!("agrees on the application protocols {}, in this order", list(protocols.iter().cloned()))
         }
     }
 }
@@ -310,17 +214,6 @@ fn tickets(tickets: &Tickets) -> String {
     )
 }
 
-fn backends(backends: &[Backend], balance: Balance) -> String {
-    let how = match (backends.len(), balance) {
-        (0 | 1, _) => "",
-        (_, Balance::RoundRobin) => ", one after the other",
-        (_, Balance::LeastConnections) => ", to the one with the fewest connections",
-        (_, Balance::TwoChoices) => ", of two drawn by lot to the one with fewer connections",
-        (_, Balance::SourceHash) => ", to the same one for the same client address",
-    };
-    format!("{}{how}", list(backends.iter().map(backend)))
-}
-
 fn check(check: &Check) -> String {
     let Check { kind, interval, timeout, rise, fall, port, .. } = check;
     let asks = match kind {
@@ -340,26 +233,6 @@ fn check(check: &Check) -> String {
         counted((*fall).into(), "time"),
         rise
     )
-}
-
-fn backend(backend: &Backend) -> String {
-    let Backend { weight, backup, .. } = backend;
-    let target = target(&backend.target);
-    match (weight, backup) {
-        (0, _) => format!("{target} (weight 0: no new connections)"),
-        (1, false) => target,
-        (1, true) => format!("{target} (while no other one is up)"),
-        (_, false) => format!("{target} (weight {weight})"),
-        (_, true) => format!("{target} (weight {weight}, while no other one is up)"),
-    }
-}
-
-fn target(target: &Target) -> String {
-    match target {
-        Target::BuiltIn => "the built-in backend, which answers HTTP and echoes anything else".to_owned(),
-        Target::Address(address) => place(address),
-        Target::Name(name, port) => format!("{name}:{port}"),
-    }
 }
 
 fn rule(rule: &NameRule) -> String {
@@ -430,7 +303,7 @@ fn source(source: &Source) -> Option<String> {
     }
 }
 
-/// Whom a service lets in by address.
+/// Which clients a service admits, by address.
 fn admission(admission: &Admission) -> Vec<String> {
     let Admission { allow, refuse, rate } = admission;
     let clients = match (&**allow, &**refuse) {
@@ -452,16 +325,6 @@ fn admission(admission: &Admission) -> Vec<String> {
         format!("begins at most {each_second} a second for each {each}, {at_once} at once")
     });
     clients.into_iter().chain(rate).collect()
-}
-
-/// Prefixes that are named in a sentence; a list of thousands is not for reading.
-const NAMED: usize = 8;
-
-fn prefixes(prefixes: &[Prefix]) -> String {
-    let named = prefixes.iter().take(NAMED).map(Prefix::to_string);
-    let more = prefixes.len().saturating_sub(NAMED);
-    let more = (more > 0).then(|| format!("{more} more"));
-    list(named.chain(more))
 }
 
 /// The limits that differ from the defaults.
@@ -490,34 +353,7 @@ fn limits(limits: &Limits) -> Option<String> {
     .into_iter()
     .flatten()
     .collect();
-    (!different.is_empty()).then(|| format!("has limits of its own: {}", different.join(", ")))
-}
-
-fn place(address: &Address) -> String {
-    match address {
-        Address::Ip(address) if address.ip().is_unspecified() && address.is_ipv6() => {
-            format!("port {} of every address, IPv6 and IPv4", address.port())
-        }
-        Address::Ip(address) if address.ip().is_unspecified() => {
-            format!("port {} of every IPv4 address", address.port())
-        }
-        Address::Ip(address) => address.to_string(),
-        Address::Unix(path) => unix(path),
-    }
-}
-
-fn unix(path: &Path) -> String {
-    format!("the unix socket {}", path.display())
-}
-
-/// Items as people write them: "a, b and c".
-fn list(items: impl Iterator<Item = String>) -> String {
-    let items: Vec<String> = items.collect();
-    match items.as_slice() {
-        [] => String::new(),
-        [only] => only.clone(),
-        [most @ .., last] => format!("{} and {last}", most.join(", ")),
-    }
+    (!different.is_empty()).then(|| format!("has its own limits: {}", different.join(", ")))
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use super::model::{
     Policy, Process, Service, Target, Tickets, Tls,
 };
 use super::policy;
-use super::problem::{Fault, Place, Problem, Severity};
+use super::problem::{Fault, Place, Problem};
 use super::reading::Reading;
 use super::schema::Key;
 use super::syntax;
@@ -56,7 +56,7 @@ pub type Parsed = Result<(Config, Vec<Problem>), Vec<Problem>>;
 pub struct Loaded {
     /// The file's text, for [`render`](super::render); empty when it could not be read.
     pub text: String,
-    /// What it means. When the configuration is refused, what is wrong with the files that it names is told too.
+    /// The configuration, or its problems. These include problems of the files that it names.
     pub parsed: Parsed,
 }
 
@@ -68,9 +68,7 @@ pub fn load(path: &Path) -> Loaded {
         Ok(text) => load_text(path, text),
         Err(reason) => {
             let name = path.display().to_string();
-            let (place, what) = (Place::File { file: name }, reason.to_string());
-            let problem =
-                Problem { severity: Severity::Error, place, what, allowed: None, hint: None, see: None };
+            let problem = Problem::error(Place::File { file: name }, reason.to_string());
             Loaded { text: String::new(), parsed: Err(vec![problem]) }
         }
     }
@@ -148,7 +146,7 @@ pub(crate) fn read(file_name: &str, text: &str, is_folder: &dyn Fn(&Path) -> boo
         Some(config) if !problems.iter().any(Problem::is_error) => {
             Ok((Config { places: named.places.clone(), ..config }, problems))
         }
-        // What is wrong with each line of another program's file helps nobody.
+        // Problems of each line do not help where the file is another program's.
         _ => Err(foreign.map_or(problems, |foreign| vec![foreign])),
     };
     (parsed, named)
@@ -315,7 +313,7 @@ fn asked_of_clients<'m>(
     of_service.into_iter().chain(of_rules)
 }
 
-/// What a rule takes from its service.
+/// What a rule inherits from its service.
 struct Around<'a> {
     policy: &'a Policy,
     listen: &'a [Written<Address>],
@@ -364,7 +362,7 @@ fn bytes(size: u64) -> usize {
     usize::try_from(size).unwrap_or(usize::MAX)
 }
 
-/// The limits and tickets of a configuration that says nothing about them; `explain.rs` tells what differs.
+/// The limits and tickets of a configuration that says nothing about them; `explain.rs` reports what differs.
 pub(crate) fn defaults() -> (Limits, Tickets) {
     let reading = Reading::new("", "", &|_| false);
     let nothing = Table::absent(&keys::FILE, &reading);
@@ -384,7 +382,7 @@ fn tickets(section: &Table<'_>, of_all: Option<&Tickets>) -> Tickets {
     }
 }
 
-/// TLS towards clients; the inner `None`: nobody terminates it here, and no certificate is needed.
+/// TLS towards clients; the inner `None`: no client's TLS ends here, and no certificate is needed.
 fn tls(
     section: &Table<'_>,
     policy: Policy,
@@ -410,7 +408,7 @@ fn tls(
     }))
 }
 
-/// The certificates, with the key that may stand beside a single one.
+/// The certificates; a single one can have its key in `key`.
 fn certificates(section: &Table<'_>) -> Option<Vec<CertificateSource>> {
     let certificates = section.required(&keys::CERTIFICATE);
     let key = section.optional(&keys::CERTIFICATE_KEY);
@@ -423,9 +421,9 @@ fn certificates(section: &Table<'_>) -> Option<Vec<CertificateSource>> {
         return Some(sources);
     };
     let wrong = |what: &str, hint: &str| {
-        let span = section.written(&keys::CERTIFICATE_KEY).unwrap_or_default();
         let certificate = section.written(&keys::CERTIFICATE).unwrap_or_default();
-        section.reading().error(&span, Fault::new(what).hint(hint).see(certificate, "the certificate"));
+        section
+            .error(&keys::CERTIFICATE_KEY, Fault::new(what).hint(hint).see(certificate, "the certificate"));
         None
     };
     match sources.as_mut_slice() {

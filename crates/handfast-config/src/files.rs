@@ -1,7 +1,6 @@
-//! The files that a configuration names: where it names them, and what is wrong with them.
+//! The files that a configuration names, and their problems.
 //!
-//! In: paths and their places, noted while the file is read. Out: the place for a message about a file; and, when the
-//! configuration is refused for something else, the problems of those files that could be told all the same.
+//! In: paths and their places, noted while the file is read. Out: when the configuration is refused, the problems of these files.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -14,7 +13,7 @@ use handfast_tls::{Finding, Severity as FindingSeverity};
 
 use super::accounts::{AccountError, find_group, find_user};
 use super::model::{CertificateSource, ClientChecks, Places};
-use super::problem::{Place, Problem, Severity, sort_by_place};
+use super::problem::{Place, Problem, sort_by_place};
 
 /// Every file that was named, also in a configuration that is refused.
 #[derive(Debug, Default)]
@@ -24,9 +23,9 @@ pub(crate) struct Named {
     pub(crate) certificates: Vec<Vec<CertificateSource>>,
     /// Files of client authorities, and their revocation lists.
     pub(crate) authorities: Vec<ClientChecks>,
-    /// Files of whom to trust when dialling.
+    /// Files of the authorities for backends.
     pub(crate) trusted: Vec<PathBuf>,
-    /// Lists of known keys.
+    /// Lists of compromised keys.
     pub(crate) weak_keys: Vec<PathBuf>,
     /// The user to become.
     pub(crate) user: Option<(String, Place)>,
@@ -48,7 +47,7 @@ impl Named {
             findings.extend(certificates.staples);
         }
         for checks in &self.authorities {
-            // What is asked of clients makes no difference to what the file holds.
+            // The demand on clients does not change what the file holds.
             let wanted = checks.wanted(Demand::Require, &loaded.lists);
             findings.extend(client_certificates::load_all(&wanted, &KnownLists::default(), now).findings);
         }
@@ -61,14 +60,7 @@ impl Named {
                 problems.push(problem);
             }
         }
-        let unknown = |place: &Place, error: AccountError| Problem {
-            severity: Severity::Error,
-            place: place.clone(),
-            what: error.to_string(),
-            allowed: None,
-            hint: None,
-            see: None,
-        };
+        let unknown = |place: &Place, error: AccountError| Problem::error(place.clone(), error.to_string());
         if let Some((name, place)) = &self.user {
             problems.extend(find_user(name).err().map(|error| unknown(place, error)));
         }
@@ -80,14 +72,8 @@ impl Named {
     }
 
     fn problem(&self, finding: &Finding) -> Problem {
-        Problem {
-            severity: Severity::Error,
-            place: self.places.place(&finding.file),
-            what: finding.to_string(),
-            allowed: None,
-            hint: finding.hint.clone(),
-            see: None,
-        }
+        let place = self.places.place(&finding.file);
+        Problem { hint: finding.hint.clone(), ..Problem::error(place, finding.to_string()) }
     }
 }
 

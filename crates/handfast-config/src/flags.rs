@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use super::file::{Parsed, parse, read};
 use super::model::{AccessLog, CertificateSource, Config, Places, Target};
-use super::problem::{Place, Problem, Severity};
+use super::problem::{Place, Problem};
 
 /// What the flags of `handfast proxy` say; empty and `None`: not given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,14 +60,9 @@ pub fn from_flags(input: &FlagInput) -> Parsed {
 }
 
 fn missing(flag: &'static str, example: &str) -> Problem {
-    Problem {
-        severity: Severity::Error,
-        place: Place::Flag { flag, value: String::new() },
-        what: "is missing; a service by flags needs it".to_owned(),
-        allowed: None,
-        hint: Some(format!("add `{example}`, or name a configuration file with `-c`")),
-        see: None,
-    }
+    let place = Place::Flag { flag, value: String::new() };
+    let hint = Some(format!("add `{example}`, or name a configuration file with `-c`"));
+    Problem { hint, ..Problem::error(place, "is missing; a service by flags needs it".to_owned()) }
 }
 
 /// A line of the made-up file: its flag, and the value that was given.
@@ -86,7 +81,7 @@ fn as_file(input: &FlagInput) -> (String, Vec<Line>) {
         if values.is_empty() {
             continue;
         }
-        // A line for each value, and the brackets on lines of their own.
+        // A line for each value and each bracket.
         text.push_str(&format!("{key} = [\n"));
         lines.push(None);
         for value in values {
@@ -130,7 +125,7 @@ fn flag_of(place: &Place, lines: &[Line]) -> Option<Place> {
 }
 
 impl Config {
-    /// What `handfast proxy` does when it is told nothing: something to try it with, on this machine only.
+    /// The configuration of `handfast proxy` without flags: something to try it with, on this machine only.
     ///
     /// Listens on `127.0.0.1:8443` and `[::1]:8443` with a throwaway certificate, whose CA is written to `ca_file`, in
     /// front of the built-in backend; everything else is as by default.

@@ -1,11 +1,11 @@
 //! Configurations of other programs, recognised: one sentence about the file instead of one about each of its lines.
 //!
-//! In: a text that cannot be read, or a key that nobody knows. Out: which program it is for, and what its words are here.
+//! In: a text that cannot be read, or an unknown key. Out: the program it is for, and its words in this program.
 
 use super::problem::{Fault, Problem};
 use super::reading::Reading;
 
-/// Lines that must bear a program's marks before a file is said to be that program's.
+/// The number of matching lines that identify another program's file.
 const ENOUGH: usize = 2;
 /// Lines that are looked at; a configuration shows its kind early.
 const LOOKED_AT: usize = 500;
@@ -52,7 +52,7 @@ const PROGRAMS: [Program; 6] = [
     Program { name: "a program that reads JSON", has: is_json, hint: TOML },
 ];
 
-const TOML: &str = "a configuration of Handfast is TOML: write [[service]] on a line of its own, and below it `name = \"web\"`, \
+const TOML: &str = "a configuration of Handfast is TOML: write [[service]] on a separate line, and below it `name = \"web\"`, \
                     `listen = \"*:443\"`, `backend = \"127.0.0.1:8080\"` and `certificate = \"web.pem\"`";
 
 /// The problem that a file as a whole is: it was written for another program.

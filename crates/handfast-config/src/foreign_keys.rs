@@ -18,7 +18,7 @@ const KEYS: [(&[&str], &str); 6] = [
             "read-proxy",
             "proxy-proxy",
         ],
-        "PROXY headers have a section of their own: [service.proxy-protocol] with `accept-from` and `send`",
+        "PROXY headers have their own section: [service.proxy-protocol] with `accept-from` and `send`",
     ),
     (
         &["client"],

@@ -17,7 +17,7 @@ fn form_of(section: &Section) -> String {
     if section.name == keys::BACKEND_TLS.name {
         return "write `backend-tls = {}`, or with its keys between the braces".to_owned();
     }
-    format!("write {} on a line of its own, and its keys below", section.header)
+    format!("write {} on a separate line, and its keys below", section.header)
 }
 
 /// Another section that has a key or section of this name: one inside this one, or else anywhere.

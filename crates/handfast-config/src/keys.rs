@@ -183,10 +183,10 @@ pub(crate) static PRIVATE_KEYS: Key<Choice<bool>> = Key {
     kind: Choice(&[("in-process", false), ("apart", true)]),
     default: Default::Value("\"in-process\""),
     doc: "Where the private keys of certificates are, also of those that are shown to backends. With `\"apart\"` a second process reads \
-          the files that hold them and makes the signatures, and the process that talks with the network never has one: nobody \
-          reads out of its memory what was never there. It is started with this one, before privileges are given up, and again \
+          the files that hold them and makes the signatures, and the process that talks with the network never has one, \
+          so its memory cannot leak one. It is started with this one, before privileges are given up, and again \
           within a second when it ends. Takes effect at a start or upgrade, not at a reload.",
-    why: "a process more to run and to watch, and a few microseconds for each signature, which not everybody wants",
+    why: "one more process to run and to monitor, and a few microseconds for each signature",
     example: "\"apart\"",
     elsewhere: &["key-process", "privsep", "keyless", "keys-apart"],
 };
@@ -210,7 +210,7 @@ pub(crate) static SANDBOX_FOLDERS: Key<List<FileOrFolder>> = Key {
     default: Default::Absent("the folders of the files that are named at the start"),
     doc: "Folders, with everything below them, that a reload may read files in although the configuration named none there at the \
           start. Without it such a reload is refused, and says so; a restart or `handfast upgrade` reads files anywhere.",
-    why: "nobody but you knows what will be named later",
+    why: "only the operator knows what will be named later",
     example: "[\"/etc/letsencrypt\", \"/srv/certificates\"]",
     elsewhere: &["read-paths", "allowed-paths", "readable"],
 };

@@ -10,8 +10,7 @@ use handfast_text::suggest::{did_you_mean, one_of};
 use handfast_text::{duration, size};
 use toml::de::DeValue;
 
-use super::problem::Fault;
-use super::problem::shortened;
+use super::problem::{Fault, shortened};
 use super::reading::{Item, Reading};
 use super::scalar;
 use super::schema::ValueKind;
@@ -39,7 +38,7 @@ pub(crate) use path::{FilePath, LogTarget};
 pub(crate) use proxy_sender::ProxySenders;
 pub(crate) use starttls::{AnnouncedName, StarttlsProtocol};
 
-/// A value and where it stands.
+/// A value and its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Written<T> {
     /// The value.
@@ -172,11 +171,11 @@ impl ValueKind for Count {
     }
 }
 
-/// A duration in a range, or a word that stands for zero.
+/// A duration in a range, or a word for zero.
 pub(crate) struct Span {
     /// The range.
     pub(crate) range: RangeInclusive<Duration>,
-    /// The word that stands for zero, if zero means anything.
+    /// The word for zero, if zero is allowed.
     pub(crate) zero: Option<&'static str>,
 }
 

@@ -70,11 +70,11 @@ pub struct Process {
     pub watch_interval: Duration,
     /// How long a certificate is served on whose file was removed.
     pub keep_removed_certificates: Duration,
-    /// Files with lists of keys that are known to others.
+    /// Files with lists of compromised keys.
     pub weak_keys: Vec<PathBuf>,
     /// Where the process can be asked to be replaced; `None`: nowhere.
     pub upgrade_socket: Option<PathBuf>,
-    /// Whether a process of their own holds the private keys.
+    /// Whether a separate process holds the private keys.
     pub private_keys_apart: bool,
     /// Whether it goes into a sandbox once it has bound its addresses.
     pub sandbox: bool,
@@ -110,13 +110,13 @@ pub struct Service {
     pub max_connections: Option<usize>,
     /// Connections served at once for one client address; `None`: no limit.
     pub max_connections_per_address: Option<usize>,
-    /// Whom it lets in by address.
+    /// Which clients it admits, by address.
     pub admission: Admission,
     /// TLS towards clients; `None` where they are plain, or all passed through.
     pub tls: Option<Tls>,
-    /// What becomes of clients that no rule is about.
+    /// How clients are served that match no rule.
     pub clients: Clients,
-    /// What plain HTTP on a port for TLS gets.
+    /// The answer to plain HTTP on a port for TLS.
     pub plain_http: PlainHttp,
     /// Exceptions for certain names; the first that fits is used.
     pub names: Vec<NameRule>,
@@ -136,7 +136,7 @@ pub struct Service {
     pub starttls: Option<Starttls>,
     /// How they are checked; `None`: not at all.
     pub check: Option<Check>,
-    /// What a client's FIN without close_notify is taken for.
+    /// The meaning of a client's FIN without close_notify.
     pub missing_close_notify: MissingCloseNotify,
     /// PROXY headers from clients and to backends.
     pub proxy_protocol: ProxyProtocol,

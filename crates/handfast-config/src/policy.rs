@@ -11,8 +11,7 @@ use handfast_tls::policy::{self, Field, PolicyProblem};
 use super::keys;
 use super::kind::values;
 use super::model::Policy;
-use super::problem::Fault;
-use super::problem::shortened;
+use super::problem::{Fault, shortened};
 use super::reading::Item;
 use super::schema::Entry;
 use super::table::{Table, default_of};
@@ -88,12 +87,12 @@ fn fault(problem: &PolicyProblem, key: &str) -> Fault {
     };
     let hint = match problem.meant {
         Some(meant) => Some(format!("write `{meant}`")),
-        // All versions look alike, and `1.3` is not what somebody meant who wrote `1.1`.
+        // All versions look alike, so `1.3` is no likely correction of `1.1`.
         None if problem.field == Field::Versions => None,
         None => did_you_mean(&problem.value, problem.allowed.iter().copied()),
     };
     let fault = Fault::new(format!("{subject} {}", problem.what));
-    // The lists are long: who is told the right word need not read them.
+    // The lists are long: beside a correction they are not needed.
     match hint {
         Some(hint) => fault.hint(hint),
         None if problem.allowed.is_empty() => fault,

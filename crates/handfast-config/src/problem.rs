@@ -85,6 +85,11 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// An error without hints.
+    pub(crate) fn error(place: Place, what: String) -> Self {
+        Self { severity: Severity::Error, place, what, allowed: None, hint: None, see: None }
+    }
+
     /// Whether the configuration is refused because of it.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
@@ -117,7 +122,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What is wrong with a value, before anybody knows where the value stands.
+/// What is wrong with a value, without the value's place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// What is wrong, in one clause.

@@ -12,10 +12,10 @@ use super::model::{CertificateSource, ClientChecks};
 use super::problem::{Fault, Place, Problem, Severity, sort_by_place};
 use super::schema::Hints;
 
-/// Problems beyond this many are dropped: nobody reads them, and a hostile file must not cost memory.
+/// Problems beyond this many are dropped: a hostile file must not cost memory.
 const MOST_PROBLEMS: usize = 200;
 
-/// One reading of one file: the text, what the world outside looks like, and the problems found so far.
+/// One reading of one file: the text, which paths are folders, and the problems found so far.
 pub(crate) struct Reading<'r> {
     file: &'r str,
     text: &'r str,
@@ -63,22 +63,22 @@ impl<'r> Reading<'r> {
         self.named.borrow_mut().places.0.push((path.to_path_buf(), place));
     }
 
-    /// Notes certificates that could be loaded, whatever else is wrong.
+    /// Notes certificates, which can be loaded even when the configuration is refused.
     pub(crate) fn names_certificates(&self, sources: &[CertificateSource]) {
         self.named.borrow_mut().certificates.push(sources.to_vec());
     }
 
-    /// Notes a file of whom to trust when dialling, which could be loaded whatever else is wrong.
+    /// Notes a file of authorities for backends, which can be loaded even when the configuration is refused.
     pub(crate) fn names_trusted(&self, file: &Path) {
         self.named.borrow_mut().trusted.push(file.to_path_buf());
     }
 
-    /// Notes authorities and revocation lists that could be loaded, whatever else is wrong.
+    /// Notes authorities and revocation lists of clients, which can be loaded even when the configuration is refused.
     pub(crate) fn names_authorities(&self, checks: &ClientChecks) {
         self.named.borrow_mut().authorities.push(checks.clone());
     }
 
-    /// Notes lists of known keys that could be loaded, whatever else is wrong.
+    /// Notes lists of compromised keys, which can be loaded even when the configuration is refused.
     pub(crate) fn names_weak_keys(&self, files: &[PathBuf]) {
         self.named.borrow_mut().weak_keys.extend_from_slice(files);
     }
@@ -188,7 +188,7 @@ impl<'r> Reading<'r> {
     }
 }
 
-/// A value and where it stands.
+/// A value and its place.
 #[derive(Clone)]
 pub(crate) struct Item<'t> {
     /// The value.

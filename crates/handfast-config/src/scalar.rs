@@ -141,7 +141,7 @@ fn port_number(text: &str, least: u16) -> Result<u16, Fault> {
     }
 }
 
-/// What somebody who wrote this instead of an address probably meant.
+/// The hint for a text that is no address.
 fn address_hint(text: &str, port: &str) -> Option<String> {
     if text.starts_with('/') || text.starts_with("./") {
         return Some(format!("write `unix:{text}` for a unix socket"));

@@ -1,4 +1,4 @@
-//! How a key and a section are described, once, for everybody: the reader, its messages, and the reference page.
+//! The form of a description of a key or section. The reader, its messages and the reference page use the same descriptions.
 //!
 //! The descriptions themselves are in `keys.rs`, the types of values in `kind.rs`.
 
@@ -127,7 +127,7 @@ pub(crate) struct Section {
 }
 
 impl Section {
-    /// The names that may stand in it: of keys, then of sections.
+    /// The names that it can contain: of keys, then of sections.
     pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
         self.keys.iter().map(|key| key.name()).chain(self.sections.iter().map(|section| section.name))
     }

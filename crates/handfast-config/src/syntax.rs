@@ -9,8 +9,7 @@ use std::ops::Range;
 
 use toml::de::{DeTable, DeValue, Error};
 
-use super::problem::Fault;
-use super::problem::shortened;
+use super::problem::{Fault, shortened};
 use super::reading::Reading;
 
 /// How often a text is parsed again without the lines that had slips. Each round finds at least one of them.
@@ -162,13 +161,13 @@ fn fault(message: &str, span: &Range<usize>, reading: &Reading<'_>) -> Fault {
     }
     if message.starts_with("string values must be quoted") {
         let fault = Fault::new(format!("`{}` is not a value", shortened(found)));
-        return fault.hint("texts are quoted, and each key has a line of its own");
+        return fault.hint("texts are quoted, and each key has its own line");
     }
     if message.starts_with("missing comma") {
         return Fault::new("a comma is missing").hint("separate what is in a list by `,`");
     }
     if message.starts_with("unexpected key or value") {
-        return Fault::new("the line should end here").hint("each key has a line of its own");
+        return Fault::new("the line should end here").hint("each key has its own line");
     }
     Fault::new(message.to_owned())
 }
@@ -213,7 +212,7 @@ fn no_value(line: &str) -> Fault {
     }
 }
 
-/// The value of a line when it stands there without quotes, and where it starts.
+/// The value of a line that has no quotes, and where it starts.
 fn bare_value(line_start: usize, line: &str) -> Option<(usize, &str)> {
     let (key, value) = line.split_once('=')?;
     let start = line_start + key.len() + 1;

@@ -15,7 +15,7 @@ use super::problem::{Fault, shortened};
 use super::reading::{Item, Reading};
 use super::schema::{Default, Entry, Hints, Key, Section, ValueKind};
 
-/// A section as it stands in the file; a section that is not written is an empty one.
+/// A section of the file; a section that is not written is an empty one.
 pub(crate) struct Table<'t> {
     section: &'static Section,
     entries: Option<&'t DeTable<'t>>,
@@ -50,12 +50,24 @@ impl<'t> Table<'t> {
         self.reading
     }
 
+    /// Notes an error at the value of `key`.
+    pub(crate) fn error(&self, key: &dyn Entry, fault: Fault) {
+        self.reading.error(&self.written(key).unwrap_or_default(), fault);
+    }
+
+    /// Warns at the value of `key`, if it is written in this very section.
+    pub(crate) fn warn(&self, key: &dyn Entry, fault: impl FnOnce() -> Fault) {
+        if let Some(span) = self.written(key) {
+            self.reading.warning(&span, fault());
+        }
+    }
+
     /// Every key that it may have.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &'static dyn Entry> {
         self.section.keys.iter().copied()
     }
 
-    /// Where its header stands.
+    /// The place of its header.
     pub(crate) fn span(&self) -> &Range<usize> {
         &self.span
     }
@@ -65,7 +77,7 @@ impl<'t> Table<'t> {
         self.entries.is_some()
     }
 
-    /// Where the value of a key stands, if it is written.
+    /// The place of a key's value, if it is written.
     pub(crate) fn written(&self, key: &dyn Entry) -> Option<Range<usize>> {
         self.entry(key.name()).map(|value| value.span())
     }
@@ -86,7 +98,7 @@ impl<'t> Table<'t> {
         key.kind.read(&Item::new(value), self.reading)
     }
 
-    /// The value of a key as it stands in the file.
+    /// The value of a key as written in the file.
     pub(crate) fn item(&self, key: &dyn Entry) -> Option<Item<'t>> {
         self.entry(key.name()).map(Item::new)
     }
@@ -106,7 +118,7 @@ impl<'t> Table<'t> {
         self.entry(section.name).is_some()
     }
 
-    /// Where a section inside this one stands, if it is written.
+    /// The place of a section inside this one, if it is written.
     pub(crate) fn span_of(&self, section: &Section) -> Option<Range<usize>> {
         self.entry(section.name).map(|value| value.span())
     }
@@ -156,7 +168,7 @@ impl<'t> Table<'t> {
         }
     }
 
-    /// Whether a key that nobody knows was probably meant to be this one, and has been reported as that.
+    /// Whether an unknown key is probably a misspelling of this one; it has been reported as that.
     fn is_misspelt(&self, key: &dyn Entry) -> bool {
         let mut words = self
             .entries
@@ -169,8 +181,12 @@ impl<'t> Table<'t> {
     }
 
     fn not_a_section(&self, section: &Section, item: &Item<'_>) -> Fault {
-        Fault::new(format!("`{}` is a section of its own, not {}", section.name, item.kind_name()))
-            .hint((self.reading.hints().form_of)(section))
+        Fault::new(format!("`{}` is a section, not {}", section.name, item.kind_name())).hint((self
+            .reading
+            .hints()
+            .form_of)(
+            section
+        ))
     }
 
     fn entry(&self, name: &str) -> Option<&'t Spanned<DeValue<'t>>> {
@@ -200,7 +216,7 @@ fn meant(word: &str, section: &'static Section) -> Option<&'static str> {
     suggest::closest(word, section.names()).or_else(other_word)
 }
 
-/// What is wrong with a name that nobody knows, and what it may have been meant to be.
+/// The problem of an unknown name, and its likely correction.
 fn unknown(word: &str, section: &'static Section, hints: &Hints) -> Fault {
     let place = if section.name.is_empty() {
         "at the top of the file".to_owned()

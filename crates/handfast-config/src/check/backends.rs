@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use super::{own_backend, warn};
 use crate::keys;
-use crate::kind::Written;
+use crate::kind::{Written, is_local};
 use crate::model::{Address, Backend, Balance, Target};
 use crate::problem::Fault;
 use crate::schema::Entry;
 use crate::table::Table;
 
-/// Backends that are compared with each other; nobody writes more of them.
+/// The number of backends that are compared with each other; this bounds the cost.
 const MOST_COMPARED: usize = 500;
 
 /// The backends of a service or of a rule; `key` is what they are written under.
@@ -55,15 +54,33 @@ pub(crate) fn balance(
     balance: Balance,
     slow_start: Duration,
 ) {
-    // A name may stand for several addresses.
+    // A name can have several addresses.
     let alone = backends.len() == 1 && matches!(backends[0].value.target, Target::Address(_));
     let has_rules = section.has(&keys::RULE);
     if alone && !has_rules && balance != Balance::RoundRobin {
-        warn(section, &keys::BALANCE, || Fault::new("`balance` has no effect: there is one backend"));
+        section.warn(&keys::BALANCE, || Fault::new("`balance` has no effect: there is one backend"));
     }
     if alone && !has_rules && !slow_start.is_zero() {
-        warn(section, &keys::SLOW_START, || {
+        section.warn(&keys::SLOW_START, || {
             Fault::new("`slow-start` has no effect: there is one backend, which gets everything")
         });
+    }
+}
+
+/// Backends that are the service itself: each connection would open the next one, until something breaks.
+fn own_backend(section: &Table<'_>, listen: &[Written<Address>], backends: &[Written<Backend>]) {
+    for backend in backends {
+        let Target::Address(address) = &backend.value.target else { continue };
+        let own = listen.iter().take(MOST_COMPARED).find(|own| match (&own.value, address) {
+            (Address::Ip(own), Address::Ip(backend)) => {
+                own == backend
+                    || (own.ip().is_unspecified() && own.port() == backend.port() && is_local(address))
+            }
+            (own, backend) => own == backend,
+        });
+        if let Some(own) = own {
+            let fault = Fault::new("this backend is the service itself: connections would loop forever");
+            section.reading().error(&backend.span, fault.see(own.span.clone(), "it listens here"));
+        }
     }
 }

@@ -3,7 +3,6 @@
 //! In: sections, and what was read of them. Out: an error for a key that a user would rely on for protection, a warning for any
 //! other one, each with the reason. `file/tests/effects.rs` has the outcome of every key in every mode.
 
-use super::warn;
 use crate::keys;
 use crate::model::{
     Address, Backend, BackendAlpn, BackendTls, Balance, CertificateSource, Clients, Config, NameRule,
@@ -32,7 +31,7 @@ pub(crate) fn no_effect_of_section(section: &Table<'_>, inner: &Section, why: &s
 }
 
 fn warn_no_effect(section: &Table<'_>, key: &dyn Entry, why: &str) {
-    warn(section, key, || Fault::new(format!("`{}` has no effect: {why}", key.name())));
+    section.warn(key, || Fault::new(format!("`{}` has no effect: {why}", key.name())));
 }
 
 /// Whether some clients of a service have an address: that of a socket, or that in a PROXY header.

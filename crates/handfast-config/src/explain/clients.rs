@@ -2,10 +2,10 @@
 
 use handfast_tls::client_certificates::{Demand, Rule};
 
-use super::{backend, list};
+use super::phrases::{backend, list};
 use crate::model::{ClientCertificates, ClientChecks};
 
-/// Whom a service lets in, a sentence for each thing that is asked.
+/// Which clients a service admits: a sentence for each requirement.
 pub(super) fn sentences(rule: &ClientCertificates) -> Vec<String> {
     let Some((demand, checks)) = rule.checks() else { return vec!["lets every client in".to_owned()] };
     let ca = checks.ca.display();

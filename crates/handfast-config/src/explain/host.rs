@@ -3,9 +3,10 @@
 //! In: the model, the name, and the certificates that the store would show. Out: a text for `handfast check --explain HOST`. The
 //! rule is chosen by the same code that chooses it for connections.
 
-use super::{
-    CertificateFact, backend_tls, backends, certificate_fact, clients, list, place, policy, protocols, rule,
+use super::phrases::{
+    CertificateFact, backend_tls, backends, certificate_fact, list, place, policy, protocols,
 };
+use super::{clients, rule};
 use crate::model::{Clients, NameRule, Service, Tls, UnknownName};
 use crate::route_table::RouteTable;
 

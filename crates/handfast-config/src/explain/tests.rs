@@ -72,7 +72,7 @@ Service web
   serves at most 10 connections for one address
   serves only clients from 10.0.0.0/8 and 192.0.2.7, but none from 10.9.0.0/16
   begins at most 10 new handshakes a second for each address, 50 handshakes at once
-  has limits of its own: hello 16KiB, idle none
+  has its own limits: hello 16KiB, idle none
 ";
 
 fn fact(service: &str, names: &[&str], kind: &str, expires_in_days: i64, file: &str) -> CertificateFact {
@@ -102,7 +102,7 @@ fn a_configuration_is_explained_in_sentences() {
 fn limits_are_only_named_where_they_differ() {
     let config = Config::embedded("/tmp/ca.pem".into());
     let text = explain(&config, &[]);
-    assert!(!text.contains("limits of its own"), "{text}");
+    assert!(!text.contains("its own limits"), "{text}");
     assert!(text.contains("speaks TLS with policy 2026-11 (the default)"), "{text}");
 }
 

@@ -1,4 +1,4 @@
-//! Reads whom a service lets in by address.
+//! Reads which clients a service admits, by address.
 
 use handfast_net::prefix::Prefix;
 

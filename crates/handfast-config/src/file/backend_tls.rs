@@ -1,6 +1,6 @@
 //! TLS towards the backends, from its section to the model.
 
-use super::check::{no_effect, warn};
+use super::check::no_effect;
 use super::policy;
 use crate::keys::{self, BackendMode};
 use crate::kind::Written;
@@ -30,10 +30,9 @@ pub(super) fn read(section: &Table<'_>) -> Option<Option<Written<Option<BackendT
     check_verification(section, verify);
     let starttls = starttls(section);
     if key.is_some() && section.written(&keys::BACKEND_CERTIFICATE).is_none() {
-        let span = section.written(&keys::BACKEND_CERTIFICATE_KEY).unwrap_or_default();
         let fault =
             Fault::new("a `key` without its `certificate`").hint("add `certificate`, or remove `key`");
-        section.reading().error(&span, fault);
+        section.error(&keys::BACKEND_CERTIFICATE_KEY, fault);
     }
     let tls = BackendTls {
         verify,
@@ -57,7 +56,7 @@ fn starttls(section: &Table<'_>) -> Option<Starttls> {
     let protocol = section.optional(&keys::BACKEND_STARTTLS);
     let name = section.optional(&keys::BACKEND_STARTTLS_NAME);
     if section.written(&keys::BACKEND_STARTTLS).is_none() {
-        warn(section, &keys::BACKEND_STARTTLS_NAME, || {
+        section.warn(&keys::BACKEND_STARTTLS_NAME, || {
             Fault::new(
                 "`starttls-name` has no effect: the backend speaks TLS from the first byte, see `starttls`",
             )
@@ -89,11 +88,10 @@ fn check_verification(section: &Table<'_>, verify: BackendVerification) {
         }
     }
     if matches!(verify, BackendVerification::AnyName | BackendVerification::Nothing) {
-        let span = section.written(&keys::BACKEND_VERIFY).unwrap_or_default();
-        let what = "anybody who can change what is on the network path can pose as the backend";
-        section
-            .reading()
-            .warning(&span, Fault::new(what).hint("give `ca` the backend's own certificate instead"));
+        section.warn(&keys::BACKEND_VERIFY, || {
+            Fault::new("an attacker on the network path can impersonate the backend")
+                .hint("give `ca` the backend's own certificate instead")
+        });
     }
 }
 
@@ -142,8 +140,7 @@ pub(super) fn check_names(
 /// What the section has for nothing without TLS towards the client.
 pub(super) fn check_alpn(section: &Table<'_>, tls: Option<&BackendTls>, client_is_plain: bool) {
     if client_is_plain && tls.is_some_and(|tls| tls.alpn == BackendAlpn::Client) {
-        let span = section.written(&keys::BACKEND_ALPN).unwrap_or_default();
         let fault = Fault::new("`alpn = \"client\"`, but clients speak no TLS here and agree on nothing");
-        section.reading().error(&span, fault.hint("list the protocols, or remove `alpn`"));
+        section.error(&keys::BACKEND_ALPN, fault.hint("list the protocols, or remove `alpn`"));
     }
 }

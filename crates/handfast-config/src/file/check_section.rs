@@ -1,6 +1,5 @@
 //! `[service.check]`: which keys go together.
 
-use crate::check::warn;
 use crate::keys::{self, CheckWord};
 use crate::kind::values;
 use crate::model::{Check, CheckKind};
@@ -58,17 +57,16 @@ pub(super) fn check(section: &Table<'_>, has_tls: bool) -> Option<Option<Check>>
         let key: &dyn Entry = if tls == Some(true) { &keys::CHECK_TLS } else { &keys::CHECK_TYPE };
         let fault = Fault::new("a check over TLS, but nothing says how TLS is spoken with the backends");
         let hint = "add [service.backend-tls]; backends that clients reach without it are checked by `type = \"tcp\"`";
-        reading.error(&section.written(key).unwrap_or_default(), fault.hint(hint));
+        section.error(key, fault.hint(hint));
     }
     if !has_tls && tls == Some(false) && matches!(word, CheckWord::Http | CheckWord::SendExpect) {
-        warn(section, &keys::CHECK_TLS, || {
+        section.warn(&keys::CHECK_TLS, || {
             Fault::new("`tls` has no effect: connections to the backends are in plain text")
         });
     }
     if tls.is_some() && matches!(word, CheckWord::Tcp | CheckWord::Tls) {
-        let span = section.written(&keys::CHECK_TLS).unwrap_or_default();
         let fault = Fault::new("`tls` is for the types `http` and `send-expect`");
-        reading.error(&span, fault.hint("remove it: the type says it all"));
+        section.error(&keys::CHECK_TLS, fault.hint("remove it: the type says it all"));
     }
     // What goes into a request must not end its line.
     let is_plain = |text: &String| text.bytes().all(|byte| byte.is_ascii_graphic());
@@ -77,14 +75,11 @@ pub(super) fn check(section: &Table<'_>, has_tls: bool) -> Option<Option<Check>>
         let fault = Fault::new(
             "a path begins with `/` and has no spaces, control characters or letters beyond ASCII",
         );
-        reading.error(
-            &section.written(&keys::CHECK_PATH).unwrap_or_default(),
-            fault.hint("write `%20` for a space"),
-        );
+        section.error(&keys::CHECK_PATH, fault.hint("write `%20` for a space"));
     }
     if host.as_ref().is_some_and(|host| !is_plain(host)) {
         let fault = Fault::new("a host has no spaces, control characters or letters beyond ASCII");
-        reading.error(&section.written(&keys::CHECK_HOST).unwrap_or_default(), fault);
+        section.error(&keys::CHECK_HOST, fault);
     }
     let kind = match word {
         CheckWord::Tcp => CheckKind::Tcp,

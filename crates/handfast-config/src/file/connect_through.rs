@@ -14,14 +14,11 @@ pub(super) fn connect_through(section: &Table<'_>, backends: &[&Backend]) -> Opt
     let proxy = section.required(&keys::THROUGH_ADDRESS);
     let user = section.optional(&keys::THROUGH_USER);
     let password = section.optional(&keys::THROUGH_PASSWORD);
-    let error = |key: &dyn crate::schema::Entry, fault: Fault| {
-        section.reading().error(&section.written(key).unwrap_or_default(), fault);
-    };
     if let Some(user) = &user
         && (user.is_empty() || user.len() > 255 || user.contains(':') || user.chars().any(char::is_control))
     {
         let fault = Fault::new("this cannot be a user's name for a proxy");
-        error(
+        section.error(
             &keys::THROUGH_USER,
             fault.allowed("1 to 255 bytes without a colon or control characters (RFC 7617 §2)"),
         );
@@ -32,12 +29,12 @@ pub(super) fn connect_through(section: &Table<'_>, backends: &[&Backend]) -> Opt
         (None, None) => None,
         (Some(_), None) => {
             let fault = Fault::new("a `user` without its `password-file`");
-            error(&keys::THROUGH_USER, fault.hint("add `password-file`, or remove `user`"));
+            section.error(&keys::THROUGH_USER, fault.hint("add `password-file`, or remove `user`"));
             return None;
         }
         (None, Some(_)) => {
             let fault = Fault::new("a `password-file` without its `user`");
-            error(&keys::THROUGH_PASSWORD, fault.hint("add `user`, or remove `password-file`"));
+            section.error(&keys::THROUGH_PASSWORD, fault.hint("add `user`, or remove `password-file`"));
             return None;
         }
     };
@@ -48,7 +45,7 @@ pub(super) fn connect_through(section: &Table<'_>, backends: &[&Backend]) -> Opt
             "no proxy can connect to the backend `{}`: it is on this machine alone",
             near.target
         ));
-        let fault = fault.hint("give the backend an address, or a service of its own");
+        let fault = fault.hint("give the backend an address, or a separate service");
         section.reading().error(section.span(), fault);
         return None;
     }

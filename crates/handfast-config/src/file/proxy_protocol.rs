@@ -28,7 +28,7 @@ pub(super) fn proxy_protocol(service: &Table<'_>, listen: &[Written<Address>], a
     read
 }
 
-/// Senders that nobody can be, and those that everybody is.
+/// Warns about senders that match no client, and those that match every client.
 fn check_senders(section: &Table<'_>, senders: &[Written<ProxySender>], listen: &[Written<Address>]) {
     let unix = |address: &Written<Address>| matches!(address.value, Address::Unix(_));
     for sender in senders {
@@ -41,7 +41,7 @@ fn check_senders(section: &Table<'_>, senders: &[Written<ProxySender>], listen: 
                     .hint("write `\"unix\"`")
             }
             ProxySender::Prefix(prefix) if prefix.length() == 0 => Fault::new(format!(
-                "`{prefix}` is everybody: each client must send a header, and may claim any address"
+                "`{prefix}` covers every client: each must send a header, and can claim any address"
             ))
             .hint("list the addresses of the proxies in front"),
             _ => continue,
@@ -50,7 +50,7 @@ fn check_senders(section: &Table<'_>, senders: &[Written<ProxySender>], listen: 
     }
 }
 
-/// A certificate that nobody is told of, or that nobody is asked for.
+/// Reports a client certificate that cannot be sent, or that no client is asked for.
 fn check_certificate(section: &Table<'_>, read: &ProxyProtocol, asks: bool) {
     let Some(span) = section.written(&keys::SEND_CLIENT_CERTIFICATE) else { return };
     if read.client_certificate == SentCertificate::Off {

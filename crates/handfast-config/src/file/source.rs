@@ -27,12 +27,13 @@ pub(super) fn source(section: &Table<'_>, dialled: &[&Target], user: Option<&str
     if items.iter().any(|item| item.value == SourceItem::Client) {
         if items.len() > 1 {
             error(
-                Fault::new("`client` stands alone: a connection has one source").hint("write `\"client\"`"),
+                Fault::new("`client` cannot be combined with addresses: a connection has one source")
+                    .hint("write `\"client\"`"),
             );
             return None;
         }
         if let Some(user) = user.filter(|user| *user != "root") {
-            let what = format!("as user `{user}` it may not take its clients' addresses (CAP_NET_ADMIN)");
+            let what = format!("as user `{user}` it cannot use its clients' addresses (CAP_NET_ADMIN)");
             error(Fault::new(what).hint(
                 "leave `process.user` away, and let systemd set it: `User=` with `AmbientCapabilities=CAP_NET_ADMIN`",
             ));

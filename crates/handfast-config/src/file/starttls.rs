@@ -2,7 +2,6 @@
 
 use handfast_wire::starttls::Protocol;
 
-use super::super::check::warn;
 use super::super::keys;
 use super::super::kind::Written;
 use super::super::model::{BackendTls, Clients, NameRule, Starttls, Tls};
@@ -14,7 +13,7 @@ pub(super) fn starttls(section: &Table<'_>, clients: Clients) -> Option<Starttls
     let protocol = section.optional(&keys::STARTTLS);
     let name = section.optional(&keys::STARTTLS_NAME);
     if section.written(&keys::STARTTLS).is_none() && clients == Clients::Tls {
-        warn(section, &keys::STARTTLS_NAME, || {
+        section.warn(&keys::STARTTLS_NAME, || {
             Fault::new("`starttls-name` has no effect: clients speak TLS from the first byte, see `starttls`")
         });
     }
@@ -33,8 +32,8 @@ pub(super) fn fit(section: &Table<'_>, starttls: Option<&Starttls>, names: &[Nam
                 "a rule cannot choose the backend of MySQL: its server speaks before a client has said which name it asks for",
             );
             let fault =
-                fault.hint("remove `backend` from the rules, or give each backend a service of its own");
-            section.reading().error(&section.written(&keys::STARTTLS).unwrap_or_default(), fault);
+                fault.hint("remove `backend` from the rules, or give each backend a separate service");
+            section.error(&keys::STARTTLS, fault);
         }
         _ => {}
     }
@@ -49,10 +48,7 @@ pub(super) fn fit_backends(
     fails_elsewhere: bool,
 ) {
     let Some(protocol) = starttls.map(|starttls| starttls.protocol) else { return };
-    let error = |what: String, hint: String| {
-        let span = section.written(&keys::STARTTLS).unwrap_or_default();
-        section.reading().error(&span, Fault::new(what).hint(hint));
-    };
+    let error = |what: &str, hint: &str| section.error(&keys::STARTTLS, Fault::new(what).hint(hint));
     let of_rules = names.iter().filter_map(|rule| rule.backend_tls.as_ref()?.as_ref());
     let mut secured = of_service.iter().filter_map(|tls| tls.value.as_ref()).chain(of_rules.clone());
     let of_backend = |tls: &BackendTls| tls.starttls.as_ref().map(|starttls| starttls.protocol);
@@ -60,7 +56,7 @@ pub(super) fn fit_backends(
         let what = format!(
             "clients speak {protocol} before TLS, and backends {other}: after it, they would not understand each other"
         );
-        error(what, "write the same `starttls` for both, or leave one away".into());
+        error(&what, "write the same `starttls` for both, or leave one away");
     }
     if protocol != Protocol::MySql {
         return;
@@ -68,17 +64,14 @@ pub(super) fn fit_backends(
     if secured.any(|tls| of_backend(tls).is_none()) {
         let what =
             "a server of MySQL speaks before TLS begins, so backends cannot have TLS from the first byte";
-        error(what.into(), "add `starttls = \"mysql\"` to `backend-tls`, or remove the section".into());
+        error(what, "add `starttls = \"mysql\"` to `backend-tls`, or remove the section");
     }
     if of_rules.clone().next().is_some() {
         let what = "a rule cannot have `backend-tls` with MySQL: its server speaks before a client has said which name it asks for";
-        error(what.into(), "write the section for the service".into());
+        error(what, "write the section for the service");
     }
     if fails_elsewhere {
         let what = "`failed-to` cannot be met with MySQL: its client logs in with what another server has greeted it with";
-        error(
-            what.into(),
-            "remove `failed-to`, and let clients without a good certificate be refused".into(),
-        );
+        error(what, "remove `failed-to`, and let clients without a good certificate be refused");
     }
 }

@@ -1,4 +1,4 @@
-//! The keys about whom a service lets in by address.
+//! The keys about admission by address.
 
 use crate::kind::{AddressPrefix, Count, List};
 use crate::schema::{Default, Key, Section};
@@ -62,7 +62,7 @@ pub(crate) static BURST: Key<Count> = Key {
     kind: Count(1..=MOST),
     default: Default::Absent("as many as `per-second`"),
     doc: "New handshakes that one address may begin at once after a pause.",
-    why: "a browser opens six connections at once, a pool of a service all of its own: with a small `per-second` it should be \
+    why: "a browser opens six connections at once, a pool of a service all of its connections: with a small `per-second` it should be \
           written",
     example: "50",
     elsewhere: &["bucket", "bucket-size", "max-tokens", "capacity"],

@@ -88,7 +88,7 @@ pub(crate) static WEIGHT: Key<Count> = Key {
     kind: Count(0..=256),
     default: Default::Value("1"),
     doc: "Its share of new connections, in proportion to the others'; 0: none.",
-    why: "all are alike unless somebody says otherwise",
+    why: "all backends are equal by default",
     example: "3",
     elsewhere: &["share", "priority", "w"],
 };

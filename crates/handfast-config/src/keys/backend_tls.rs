@@ -100,9 +100,9 @@ pub(crate) static BACKEND_VERIFY: Key<Choice<BackendVerification>> = Key {
     default: Default::Value("\"full\""),
     doc: "What is asked of a backend's certificate. `full`: an authority of `ca` signed it, its dates are right, it is for \
           `name`, and its key is one of `pins` if there are any. `pins`: its key is one of `pins`; nothing else counts. \
-          `insecure-any-name`: as `full`, but for any name. `insecure-nothing`: nothing; anybody on the network path \
-          can then read and change everything.",
-    why: "encryption without it protects from nobody who can change what is on the wire",
+          `insecure-any-name`: as `full`, but for any name. `insecure-nothing`: nothing; an attacker on the network \
+          path can then read and change everything.",
+    why: "without it, encryption does not protect from an attacker on the network path",
     example: "\"pins\"",
     elsewhere: &[
         "verify-peer",
@@ -165,7 +165,7 @@ pub(crate) static BACKEND_PINS: Key<List<PublicKeyPin>> = Key {
     doc: "Public keys, one of which a backend's certificate must have: `sha256/` and the base64 of the SHA-256 of its \
           SubjectPublicKeyInfo. `openssl x509 -in backend.pem -noout -pubkey | openssl pkey -pubin -outform der | openssl \
           dgst -sha256 -binary | base64` makes one. Write the next key beside the present one before it is changed.",
-    why: "an authority is enough for most; a pin ends the service when the key changes and nobody thought of it",
+    why: "an authority is enough for most; a pin ends the service when the key changes unexpectedly",
     example: "\"sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\"",
     elsewhere: &["pin", "pinned", "pinnedpubkey", "pinned-public-key", "key-pins", "fingerprint"],
 };

@@ -97,7 +97,7 @@ pub(crate) static CRL_EXPIRED: Key<Choice<bool>> = Key {
     default: Default::Value("\"refuse\""),
     doc: "What becomes of clients when the revocation list of their authority has expired. `accept`: they are let in unless \
           the old list names them.",
-    why: "whoever can hold back a list could bring back a stolen key; a warning comes well before",
+    why: "an attacker that withholds lists could use a stolen key again; a warning comes well before",
     example: "\"accept\"",
     elsewhere: &["crl-strict"],
 };
@@ -122,7 +122,7 @@ pub(crate) static CLIENT_ALLOW: Key<List<Identity>> = Key {
           `spiffe://example.org/web/*` (`*` is one part of a path, `**` at the end all below), `email:alice@example.org`, \
           `email:*@example.org`, `pin:sha256/…` (the public key, in base64). One that fits is enough. The certificate must be \
           good in any case.",
-    why: "the authority decides whom it signs",
+    why: "the authority decides which clients it signs",
     example: "[\"dns:*.clients.example.org\", \"spiffe://example.org/web/*\"]",
     elsewhere: &["allow-cn", "allow-ou", "allow-dns", "allow-uri", "allow-spiffe", "subject"],
 };
@@ -130,7 +130,7 @@ pub(crate) static CLIENT_ALLOW: Key<List<Identity>> = Key {
 pub(crate) static CLIENT_REFUSE: Key<List<Identity>> = Key {
     name: "refuse",
     kind: List { item: Identity, bare: true, least: 1, unique: true },
-    default: Default::Absent("nobody"),
+    default: Default::Absent("no client"),
     doc: "Clients that are refused although their certificates are good, in the same words as in `allow`. It wins over `allow`.",
     why: "as `allow`",
     example: "\"cn:mallory\"",

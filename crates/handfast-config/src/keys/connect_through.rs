@@ -38,8 +38,8 @@ pub(crate) static THROUGH_ADDRESS: Key<Backend> = Key {
 pub(crate) static THROUGH_USER: Key<Text> = Key {
     name: "user",
     kind: Text { form: "text, such as `\"handfast\"`" },
-    default: Default::Absent("nobody: the proxy is not told who asks"),
-    doc: "Who asks: by Basic authentication (`http`), or by user and password (`socks5`, RFC 1929). Neither is encrypted.",
+    default: Default::Absent("no authentication"),
+    doc: "The user to authenticate as: by Basic authentication (`http`), or by user and password (`socks5`, RFC 1929). Neither is encrypted.",
     why: "most proxies inside a network know their clients by address",
     example: "\"handfast\"",
     elsewhere: &["username", "login", "protocol-username", "protocolusername"],

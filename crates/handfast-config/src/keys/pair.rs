@@ -23,7 +23,7 @@ pub(crate) const KEY_WORDS: &[&str] =
 pub(crate) static CERTIFICATE_PAIR: Section = Section {
     name: "certificate",
     header: "{ certificate = …, key = …, ocsp = … }",
-    doc: "One certificate whose key is in a file of its own.",
+    doc: "One certificate whose key is in a separate file.",
     keys: &[&PAIR_CERTIFICATE, &PAIR_KEY, &PAIR_OCSP],
     sections: &[],
 };

@@ -11,7 +11,7 @@ pub(crate) static PROXY_PROTOCOL: Section = Section {
     name: "proxy-protocol",
     header: "[service.proxy-protocol]",
     doc: "PROXY headers, by which proxies tell each other who the client is. In: from the proxies in front that are listed. \
-          Out: to the backends. Without it no header is taken from anybody, and none is sent.",
+          Out: to the backends. Without it no header is accepted, and none is sent.",
     keys: &[&ACCEPT_FROM, &SEND, &SEND_CLIENT_CERTIFICATE],
     sections: &[],
 };
@@ -19,11 +19,11 @@ pub(crate) static PROXY_PROTOCOL: Section = Section {
 pub(crate) static ACCEPT_FROM: Key<List<ProxySenders>> = Key {
     name: "accept-from",
     kind: List { item: ProxySenders, bare: true, least: 1, unique: true },
-    default: Default::Absent("nobody"),
+    default: Default::Absent("no address"),
     doc: "Addresses of the proxies in front. A connection from there must begin with a PROXY header, of version 1 or 2, within \
-          `limits.handshake`; the client's address in it then counts for limits, rules and the log. `unix`: whoever connects to a unix \
+          `limits.handshake`; the client's address in it then counts for limits, rules and the log. `unix`: clients that connect to a unix \
           socket of this service. Other clients are served as themselves, and refused if they send a header.",
-    why: "whoever may send a header may claim any address",
+    why: "a sender of headers can claim any address",
     example: "[\"10.0.0.0/8\", \"2001:db8::5\"]",
     elsewhere: &[
         "accept-proxy",

@@ -136,7 +136,7 @@ pub(crate) static CERTIFICATE_KEY: Key<FilePath> = Key {
     name: "key",
     kind: FilePath,
     default: Default::Absent("the key is in the certificate's file"),
-    doc: "The key of the certificate, when there is exactly one and its key is in a file of its own.",
+    doc: "The key of the certificate, when there is exactly one and its key is in a separate file.",
     why: "one file cannot be half replaced",
     example: "\"web.key\"",
     elsewhere: KEY_WORDS,
@@ -277,7 +277,7 @@ pub(crate) static RULE_NAMES: Key<List<NamePattern>> = Key {
     default: Default::Absent("any name, and none; then `client-alpn` must be written"),
     doc: "Server names. A wildcard matches exactly one part: `*.example.org` has `a.example.org`, but neither \
           `example.org` nor `a.b.example.org`.",
-    why: "a rule for everybody is the service itself",
+    why: "a rule for every client is the service itself",
     example: "[\"a.example.org\", \"*.b.example.org\"]",
     elsewhere: &[
         "match",

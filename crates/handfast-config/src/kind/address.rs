@@ -10,8 +10,7 @@ use toml::de::DeValue;
 
 use super::{text, wrong_type};
 use crate::model::{Address, Target};
-use crate::problem::Fault;
-use crate::problem::shortened;
+use crate::problem::{Fault, shortened};
 use crate::reading::{Item, Reading};
 use crate::scalar;
 use crate::schema::ValueKind;

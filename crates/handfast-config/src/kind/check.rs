@@ -6,13 +6,12 @@ use toml::de::DeValue;
 
 use super::wrong_type;
 use crate::keys;
-use crate::problem::Fault;
-use crate::problem::shortened;
+use crate::problem::{Fault, shortened};
 use crate::reading::{Item, Reading};
 use crate::schema::ValueKind;
 use crate::table::Table;
 
-/// Most bytes that a check sends or waits for; nobody writes more of them.
+/// Most bytes that a check sends or waits for.
 const MOST_BYTES: usize = 4_096;
 
 /// A status of HTTP, or a range of them.

@@ -9,8 +9,7 @@ use handfast_text::suggest::did_you_mean;
 
 use super::text;
 use crate::model::AccessLog;
-use crate::problem::Fault;
-use crate::problem::shortened;
+use crate::problem::{Fault, shortened};
 use crate::reading::{Item, Reading};
 use crate::schema::ValueKind;
 

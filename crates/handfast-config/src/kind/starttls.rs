@@ -1,11 +1,10 @@
-//! Protocols before TLS, and names that can stand in a greeting.
+//! Protocols before TLS, and names for a greeting.
 
 use handfast_text::suggest::{did_you_mean, one_of};
 use handfast_wire::starttls::{Protocol, is_safe_name};
 
 use super::text;
-use crate::problem::Fault;
-use crate::problem::shortened;
+use crate::problem::{Fault, shortened};
 use crate::reading::{Item, Reading};
 use crate::schema::ValueKind;
 

@@ -1,10 +1,10 @@
-//! Whom a service lets in by address (`allow-clients`, `refuse-clients`, `[service.handshake-rate]`).
+//! Which clients a service admits by address (`allow-clients`, `refuse-clients`, `[service.handshake-rate]`).
 
 use std::net::IpAddr;
 
 use handfast_net::prefix::Prefix;
 
-/// Whom a service lets in by address alone.
+/// Which clients a service admits by address alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Admission {
     /// Only these; empty: all.

@@ -51,7 +51,7 @@ pub enum Balance {
     RoundRobin,
     /// The one with the fewest connections of ours.
     LeastConnections,
-    /// Of two drawn by lot, the one with fewer connections.
+    /// The one of two random backends that has fewer connections.
     TwoChoices,
     /// The same one for the same client address.
     SourceHash,

@@ -20,7 +20,7 @@ pub struct BackendTls {
     pub server_name: SentName,
     /// Public keys, one of which the certificate must have; empty: any.
     pub pins: Vec<Pin>,
-    /// What a backend that asks for a certificate is shown: the chain, and its key if that is in a file of its own.
+    /// The certificate for a backend that requests one: the chain, and its key if that is in a separate file.
     pub identity: Option<(PathBuf, Option<PathBuf>)>,
     /// Application protocols that are offered.
     pub alpn: BackendAlpn,

@@ -17,7 +17,7 @@ pub struct Limits {
     pub idle: Duration,
     /// Without a byte when one direction has ended; zero: no limit.
     pub half_closed: Duration,
-    /// Without a byte from the client when the backend has ended and the client has everything; zero: no limit of its own.
+    /// Without a byte from the client when the backend has ended and the client has everything; zero: no separate limit.
     pub backend_ended: Duration,
     /// Age of a connection; zero: no limit.
     pub lifetime: Duration,
@@ -34,7 +34,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// How long a silent peer is borne with, as the sockets of both sides are told.
+    /// Timeouts for unresponsive peers, for the sockets of both sides.
     pub fn patience(&self) -> Patience {
         Patience { unacknowledged: self.unacknowledged, keepalive: self.keepalive }
     }

@@ -8,20 +8,20 @@ use handfast_wire::proxy_header::Version;
 /// PROXY headers of a service, in both directions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProxyProtocol {
-    /// Who must send a header before anything else; nobody else may send one.
+    /// Clients that must send a header before anything else; others must not send one.
     pub accept_from: Vec<ProxySender>,
     /// What is sent to backends before anything else; `None`: nothing.
     pub send: Option<Version>,
-    /// What a backend is told of the client's certificate.
+    /// What is sent to a backend of the client's certificate.
     pub client_certificate: SentCertificate,
 }
 
-/// Who may tell a client's address (`accept-from`).
+/// A sender of clients' addresses (`accept-from`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProxySender {
-    /// Whoever connects from these addresses.
+    /// Clients with these addresses.
     Prefix(Prefix),
-    /// Whoever connects to a unix socket of the service.
+    /// Clients of a unix socket of the service.
     Unix,
 }
 

@@ -16,7 +16,7 @@ pub struct Tls {
     pub policy: Policy,
     /// Application protocols offered by ALPN, best first; empty: ALPN is not answered.
     pub alpn: Vec<String>,
-    /// Whether, and against whom, client certificates are checked.
+    /// How client certificates are checked.
     pub client_certificates: ClientCertificates,
     /// Session tickets.
     pub tickets: Tickets,
@@ -87,7 +87,7 @@ pub struct Tickets {
     pub lifetime: Duration,
 }
 
-/// What plain HTTP on a port for TLS gets (`plain-http`).
+/// The answer to plain HTTP on a port for TLS (`plain-http`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlainHttp {
     /// 400, and a sentence that says why.
@@ -96,11 +96,11 @@ pub enum PlainHttp {
     Redirect,
 }
 
-/// What a FIN without close_notify is taken for (`missing-close-notify`).
+/// The meaning of a FIN without close_notify (`missing-close-notify`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingCloseNotify {
     /// A stream that was cut: the backend is reset.
     Abort,
-    /// An end in order: the backend gets a FIN, and its answer is delivered.
+    /// A clean end: the backend gets a FIN, and its answer is delivered.
     End,
 }

@@ -1,4 +1,4 @@
-//! Tests of what a person sees; each expected text was read as somebody would who is woken up by it.
+//! Tests of what a person sees; each expected text was read as by an operator woken at night.
 
 use super::super::{FlagInput, from_flags, parse};
 use super::*;

@@ -38,7 +38,7 @@ fn each_slip_is_said_in_words_with_its_cure() {
         ("; a comment\n", "1:3 this is not a key | comments begin with `#`".to_owned()),
         ("// a comment\n", "1:4 this is not a key | comments begin with `#`".to_owned()),
         ("[[service]]\nlisten = [\"a:1\" \"b:1\"]\n", "2:17 a comma is missing | separate what is in a list by `,`".to_owned()),
-        ("[process]\nthreads = 1 drain = \"1s\"\n", "2:11 `1 drain` is not a value | texts are quoted, and each key has a line of its own".to_owned()),
+        ("[process]\nthreads = 1 drain = \"1s\"\n", "2:11 `1 drain` is not a value | texts are quoted, and each key has its own line".to_owned()),
         ("[[service]]\nlisten = [\"127.0.0.1:1\",\nname = \"a\"\n", "2:10 the list that begins here is not closed | add the missing `]`".to_owned()),
         ("[[service]]\nclient-certificates = { mode = \"off\"\n", "2:23 what begins here with `{` is not closed | add the missing `}`".to_owned()),
     ];

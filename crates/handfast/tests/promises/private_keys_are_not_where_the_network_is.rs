@@ -103,11 +103,7 @@ fn the_key_process_is_in_a_sandbox_and_the_mode_is_told() {
     }
     assert!(status("NoNewPrivs:").iter().all(|set| set == "1") && status("NoNewPrivs:").len() >= 3);
     let explained = tools::handfast(&["check", "--explain", "-c", &proxy.file.display().to_string()]);
-    assert!(
-        explained.output.contains("Private keys are held by a process of their own"),
-        "{}",
-        explained.all()
-    );
+    assert!(explained.output.contains("Private keys are held by a separate process"), "{}", explained.all());
     let metrics = proxy.metrics();
     assert_eq!(metrics.sum("handfast_key_process_up", &[]), 1.0, "{}", metrics.text());
     assert_eq!(proxy.status()["key_process"]["answers"], true, "{}", proxy.status());

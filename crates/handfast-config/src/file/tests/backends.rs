@@ -90,6 +90,6 @@ fn what_cannot_be_meant_is_told() {
             "{balance}"
         );
     }
-    // A name may stand for several addresses.
+    // A name can have several addresses.
     assert_eq!(told("\"db.example:80\"", "balance = \"source-hash\"\nslow-start = \"off\""), [""; 0]);
 }

@@ -5,6 +5,7 @@
 use std::fmt::Write as _;
 
 use super::*;
+use crate::Severity;
 use crate::schema::Section;
 
 /// A configuration to which each key is added in turn: its sections in any order, each with its lines.

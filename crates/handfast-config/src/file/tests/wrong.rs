@@ -55,11 +55,11 @@ const ONE_WRONG: &[(&str, &str)] = &[
     ),
     (
         "tickets = true",
-        "error 6 true `tickets` is a section of its own, not true or false | write [service.tickets] on a line of its own, and its keys below",
+        "error 6 true `tickets` is a section, not true or false | write [service.tickets] on a separate line, and its keys below",
     ),
     (
         "client-certificates = \"require\"",
-        "error 6 \"require\" `client-certificates` is a section of its own, not a text | write `client-certificates = { mode = \"require\", ca = \"clients-ca.pem\" }`",
+        "error 6 \"require\" `client-certificates` is a section, not a text | write `client-certificates = { mode = \"require\", ca = \"clients-ca.pem\" }`",
     ),
     ("[[process]]\nthreads = 1", "error 6 [[process]] [process] is written once, in single brackets | -"),
     // Ranges, durations, sizes.
@@ -98,7 +98,7 @@ const ONE_WRONG: &[(&str, &str)] = &[
     ),
     (
         "send-proxy = true",
-        "error 6 send-proxy unknown key `send-proxy` in [[service]] | PROXY headers have a section of their own: [service.proxy-protocol] with `accept-from` and `send`",
+        "error 6 send-proxy unknown key `send-proxy` in [[service]] | PROXY headers have their own section: [service.proxy-protocol] with `accept-from` and `send`",
     ),
     (
         "client = true",
@@ -204,11 +204,11 @@ const ONE_WRONG: &[(&str, &str)] = &[
     ),
     (
         "source = [\"client\", \"127.0.0.2\"]",
-        "error 6 [\"client\", \"127.0.0.2\"] `client` stands alone: a connection has one source | write `\"client\"`",
+        "error 6 [\"client\", \"127.0.0.2\"] `client` cannot be combined with addresses: a connection has one source | write `\"client\"`",
     ),
     (
         "source = \"client\"\n[process]\nuser = \"handfast\"",
-        "error 6 \"client\" as user `handfast` it may not take its clients' addresses (CAP_NET_ADMIN) | leave `process.user` away, and let systemd set it: `User=` with `AmbientCapabilities=CAP_NET_ADMIN`",
+        "error 6 \"client\" as user `handfast` it cannot use its clients' addresses (CAP_NET_ADMIN) | leave `process.user` away, and let systemd set it: `User=` with `AmbientCapabilities=CAP_NET_ADMIN`",
     ),
     // Who may come in.
     (
@@ -239,7 +239,7 @@ const ONE_WRONG: &[(&str, &str)] = &[
     ("handshake-rate = { per-second = 5, prefix-v4 = 33 }", "error 6 33 33 is out of range | -"),
     (
         "handshake-rate = 10",
-        "error 6 10 `handshake-rate` is a section of its own, not a whole number | write `handshake-rate = { per-second = 10, burst = 50 }`",
+        "error 6 10 `handshake-rate` is a section, not a whole number | write `handshake-rate = { per-second = 10, burst = 50 }`",
     ),
     // PROXY headers.
     (
@@ -248,7 +248,7 @@ const ONE_WRONG: &[(&str, &str)] = &[
     ),
     (
         "proxy-protocol = { accept-from = \"0.0.0.0/0\" }",
-        "warning 6 \"0.0.0.0/0\" `0.0.0.0/0` is everybody: each client must send a header, and may claim any address | list the addresses of the proxies in front",
+        "warning 6 \"0.0.0.0/0\" `0.0.0.0/0` covers every client: each must send a header, and can claim any address | list the addresses of the proxies in front",
     ),
     (
         "proxy-protocol = { accept-from = \"unix\" }",

@@ -1,0 +1,172 @@
+//! Parts of sentences about a configuration: addresses, backends, policies, certificates.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use handfast_net::prefix::Prefix;
+use handfast_text::calendar::Utc;
+use handfast_text::units::counted;
+
+use crate::model::{Address, Backend, BackendAlpn, BackendTls, BackendVerification, Balance, Policy, Target};
+use crate::policy::is_default;
+
+/// What is known of one certificate that was loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFact {
+    /// Name of the service that serves it.
+    pub service: String,
+    /// The names it is good for.
+    pub names: Vec<String>,
+    /// Its kind of key: `RSA-2048`, `ECDSA-P256`, ….
+    pub kind: String,
+    /// Days until it expires; negative when it has.
+    pub expires_in_days: i64,
+    /// When its OCSP response expires, Unix seconds; `None`: none is stapled.
+    pub staple_until: Option<i64>,
+    /// The file it is from.
+    pub file: std::path::PathBuf,
+    /// Whether it is good for the name that was asked for, where one was.
+    pub is_for_the_name: bool,
+}
+
+pub(super) fn place(address: &Address) -> String {
+    match address {
+        Address::Ip(address) if address.ip().is_unspecified() && address.is_ipv6() => {
+            format!("port {} of every address, IPv6 and IPv4", address.port())
+        }
+        Address::Ip(address) if address.ip().is_unspecified() => {
+            format!("port {} of every IPv4 address", address.port())
+        }
+        Address::Ip(address) => address.to_string(),
+        Address::Unix(path) => unix(path),
+    }
+}
+
+pub(super) fn unix(path: &Path) -> String {
+    format!("the unix socket {}", path.display())
+}
+
+/// Items as people write them: "a, b and c".
+pub(super) fn list(items: impl Iterator<Item = String>) -> String {
+    let items: Vec<String> = items.collect();
+    match items.as_slice() {
+        [] => String::new(),
+        [only] => only.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+pub(super) fn backends(backends: &[Backend], balance: Balance) -> String {
+    let how = match (backends.len(), balance) {
+        (0 | 1, _) => "",
+        (_, Balance::RoundRobin) => ", one after the other",
+        (_, Balance::LeastConnections) => ", to the one with the fewest connections",
+        (_, Balance::TwoChoices) => ", to the one of two random backends that has fewer connections",
+        (_, Balance::SourceHash) => ", to the same one for the same client address",
+    };
+    format!("{}{how}", list(backends.iter().map(backend)))
+}
+
+pub(super) fn backend(backend: &Backend) -> String {
+    let Backend { weight, backup, .. } = backend;
+    let target = target(&backend.target);
+    match (weight, backup) {
+        (0, _) => format!("{target} (weight 0: no new connections)"),
+        (1, false) => target,
+        (1, true) => format!("{target} (while no other one is up)"),
+        (_, false) => format!("{target} (weight {weight})"),
+        (_, true) => format!("{target} (weight {weight}, while no other one is up)"),
+    }
+}
+
+pub(super) fn target(target: &Target) -> String {
+    match target {
+        Target::BuiltIn => "the built-in backend, which answers HTTP and echoes anything else".to_owned(),
+        Target::Address(address) => place(address),
+        Target::Name(name, port) => format!("{name}:{port}"),
+    }
+}
+
+/// TLS towards the backends.
+pub(super) fn backend_tls(tls: &BackendTls) -> String {
+    let who = match (&tls.name, &tls.ca) {
+        (Some(name), Some(ca)) => format!("a certificate for {name} that {} makes good", ca.display()),
+        (Some(name), None) => format!("a certificate for {name} that this machine trusts"),
+        (None, Some(ca)) => format!("a certificate for their name that {} makes good", ca.display()),
+        (None, None) => "a certificate for their name that this machine trusts".to_owned(),
+    };
+    let pins = if tls.pins.is_empty() { "" } else { " and with a pinned key" };
+    let asked = match tls.verify {
+        BackendVerification::Full => format!("asks them for {who}{pins}"),
+        BackendVerification::Pins => "asks them for a pinned key, and nothing else".to_owned(),
+        BackendVerification::AnyName => format!("asks them for {who}, WHATEVER ITS NAME{pins}"),
+        BackendVerification::Nothing => "does NOT verify their certificates".to_owned(),
+    };
+    let how = policy(&tls.policy);
+    let begins = match &tls.starttls {
+        None => format!("speaks TLS with them by {how}"),
+        Some(starttls) => {
+            format!("asks them for TLS in {} (STARTTLS), and speaks it by {how}", starttls.protocol)
+        }
+    };
+    let mut parts = vec![begins, asked];
+    parts.extend(tls.identity.as_ref().map(|(file, _)| format!("shows them {}", file.display())));
+    match &tls.alpn {
+        BackendAlpn::Own(protocols) if protocols.is_empty() => {}
+        BackendAlpn::Own(protocols) => {
+            parts.push(format!("offers the application protocols {}", list(protocols.iter().cloned())));
+        }
+        BackendAlpn::Client => parts.push("offers the application protocol of the client".to_owned()),
+    }
+    if !tls.resumption {
+        parts.push("resumes no sessions".to_owned());
+    }
+    parts.join("; it ")
+}
+
+pub(super) fn certificate_fact(fact: &CertificateFact) -> String {
+    let expiry = match fact.expires_in_days {
+        days if days < 0 => format!("EXPIRED {} ago", counted(days.unsigned_abs(), "day")),
+        days => format!("good for {}", counted(days.unsigned_abs(), "more day")),
+    };
+    let names = if fact.names.is_empty() { "no names".to_owned() } else { list(fact.names.iter().cloned()) };
+    let staple = fact
+        .staple_until
+        .map(|until| format!(", OCSP response stapled until {}", Utc::of_seconds(until).for_people()));
+    let staple = staple.unwrap_or_default();
+    format!("{names} ({}, {expiry}, {}{staple})", fact.kind, fact.file.display())
+}
+
+pub(super) fn policy(policy: &Policy) -> String {
+    let mut text = format!("policy {}", policy.base);
+    if is_default(policy) {
+        text.push_str(" (the default)");
+    }
+    for (what, names) in
+        [("versions", &policy.versions), ("suites", &policy.suites), ("groups", &policy.groups)]
+    {
+        if let Some(names) = names {
+            let _ = write!(text, ", but only the {what} {}", list(names.iter().cloned()));
+        }
+    }
+    text
+}
+
+pub(super) fn protocols(alpn: &[String]) -> String {
+    match alpn {
+        [] => "does not answer what application protocols a client offers (ALPN)".to_owned(),
+        protocols => {
+            format!("agrees on the application protocols {}, in this order", list(protocols.iter().cloned()))
+        }
+    }
+}
+
+/// Prefixes that are named in a sentence; a list of thousands is not for reading.
+const NAMED: usize = 8;
+
+pub(super) fn prefixes(prefixes: &[Prefix]) -> String {
+    let named = prefixes.iter().take(NAMED).map(Prefix::to_string);
+    let more = prefixes.len().saturating_sub(NAMED);
+    let more = (more > 0).then(|| format!("{more} more"));
+    list(named.chain(more))
+}
