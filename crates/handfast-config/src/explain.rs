@@ -28,7 +28,7 @@ use phrases::{
     backend, backend_tls, backends, certificate_fact, list, place, policy, prefixes, protocols, target,
 };
 
-/// Says in sentences what a configuration does; `facts` adds what the certificates' files hold.
+/// Describes in sentences what a configuration does; `facts` adds the contents of the certificates' files.
 pub fn explain(config: &Config, facts: &[CertificateFact]) -> String {
     let mut text = process(&config.process);
     let admin = match &config.admin {

@@ -119,9 +119,9 @@ fn text_of(path: &Path) -> Result<String, NoText> {
     })
 }
 
-/// Takes a configuration's text apart: the configuration and what is odd about it, or everything that is wrong.
+/// Parses a configuration's text: the configuration and its warnings, or every problem.
 ///
-/// Relative paths start from the folder of `file_name`; `is_folder` says whether a path is a folder. Problems are in
+/// Relative paths start from the folder of `file_name`; `is_folder`: whether a path is a folder. Problems are in
 /// the order of the file. Cost: linear in the text; never panics.
 pub fn parse(file_name: &str, text: &str, is_folder: &dyn Fn(&Path) -> bool) -> Parsed {
     read(file_name, text, is_folder).0
@@ -196,7 +196,7 @@ fn process(section: &Table<'_>) -> Process {
         sandbox: section.or_default(&keys::SANDBOX),
         sandbox_folders: section.optional(&keys::SANDBOX_FOLDERS).map(values).unwrap_or_default(),
     };
-    section.reading().names_weak_keys(&process.weak_keys);
+    section.reading().named().weak_keys.extend_from_slice(&process.weak_keys);
     section.reading().names_user(process.user.as_ref(), section.written(&keys::USER), false);
     section.reading().names_user(process.group.as_ref(), section.written(&keys::GROUP), true);
     check::process(section, &process);
@@ -303,7 +303,7 @@ fn service(
     Some(service)
 }
 
-/// What clients of a service, and of each of its rules, are asked for.
+/// The requirements for certificates of a service's clients, and of each rule's clients.
 fn asked_of_clients<'m>(
     tls: Option<&'m Option<Tls>>,
     rules: Option<&'m [NameRule]>,
@@ -362,7 +362,7 @@ fn bytes(size: u64) -> usize {
     usize::try_from(size).unwrap_or(usize::MAX)
 }
 
-/// The limits and tickets of a configuration that says nothing about them; `explain.rs` reports what differs.
+/// The limits and tickets of an empty configuration; `explain.rs` names what differs.
 pub(crate) fn defaults() -> (Limits, Tickets) {
     let reading = Reading::new("", "", &|_| false);
     let nothing = Table::absent(&keys::FILE, &reading);
@@ -413,10 +413,10 @@ fn certificates(section: &Table<'_>) -> Option<Vec<CertificateSource>> {
     let certificates = section.required(&keys::CERTIFICATE);
     let key = section.optional(&keys::CERTIFICATE_KEY);
     let mut sources = values(certificates?);
-    // A key that is written and wrong is said to be; the certificate would be said to lack it.
+    // A wrong key is reported itself; the certificate would be reported to lack it.
     let Some(key) = key else {
         if section.written(&keys::CERTIFICATE_KEY).is_none() {
-            section.reading().names_certificates(&sources);
+            section.reading().named().certificates.push(sources.clone());
         }
         return Some(sources);
     };
@@ -429,7 +429,7 @@ fn certificates(section: &Table<'_>) -> Option<Vec<CertificateSource>> {
     match sources.as_mut_slice() {
         [CertificateSource::File { key: slot @ None, .. }] => {
             *slot = Some(key);
-            section.reading().names_certificates(&sources);
+            section.reading().named().certificates.push(sources.clone());
             Some(sources)
         }
         [CertificateSource::File { .. }] => {
@@ -478,7 +478,7 @@ fn rule(section: &Table<'_>, around: &Around<'_>, names: &mut check::RuleNames) 
     let own_tls = backend_tls::read(&section.inner(&keys::RULE_BACKEND_TLS));
     let tls_of_rule = own_tls.as_ref().and_then(Option::as_ref);
     if let Some(tls) = tls_of_rule.or(around.backend_tls) {
-        // Those of the service are checked here only against TLS of the rule's own: the rest has been said of the service.
+        // The service's backends are checked here only against the rule's own TLS: the rest is reported at the service.
         let of_service = if tls_of_rule.is_some() { around.backends } else { &[] };
         backend_tls::check_names(section, tls, backends.as_deref().unwrap_or(of_service));
     }

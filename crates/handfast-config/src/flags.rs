@@ -10,7 +10,7 @@ use super::file::{Parsed, parse, read};
 use super::model::{AccessLog, CertificateSource, Config, Places, Target};
 use super::problem::{Place, Problem};
 
-/// What the flags of `handfast proxy` say; empty and `None`: not given.
+/// The flags of `handfast proxy`; empty and `None`: not given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlagInput {
     /// `--listen`, each time it was given.
@@ -112,7 +112,7 @@ fn one_line(value: &str) -> String {
     value.replace(['\n', '\r'], "\u{fffd}")
 }
 
-/// A problem of the made-up file as one of its flag; `None` for what is missing, which is said by the flag's name.
+/// A problem of the made-up file as one of its flag; `None` for what is missing, which is reported by the flag's name.
 fn at_flag(problem: Problem, lines: &[Line]) -> Option<Problem> {
     Some(Problem { place: flag_of(&problem.place, lines)?, see: None, ..problem })
 }

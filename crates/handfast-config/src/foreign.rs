@@ -224,7 +224,7 @@ mod tests {
         }
     }
 
-    /// What is said to have no counterpart would be looked for elsewhere.
+    /// A hint that denies an existing counterpart would mislead.
     #[test]
     fn hints_name_keys_that_there_are() {
         let stunnel = "[smtp]\nclient = yes\naccept = 127.0.0.1:25\nconnect = mail.example:465\n";

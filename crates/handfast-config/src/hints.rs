@@ -3,7 +3,7 @@
 use super::keys;
 use super::schema::{Hints, Section};
 
-/// What messages about a configuration file can say beyond one section.
+/// The hints for messages about a configuration file.
 pub(crate) const HINTS: Hints = Hints { elsewhere, form_of };
 
 /// How a section is written; a small one is better written in one line.

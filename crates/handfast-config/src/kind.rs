@@ -1,7 +1,7 @@
 //! The types of values a key can have: each knows its form and range in words, and reads itself.
 //!
-//! In: one value of the parsed tree. Out: the typed value, or a problem noted in the [`Reading`]. What is written
-//! as text is taken apart by `scalar.rs`.
+//! In: one value of the parsed tree. Out: the typed value, or a problem noted in the [`Reading`]. Texts
+//! are parsed by `scalar.rs`.
 
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
@@ -95,14 +95,8 @@ pub(crate) struct ServiceName;
 
 impl ValueKind for ServiceName {
     type Value = String;
-
-    fn form(&self) -> String {
-        "text, such as `\"web\"`".to_owned()
-    }
-
-    fn allowed(&self) -> String {
-        "1 to 64 letters, digits, `-`, `_` and `.`".to_owned()
-    }
+    const FORM: &'static str = "text, such as `\"web\"`";
+    const ALLOWED: &'static str = "1 to 64 letters, digits, `-`, `_` and `.`";
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<String> {
         text(self, item, reading, |text| {
@@ -121,10 +115,7 @@ pub(crate) struct Choice<T: 'static>(pub(crate) &'static [(&'static str, T)]);
 
 impl<T: Copy + Sync> ValueKind for Choice<T> {
     type Value = T;
-
-    fn form(&self) -> String {
-        "text".to_owned()
-    }
+    const FORM: &'static str = "text";
 
     fn allowed(&self) -> String {
         one_of(self.0.iter().map(|(word, _)| *word))
@@ -147,10 +138,7 @@ pub(crate) struct Count(pub(crate) RangeInclusive<u32>);
 
 impl ValueKind for Count {
     type Value = u32;
-
-    fn form(&self) -> String {
-        "whole number".to_owned()
-    }
+    const FORM: &'static str = "whole number";
 
     fn allowed(&self) -> String {
         format!("{} to {}", self.0.start(), self.0.end())
@@ -202,10 +190,7 @@ impl Span {
 
 impl ValueKind for Span {
     type Value = Duration;
-
-    fn form(&self) -> String {
-        "duration, such as `\"10s\"` or `\"1h30m\"`".to_owned()
-    }
+    const FORM: &'static str = "duration, such as `\"10s\"` or `\"1h30m\"`";
 
     fn allowed(&self) -> String {
         let (least, most) = (duration::written(*self.range.start()), duration::written(*self.range.end()));
@@ -228,10 +213,7 @@ pub(crate) struct Size(pub(crate) RangeInclusive<u64>);
 
 impl ValueKind for Size {
     type Value = u64;
-
-    fn form(&self) -> String {
-        "size, such as `\"16KiB\"`".to_owned()
-    }
+    const FORM: &'static str = "size, such as `\"16KiB\"`";
 
     fn allowed(&self) -> String {
         format!("{} to {}", size::written(*self.0.start()), size::written(*self.0.end()))
@@ -255,14 +237,8 @@ pub(crate) struct Mode;
 
 impl ValueKind for Mode {
     type Value = u32;
-
-    fn form(&self) -> String {
-        "text of octal digits, such as `\"0660\"`".to_owned()
-    }
-
-    fn allowed(&self) -> String {
-        "`0000` to `0777`".to_owned()
-    }
+    const FORM: &'static str = "text of octal digits, such as `\"0660\"`";
+    const ALLOWED: &'static str = "`0000` to `0777`";
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<u32> {
         if let DeValue::Integer(number) = item.value {
@@ -279,7 +255,7 @@ impl ValueKind for Mode {
 pub(crate) struct List<K> {
     /// What the items are.
     pub(crate) item: K,
-    /// Whether a single item may stand without brackets.
+    /// Whether a single item can be written without brackets.
     pub(crate) bare: bool,
     /// Fewest items.
     pub(crate) least: usize,

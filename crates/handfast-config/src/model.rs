@@ -62,13 +62,13 @@ pub struct Process {
     pub group: Option<String>,
     /// Connections served at once by the whole process; `None`: what the file limit allows.
     pub max_connections: Option<usize>,
-    /// How long a stop goes on serving while it says that it is not ready.
+    /// How long a stop continues to serve while readiness checks already fail.
     pub drain_delay: Duration,
     /// How long a stop waits for connections to end by themselves.
     pub drain: Duration,
     /// How often changed files are looked for, beside the kernel's notifications.
     pub watch_interval: Duration,
-    /// How long a certificate is served on whose file was removed.
+    /// How long a certificate is served after its file was removed.
     pub keep_removed_certificates: Duration,
     /// Files with lists of compromised keys.
     pub weak_keys: Vec<PathBuf>,
@@ -152,7 +152,7 @@ impl Service {
         own.into_iter().chain(rules).filter_map(ClientCertificates::failed_to).flatten()
     }
 
-    /// Whether any of its clients is asked for a certificate.
+    /// Whether a certificate is requested from any of its clients.
     pub fn asks_for_certificates(&self) -> bool {
         let rules = self.names.iter().filter_map(|rule| rule.client_certificates.as_ref());
         let own = self.tls.as_ref().map(|tls| &tls.client_certificates);

@@ -23,7 +23,7 @@ pub(crate) fn of_service(section: &Table<'_>) -> Policy {
     policy
 }
 
-/// The policy of a rule; `None` when it says nothing about it.
+/// The policy of a rule; `None` when it is inherited.
 ///
 /// A rule that names a policy starts from that alone; one that does not takes the service's, list by list.
 pub(crate) fn of_rule(section: &Table<'_>, of_service: &Policy) -> Option<Policy> {
@@ -43,7 +43,7 @@ pub(crate) fn of_rule(section: &Table<'_>, of_service: &Policy) -> Option<Policy
             }
         }
     };
-    // What is wrong with the service's own policy has been said there.
+    // Problems of the service's own policy are reported there.
     if resolve(of_service).is_ok() || policy.base != of_service.base {
         check(section, &policy);
     }

@@ -1,6 +1,6 @@
 //! One reading of a file: its text, the place of each value, and the problems found so far. Knows no key.
 
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,6 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::files::Named;
-use super::model::{CertificateSource, ClientChecks};
 use super::problem::{Fault, Place, Problem, Severity, sort_by_place};
 use super::schema::Hints;
 
@@ -63,24 +62,9 @@ impl<'r> Reading<'r> {
         self.named.borrow_mut().places.0.push((path.to_path_buf(), place));
     }
 
-    /// Notes certificates, which can be loaded even when the configuration is refused.
-    pub(crate) fn names_certificates(&self, sources: &[CertificateSource]) {
-        self.named.borrow_mut().certificates.push(sources.to_vec());
-    }
-
-    /// Notes a file of authorities for backends, which can be loaded even when the configuration is refused.
-    pub(crate) fn names_trusted(&self, file: &Path) {
-        self.named.borrow_mut().trusted.push(file.to_path_buf());
-    }
-
-    /// Notes authorities and revocation lists of clients, which can be loaded even when the configuration is refused.
-    pub(crate) fn names_authorities(&self, checks: &ClientChecks) {
-        self.named.borrow_mut().authorities.push(checks.clone());
-    }
-
-    /// Notes lists of compromised keys, which can be loaded even when the configuration is refused.
-    pub(crate) fn names_weak_keys(&self, files: &[PathBuf]) {
-        self.named.borrow_mut().weak_keys.extend_from_slice(files);
+    /// The files that are named, which are examined even when the configuration is refused.
+    pub(crate) fn named(&self) -> RefMut<'_, Named> {
+        self.named.borrow_mut()
     }
 
     /// Notes the user, or group, to become.

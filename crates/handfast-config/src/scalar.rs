@@ -1,6 +1,6 @@
 //! Values that are written as text: durations, sizes, modes, addresses, names, protocols.
 //!
-//! In: the text between the quotes. Out: the value, or a [`Fault`] that says what is wrong, what is allowed and
+//! In: the text between the quotes. Out: the value, or a [`Fault`]: what is wrong, what is allowed and
 //! what was probably meant. Pure: relative paths are joined to the folder that is handed in, no file is looked at.
 
 use std::fmt;

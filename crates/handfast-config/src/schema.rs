@@ -11,12 +11,19 @@ pub(crate) trait ValueKind: Sync {
     /// What it is read into.
     type Value;
 
-    /// The type in words, with an example: `duration, such as "10s"`.
-    fn form(&self) -> String;
+    /// The form of all values of this kind.
+    const FORM: &'static str = "";
+    /// The range of all values of this kind; empty where the form is enough.
+    const ALLOWED: &'static str = "";
 
-    /// The range in words; empty when the form says it all.
+    /// The type in words, with an example: `duration, such as "10s"`.
+    fn form(&self) -> String {
+        Self::FORM.to_owned()
+    }
+
+    /// The range in words; empty where the form is enough.
     fn allowed(&self) -> String {
-        String::new()
+        Self::ALLOWED.to_owned()
     }
 
     /// Reads one value; `None` when it is wrong, which is then noted.
@@ -30,7 +37,7 @@ pub(crate) enum Default {
     Required,
     /// This, as it would be written in the file.
     Value(&'static str),
-    /// What this clause says.
+    /// The meaning of its absence, as a clause.
     Absent(&'static str),
 }
 
@@ -65,7 +72,7 @@ pub(crate) trait Entry: Sync {
     fn example(&self) -> &'static str;
     /// What others call it.
     fn elsewhere(&self) -> &'static [&'static str];
-    /// Whether others call it by this word; case and `_` for `-` are forgiven.
+    /// Whether other programs use this word for it; case is ignored, and `_` equals `-`.
     fn is_called(&self, word: &str) -> bool {
         self.elsewhere().contains(&suggest::plain(word).as_str())
     }
@@ -73,7 +80,7 @@ pub(crate) trait Entry: Sync {
     fn default(&self) -> Default;
     /// The type of its values, with an example.
     fn form(&self) -> String;
-    /// The range of its values; empty when the form says it all.
+    /// The range of its values; empty where the form is enough.
     fn allowed(&self) -> String;
 }
 

@@ -1,8 +1,8 @@
-//! What is wrong with a file as TOML, in words for people who do not know TOML's grammar by heart.
+//! Errors in a file's TOML syntax, in words for people who do not know TOML's grammar.
 //!
 //! In: the text. Out: one problem for each slip, and the text without the lines that have one, so that the rest can be
 //! read as if they were not there. The parser alone does not get that far: after some slips it loses the section.
-//! Its own words are kept where ours would say no more.
+//! The parser's own message is kept where this module has no better one.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -43,7 +43,7 @@ pub(crate) fn without_slips<'r>(reading: &Reading<'r>) -> Option<Cow<'r, str>> {
 fn note(errors: Vec<Error>, tree: &DeTable<'_>, text: &str, reading: &Reading<'_>) -> Vec<Range<usize>> {
     let mut errors: Vec<(Range<usize>, String)> =
         errors.into_iter().map(|error| (error.span().unwrap_or(0..0), error.message().to_owned())).collect();
-    // In one place, "no value" explains more than what the parser says about the next character.
+    // In one place, "no value" explains more than the parser's message about the next character.
     errors.sort_by_key(|(span, message)| {
         (reading.line(span.start), !message.starts_with("key with no"), span.start)
     });

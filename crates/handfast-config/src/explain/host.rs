@@ -1,4 +1,4 @@
-//! What becomes of a client that asks for one name, at each service: by which rule, with which certificate, where to.
+//! How a client that asks for one name is served by each service: by which rule, with which certificate, by which backends.
 //!
 //! In: the model, the name, and the certificates that the store would show. Out: a text for `handfast check --explain HOST`. The
 //! rule is chosen by the same code that chooses it for connections.
@@ -10,7 +10,8 @@ use super::{clients, rule};
 use crate::model::{Clients, NameRule, Service, Tls, UnknownName};
 use crate::route_table::RouteTable;
 
-/// Says it for one service; `shown`: the certificates for the name, best first, none where no TLS ends.
+/// Describes how one service treats a client that asks for `host`; `shown`: the certificates for the name, best first; none
+/// where no TLS ends.
 pub fn explain_host(service: &Service, host: &str, shown: &[CertificateFact]) -> String {
     let table = RouteTable::new(&service.names);
     let choose = |alpn: &[&str]| {
@@ -66,7 +67,7 @@ fn outcome(service: &Service, route: usize, reason: Option<&str>, shown: &[Certi
     lines
 }
 
-/// What the rule takes from its service of what is asked of the client and agreed with it.
+/// What the rule inherits: requirements for clients, policy and protocols.
 fn of_service(tls: &Tls, chosen: Option<&NameRule>) -> Vec<String> {
     let takes = |own: &dyn Fn(&NameRule) -> bool| chosen.is_none_or(|rule| !own(rule));
     let mut lines = Vec::new();

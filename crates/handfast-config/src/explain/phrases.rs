@@ -10,7 +10,7 @@ use handfast_text::units::counted;
 use crate::model::{Address, Backend, BackendAlpn, BackendTls, BackendVerification, Balance, Policy, Target};
 use crate::policy::is_default;
 
-/// What is known of one certificate that was loaded.
+/// Facts about one loaded certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFact {
     /// Name of the service that serves it.
@@ -19,13 +19,13 @@ pub struct CertificateFact {
     pub names: Vec<String>,
     /// Its kind of key: `RSA-2048`, `ECDSA-P256`, ….
     pub kind: String,
-    /// Days until it expires; negative when it has.
+    /// Days until it expires; negative after that.
     pub expires_in_days: i64,
     /// When its OCSP response expires, Unix seconds; `None`: none is stapled.
     pub staple_until: Option<i64>,
     /// The file it is from.
     pub file: std::path::PathBuf,
-    /// Whether it is good for the name that was asked for, where one was.
+    /// Whether it is good for the requested name, if there was one.
     pub is_for_the_name: bool,
 }
 

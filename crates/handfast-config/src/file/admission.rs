@@ -13,7 +13,7 @@ use crate::table::Table;
 /// Prefixes that are compared with each other; longer lists come from a program.
 const MOST_COMPARED: usize = 500;
 
-/// What a service says about the addresses of its clients; `None` when something is wrong, which is then noted.
+/// The admission rules of a service; `None` when something is wrong, which is then noted.
 ///
 /// `have_addresses`: whether some clients have one.
 pub(super) fn admission(section: &Table<'_>, have_addresses: bool) -> Option<Admission> {

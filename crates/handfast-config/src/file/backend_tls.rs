@@ -21,7 +21,7 @@ pub(super) fn read(section: &Table<'_>) -> Option<Option<Written<Option<BackendT
     let pins = section.optional(&keys::BACKEND_PINS);
     let certificate = section.optional(&keys::BACKEND_CERTIFICATE);
     let key = section.optional(&keys::BACKEND_CERTIFICATE_KEY);
-    ca.iter().for_each(|ca| section.reading().names_trusted(ca));
+    section.reading().named().trusted.extend(ca.clone());
     if mode == BackendMode::Off {
         let others = section.entries().filter(|key| key.name() != keys::BACKEND_MODE.name);
         no_effect(section, others, "backends are spoken to in plain text (`mode = \"off\"`)");
@@ -51,7 +51,7 @@ pub(super) fn read(section: &Table<'_>) -> Option<Option<Written<Option<BackendT
     Some(Some(Written { value: Some(tls), span: section.span().clone() }))
 }
 
-/// In which protocol backends are asked for TLS.
+/// The protocol in which TLS is requested from backends (STARTTLS).
 fn starttls(section: &Table<'_>) -> Option<Starttls> {
     let protocol = section.optional(&keys::BACKEND_STARTTLS);
     let name = section.optional(&keys::BACKEND_STARTTLS_NAME);

@@ -48,7 +48,7 @@ pub(super) fn client_certificates(
     };
     let checks =
         ClientChecks { ca, crl: crl.unwrap_or_default(), lenience, rules, failed_to: failed_to.map(values) };
-    section.reading().names_authorities(&checks);
+    section.reading().named().authorities.push(checks.clone());
     if checks.crl.is_empty() {
         for key in [&keys::CRL_EXPIRED as &dyn Entry, &keys::CRL_MISSING] {
             if let Some(span) = section.written(key) {
@@ -65,7 +65,7 @@ pub(super) fn client_certificates(
     }))
 }
 
-/// Whether no key is written that has no effect where no certificates are asked for.
+/// Reports keys without effect where no certificates are requested; whether there is none.
 fn without_use(section: &Table<'_>) -> bool {
     let mut is_good = true;
     for key in section.entries().filter(|key| key.name() != keys::CLIENT_MODE.name) {

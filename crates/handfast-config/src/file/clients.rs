@@ -53,8 +53,7 @@ pub(super) fn terminate(clients: Clients, rules: &[NameRule]) -> bool {
     }
 }
 
-/// Which keys of a service whose clients are passed through have no effect: those that no rule with `pass-through = false` takes
-/// from it.
+/// Reports keys that have no effect where clients are passed through: those that no rule with `pass-through = false` inherits.
 pub(super) fn check_service(section: &Table<'_>, clients: Clients, rules: &[Table<'_>]) {
     if clients != Clients::PassedThrough {
         return;

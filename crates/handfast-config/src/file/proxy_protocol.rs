@@ -7,7 +7,7 @@ use crate::problem::Fault;
 use crate::table::Table;
 use handfast_wire::proxy_header::Version;
 
-/// `asks`: whether clients are asked for certificates, by the service or one of its rules.
+/// `asks`: the service or one of its rules requests client certificates.
 pub(super) fn proxy_protocol(service: &Table<'_>, listen: &[Written<Address>], asks: bool) -> ProxyProtocol {
     let section = service.inner(&keys::PROXY_PROTOCOL);
     let senders = section.optional(&keys::ACCEPT_FROM);
@@ -50,7 +50,7 @@ fn check_senders(section: &Table<'_>, senders: &[Written<ProxySender>], listen: 
     }
 }
 
-/// Reports a client certificate that cannot be sent, or that no client is asked for.
+/// Reports a client certificate that cannot be sent, or that no client is requested to show.
 fn check_certificate(section: &Table<'_>, read: &ProxyProtocol, asks: bool) {
     let Some(span) = section.written(&keys::SEND_CLIENT_CERTIFICATE) else { return };
     if read.client_certificate == SentCertificate::Off {

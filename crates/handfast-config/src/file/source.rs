@@ -11,7 +11,7 @@ use crate::table::Table;
 /// Each that has no port left costs a whole search of the kernel's before the next one is tried.
 const MOST: usize = 16;
 
-/// What a service says about it; `None` when something is wrong, which is then noted.
+/// The source addresses of a service; `None` when something is wrong, which is then noted.
 ///
 /// `dialled`: the backends, or the proxy in front of them.
 pub(super) fn source(section: &Table<'_>, dialled: &[&Target], user: Option<&str>) -> Option<Source> {

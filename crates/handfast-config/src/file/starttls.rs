@@ -20,7 +20,7 @@ pub(super) fn starttls(section: &Table<'_>, clients: Clients) -> Option<Starttls
     Some(Starttls { protocol: protocol?, name })
 }
 
-/// What a protocol asks of the rest of its service.
+/// Checks the rest of a service against the protocol.
 pub(super) fn fit(section: &Table<'_>, starttls: Option<&Starttls>, names: &[NameRule], tls: &mut Tls) {
     match starttls.map(|starttls| starttls.protocol) {
         // A client that begins at once insists on it (libpq's sslnegotiation=direct), and any other offers it or nothing.
@@ -39,7 +39,7 @@ pub(super) fn fit(section: &Table<'_>, starttls: Option<&Starttls>, names: &[Nam
     }
 }
 
-/// What a protocol asks of TLS towards the backends.
+/// Checks TLS towards the backends against the protocol.
 pub(super) fn fit_backends(
     section: &Table<'_>,
     starttls: Option<&Starttls>,

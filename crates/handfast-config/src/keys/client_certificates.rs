@@ -32,7 +32,7 @@ pub(crate) static RULE_CLIENT_CERTIFICATES: Section = Section {
     sections: &[],
 };
 
-/// How client certificates are asked for, as it is written.
+/// How client certificates are requested, as it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClientMode {
     /// Not at all.

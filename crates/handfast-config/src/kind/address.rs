@@ -20,14 +20,9 @@ pub(crate) struct ListenAddress;
 
 impl ValueKind for ListenAddress {
     type Value = Address;
-
-    fn form(&self) -> String {
-        "text, such as `\"*:8443\"`".to_owned()
-    }
-
-    fn allowed(&self) -> String {
-        "`127.0.0.1:8443`, `[::1]:8443`, `*:8443` (IPv6 and IPv4), `unix:/run/x.sock`".to_owned()
-    }
+    const FORM: &'static str = "text, such as `\"*:8443\"`";
+    const ALLOWED: &'static str =
+        "`127.0.0.1:8443`, `[::1]:8443`, `*:8443` (IPv6 and IPv4), `unix:/run/x.sock`";
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Address> {
         listen(self, item, reading)
@@ -47,14 +42,8 @@ pub(crate) struct AdminAddress;
 
 impl ValueKind for AdminAddress {
     type Value = Option<Address>;
-
-    fn form(&self) -> String {
-        "text".to_owned()
-    }
-
-    fn allowed(&self) -> String {
-        "an address as for a service's `listen`, or `off`".to_owned()
-    }
+    const FORM: &'static str = "text";
+    const ALLOWED: &'static str = "an address as for a service's `listen`, or `off`";
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Option<Address>> {
         if matches!(item.value, DeValue::String(text) if text == "off") {
@@ -69,14 +58,9 @@ pub(crate) struct Backend;
 
 impl ValueKind for Backend {
     type Value = Target;
-
-    fn form(&self) -> String {
-        "text, such as `\"127.0.0.1:8080\"`".to_owned()
-    }
-
-    fn allowed(&self) -> String {
-        "`127.0.0.1:8080`, `[::1]:8080`, `backend.example:8080`, `unix:/run/x.sock`".to_owned()
-    }
+    const FORM: &'static str = "text, such as `\"127.0.0.1:8080\"`";
+    const ALLOWED: &'static str =
+        "`127.0.0.1:8080`, `[::1]:8080`, `backend.example:8080`, `unix:/run/x.sock`";
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Target> {
         text(self, item, reading, |text| scalar::target(text, reading.folder()))
@@ -88,14 +72,8 @@ pub(crate) struct AddressPrefix;
 
 impl ValueKind for AddressPrefix {
     type Value = Prefix;
-
-    fn form(&self) -> String {
-        "text, such as `\"10.0.0.0/8\"`".to_owned()
-    }
-
-    fn allowed(&self) -> String {
-        "`10.0.0.0/8`, `2001:db8::/32`, or one address such as `192.0.2.7`".to_owned()
-    }
+    const FORM: &'static str = "text, such as `\"10.0.0.0/8\"`";
+    const ALLOWED: &'static str = "`10.0.0.0/8`, `2001:db8::/32`, or one address such as `192.0.2.7`";
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Prefix> {
         text(self, item, reading, |text| {
@@ -119,14 +97,8 @@ pub(crate) enum SourceItem {
 
 impl ValueKind for SourceAddress {
     type Value = SourceItem;
-
-    fn form(&self) -> String {
-        "text, such as `\"10.0.0.5\"`".to_owned()
-    }
-
-    fn allowed(&self) -> String {
-        "addresses of this machine, without a port; or `client` alone".to_owned()
-    }
+    const FORM: &'static str = "text, such as `\"10.0.0.5\"`";
+    const ALLOWED: &'static str = "addresses of this machine, without a port; or `client` alone";
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<SourceItem> {
         text(self, item, reading, |text| {
@@ -156,14 +128,8 @@ pub(crate) struct NamePattern;
 
 impl ValueKind for NamePattern {
     type Value = String;
-
-    fn form(&self) -> String {
-        "text, such as `\"www.example.org\"`".to_owned()
-    }
-
-    fn allowed(&self) -> String {
-        "a name, or a wildcard such as `*.example.org`".to_owned()
-    }
+    const FORM: &'static str = "text, such as `\"www.example.org\"`";
+    const ALLOWED: &'static str = "a name, or a wildcard such as `*.example.org`";
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<String> {
         text(self, item, reading, scalar::name_pattern)
@@ -175,14 +141,8 @@ pub(crate) struct Protocol;
 
 impl ValueKind for Protocol {
     type Value = String;
-
-    fn form(&self) -> String {
-        "text, such as `\"http/1.1\"`".to_owned()
-    }
-
-    fn allowed(&self) -> String {
-        "protocols as in IANA's list of ALPN protocol IDs".to_owned()
-    }
+    const FORM: &'static str = "text, such as `\"http/1.1\"`";
+    const ALLOWED: &'static str = "protocols as in IANA's list of ALPN protocol IDs";
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<String> {
         text(self, item, reading, |text| {

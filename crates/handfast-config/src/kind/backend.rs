@@ -14,11 +14,7 @@ pub(crate) struct BackendEntry;
 
 impl ValueKind for BackendEntry {
     type Value = model::Backend;
-
-    fn form(&self) -> String {
-        "text, such as `\"127.0.0.1:8080\"`, or `{ address = \"127.0.0.1:8080\", weight = 3, backup = true }`"
-            .to_owned()
-    }
+    const FORM: &'static str = "text, such as `\"127.0.0.1:8080\"`, or `{ address = \"127.0.0.1:8080\", weight = 3, backup = true }`";
 
     fn allowed(&self) -> String {
         address::Backend.allowed()
@@ -41,10 +37,7 @@ pub(crate) struct Switch;
 
 impl ValueKind for Switch {
     type Value = bool;
-
-    fn form(&self) -> String {
-        "`true` or `false`".to_owned()
-    }
+    const FORM: &'static str = "`true` or `false`";
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<bool> {
         if let DeValue::Boolean(value) = item.value {

@@ -16,11 +16,7 @@ pub(crate) struct Certificates;
 
 impl ValueKind for Certificates {
     type Value = Vec<Written<CertificateSource>>;
-
-    fn form(&self) -> String {
-        "path of a PEM file or of a folder; or a list of such and of `{ certificate = \"chain.pem\", key = \"key.pem\", ocsp = \"response.der\" }`"
-            .to_owned()
-    }
+    const FORM: &'static str = "path of a PEM file or of a folder; or a list of such and of `{ certificate = \"chain.pem\", key = \"key.pem\", ocsp = \"response.der\" }`";
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Self::Value> {
         let DeValue::Array(list) = item.value else {

@@ -19,14 +19,8 @@ pub(crate) struct StatusRange;
 
 impl ValueKind for StatusRange {
     type Value = RangeInclusive<u16>;
-
-    fn form(&self) -> String {
-        "whole number, such as `200`, or a range, such as `\"200-399\"`".to_owned()
-    }
-
-    fn allowed(&self) -> String {
-        "100 to 599".to_owned()
-    }
+    const FORM: &'static str = "whole number, such as `200`, or a range, such as `\"200-399\"`";
+    const ALLOWED: &'static str = "100 to 599";
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Self::Value> {
         let status = |text: &str| text.parse().ok().filter(|status| (100..=599).contains(status));
@@ -58,14 +52,8 @@ pub(crate) struct Bytes;
 
 impl ValueKind for Bytes {
     type Value = Vec<u8>;
-
-    fn form(&self) -> String {
-        "text, such as `\"PING\\r\\n\"`, or `{ hex = \"50494e470d0a\" }`".to_owned()
-    }
-
-    fn allowed(&self) -> String {
-        "1 to 4096 bytes".to_owned()
-    }
+    const FORM: &'static str = "text, such as `\"PING\\r\\n\"`, or `{ hex = \"50494e470d0a\" }`";
+    const ALLOWED: &'static str = "1 to 4096 bytes";
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Vec<u8>> {
         let bytes = match item.value {

@@ -1,4 +1,4 @@
-//! The types of values that say how backends are spoken to in TLS: host names, pins, protocols.
+//! The types of values for TLS towards backends: host names, pins, protocols.
 
 use std::net::IpAddr;
 
@@ -18,14 +18,8 @@ pub(crate) struct HostName;
 
 impl ValueKind for HostName {
     type Value = String;
-
-    fn form(&self) -> String {
-        "text, such as `\"backend.example.org\"`".to_owned()
-    }
-
-    fn allowed(&self) -> String {
-        "a DNS name or an IP address, without a port".to_owned()
-    }
+    const FORM: &'static str = "text, such as `\"backend.example.org\"`";
+    const ALLOWED: &'static str = "a DNS name or an IP address, without a port";
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<String> {
         text(self, item, reading, |text| {
@@ -51,14 +45,8 @@ pub(crate) struct SentServerName;
 
 impl ValueKind for SentServerName {
     type Value = SentName;
-
-    fn form(&self) -> String {
-        "text, such as `\"tenant.example.org\"`".to_owned()
-    }
-
-    fn allowed(&self) -> String {
-        "a DNS name, or `none`".to_owned()
-    }
+    const FORM: &'static str = "text, such as `\"tenant.example.org\"`";
+    const ALLOWED: &'static str = "a DNS name, or `none`";
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<SentName> {
         text(self, item, reading, |text| match text {
@@ -77,14 +65,8 @@ pub(crate) struct PublicKeyPin;
 
 impl ValueKind for PublicKeyPin {
     type Value = Pin;
-
-    fn form(&self) -> String {
-        "text, such as `\"sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\"`".to_owned()
-    }
-
-    fn allowed(&self) -> String {
-        "`sha256/` and 44 characters of base64".to_owned()
-    }
+    const FORM: &'static str = "text, such as `\"sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\"`";
+    const ALLOWED: &'static str = "`sha256/` and 44 characters of base64";
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<Pin> {
         text(self, item, reading, |text| {

@@ -17,10 +17,7 @@ pub(crate) struct Identity;
 
 impl ValueKind for Identity {
     type Value = Rule;
-
-    fn form(&self) -> String {
-        "text, such as `\"dns:*.example.org\"`".to_owned()
-    }
+    const FORM: &'static str = "text, such as `\"dns:*.example.org\"`";
 
     fn allowed(&self) -> String {
         FORMS.to_owned()
@@ -36,10 +33,7 @@ pub(crate) struct FileOrFolder;
 
 impl ValueKind for FileOrFolder {
     type Value = PathBuf;
-
-    fn form(&self) -> String {
-        "path of a file or of a folder".to_owned()
-    }
+    const FORM: &'static str = "path of a file or of a folder";
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<PathBuf> {
         text(self, item, reading, |text| path(text, reading).map(|(path, _)| path))

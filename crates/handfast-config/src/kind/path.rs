@@ -18,10 +18,7 @@ pub(crate) struct FilePath;
 
 impl ValueKind for FilePath {
     type Value = PathBuf;
-
-    fn form(&self) -> String {
-        "path".to_owned()
-    }
+    const FORM: &'static str = "path";
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<PathBuf> {
         text(self, item, reading, |text| match path(text, reading)? {
@@ -65,14 +62,8 @@ pub(crate) struct LogTarget;
 
 impl ValueKind for LogTarget {
     type Value = AccessLog;
-
-    fn form(&self) -> String {
-        "text".to_owned()
-    }
-
-    fn allowed(&self) -> String {
-        "`stdout`, `off`, `syslog`, `journald`, or a path that contains a `/`".to_owned()
-    }
+    const FORM: &'static str = "text";
+    const ALLOWED: &'static str = "`stdout`, `off`, `syslog`, `journald`, or a path that contains a `/`";
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<AccessLog> {
         text(self, item, reading, |text| match text {

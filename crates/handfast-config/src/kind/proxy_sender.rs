@@ -13,14 +13,8 @@ pub(crate) struct ProxySenders;
 
 impl ValueKind for ProxySenders {
     type Value = ProxySender;
-
-    fn form(&self) -> String {
-        "text, such as `\"10.0.0.0/8\"`".to_owned()
-    }
-
-    fn allowed(&self) -> String {
-        "`10.0.0.0/8`, `192.0.2.7`, `2001:db8::/32`, or `unix`".to_owned()
-    }
+    const FORM: &'static str = "text, such as `\"10.0.0.0/8\"`";
+    const ALLOWED: &'static str = "`10.0.0.0/8`, `192.0.2.7`, `2001:db8::/32`, or `unix`";
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<ProxySender> {
         text(self, item, reading, |text| match text {

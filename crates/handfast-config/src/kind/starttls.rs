@@ -8,7 +8,7 @@ use crate::problem::{Fault, shortened};
 use crate::reading::{Item, Reading};
 use crate::schema::ValueKind;
 
-/// A protocol whose clients ask for TLS in the middle of it.
+/// A protocol in which clients request TLS (STARTTLS).
 pub(crate) struct StarttlsProtocol;
 
 /// What other programs call them.
@@ -24,10 +24,7 @@ const ALSO: [(&str, &str); 7] = [
 
 impl ValueKind for StarttlsProtocol {
     type Value = Protocol;
-
-    fn form(&self) -> String {
-        "text, such as `\"smtp\"`".to_owned()
-    }
+    const FORM: &'static str = "text, such as `\"smtp\"`";
 
     fn allowed(&self) -> String {
         one_of(Protocol::ALL.into_iter().map(Protocol::name))
@@ -59,14 +56,8 @@ pub(crate) struct AnnouncedName;
 
 impl ValueKind for AnnouncedName {
     type Value = String;
-
-    fn form(&self) -> String {
-        "text, such as `\"mail.example.org\"`".to_owned()
-    }
-
-    fn allowed(&self) -> String {
-        "1 to 255 letters, digits and `.-_:[]`".to_owned()
-    }
+    const FORM: &'static str = "text, such as `\"mail.example.org\"`";
+    const ALLOWED: &'static str = "1 to 255 letters, digits and `.-_:[]`";
 
     fn read(&self, item: &Item<'_>, reading: &Reading<'_>) -> Option<String> {
         text(self, item, reading, |text| {

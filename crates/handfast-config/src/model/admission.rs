@@ -9,14 +9,14 @@ use handfast_net::prefix::Prefix;
 pub struct Admission {
     /// Only these; empty: all.
     pub allow: Vec<Prefix>,
-    /// None of these, whatever `allow` says.
+    /// None of these, even where `allow` has them.
     pub refuse: Vec<Prefix>,
     /// How fast clients of one prefix may begin handshakes; `None`: as fast as they want.
     pub rate: Option<HandshakeRate>,
 }
 
 impl Admission {
-    /// Whether nothing is said about it.
+    /// Whether every client is admitted.
     pub fn lets_everybody_in(&self) -> bool {
         self.allow.is_empty() && self.refuse.is_empty() && self.rate.is_none()
     }
@@ -29,7 +29,7 @@ pub struct HandshakeRate {
     pub per_second: u32,
     /// Handshakes that it may begin at once after a pause; not zero.
     pub burst: u32,
-    /// Bits that IPv4 clients share who are counted together; at most 32.
+    /// IPv4 clients with this number of equal leading bits are counted together; at most 32.
     pub prefix_v4: u8,
     /// The same for IPv6; at most 128.
     pub prefix_v6: u8,

@@ -1,4 +1,4 @@
-//! What a configuration says of backends: where they are, what share they get, and how one is picked.
+//! Backends: addresses, weights, and how one is picked.
 
 use std::fmt;
 

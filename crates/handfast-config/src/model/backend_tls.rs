@@ -16,7 +16,7 @@ pub struct BackendTls {
     pub ca: Option<PathBuf>,
     /// The name that the certificate must have; `None`: the name, or else the address, of the backend.
     pub name: Option<String>,
-    /// What is sent as the name asked for (SNI).
+    /// The server name to send (SNI).
     pub server_name: SentName,
     /// Public keys, one of which the certificate must have; empty: any.
     pub pins: Vec<Pin>,
@@ -26,7 +26,7 @@ pub struct BackendTls {
     pub alpn: BackendAlpn,
     /// Versions, suites, groups.
     pub policy: Policy,
-    /// The protocol in which they are asked for TLS, and what we call ourselves in it; `None`: TLS from the first byte.
+    /// The protocol in which TLS is requested, and this proxy's name in it; `None`: TLS from the first byte.
     pub starttls: Option<Starttls>,
     /// Whether sessions are resumed.
     pub resumption: bool,
@@ -47,7 +47,7 @@ pub enum BackendVerification {
     Nothing,
 }
 
-/// What is sent as the name asked for (`server-name`).
+/// The server name to send (`server-name`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SentName {
     /// The name that the certificate must have, unless that is an address.

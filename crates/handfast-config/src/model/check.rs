@@ -22,7 +22,7 @@ pub struct Check {
     pub plain: bool,
 }
 
-/// What a check asks.
+/// The request of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CheckKind {
     /// That a connection can be opened.

@@ -1,4 +1,4 @@
-//! What is asked of clients' certificates.
+//! The requirements for clients' certificates.
 //!
 //! In: `[service.client-certificates]` as it was read. Out: plain values; what they name is loaded by the state.
 
@@ -10,34 +10,34 @@ use handfast_tls::weak::Lists;
 
 use super::backend::Backend;
 
-/// Whether client certificates are asked for.
+/// Whether client certificates are requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientCertificates {
-    /// Not asked for.
+    /// Not requested.
     Off,
-    /// Asked for; a client without one is served, one with a bad one is not.
+    /// Requested; a client without one is served, a client with a bad one is not.
     Request(Box<ClientChecks>),
-    /// Asked for; a client without a good one is refused.
+    /// Requested; a client without a good one is refused.
     Require(Box<ClientChecks>),
 }
 
-/// What is asked of a client's certificate.
+/// The requirements for a client's certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientChecks {
     /// PEM file of the CAs that may sign them.
     pub ca: PathBuf,
     /// Files and folders of revocation lists.
     pub crl: Vec<PathBuf>,
-    /// What becomes of clients that these say nothing about.
+    /// Whether clients are admitted where revocation lists are missing or expired.
     pub lenience: Lenience,
-    /// Which of those with good certificates are let in.
+    /// Which clients with good certificates are admitted.
     pub rules: Rules,
     /// Backends of clients that fail; `None`: they are refused.
     pub failed_to: Option<Vec<Backend>>,
 }
 
 impl ClientCertificates {
-    /// What is asked, if anything is.
+    /// The requirements, unless certificates are off.
     pub fn checks(&self) -> Option<(Demand, &ClientChecks)> {
         match self {
             Self::Off => None,
@@ -46,14 +46,14 @@ impl ClientCertificates {
         }
     }
 
-    /// Where clients go that fail.
+    /// The backends of clients that fail; `None`: they are refused.
     pub fn failed_to(&self) -> Option<&[Backend]> {
         self.checks()?.1.failed_to.as_deref()
     }
 }
 
 impl ClientChecks {
-    /// The same as the TLS library takes it.
+    /// The same for the TLS library.
     pub fn wanted<'a>(&'a self, demand: Demand, known_keys: &'a Arc<Lists>) -> Wanted<'a> {
         Wanted {
             lists: &self.crl,

@@ -11,7 +11,7 @@ pub struct ConnectThrough {
     pub kind: TunnelKind,
     /// Where it is.
     pub proxy: Target,
-    /// Who asks, and the file with the password.
+    /// The user to authenticate as, and the file with the password.
     pub login: Option<(String, PathBuf)>,
 }
 
@@ -25,7 +25,7 @@ pub enum TunnelKind {
 }
 
 impl TunnelKind {
-    /// As people say it.
+    /// Its name in sentences.
     pub const fn in_words(self) -> &'static str {
         match self {
             Self::Http => "HTTP",

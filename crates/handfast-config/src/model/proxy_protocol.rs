@@ -35,7 +35,7 @@ impl fmt::Display for ProxySender {
     }
 }
 
-/// What a header of version 2 says of the client's certificate (`client-certificate`).
+/// The part of the client's certificate in a header of version 2 (`client-certificate`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SentCertificate {
     /// Whether there was one.

@@ -30,7 +30,7 @@ impl Source {
         }
     }
 
-    /// Where the next connection comes from; `client`: whose it is, if that is known; `turn` counts them.
+    /// The source address of the next connection; `client`: the address of its client, if known; `turn` counts connections.
     pub fn next<'s>(&'s self, client: Option<IpAddr>, turn: &Cell<usize>) -> SourceAddress<'s> {
         match (self, client) {
             (Self::Route, _) | (Self::Client, None) => SourceAddress::Route,

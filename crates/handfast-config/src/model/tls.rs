@@ -90,7 +90,7 @@ pub struct Tickets {
 /// The answer to plain HTTP on a port for TLS (`plain-http`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlainHttp {
-    /// 400, and a sentence that says why.
+    /// 400, and a sentence with the reason.
     Refuse,
     /// 308 to the same place by https.
     Redirect,
