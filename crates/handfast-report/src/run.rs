@@ -4,7 +4,7 @@
 //! In: what the seconds of a run gave. Out: a [`Run`]. **Units** are in the names, as in [`crate::model`]; rates are per second.
 
 use handfast_stats::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::live::Part;
 
@@ -12,7 +12,7 @@ use crate::live::Part;
 pub const SCHEMA: &str = "handfast-run/1";
 
 /// A run as it stands now, all that somebody who watches it wants to know; `--metrics` serves it as JSON.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// [`SCHEMA`].
     pub schema: String,
@@ -67,22 +67,23 @@ pub struct Run {
 }
 
 /// What a second of a run is counted in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Counts {
-    /// Transactions: connections from connect to close.
-    #[default]
-    Transactions,
     /// Exchanges on connections that are kept.
     Exchanges,
     /// Bytes of bulk transfers, both ways.
     Bytes,
     /// Handshakes, of connections that then stand idle.
     Handshakes,
+    /// Transactions: connections from connect to close. A reader takes an unknown word for it.
+    #[default]
+    #[serde(other)]
+    Transactions,
 }
 
 /// How long a step took.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// Step: `connect`, `handshake`, …
     pub name: String,
@@ -101,7 +102,7 @@ pub struct Latency {
 }
 
 /// Failures of one kind.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Failed {
     /// `connect`, `handshake`, `exchange`, `close`.
     pub step: String,
@@ -114,7 +115,7 @@ pub struct Failed {
 }
 
 /// A generator thread in one second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Thread {
     /// CPU time, as a share of one CPU.
     pub cpu: f64,

@@ -7,6 +7,7 @@
 //! | `seen.rs` | whether a proxy answers, or a run |
 //! | `sample.rs` | the JSON of the status as one moment of the proxy |
 //! | `model.rs` | the last two moments, and what keys have chosen |
+//! | `tolerant.rs` | JSON of an older or newer program, as far as it fits |
 //! | `view.rs` | which tables there are |
 //! | `tables.rs`, `run_tables.rs`, `table.rs` | what stands in each table; sorting, filtering, widths |
 //! | `picture.rs` | the whole screen |
@@ -22,6 +23,7 @@ mod tables;
 mod terminal;
 #[cfg(test)]
 mod tests;
+mod tolerant;
 mod view;
 
 use std::io::{self, IsTerminal, Read};

@@ -133,7 +133,7 @@ impl Model {
         self.run = None;
         let last = self.now.take();
         if let Some(last) = last.as_ref().filter(|last| !last.is_same_process(&now)) {
-            self.replaced = Some((now.at, last.process));
+            self.replaced = Some((now.at, last.process.pid));
         }
         // What another process has counted says nothing about this one.
         self.before = last.filter(|last| last.is_same_process(&now)).or(earlier);

@@ -164,17 +164,17 @@ fn head_of_proxy(model: &Model, pair: &Pair<'_>, width: usize, look: Look) -> Ve
     let now = pair.now;
     let per_second = |value: Option<f64>| value.map_or("–".to_owned(), rate);
     let over = pair.over().map_or("rates follow".to_owned(), |over| format!("rates over {over:.0} s"));
-    let up = Duration::from_secs_f64((now.now - now.started).max(0.0));
+    let up = Duration::from_secs_f64((now.process.now - now.process.started).max(0.0));
     let about = format!(
         " {} · process {} · up {} · generation {} · {}",
-        now.version,
-        now.process,
+        now.process.version,
+        now.process.pid,
         long(up),
-        now.generation,
-        if now.keys_apart { "keys apart · " } else { "" }
+        now.reload.generation,
+        if now.key_process.is_some() { "keys apart · " } else { "" }
     );
     let title = Line::of("Handfast", Shade::Strong).and(about, Shade::Plain);
-    let title = match &now.not_ready {
+    let title = match &now.not_ready_because {
         None => title.and("ready", Shade::Good),
         Some(why) => title.and(format!("not ready: {why}"), Shade::Bad),
     };
@@ -191,14 +191,15 @@ fn head_of_proxy(model: &Model, pair: &Pair<'_>, width: usize, look: Look) -> Ve
     let volume =
         |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{}/s", bytes(value as u64)));
     let [to_backend, to_client] =
-        [pair.sum(|service| service.to_backend), pair.sum(|service| service.to_client)].map(volume);
+        [pair.sum(|service| service.bytes_to_backend), pair.sum(|service| service.bytes_to_client)]
+            .map(volume);
     let failing = pair.sum(failed);
     let is_failing = failing.is_some_and(|rate| rate > 0.0);
     let failing =
         label("failures").and(per_second(failing), if is_failing { Shade::Bad } else { Shade::Good });
     vec![
         title,
-        where_and_when(model, &over, (now.process, &now.configuration)),
+        where_and_when(model, &over, (now.process.pid, &now.overview.configuration)),
         connections,
         label("handshakes").and(handshakes, Shade::Plain),
         label("bytes").and(format!("{to_backend} to backends, {to_client} to clients"), Shade::Plain),
@@ -251,7 +252,8 @@ fn most_often(pair: &Pair<'_>) -> String {
     let came = pair.now.services.iter().flat_map(|service| {
         let before = before.services.iter().find(|known| known.name == service.name);
         service.ends.iter().map(move |end| {
-            let earlier = before.and_then(|before| before.ends.iter().find(|known| known.words == end.words));
+            let earlier =
+                before.and_then(|before| before.ends.iter().find(|known| known.words() == end.words()));
             (end.count.saturating_sub(earlier.map_or(0, |end| end.count)), end)
         })
     });
@@ -286,14 +288,15 @@ fn phases(pair: &Pair<'_>, line: Line, width: usize, look: Look) -> Line {
 
 /// The first thing that needs attention.
 fn needs(now: &Sample, line: Line) -> Line {
-    let Some((urgent, sentence)) = now.attention.first() else {
+    let Some(first) = now.attention.first() else {
         return line.and("nothing needs attention", Shade::Good);
     };
     let more = match now.attention.len() {
         1 => String::new(),
         all => format!("({} more: key 8) ", all - 1),
     };
-    line.and(more, Shade::Faint).and(sentence, if *urgent { Shade::Bad } else { Shade::Warning })
+    line.and(more, Shade::Faint)
+        .and(&first.sentence, if first.is_urgent() { Shade::Bad } else { Shade::Warning })
 }
 
 /// The names of the tables, the chosen one marked; shorter ones where the line is too short.

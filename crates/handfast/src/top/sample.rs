@@ -1,85 +1,160 @@
-//! What a proxy says of itself at one moment, as far as it is shown.
+//! The status of a proxy at one moment, as far as it is shown.
 //!
-//! In: the JSON of `/status.json`. Out: a [`Sample`], and what the same counters were up to a minute ago, as far as the proxy tells.
-//! What is missing is empty: a newer or older proxy of the same schema is shown as far as it goes.
+//! In: the JSON of `/status.json`. Out: a [`Sample`], and the same counters up to a minute earlier, as far as the proxy reports
+//! them. A part that is missing is empty: a newer or older proxy of the same schema is shown as far as it goes.
+//! Fields have the names of the JSON, where `docs/admin.md` describes them. Times are in seconds.
+
+use std::collections::BTreeMap;
 
 use handfast_text::calendar::seconds_since_1970;
 use handfast_text::units::plain;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+
+use super::tolerant;
 
 /// Version of the status that is understood.
 const SCHEMA: u64 = 2;
 /// Parts of a handshake.
 pub(crate) const PHASES: usize = 4;
 
-/// One moment of a proxy. Times are in seconds.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// One moment of a proxy.
+#[derive(Clone, Default, Deserialize)]
 pub(crate) struct Sample {
-    /// When it was asked, by our clock; zero is the start of this program.
+    /// When it was requested, by our clock; zero is the start of this program.
+    #[serde(skip)]
     pub(crate) at: f64,
-    pub(crate) process: u64,
-    pub(crate) version: String,
-    /// Since 1970.
-    pub(crate) started: f64,
-    pub(crate) now: f64,
-    pub(crate) generation: u64,
-    pub(crate) configuration: String,
-    /// Whether a process of their own holds the private keys.
-    pub(crate) keys_apart: bool,
-    /// Why it is not ready; `None`: it is.
-    pub(crate) not_ready: Option<String>,
-    /// Whether urgent, and what.
-    pub(crate) attention: Vec<(bool, String)>,
+    pub(crate) process: Process,
+    pub(crate) reload: Reload,
+    pub(crate) overview: Overview,
+    /// Present when a separate process holds the private keys.
+    pub(crate) key_process: Option<KeyProcess>,
+    pub(crate) not_ready_because: Option<String>,
+    pub(crate) attention: Vec<Attention>,
     pub(crate) services: Vec<Service>,
     /// Full handshakes, and resumed ones.
+    #[serde(skip)]
     pub(crate) handshakes: [Times; 2],
+    #[serde(rename = "handshakes")]
     pub(crate) kinds: Vec<Kind>,
     pub(crate) certificates: Vec<Certificate>,
+    /// Those that serve connections in their order, then the others.
+    #[serde(skip)]
     pub(crate) threads: Vec<Thread>,
+    #[serde(rename = "threads")]
+    workers: Vec<Worker>,
     /// The last failures, the newest first.
     pub(crate) failures: Vec<Failure>,
+    rates: Rates,
+    recent: Recent,
 }
 
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Default, Deserialize)]
+pub(crate) struct Process {
+    pub(crate) pid: u64,
+    pub(crate) version: String,
+    /// Since 1970.
+    #[serde(deserialize_with = "moment")]
+    pub(crate) started: f64,
+    /// Since 1970.
+    #[serde(deserialize_with = "moment")]
+    pub(crate) now: f64,
+    /// By thread.
+    cpu_seconds: BTreeMap<String, f64>,
+}
+
+#[derive(Clone, Default, Deserialize)]
+pub(crate) struct Reload {
+    pub(crate) generation: u64,
+}
+
+#[derive(Clone, Default, Deserialize)]
+pub(crate) struct Overview {
+    pub(crate) configuration: String,
+    services: Vec<Listening>,
+}
+
+#[derive(Clone, Default, Deserialize)]
+struct Listening {
+    name: String,
+    listen: Vec<String>,
+}
+
+#[derive(Clone, Default, Deserialize)]
+pub(crate) struct KeyProcess {}
+
+#[derive(Clone, Default, Deserialize)]
+pub(crate) struct Attention {
+    urgency: String,
+    pub(crate) sentence: String,
+}
+
+#[derive(Clone, Default, Deserialize)]
 pub(crate) struct Service {
     pub(crate) name: String,
+    #[serde(skip)]
     pub(crate) listens: String,
     pub(crate) accepted: u64,
     pub(crate) closed: u64,
-    pub(crate) limit: Option<u64>,
+    pub(crate) connections_limit: Option<u64>,
+    /// At all limits.
+    #[serde(deserialize_with = "sum")]
     pub(crate) waiting: u64,
+    /// Full and resumed.
+    #[serde(skip)]
     pub(crate) handshakes: u64,
-    pub(crate) to_backend: u64,
-    pub(crate) to_client: u64,
+    handshakes_full: u64,
+    handshakes_resumed: u64,
+    pub(crate) bytes_to_backend: u64,
+    pub(crate) bytes_to_client: u64,
+    /// Only those that are failures.
     pub(crate) ends: Vec<End>,
     pub(crate) backends: Vec<Backend>,
 }
 
-/// A way in which connections failed.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// Connections that ended in one way.
+#[derive(Clone, Default, Deserialize)]
 pub(crate) struct End {
-    /// `step / side / cause`.
-    pub(crate) words: String,
+    step: String,
+    side: String,
+    cause: String,
     pub(crate) sentence: String,
     pub(crate) count: u64,
+    failed: bool,
 }
 
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Default, Deserialize)]
 pub(crate) struct Backend {
     pub(crate) name: String,
     pub(crate) state: String,
     pub(crate) connected: u64,
     pub(crate) disconnected: u64,
+    /// For all causes.
+    #[serde(rename = "failures", deserialize_with = "sum")]
     pub(crate) failed: u64,
     pub(crate) last_failure: String,
-    /// Half of the connects, and 99 %, took no longer; `None`: there was none.
-    pub(crate) connect: [Option<f64>; 2],
-    pub(crate) answer: Option<f64>,
-    pub(crate) check: String,
+    pub(crate) connect: Durations,
+    pub(crate) answer: Durations,
+    check: Option<Check>,
 }
 
-/// Handshakes: how many, how long in all, and in their parts.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Default, Deserialize)]
+struct Check {
+    last_at: Option<String>,
+    last_failure: Option<String>,
+}
+
+/// A distribution of durations; `None`: there was none.
+#[derive(Clone, Default, Deserialize)]
+pub(crate) struct Durations {
+    count: u64,
+    sum_seconds: f64,
+    pub(crate) p50_seconds: Option<f64>,
+    pub(crate) p99_seconds: Option<f64>,
+}
+
+/// Handshakes: their number, their duration in all, and in their parts.
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Times {
     pub(crate) count: u64,
     pub(crate) seconds: f64,
@@ -87,24 +162,25 @@ pub(crate) struct Times {
 }
 
 /// Handshakes that agreed on the same.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Default, Deserialize)]
 pub(crate) struct Kind {
-    pub(crate) name: String,
-    pub(crate) times: Times,
-    pub(crate) quantiles: [Option<f64>; 2],
+    version: String,
+    resumed: bool,
+    group: String,
+    signature: String,
+    pub(crate) total: Durations,
+    phases: Vec<Durations>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Default, Deserialize)]
 pub(crate) struct Certificate {
     pub(crate) name: String,
     pub(crate) kind: String,
     pub(crate) service: String,
-    /// As it is said, and in seconds since 1970.
-    pub(crate) until: String,
-    pub(crate) not_after: Option<f64>,
+    not_after: String,
 }
 
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone)]
 pub(crate) struct Thread {
     pub(crate) name: String,
     pub(crate) cpu: f64,
@@ -112,19 +188,21 @@ pub(crate) struct Thread {
     pub(crate) worker: Option<Worker>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Default, Deserialize)]
 pub(crate) struct Worker {
+    name: String,
     pub(crate) tasks: u64,
     pub(crate) turns: u64,
-    /// How long events waited for it, all together.
-    pub(crate) lag: f64,
+    /// How long events waited for it.
+    loop_lag: Durations,
     /// Of the last minute: 99 % waited no longer.
+    #[serde(skip)]
     pub(crate) lag_p99: Option<f64>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Default, Deserialize)]
 pub(crate) struct Failure {
-    pub(crate) time: String,
+    time: String,
     pub(crate) service: String,
     pub(crate) client: String,
     pub(crate) backend: String,
@@ -132,16 +210,169 @@ pub(crate) struct Failure {
     pub(crate) detail: String,
 }
 
-impl Times {
-    fn of(value: &Value) -> Self {
-        let total = &value["total"];
-        let mut phases = [0.0; PHASES];
-        for (sum, phase) in phases.iter_mut().zip(list(value, "phases")) {
-            *sum = figure(phase, "sum_seconds");
+/// Each second of the last minute.
+#[derive(Clone, Default, Deserialize)]
+struct Rates {
+    over_seconds: f64,
+    services: BTreeMap<String, BTreeMap<String, f64>>,
+    cpu: BTreeMap<String, f64>,
+}
+
+/// Counts of the last minute.
+#[derive(Clone, Default, Deserialize)]
+struct Recent {
+    over_seconds: f64,
+    services: BTreeMap<String, RecentService>,
+    /// `full` and `resumed`.
+    handshakes: BTreeMap<String, Kind>,
+    loop_lag: BTreeMap<String, Durations>,
+}
+
+#[derive(Clone, Default, Deserialize)]
+struct RecentService {
+    ends: Vec<End>,
+    backends: BTreeMap<String, Attempts>,
+}
+
+#[derive(Clone, Default, Deserialize)]
+struct Attempts {
+    connected: u64,
+    failed: u64,
+}
+
+impl Sample {
+    /// Reads a status that was requested at `at`: now, and up to a minute earlier.
+    ///
+    /// **Errors**: what it is instead, as a sentence.
+    pub(crate) fn read(json: Value, at: f64) -> Result<(Self, Option<Self>), String> {
+        if json["schema"].as_u64() != Some(SCHEMA) {
+            let found: String = plain(&json["schema"].to_string()).chars().take(60).collect();
+            return Err(format!(
+                "its schema is {found}, expected {SCHEMA}: another version of Handfast answers"
+            ));
         }
-        Self { count: number(total, "count"), seconds: figure(total, "sum_seconds"), phases }
+        let mut now: Self = tolerant::read(json).map_err(|error| error.to_string())?;
+        now.at = at;
+        now.complete();
+        let earlier = (now.rates.over_seconds >= 1.0).then(|| now.earlier());
+        Ok((now, earlier))
     }
 
+    /// Computes the fields that the JSON does not have.
+    fn complete(&mut self) {
+        for service in &mut self.services {
+            let known = self.overview.services.iter().find(|known| known.name == service.name);
+            service.listens = known.map(|known| known.listen.join(" ")).unwrap_or_default();
+            service.handshakes = service.handshakes_full + service.handshakes_resumed;
+            service.ends.retain(|end| end.failed);
+        }
+        for kind in &self.kinds {
+            self.handshakes[usize::from(kind.resumed)].add(&kind.times());
+        }
+        let cpu = &mut self.process.cpu_seconds;
+        for mut worker in std::mem::take(&mut self.workers) {
+            worker.lag_p99 = self.recent.loop_lag.get(&worker.name).and_then(|lag| lag.p99_seconds);
+            let (name, cpu) = (worker.name.clone(), cpu.remove(&worker.name).unwrap_or_default());
+            self.threads.push(Thread { name, cpu, worker: Some(worker) });
+        }
+        let others = std::mem::take(cpu).into_iter();
+        self.threads.extend(others.map(|(name, cpu)| Thread { name, cpu, worker: None }));
+    }
+
+    /// The same a minute earlier, computed from what the proxy counted since.
+    fn earlier(&self) -> Self {
+        let mut earlier = self.clone();
+        let (rates, recent, over) = (&self.rates, &self.recent, self.recent.over_seconds);
+        earlier.at -= over;
+        earlier.kinds.clear();
+        for service in &mut earlier.services {
+            if let Some(rates) = rates.services.get(&service.name) {
+                let amount =
+                    |name: &str| (rates.get(name).copied().unwrap_or_default() * over).round() as u64;
+                less(&mut service.accepted, amount("connections"));
+                less(&mut service.handshakes, amount("handshakes"));
+                less(&mut service.bytes_to_backend, amount("bytes_to_backend"));
+                less(&mut service.bytes_to_client, amount("bytes_to_client"));
+            }
+            if let Some(recent) = recent.services.get(&service.name) {
+                recent.take_from(service);
+            }
+        }
+        for (times, kind) in earlier.handshakes.iter_mut().zip(["full", "resumed"]) {
+            *times = times.since(&recent.handshakes.get(kind).map(Kind::times).unwrap_or_default());
+        }
+        for thread in &mut earlier.threads {
+            thread.cpu -= rates.cpu.get(&thread.name).copied().unwrap_or_default() * over;
+            if let (Some(worker), Some(lag)) = (&mut thread.worker, recent.loop_lag.get(&thread.name)) {
+                worker.loop_lag.sum_seconds -= lag.sum_seconds;
+                less(&mut worker.turns, lag.count);
+            }
+        }
+        earlier
+    }
+
+    /// Whether both are of one process, so that its counters can be compared.
+    pub(crate) fn is_same_process(&self, other: &Self) -> bool {
+        (self.process.pid, self.process.started) == (other.process.pid, other.process.started)
+    }
+}
+
+impl RecentService {
+    fn take_from(&self, service: &mut Service) {
+        for end in &mut service.ends {
+            let words = end.words();
+            let same = self.ends.iter().filter(|recent| recent.words() == words);
+            less(&mut end.count, same.map(|recent| recent.count).sum());
+        }
+        for backend in &mut service.backends {
+            if let Some(attempts) = self.backends.get(&backend.name) {
+                less(&mut backend.connected, attempts.connected);
+                less(&mut backend.failed, attempts.failed);
+            }
+        }
+    }
+}
+
+impl Attention {
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.urgency == "bad"
+    }
+}
+
+impl End {
+    /// `step / side / cause`.
+    pub(crate) fn words(&self) -> String {
+        [&*self.step, &self.side, &self.cause].join(" / ")
+    }
+}
+
+impl Backend {
+    /// The result of the last health check.
+    pub(crate) fn check(&self) -> String {
+        match &self.check {
+            None => "not checked".to_owned(),
+            Some(Check { last_failure: Some(why), .. }) => format!("failed: {why}"),
+            Some(Check { last_at: None, .. }) => "not yet".to_owned(),
+            Some(_) => "passed".to_owned(),
+        }
+    }
+}
+
+impl Kind {
+    /// `TLSv1.3 full X25519 RSA-2048`.
+    pub(crate) fn name(&self) -> String {
+        let resumed = if self.resumed { "resumed" } else { "full" };
+        let words = [&*self.version, resumed, &self.group, &self.signature];
+        words.into_iter().filter(|word| *word != "none").collect::<Vec<_>>().join(" ")
+    }
+
+    pub(crate) fn times(&self) -> Times {
+        let phase = |phase| self.phases.get(phase).map_or(0.0, |phase: &Durations| phase.sum_seconds);
+        Times { count: self.total.count, seconds: self.total.sum_seconds, phases: std::array::from_fn(phase) }
+    }
+}
+
+impl Times {
     fn add(&mut self, other: &Self) {
         self.count += other.count;
         self.seconds += other.seconds;
@@ -158,227 +389,42 @@ impl Times {
     }
 }
 
-impl Sample {
-    /// Reads a status that was asked for at `at`: now, and up to a minute ago.
-    ///
-    /// **Errors**: what it is instead, as a sentence.
-    pub(crate) fn read(whole: &Value, at: f64) -> Result<(Self, Option<Self>), String> {
-        if whole["schema"].as_u64() != Some(SCHEMA) {
-            let found: String = plain(&whole["schema"].to_string()).chars().take(60).collect();
-            return Err(format!(
-                "its schema is {found}, expected {SCHEMA}: another version of Handfast answers"
-            ));
-        }
-        let now = Self::of(whole, at);
-        let over = figure(&whole["recent"], "over_seconds");
-        let earlier = (figure(&whole["rates"], "over_seconds") >= 1.0).then(|| now.earlier(whole, over));
-        Ok((now, earlier))
+impl Certificate {
+    /// Since 1970.
+    pub(crate) fn not_after(&self) -> Option<f64> {
+        seconds_since_1970(&self.not_after)
     }
 
-    fn of(whole: &Value, at: f64) -> Self {
-        let process = &whole["process"];
-        let mut handshakes = [Times::default(); 2];
-        let kinds = list(whole, "handshakes").iter().map(|seen| {
-            let kind = kind(seen);
-            handshakes[usize::from(seen["resumed"] == true)].add(&kind.times);
-            kind
-        });
-        let kinds = kinds.collect();
-        let point = |point: &Value| (point["urgency"] == "bad", text(point, "sentence"));
-        Self {
-            at,
-            process: number(process, "pid"),
-            version: text(process, "version"),
-            started: moment(process, "started").unwrap_or_default(),
-            now: moment(process, "now").unwrap_or_default(),
-            generation: number(&whole["reload"], "generation"),
-            configuration: text(&whole["overview"], "configuration"),
-            keys_apart: whole["key_process"].is_object(),
-            not_ready: whole["not_ready_because"].as_str().map(plain),
-            attention: list(whole, "attention").iter().map(point).collect(),
-            services: list(whole, "services").iter().map(|seen| service(seen, &whole["overview"])).collect(),
-            handshakes,
-            kinds,
-            certificates: list(whole, "certificates").iter().map(certificate).collect(),
-            threads: threads(whole),
-            failures: list(whole, "failures").iter().map(failure).collect(),
-        }
-    }
-
-    /// The same `over` seconds earlier, made of what the proxy says of the last minute.
-    fn earlier(&self, whole: &Value, over: f64) -> Self {
-        let mut earlier = self.clone();
-        earlier.at -= over;
-        earlier.kinds.clear();
-        let less = |count: &mut u64, by: u64| *count = count.saturating_sub(by);
-        for service in &mut earlier.services {
-            let rates = &whole["rates"]["services"][&service.name];
-            let amount = |name: &str| (figure(rates, name) * over).round() as u64;
-            less(&mut service.accepted, amount("connections"));
-            less(&mut service.handshakes, amount("handshakes"));
-            less(&mut service.to_backend, amount("bytes_to_backend"));
-            less(&mut service.to_client, amount("bytes_to_client"));
-            let recent = &whole["recent"]["services"][&service.name];
-            for end in list(recent, "ends").iter().map(end) {
-                service
-                    .ends
-                    .iter_mut()
-                    .filter(|seen| seen.words == end.words)
-                    .for_each(|seen| less(&mut seen.count, end.count));
-            }
-            for backend in &mut service.backends {
-                let attempts = &recent["backends"][&backend.name];
-                less(&mut backend.connected, number(attempts, "connected"));
-                less(&mut backend.failed, number(attempts, "failed"));
-            }
-        }
-        for (times, kind) in earlier.handshakes.iter_mut().zip(["full", "resumed"]) {
-            *times = times.since(&Times::of(&whole["recent"]["handshakes"][kind]));
-        }
-        for thread in &mut earlier.threads {
-            thread.cpu -= figure(&whole["rates"]["cpu"], &thread.name) * over;
-            let lag = &whole["recent"]["loop_lag"][&thread.name];
-            if let Some(worker) = &mut thread.worker {
-                worker.lag -= figure(lag, "sum_seconds");
-                less(&mut worker.turns, number(lag, "count"));
-            }
-        }
-        earlier
-    }
-
-    /// Whether both are of one process, so that its counters can be compared.
-    pub(crate) fn is_same_process(&self, other: &Self) -> bool {
-        (self.process, self.started) == (other.process, other.started)
+    /// `2026-11-30`.
+    pub(crate) fn last_day(&self) -> &str {
+        self.not_after.split('T').next().unwrap_or_default()
     }
 }
 
-fn service(seen: &Value, overview: &Value) -> Service {
-    let name = text(seen, "name");
-    let listens = list(overview, "services").iter().find(|known| text(known, "name") == name);
-    let listens = listens
-        .map(|known| list(known, "listen").iter().filter_map(Value::as_str).map(plain).collect::<Vec<_>>());
-    Service {
-        listens: listens.unwrap_or_default().join(" "),
-        accepted: number(seen, "accepted"),
-        closed: number(seen, "closed"),
-        limit: seen["connections_limit"].as_u64(),
-        waiting: seen["waiting"]
-            .as_object()
-            .map_or(0, |limits| limits.values().filter_map(Value::as_u64).sum()),
-        handshakes: number(seen, "handshakes_full") + number(seen, "handshakes_resumed"),
-        to_backend: number(seen, "bytes_to_backend"),
-        to_client: number(seen, "bytes_to_client"),
-        ends: list(seen, "ends").iter().filter(|end| end["failed"] == true).map(end).collect(),
-        backends: list(seen, "backends").iter().map(backend).collect(),
-        name,
+impl Worker {
+    /// How long all events together waited for it.
+    pub(crate) fn lag(&self) -> f64 {
+        self.loop_lag.sum_seconds
     }
 }
 
-fn end(seen: &Value) -> End {
-    let words = [text(seen, "step"), text(seen, "side"), text(seen, "cause")].join(" / ");
-    End { words, sentence: text(seen, "sentence"), count: number(seen, "count") }
-}
-
-fn backend(seen: &Value) -> Backend {
-    let check = &seen["check"];
-    let check = match (check.is_null(), check["last_failure"].as_str()) {
-        (true, _) => "not checked".to_owned(),
-        (false, None) if check["last_at"].is_null() => "not yet".to_owned(),
-        (false, None) => "passed".to_owned(),
-        (false, Some(why)) => format!("failed: {}", plain(why)),
-    };
-    let failures = seen["failures"].as_object();
-    Backend {
-        name: text(seen, "name"),
-        state: text(seen, "state"),
-        connected: number(seen, "connected"),
-        disconnected: number(seen, "disconnected"),
-        failed: failures.map_or(0, |causes| causes.values().filter_map(Value::as_u64).sum()),
-        last_failure: text(seen, "last_failure"),
-        connect: quantiles(&seen["connect"]),
-        answer: seen["answer"]["p50_seconds"].as_f64(),
-        check,
+impl Failure {
+    /// `12:00:01`.
+    pub(crate) fn clock(&self) -> String {
+        self.time.split_once('T').map_or("", |(_, clock)| clock).chars().take(8).collect()
     }
 }
 
-fn kind(seen: &Value) -> Kind {
-    let kind = if seen["resumed"] == true { "resumed" } else { "full" };
-    let words = [text(seen, "version"), kind.to_owned(), text(seen, "group"), text(seen, "signature")];
-    let words: Vec<_> = words.into_iter().filter(|word| word != "none").collect();
-    Kind { name: words.join(" "), times: Times::of(seen), quantiles: quantiles(&seen["total"]) }
+fn less(count: &mut u64, by: u64) {
+    *count = count.saturating_sub(by);
 }
 
-fn certificate(seen: &Value) -> Certificate {
-    let until = text(seen, "not_after");
-    Certificate {
-        name: text(seen, "name"),
-        kind: text(seen, "kind"),
-        service: text(seen, "service"),
-        not_after: seconds_since_1970(&until),
-        until: until.split('T').next().unwrap_or_default().to_owned(),
-    }
+fn moment<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(seconds_since_1970(&String::deserialize(deserializer)?).unwrap_or_default())
 }
 
-/// Those that serve in their order, then the others.
-fn threads(whole: &Value) -> Vec<Thread> {
-    let cpu = &whole["process"]["cpu_seconds"];
-    let worker = |seen: &Value| {
-        let name = text(seen, "name");
-        let worker = Worker {
-            tasks: number(seen, "tasks"),
-            turns: number(seen, "turns"),
-            lag: figure(&seen["loop_lag"], "sum_seconds"),
-            lag_p99: whole["recent"]["loop_lag"][&name]["p99_seconds"].as_f64(),
-        };
-        Thread { cpu: figure(cpu, &name), name, worker: Some(worker) }
-    };
-    let mut threads: Vec<_> = list(whole, "threads").iter().map(worker).collect();
-    for (name, seconds) in cpu.as_object().into_iter().flatten() {
-        if !threads.iter().any(|thread| thread.name == *name) {
-            threads.push(Thread {
-                name: plain(name),
-                cpu: seconds.as_f64().unwrap_or_default(),
-                worker: None,
-            });
-        }
-    }
-    threads
-}
-
-fn failure(seen: &Value) -> Failure {
-    let time = text(seen, "time");
-    let clock = time.split_once('T').map_or("", |(_, clock)| clock);
-    Failure {
-        time: clock.chars().take(8).collect(),
-        service: text(seen, "service"),
-        client: text(seen, "client"),
-        backend: text(seen, "backend"),
-        sentence: text(seen, "sentence"),
-        detail: text(seen, "detail"),
-    }
-}
-
-fn quantiles(distribution: &Value) -> [Option<f64>; 2] {
-    ["p50_seconds", "p99_seconds"].map(|name| distribution[name].as_f64())
-}
-
-fn moment(value: &Value, name: &str) -> Option<f64> {
-    seconds_since_1970(value[name].as_str()?)
-}
-
-/// Text of a peer or a file, fit for a terminal.
-pub(super) fn text(value: &Value, name: &str) -> String {
-    plain(value[name].as_str().unwrap_or_default())
-}
-
-pub(super) fn number(value: &Value, name: &str) -> u64 {
-    value[name].as_u64().unwrap_or_default()
-}
-
-pub(super) fn figure(value: &Value, name: &str) -> f64 {
-    value[name].as_f64().unwrap_or_default()
-}
-
-pub(super) fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
-    value[name].as_array().map_or(&[], Vec::as_slice)
+fn sum<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    Ok(BTreeMap::<String, u64>::deserialize(deserializer)?
+        .values()
+        .fold(0, |sum, one| sum.saturating_add(*one)))
 }

@@ -120,8 +120,8 @@ fn services(pair: &Pair<'_>, _: Look) -> Table {
         let ever =
             |of: fn(&super::sample::Service) -> u64| pair.rate(of(service), pair.or_new(before.map(of)));
         let open = service.accepted.saturating_sub(service.closed);
-        let full = service.limit.is_some_and(|limit| open >= limit);
-        let of_limit = |open: f64| match service.limit {
+        let full = service.connections_limit.is_some_and(|limit| open >= limit);
+        let of_limit = |open: f64| match service.connections_limit {
             Some(limit) => format!("{} of {}", count(open as u64), count(limit)),
             None => count(open as u64),
         };
@@ -131,8 +131,8 @@ fn services(pair: &Pair<'_>, _: Look) -> Table {
             known(Some(open as f64), of_limit, if full { Shade::Warning } else { Shade::Plain }),
             rates(ever(|service| service.accepted), Shade::Plain),
             rates(ever(|service| service.handshakes), Shade::Plain),
-            volume(ever(|service| service.to_backend)),
-            volume(ever(|service| service.to_client)),
+            volume(ever(|service| service.bytes_to_backend)),
+            volume(ever(|service| service.bytes_to_client)),
             rates(ever(failed), Shade::Bad),
             counts(service.waiting, Shade::Warning),
         ]
@@ -176,6 +176,8 @@ fn backends(pair: &Pair<'_>, _: Look) -> Table {
                 "drained" | "taken-down" | "gone" => Shade::Warning,
                 _ => Shade::Bad,
             };
+            let check = backend.check();
+            let has_failed = check.starts_with("failed");
             rows.push(vec![
                 words(&backend.name, Shade::Strong),
                 plain(&service.name),
@@ -185,13 +187,10 @@ fn backends(pair: &Pair<'_>, _: Look) -> Table {
                 rates(ever(backend.failed, earlier.map(|it| it.failed)), Shade::Bad),
                 counts(backend.failed, Shade::Plain),
                 words(&backend.last_failure, Shade::Faint),
-                times(backend.connect[0]),
-                times(backend.connect[1]),
-                times(backend.answer),
-                words(
-                    &backend.check,
-                    if backend.check.starts_with("failed") { Shade::Bad } else { Shade::Plain },
-                ),
+                times(backend.connect.p50_seconds),
+                times(backend.connect.p99_seconds),
+                times(backend.answer.p50_seconds),
+                words(check, if has_failed { Shade::Bad } else { Shade::Plain }),
             ]);
         }
     }
@@ -211,13 +210,13 @@ fn failures(pair: &Pair<'_>, _: Look) -> Table {
         let before = pair.service_before(&service.name);
         for end in &service.ends {
             let earlier =
-                before.and_then(|service| service.ends.iter().find(|known| known.words == end.words));
+                before.and_then(|service| service.ends.iter().find(|known| known.words() == end.words()));
             rows.push(vec![
                 rates(pair.rate(end.count, pair.or_new(earlier.map(|end| end.count))), Shade::Bad),
                 counts(end.count, Shade::Plain),
                 plain(&service.name),
                 plain(&end.sentence),
-                words(&end.words, Shade::Faint),
+                words(end.words(), Shade::Faint),
             ]);
         }
     }
@@ -237,7 +236,7 @@ fn recent(pair: &Pair<'_>, _: Look) -> Table {
     ];
     let row = |failure: &super::sample::Failure| {
         vec![
-            plain(&failure.time),
+            plain(failure.clock()),
             plain(&failure.service),
             plain(if failure.client.is_empty() { "unix socket" } else { &failure.client }),
             plain(&failure.backend),
@@ -258,19 +257,21 @@ fn handshakes(pair: &Pair<'_>, look: Look) -> Table {
         figures("p99", 0),
         column("where the mean time goes", 0, 2),
     ];
-    let longest = pair.now.kinds.iter().map(|kind| mean(&kind.times)).fold(0.0, f64::max);
+    let longest = pair.now.kinds.iter().map(|kind| mean(&kind.times())).fold(0.0, f64::max);
     let row = |kind: &super::sample::Kind| {
-        let before = pair.before.and_then(|before| before.kinds.iter().find(|known| known.name == kind.name));
-        let now = before.map(|before| kind.times.since(&before.times)).filter(|now| now.count > 0);
-        let times_now = now.unwrap_or(kind.times);
-        let room = if longest > 0.0 { (mean(&kind.times) / longest * BAR as f64).ceil() as usize } else { 0 };
+        let (name, ever) = (kind.name(), kind.times());
+        let before = pair.before.and_then(|before| before.kinds.iter().find(|known| known.name() == name));
+        let before = before.map(super::sample::Kind::times);
+        let now = before.map(|before| ever.since(&before)).filter(|now| now.count > 0);
+        let times_now = now.unwrap_or(ever);
+        let room = if longest > 0.0 { (mean(&ever) / longest * BAR as f64).ceil() as usize } else { 0 };
         vec![
-            words(&kind.name, Shade::Strong),
-            rates(pair.rate(kind.times.count, before.map(|before| before.times.count)), Shade::Plain),
-            counts(kind.times.count, Shade::Plain),
+            words(name, Shade::Strong),
+            rates(pair.rate(ever.count, before.map(|before| before.count)), Shade::Plain),
+            counts(ever.count, Shade::Plain),
             times((times_now.count > 0).then(|| mean(&times_now))),
-            times(kind.quantiles[0]),
-            times(kind.quantiles[1]),
+            times(kind.total.p50_seconds),
+            times(kind.total.p99_seconds),
             Cell { line: bar(&times_now, room, look), key: Some(mean(&times_now)) },
         ]
     };
@@ -316,9 +317,9 @@ fn certificates(pair: &Pair<'_>, _: Look) -> Table {
     ];
     let mut certificates: Vec<_> = pair.now.certificates.iter().collect();
     certificates
-        .sort_by(|one, other| one.not_after.unwrap_or(0.0).total_cmp(&other.not_after.unwrap_or(0.0)));
+        .sort_by(|one, other| one.not_after().unwrap_or(0.0).total_cmp(&other.not_after().unwrap_or(0.0)));
     let row = |certificate: &&super::sample::Certificate| {
-        let left = certificate.not_after.map(|until| until - pair.now.now);
+        let left = certificate.not_after().map(|until| until - pair.now.process.now);
         let shade = match left {
             Some(left) if left >= 21.0 * DAY => Shade::Good,
             Some(left) if left >= 7.0 * DAY => Shade::Warning,
@@ -334,7 +335,7 @@ fn certificates(pair: &Pair<'_>, _: Look) -> Table {
             plain(&certificate.kind),
             plain(&certificate.service),
             Cell { line: Line::of(in_words, shade), key: Some(left.unwrap_or(0.0)) },
-            plain(&certificate.until),
+            plain(certificate.last_day()),
         ]
     };
     Table { columns: COLUMNS, rows: certificates.iter().map(row).collect() }
@@ -357,18 +358,23 @@ fn threads(pair: &Pair<'_>, look: Look) -> Table {
         let cpu = before.zip(pair.over()).map(|(before, over)| ((thread.cpu - before.cpu) / over).max(0.0));
         let busy = cpu.unwrap_or_default();
         let shade = if busy > 0.9 { Shade::Warning } else { Shade::Plain };
-        let turns = thread.worker.zip(before.and_then(|before| before.worker));
+        let turns = thread.worker.as_ref().zip(before.and_then(|before| before.worker.as_ref()));
         let turned =
             turns.map(|(now, before)| now.turns.saturating_sub(before.turns)).filter(|turns| *turns > 0);
-        let lag =
-            turns.zip(turned).map(|((now, before), turns)| (now.lag - before.lag).max(0.0) / turns as f64);
+        let lag = turns
+            .zip(turned)
+            .map(|((now, before), turns)| (now.lag() - before.lag()).max(0.0) / turns as f64);
         vec![
             words(&thread.name, Shade::Strong),
             known(cpu, |share| format!("{:.0} %", share * 100.0), shade),
             Cell { line: block((busy.min(1.0) * 10.0).round() as usize, look, shade), key: None },
-            known(thread.worker.map(|worker| worker.tasks as f64), |tasks| count(tasks as u64), Shade::Plain),
+            known(
+                thread.worker.as_ref().map(|worker| worker.tasks as f64),
+                |tasks| count(tasks as u64),
+                Shade::Plain,
+            ),
             times(lag),
-            times(thread.worker.and_then(|worker| worker.lag_p99)),
+            times(thread.worker.as_ref().and_then(|worker| worker.lag_p99)),
             rates(turns.and_then(|(now, before)| pair.rate(now.turns, Some(before.turns))), Shade::Plain),
             times(Some(thread.cpu)),
         ]
@@ -378,9 +384,9 @@ fn threads(pair: &Pair<'_>, look: Look) -> Table {
 
 fn attention(pair: &Pair<'_>, _: Look) -> Table {
     const COLUMNS: &[Column] = &[column("urgency", 0, 0), column("what needs attention", 40, 0)];
-    let row = |(urgent, sentence): &(bool, String)| {
-        let (word, shade) = if *urgent { ("bad", Shade::Bad) } else { ("soon", Shade::Warning) };
-        vec![words(word, shade), plain(sentence)]
+    let row = |point: &super::sample::Attention| {
+        let (word, shade) = if point.is_urgent() { ("bad", Shade::Bad) } else { ("soon", Shade::Warning) };
+        vec![words(word, shade), plain(&point.sentence)]
     };
     Table { columns: COLUMNS, rows: pair.now.attention.iter().map(row).collect() }
 }
