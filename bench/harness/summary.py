@@ -122,7 +122,8 @@ class Goals:
 
     def program(self):
         size = self.results.get("size")
-        self.add("program, stripped", "≤ 12 MiB", size and f"{size['bytes'] / MIB:.1f} MiB", size and size["bytes"] <= 12 * MIB)
+        self.add("program, stripped", "≤ 24 MiB (more: ask what grew)", size and f"{size['bytes'] / MIB:.1f} MiB",
+                 size and size["bytes"] <= 24 * MIB)
         rows = {row["certificates"]: row for row in self.results.get("certificates", []) if row["peer"] == "handfast"}
         for count, bound in ((1, 50), (10_000, 2000)):
             row = rows.get(count)
