@@ -1,19 +1,19 @@
-# Five commands. All install what is missing (and say what) on a Debian, the Rust toolchain included.
+# Six commands. All install what is missing (and say what) on a Debian, the Rust toolchain included.
 #
-#   make run    build the release program and start the proxy on its embedded defaults
+#   make run    start the proxy on its embedded defaults: a quick build, or the release program if it is there and current
+#   make release  build the release program, target/release/handfast
 #   make test   formatting, lints and every test; the last line is the count
 #   make bench  beside its peers, on two quiet cores: 25 minutes. WORK=ecdsa for one work, WORK=counts for counts alone
 #   make lab    the laboratory at length: how exact its path is, what handshakes cost; tables in target/lab/
 #   make mutants  which faults no test would notice, planted one by one: CRATE=handfast-wire, ARGS="--file …/store.rs"
 #
-# CARGO_TARGET_DIR is honoured. Variables: CARGO (which cargo).
+# CARGO_TARGET_DIR is honoured. Variables: CARGO (which cargo); for make run, PROFILE (quick or release).
 
 CARGO ?= cargo
 # Where rustup puts its programs; a shell that was open before it was installed does not have it on its path yet.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
-TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 
-.PHONY: help run test bench mutants lab
+.PHONY: help run release test bench mutants lab
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -21,8 +21,12 @@ help:
 run:
 	@scripts/install-missing build
 	@scripts/install-toolchain
+	@CARGO="$(CARGO)" PROFILE="$(PROFILE)" scripts/run
+
+release:
+	@scripts/install-missing build
+	@scripts/install-toolchain
 	@$(CARGO) build --release --locked --bin handfast
-	@exec $(TARGET)/release/handfast proxy
 
 test:
 	@scripts/install-missing build test
