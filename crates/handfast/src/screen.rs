@@ -1,7 +1,6 @@
 //! Lines of a terminal: pieces of text with their colors, cut at its width. Pure.
 //!
-//! Not ratatui: with its terminal library it would add 35 to 43 packages to a lock file that may have 340, and lines that are drawn once a
-//! second need no more than this.
+//! Not ratatui: lines that are drawn once a second need no more than this, and no screen that a crash leaves in another mode.
 
 /// How lines are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

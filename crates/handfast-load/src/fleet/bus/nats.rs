@@ -2,7 +2,7 @@
 //!
 //! In: a [`BusAddress`] that `safety.rs` has looked at. Out: a [`Bus`] that connects again by itself when it was lost.
 //!
-//! Users and passwords, and no nkeys: async-nats signs only with its feature `nkeys`, which costs 29 packages.
+//! Users and passwords, and no nkeys: async-nats signs only with its feature `nkeys`, which brings 29 packages.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
