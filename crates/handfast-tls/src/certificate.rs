@@ -15,11 +15,11 @@ use crate::compressed::Compressed;
 use crate::finding::{Finding, Reason};
 use crate::key::Key;
 use crate::key_kind::KeyKind;
-use crate::load::unix_seconds;
-use crate::parsed::{Parsed, date};
+use crate::parsed::{Parsed, Signed};
 use crate::sections::Contents;
-use crate::signed::Signed;
 use crate::staple::Staple;
+use crate::unix_time::date;
+use crate::unix_time::unix_seconds;
 use crate::weak::{Lists, PublicKey};
 
 /// A chain with its key, ready to be served, and what is known of it.

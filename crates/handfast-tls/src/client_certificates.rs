@@ -20,7 +20,7 @@ use rustls_pki_types::{CertificateDer, UnixTime};
 
 use crate::finding::{Finding, Reason, Severity};
 use crate::key_kind::KeyKind;
-use crate::load::{TrustFile, unix_seconds};
+use crate::load::TrustFile;
 use crate::parsed::Parsed;
 use crate::presented::{Authorities, Keys, Outline, Peer, Refusal, Standing, standing};
 use crate::read::FileStamp;
@@ -28,6 +28,7 @@ use crate::revocation::{self, List, Revocations};
 pub use crate::revocation::{Known as KnownLists, Lenience};
 use crate::session::{CertificateFault, Verdict};
 use crate::shown;
+use crate::unix_time::unix_seconds;
 use crate::weak::{Lists, Weakness};
 pub use identity::{Rule, Rules};
 pub use pattern::FORMS;

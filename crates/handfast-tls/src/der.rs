@@ -75,3 +75,23 @@ impl<'a> Der<'a> {
         self.0.is_empty()
     }
 }
+
+/// Bits of a big-endian number.
+pub(crate) fn bits(number: &[u8]) -> usize {
+    let first = number.iter().position(|byte| *byte != 0).unwrap_or(number.len());
+    let number = &number[first..];
+    number.first().map_or(0, |top| number.len() * 8 - top.leading_zeros() as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_counted_without_leading_zeros() {
+        assert_eq!(bits(&[]), 0);
+        assert_eq!(bits(&[0, 0]), 0);
+        assert_eq!(bits(&[0, 1]), 1);
+        assert_eq!(bits(&[0, 0x80, 0]), 16);
+    }
+}

@@ -16,6 +16,7 @@
 //! | who may resume, and with which keys | [`ticket`] |
 //! | whose client certificates are good | [`client_certificates`] |
 //! | is this key known to be weak | [`weak`] |
+//! | is one key in certificates of unrelated owners | [`shared_keys`] |
 //! | a session as a server | [`server`] |
 //! | a session as a client | [`client`] |
 //! | a certificate to try things with | [`throwaway`] |
@@ -35,6 +36,7 @@ pub mod store;
 pub mod ticket;
 pub mod client_certificates;
 pub mod weak;
+pub mod shared_keys;
 pub mod throwaway;
 pub mod buffer;
 pub mod session;
@@ -61,6 +63,7 @@ mod shown;
 mod staple;
 mod strict;
 mod unbuffered;
+mod unix_time;
 
 #[cfg(test)]
 mod testing;

@@ -20,9 +20,8 @@ use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer, SignatureVerificationA
 
 use crate::finding::{Finding, Reason};
 use crate::key_kind::KeyKind;
-use crate::load::failed;
 use crate::policy::{self, DEFAULT};
-use crate::read;
+use crate::read::{self, failed};
 use crate::sections::Contents;
 use crate::session::{Failure, FailureKind};
 

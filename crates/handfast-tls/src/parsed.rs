@@ -5,7 +5,6 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use handfast_text::calendar::Utc;
 use rustls_pki_types::CertificateDer;
 use x509_parser::asn1_rs::Oid;
 use x509_parser::error::X509Error;
@@ -14,8 +13,8 @@ use x509_parser::nom;
 use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::public_key::PublicKey;
 
+use crate::der::bits;
 use crate::key_kind::KeyKind;
-use crate::signed::Signed;
 use crate::strict;
 use crate::weak::{self, Lists, Weakness};
 
@@ -49,6 +48,18 @@ pub(crate) struct Parsed {
     pub(crate) names_issuer: bool,
     /// Whether its issuer, if it is in the same file, signed it.
     pub(crate) signed: Signed,
+}
+
+/// What is known of a certificate's signature.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Signed {
+    /// Its issuer is not there, or signs in a way that is not verified here.
+    #[default]
+    Unknown,
+    /// A certificate that is there made it.
+    Good,
+    /// None of those with its issuer's name made it.
+    Wrong,
 }
 
 /// Why bytes are no certificate.
@@ -251,29 +262,9 @@ fn names_issuer(x509: &X509Certificate<'_>) -> bool {
     })
 }
 
-/// Bits of a big-endian number.
-pub(crate) fn bits(number: &[u8]) -> usize {
-    let first = number.iter().position(|byte| *byte != 0).unwrap_or(number.len());
-    let number = &number[first..];
-    number.first().map_or(0, |top| number.len() * 8 - top.leading_zeros() as usize)
-}
-
-/// A moment for people: `2026-11-01 12:00:00 UTC`.
-pub(crate) fn date(seconds: i64) -> String {
-    Utc::of_seconds(seconds).for_people().to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bits_are_counted_without_leading_zeros() {
-        assert_eq!(bits(&[]), 0);
-        assert_eq!(bits(&[0, 0]), 0);
-        assert_eq!(bits(&[0, 1]), 1);
-        assert_eq!(bits(&[0, 0x80, 0]), 16);
-    }
 
     #[test]
     fn names_that_can_be_asked_for() {
@@ -288,13 +279,6 @@ mod tests {
         {
             assert!(!is_usable(name), "{name}");
         }
-    }
-
-    #[test]
-    fn dates_are_readable() {
-        assert_eq!(date(0), "1970-01-01 00:00:00 UTC");
-        assert_eq!(date(1_793_534_400), "2026-11-01 12:00:00 UTC");
-        assert_eq!(date(i64::MAX), "9999-12-31 23:59:59 UTC");
     }
 
     proptest::proptest! {

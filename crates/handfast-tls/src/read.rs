@@ -3,15 +3,17 @@
 //! In: a path. Out: its bytes, complete as of one moment, and a [`FileStamp`]. Nothing here waits for anybody: a FIFO
 //! or device in place of a file is refused before it is opened, a file that changes under the reader is read again.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use zeroize::Zeroizing;
 
-use crate::load::unix_seconds;
+use crate::finding::{Finding, Reason};
+use crate::unix_time::unix_seconds;
 
 /// Bytes that one file may have. The largest chain seen in the wild is below 30 KiB, a bundle of all public CAs is
 /// 220 KiB; a gibibyte here is a mistake, and must not become memory.
@@ -114,6 +116,45 @@ pub(crate) enum Failure {
     NotAFile(&'static str),
     TooLarge(u64),
     Changing,
+}
+
+/// What to say of a file that could not be read.
+pub(crate) fn failed(path: &Path, failure: &Failure) -> Finding {
+    match failure {
+        Failure::Missing => Finding::error(Reason::Missing, path, "is not there"),
+        Failure::Refused(error) => {
+            let finding = Finding::error(Reason::Unreadable, path, format!("cannot be read: {error}"));
+            match error.kind() {
+                io::ErrorKind::PermissionDenied => finding.hint(
+                    "let the user this program runs as read it: see ls -l of it and of each folder above",
+                ),
+                _ => finding,
+            }
+        }
+        Failure::NotAFile(kind) => {
+            let finding = Finding::error(Reason::NotAFile, path, format!("is {kind}, expected a file"));
+            match *kind {
+                "a folder" => finding.hint("name it as a folder of certificates"),
+                _ => finding,
+            }
+        }
+        Failure::TooLarge(size) => Finding::error(
+            Reason::TooLarge,
+            path,
+            format!("has {size} bytes, expected at most {}: it is no certificate", SIZE_LIMIT),
+        ),
+        Failure::Changing => Finding::error(Reason::Changing, path, "changed each time while it was read"),
+    }
+}
+
+/// The folder in which `path` would be seen to change, and the one that its link leads to.
+pub(crate) fn watch(path: &Path, folders: &mut BTreeSet<PathBuf>) {
+    let parent = |path: &Path| match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Some(PathBuf::from(".")),
+        parent => parent.map(Path::to_path_buf),
+    };
+    folders.extend(parent(path));
+    folders.extend(fs::canonicalize(path).ok().and_then(|real| parent(&real)));
 }
 
 /// Opens a file of at most `limit` bytes that is too large to be read at once. Whoever has read it looks at the stamp again.

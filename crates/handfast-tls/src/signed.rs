@@ -7,20 +7,8 @@ use rustls::crypto::aws_lc_rs::default_provider;
 
 use crate::der::{Der, INTEGER, SEQUENCE};
 use crate::key_kind::KeyKind;
-use crate::parsed::Parsed;
+use crate::parsed::{Parsed, Signed};
 use crate::presented::outline::Outline;
-
-/// What is known of a certificate's signature.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Signed {
-    /// Its issuer is not there, or signs in a way that is not verified here.
-    #[default]
-    Unknown,
-    /// A certificate that is there made it.
-    Good,
-    /// None of those with its issuer's name made it.
-    Wrong,
-}
 
 /// The parts of a certificate that matter for its signature.
 pub(crate) struct Frame<'a> {

@@ -9,8 +9,8 @@ use std::path::Path;
 use rustls_pki_types::CertificateDer;
 
 use crate::finding::{Finding, Reason, Severity};
-use crate::parsed::date;
 use crate::pem;
+use crate::unix_time::date;
 
 mod response;
 mod verify;

@@ -21,7 +21,7 @@ use crate::certificate::Certificate;
 use crate::compressed::{self, Compressed};
 use crate::finding::{Finding, Reason};
 use crate::key_kind::KeyKind;
-use crate::parsed::date;
+use crate::unix_time::date;
 
 /// Certificates by name.
 ///

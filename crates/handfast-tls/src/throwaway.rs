@@ -15,8 +15,8 @@ use x509_parser::time::ASN1Time;
 
 use crate::Error;
 use crate::certificate::Certificate;
-use crate::load::unix_seconds;
-use crate::parsed::date;
+use crate::unix_time::date;
+use crate::unix_time::unix_seconds;
 
 /// How long it is valid, in seconds: 30 days.
 const VALIDITY: i64 = 30 * 86_400;

@@ -14,18 +14,18 @@ use std::sync::Arc;
 pub(crate) use factors::shared_factors;
 pub use list::{Lists, LoadedLists, PackError, Packed, load, pack};
 pub use public_key::PublicKey;
-pub(crate) use shared::{Holder, shared_factors_of, shared_keys_of};
-pub use shared::{shared_factors_of_all, shared_keys};
 
+mod entries;
 mod factors;
 mod list;
 mod public_key;
 mod roca;
 mod rsa;
-mod shared;
 
 /// Bits of RSA below which nothing is accepted.
 pub const RSA_BITS: usize = 2048;
+/// Bits that a public exponent may have (FIPS 186-5 A.1.1: below 2^256).
+const EXPONENT_BITS: usize = 256;
 
 /// One way to be weak.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ impl fmt::Display for Weakness {
             Self::ExponentOne => f.write_str("has the public exponent 1, expected an odd one of 3 or more"),
             Self::ExponentEven => f.write_str("has an even public exponent, expected an odd one"),
             Self::ExponentLong { bits } => {
-                write!(f, "has a public exponent of {bits} bits, expected {} at most", rsa::EXPONENT_BITS)
+                write!(f, "has a public exponent of {bits} bits, expected {} at most", EXPONENT_BITS)
             }
             Self::SmallFactor { factor } => write!(f, "has the factor {factor}, expected two large primes"),
             Self::ClosePrimes => f.write_str("has two primes that are close together (Fermat's method)"),

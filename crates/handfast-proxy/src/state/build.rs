@@ -14,6 +14,7 @@ use handfast_tls::load::{self, Before, FileProblem, FileStamp, Kept, Source, Tro
 use handfast_tls::policy::{self, Policy};
 use handfast_tls::server::{Server, ServerSettings};
 use handfast_tls::session::Failure;
+use handfast_tls::shared_keys;
 use handfast_tls::store::{CertificateStore, Resolver};
 use handfast_tls::ticket::KeySet;
 use handfast_tls::weak::{self, Lists};
@@ -164,8 +165,8 @@ impl Builder<'_, '_> {
         };
         let certificates = all(services);
         let before = previous.map(|previous| all(&previous.services)).unwrap_or_default();
-        self.report.take(weak::shared_factors_of_all(&certificates, &before), self.places);
-        self.report.take(weak::shared_keys(&certificates), self.places);
+        self.report.take(shared_keys::shared_factors_of_all(&certificates, &before), self.places);
+        self.report.take(shared_keys::shared_keys(&certificates), self.places);
     }
 
     fn service(&mut self, model: &Service, previous: Option<&State>) -> Option<ServiceState> {

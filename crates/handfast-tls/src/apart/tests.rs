@@ -1,6 +1,10 @@
 //! Keys that are held elsewhere, with the way there in memory.
 
+use rustls::SignatureScheme;
+
+use super::holder::schemes_of;
 use super::*;
+use crate::key::Key;
 use crate::load::{Loaded, Source, changed, load_from};
 use crate::testing::{Folder, Maker};
 use crate::weak::Lists;

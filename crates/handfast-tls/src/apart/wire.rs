@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rustls::{SignatureAlgorithm, SignatureScheme};
 
-use super::{Holder, KeyId, Remote, schemes_of};
+use super::holder::{Holder, KeyId, Remote, schemes_of};
 use crate::finding::{Finding, Reason, Severity};
 use crate::key::Key;
 use crate::load::Looked;

@@ -14,12 +14,13 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use super::wrong;
 use crate::finding::{Finding, Reason};
-use crate::load::{TrustFile, unix_seconds};
-use crate::parsed::date;
+use crate::load::TrustFile;
 use crate::presented::Pin;
 use crate::presented::{Authorities, Keys, Peer, Refusal, Standing, standing};
 use crate::read::FileStamp;
 use crate::session::Failure;
+use crate::unix_time::date;
+use crate::unix_time::unix_seconds;
 use crate::weak::Lists;
 
 /// Whom to trust, and what else a server's certificate must be.

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use super::Named;
 use crate::finding::{Finding, Reason};
-use crate::parsed::{Parsed, date};
+use crate::parsed::Parsed;
 use crate::presented::{Outline, Standing};
 use crate::revocation::List;
+use crate::unix_time::date;
 
 /// What is odd about certificates of the file.
 pub(super) fn say(certificates: &[Named], file: &Path, now: i64, findings: &mut Vec<Finding>) {

@@ -2,11 +2,21 @@
 //!
 //! In: a path. Out: certificates and findings, added to what is loaded already.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use super::*;
+use super::loaded::Loaded;
+use super::look::look_at_all;
+use super::looked::Looked;
+use super::staples;
+use crate::certificate;
+use crate::finding::{Finding, Reason, Severity};
 use crate::key::Key;
 use crate::parsed::Parsed;
+use crate::read::{self, Failure, FileStamp, failed};
+use crate::sections::{Contents, NotPem};
+use crate::weak::Lists;
 
 /// Loads every certificate in the folder at `path`.
 pub(super) fn load(path: &Path, by: (&Lists, i64), loaded: &mut Loaded) {

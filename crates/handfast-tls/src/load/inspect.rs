@@ -3,11 +3,21 @@
 //! In: files and folders, chains that servers presented, the time. Out: findings. Unlike `load.rs` it takes certificates without a
 //! key, keys without a certificate, and bundles of many, and goes into folders of folders.
 
-use super::*;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::look::{look, look_at_all};
+use super::looked::Looked;
+use crate::certificate;
+use crate::finding::{Finding, Reason, Severity};
 use crate::key_kind::KeyKind;
 use crate::parsed::Parsed;
+use crate::read::{Failure, failed};
+use crate::shared_keys::{KeyOwner, shared_factors_of, shared_keys_of};
 use crate::signed;
-use crate::weak::{self, Holder, PublicKey, shared_factors_of, shared_keys_of};
+use crate::unix_time::{date, unix_seconds};
+use crate::weak::{self, Lists, PublicKey};
 
 /// How deep folders are gone into, and how many files are looked at.
 const DEPTH: usize = 12;
@@ -58,7 +68,7 @@ impl Inspection<'_> {
     /// **Cost**: as [`load`]; folders within folders to a depth of 12, 100,000 files in all.
     pub fn path(&self, path: &Path, into: &mut Inspected) {
         if !fs::metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
-            return self.looked(Looked::by(None, path), true, into);
+            return self.looked(look(None, path), true, into);
         }
         let mut files = Vec::new();
         below(path, DEPTH, &mut files, into);
@@ -90,10 +100,10 @@ impl Inspection<'_> {
     pub fn compare(&self, into: &mut Inspected) {
         // A bundle of CAs has one key under two names when a CA was renamed, which is as it should be.
         let servers: Vec<&Seen> = into.seen.iter().filter(|seen| !is_authority(&seen.parsed)).collect();
-        let holders: Vec<_> = servers.iter().map(|seen| Holder::of(&seen.parsed, &seen.file)).collect();
-        let mut findings = shared_keys_of(&holders);
-        let holders: Vec<_> = into.seen.iter().map(|seen| Holder::of(&seen.parsed, &seen.file)).collect();
-        match shared_factors_of(&holders) {
+        let owners: Vec<_> = servers.iter().map(|seen| KeyOwner::of(&seen.parsed, &seen.file)).collect();
+        let mut findings = shared_keys_of(&owners);
+        let owners: Vec<_> = into.seen.iter().map(|seen| KeyOwner::of(&seen.parsed, &seen.file)).collect();
+        match shared_factors_of(&owners) {
             Ok(shared) => findings.extend(shared),
             Err(count) => into.unseen.push((
                 PathBuf::from("factors that keys share"),

@@ -21,10 +21,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::{Finding, Loaded, Reason, Severity, Source, unix_seconds};
+use super::loaded::{Loaded, Source};
 use crate::certificate::Certificate;
-use crate::parsed::date;
+use crate::finding::{Finding, Reason, Severity};
 use crate::read::FileStamp;
+use crate::unix_time::{date, unix_seconds};
 
 /// What is wrong with a file that a certificate was, or should be, served from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,9 +3,18 @@
 //! In: a certificate and the path of its response. Out: the certificate, with the response if it is good; what is wrong
 //! with it is no fault of the certificate, which is served all the same.
 
-use super::*;
-use crate::read::Failure;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::loaded::Loaded;
+use crate::apart;
+use crate::certificate::Certificate;
+use crate::finding::{Finding, Reason};
+use crate::read::{self, Failure, FileStamp, failed};
 use crate::staple;
+use crate::unix_time::{date, unix_seconds};
 
 /// Behind the name of a certificate's file it is the name of its response, as HAProxy has it.
 pub(super) const SUFFIX: &str = ".ocsp";

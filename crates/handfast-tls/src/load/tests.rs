@@ -2,10 +2,13 @@
 
 use std::fs::File;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::Duration;
 
 use super::*;
 use crate::apart::tests::Elsewhere;
+use crate::read::Failure;
 use crate::testing::{Folder, Made, Maker, NOW};
 
 fn now() -> SystemTime {

@@ -5,10 +5,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::{failed, watch};
 use crate::finding::{Finding, Reason, Severity};
 use crate::parsed::Parsed;
-use crate::read::{self, FileStamp};
+use crate::read::{self, FileStamp, failed, watch};
 use crate::sections::Contents;
 
 /// What was read.

@@ -14,12 +14,12 @@ use super::{Group, Keys, Signature, broken};
 use crate::buffer::Buffer;
 use crate::certificate::Certificate;
 use crate::client::{Client, ClientSession, ClientSettings, Verification};
-use crate::load::unix_seconds;
 use crate::policy::{self, DEFAULT};
 use crate::server::{Server, ServerSession, ServerSettings};
 use crate::session::{Failure, Received, Session};
 use crate::store::{CertificateStore, Resolver, UnknownName};
 use crate::ticket::{TicketKeys, TicketSettings};
+use crate::unix_time::unix_seconds;
 
 /// Connections in a batch: enough that reading a clock at each change of sides costs nothing.
 pub const BATCH: usize = 16;

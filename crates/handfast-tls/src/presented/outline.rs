@@ -7,8 +7,7 @@ use rustls_pki_types::CertificateDer;
 use x509_parser::prelude::FromDer;
 use x509_parser::time::ASN1Time;
 
-use crate::der::{BIT_STRING, BOOLEAN, Der, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, SEQUENCE};
-use crate::parsed::bits;
+use crate::der::{BIT_STRING, BOOLEAN, Der, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, SEQUENCE, bits};
 
 /// More extensions than any certificate has; some twelve are usual. Each is looked at again for every path.
 const EXTENSIONS: usize = 64;

@@ -16,8 +16,8 @@ use super::Pin;
 use super::outline::Outline;
 use super::path::{BYTES, INTERMEDIATES, PATHS};
 use crate::error_words::spaced;
-use crate::parsed::date;
 use crate::session::CertificateFault;
+use crate::unix_time::date;
 use crate::weak::Weakness;
 
 /// Names of a certificate that are told; the others are counted.

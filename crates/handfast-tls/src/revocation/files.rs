@@ -15,11 +15,11 @@ use rustls_pki_types::pem::SectionKind;
 
 use super::list::{Fault, List, Signer};
 use crate::finding::{Finding, Reason, Severity};
-use crate::load::{failed, watch};
-use crate::parsed::{Parsed, date};
+use crate::parsed::Parsed;
 use crate::pem;
 use crate::presented::Outline;
-use crate::read::{self, Failure, FileStamp};
+use crate::read::{self, Failure, FileStamp, failed, watch};
+use crate::unix_time::date;
 
 /// Bytes of one file: a list of five million entries has about this many in DER. It is in memory while it is read.
 const SIZE_LIMIT: u64 = 256 << 20;

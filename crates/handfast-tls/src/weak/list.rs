@@ -27,20 +27,16 @@ use std::sync::Arc;
 
 use aws_lc_rs::digest::{Context, SHA256};
 
-use super::public_key::Entry;
+use super::entries::{Broken, Entries, Entry};
 use super::{PublicKey, Weakness};
 use crate::finding::{Finding, Reason};
-use crate::load::{failed, watch};
-use crate::read::{self, FileStamp};
+use crate::read::{self, FileStamp, failed, watch};
 
 mod packed;
 mod text;
 
 /// Bytes of one file.
 const SIZE_LIMIT: u64 = 4 << 30;
-/// Entries of one list: half a gigabyte of memory. All of Debian's keys of one size and kind are 294,912.
-const ENTRIES_MOST: usize = 50_000_000;
-
 /// Lists of known keys; the default is none.
 #[derive(Default)]
 pub struct Lists {
@@ -53,37 +49,6 @@ struct List {
     file: Arc<Path>,
     stamp: FileStamp,
     entries: Entries,
-}
-
-/// Entries of both kinds, sorted, each once.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Entries {
-    sha256: Vec<Entry>,
-    blacklist: Vec<Entry>,
-}
-
-impl Entries {
-    fn count(&self) -> usize {
-        self.sha256.len() + self.blacklist.len()
-    }
-
-    fn sort(&mut self) {
-        for entries in [&mut self.sha256, &mut self.blacklist] {
-            entries.sort_unstable();
-            entries.dedup();
-            entries.shrink_to_fit();
-        }
-    }
-
-    fn hash(&self) -> [u8; 32] {
-        let mut context = Context::new(&SHA256);
-        context.update(&(self.sha256.len() as u64).to_le_bytes());
-        context.update(self.sha256.as_flattened());
-        context.update(self.blacklist.as_flattened());
-        let mut hash = [0; 32];
-        hash.copy_from_slice(context.finish().as_ref());
-        hash
-    }
 }
 
 /// What [`load`] found.
@@ -228,36 +193,6 @@ fn read(path: &Path) -> Result<(Entries, FileStamp), Finding> {
         return Err(Finding::error(Reason::BadList, path, "holds no entry, expected known keys"));
     }
     Ok((entries, stamp))
-}
-
-/// Why a file is no list.
-#[derive(Debug)]
-enum Broken {
-    Io(io::Error),
-    /// What is wrong, with the line, and the cure.
-    Told {
-        what: String,
-        hint: &'static str,
-    },
-}
-
-impl From<io::Error> for Broken {
-    fn from(error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::UnexpectedEof => Self::told("is cut short", "pack it again, or copy it again"),
-            _ => Self::Io(error),
-        }
-    }
-}
-
-impl Broken {
-    fn told(what: impl Into<String>, hint: &'static str) -> Self {
-        Self::Told { what: what.into(), hint }
-    }
-
-    fn too_many() -> Self {
-        Self::told(format!("holds more than {ENTRIES_MOST} entries"), "")
-    }
 }
 
 /// What [`pack`] wrote.

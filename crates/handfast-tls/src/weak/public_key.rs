@@ -9,6 +9,7 @@ use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ECDSA_P521_SHA512_FIXED, ParsedPublicKey,
 };
 
+use super::entries::Entry;
 use super::{Weakness, rsa};
 use crate::der::Der;
 
@@ -45,9 +46,6 @@ pub enum Curve {
     /// secp521r1
     P521,
 }
-
-/// Short form of a hash: what lists of known keys have.
-pub(super) type Entry = [u8; 10];
 
 impl<'a> PublicKey<'a> {
     /// The key in the DER of a SubjectPublicKeyInfo; `None` when it cannot be read.

@@ -6,11 +6,9 @@ use std::sync::LazyLock;
 
 use num_bigint::BigUint;
 
-use super::{RSA_BITS, Weakness, roca};
-use crate::parsed::bits;
+use super::{EXPONENT_BITS, RSA_BITS, Weakness, roca};
+use crate::der::bits;
 
-/// Bits that a public exponent may have (FIPS 186-5 A.1.1: below 2^256).
-pub(super) const EXPONENT_BITS: usize = 256;
 /// Bits of a modulus that is looked into. OpenSSL verifies with 16,384 at most, aws-lc with 8,192.
 const BITS_MOST: usize = 16_384;
 /// Prime factors below this are looked for in every key. 752 is what SP 800-89 asks for; more costs little.

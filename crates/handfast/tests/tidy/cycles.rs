@@ -22,7 +22,7 @@ const EXCEPTIONS: [(&str, usize); 8] = [
     ("handfast-net", 9),
     ("handfast-proxy", 39),
     ("handfast-report", 5),
-    ("handfast-tls", 23),
+    ("handfast-tls", 5),
     ("handfast-wire", 5),
 ];
 

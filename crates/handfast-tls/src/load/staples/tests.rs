@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use super::*;
+use crate::finding::Severity;
+use crate::load::{Source, changed, keep_known, load};
 use crate::testing::{Folder, Maker, NOW};
 
 const CHAIN: &str = include_str!("../../../fixtures/ocsp/chain.pem");

@@ -12,8 +12,7 @@
 
 use std::io::{self, Read, Write};
 
-use super::{Broken, ENTRIES_MOST, Entries};
-use crate::weak::public_key::Entry;
+use crate::weak::entries::{Broken, ENTRIES_MOST, Entries, Entry};
 
 pub(super) const MAGIC: &[u8; 16] = b"handfast-weakkey";
 const VERSION: u32 = 1;

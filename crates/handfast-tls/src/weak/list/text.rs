@@ -5,8 +5,7 @@
 
 use std::io::{BufRead, Read};
 
-use super::{Broken, ENTRIES_MOST, Entries};
-use crate::weak::public_key::Entry;
+use crate::weak::entries::{Broken, ENTRIES_MOST, Entries, Entry};
 
 /// Bytes of a line; real ones have a hundred.
 const LINE: u64 = 4096;

@@ -13,11 +13,11 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::shared_factors;
 use crate::certificate::Certificate;
 use crate::finding::{Finding, Reason};
 use crate::parsed::Parsed;
 use crate::presented::Outline;
+use crate::weak::shared_factors;
 
 /// Second labels under which registries of countries give names.
 const SECOND: [&str; 14] =
@@ -27,8 +27,8 @@ const SECOND: [&str; 14] =
 ///
 /// **Cost**: a look at each certificate, about two microseconds.
 pub fn shared_keys(certificates: &[Arc<Certificate>]) -> Vec<Finding> {
-    let holders: Vec<Holder<'_>> = certificates.iter().filter_map(Holder::of_served).collect();
-    shared_keys_of(&holders)
+    let owners: Vec<KeyOwner<'_>> = certificates.iter().filter_map(KeyOwner::of_served).collect();
+    shared_keys_of(&owners)
 }
 
 /// An error for each RSA key of `certificates` that has a factor in common with another one, unless all of them were compared
@@ -36,14 +36,14 @@ pub fn shared_keys(certificates: &[Arc<Certificate>]) -> Vec<Finding> {
 ///
 /// **Cost**: as [`shared_factors`], which is a second for 1,000 keys.
 pub fn shared_factors_of_all(certificates: &[Arc<Certificate>], before: &[Arc<Certificate>]) -> Vec<Finding> {
-    let holders: Vec<Holder<'_>> = certificates.iter().filter_map(Holder::of_served).collect();
+    let owners: Vec<KeyOwner<'_>> = certificates.iter().filter_map(KeyOwner::of_served).collect();
     let known: HashSet<&[u8]> =
-        before.iter().filter_map(Holder::of_served).map(|holder| holder.key).collect();
-    if holders.iter().all(|holder| known.contains(holder.key)) {
+        before.iter().filter_map(KeyOwner::of_served).map(|owner| owner.key).collect();
+    if owners.iter().all(|owner| known.contains(owner.key)) {
         return Vec::new();
     }
-    shared_factors_of(&holders).unwrap_or_else(|count| {
-        let first = holders.first().map_or(Path::new(""), |holder| holder.file);
+    shared_factors_of(&owners).unwrap_or_else(|count| {
+        let first = owners.first().map_or(Path::new(""), |owner| owner.file);
         let message = format!(
             "{count} different RSA keys are more than are compared with each other: whether two have a prime factor in common \
              is not known"
@@ -55,10 +55,10 @@ pub fn shared_factors_of_all(certificates: &[Arc<Certificate>], before: &[Arc<Ce
 /// An error for each of these RSA keys that has a factor in common with another one.
 ///
 /// **Errors**, **cost**: as [`shared_factors`].
-pub(crate) fn shared_factors_of(holders: &[Holder<'_>]) -> Result<Vec<Finding>, usize> {
-    let infos: Vec<&[u8]> = holders.iter().map(|holder| holder.key).collect();
+pub(crate) fn shared_factors_of(owners: &[KeyOwner<'_>]) -> Result<Vec<Finding>, usize> {
+    let infos: Vec<&[u8]> = owners.iter().map(|owner| owner.key).collect();
     let finding = |(one, other): (usize, usize)| {
-        let (one, other) = (&holders[one], &holders[other]);
+        let (one, other) = (&owners[one], &owners[other]);
         let message = format!(
             "the RSA key of {} has a prime factor in common with that of {} in {}: both private keys can be computed from the \
              two certificates",
@@ -72,8 +72,8 @@ pub(crate) fn shared_factors_of(holders: &[Holder<'_>]) -> Result<Vec<Finding>, 
     Ok(shared_factors(&infos)?.into_iter().map(finding).collect())
 }
 
-/// Whoever holds a certificate's key: what it names.
-pub(crate) struct Holder<'a> {
+/// What a certificate says about the owner of its key.
+pub(crate) struct KeyOwner<'a> {
     /// SubjectPublicKeyInfo in DER.
     key: &'a [u8],
     dns: &'a [Box<str>],
@@ -82,7 +82,7 @@ pub(crate) struct Holder<'a> {
     file: &'a Path,
 }
 
-impl<'a> Holder<'a> {
+impl<'a> KeyOwner<'a> {
     /// Of a certificate that can be served.
     fn of_served(certificate: &'a Arc<Certificate>) -> Option<Self> {
         Some(Self {
@@ -101,11 +101,11 @@ impl<'a> Holder<'a> {
     }
 }
 
-/// [`shared_keys`] of whatever holds keys.
-pub(crate) fn shared_keys_of(holders: &[Holder<'_>]) -> Vec<Finding> {
-    let mut by_key: HashMap<&[u8], Vec<&Holder<'_>>> = HashMap::new();
-    for holder in holders {
-        by_key.entry(holder.key).or_default().push(holder);
+/// As [`shared_keys`], for certificates that need not be served.
+pub(crate) fn shared_keys_of(owners: &[KeyOwner<'_>]) -> Vec<Finding> {
+    let mut by_key: HashMap<&[u8], Vec<&KeyOwner<'_>>> = HashMap::new();
+    for owner in owners {
+        by_key.entry(owner.key).or_default().push(owner);
     }
     let mut findings: Vec<Finding> =
         by_key.values().filter(|sharing| sharing.len() > 1).filter_map(|sharing| finding(sharing)).collect();
@@ -113,7 +113,7 @@ pub(crate) fn shared_keys_of(holders: &[Holder<'_>]) -> Vec<Finding> {
     findings
 }
 
-fn finding(sharing: &[&Holder<'_>]) -> Option<Finding> {
+fn finding(sharing: &[&KeyOwner<'_>]) -> Option<Finding> {
     let families = families(sharing);
     let [first, second, others @ ..] = families.as_slice() else { return None };
     let more = match others.len() {
@@ -131,8 +131,8 @@ fn finding(sharing: &[&Holder<'_>]) -> Option<Finding> {
 }
 
 /// The first certificate of each family.
-fn families<'h, 'a>(sharing: &[&'h Holder<'a>]) -> Vec<&'h Holder<'a>> {
-    let mut families: Vec<(&Holder<'_>, BTreeSet<String>)> = Vec::new();
+fn families<'h, 'a>(sharing: &[&'h KeyOwner<'a>]) -> Vec<&'h KeyOwner<'a>> {
+    let mut families: Vec<(&KeyOwner<'_>, BTreeSet<String>)> = Vec::new();
     for certificate in sharing {
         let mut domains = domains(certificate);
         // It may join what were two families so far.
@@ -146,10 +146,10 @@ fn families<'h, 'a>(sharing: &[&'h Holder<'a>]) -> Vec<&'h Holder<'a>> {
     families.into_iter().map(|(first, _)| first).collect()
 }
 
-fn domains(holder: &Holder<'_>) -> BTreeSet<String> {
-    let names = holder.dns.iter().map(|name| domain(name).to_owned());
-    let names: BTreeSet<String> = names.chain(holder.ip.iter().map(ToString::to_string)).collect();
-    if names.is_empty() { BTreeSet::from([holder.subject.to_owned()]) } else { names }
+fn domains(owner: &KeyOwner<'_>) -> BTreeSet<String> {
+    let names = owner.dns.iter().map(|name| domain(name).to_owned());
+    let names: BTreeSet<String> = names.chain(owner.ip.iter().map(ToString::to_string)).collect();
+    if names.is_empty() { BTreeSet::from([owner.subject.to_owned()]) } else { names }
 }
 
 /// The end of a name that belongs to one owner.
@@ -166,8 +166,8 @@ fn domain(name: &str) -> &str {
     domain.strip_prefix("*.").unwrap_or(domain)
 }
 
-fn named<'a>(holder: &Holder<'a>) -> &'a str {
-    holder.dns.first().map_or(holder.subject, |name| name)
+fn named<'a>(owner: &KeyOwner<'a>) -> &'a str {
+    owner.dns.first().map_or(owner.subject, |name| name)
 }
 
 #[cfg(test)]

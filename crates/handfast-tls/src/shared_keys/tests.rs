@@ -62,7 +62,7 @@ fn related_names_may_share_a_key() {
 
 macro_rules! sample {
     ($name:literal) => {
-        include_str!(concat!("../tests/", $name))
+        include_str!(concat!("../weak/tests/", $name))
     };
 }
 
