@@ -16,9 +16,9 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 
 use crate::buffer::Buffer;
 use crate::certificate::Certificate;
-use crate::error_words::{Peer, failure};
+use crate::error_words::failure;
 use crate::policy::{self, Policy, PolicyProblem};
-use crate::session::{Agreed, Failure, FailureKind, Received, Session};
+use crate::session::{Agreed, Failure, FailureKind, Peer, Received, Session};
 use crate::unbuffered::{Connection, Core, Watch, encode, encrypted_size};
 pub use key_lines::KeyLines;
 use tickets::{Pool, Store};

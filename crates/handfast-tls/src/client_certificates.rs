@@ -22,12 +22,12 @@ use crate::finding::{Finding, Reason, Severity};
 use crate::key_kind::KeyKind;
 use crate::load::TrustFile;
 use crate::parsed::Parsed;
-use crate::presented::{Authorities, Keys, Outline, Peer, Refusal, Standing, standing};
+use crate::presented::{Authorities, Keys, Outline, Refusal, Standing, standing};
 use crate::read::FileStamp;
 use crate::revocation::{self, List, Revocations};
 pub use crate::revocation::{Known as KnownLists, Lenience};
-use crate::session::{CertificateFault, Verdict};
-use crate::shown;
+use crate::session::{CertificateFault, Peer, Verdict};
+use crate::side_channels;
 use crate::unix_time::unix_seconds;
 use crate::weak::{Lists, Weakness};
 pub use identity::{Rule, Rules};
@@ -354,8 +354,8 @@ impl ClientCertVerifier for Verifier {
         // Those that may fail are judged when they have proved that the key is theirs: see `ClientCertificates::judge`.
         if !self.checks.tolerates {
             self.checks.judge(end_entity, intermediates, Keys::New, now).map_err(|refusal| {
-                shown::note_refused(end_entity);
-                refusal.noted()
+                side_channels::note_refused_certificate(end_entity);
+                side_channels::note_refusal(refusal)
             })?;
         }
         Ok(ClientCertVerified::assertion())
@@ -368,7 +368,7 @@ impl ClientCertVerifier for Verifier {
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         let checked = self.checks.trusted.check_signature(false, message, certificate, signed);
-        checked.inspect_err(|_| shown::note_refused(certificate))?;
+        checked.inspect_err(|_| side_channels::note_refused_certificate(certificate))?;
         Ok(HandshakeSignatureValid::assertion())
     }
 
@@ -379,7 +379,7 @@ impl ClientCertVerifier for Verifier {
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         let checked = self.checks.trusted.check_signature(true, message, certificate, signed);
-        checked.inspect_err(|_| shown::note_refused(certificate))?;
+        checked.inspect_err(|_| side_channels::note_refused_certificate(certificate))?;
         Ok(HandshakeSignatureValid::assertion())
     }
 
@@ -477,7 +477,10 @@ impl ClientCertificates {
                 Demand::Require => Err(Error::NoCertificatesPresented),
             };
         };
-        self.checks.judge(own, intermediates, Keys::Known, unix_time(now)).map(|_| ()).map_err(Refusal::noted)
+        self.checks
+            .judge(own, intermediates, Keys::Known, unix_time(now))
+            .map(|_| ())
+            .map_err(side_channels::note_refusal)
     }
 
     /// What is decided about a client that has proved that its key is its own; the error of rustls's is not made.

@@ -1,21 +1,17 @@
 //! Certificate messages compressed in advance (RFC 8879, zlib), so that no handshake compresses anything.
 //!
 //! In: a certificate that comes into a store. Out: its message of TLS 1.3 compressed, with and without its OCSP response,
-//! where that is smaller. During a handshake rustls asks [`Prepared`], which looks up and copies; for anything that was
+//! where that is smaller. During a handshake rustls asks [`Prepared`](prepared::Prepared), which looks up and copies; for anything that was
 //! not prepared it says no, and rustls sends the certificate as it is.
 //!
 //! Of the clients in use Firefox and Safari offer zlib; Chrome offers brotli alone, which would cost four packages.
 
 use std::sync::Arc;
-use std::thread;
 
-use flate2::{Compress, Compression, FlushCompress, Status};
-use rustls::CertificateCompressionAlgorithm;
-use rustls::compress::{CertCompressor, CompressionFailed, CompressionLevel};
+use flate2::{Compress, FlushCompress, Status};
 use rustls::sign::CertifiedKey;
 
-use crate::certificate::Certificate;
-use crate::store;
+pub(crate) mod prepared;
 
 /// What a CompressedCertificate has in front of its content more than a Certificate has: algorithm, two lengths
 /// (RFC 8879 §4).
@@ -57,32 +53,6 @@ impl Compressed {
             _ => None,
         }
     }
-}
-
-/// Compresses what has not been: several at a time, if they are many.
-///
-/// **Cost**: 20 to 60 µs of CPU for each chain, and about three quarters of its size in memory.
-pub(crate) fn prepare(certificates: &[Arc<Certificate>]) {
-    let left: Vec<_> = certificates.iter().filter(|certificate| !certificate.is_compressed()).collect();
-    let work = |part: &[&Arc<Certificate>]| {
-        // Its tables are 300 KiB: made once.
-        let mut compressor = Compress::new(Compression::best(), true);
-        part.iter().for_each(|certificate| certificate.compress(&mut compressor));
-    };
-    let threads = thread::available_parallelism().map_or(1, |count| count.get()).min(16);
-    // As with reading: a thread costs as much as two chains.
-    let size = left.len().div_ceil(threads).max(16);
-    let mut parts = left.chunks(size);
-    let Some(first) = parts.next() else { return };
-    thread::scope(|scope| {
-        for part in parts {
-            let name = thread::Builder::new().name("certificates".to_owned());
-            if name.spawn_scoped(scope, move || work(part)).is_err() {
-                work(part);
-            }
-        }
-        work(first);
-    });
 }
 
 /// `message` compressed, when that is worth it.
@@ -131,25 +101,6 @@ fn pieces(certified: &CertifiedKey, stapled: bool, take: &mut dyn FnMut(&[u8])) 
 fn u24(length: usize) -> [u8; 3] {
     let [.., high, middle, low] = length.to_be_bytes();
     [high, middle, low]
-}
-
-/// What rustls takes for a compressor.
-#[derive(Debug)]
-pub(crate) struct Prepared;
-
-impl CertCompressor for Prepared {
-    fn compress(&self, message: Vec<u8>, _: CompressionLevel) -> Result<Vec<u8>, CompressionFailed> {
-        // The resolver of this thread has just chosen the certificate that this is the message of.
-        store::with_last_selection(|selected| {
-            let compressed = selected.compressed.as_ref()?;
-            compressed.of(&message).map(<[u8]>::to_vec)
-        })
-        .ok_or(CompressionFailed)
-    }
-
-    fn algorithm(&self) -> CertificateCompressionAlgorithm {
-        CertificateCompressionAlgorithm::Zlib
-    }
 }
 
 #[cfg(test)]

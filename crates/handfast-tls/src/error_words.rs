@@ -5,17 +5,10 @@ use rustls::{AlertDescription, CertificateError, Error, OtherError, PeerIncompat
 use handfast_wire::registry;
 
 use crate::apart::Unavailable;
-use crate::presented;
-use crate::session::{CertificateFault, Failure, FailureKind};
-
-/// Who is at the other end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Peer {
-    /// We are the server.
-    Client,
-    /// We are the client.
-    Server,
-}
+use crate::identifiers::spaced;
+use crate::presented::Refusal;
+use crate::session::{CertificateFault, Failure, FailureKind, Peer};
+use crate::side_channels;
 
 /// Translates an error of a session.
 pub(crate) fn failure(peer: Peer, error: &Error) -> Failure {
@@ -73,13 +66,13 @@ pub(crate) fn failure(peer: Peer, error: &Error) -> Failure {
 /// A certificate that was refused. Our verifiers note why; rustls's own words are for what they were not asked about.
 fn certificate_failure(peer: Peer, reason: &CertificateError) -> Failure {
     let who = if peer == Peer::Client { "client" } else { "server" };
-    let refusal = presented::last();
+    let refusal = side_channels::take_refusal();
     let words = match &refusal {
         Some(refusal) => refusal.to_string(),
         None => spaced(&reason.to_string()),
     };
     let detail = format!("the {who}'s certificate was refused: {words}");
-    let certificate = refusal.as_ref().map_or(CertificateFault::Unacceptable, presented::Refusal::fault);
+    let certificate = refusal.as_ref().map_or(CertificateFault::Unacceptable, Refusal::fault);
     let hint = refusal.and_then(|refusal| refusal.hint());
     Failure { hint, certificate: Some(certificate), ..Failure::new(FailureKind::PeerCertificate, detail) }
 }
@@ -135,20 +128,6 @@ fn incompatible_server_words(reason: &PeerIncompatible) -> &'static str {
         }
         _ => "the server lacks something that the settings require",
     }
-}
-
-/// `IllegalMiddleboxChangeCipherSpec` as words: rustls names what it found by identifiers.
-pub(crate) fn spaced(identifier: &str) -> String {
-    let mut words = String::with_capacity(identifier.len() + 8);
-    let mut before = ' ';
-    for letter in identifier.chars() {
-        if letter.is_ascii_uppercase() && before.is_ascii_lowercase() {
-            words.push(' ');
-        }
-        words.push(letter.to_ascii_lowercase());
-        before = letter;
-    }
-    words
 }
 
 #[cfg(test)]

@@ -34,8 +34,9 @@ mod hkdf;
 mod objection;
 mod suite;
 mod tables;
-pub(crate) mod transcript;
-pub(crate) mod trial;
+mod transcript;
+mod trial;
+pub(crate) mod trial_key;
 
 pub use objection::Objection;
 

@@ -17,14 +17,17 @@ use webpki::EndEntityCert;
 
 use crate::weak::{Lists, PublicKey, RSA_BITS, Weakness};
 
-pub(crate) use crate::error_words::Peer;
 use crate::revocation::Revocations;
+use crate::session::Peer;
+use crate::side_channels;
+use bounds::{BYTES, INTERMEDIATES};
 use outline::Key;
 pub(crate) use outline::{Outline, Standing, standing};
-use path::{BYTES, INTERMEDIATES, Search};
-pub(crate) use refusal::{Refusal, last};
+use path::Search;
+pub(crate) use refusal::Refusal;
 
 pub(crate) mod outline;
+mod bounds;
 mod path;
 mod pin;
 mod refusal;
@@ -190,7 +193,7 @@ impl Authorities {
         let verify = if is_tls13 { verify_tls13_signature } else { verify_tls12_signature };
         match verify(message, own, signed, &self.algorithms) {
             Ok(_) => Ok(()),
-            Err(Error::InvalidCertificate(_)) => Err(Refusal::NotItsKey.noted()),
+            Err(Error::InvalidCertificate(_)) => Err(side_channels::note_refusal(Refusal::NotItsKey)),
             Err(error) => Err(error),
         }
     }

@@ -18,13 +18,13 @@ use rustls::{CommonState, HandshakeKind, ServerConfig};
 
 use crate::buffer::Buffer;
 use crate::client_certificates::ClientCertificates;
-use crate::client_certificates::resumed::{self, Checked};
-use crate::compressed::Prepared;
-use crate::error_words::{Peer, failure};
+use crate::client_certificates::resumed::Checked;
+use crate::compressed::prepared::Prepared;
+use crate::error_words::failure;
 use crate::policy::{Objection, Offer, Policy};
-use crate::session::{Agreed, Failure, FailureKind, Received, Session, ShownCertificate, Verdict};
-use crate::shown::last_refused;
-use crate::store::{Resolver, Selection, UnknownName, last_selection};
+use crate::session::{Agreed, Failure, FailureKind, Peer, Received, Session, ShownCertificate, Verdict};
+use crate::side_channels;
+use crate::store::{Resolver, Selection, UnknownName};
 use crate::ticket::{KeySet, Ticketer};
 use crate::unbuffered::{Connection, Core, Watch};
 use opening::{Opening, Plan};
@@ -234,7 +234,7 @@ impl Session for ServerSession {
             say_as_tls12(&mut outgoing.filled_mut()[before..]);
             if let Some(fault) = failure.certificate {
                 self.watch.verdict = Some(Box::new(Verdict::Failed { fault, words: failure.detail.clone() }));
-                self.watch.client_certificate = last_refused();
+                self.watch.client_certificate = side_channels::take_refused_certificate();
             }
         }
         received
@@ -284,16 +284,12 @@ impl Connection for UnbufferedServerConnection {
 
 impl Watch<UnbufferedServerConnection> for Handshake {
     fn before(&mut self) {
-        // What the resolver notes is of this thread, not of this session: nothing of another one may be left in it,
-        // and what a step leaves is taken after it, whatever else came of it.
-        drop(last_selection());
-        drop(last_refused());
-        resumed::begin();
+        side_channels::begin_step();
     }
 
     fn after(&mut self, connection: &UnbufferedServerConnection, _: &[u8]) -> Result<(), Failure> {
-        self.was_checked |= resumed::was_good();
-        if let Some(selected) = last_selection() {
+        self.was_checked |= side_channels::are_tickets_good();
+        if let Some(selected) = side_channels::last_selection() {
             if selected.server_name != self.expected_name {
                 return Err(Failure::new(
                     FailureKind::Ourselves,

@@ -9,6 +9,15 @@ use std::fmt;
 
 use crate::buffer::Buffer;
 
+/// Who is at the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// We are the server.
+    Client,
+    /// We are the client.
+    Server,
+}
+
 /// One side of a TLS connection.
 pub trait Session {
     /// Takes in what arrived: decrypted data goes to `plaintext`, replies of the protocol (flights, tickets, key

@@ -3,8 +3,6 @@
 //! In: the certificate as the client sent it. Out: its subject, serial number and fingerprint. What rustls refuses it does not keep, so
 //! the verifier notes it for the thread.
 
-use std::cell::Cell;
-
 use aws_lc_rs::digest::{SHA256, digest};
 
 /// Bytes of a subject that are kept: longer than any log shows.
@@ -44,21 +42,6 @@ impl ShownCertificate {
         };
         Self { subject, serial, fingerprint }
     }
-}
-
-thread_local! {
-    /// What was refused last on this thread.
-    static REFUSED: Cell<Option<Box<ShownCertificate>>> = const { Cell::new(None) };
-}
-
-/// Notes a certificate that is refused.
-pub(crate) fn note_refused(certificate: &[u8]) {
-    REFUSED.set(Some(Box::new(ShownCertificate::of(certificate))));
-}
-
-/// Takes, and clears, what was noted last on this thread.
-pub(crate) fn last_refused() -> Option<Box<ShownCertificate>> {
-    REFUSED.take()
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@
 //! this side about twenty times as much), then the one that expires last. Of those the first whose signature the client can
 //! verify is chosen; so of two with the same names and kind of key the later one always wins, and the findings say so.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -18,9 +17,11 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
 use crate::certificate::Certificate;
-use crate::compressed::{self, Compressed};
+use crate::compressed::prepared;
 use crate::finding::{Finding, Reason};
 use crate::key_kind::KeyKind;
+use crate::side_channels;
+pub use crate::side_channels::{Selected, last_selection};
 use crate::unix_time::date;
 
 /// Certificates by name.
@@ -65,7 +66,7 @@ impl CertificateStore {
     ///
     /// **Cost**: compresses the certificates that were in no store before.
     pub fn new(certificates: Vec<Arc<Certificate>>, now: i64) -> (Self, Vec<Finding>) {
-        compressed::prepare(&certificates);
+        prepared::prepare(&certificates);
         let mut exact: HashMap<Box<str>, Vec<u32>> = HashMap::new();
         let mut wildcard: HashMap<Box<str>, Vec<u32>> = HashMap::new();
         for (place, certificate) in (0_u32..).zip(&certificates) {
@@ -259,36 +260,6 @@ fn first_of_kind<'a>(
     places.find(|place| certificates[**place as usize].key_kind().cost() == kind.cost()).copied()
 }
 
-/// What the resolver chose last on this thread.
-#[derive(Clone, Debug)]
-pub struct Selected {
-    /// Kind of the key that signs: `RSA-2048`, `ECDSA-P256`, ….
-    pub kind: &'static str,
-    /// The name asked for, in lower case.
-    pub server_name: Option<Box<str>>,
-    /// Its messages compressed, when they are smaller so.
-    pub(crate) compressed: Option<Arc<Compressed>>,
-}
-
-thread_local! {
-    static LAST: RefCell<Option<Selected>> = const { RefCell::new(None) };
-}
-
-/// Takes, and clears, what the resolver chose last on this thread.
-///
-/// rustls tells nobody which key it signed with, and gives the resolver no way to leave a word with the connection; but
-/// it calls the resolver while it is fed the hello, on the same thread. So whoever fed the hello asks right after that.
-/// rustls asks the resolver before it looks at tickets: when a session was resumed, the answer is what *would* have
-/// signed.
-pub fn last_selection() -> Option<Selected> {
-    LAST.take()
-}
-
-/// Asks what the resolver chose last on this thread; `None`: nothing.
-pub(crate) fn with_last_selection<T>(ask: impl FnOnce(&Selected) -> Option<T>) -> Option<T> {
-    LAST.with_borrow(|last| last.as_ref().and_then(ask))
-}
-
 /// A store as rustls asks it.
 #[derive(Debug)]
 pub struct Resolver {
@@ -323,11 +294,11 @@ impl ResolvesServerCert for Resolver {
         let certificate = match self.store.select(name, hello.signature_schemes(), self.unknown_name) {
             Selection::Chosen(certificate) | Selection::NoCommonSignature(certificate) => certificate,
             Selection::UnknownName => {
-                LAST.set(None);
+                side_channels::set_selection(None);
                 return None;
             }
         };
-        LAST.set(Some(Selected {
+        side_channels::set_selection(Some(Selected {
             kind: certificate.kind(),
             server_name: name.map(Into::into),
             compressed: certificate.compressed().map(Arc::clone),

@@ -13,8 +13,8 @@ use rustls::{CommonState, HandshakeKind};
 
 use crate::alerts;
 use crate::buffer::Buffer;
-use crate::error_words::{Peer, failure};
-use crate::session::{Agreed, Failure, FailureKind, Received};
+use crate::error_words::failure;
+use crate::session::{Agreed, Failure, FailureKind, Peer, Received};
 
 /// A connection of either side.
 pub(crate) trait Connection {

@@ -120,7 +120,7 @@ fn who_has_forgotten_a_key_says_so_and_has_it_again_after_another_look() {
     signer.sign(b"m").unwrap();
     elsewhere.held.forget(&id);
     let error = signer.sign(b"m").unwrap_err();
-    let failure = crate::error_words::failure(crate::error_words::Peer::Client, &error);
+    let failure = crate::error_words::failure(crate::session::Peer::Client, &error);
     assert_eq!(failure.kind, crate::session::FailureKind::KeyProcess);
     assert!(failure.detail.contains("does not have this key"), "{failure}");
     elsewhere.held.look(&path);

@@ -13,8 +13,8 @@ use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use super::{Trust, Verification, trust, wrong};
-use crate::presented::Refusal;
 use crate::session::Failure;
+use crate::side_channels;
 
 #[derive(Debug)]
 pub(super) struct Verifier {
@@ -112,7 +112,7 @@ impl ServerCertVerifier for Verifier {
         self.chain_bytes.store(chain_bytes, Ordering::Relaxed);
         if let Some((name, trusted)) = &self.strict {
             let name = name.as_ref().unwrap_or(sent);
-            trusted.check(end_entity, intermediates, name, now).map_err(Refusal::noted)?;
+            trusted.check(end_entity, intermediates, name, now).map_err(side_channels::note_refusal)?;
         }
         Ok(ServerCertVerified::assertion())
     }

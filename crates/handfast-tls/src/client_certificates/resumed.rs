@@ -4,7 +4,6 @@
 //! In: a ticket's content, as rustls writes it. Out: the same, or nothing, and then rustls goes on as if there had been no
 //! ticket. A session that was resumed already cannot be refused with the right alert: rustls gives nobody the key.
 
-use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -13,28 +12,7 @@ use rustls::server::ProducesTickets;
 use rustls_pki_types::CertificateDer;
 
 use super::ClientCertificates;
-
-thread_local! {
-    /// What the tickets of one step have come to.
-    static OPENED: Cell<Opened> = const { Cell::new(Opened::None) };
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Opened {
-    None,
-    Good,
-    Bad,
-}
-
-/// Forgets what the tickets of the step before have come to: a step is about to begin.
-pub(crate) fn begin() {
-    OPENED.set(Opened::None);
-}
-
-/// Whether every ticket that was opened in this step carries a client who is let in, and there was one.
-pub(crate) fn was_good() -> bool {
-    OPENED.get() == Opened::Good
-}
+use crate::side_channels::{self, OpenedTickets};
 
 /// Opens tickets for whoever is still let in.
 pub(crate) struct Checked {
@@ -63,15 +41,15 @@ impl ProducesTickets for Checked {
 
     fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
         // A client may bring a hundred tickets; one that is bad is enough.
-        if OPENED.get() == Opened::Bad {
+        if side_channels::opened_tickets() == OpenedTickets::Bad {
             return None;
         }
         let plain = self.tickets.decrypt(ticket)?;
         let is_good =
             chain(&plain).is_some_and(|chain| self.rule.check_again(&chain, SystemTime::now()).is_ok());
         // The full handshake that follows has words of its own.
-        drop(crate::presented::last());
-        OPENED.set(if is_good { Opened::Good } else { Opened::Bad });
+        drop(side_channels::take_refusal());
+        side_channels::set_opened_tickets(if is_good { OpenedTickets::Good } else { OpenedTickets::Bad });
         is_good.then_some(plain)
     }
 }
@@ -120,6 +98,7 @@ impl<'a> Bytes<'a> {
 mod tests {
     use super::*;
     use crate::client_certificates::{Demand, load};
+    use crate::side_channels::{are_tickets_good, begin_step};
     use crate::testing::{Folder, Maker};
 
     /// Tickets that are what they carry.
@@ -173,23 +152,23 @@ mod tests {
             (vec![&bad, &good], vec![false, false]),
             (vec![&good, &bad], vec![true, false]),
         ] {
-            begin();
-            assert!(!was_good(), "nothing has been opened yet");
+            begin_step();
+            assert!(!are_tickets_good(), "nothing has been opened yet");
             let seen: Vec<_> =
                 tickets.iter().map(|ticket| checked.decrypt(ticket).as_ref() == Some(*ticket)).collect();
             assert_eq!(seen, taken);
-            assert_eq!(was_good(), taken.iter().all(|taken| *taken));
+            assert_eq!(are_tickets_good(), taken.iter().all(|taken| *taken));
         }
         // Without a certificate: let in where none has to be shown. What is no session is nobody's.
         let nobody = session(&[]);
         for (demand, is_in) in [(Demand::Require, false), (Demand::Request, true)] {
-            begin();
+            begin_step();
             assert_eq!(asking(demand).decrypt(&nobody).is_some(), is_in, "{demand:?}");
-            assert_eq!(was_good(), is_in);
+            assert_eq!(are_tickets_good(), is_in);
         }
-        begin();
+        begin_step();
         assert_eq!(checked.decrypt(&good[..good.len() - 1]), None);
-        assert!(!was_good());
+        assert!(!are_tickets_good());
     }
 
     #[test]

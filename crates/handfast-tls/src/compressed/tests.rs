@@ -3,9 +3,15 @@
 use std::io::Read;
 use std::path::Path;
 
+use rustls::compress::{CertCompressor, CompressionLevel};
+
+use super::prepared::Prepared;
 use super::*;
+use crate::certificate::Certificate;
+use crate::side_channels;
 use crate::store::{CertificateStore, UnknownName};
 use crate::testing::{Maker, NOW};
+use flate2::Compression;
 
 /// A chain that can be compressed: names repeat.
 fn certificate() -> Arc<Certificate> {
@@ -76,7 +82,7 @@ fn any_other_message_is_not_answered() {
     }
     assert!(compressed.of(&[&plain[..], &[0]].concat()).is_none());
     // Without a choice on this thread, as for a certificate that gets no smaller.
-    drop(store::last_selection());
+    drop(side_channels::last_selection());
     assert!(Prepared.compress(plain, CompressionLevel::Amortized).is_err());
 }
 

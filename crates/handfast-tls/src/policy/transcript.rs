@@ -4,15 +4,15 @@
 //! the client hashes. Why rustls is given another one: `server/opening.rs`.
 //!
 //! rustls asks a suite for a hash and feeds it the messages as it read them. So the hash of our suites, begun while an
-//! [`Instead`] stands on this thread, takes the one message for the other; all else passes as it is.
+//! [`ReplacementGuard`](crate::side_channels::ReplacementGuard) is alive on this thread, takes the one message for the other; all else passes as it is.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
 use rustls::crypto::hash::{Context, Hash, HashAlgorithm, Output};
 use rustls::{SupportedCipherSuite, Tls13CipherSuite};
 
 use super::suite::of_tls13;
+use crate::side_channels::{self, ReplacedHello};
 
 /// The hash of a suite, by the library's.
 pub(super) struct AsSent {
@@ -27,36 +27,9 @@ impl AsSent {
     }
 }
 
-/// Two readings of one message.
-struct Readings {
-    read: Vec<u8>,
-    sent: Vec<u8>,
-}
-
-thread_local! {
-    static READINGS: RefCell<Option<Arc<Readings>>> = const { RefCell::new(None) };
-}
-
-/// While it stands, hashes begun on this thread take the message `sent` where they are given `read`.
-pub(crate) struct Instead(());
-
-impl Instead {
-    /// Stands until it is dropped.
-    pub(crate) fn of(read: Vec<u8>, sent: Vec<u8>) -> Self {
-        READINGS.set(Some(Arc::new(Readings { read, sent })));
-        Self(())
-    }
-}
-
-impl Drop for Instead {
-    fn drop(&mut self) {
-        READINGS.set(None);
-    }
-}
-
 impl Hash for AsSent {
     fn start(&self) -> Box<dyn Context> {
-        match READINGS.with_borrow(Clone::clone) {
+        match side_channels::replaced_hello() {
             None => self.library.start(),
             Some(readings) => Box::new(Translated { hash: self.library.start(), readings }),
         }
@@ -81,7 +54,7 @@ impl Hash for AsSent {
 
 struct Translated {
     hash: Box<dyn Context>,
-    readings: Arc<Readings>,
+    readings: Arc<ReplacedHello>,
 }
 
 impl Context for Translated {
@@ -108,6 +81,7 @@ mod tests {
     use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 
     use super::*;
+    use crate::side_channels::ReplacementGuard;
 
     static HASH: AsSent = AsSent::of(&TLS13_AES_128_GCM_SHA256);
 
@@ -122,12 +96,12 @@ mod tests {
     #[test]
     fn one_message_is_taken_for_the_other_and_nothing_else() {
         let plain = digest(&[b"sent", b"next"]);
-        let instead = Instead::of(b"read".to_vec(), b"sent".to_vec());
+        let instead = ReplacementGuard::new(b"read".to_vec(), b"sent".to_vec());
         assert_eq!(digest(&[b"read", b"next"]), plain);
         assert_eq!(digest(&[b"", b"read", b"next"]), plain);
         assert_ne!(digest(&[b"readnext"]), plain);
         drop(instead);
-        assert_ne!(digest(&[b"read", b"next"]), plain, "it stands no longer");
+        assert_ne!(digest(&[b"read", b"next"]), plain, "the guard was dropped");
         assert_eq!(digest(&[b"sent", b"next"]), plain);
     }
 }

@@ -3,13 +3,7 @@
 //! In: the key that rustls derives for what a client sends in its handshake. Out: [`TrialKey`], which says of a record
 //! whether it is the first under that key. What for: `server/opening.rs`.
 
-use std::cell::RefCell;
-use std::fmt;
-
-use aws_lc_rs::aead::{
-    AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
-};
-use handfast_wire::record::{ContentType, HEADER_LENGTH};
+use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Algorithm, CHACHA20_POLY1305};
 use rustls::crypto::cipher::{
     AeadKey, Iv, MessageDecrypter, MessageEncrypter, Tls13AeadAlgorithm, UnsupportedOperationError,
 };
@@ -17,6 +11,8 @@ use rustls::{CipherSuite, ConnectionTrafficSecrets, SupportedCipherSuite};
 
 use super::contexts::RecordKey;
 use super::suite::of_tls13;
+use super::trial_key::TrialKey;
+use crate::side_channels;
 
 /// The AEAD of a suite: the library's, by [`RecordKey`].
 pub(super) struct WithTrial {
@@ -41,81 +37,13 @@ impl WithTrial {
     }
 }
 
-/// What a thread's next key for decryption is to be kept for.
-enum Wish {
-    Nothing,
-    Wanted,
-    Kept(TrialKey),
-}
-
-thread_local! {
-    static WISH: RefCell<Wish> = const { RefCell::new(Wish::Nothing) };
-}
-
-/// While it stands, the first key for decryption that is made on this thread is kept.
-pub(crate) struct Wanted(());
-
-impl Wanted {
-    /// Stands until it is dropped.
-    pub(crate) fn new() -> Self {
-        WISH.set(Wish::Wanted);
-        Self(())
-    }
-
-    /// The key, if one was made.
-    pub(crate) fn key(self) -> Option<TrialKey> {
-        match WISH.replace(Wish::Nothing) {
-            Wish::Kept(key) => Some(key),
-            Wish::Nothing | Wish::Wanted => None,
-        }
-    }
-}
-
-impl Drop for Wanted {
-    fn drop(&mut self) {
-        WISH.set(Wish::Nothing);
-    }
-}
-
-/// A key with which nothing has been decrypted yet.
-pub(crate) struct TrialKey {
-    key: LessSafeKey,
-    nonce: [u8; 12],
-}
-
-impl fmt::Debug for TrialKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TrialKey").finish_non_exhaustive()
-    }
-}
-
-impl TrialKey {
-    /// Whether `record`, a whole one, is the first that was encrypted under this key (RFC 9846 §5.2).
-    ///
-    /// **Cost**: a copy of the record and its decryption.
-    pub(crate) fn opens(&self, record: &[u8]) -> bool {
-        let (header, sealed) = record.split_at(HEADER_LENGTH);
-        let additional = Aad::from([ContentType::APPLICATION_DATA.0, 3, 3, header[3], header[4]]);
-        // The sequence number of the first record is 0, and so its nonce is the IV.
-        let nonce = Nonce::assume_unique_for_key(self.nonce);
-        self.key.open_in_place(nonce, additional, &mut sealed.to_vec()).is_ok()
-    }
-}
-
 impl Tls13AeadAlgorithm for WithTrial {
     fn encrypter(&self, key: AeadKey, iv: Iv) -> Box<dyn MessageEncrypter> {
         Box::new(RecordKey::new(self.algorithm(), key, iv))
     }
 
     fn decrypter(&self, key: AeadKey, iv: Iv) -> Box<dyn MessageDecrypter> {
-        WISH.with_borrow_mut(|wish| {
-            if let Wish::Wanted = wish
-                && let Ok(unbound) = UnboundKey::new(self.algorithm(), key.as_ref())
-                && let Ok(nonce) = iv.as_ref().try_into()
-            {
-                *wish = Wish::Kept(TrialKey { key: LessSafeKey::new(unbound), nonce });
-            }
-        });
+        side_channels::offer_trial_key(|| TrialKey::new(self.algorithm(), &key, &iv));
         Box::new(RecordKey::new(self.algorithm(), key, iv))
     }
 
@@ -143,6 +71,7 @@ mod tests {
     use rustls::{ContentType as Type, ProtocolVersion};
 
     use super::*;
+    use crate::side_channels::{TrialKeyRequest, is_trial_key_unused};
 
     static AEAD: WithTrial = WithTrial::of(&TLS13_CHACHA20_POLY1305_SHA256);
 
@@ -165,12 +94,12 @@ mod tests {
 
     #[test]
     fn the_first_record_of_the_key_is_known_and_no_other() {
-        let wanted = Wanted::new();
+        let request = TrialKeyRequest::new();
         for _ in 0..2 {
             let (key, iv) = keys();
             drop(AEAD.decrypter(key, iv));
         }
-        let key = wanted.key().expect("it was made");
+        let key = request.take().expect("it was made");
         let [first, second] = records();
         assert!(key.opens(&first) && key.opens(&first), "however often");
         assert!(!key.opens(&second));
@@ -182,10 +111,10 @@ mod tests {
     fn no_key_is_kept_unasked() {
         let (key, iv) = keys();
         drop(AEAD.decrypter(key, iv));
-        assert!(Wanted::new().key().is_none());
-        drop(Wanted::new());
+        assert!(TrialKeyRequest::new().take().is_none());
+        drop(TrialKeyRequest::new());
         let (key, iv) = keys();
         drop(AEAD.decrypter(key, iv));
-        assert!(matches!(WISH.replace(Wish::Nothing), Wish::Nothing), "the wish ended with its guard");
+        assert!(is_trial_key_unused(), "the request ended with its guard");
     }
 }

@@ -15,18 +15,13 @@ use rustls_pki_types::{
 };
 use webpki::{EndEntityCert, KeyUsage, VerifiedPath};
 
+use super::Authorities;
+use super::bounds::PATHS;
 use super::outline::{self, Key, Outline};
 use super::refusal::Refusal;
-use super::{Authorities, Peer};
+use crate::session::Peer;
 use crate::weak::{RSA_BITS, Weakness};
 
-/// CA certificates that may come with a peer's own one. Public chains have one to three, those of governments' bridges
-/// five or six, and a path may have no more than six (webpki's bound); the others are roots and second ways to one.
-pub(super) const INTERMEDIATES: usize = 10;
-/// Bytes of all certificates. A chain of four RSA-4096 certificates has 8 KiB, one of four of ML-DSA-87 30 KiB.
-pub(super) const BYTES: usize = 48 * 1024;
-/// Paths that are checked; a chain that is in use has one, or two while a CA changes.
-pub(super) const PATHS: usize = 4;
 /// CA certificates between the peer's and the trusted one: what webpki has room for.
 const DEPTH: usize = 6;
 /// Certificates of one name in a path: a CA that changed its key signs the new one with the old (RFC 4210 §4.4).

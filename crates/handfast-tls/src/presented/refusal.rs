@@ -1,22 +1,20 @@
 //! Why a peer's certificate is refused: in words for an operator, and as the alert for the peer.
 //!
-//! In: what was found. Out: a [`Refusal`]; on its way through rustls it is noted for the thread.
+//! In: what was found. Out: a [`Refusal`].
 //!
 //! rustls chooses the alert by its own errors, and those that carry words of ours all mean `certificate_unknown`. So it
-//! is given the error with the right alert, and the words wait here until the failed step returns.
+//! is given the error with the right alert, and `side_channels.rs` keeps the words until the failed step returns.
 
-use std::cell::RefCell;
 use std::fmt;
 
-use rustls::{CertificateError, Error};
+use rustls::CertificateError;
 use rustls_pki_types::UnixTime;
 
-use super::Peer;
-use super::Pin;
+use super::bounds::{BYTES, INTERMEDIATES, PATHS};
 use super::outline::Outline;
-use super::path::{BYTES, INTERMEDIATES, PATHS};
-use crate::error_words::spaced;
-use crate::session::CertificateFault;
+use super::pin::Pin;
+use crate::identifiers::spaced;
+use crate::session::{CertificateFault, Peer};
 use crate::unix_time::date;
 use crate::weak::Weakness;
 
@@ -84,27 +82,9 @@ pub(crate) enum Refusal {
     Other(Box<str>),
 }
 
-thread_local! {
-    static LAST: RefCell<Option<Refusal>> = const { RefCell::new(None) };
-}
-
-/// Takes, and clears, the refusal that was noted last on this thread.
-///
-/// A verifier is called while a session is fed, on the same thread; so whoever fed it asks right after that.
-pub(crate) fn last() -> Option<Refusal> {
-    LAST.take()
-}
-
 impl Refusal {
-    /// Notes it for [`last`], and gives rustls the error with the right alert.
-    pub(crate) fn noted(self) -> Error {
-        let error = self.error();
-        LAST.set(Some(self));
-        error.into()
-    }
-
     /// The error of rustls that makes the alert: by RFC 9846 §6.2, and where that leaves it open, as OpenSSL has it.
-    fn error(&self) -> CertificateError {
+    pub(crate) fn error(&self) -> CertificateError {
         match self {
             // bad_certificate. For weak hashes RFC 9846 §4.5.2.4 says so.
             Self::TooMany { .. }

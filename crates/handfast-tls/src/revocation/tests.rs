@@ -148,7 +148,7 @@ fn chain(made: &[&Made]) -> Vec<CertificateDer<'static>> {
 fn asked(loaded: &LoadedAuthorities, client: &[&Made], now: i64) -> Result<(), Refusal> {
     let rule = loaded.rule.as_ref().unwrap_or_else(|| panic!("{}", words(loaded)));
     let answer = rule.check_again(&chain(client), at(now));
-    answer.map_err(|_| crate::presented::last().expect("it is noted"))
+    answer.map_err(|_| crate::side_channels::take_refusal().expect("it is noted"))
 }
 
 fn client(ca: &Made) -> Made {

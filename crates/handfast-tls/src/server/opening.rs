@@ -24,9 +24,9 @@ use rustls::HandshakeKind;
 
 use super::ServerSession;
 use crate::buffer::Buffer;
-use crate::policy::transcript::Instead;
-use crate::policy::trial::{TrialKey, Wanted};
+use crate::policy::trial_key::TrialKey;
 use crate::session::Received;
+use crate::side_channels::{ReplacementGuard, TrialKeyRequest};
 
 /// Most bytes of early data that are skipped, record headers and all: four times what nginx, HAProxy and OpenSSL allow a
 /// client (16,384), because small records are mostly overhead. In the smallest records that took
@@ -174,17 +174,17 @@ impl ServerSession {
         plaintext: &mut Buffer,
         outgoing: &mut Buffer,
     ) -> (Received, Option<Skip>) {
-        let wanted = plan.early_data.then(Wanted::new);
+        let request = plan.early_data.then(TrialKeyRequest::new);
         let sent = if plan.withhold_tickets { payloads(hello) } else { Vec::new() };
         let received = match without_pre_shared_key(&sent) {
             Some(read) => {
                 let mut records = handshake_records(&read);
-                let _instead = Instead::of(read, sent);
+                let _guard = ReplacementGuard::new(read, sent);
                 self.take(&mut records, plaintext, outgoing)
             }
             None => self.take(hello, plaintext, outgoing),
         };
-        let key = wanted.and_then(Wanted::key);
+        let key = request.and_then(TrialKeyRequest::take);
         let retry = self.core.connection.handshake_kind() == Some(HandshakeKind::FullWithHelloRetryRequest);
         let skip = plan.early_data && (retry || key.is_some());
         (received, skip.then_some(Skip { key, left: SKIPPED }))

@@ -12,7 +12,8 @@ use crate::client_certificates::Demand;
 use crate::load::Source;
 use crate::parsed::Parsed;
 use crate::pem;
-use crate::presented::{Authorities, Keys, Peer, Refusal};
+use crate::presented::{Authorities, Keys, Refusal};
+use crate::session::Peer;
 use crate::testing::{Folder, Made, Maker, NOW};
 
 /// A name, a modulus and an exponent on each line.
