@@ -13,6 +13,7 @@
 
 pub(crate) mod files;
 mod memory;
+mod observed;
 mod ports;
 mod processor;
 mod queues;
@@ -24,12 +25,14 @@ mod tests;
 
 use std::time::{Duration, Instant, SystemTime};
 
+pub(crate) use observed::Exam;
+
 use handfast_text::calendar::Utc;
 use handfast_text::units::{bytes, counted};
 
 use crate::machine::{Counters, Machine, field};
 use crate::report::{Finding, Report};
-use crate::sockets::{self, Socket};
+use crate::sockets;
 
 /// What is wanted.
 #[derive(Clone, Debug)]
@@ -40,19 +43,6 @@ pub struct Wanted {
     pub interval: Duration,
     /// Name and version of the program, for the report.
     pub program: String,
-}
-
-/// Everything that the parts look at.
-pub(crate) struct Exam<'a> {
-    pub(crate) machine: &'a Machine,
-    pub(crate) before: Counters,
-    pub(crate) now: Counters,
-    pub(crate) interval: Duration,
-    /// `None` where they could not be listed.
-    pub(crate) sockets: Option<Vec<Socket>>,
-    /// How long the kernel has run.
-    pub(crate) uptime: Option<Duration>,
-    pub(crate) report: Report,
 }
 
 /// Examines a machine.

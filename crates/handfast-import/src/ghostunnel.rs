@@ -6,12 +6,12 @@ use std::path::Path;
 
 use crate::address::Address;
 use crate::draft::{Draft, Whole};
+use crate::imported::{ImportError, Imported, in_folder};
 use crate::note::Fate::{self, Approximated, Dropped, Refused, Same};
 use crate::note::{Notes, Place};
 use crate::row::Scope::{Global, Service};
 use crate::row::{Row, row};
 use crate::toml::Value;
-use crate::{ImportError, Imported, in_folder};
 
 const STORE: &str =
     "keys are read from PEM files only: `openssl pkcs12 -in FILE -nodes -out FILE.pem` makes one of PKCS#12";

@@ -15,10 +15,11 @@ pub(crate) use rows::ROWS;
 
 use crate::address::Address;
 use crate::draft::{Draft, Whole};
+use crate::imported::{ImportError, Imported, in_folder};
 use crate::note::{Fate, Notes, Place};
+use crate::openssl;
 use crate::row::Row;
 use crate::toml::Value as Toml;
-use crate::{ImportError, Imported, openssl};
 
 /// What hitch does when it is not told otherwise.
 const LISTEN: &str = "*:8443";
@@ -97,7 +98,7 @@ impl Hitch<'_> {
     }
 
     fn path(&self, text: &str) -> String {
-        crate::in_folder(self.folder, text)
+        in_folder(self.folder, text)
     }
 
     fn process(&mut self, settings: &[Setting]) {

@@ -8,6 +8,7 @@ mod protocol;
 mod rows;
 mod service;
 mod tls;
+mod translation;
 mod trust;
 #[cfg(test)]
 mod tests;
@@ -18,24 +19,20 @@ use std::rc::Rc;
 
 use grammar::{Document, Given, Service, Setting};
 pub(crate) use rows::ROWS;
-use service::Translation;
+use rows::row_of;
+use translation::Translation;
 
 use crate::draft::{Draft, Whole};
+use crate::imported::{ImportError, Imported, in_folder};
 use crate::note::{Fate, Notes, Place};
-use crate::row::{Row, Scope};
+use crate::row::Scope;
 use crate::toml::Value;
-use crate::{ImportError, Imported, in_folder};
 
 /// What may be written several times, each time adding to the others.
 const REPEATABLE: [&str; 6] = ["checkemail", "checkhost", "checkip", "config", "options", "socket"];
 
 /// Where Debian keeps the authorities that the machine trusts.
 const MACHINE: &str = "/etc/ssl/certs";
-
-/// The row of an option, by its name in small letters.
-fn row_of(key: &str) -> Option<&'static Row> {
-    ROWS.iter().find(|row| row.name.eq_ignore_ascii_case(key))
-}
 
 pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError> {
     let document = grammar::document(file, folder)?;

@@ -7,14 +7,10 @@ pub use handfast_report::plan::{
 };
 
 pub mod error;
+mod limits;
 pub mod mix;
 pub mod profile;
 pub mod request;
+mod weight;
 
 pub use error::PlanError;
-
-/// Reads how often something is used, against others.
-fn weight(text: &str) -> Result<u32, PlanError> {
-    let weight = text.parse::<u32>().ok().filter(|weight| (1..=1_000_000).contains(weight));
-    weight.ok_or_else(|| PlanError::Weight(text.to_owned()))
-}

@@ -1,10 +1,13 @@
 //! Monotonic time as one number, cheap to copy, compare and store per connection.
 
-use std::io;
 use std::ops::Add;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
+
+pub use synchronised::{Synchronised, synchronised};
+
+mod synchronised;
 
 /// A moment on the monotonic clock.
 ///
@@ -54,26 +57,6 @@ impl Add<Duration> for Moment {
     fn add(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
     }
-}
-
-/// Whether something keeps the wall clock right.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Synchronised {
-    /// Something does, and it is wrong by so much at most.
-    Yes {
-        /// The kernel's estimate.
-        error: Duration,
-    },
-    /// Nothing that the kernel was told of.
-    No,
-}
-
-/// Asks the kernel whether something keeps the wall clock right.
-///
-/// **Errors**: adjtimex(2), which some containers forbid.
-pub fn synchronised() -> io::Result<Synchronised> {
-    let (kept, error) = crate::sys::wall_clock()?;
-    Ok(if kept { Synchronised::Yes { error } } else { Synchronised::No })
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! Content-Security-Policy forbids what should slip through. **Cost**: at most 600 columns in a plot; longer runs are merged.
 
 mod curves;
+mod escape;
 mod plot;
 mod seconds;
 mod tables;
@@ -13,9 +14,8 @@ mod tests;
 use std::fmt::Write;
 
 use crate::model::{Report, VerdictWord};
-use crate::text::search_result;
-use crate::units::plain;
-use crate::words;
+use crate::words::{self, search_result};
+use escape::{escape, prose};
 
 /// The whole file.
 pub fn to_html(report: &Report) -> String {
@@ -33,40 +33,6 @@ pub fn to_html(report: &Report) -> String {
     section(&mut html, "Who made the load", &card(&tables::workers(report)));
     section(&mut html, "Circumstances", &card(&tables::manifest(report)));
     html.push_str("</main></body></html>\n");
-    html
-}
-
-/// Text as HTML has it, control characters made visible.
-fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for character in plain(text).chars() {
-        match character {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            other => safe.push(other),
-        }
-    }
-    safe
-}
-
-/// A sentence as HTML has it: escaped, and what stands between backticks as code. A backtick without another one stays.
-fn prose(text: &str) -> String {
-    let safe = escape(text);
-    let mut parts = safe.split('`');
-    let mut html = parts.next().unwrap_or_default().to_owned();
-    while let Some(inside) = parts.next() {
-        match parts.next() {
-            Some(after) => {
-                let _ = write!(html, "<code>{inside}</code>{after}");
-            }
-            None => {
-                let _ = write!(html, "`{inside}");
-            }
-        }
-    }
     html
 }
 

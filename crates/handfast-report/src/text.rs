@@ -5,7 +5,6 @@
 
 mod tables;
 
-pub(crate) use tables::search_result;
 #[cfg(test)]
 mod tests;
 
@@ -145,7 +144,7 @@ fn verdict(report: &Report, page: &mut Page) {
     page.line(&rule);
     page.line(&format!("  {name}"));
     if let Some(search) = &report.search {
-        page.wrapped("  ", "  ", &search_result(search));
+        page.wrapped("  ", "  ", &words::search_result(search));
     }
     page.wrapped("  ", "  ", words::meaning(report));
     page.line(&rule);

@@ -8,9 +8,11 @@ use crate::units::{count, counted, duration, nanos, rate, share};
 
 mod headline;
 mod parts;
+mod search;
 
 pub(crate) use headline::{RunKind, counts, headline, in_a_line, missed, tiles};
 pub(crate) use parts::{MEMBER_COLUMNS, REQUEST_COLUMNS, member, member_offers, request};
+pub(crate) use search::search_result;
 
 /// Share of the offered rate from which on it was taken: the verdict's own measure.
 const TAKEN: f64 = 0.97;

@@ -16,6 +16,7 @@
 
 mod crc32c;
 mod invalid;
+mod limits;
 pub mod tlv;
 mod v1;
 mod v2;
@@ -25,15 +26,9 @@ use std::fmt;
 use std::net::SocketAddr;
 
 pub use invalid::Invalid;
+pub use limits::{V1_LIMIT, V2_LIMIT};
 pub use tlv::{Tls, Tlv, Tlvs};
 pub use write::{Writer, write_v1};
-
-/// Most bytes of a header of version 1, its line end included (section 2.1).
-pub const V1_LIMIT: usize = 107;
-
-/// Most bytes of a header of version 2 that [`peek`] takes from a peer. A length field could announce 65,551; what proxies send is
-/// below 600 bytes, and below 4 KiB with a client's certificate.
-pub const V2_LIMIT: usize = 4_096;
 
 /// What every header of version 1 begins with.
 const V1_SIGNATURE: &[u8] = b"PROXY ";

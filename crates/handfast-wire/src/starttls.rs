@@ -20,6 +20,7 @@
 //! already), a dialogue [`BYTE_LIMIT`] bytes and [`ROUND_LIMIT`] of them. Time is the caller's.
 
 mod asking;
+mod dialogue_step;
 mod greeting;
 mod inbox;
 mod ldap;

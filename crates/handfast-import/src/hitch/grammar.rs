@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::rc::Rc;
 
+use crate::imported::{ImportError, read};
 use crate::note::Place;
-use crate::{ImportError, read};
 
 /// One option; a block has options inside.
 #[derive(Clone, Debug)]

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use crate::imported::{ImportError, read};
 use crate::note::Place;
 use crate::row::Scope;
-use crate::{ImportError, read};
 
 /// Folders may include folders, but not without end.
 const DEEPEST: usize = 8;
@@ -96,7 +96,7 @@ impl Document {
             return self.take_folder(&folder.join(value), folder, depth + 1);
         }
         let setting = Setting { key, name: name.to_owned(), value: value.to_owned(), place };
-        if super::row_of(&setting.key).is_none() {
+        if super::rows::row_of(&setting.key).is_none() {
             let names = super::ROWS.iter().map(|row| row.name);
             let meant = handfast_text::suggest::did_you_mean(name, names).unwrap_or_default();
             let Setting { place, name, .. } = setting;
@@ -127,7 +127,7 @@ impl Document {
     /// What counts for a service: what stands before the first one, unless it says otherwise itself.
     pub(super) fn given<'d>(&'d self, service: &'d Service) -> Given<'d> {
         let is_its = |setting: &&Setting| {
-            let scope = super::row_of(&setting.key).map(|row| row.scope);
+            let scope = super::rows::row_of(&setting.key).map(|row| row.scope);
             let is_own = service.settings.iter().any(|own| own.key == setting.key);
             scope == Some(Scope::Service) && (!is_own || super::REPEATABLE.contains(&setting.key.as_str()))
         };

@@ -1,7 +1,7 @@
 //! Time limits, session tickets, and options of sockets.
 
 use super::grammar::Setting;
-use super::service::{Translation, leave_out, refuse};
+use super::translation::{Translation, leave_out, refuse};
 use crate::draft::Draft;
 use crate::note::Notes;
 

@@ -1,7 +1,7 @@
 //! `protocol`: what is said before TLS.
 
 use super::grammar::Setting;
-use super::service::{Translation, approximate, refuse};
+use super::translation::{Translation, approximate, refuse};
 use crate::address::Address;
 use crate::draft::Draft;
 use crate::note::Notes;

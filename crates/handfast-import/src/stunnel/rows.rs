@@ -511,3 +511,8 @@ pub(crate) const ROWS: [Row; 98] = [
         PINS,
     ),
 ];
+
+/// The row of an option, by its name in small letters.
+pub(super) fn row_of(key: &str) -> Option<&'static Row> {
+    ROWS.iter().find(|row| row.name.eq_ignore_ascii_case(key))
+}

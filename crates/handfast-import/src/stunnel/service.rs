@@ -1,42 +1,16 @@
 //! One service: where it listens, where it goes to, and what its sides speak.
 
-use std::path::Path;
-
-use super::grammar::{Given, Service, Setting};
+use super::translation::{Translation, approximate, refuse};
 use super::{limits, protocol, tls, trust};
 use crate::address::Address;
 use crate::draft::Draft;
-use crate::in_folder;
 use crate::note::{Fate, Notes};
 use crate::toml::Value;
 
 /// What a wildcard means here.
 const WILDCARD: &str = "* stands for one part of a name here, and for any number of them in stunnel: longer names go to the primary service";
 
-/// A service being translated.
-pub(super) struct Translation<'t> {
-    pub(super) service: &'t Service,
-    pub(super) given: &'t Given<'t>,
-    /// Where relative paths start from.
-    pub(super) folder: &'t Path,
-}
-
-impl<'t> Translation<'t> {
-    /// Plain towards clients, TLS towards backends.
-    pub(super) fn is_client(&self) -> bool {
-        self.given.is_yes("client")
-    }
-
-    /// The section whose exception this one is.
-    pub(super) fn primary(&self) -> Option<(&'t str, &'t Setting)> {
-        let setting = self.given.get("sni").filter(|_| !self.is_client())?;
-        setting.value.split_once(':').map(|(primary, _)| (primary.trim(), setting))
-    }
-
-    pub(super) fn path(&self, setting: &Setting) -> String {
-        in_folder(self.folder, &setting.value)
-    }
-
+impl Translation<'_> {
     /// What it becomes. Whether that is any use, the notes say.
     pub(super) fn draft(&self, notes: &mut Notes) -> Draft {
         let mut draft = Draft::default();
@@ -175,18 +149,6 @@ impl<'t> Translation<'t> {
             },
         );
     }
-}
-
-pub(super) fn refuse(notes: &mut Notes, setting: &Setting, effect: impl Into<String>) {
-    notes.add(&setting.place, &format!("{} = {}", setting.name, setting.value), Fate::Refused, effect);
-}
-
-pub(super) fn leave_out(notes: &mut Notes, setting: &Setting, effect: impl Into<String>) {
-    notes.add(&setting.place, &format!("{} = {}", setting.name, setting.value), Fate::Dropped, effect);
-}
-
-pub(super) fn approximate(notes: &mut Notes, setting: &Setting, effect: impl Into<String>) {
-    notes.add(&setting.place, &format!("{} = {}", setting.name, setting.value), Fate::Approximated, effect);
 }
 
 /// Names of services are for logs and metrics: letters, digits and a few signs.

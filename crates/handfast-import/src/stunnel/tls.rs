@@ -1,7 +1,7 @@
 //! Versions, suites, groups, and what `options` and `config` say of them.
 
 use super::grammar::Setting;
-use super::service::{Translation, approximate, leave_out, refuse};
+use super::translation::{Translation, approximate, leave_out, refuse};
 use crate::draft::Draft;
 use crate::note::Notes;
 use crate::openssl::{self, Known};

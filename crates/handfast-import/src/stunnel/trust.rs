@@ -5,7 +5,7 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
 use super::grammar::Setting;
-use super::service::{Translation, refuse};
+use super::translation::{Translation, refuse};
 use crate::draft::Draft;
 use crate::note::{Fate, Notes};
 

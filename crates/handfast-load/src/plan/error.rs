@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{mix, profile, request};
+use super::{limits, profile};
 
 /// One mistake; its `Display` says what was found and what was expected.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,7 +102,7 @@ impl fmt::Display for PlanError {
             }
             Self::HeaderNotKept(name) => write!(f, "the value of `{name}` was not kept in the report"),
             Self::TooManyHeaders(count) => {
-                write!(f, "{count} headers, expected at most {}", request::MOST_HEADERS)
+                write!(f, "{count} headers, expected at most {}", limits::MOST_HEADERS)
             }
             Self::Method(text) => {
                 write!(f, "invalid method `{text}`, expected one such as GET, POST, PUT or DELETE")
@@ -126,7 +126,7 @@ impl fmt::Display for PlanError {
             Self::TooMuch { word, expected } => write!(f, "unexpected `{word}`, expected {expected}"),
             Self::Empty { expected } => write!(f, "empty, expected {expected}"),
             Self::BelongsToNoRequest => {
-                write!(f, "it belongs to no request, expected {} first", request::LINE)
+                write!(f, "it belongs to no request, expected {} first", limits::LINE)
             }
             Self::NothingInFile { entry, expected } => {
                 write!(f, "there is no {entry} in it, expected lines {expected}")
@@ -136,7 +136,7 @@ impl fmt::Display for PlanError {
             }
             Self::Twice(word) => write!(f, "`{word}` is given twice"),
             Self::UnknownKey(key) => {
-                let known = [&["name", "share"], mix::KEYS.as_slice()].concat();
+                let known = [&["name", "share"], limits::KEYS.as_slice()].concat();
                 write!(f, "unknown key `{key}`: {}", handfast_text::suggest::did_you_mean_or_all(key, &known))
             }
             Self::NoShare => f.write_str("no share, expected one such as share=30"),
@@ -147,7 +147,7 @@ impl fmt::Display for PlanError {
                 f.write_str("some shares have a % and some have none, expected the same of all")
             }
             Self::SharesDoNotAddUp(sum) => write!(f, "the shares add up to {sum} %, expected 100 %"),
-            Self::TooManyNames(count) => write!(f, "{count} names, expected at most {}", mix::MOST_NAMES),
+            Self::TooManyNames(count) => write!(f, "{count} names, expected at most {}", limits::MOST_NAMES),
             Self::ServerName(text) => {
                 write!(f, "invalid server name `{text}`, expected one such as www.example.org")
             }

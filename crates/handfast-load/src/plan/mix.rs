@@ -3,13 +3,13 @@
 //! In: `share=30 tls=1.2 resume=0`, as it is typed or stands in a file. Out: [`Member`]s, resolved against what all of
 //! them have in common; or what is wrong and what was expected.
 
+use super::WeightedName;
 use super::error::{FileError, PlanError};
-use super::{WeightedName, weight};
+pub use super::limits::{KEYS, MOST_NAMES};
+use super::weight::weight;
 
 /// Most members of a mix: each has histograms of its own for each second.
 pub const MOST_MEMBERS: usize = 32;
-/// Most names of one member: they travel with the plan.
-pub const MOST_NAMES: usize = 10_000;
 
 /// A member as it is written: words with values, not yet read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,10 +21,6 @@ pub struct MemberWords {
     /// The other words, with the values as they were written, each key once.
     pub words: Vec<(String, String)>,
 }
-
-/// What may be said of a member, besides `name` and `share`: the options of the command line with the same names.
-pub const KEYS: [&str; 9] =
-    ["profile", "tls", "suites", "groups", "sni", "alpn", "resume", "client-certificate", "client-key"];
 
 impl MemberWords {
     /// Reads `name=phones share=30 tls=1.3 resume=70%`.

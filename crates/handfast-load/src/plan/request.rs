@@ -6,14 +6,11 @@ use hyper::Method;
 use hyper::header::{HeaderName, HeaderValue};
 
 use super::error::{FileError, PlanError};
+use super::limits::{LINE, MOST_HEADERS};
 use super::{Body, Header, Request};
 
 /// Most requests in one plan: each has a histogram for each second.
 pub const MOST_REQUESTS: usize = 100;
-/// Most headers of one request; servers take about as many.
-pub(super) const MOST_HEADERS: usize = 100;
-/// What a line of a file of requests looks like.
-pub(super) const LINE: &str = "`[WEIGHT] [METHOD] PATH`";
 
 /// Reads `Name: value`.
 ///
@@ -98,7 +95,7 @@ pub fn parse(line: &str, base: &Request, authority: &str) -> Result<Request, Pla
     request.path = path(path_of(last, authority)?)?;
     let mut words = words.into_iter().peekable();
     if let Some(weight) = words.peek().filter(|word| word.bytes().all(|byte| byte.is_ascii_digit())) {
-        request.weight = super::weight(weight)?;
+        request.weight = super::weight::weight(weight)?;
         words.next();
     }
     if let Some(word) = words.next() {

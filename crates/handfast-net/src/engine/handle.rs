@@ -8,11 +8,6 @@
 //! a waker costs no memory, cloning and dropping it do nothing, and a million of them may outlive their task, their engine
 //! or their thread: what they name is looked up when they are used. The one unsafe call that this takes is in `sys.rs`.
 
-use std::task::Waker;
-
-use super::{ENGINE, engine, remote};
-use crate::sys;
-
 /// Of 64 bits, the engine has 16 …
 const ENGINE_BITS: u32 = 16;
 /// … the task's place in it 26 …
@@ -67,53 +62,6 @@ impl TaskHandle {
     pub(super) fn generation(self) -> u32 {
         self.0 as u32 & (GENERATIONS - 1)
     }
-
-    /// Makes the task look around, from whatever thread.
-    ///
-    /// **Cost**: on the task's own thread a place in its queue, no lock and no system call. From another thread a lock
-    /// that the engine holds for no longer than it takes to fetch a list, and a system call unless one is under way already.
-    pub fn wake(self) {
-        // An engine's number is its own for as long as it runs, so one look says whether the task is of this thread. A thread
-        // that is being torn down has no engine any more.
-        let here = ENGINE.try_with(|cell| match cell.get() {
-            Some(engine) if engine.number == self.engine() => {
-                engine.tasks.borrow_mut().wake_exactly(self.task(), self.generation());
-                true
-            }
-            _ => false,
-        });
-        if here != Ok(true) {
-            remote::wake(self);
-        }
-    }
-
-    /// Whether this is the task that is being polled, on this thread, at this moment.
-    pub fn is_running(self) -> bool {
-        let running = ENGINE.try_with(|cell| {
-            cell.get().is_some_and(|engine| {
-                let tasks = engine.tasks.borrow();
-                engine.number == self.engine()
-                    && engine.current.get() == self.task()
-                    && tasks.generation(self.task()) == Some(self.generation())
-                    && tasks.is_polled(self.task())
-            })
-        });
-        running == Ok(true)
-    }
-
-    /// The waker that a future polled by this task gets as its context's.
-    pub fn waker(self) -> Waker {
-        sys::waker_of(self.0)
-    }
-}
-
-/// A handle of the present task.
-pub fn current() -> TaskHandle {
-    engine(|engine| {
-        let task = engine.current.get();
-        let generation = engine.tasks.borrow().generation(task).unwrap_or(0);
-        TaskHandle::new(engine.number, task, generation)
-    })
 }
 
 #[cfg(test)]

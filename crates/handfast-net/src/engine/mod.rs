@@ -24,6 +24,7 @@ mod remote;
 mod source;
 mod tasks;
 mod timer;
+mod wake;
 mod wheel;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -39,11 +40,12 @@ use std::time::Duration;
 use rustix::event::{Timespec, epoll};
 
 pub use alarm::Alarm;
-pub use handle::{TaskHandle, current};
+pub use handle::TaskHandle;
 pub use mailbox::{Full, Letterbox, Mailbox, Sender, mailbox};
 pub(crate) use source::{Ready, Source};
 pub use tasks::Priority;
 pub use timer::{Timer, timer};
+pub use wake::current;
 
 use crate::clock::Moment;
 use remote::{Remote, Woken as WokenElsewhere};

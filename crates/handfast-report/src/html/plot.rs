@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use super::escape;
+use super::escape::escape;
 
 /// Units of the SVG's own coordinates along each side.
 const SIDE: f64 = 1_000.0;

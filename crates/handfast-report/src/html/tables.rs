@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use super::{escape, prose};
+use super::escape::{escape, prose};
 use crate::job;
 use crate::model::{Report, Worker};
 use crate::units::{bytes, count, nanos, rate, share};
@@ -131,7 +131,7 @@ pub(super) fn search(search: &crate::model::Search) -> String {
         vec![rate(step.offered_rate), rate(step.rate), step.found.clone(), held.to_owned(), verdict]
     });
     let rows: Vec<Vec<String>> = rows.collect();
-    let result = escape(&crate::text::search_result(search));
+    let result = escape(&words::search_result(search));
     format!("<p>{result}</p>{}", table(&["offered", "reached", "found", "bound", "verdict"], &rows))
 }
 

@@ -91,7 +91,7 @@ pub(crate) fn in_a_line(report: &Report) -> String {
     let mut parts = headline(report);
     parts.extend(missed(report));
     if let Some(search) = &report.search {
-        let found = crate::text::search_result(search);
+        let found = super::search_result(search);
         parts.insert(0, found.trim_end_matches('.').to_owned());
     }
     format!("{}: {}", report.verdict.word.name(), parts.join("; "))

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use super::V1_LIMIT;
+use super::limits::V1_LIMIT;
 use super::tlv;
 
 /// Why this is no PROXY header; always the doing of who sent it.

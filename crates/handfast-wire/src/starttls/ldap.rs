@@ -3,9 +3,9 @@
 //! **Source**: RFC 4511 §4.1.1, §4.12, §4.14 and §5.1: messages, extended operations, StartTLS, definite lengths alone.
 
 use super::Progress;
+use super::dialogue_step::DialogueStep;
 use super::inbox::Inbox;
 use super::problem::{Problem, quote};
-use super::serving::Heard;
 
 /// The name of the StartTLS operation (RFC 4511 §4.14.1).
 const START_TLS: &[u8] = b"1.3.6.1.4.1.1466.20037";
@@ -66,19 +66,19 @@ fn message(bytes: &[u8]) -> Option<(&[u8], u8, &[u8])> {
 }
 
 /// Answers one message.
-pub(super) fn answer(bytes: &[u8], answer: &mut Vec<u8>) -> Heard {
+pub(super) fn answer(bytes: &[u8], answer: &mut Vec<u8>) -> DialogueStep {
     let Some((id, operation, mut body)) = message(bytes) else {
-        return Heard::Over(Problem::Unexpected { expected: "an LDAP message", got: quote(bytes) });
+        return DialogueStep::End(Problem::Unexpected { expected: "an LDAP message", got: quote(bytes) });
     };
     let response = match operation {
-        UNBIND_REQUEST => return Heard::Over(Problem::Left { said: "an unbind request".into() }),
+        UNBIND_REQUEST => return DialogueStep::End(Problem::Left { said: "an unbind request".into() }),
         // It has no response (RFC 4511 §4.11).
-        ABANDON_REQUEST => return Heard::Answered,
+        ABANDON_REQUEST => return DialogueStep::Continue,
         EXTENDED_REQUEST => {
             // A value must not be there (RFC 4511 §4.14.1).
             if element(&mut body) == Some((REQUEST_NAME, START_TLS)) && body.is_empty() {
                 respond(id, EXTENDED_RESPONSE, SUCCESS, "", answer);
-                return Heard::Upgrade;
+                return DialogueStep::Upgrade;
             }
             EXTENDED_RESPONSE
         }
@@ -87,10 +87,12 @@ pub(super) fn answer(bytes: &[u8], answer: &mut Vec<u8>) -> Heard {
         0x63 => 0x65,
         // Delete, whose request is not constructed.
         0x4a => 0x6b,
-        _ => return Heard::Over(Problem::Unexpected { expected: "an LDAP request", got: quote(bytes) }),
+        _ => {
+            return DialogueStep::End(Problem::Unexpected { expected: "an LDAP request", got: quote(bytes) });
+        }
     };
     respond(id, response, CONFIDENTIALITY_REQUIRED, "StartTLS first", answer);
-    Heard::Answered
+    DialogueStep::Continue
 }
 
 fn put(tag: u8, content: &[u8], out: &mut Vec<u8>) {

@@ -3,9 +3,9 @@
 //! **Source**: PostgreSQL documentation, "Message Flow" (SSL Session Encryption, GSSAPI Session Encryption) and "Message Formats".
 
 use super::Progress;
+use super::dialogue_step::DialogueStep;
 use super::inbox::Inbox;
 use super::problem::{Problem, quote};
-use super::serving::Heard;
 
 /// Code of an SSLRequest: 1234 and 5679 in two bytes each.
 const SSL_REQUEST: u32 = 80_877_103;
@@ -49,24 +49,24 @@ pub(super) fn is_cancel(unread: &[u8]) -> Result<bool, Problem> {
 }
 
 /// Answers one packet.
-pub(super) fn answer(packet: &[u8], answer: &mut Vec<u8>) -> Heard {
+pub(super) fn answer(packet: &[u8], answer: &mut Vec<u8>) -> DialogueStep {
     let code = packet[4..].first_chunk::<4>().map_or(0, |code| u32::from_be_bytes(*code));
     match (packet.len(), code) {
         (8, SSL_REQUEST) => {
             answer.push(b'S');
-            Heard::Upgrade
+            DialogueStep::Upgrade
         }
         (8, GSS_REQUEST) => {
             answer.push(b'N');
-            Heard::Answered
+            DialogueStep::Continue
         }
         (_, code) if code >> 16 == 3 => {
             error(answer);
-            Heard::Over(Problem::Insisted {
+            DialogueStep::End(Problem::Insisted {
                 on: "a startup message without SSLRequest (sslmode=disable)".into(),
             })
         }
-        _ => Heard::Over(Problem::Unexpected { expected: "an SSLRequest", got: quote(packet) }),
+        _ => DialogueStep::End(Problem::Unexpected { expected: "an SSLRequest", got: quote(packet) }),
     }
 }
 

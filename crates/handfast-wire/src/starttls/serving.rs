@@ -1,21 +1,11 @@
 //! Our end as a server: a client that is to ask for TLS, and is told so until it does.
 
+use super::dialogue_step::DialogueStep;
 use super::inbox::Inbox;
 use super::problem::{Problem, quote};
 use super::protocol::Protocol;
 use super::{Progress, ldap, postgresql, text, xmpp};
 use crate::record::ContentType;
-
-/// What an answer to one line or packet means for the dialogue.
-#[derive(Debug)]
-pub(super) enum Heard {
-    /// The client goes on.
-    Answered,
-    /// It asked for TLS, and was told to begin.
-    Upgrade,
-    /// The dialogue is over; what was answered is the last word.
-    Over(Problem),
-}
 
 /// Speaks with a client as the server of a protocol would, until TLS begins.
 ///
@@ -65,7 +55,7 @@ impl Server {
             }
         }
         let before = answer.len();
-        let progress = self.hear(answer)?;
+        let progress = self.receive(answer)?;
         let settled = self.inbox.settle(progress);
         if settled.is_err() && progress == Progress::Ready {
             // Who is refused is not told to begin.
@@ -80,9 +70,9 @@ impl Server {
     }
 
     /// Reads all that is whole.
-    fn hear(&mut self, answer: &mut Vec<u8>) -> Result<Progress, Problem> {
+    fn receive(&mut self, answer: &mut Vec<u8>) -> Result<Progress, Problem> {
         loop {
-            let heard = match self.protocol {
+            let step = match self.protocol {
                 Protocol::Ldap => {
                     self.inbox.packet(ldap::measure)?.map(|message| ldap::answer(&message, answer))
                 }
@@ -104,11 +94,11 @@ impl Server {
                     self.inbox.line()?.map(|line| text::answer(self.protocol, &line, &self.name, answer))
                 }
             };
-            match heard {
+            match step {
                 None => return Ok(Progress::More),
-                Some(Heard::Answered) => {}
-                Some(Heard::Upgrade) => return Ok(Progress::Ready),
-                Some(Heard::Over(problem)) => return Err(problem),
+                Some(DialogueStep::Continue) => {}
+                Some(DialogueStep::Upgrade) => return Ok(Progress::Ready),
+                Some(DialogueStep::End(problem)) => return Err(problem),
             }
         }
     }

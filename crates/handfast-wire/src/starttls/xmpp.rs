@@ -4,10 +4,10 @@
 //!
 //! **Source**: RFC 6120 §4.7, §4.9.3, §5.4 and §11.1: headers, errors, STARTTLS, neither comments nor DTDs.
 
+use super::dialogue_step::DialogueStep;
 use super::inbox::Inbox;
 use super::problem::{Problem, quote};
 use super::protocol::{Protocol, is_safe_name};
-use super::serving::Heard;
 use super::{Progress, UNIT_LIMIT};
 
 const TLS: &str = "urn:ietf:params:xml:ns:xmpp-tls";
@@ -119,41 +119,41 @@ impl Stream {
         name: &str,
         protocol: Protocol,
         answer: &mut Vec<u8>,
-    ) -> Heard {
+    ) -> DialogueStep {
         if !self.is_open && tag.is_declaration() {
-            return Heard::Answered;
+            return DialogueStep::Continue;
         }
         if !self.is_open && tag.name() == b"stream" && !tag.is_empty_element() {
             self.is_open = true;
             let to = tag.attribute("to").filter(|to| is_safe_name(to)).unwrap_or(name);
             open(to, protocol, answer);
-            return Heard::Answered;
+            return DialogueStep::Continue;
         }
         if self.is_open && tag.closes(b"stream") {
             answer.extend_from_slice(b"</stream:stream>");
-            return Heard::Over(Problem::Left { said: "</stream:stream>".into() });
+            return DialogueStep::End(Problem::Left { said: "</stream:stream>".into() });
         }
         let whole = (self.asked && tag.closes(b"starttls")) || tag.is_empty_element();
         self.asked = self.is_open && (self.asked || tag.is_of_tls("starttls"));
         if self.asked && whole {
             answer.extend_from_slice(format!("<proceed xmlns='{TLS}'/>").as_bytes());
-            return Heard::Upgrade;
+            return DialogueStep::Upgrade;
         }
         if self.asked && tag.is_of_tls("starttls") {
-            return Heard::Answered;
+            return DialogueStep::Continue;
         }
         self.refuse(tag, name, protocol, answer)
     }
 
     /// A server that demands TLS ends the stream of a client that wants something else (RFC 6120 §4.9.3.14, policy-violation).
-    fn refuse(&self, tag: &Tag, name: &str, protocol: Protocol, answer: &mut Vec<u8>) -> Heard {
+    fn refuse(&self, tag: &Tag, name: &str, protocol: Protocol, answer: &mut Vec<u8>) -> DialogueStep {
         if !self.is_open {
             header(name, protocol, answer);
         }
         let error = "<stream:error><policy-violation xmlns='urn:ietf:params:xml:ns:xmpp-streams'/></stream:error></stream:stream>";
         answer.extend_from_slice(error.as_bytes());
         let got = quote(&tag.0);
-        Heard::Over(if self.is_open {
+        DialogueStep::End(if self.is_open {
             Problem::Insisted { on: got }
         } else {
             Problem::Unexpected { expected: "the header of a stream", got }

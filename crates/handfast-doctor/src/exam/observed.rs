@@ -1,0 +1,20 @@
+//! What was read of a machine before its parts are examined.
+
+use std::time::Duration;
+
+use crate::machine::{Counters, Machine};
+use crate::report::Report;
+use crate::sockets::Socket;
+
+/// Everything that the parts look at.
+pub(crate) struct Exam<'a> {
+    pub(crate) machine: &'a Machine,
+    pub(crate) before: Counters,
+    pub(crate) now: Counters,
+    pub(crate) interval: Duration,
+    /// `None` where they could not be listed.
+    pub(crate) sockets: Option<Vec<Socket>>,
+    /// How long the kernel has run.
+    pub(crate) uptime: Option<Duration>,
+    pub(crate) report: Report,
+}

@@ -1,0 +1,65 @@
+//! What an import gives: the new configuration and its notes, or why the old one could not be read.
+
+use std::path::{Path, PathBuf};
+use std::{fmt, io};
+
+use crate::note::{Fate, Note};
+
+/// A configuration that was written anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// The text of a `handfast.toml`. Services that could not be kept are left out of it.
+    pub config: String,
+    /// What is not quite as before, in the order of the old configuration.
+    pub notes: Vec<Note>,
+}
+
+impl Imported {
+    /// Whether everything means the same as before.
+    pub fn is_exact(&self) -> bool {
+        self.notes.iter().all(|note| note.fate == Fate::Same)
+    }
+
+    /// Whether nothing had to be refused: every service is there.
+    pub fn is_whole(&self) -> bool {
+        self.notes.iter().all(|note| note.fate != Fate::Refused)
+    }
+}
+
+/// Why a configuration could not be read.
+#[derive(Debug)]
+pub enum ImportError {
+    /// A file, or a folder that it includes.
+    Read {
+        /// Which one.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// It is not written as its manual says: every place, in words.
+    Grammar(Vec<String>),
+}
+
+impl fmt::Display for ImportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Read { path, error } => write!(f, "cannot read {}: {error}", path.display()),
+            Self::Grammar(problems) => f.write_str(&problems.join("\n")),
+        }
+    }
+}
+
+impl std::error::Error for ImportError {}
+
+/// Reads a text file; a byte order mark at its start is left out.
+pub(crate) fn read(path: &Path) -> Result<String, ImportError> {
+    let of = |error| ImportError::Read { path: path.to_owned(), error };
+    let bytes = std::fs::read(path).map_err(of)?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    Ok(text.strip_prefix('\u{feff}').map(ToOwned::to_owned).unwrap_or(text))
+}
+
+/// A path as seen from the new file, which may be in another folder.
+pub(crate) fn in_folder(folder: &Path, path: &str) -> String {
+    if folder.as_os_str().is_empty() { path.to_owned() } else { folder.join(path).display().to_string() }
+}

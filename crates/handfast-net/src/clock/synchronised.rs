@@ -1,0 +1,24 @@
+//! Whether the wall clock is kept right, as the kernel knows it.
+
+use std::io;
+use std::time::Duration;
+
+/// Whether something keeps the wall clock right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Synchronised {
+    /// Something does, and it is wrong by so much at most.
+    Yes {
+        /// The kernel's estimate.
+        error: Duration,
+    },
+    /// Nothing that the kernel was told of.
+    No,
+}
+
+/// Asks the kernel whether something keeps the wall clock right.
+///
+/// **Errors**: adjtimex(2), which some containers forbid.
+pub fn synchronised() -> io::Result<Synchronised> {
+    let (kept, error) = crate::sys::wall_clock()?;
+    Ok(if kept { Synchronised::Yes { error } } else { Synchronised::No })
+}

@@ -1,0 +1,14 @@
+//! What follows from one answer of our end as a server.
+
+use super::problem::Problem;
+
+/// What an answer to one line or packet means for the dialogue.
+#[derive(Debug)]
+pub(super) enum DialogueStep {
+    /// The client goes on.
+    Continue,
+    /// The client requested TLS, and the answer tells it to begin.
+    Upgrade,
+    /// The dialogue is over; the answer is its last message.
+    End(Problem),
+}
