@@ -28,9 +28,6 @@ use crate::note::{Fate, Notes, Place};
 use crate::row::Scope;
 use crate::toml::Value;
 
-/// What may be written several times, each time adding to the others.
-const REPEATABLE: [&str; 6] = ["checkemail", "checkhost", "checkip", "config", "options", "socket"];
-
 /// Where Debian keeps the authorities that the machine trusts.
 const MACHINE: &str = "/etc/ssl/certs";
 

@@ -41,6 +41,7 @@ pub mod report;
 pub mod rounds;
 mod rows;
 mod summary;
+mod measured;
 mod survey;
 pub mod tap;
 mod tally;

@@ -4,9 +4,7 @@
 //! In: how many resources of which size, and a report. Out: round trips and milliseconds for each way, computed from what was
 //! measured. Pure; the sum is in the documentation, so that it can be done by hand.
 
-use serde::Serialize;
-
-use crate::report::Report;
+use crate::report::{PageModel, Report, Way};
 
 /// A page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,30 +31,6 @@ impl Page {
         let bytes = bytes.map_err(|error| wrong(&error.what()))?;
         Ok(Self { resources, bytes })
     }
-}
-
-/// What it would take.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PageModel {
-    /// How many resources.
-    pub resources: u32,
-    /// Bytes of each.
-    pub bytes: u64,
-    /// Each way to get them.
-    pub ways: Vec<Way>,
-}
-
-/// One way to get them.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Way {
-    /// In words.
-    pub way: &'static str,
-    /// Connections that are opened.
-    pub connections: u32,
-    /// Round trips, one after the other.
-    pub round_trips: u32,
-    /// Milliseconds.
-    pub ms: f64,
 }
 
 /// Segments of an initial window, where none was seen to be full (RFC 6928).

@@ -10,7 +10,6 @@ use serde::Serialize;
 
 use crate::capture::{ConnectionReport, PacketRow};
 use crate::keep_alive::Kept;
-use crate::page::PageModel;
 use crate::trouble::Trouble;
 
 /// Name and version of the format.
@@ -439,6 +438,30 @@ pub fn to_json_line(report: &Report) -> String {
     let mut text = serde_json::to_string(report).unwrap_or_default();
     text.push('\n');
     text
+}
+
+/// What a page would take.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PageModel {
+    /// How many resources.
+    pub resources: u32,
+    /// Bytes of each.
+    pub bytes: u64,
+    /// Each way to get them.
+    pub ways: Vec<Way>,
+}
+
+/// One way to get the resources of a page.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Way {
+    /// In words.
+    pub way: &'static str,
+    /// Connections that are opened.
+    pub connections: u32,
+    /// Round trips, one after the other.
+    pub round_trips: u32,
+    /// Milliseconds.
+    pub ms: f64,
 }
 
 #[cfg(test)]

@@ -9,12 +9,12 @@ use handfast_text::calendar::Utc;
 use crate::advice;
 use crate::attempt::Attempt;
 use crate::flights::{Because, Known, before_waiting};
+use crate::measured::{Measured, Other};
 use crate::page;
 use crate::report::{
     AddressReport, AgreedReport, Certificate, Certificates, CloseReport, Failed, Flight, HelloReport,
     HttpReport, Kind, Loss, Report, SCHEMA, Spread, TargetReport, Tickets, Timers, Trips, WindowReport,
 };
-use crate::survey::{Measured, Other};
 use crate::waterfall;
 
 /// The report.

@@ -6,49 +6,18 @@ use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
 use handfast_net::sys::stamps;
-use handfast_report::both_ends::Seen;
 use handfast_tls::client::{Client, ClientSettings, Verification};
 
 use crate::attempt::{Ask, Attempt, attempt};
 use crate::http;
 use crate::keep_alive::{self, Kept};
-use crate::limit::Limit;
-use crate::page::Page;
+pub use crate::measured::Wanted;
+use crate::measured::{Measured, Other};
 use crate::report::Report;
 use crate::summary;
 use crate::tally::Tally;
-use crate::target::{Family, Target, resolve};
+use crate::target::{Target, resolve};
 use crate::trouble::{Step, Trouble};
-
-/// What is wanted.
-#[derive(Clone, Debug)]
-pub struct Wanted {
-    /// Who is asked.
-    pub target: Target,
-    /// Which of its addresses.
-    pub family: Family,
-    /// How many connections of each kind; at least one.
-    pub runs: usize,
-    /// How long one step of a connection may take.
-    pub timeout: Duration,
-    /// What is offered, and how the certificate is verified. SNI and the name to verify are the target's where
-    /// `server_name` is `None` and `sni` is true.
-    pub settings: ClientSettings,
-    /// Whether a name is sent at all.
-    pub sni: bool,
-    /// Requests on one connection, where the target is a URL.
-    pub requests: u32,
-    /// Whether early data is tried too, where the target is a URL.
-    pub early_data: bool,
-    /// How long a connection is tried to be kept, where the target is a URL.
-    pub keep_alive: Option<Duration>,
-    /// What is to be computed for a page.
-    pub page: Option<Page>,
-    /// Bounds.
-    pub limits: Vec<Limit>,
-    /// Who measures.
-    pub program: String,
-}
 
 /// How far it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,36 +36,6 @@ const KNOWN_PATIENCE: Duration = Duration::from_secs(2);
 const MOST_OTHERS: usize = 7;
 /// Connections to each of them.
 const EACH_OTHER: usize = 3;
-
-/// Everything that was measured of one target.
-pub(crate) struct Measured {
-    pub(crate) wanted: Wanted,
-    pub(crate) started: SystemTime,
-    pub(crate) server_name: Option<String>,
-    pub(crate) lookups: Vec<f64>,
-    pub(crate) address: SocketAddr,
-    pub(crate) others: Vec<Other>,
-    pub(crate) look: Attempt,
-    pub(crate) full: Vec<Attempt>,
-    pub(crate) resumed: Vec<Attempt>,
-    pub(crate) early: Vec<Attempt>,
-    pub(crate) failed: Vec<Trouble>,
-    /// Why the certificate was refused; `None`: it was not verified, or is good.
-    pub(crate) distrust: Option<String>,
-    pub(crate) ticket: Option<handfast_tls::client::observed::Ticket>,
-    pub(crate) staple: usize,
-    pub(crate) kept: Option<Kept>,
-    /// All connections together.
-    pub(crate) seen: Seen,
-}
-
-/// Another address of the name.
-pub(crate) struct Other {
-    pub(crate) address: SocketAddr,
-    pub(crate) made: Vec<Attempt>,
-    pub(crate) takes_tickets: Option<bool>,
-    pub(crate) trouble: Option<Trouble>,
-}
 
 /// Makes all connections, and says what they show.
 ///

@@ -34,6 +34,7 @@ mod hkdf;
 mod objection;
 mod suite;
 mod tables;
+mod tls13;
 mod transcript;
 mod trial;
 pub(crate) mod trial_key;

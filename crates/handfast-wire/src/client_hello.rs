@@ -5,7 +5,7 @@
 //! library's part, which reads the same bytes again.
 
 use crate::invalid::Invalid;
-use crate::peek::MESSAGE_HEADER_LENGTH;
+use crate::limits::MESSAGE_HEADER_LENGTH;
 use crate::reader::Reader;
 use crate::registry;
 use crate::server_name::{self, NameProblem};

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use crate::alert::AlertDescription;
-use crate::peek::RECORD_COUNT_LIMIT;
+use crate::limits::RECORD_COUNT_LIMIT;
 use crate::record::{ContentType, PLAINTEXT_LIMIT};
 use crate::registry;
 

@@ -23,6 +23,7 @@
 pub mod peek;
 pub mod foreign;
 pub mod record;
+mod limits;
 mod reader;
 pub mod client_hello;
 pub mod server_hello;

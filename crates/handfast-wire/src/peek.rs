@@ -9,6 +9,8 @@ use std::borrow::Cow;
 use crate::client_hello::ClientHello;
 use crate::foreign::{self, Foreign, Sorted};
 use crate::invalid::Invalid;
+use crate::limits::MESSAGE_HEADER_LENGTH;
+pub use crate::limits::RECORD_COUNT_LIMIT;
 use crate::record::{ContentType, HEADER_LENGTH, PLAINTEXT_LIMIT, RecordHeader, payloads};
 
 /// Smallest limit that [`peek`] heeds, in bytes: the shortest ClientHello takes 50.
@@ -16,13 +18,6 @@ pub const SMALLEST_LIMIT: usize = 64;
 
 /// Most bytes of a ClientHello's body, whatever the limit; rustls takes no longer message either.
 pub const MESSAGE_LIMIT: usize = 0xffff;
-
-/// Most records that may carry one ClientHello: one with post-quantum key shares and a ticket, a byte each.
-///
-/// It bounds the work that one-byte records make when they come one by one, for each call looks at every header again:
-/// 8 million headers in all, measured at 50 ms for 4,096 segments sent. The same segments spent on hellos that are
-/// answered cost far more, so no state is kept between calls to save it.
-pub const RECORD_COUNT_LIMIT: usize = 4_096;
 
 /// What the bytes received so far are.
 ///
@@ -73,9 +68,6 @@ pub fn peek(received: &[u8], limit: usize) -> Peek {
         Err(refusal) => refusal,
     }
 }
-
-/// Bytes of a handshake message before its body: a type and a length of three bytes (RFC 9846 §4).
-pub(crate) const MESSAGE_HEADER_LENGTH: usize = 4;
 
 /// `client_hello` in RFC 9846 §4.
 const CLIENT_HELLO: u8 = 1;

@@ -13,7 +13,8 @@ use handfast_report::{Report, ReportError, from_json};
 use crate::load::outputs::Output;
 use crate::load::refused;
 use crate::talk;
-use crate::verbs::{print, style};
+use crate::talk::print;
+use crate::verbs::style;
 use crate::words::compare::CompareWords;
 
 /// Largest report that is read: a day of seconds with a histogram each stays below this.

@@ -19,7 +19,8 @@ use handfast_load::outcome::Refusal;
 use crate::load::outputs::Output;
 use crate::load::refused;
 use crate::talk;
-use crate::verbs::{color, print, wants_color};
+use crate::talk::print;
+use crate::verbs::{color, wants_color};
 use crate::words::doctor::{DoctorWords, KeysWords, OutputWords, Topic};
 
 /// Columns where there is no terminal to tell.

@@ -12,7 +12,7 @@ use handfast_config::{ConfigSource, ConvertedConfig};
 use handfast_import::{ImportError, Imported, Origin, Row};
 
 use crate::talk;
-use crate::verbs::print;
+use crate::talk::print;
 use crate::words::import::{ImportFrom, ImportWords};
 
 /// What `handfast import` does.

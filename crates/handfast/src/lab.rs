@@ -22,7 +22,7 @@ use handfast_text::suggest::did_you_mean_or_all;
 
 use crate::load::outputs::Output;
 use crate::talk;
-use crate::verbs::print;
+use crate::talk::print;
 use crate::words::lab::{EngineWord, Experiment, HandshakeWords, LabWords};
 
 /// What `handfast lab` does.

@@ -25,7 +25,8 @@ use tokio::runtime::Runtime;
 use tracing::Level;
 
 use crate::talk;
-use crate::verbs::{color, print, style};
+use crate::talk::print;
+use crate::verbs::{color, style};
 use crate::words::load::LoadWords;
 use broadcast::{Broadcast, Closing};
 use display::Display;

@@ -21,8 +21,9 @@ use tracing::Level;
 use crate::load::outputs::Output;
 use crate::load::refused;
 use crate::status::Status;
+use crate::talk::print;
 use crate::talk::{self, Voice, terminal_size};
-use crate::verbs::{color, print, wants_color};
+use crate::verbs::{color, wants_color};
 use crate::words::probe::{ExplainWords, Form, ProbeTlsWords, ProbeWords};
 use capture::Capture;
 

@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::load::refused;
 use crate::talk;
-use crate::verbs::print;
+use crate::talk::print;
 use crate::words::proxy_header::ProxyHeaderWords;
 
 /// Bytes that are read of a file: a header of the greatest length, written as digits with blanks between them, and some more.

@@ -10,7 +10,8 @@ use handfast_config::ConfigSource;
 
 use crate::status::Status;
 use crate::talk;
-use crate::verbs::{color, print};
+use crate::talk::print;
+use crate::verbs::color;
 use crate::words::running::RunningWords;
 
 /// How long an answer may take: a proxy answers a reload after 30 seconds at the latest.

@@ -14,8 +14,9 @@ use tracing::Level;
 
 use crate::load::outputs::Output;
 use crate::load::refused;
+use crate::talk::print;
 use crate::talk::{self, Voice, terminal_size};
-use crate::verbs::{color, print, style};
+use crate::verbs::{color, style};
 use crate::words::speed::{Other, SpeedWords};
 
 /// How often somebody who reads lines is told how far it is.

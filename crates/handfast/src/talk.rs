@@ -7,6 +7,7 @@
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -32,6 +33,12 @@ pub(crate) fn err(text: &str) {
     if !text.is_empty() {
         let _ = writeln!(io::stderr(), "{text}");
     }
+}
+
+/// Data goes to standard output; a reader that left early is not an error of ours.
+pub(crate) fn print(text: &str, good: bool) -> ExitCode {
+    let _ = io::stdout().write_all(text.as_bytes());
+    if good { ExitCode::SUCCESS } else { ExitCode::from(2) }
 }
 
 /// Begins to write what `tracing` events say, of the level in `HANDFAST_LOG` (error, warn, info, debug, trace), else of

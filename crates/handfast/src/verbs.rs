@@ -1,6 +1,6 @@
 //! What each word of the command line does.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use tracing::Level;
 
 use crate::import::Reading;
 use crate::status::Status;
-use crate::talk;
+use crate::talk::{self, print};
 use crate::words::reference::{CONFIGURATION, ReferenceWords, page};
 use crate::words::weak_keys::WeakKeysWords;
 use crate::words::{CheckWords, From, KeyProcessWords, ProxyWords, UpgradeWords};
@@ -133,12 +133,6 @@ pub(crate) fn reference(words: &ReferenceWords) -> ExitCode {
         CONFIGURATION => print(&config::reference(), true),
         command => print(&page(command), true),
     }
-}
-
-/// Data goes to standard output; a reader that left early is not an error of ours.
-pub(crate) fn print(text: &str, good: bool) -> ExitCode {
-    let _ = io::stdout().write_all(text.as_bytes());
-    exit(if good { Outcome::Good } else { Outcome::WrongUse })
 }
 
 fn exit(outcome: Outcome) -> ExitCode {

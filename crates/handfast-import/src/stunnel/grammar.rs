@@ -129,7 +129,8 @@ impl Document {
         let is_its = |setting: &&Setting| {
             let scope = super::rows::row_of(&setting.key).map(|row| row.scope);
             let is_own = service.settings.iter().any(|own| own.key == setting.key);
-            scope == Some(Scope::Service) && (!is_own || super::REPEATABLE.contains(&setting.key.as_str()))
+            scope == Some(Scope::Service)
+                && (!is_own || super::rows::REPEATABLE.contains(&setting.key.as_str()))
         };
         Given(self.global.iter().filter(is_its).chain(&service.settings).collect())
     }

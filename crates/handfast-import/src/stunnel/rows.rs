@@ -512,6 +512,10 @@ pub(crate) const ROWS: [Row; 98] = [
     ),
 ];
 
+/// What may be written several times, each time adding to the others.
+pub(super) const REPEATABLE: [&str; 6] =
+    ["checkemail", "checkhost", "checkip", "config", "options", "socket"];
+
 /// The row of an option, by its name in small letters.
 pub(super) fn row_of(key: &str) -> Option<&'static Row> {
     ROWS.iter().find(|row| row.name.eq_ignore_ascii_case(key))

@@ -28,7 +28,8 @@ use super::resolver::Resolver;
 use super::trouble::{Trouble, broken, lab};
 use crate::namespace::Inside;
 use crate::run::pause;
-use crate::sockets::place::{HERE, Place};
+use crate::sockets::addresses::HERE;
+use crate::sockets::place::Place;
 
 /// Where the service under test listens.
 pub(super) const SERVICE: SocketAddrV4 = SocketAddrV4::new(HERE, 8443);

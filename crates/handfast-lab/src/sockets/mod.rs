@@ -24,6 +24,7 @@ mod outcome;
 mod packet;
 pub(crate) mod path;
 mod peer;
+pub(crate) mod addresses;
 pub(crate) mod place;
 mod probe;
 mod rows;

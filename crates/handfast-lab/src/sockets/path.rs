@@ -13,8 +13,8 @@ use std::thread::JoinHandle;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
+use super::addresses::{ROUTERS, SMALL_MTU};
 use super::packet::Packet;
-use super::place::{ROUTERS, SMALL_MTU};
 use crate::port::Port;
 
 /// Largest packet.

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::Failure;
-use super::place::{HERE, HERE_V6};
+use super::addresses::{HERE, HERE_V6};
 use crate::names::FOLDER;
 
 /// The port that peers listen on.

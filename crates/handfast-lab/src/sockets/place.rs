@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 
 use super::Failure;
+use super::addresses::{ALL_THERE, ALL_THERE_V6, HERE, HERE_V6, THERE, THERE_V6};
 use super::diagnosis::Diagnosis;
 use super::path::Path;
 use super::peer::{Family, Peer};
@@ -24,21 +25,6 @@ use crate::netlink::{Netlink, Prefix, Way};
 use crate::network::make_port;
 use crate::port::{Engine, Port};
 
-/// Our address. RFC 2544 reserves 198.18.0.0/15 for tests of network devices.
-pub(crate) const HERE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
-/// Addresses of the other host: each experiment has a peer of its own, so that nothing the kernel remembers about one (routes,
-/// path MTU, metrics, waiting ends) is met by the next.
-const THERE: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 0);
-const ALL_THERE: Prefix = Prefix(IpAddr::V4(THERE), 16);
-/// The same in IPv6. RFC 5180 reserves 2001:2::/48 for tests of network devices.
-pub(crate) const HERE_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 2, 0, 1, 0, 0, 0, 1);
-const THERE_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 2, 0, 2, 0, 0, 0, 0);
-const ALL_THERE_V6: Prefix = Prefix(IpAddr::V6(THERE_V6), 64);
-/// Where the path's own words come from.
-pub(crate) const ROUTERS: (Ipv4Addr, Ipv6Addr) =
-    (Ipv4Addr::new(198, 18, 255, 254), Ipv6Addr::new(0x2001, 2, 0, 3, 0, 0, 0, 1));
-/// The size that fits, as a router says that returns everything as too large.
-pub(crate) const SMALL_MTU: u16 = 1_300;
 /// Largest packet of both interfaces, in bytes.
 const MTU: u32 = 1_500;
 /// Name of the interface at both ends.

@@ -10,7 +10,7 @@ use rustls::crypto::hash::Hash;
 use rustls::crypto::hmac::Tag;
 use rustls::crypto::tls13::{Hkdf, HkdfExpander, OkmBlock};
 
-use super::suite::of_tls13;
+use super::tls13::of_tls13;
 
 /// The HKDF of a suite, by the library's.
 pub(super) struct ExtractOnce {

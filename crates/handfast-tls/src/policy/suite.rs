@@ -6,6 +6,7 @@
 use rustls::{CipherSuiteCommon, SupportedCipherSuite, Tls13CipherSuite};
 
 use super::hkdf::ExtractOnce;
+use super::tls13::of_tls13;
 use super::transcript::AsSent;
 use super::trial::WithTrial;
 
@@ -26,14 +27,6 @@ pub(super) const fn with(
         hkdf_provider: hkdf,
         aead_alg: aead,
         quic: None,
-    }
-}
-
-/// `suite`, which must be one of TLS 1.3.
-pub(super) const fn of_tls13(suite: &'static SupportedCipherSuite) -> &'static Tls13CipherSuite {
-    match suite {
-        SupportedCipherSuite::Tls13(suite) => suite,
-        SupportedCipherSuite::Tls12(_) => panic!("only suites of TLS 1.3 are put together here"),
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rustls::crypto::hash::{Context, Hash, HashAlgorithm, Output};
 use rustls::{SupportedCipherSuite, Tls13CipherSuite};
 
-use super::suite::of_tls13;
+use super::tls13::of_tls13;
 use crate::side_channels::{self, ReplacedHello};
 
 /// The hash of a suite, by the library's.

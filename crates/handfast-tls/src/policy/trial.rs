@@ -10,7 +10,7 @@ use rustls::crypto::cipher::{
 use rustls::{CipherSuite, ConnectionTrafficSecrets, SupportedCipherSuite};
 
 use super::contexts::RecordKey;
-use super::suite::of_tls13;
+use super::tls13::of_tls13;
 use super::trial_key::TrialKey;
 use crate::side_channels;
 

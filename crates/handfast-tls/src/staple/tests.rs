@@ -2,7 +2,10 @@
 
 use rustls_pki_types::pem::PemObject;
 
+use std::path::Path;
+
 use super::*;
+use crate::finding::Severity;
 use crate::testing::NOW;
 
 const CHAIN: &str = include_str!("../../fixtures/ocsp/chain.pem");

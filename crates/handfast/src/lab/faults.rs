@@ -12,7 +12,7 @@ use handfast_text::suggest::did_you_mean_or_all;
 
 use super::{FAILED, can_be_kept, failed, inside, keep, told};
 use crate::talk;
-use crate::verbs::print;
+use crate::talk::print;
 use crate::words::lab::faults::FaultsWords;
 
 /// What `handfast lab faults` does.

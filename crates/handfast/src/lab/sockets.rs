@@ -13,7 +13,7 @@ use handfast_load::outcome::Refusal;
 use crate::load::outputs::Output;
 use crate::load::refused;
 use crate::talk;
-use crate::verbs::print;
+use crate::talk::print;
 use crate::words::lab::sockets::SocketsWords;
 
 /// What `handfast lab sockets` does.

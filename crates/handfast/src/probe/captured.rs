@@ -13,7 +13,7 @@ use handfast_probe::capture;
 use super::{output, style};
 use crate::load::refused;
 use crate::talk;
-use crate::verbs::print;
+use crate::talk::print;
 use crate::words::probe::ProbeWords;
 
 /// Reads it, and says what it shows.

@@ -22,8 +22,9 @@ use tracing::Level;
 use super::{Prepared, USUAL, tell};
 use crate::load::refused;
 use crate::load::signals::Signals;
+use crate::talk::print;
 use crate::talk::{self, terminal_size};
-use crate::verbs::{color, print};
+use crate::verbs::color;
 
 /// What happens.
 enum Event {

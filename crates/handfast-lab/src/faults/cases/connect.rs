@@ -10,8 +10,8 @@ use super::super::peer::{DEADLINE, End};
 use super::super::stage::{Stage, dial_from};
 use super::super::trouble::{Trouble, broken};
 use crate::netlink::Way;
+use crate::sockets::addresses::HERE;
 use crate::sockets::path::Rule;
-use crate::sockets::place::HERE;
 
 const QUICK: &str = "connect = \"1s\"";
 const NO_TLS: &str = "the proxy begins no TLS with backends";

@@ -4,7 +4,7 @@ use rustls::SupportedCipherSuite;
 use rustls::crypto::aws_lc_rs::cipher_suite::{TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256};
 use rustls::crypto::cipher::OutboundChunks;
 
-use super::super::suite::of_tls13;
+use super::super::tls13::of_tls13;
 use super::super::trial::WithTrial;
 use super::*;
 

@@ -1,0 +1,74 @@
+//! What is to be measured of one target, and what its connections gave before anything is concluded from it.
+
+use std::net::SocketAddr;
+use std::time::{Duration, SystemTime};
+
+use handfast_report::both_ends::Seen;
+use handfast_tls::client::ClientSettings;
+
+use crate::attempt::Attempt;
+use crate::keep_alive::Kept;
+use crate::limit::Limit;
+use crate::page::Page;
+use crate::target::{Family, Target};
+use crate::trouble::Trouble;
+
+/// What is to be measured.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Who is asked.
+    pub target: Target,
+    /// Which of its addresses.
+    pub family: Family,
+    /// How many connections of each kind; at least one.
+    pub runs: usize,
+    /// How long one step of a connection may take.
+    pub timeout: Duration,
+    /// What is offered, and how the certificate is verified. SNI and the name to verify are the target's where
+    /// `server_name` is `None` and `sni` is true.
+    pub settings: ClientSettings,
+    /// Whether a name is sent at all.
+    pub sni: bool,
+    /// Requests on one connection, where the target is a URL.
+    pub requests: u32,
+    /// Whether early data is tried too, where the target is a URL.
+    pub early_data: bool,
+    /// How long a connection is tried to be kept, where the target is a URL.
+    pub keep_alive: Option<Duration>,
+    /// What is to be computed for a page.
+    pub page: Option<Page>,
+    /// Bounds.
+    pub limits: Vec<Limit>,
+    /// Who measures.
+    pub program: String,
+}
+
+/// Everything that was measured of one target.
+pub(crate) struct Measured {
+    pub(crate) wanted: Wanted,
+    pub(crate) started: SystemTime,
+    pub(crate) server_name: Option<String>,
+    pub(crate) lookups: Vec<f64>,
+    pub(crate) address: SocketAddr,
+    pub(crate) others: Vec<Other>,
+    pub(crate) look: Attempt,
+    pub(crate) full: Vec<Attempt>,
+    pub(crate) resumed: Vec<Attempt>,
+    pub(crate) early: Vec<Attempt>,
+    pub(crate) failed: Vec<Trouble>,
+    /// Why the certificate was refused; `None`: it was not verified, or is good.
+    pub(crate) distrust: Option<String>,
+    pub(crate) ticket: Option<handfast_tls::client::observed::Ticket>,
+    pub(crate) staple: usize,
+    pub(crate) kept: Option<Kept>,
+    /// All connections together.
+    pub(crate) seen: Seen,
+}
+
+/// Another address of the name.
+pub(crate) struct Other {
+    pub(crate) address: SocketAddr,
+    pub(crate) made: Vec<Attempt>,
+    pub(crate) takes_tickets: Option<bool>,
+    pub(crate) trouble: Option<Trouble>,
+}
