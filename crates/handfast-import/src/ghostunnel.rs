@@ -1,4 +1,4 @@
-//! ghostunnel's command line, written anew; what becomes of each flag is in `ROWS`.
+//! Converts ghostunnel's command line; what becomes of each flag is in `ROWS`.
 
 mod durations;
 

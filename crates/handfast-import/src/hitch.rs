@@ -1,6 +1,6 @@
-//! hitch.conf, written anew: taken apart by `grammar.rs`, what becomes of each option in `rows.rs`.
+//! Converts hitch.conf: parsed by `grammar.rs`, what becomes of each option in `rows.rs`.
 //!
-//! hitch has one backend and any number of frontends. Frontends without options of their own are addresses of one service; the
+//! hitch has one backend and any number of frontends. Frontends without options are addresses of one service; the
 //! others become a service each.
 
 mod grammar;
@@ -25,7 +25,7 @@ use crate::toml::Value as Toml;
 const LISTEN: &str = "*:8443";
 const BACKEND: &str = "127.0.0.1:8000";
 
-/// What hitch reads in a frontend and does not heed there, unless the frontend has a `pem-file` of its own (seen with hitch 1.7).
+/// What hitch reads in a frontend and does not heed there, unless the frontend has its `pem-file` (seen with hitch 1.7).
 const WITH_A_CERTIFICATE_ONLY: [&str; 4] = ["tls-protos", "ciphers", "ciphersuites", "sni-nomatch-abort"];
 
 pub(crate) fn import(file: &Path, folder: &Path) -> Result<Imported, ImportError> {
@@ -276,7 +276,7 @@ impl Hitch<'_> {
         }
     }
 
-    /// Tells what a frontend without a certificate of its own says in vain. Who has to show a certificate is kept: less safe than the
+    /// Notes options without effect in a frontend that has no certificate. Which clients need a certificate is kept: less safe than the
     /// file says is nothing to take over in silence.
     fn unheeded(&mut self, settings: &[Setting]) {
         for setting in settings {
@@ -290,7 +290,7 @@ impl Hitch<'_> {
         }
     }
 
-    /// One service for all plain frontends, and one for each that has options of its own.
+    /// One service for all plain frontends, and one for each with options.
     fn frontends(&mut self, settings: &[Setting], base: &Draft, place: &Place) -> Vec<Draft> {
         let mut services = Vec::new();
         let mut shared = base.clone();

@@ -5,7 +5,7 @@ use std::{fmt, io};
 
 use crate::note::{Fate, Note};
 
-/// A configuration that was written anew.
+/// A converted configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
     /// The text of a `handfast.toml`. Services that could not be kept are left out of it.

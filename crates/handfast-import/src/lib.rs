@@ -1,7 +1,7 @@
-//! What other TLS proxies are configured with, written anew for Handfast.
+//! Converts configurations of other TLS proxies for Handfast.
 //!
 //! In: a configuration file of stunnel or hitch, or ghostunnel's flags. Out: the text of a `handfast.toml`, and a note for each
-//! option that does not mean quite the same any more. Nothing is dialled, resolved or changed; files are only read.
+//! option whose meaning changes. Nothing is connected to, resolved or changed; files are only read.
 #![forbid(unsafe_code)]
 
 mod address;
@@ -21,7 +21,7 @@ pub use imported::{ImportError, Imported};
 pub use note::{Fate, Note, Notes, Place};
 pub use row::{Row, Scope};
 
-/// Whose configuration it is.
+/// The program whose configuration is converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// stunnel 5, `stunnel.conf`.
@@ -33,7 +33,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Every option that its manual knows, and what becomes of each.
+    /// Every option that its manual knows, and the fate of each.
     pub fn rows(self) -> &'static [Row] {
         match self {
             Self::Stunnel => &stunnel::ROWS,

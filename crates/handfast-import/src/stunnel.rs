@@ -1,6 +1,6 @@
-//! stunnel.conf, written anew: taken apart by `grammar.rs`, one service after the other by `service.rs`.
+//! Converts stunnel.conf: parsed by `grammar.rs`, one service after the other by `service.rs`.
 //!
-//! What changes is told from `rows.rs`, and where it depends on the value, from where it is translated.
+//! Notes about changes come from `rows.rs`; where a change depends on the value, from the code that translates it.
 
 mod grammar;
 mod limits;
@@ -111,7 +111,7 @@ fn global(document: &Document, folder: &Path, whole: &mut Whole, notes: &mut Not
 fn tell(given: &Given<'_>, notes: &mut Notes) {
     for setting in &given.0 {
         let Some(row) = row_of(&setting.key) else { continue };
-        // Their lines are told where they are translated.
+        // Their notes come from the code that translates them.
         let is_told = ["ciphers", "config", "options", "socket"].contains(&setting.key.as_str());
         if row.fate != Fate::Same && !is_told && !is_harmless(setting) {
             notes.add(&setting.place, &setting.name, row.fate, row.effect);

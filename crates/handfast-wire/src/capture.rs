@@ -1,6 +1,6 @@
 //! Captures as tcpdump and Wireshark write them, pcap and pcapng: from bytes to frames.
 //!
-//! In: the file's bytes from anybody, as many as are there. Out: [`Next`]: a frame, so many bytes to pass over, or that more are
+//! In: the file's bytes, untrusted, as many as are there. Out: [`Next`]: a frame, so many bytes to pass over, or that more are
 //! wanted. Nothing is read past the end, nothing is kept but the interfaces' descriptions, and no length that was only announced is
 //! believed. Sources: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng. Written by [`crate::pcapng`].
 

@@ -1,6 +1,6 @@
 //! From a frame of a capture to the IP packet in it.
 //!
-//! In: a link type (the registry of draft-ietf-opsawg-pcaplinktype) and a frame, from anybody. Out: the packet, lent. Known are those
+//! In: a link type (the registry of draft-ietf-opsawg-pcaplinktype) and a frame, untrusted. Out: the packet, lent. Known are those
 //! that captures of TLS have: Ethernet with VLAN tags, Linux cooked (both), raw IP, loopback.
 
 /// An IP packet without anything before it.
@@ -12,7 +12,7 @@ pub fn ip_packet(link: u16, frame: &[u8]) -> Option<&[u8]> {
     match link {
         // Ethernet: two addresses, and what follows.
         1 => behind_tags(frame, 12),
-        // Loopback of BSD: the address family, in the byte order of whoever captured; and IP in other clothes.
+        // Loopback of BSD: the address family, in the byte order of the machine that captured; and IP with other headers.
         0 | 108 => ip(frame.get(4..)?),
         12 | 14 | RAW | 228 | 229 => ip(frame),
         // Linux cooked: direction, kind of device, address, and what follows.
@@ -49,7 +49,7 @@ fn shown_twice(direction: &[u8], kind: &[u8]) -> bool {
     direction == OUTGOING && kind == LOOPBACK
 }
 
-/// What stands behind an EtherType at `at`, and behind any VLAN tags (IEEE 802.1Q, 802.1ad).
+/// The content after an EtherType at `at`, and after any VLAN tags (IEEE 802.1Q, 802.1ad).
 fn behind_tags(frame: &[u8], mut at: usize) -> Option<&[u8]> {
     /// Two are usual with providers.
     const MOST: usize = 4;

@@ -1,6 +1,6 @@
 //! What is read of an IP packet: whether a router would pass it on, and the parts of TCP by which connections are followed.
 //!
-//! In: the bytes of an IP packet, from anybody; a capture may have cut its end off. Out: values, which lend the packet's data;
+//! In: the bytes of an IP packet, untrusted; a capture may have cut its end off. Out: values, which lend the packet's data;
 //! nothing is kept, and nothing is read past the end. Source: RFC 791, RFC 8200, RFC 9293.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -49,7 +49,7 @@ fn addresses(packet: &[u8]) -> Option<(IpAddr, IpAddr)> {
 pub struct Segment<'a> {
     /// Who sent it.
     pub from: SocketAddr,
-    /// To whom.
+    /// The destination.
     pub to: SocketAddr,
     /// SYN.
     pub syn: bool,
@@ -67,7 +67,7 @@ pub struct Segment<'a> {
     pub data: u32,
     /// Those of them that are here: fewer where a capture has cut the packet.
     pub payload: &'a [u8],
-    /// The largest segment that its sender takes, where it says so (RFC 9293 §3.7.1).
+    /// The largest segment that its sender takes, where it announces one (RFC 9293 §3.7.1).
     pub largest: Option<u16>,
     /// Whether it has the option of time stamps, which takes 12 bytes of each segment (RFC 7323).
     pub stamped: bool,

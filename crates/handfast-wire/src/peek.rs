@@ -2,7 +2,7 @@
 //!
 //! In: everything received so far, from the connection's first byte, and a limit. Out: [`Peek`]. Call it again when
 //! more bytes came; it keeps nothing between calls and takes nothing from the buffer, so the bytes stay there for
-//! whoever speaks TLS next. The message's fields are read by `client_hello.rs`.
+//! the TLS side that comes next. The message's fields are read by `client_hello.rs`.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ pub const SMALLEST_LIMIT: usize = 64;
 /// Most bytes of a ClientHello's body, whatever the limit; rustls takes no longer message either.
 pub const MESSAGE_LIMIT: usize = 0xffff;
 
-/// What the bytes received so far are.
+/// The state of the bytes that were received.
 ///
 /// Only [`Peek::Incomplete`] can become something else when more bytes come.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -35,7 +35,7 @@ const V1_SIGNATURE: &[u8] = b"PROXY ";
 /// What every header of version 2 begins with (section 2.2).
 const V2_SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
-/// What the bytes received so far are.
+/// The state of the bytes that were received.
 ///
 /// Only [`Peek::Incomplete`] can become something else when more bytes come.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl fmt::Display for Version {
 pub enum Command {
     /// The proxy speaks for itself, for example to check whether one is there: the socket's own addresses count.
     Local,
-    /// The proxy speaks for somebody else.
+    /// The proxy forwards the connection of a client.
     Proxy,
 }
 

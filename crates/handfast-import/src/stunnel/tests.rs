@@ -1,6 +1,6 @@
 //! What the table's examples do not show: several services, defaults, included folders, and files that are wrong.
 
-#![expect(clippy::disallowed_methods, reason = "nobody else reads these files")]
+#![expect(clippy::disallowed_methods, reason = "no other process reads these files")]
 
 use super::*;
 
@@ -99,7 +99,7 @@ fn exceptions_by_name_belong_to_their_primary() {
     ] {
         assert!(config.contains(line), "{line}\n{config}");
     }
-    // In front of it, or without it, nobody would come here.
+    // In front of it, or without it, no connection would come here.
     let imported = good(&format!("{other}{WEB}"));
     assert!(!imported.is_whole() && !imported.config.contains("rule"), "{}", imported.config);
 }

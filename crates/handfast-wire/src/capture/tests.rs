@@ -8,7 +8,7 @@ use crate::pcapng;
 /// What a reader found: times, lengths on the wire, bytes; what is left at the end; and why it stopped.
 type Found = (Vec<(usize, Option<u64>, u32, Vec<u8>)>, usize, Option<Broken>);
 
-/// Reads all of it, as whoever has a file does; `pieces`: how many bytes more are there at each try.
+/// Reads all of it, as a reader of a file does; `pieces`: how many bytes more are there at each try.
 fn read(all: &[u8], pieces: usize) -> Found {
     let mut reader = CaptureReader::default();
     let (mut at, mut there, mut frames) = (0, 0, Vec::new());
@@ -79,7 +79,7 @@ fn what_is_written_here_is_read_again() {
     for pieces in [1, 7, 4096] {
         assert_eq!(read(&ours(), pieces), (wanted.clone(), 0, None));
     }
-    // A second section has interfaces of its own.
+    // A second section has separate interfaces.
     let twice = [ours(), ours()].concat();
     assert_eq!(read(&twice, 50).0.len(), 4);
     let mut reader = CaptureReader::default();

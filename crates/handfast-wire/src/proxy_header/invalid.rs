@@ -7,7 +7,7 @@ use std::fmt;
 use super::limits::V1_LIMIT;
 use super::tlv;
 
-/// Why this is no PROXY header; always the doing of who sent it.
+/// Why this is no PROXY header; always caused by its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Invalid {
@@ -65,7 +65,7 @@ pub enum Invalid {
         /// Bytes announced.
         length: usize,
     },
-    /// A type-length-value reaches beyond the end of what it lies in.
+    /// A type-length-value reaches beyond the end of what contains it.
     TlvBeyond {
         /// Where it begins, from the connection's first byte.
         at: usize,

@@ -15,7 +15,7 @@ pub const CRC32C: u8 = 0x03;
 pub const NOOP: u8 = 0x04;
 /// Name of the connection, opaque.
 pub const UNIQUE_ID: u8 = 0x05;
-/// What TLS did between client and sender; has values of its own inside.
+/// What TLS did between client and sender; contains nested values.
 pub const SSL: u8 = 0x20;
 /// Inside SSL: version, such as `TLSv1.3`.
 pub const SSL_VERSION: u8 = 0x21;

@@ -75,7 +75,7 @@ fn fixed(received: &[u8], limit: usize) -> Result<Option<Fixed>, Invalid> {
         return Err(Invalid::TooLong { announced: FIXED + length, limit });
     }
     let fixed = Fixed { command, family, transport, length };
-    // What a LOCAL header has behind its fixed part is nobody's business.
+    // The content of a LOCAL header after its fixed part is ignored.
     if command == Command::Proxy && length < fixed.addresses() {
         return Err(Invalid::AddressesShort { needed: fixed.addresses(), length });
     }

@@ -140,7 +140,7 @@ impl Client {
         Err(if refused { Problem::refused(line) } else { Problem::unexpected("+OK or -ERR", line) })
     }
 
-    /// PREAUTH would have us skip TLS, as STARTTLS is not allowed after it (RFC 9051 §7.1.4): a no, whoever said it.
+    /// PREAUTH would have us skip TLS, as STARTTLS is not allowed after it (RFC 9051 §7.1.4): a refusal, whatever its origin.
     fn imap(&self, line: &[u8]) -> Result<bool, Problem> {
         let starts =
             |word: &[u8]| line.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));

@@ -83,7 +83,7 @@ fn by_code(line: &[u8], ready: &[u16]) -> Result<bool, Problem> {
     }
 }
 
-/// A server that takes whoever comes for somebody it knows (PREAUTH) would do so for every client, who could not even be told.
+/// A server that authenticates every connection at once (PREAUTH) would do so for every client, and no message could warn them.
 fn imap(line: &[u8]) -> Result<bool, Problem> {
     let starts = |word: &[u8]| line.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
     match () {

@@ -1,4 +1,4 @@
-//! What a peer has sent and nobody has read: bounded, and taken a line, a packet or a tag at a time.
+//! What a peer has sent and the dialogue has not read: bounded, and taken a line, a packet or a tag at a time.
 
 use super::problem::Problem;
 use super::{BYTE_LIMIT, Progress, ROUND_LIMIT, UNIT_LIMIT};
@@ -79,7 +79,7 @@ impl Inbox {
         }
     }
 
-    /// The end of a call that has read what it could: TLS begins only behind silence, and nobody talks for ever.
+    /// The end of a call that has read what it could: TLS begins only when nothing more was sent, and no dialogue is endless.
     pub(super) fn settle(&self, progress: Progress) -> Result<Progress, Problem> {
         match progress {
             Progress::Direct | Progress::Cancel => Ok(progress),

@@ -1,7 +1,7 @@
 //! MySQL and MariaDB: the server greets with what the client needs to authenticate, then TLS begins, and packets are numbered
 //! through both.
 //!
-//! So a proxy cannot greet a client for a server that it has not heard: the real greeting is passed on ([`Greeting`]), the
+//! So a proxy cannot greet a client for a server whose greeting it has not received: the real greeting is passed on ([`Greeting`]), the
 //! client's request for TLS is read ([`Greeting::request`]) or said in its place. Where only one side speaks TLS, one packet is on one side and not
 //! on the other, and every number after it is one apart until the server has let the client in or not: [`Login`] carries that part.
 //! From then on each command begins at zero, and bytes are bytes.
@@ -83,7 +83,7 @@ fn read_greeting(inbox: &mut Inbox) -> Result<Option<Greeting>, Problem> {
 pub struct Request {
     /// The packet.
     pub packet: Vec<u8>,
-    /// The beginning of TLS, where it came together with the request: nobody answers this one, so no client has to wait.
+    /// The beginning of TLS, where it came together with the request: no answer follows, so no client has to wait.
     pub received: Vec<u8>,
 }
 
@@ -105,11 +105,11 @@ impl Greeting {
         packet
     }
 
-    /// Reads a client's request for TLS; `None`: it is not whole. A client that logs in without is told why not, in `answer`.
+    /// Reads a client's request for TLS; `None`: it is not whole. A client that logs in without TLS gets the reason in `answer`.
     ///
     /// **Errors**: what else it said, or what came behind the request and is not the beginning of TLS.
     pub fn request(received: &[u8], answer: &mut Vec<u8>) -> Result<Option<Request>, Problem> {
-        // A handshake record of TLS; a login of 66,326 bytes would begin so too, and nobody has one.
+        // A handshake record of TLS; a login of 66,326 bytes would begin the same way, and does not exist in practice.
         if matches!(received, [0x16, 3, 1..=4, ..]) {
             return Err(Problem::TlsAtOnce);
         }
@@ -144,7 +144,7 @@ fn refuse(answer: &mut Vec<u8>) {
     answer.extend_from_slice(message);
 }
 
-/// Asks a server for TLS in nobody's name, for who only wants to see its certificate.
+/// Requests TLS from a server without a login, to see its certificate only.
 pub(super) fn ask(inbox: &mut Inbox, words: &mut Vec<u8>) -> Result<Progress, Problem> {
     let Some(greeting) = read_greeting(inbox)? else { return Ok(Progress::More) };
     if !greeting.offers_tls() {

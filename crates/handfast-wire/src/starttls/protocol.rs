@@ -63,7 +63,7 @@ impl Protocol {
         Self::ALL.into_iter().find(|protocol| protocol.name() == word)
     }
 
-    /// Whether a server says something before its client does. A client that has to wait for it cannot be told by its first byte to
+    /// Whether a server says something before its client does. A client that has to wait for it cannot be recognised by its first byte to
     /// mean TLS at once: it has been greeted by then.
     pub const fn server_speaks_first(self) -> bool {
         match self {
@@ -90,7 +90,7 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// Whether `name` can stand in a greeting, an attribute or a request line without ending it: letters, digits and `.-_:[]`, and
+/// Whether `name` can be part of a greeting, an attribute or a request line without ending it: letters, digits and `.-_:[]`, and
 /// letters of other scripts; 1 to 255 bytes.
 pub fn is_safe_name(name: &str) -> bool {
     let safe = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '[' | ']');

@@ -1,4 +1,4 @@
-//! Our end as a server: a client that is to ask for TLS, and is told so until it does.
+//! Our end as a server: a client has to request TLS, and every other command is refused until it does.
 
 use super::dialogue_step::DialogueStep;
 use super::inbox::Inbox;
@@ -58,13 +58,13 @@ impl Server {
         let progress = self.receive(answer)?;
         let settled = self.inbox.settle(progress);
         if settled.is_err() && progress == Progress::Ready {
-            // Who is refused is not told to begin.
+            // A client that is refused must not begin TLS.
             answer.truncate(before);
         }
         settled
     }
 
-    /// What the client sent and nobody has read: the beginning of TLS after [`Progress::Direct`], a request after [`Progress::Cancel`].
+    /// What the client sent and was not read: the beginning of TLS after [`Progress::Direct`], a request after [`Progress::Cancel`].
     pub fn into_received(self) -> Vec<u8> {
         self.inbox.into_unread()
     }

@@ -245,7 +245,7 @@ fn a_server_that_says_no_is_understood() {
         let problem = of(protocol, &turns);
         assert!(matches!(problem, Problem::Refused { .. }), "{protocol}: {problem:?}");
     }
-    // An error message in plain text is anybody's.
+    // An error message in plain text is not authenticated.
     assert!(matches!(of(Protocol::PostgreSql, &[b"Eabc"]), Problem::Unexpected { .. }));
 }
 

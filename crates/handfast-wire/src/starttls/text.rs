@@ -18,7 +18,7 @@ pub(super) fn greet(protocol: Protocol, name: &str, answer: &mut Vec<u8>) {
 }
 
 /// A greeting for a client that waits for one, where the server's own was spoken before TLS: none of that is believed or passed on
-/// (RFC 3207 §4.2), and the server has no second one. It says that the server is ready, and of capabilities nothing: whoever wants to
+/// (RFC 3207 §4.2), and the server has no second one. It says that the server is ready, and lists no capabilities: a client that wants to
 /// know them asks. `name`: who greets, see [`is_safe_name`];
 /// another one counts as `localhost`. Empty where the client speaks first, and for MySQL
 /// ([`mysql`](super::mysql)).
