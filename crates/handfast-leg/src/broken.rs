@@ -13,7 +13,7 @@ use handfast_tls::session::Failure;
 pub enum Side {
     /// Towards who connected to us.
     Client,
-    /// Towards whom we dialled.
+    /// Towards the peer that we connected to.
     Backend,
 }
 
@@ -43,7 +43,7 @@ pub enum Why {
     Socket(Fault),
     /// Its TLS session failed: an alert came, or one of ours is on its way.
     Session(Failure),
-    /// Its stream ended without close_notify: bytes may have been cut off by anybody (RFC 9846 §6.1).
+    /// Its stream ended without close_notify: an attacker may have cut off bytes (RFC 9846 §6.1).
     Truncated,
     /// Its peer said close_notify before the handshake was done.
     Ended,

@@ -35,7 +35,7 @@ const DELIVERY: Duration = Duration::from_secs(5);
 /// The kernel does not announce that its queue is empty, so it is asked, less and less often between these.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
 
-/// What the peer is told.
+/// What the peer receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// Both directions are over.
@@ -56,7 +56,7 @@ pub struct Ending(Stage);
 
 #[derive(Debug)]
 enum Stage {
-    /// Bytes are on their way, and a reset would overtake them. So many are left, since when, and the next pause.
+    /// Bytes are on their way, and a reset would overtake them. The number that is left, since when, and the next pause.
     Delivering { left: usize, progress: Moment, pause: Duration },
     /// An alert is to be written, until then.
     Speaking { until: Moment },
@@ -77,7 +77,7 @@ impl Ending {
             Way::Alert | Way::EndFirst => Stage::Speaking { until: now + LINGER },
             Way::Abort => Stage::Delivering { left: usize::MAX, progress: now, pause: PAUSES.0 },
         };
-        // A peer that is to be told is not reset even when it cannot be.
+        // A peer that has to be notified is not reset, even when the notification cannot be sent.
         if !matches!(way, Way::Abort | Way::AtOnce) {
             leg.socket_mut().finish_at_drop();
         }

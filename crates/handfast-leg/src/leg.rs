@@ -1,10 +1,10 @@
 //! One side of a connection: its stream, its TLS session if it has one, what waits to be sent, and how it ended.
 //!
-//! In: a stream that stands. Out: plaintext read and written, an end in order, or a [`Broken`]. A leg without a session is
+//! In: a connected stream. Out: plaintext read and written, a clean close, or a [`Broken`]. A leg without a session is
 //! plain: what it reads and writes is what travels. A leg with one shakes hands first (`handshake.rs`), whichever side
 //! it is: the session knows whether it is a client or a server.
 //!
-//! A leg keeps bytes of its own only when its peer does not take them; an idle leg owns no buffer.
+//! A leg buffers bytes only while its peer does not accept them; an idle leg owns no buffer.
 
 mod handshake;
 mod reading;
@@ -105,7 +105,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
         self
     }
 
-    /// So many of the first bytes are none of the other side's, whether they have left yet or not: they are not counted.
+    /// The number of first bytes that did not come from the other side, sent or not: they are not counted.
     pub fn preceded_by(mut self, bytes: usize) -> Self {
         self.sent = self.sent.wrapping_sub(bytes as u64);
         self
@@ -184,7 +184,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
         self.unsaid
     }
 
-    /// Whether its peer has been told that the other side has ended.
+    /// Whether its peer was notified that the other side has ended.
     pub fn is_told(&self) -> bool {
         self.told
     }
@@ -224,13 +224,13 @@ impl<S: Socket, T: Session> Leg<S, T> {
         Broken { side: self.side, why }
     }
 
-    /// A peer that broke off may have spoken before: a server that refuses an upload says so and closes, and its answer
+    /// A peer that broke off may have answered before: a server that refuses an upload sends an error and closes, and its answer
     /// is still to be read and passed on. A client is not waited for.
     fn refuse(&mut self, broken: Broken) -> Result<(), Broken> {
         if self.ended || self.side != Side::Backend || !matches!(broken.why, Why::Socket(_)) {
             return Err(broken);
         }
-        // Nobody will take it, and while it waits nothing is read for this leg.
+        // The peer will not accept it, and while it waits nothing is read for this leg.
         self.unsent = Vec::new();
         self.refused = Some(Box::new(broken));
         Ok(())

@@ -1,7 +1,7 @@
 //! One side of a connection, and what happens between two of them.
 //!
-//! In: a stream that stands, and perhaps a TLS session on it. Out: plaintext in both directions, an end in order or a
-//! broken leg with its true cause. Whoever speaks TLS over a socket does it through a [`Leg`]: both sides of the proxy's
+//! In: a connected stream, and perhaps a TLS session on it. Out: plaintext in both directions, a clean close or a
+//! broken leg with its true cause. All TLS over sockets goes through a [`Leg`]: both sides of the proxy's
 //! relay, the load tester, and what comes after them.
 //!
 //! Nothing in here waits or reads a clock. Each step does what can be done now and says whether anything moved; the caller

@@ -1,6 +1,6 @@
 //! A stream of bytes in memory, for tests: one end is a leg's socket, the other is in the test's hand.
 //!
-//! It does what Linux does and no kinder: pieces of any size, "would block" without a reason, a reset that is told once
+//! It does what Linux does and no kinder: pieces of any size, "would block" without a reason, a reset that is reported once
 //! behind the data that came before it, and an end that is no end when a fault came first.
 
 use std::cell::{Cell, RefCell};
@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use handfast_net::fault::{Cause, Fault, Operation};
-use handfast_net::stream::{Patience, Read, Write};
+use handfast_net::stream::{Read, SocketTimeouts, Write};
 
 use crate::socket::Socket;
 
@@ -31,7 +31,7 @@ pub struct Link {
     pub room: usize,
     /// The leg's FIN.
     pub leg_ended: bool,
-    /// Whether it was asked to be told of the peer though nobody reads.
+    /// Whether it was asked to report the peer's state without a reader.
     pub watched: bool,
     /// The leg's socket has the options of one that lasts.
     pub patient: bool,
@@ -74,7 +74,7 @@ impl Memory {
         Self { link, dice, fault: None, finished: false, capricious }
     }
 
-    /// So many of `most`, at least one.
+    /// A number up to `most`, at least one.
     fn some(&mut self, most: usize) -> usize {
         if !self.capricious.get() || (self.dice)() % 10 < 3 {
             return most;
@@ -190,7 +190,7 @@ impl Socket for Memory {
         link.peer_gone || link.peer_reset
     }
 
-    fn be_patient(&self, _patience: Patience) {
+    fn set_timeouts(&self, _timeouts: SocketTimeouts) {
         self.link.borrow_mut().patient = true;
     }
 

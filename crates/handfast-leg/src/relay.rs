@@ -24,7 +24,7 @@ pub enum Turn {
     Moved,
     /// Nothing can move until a socket or a moment comes.
     Still,
-    /// Both directions have ended in order and everything is with the kernel.
+    /// Both directions have ended cleanly and everything is with the kernel.
     Finished,
 }
 
@@ -48,7 +48,7 @@ pub fn turn<C: Socket, B: Socket, T: Session, U: Session>(
     Ok(if up || down { Turn::Moved } else { Turn::Still })
 }
 
-/// Looks for a peer that is gone while nobody reads from it. Where something is still read, reading tells: what the peer
+/// Looks for a peer that is gone while nothing is read from it. Where something is still read, reading tells: what the peer
 /// sent before comes first. To be asked after each wait.
 ///
 /// **Errors**: the leg that broke.

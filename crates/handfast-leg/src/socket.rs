@@ -1,11 +1,11 @@
 //! What a leg needs of a socket, so that tests can put memory in its place.
 //!
-//! In: calls that never wait. Out: bytes, ends and first faults, as [`Stream`] tells them.
+//! In: calls that never wait. Out: bytes, ends and first faults, as [`Stream`] reports them.
 
 use std::net::SocketAddr;
 
 use handfast_net::fault::Fault;
-use handfast_net::stream::{Patience, Read, Stream, Write};
+use handfast_net::stream::{Read, SocketTimeouts, Stream, Write};
 
 /// A stream of bytes in two directions. [`Stream`] is the one that is used; its own documentation says what each method
 /// promises.
@@ -64,12 +64,12 @@ pub trait Socket {
     fn is_broken(&self) -> bool;
 
     /// Bounds how long the kernel waits for a peer that is gone.
-    fn be_patient(&self, patience: Patience);
+    fn set_timeouts(&self, timeouts: SocketTimeouts);
 
     /// Its own address; `None` where it has none, as a unix socket, or the kernel does not tell.
     fn local_address(&self) -> Option<SocketAddr>;
 
-    /// Makes dropping it an end in order; otherwise dropping it is an abort.
+    /// Makes dropping it a clean close; otherwise dropping it is an abort.
     fn finish_at_drop(&mut self);
 }
 
@@ -126,8 +126,8 @@ impl Socket for Stream {
         Self::is_broken(self)
     }
 
-    fn be_patient(&self, patience: Patience) {
-        Self::be_patient(self, patience);
+    fn set_timeouts(&self, timeouts: SocketTimeouts) {
+        Self::set_timeouts(self, timeouts);
     }
 
     fn local_address(&self) -> Option<SocketAddr> {

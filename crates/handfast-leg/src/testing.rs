@@ -1,10 +1,10 @@
-//! A socket and a session that do exactly what a unit test tells them, and remember what was done to them.
+//! A socket and a session that do exactly what a unit test scripts, and record the calls.
 
 use std::collections::VecDeque;
 
 use handfast_net::clock::Moment;
 use handfast_net::fault::{Cause, Fault, Operation};
-use handfast_net::stream::{Patience, Read, Write};
+use handfast_net::stream::{Read, SocketTimeouts, Write};
 use handfast_tls::buffer::Buffer;
 use handfast_tls::session::{Agreed, Failure, FailureKind, Received, Session};
 
@@ -157,7 +157,7 @@ impl Socket for Script {
         self.faulty
     }
 
-    fn be_patient(&self, _patience: Patience) {}
+    fn set_timeouts(&self, _timeouts: SocketTimeouts) {}
 
     fn local_address(&self) -> Option<std::net::SocketAddr> {
         None

@@ -1,7 +1,7 @@
 //! The backend of the benchmark: gives back what it gets, on one thread and with as little work as the engine allows,
 //! so that what is measured is the proxy in front of it.
 //!
-//! In: addresses to listen on, such as `127.0.0.1:0`; more than one, so that each proxy has source ports of its own.
+//! In: addresses to listen on, such as `127.0.0.1:0`; more than one, so that each proxy has separate source ports.
 //! Out: a line on standard output for each of them, in their order, with the port that the kernel chose; then echoes,
 //! until it is killed.
 //!
@@ -20,11 +20,11 @@ use handfast_net::engine::{self, Priority, Woken};
 use handfast_net::fault::Fault;
 use handfast_net::limits;
 use handfast_net::listen::{Listener, ListeningSocket, Sharing, listen};
-use handfast_net::stream::{Patience, Read, Stream, Write};
+use handfast_net::stream::{Read, SocketTimeouts, Stream, Write};
 
 /// Bytes taken at once: four records' worth, as the proxies in front take a record or more.
 const READ: usize = 65_536;
-/// A connection on which nothing happens for so long is nobody's any more.
+/// A connection without traffic for this time is closed.
 const IDLE: Duration = Duration::from_secs(600);
 /// How long it stops accepting when accepting fails, as it does without file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -50,13 +50,13 @@ fn main() -> ExitCode {
 }
 
 fn serve(words: &[String]) -> Result<(), String> {
-    // A lower limit shows itself when it is reached: accepting fails, and is told.
+    // A lower limit shows itself when it is reached: accepting fails, and is reported.
     let _ = limits::raise_file_limit();
-    let patience = Patience { unacknowledged: Duration::ZERO, keepalive: Duration::ZERO };
+    let timeouts = SocketTimeouts { unacknowledged: Duration::ZERO, keepalive: Duration::ZERO };
     let mut sockets = Vec::new();
     for word in words {
         let address = word.parse().map_err(|error| format!("read address {word:?}: {error}"))?;
-        let (local, mut of_address) = listen(&Address::Ip(address), 0, 1, patience, Sharing::Alone)
+        let (local, mut of_address) = listen(&Address::Ip(address), 0, 1, timeouts, Sharing::Alone)
             .map_err(|error| format!("listen on {word}: {error}"))?;
         println!("{local}");
         sockets.append(&mut of_address);

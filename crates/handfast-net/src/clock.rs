@@ -12,7 +12,7 @@ mod synchronised;
 /// A moment on the monotonic clock.
 ///
 /// **Units**: nanoseconds since an arbitrary start, the same for every thread of the machine. It does not jump when
-/// somebody sets the clock, and stands still while the machine sleeps (`CLOCK_MONOTONIC`, clock_gettime(2)).
+/// the clock is set, and stops while the machine sleeps (`CLOCK_MONOTONIC`, clock_gettime(2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(u64);
 

@@ -41,7 +41,7 @@ impl Dialling {
     /// The same for a caller who has something to say as soon as it stands: the last acknowledgement of TCP's handshake
     /// waits for the first bytes and travels with them, a segment less for both sides.
     ///
-    /// **Cost**: one call more, and a backend that hears of the connection up to 0.2 s late when nothing is sent after
+    /// **Cost**: one call more, and a backend that sees the connection up to 0.2 s late when nothing is sent after
     /// all. **Source**: `tcp_rcv_synsent_state_process` in the kernel's tcp_input.c; TCP_QUICKACK in tcp(7).
     ///
     /// **Errors**: as [`Dialling::start`].
@@ -67,7 +67,7 @@ impl Dialling {
     ///
     /// **Errors**: as [`Dialling::start_from`]; where no port is left, from any of the sources, with the arithmetic.
     ///
-    /// **Cost**: where a source has no port left, the kernel has looked at all of them before it says so, and the next one is
+    /// **Cost**: where a source has no port left, the kernel has looked at all of them before it reports that, and the next one is
     /// tried: the callers' bound on the number of sources bounds it.
     pub fn begin(address: &Address, source: SourceAddress<'_>, speaks: bool) -> Result<Self, Fault> {
         let address = match address {
@@ -135,7 +135,7 @@ impl Dialling {
     ///
     /// On a near machine a connection stands before connect(2) returns, so the first write tells all there is to know.
     ///
-    /// **Errors**: why it failed, with the ICMP message that said so; nothing of `first` has arrived then.
+    /// **Errors**: why it failed, with the ICMP message that reported it; nothing of `first` has arrived then.
     pub fn advance(&mut self, first: &[u8]) -> Result<Option<usize>, Fault> {
         let Some(source) = self.stream.source() else {
             let sent = if self.stream.is_tcp() || !first.is_empty() { self.send(first)? } else { Some(0) };
@@ -179,7 +179,7 @@ impl Dialling {
         }
     }
 
-    /// Why it has not come about, when the caller's patience has ended: the kernel may know of an error that it does not
+    /// Why it has not come about, when the caller's timeout has expired: the kernel may know of an error that it does not
     /// think final (an ICMP message that was met by another SYN).
     pub fn give_up(self) -> Fault {
         match sockopt::socket_error(&self.stream) {

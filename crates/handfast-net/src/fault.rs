@@ -44,7 +44,7 @@ causes! {
     Reset = "reset",
     /// The peer closed before the step was done, or while there was still something for it.
     ClosedEarly = "closed-early",
-    /// Nobody listens there: a reset or an ICMP port-unreachable answered our SYN.
+    /// No process listens there: a reset or an ICMP port-unreachable answered our SYN.
     Refused = "refused",
     /// The kernel gave up: the peer stopped acknowledging what we sent.
     Unacknowledged = "unacknowledged",
@@ -83,7 +83,7 @@ causes! {
 }
 
 impl Cause {
-    /// Whether it says something of this machine, whoever the peer is.
+    /// Whether the cause is on this machine, whatever the peer.
     pub const fn is_local(self) -> bool {
         matches!(
             self,
@@ -229,7 +229,7 @@ fn cause(operation: Operation, errno: Errno, info: Option<&TcpInfo>, icmp: Optio
     }
 }
 
-/// Whether nobody answers the probes of a closed window. An answer sets their number back; a single one may go without, as
+/// Whether the probes of a closed window get no answer. An answer sets their number back; a single one may go without, as
 /// Linux answers one in half a second (net.ipv4.tcp_invalid_ratelimit), and the first ones are sent faster.
 fn probed_in_vain(info: &TcpInfo) -> bool {
     info.probes > 1

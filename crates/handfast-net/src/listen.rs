@@ -17,7 +17,7 @@ use crate::address::Address;
 use crate::clock::Moment;
 use crate::engine::{Ready, Source, Woken, wait};
 use crate::fault::{Fault, Operation};
-use crate::stream::{Patience, Stream, set_patience};
+use crate::stream::{SocketTimeouts, Stream, set_socket_timeouts};
 use crate::sys;
 
 mod given;
@@ -65,19 +65,19 @@ impl Origin {
     }
 }
 
-/// Binds, for sockets that listen once each is told to [begin](ListeningSocket::begin); one socket for each of `threads`
-/// on TCP, so that each has a queue of its own (`SO_REUSEPORT`, socket(7)), and one shared by all on unix sockets. Accepted
-/// connections inherit TCP_NODELAY and `patience`, so they cost no call each.
+/// Binds, for sockets that listen after [begin](ListeningSocket::begin); one socket for each of `threads`
+/// on TCP, so that each has a separate queue (`SO_REUSEPORT`, socket(7)), and one shared by all on unix sockets. Accepted
+/// connections inherit TCP_NODELAY and the timeouts, so they cost no call each.
 ///
 /// With port 0 the kernel chooses, for the first; the others take the same.
 ///
 /// **Errors**: those of bind(2), such as an address in use or a port that needs a privilege. A unix socket's file that
-/// nobody listens on any more is replaced.
+/// no process listens on any more is replaced.
 pub fn bind(
     address: &Address,
     mode: u32,
     threads: usize,
-    patience: Patience,
+    timeouts: SocketTimeouts,
     sharing: Sharing,
 ) -> io::Result<(Address, Vec<ListeningSocket>)> {
     match address {
@@ -85,11 +85,11 @@ pub fn bind(
             if sharing == Sharing::Alone {
                 try_out(*address)?;
             }
-            let first = prepare_tcp(*address, patience)?;
+            let first = prepare_tcp(*address, timeouts)?;
             let local = local_address(&first)?;
             let mut sockets = vec![first];
             while sockets.len() < threads {
-                sockets.push(prepare_tcp(local, patience)?);
+                sockets.push(prepare_tcp(local, timeouts)?);
             }
             let local = Address::Ip(local);
             let left = Arc::new(AtomicU32::new(0));
@@ -124,15 +124,15 @@ pub fn listen(
     address: &Address,
     mode: u32,
     threads: usize,
-    patience: Patience,
+    timeouts: SocketTimeouts,
     sharing: Sharing,
 ) -> io::Result<(Address, Vec<ListeningSocket>)> {
-    let (address, sockets) = bind(address, mode, threads, patience, sharing)?;
+    let (address, sockets) = bind(address, mode, threads, timeouts, sharing)?;
     sockets.iter().try_for_each(ListeningSocket::begin)?;
     Ok((address, sockets))
 }
 
-/// Whether an address can be had by a process that is alone there: bound without SO_REUSEPORT, which fails if anybody
+/// Whether an address can be had by a process that is alone there: bound without SO_REUSEPORT, which fails if another process
 /// listens there, and closed again.
 ///
 /// **Errors**: those of bind(2).
@@ -140,10 +140,10 @@ pub fn try_out(address: SocketAddr) -> io::Result<()> {
     bind_tcp(address, false).map(drop)
 }
 
-fn prepare_tcp(address: SocketAddr, patience: Patience) -> io::Result<OwnedFd> {
+fn prepare_tcp(address: SocketAddr, timeouts: SocketTimeouts) -> io::Result<OwnedFd> {
     let socket = bind_tcp(address, true)?;
     sockopt::set_tcp_nodelay(&socket, true)?;
-    set_patience(&socket, patience)?;
+    set_socket_timeouts(&socket, timeouts)?;
     Ok(socket)
 }
 
@@ -177,7 +177,7 @@ fn listen_unix(path: &Path, mode: u32, may_take: bool) -> io::Result<OwnedFd> {
 }
 
 /// Puts a socket in the place of one that another process listens on: who connects from then on comes here, and there is
-/// no moment at which nobody can connect.
+/// no moment at which no client can connect.
 fn take_over_unix(path: &Path, mode: u32) -> io::Result<OwnedFd> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}", std::process::id()));
@@ -258,20 +258,20 @@ pub struct ListeningSocket {
     tcp: bool,
     address: Address,
     turn: Option<Turn>,
-    /// Whether somebody else has it too, so that its queue goes on when this process closes it.
+    /// Whether another process has it too, so that its queue goes on when this process closes it.
     outlives: bool,
 }
 
 impl ListeningSocket {
-    /// A hold of the descriptor, for whoever keeps account of what this process listens on.
+    /// A reference to the descriptor, for a list of what this process listens on.
     ///
-    /// The socket listens for as long as anybody has one, and a socket that nobody accepts from loses the clients that the
-    /// kernel lets in. So whoever only keeps account makes it a [`Weak`](std::sync::Weak) one.
+    /// The socket listens for as long as a reference exists, and a socket without an acceptor loses the clients that the
+    /// kernel accepts. So a list makes it a [`Weak`](std::sync::Weak) one.
     pub fn descriptor(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.socket)
     }
 
-    /// Lets clients in: until then a TCP socket is bound and nobody's connection waits in it. What is bound and then not
+    /// Lets clients in: until then a TCP socket is bound and no connection waits in it. What is bound and then not
     /// used costs no connection of the process that listens there too.
     ///
     /// **Errors**: listen(2).
@@ -295,7 +295,7 @@ pub struct Listener {
     socket: Arc<OwnedFd>,
     tcp: bool,
     address: Address,
-    /// `None` while accepting is paused: a level-triggered listener that nobody accepts from would spin.
+    /// `None` while accepting is paused: a level-triggered listener without an acceptor would spin.
     source: Option<Source>,
     /// After the socket: it is the next one's turn when this one is closed.
     turn: Option<Turn>,
@@ -351,7 +351,7 @@ impl Listener {
     }
 
     /// Sends new clients to another process that listens on the same address with `others` sockets; clients whose TCP
-    /// handshake with one of ours has begun still come here. Closing at once would reset those (unless the kernel is told
+    /// handshake with one of ours has begun still come here. Closing at once would reset those (unless the kernel is configured
     /// to move them, `net.ipv4.tcp_migrate_req`). `false`: this socket is not shared, or the kernel cannot do it.
     ///
     /// It relies on this process having begun to listen there first, and on each of its listeners there doing this, and
@@ -376,7 +376,7 @@ impl Listener {
         self.turn.as_ref().is_none_or(Turn::has_come)
     }
 
-    /// Nobody gives way to this process any more: the kernel chooses among all of its sockets again.
+    /// No other process gives way to this one any more: the kernel chooses among all of its sockets again.
     pub fn stand_alone(&self) {
         if self.tcp {
             sys::steer_no_more(&self.socket);
@@ -394,7 +394,7 @@ impl Listener {
         Ok(wait(deadline).await)
     }
 
-    /// Does not want to hear of connections until [`Listener::ready`] is called again; they wait in the kernel's queue.
+    /// Is not notified of connections until [`Listener::ready`] is called again; they wait in the kernel's queue.
     pub fn pause(&mut self) {
         if let Some(source) = self.source.take() {
             source.deregister(&self.socket);
@@ -428,7 +428,8 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Patience = Patience { unacknowledged: Duration::ZERO, keepalive: Duration::ZERO };
+    const TIMEOUTS: SocketTimeouts =
+        SocketTimeouts { unacknowledged: Duration::ZERO, keepalive: Duration::ZERO };
 
     fn loopback() -> Address {
         Address::Ip(SocketAddr::from(([127, 0, 0, 1], 0)))
@@ -453,7 +454,7 @@ mod tests {
 
     #[test]
     fn what_has_not_begun_lets_nobody_wait() {
-        let (address, sockets) = bind(&loopback(), 0, 2, PATIENCE, Sharing::Alone).unwrap();
+        let (address, sockets) = bind(&loopback(), 0, 2, TIMEOUTS, Sharing::Alone).unwrap();
         assert_eq!(connect(&address).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
         sockets.iter().try_for_each(ListeningSocket::begin).unwrap();
         let _client = connect(&address).unwrap();
@@ -462,23 +463,23 @@ mod tests {
 
     #[test]
     fn only_who_says_so_shares_an_address() {
-        let (address, _sockets) = listen(&loopback(), 0, 1, PATIENCE, Sharing::Alone).unwrap();
-        let refused = bind(&address, 0, 1, PATIENCE, Sharing::Alone).unwrap_err();
+        let (address, _sockets) = listen(&loopback(), 0, 1, TIMEOUTS, Sharing::Alone).unwrap();
+        let refused = bind(&address, 0, 1, TIMEOUTS, Sharing::Alone).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
-        let (shared, _) = listen(&address, 0, 1, PATIENCE, Sharing::WithAnother).unwrap();
+        let (shared, _) = listen(&address, 0, 1, TIMEOUTS, Sharing::WithAnother).unwrap();
         assert_eq!(shared, address);
     }
 
     #[test]
     fn who_gives_way_gets_no_further_clients_not_even_while_it_closes() {
         for threads in [2, 5] {
-            let (address, old) = listen(&loopback(), 0, 3, PATIENCE, Sharing::Alone).unwrap();
+            let (address, old) = listen(&loopback(), 0, 3, TIMEOUTS, Sharing::Alone).unwrap();
             let mut old = opened(old);
-            // Alone there is nobody to send clients to.
+            // There is no other process to send clients to.
             assert!(old[0].give_way(threads));
             let _client = connect(&address).unwrap();
             assert_eq!(waiting(&mut old), 1);
-            let (_, new) = listen(&address, 0, threads as usize, PATIENCE, Sharing::WithAnother).unwrap();
+            let (_, new) = listen(&address, 0, threads as usize, TIMEOUTS, Sharing::WithAnother).unwrap();
             let mut new = opened(new);
             while !old.is_empty() {
                 let turns: Vec<_> = old.iter().map(Listener::may_close).collect();
@@ -514,11 +515,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("web.sock");
         let address = Address::Unix(path.clone());
-        let (_, old) = listen(&address, 0o600, 1, PATIENCE, Sharing::Alone).unwrap();
-        assert!(bind(&address, 0o600, 1, PATIENCE, Sharing::Alone).is_err());
-        let (_, new) = listen(&address, 0o640, 1, PATIENCE, Sharing::WithAnother).unwrap();
+        let (_, old) = listen(&address, 0o600, 1, TIMEOUTS, Sharing::Alone).unwrap();
+        assert!(bind(&address, 0o600, 1, TIMEOUTS, Sharing::Alone).is_err());
+        let (_, new) = listen(&address, 0o640, 1, TIMEOUTS, Sharing::WithAnother).unwrap();
         let (mut old, mut new) = (opened(old), opened(new));
-        // Who looked whether anybody listens here.
+        // A connection that only tested whether a process listens here.
         waiting(&mut old);
         let _client = UnixStream::connect(&path).unwrap();
         assert_eq!((waiting(&mut new), waiting(&mut old)), (1, 0));

@@ -41,7 +41,7 @@ pub enum Write {
 
 /// Socket options that a connection gets when it proves to live longer than a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct SocketTimeouts {
     /// TCP_USER_TIMEOUT; zero: the kernel's own (about 15 minutes).
     pub unacknowledged: Duration,
     /// Idle time before keep-alive probes; zero: none are sent.
@@ -155,7 +155,7 @@ impl Stream {
     }
 
     /// Waits for something to read without trying first, for a peer that cannot have answered yet: saves the call
-    /// that would say so.
+    /// that would report it.
     ///
     /// **Errors**: registering with the engine.
     pub fn expect_later(&mut self) -> Result<(), Fault> {
@@ -192,7 +192,7 @@ impl Stream {
 
     /// The same for the last bytes before an end: they wait for it, and go out in one segment with our FIN.
     ///
-    /// Whoever calls it ends the stream at once when all was taken; what is written meanwhile takes them along, and so
+    /// The caller ends the stream at once when all was accepted; what is written meanwhile takes them along, and so
     /// does the kernel after 0.2 s. **Source**: MSG_MORE in send(2), `tcp_send_fin` in the kernel's tcp_output.c.
     ///
     /// **Errors**: as [`Stream::try_write`].
@@ -239,7 +239,7 @@ impl Stream {
     }
 
     /// Fetches an error that the kernel has announced and no call has met yet. To be asked when the task has been
-    /// woken and is not going to read: a peer that reset while we wait for somebody else would be missed.
+    /// woken and is not going to read: a peer that reset while we wait for another peer would be missed.
     pub fn check(&mut self) -> Result<(), Fault> {
         if let Some(fault) = &self.fault {
             return Err(Fault::clone(fault));
@@ -271,8 +271,8 @@ impl Stream {
         fault
     }
 
-    /// Belongs to no task from now on: nobody is woken when something happens to it, which is noted all the same. For a
-    /// connection that is kept for whoever needs it next.
+    /// Belongs to no task from now on: no task is woken when something happens to it, which is noted all the same. For a
+    /// connection that is kept in a pool.
     pub fn release(&self) {
         if let Some(source) = &self.source {
             source.release();
@@ -314,18 +314,18 @@ impl Stream {
 
     /// Bounds how long the kernel waits for a peer that is gone. Errors are those of a connection that is over, which
     /// the next read tells better.
-    pub fn be_patient(&self, patience: Patience) {
+    pub fn set_timeouts(&self, timeouts: SocketTimeouts) {
         if self.tcp {
-            let _ = set_patience(&self.socket, patience);
+            let _ = set_socket_timeouts(&self.socket, timeouts);
         }
     }
 
-    /// Makes dropping close in order, as [`Stream::finish`] does.
+    /// Makes dropping close cleanly, as [`Stream::finish`] does.
     pub fn finish_at_drop(&mut self) {
         self.finished = true;
     }
 
-    /// Closes in order. What was written goes out, then our end; unread input would turn that into a reset, so it is
+    /// Closes cleanly. What was written goes out, then our end; unread input would turn that into a reset, so it is
     /// to be read before.
     pub fn finish(mut self) {
         self.finished = true;
@@ -353,14 +353,14 @@ const KEEPALIVE_PROBES: u32 = 3;
 /// Sets keep-alive and TCP_USER_TIMEOUT, on a stream or on a listener whose connections inherit it.
 ///
 /// Keep-alive alone is blind while data is in flight; the user timeout alone does not find a dead idle peer.
-pub(crate) fn set_patience(socket: impl AsFd, patience: Patience) -> rustix::io::Result<()> {
+pub(crate) fn set_socket_timeouts(socket: impl AsFd, timeouts: SocketTimeouts) -> rustix::io::Result<()> {
     let socket = socket.as_fd();
-    if !patience.unacknowledged.is_zero() {
-        let milliseconds = u32::try_from(patience.unacknowledged.as_millis()).unwrap_or(u32::MAX);
+    if !timeouts.unacknowledged.is_zero() {
+        let milliseconds = u32::try_from(timeouts.unacknowledged.as_millis()).unwrap_or(u32::MAX);
         sockopt::set_tcp_user_timeout(socket, milliseconds)?;
     }
-    if !patience.keepalive.is_zero() {
-        let idle = patience.keepalive.max(Duration::from_secs(1));
+    if !timeouts.keepalive.is_zero() {
+        let idle = timeouts.keepalive.max(Duration::from_secs(1));
         sockopt::set_tcp_keepidle(socket, idle)?;
         sockopt::set_tcp_keepintvl(socket, (idle / KEEPALIVE_PROBES).max(Duration::from_secs(1)))?;
         sockopt::set_tcp_keepcnt(socket, KEEPALIVE_PROBES)?;

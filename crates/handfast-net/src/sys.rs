@@ -80,7 +80,7 @@ fn wake_by_number(data: *const ()) {
 pub(crate) fn waker_of(handle: u64) -> Waker {
     let data = std::ptr::without_provenance(handle as usize);
     // SAFETY: the data is a number and is never used as a pointer, so it owns nothing and nothing can outlive it. The
-    // functions are safe ones, may be called with any number from any thread (`TaskHandle::wake` says so), and cloning
+    // functions are safe ones, may be called with any number from any thread (see `TaskHandle::wake`), and cloning
     // gives the same number with the same functions.
     unsafe { Waker::from_raw(RawWaker::new(data, &WAKER)) }
 }
@@ -365,7 +365,7 @@ pub struct IcmpError {
 }
 
 impl IcmpError {
-    /// Whether it says that somebody's rule forbids the connection (RFC 1812 section 5.2.7.1, RFC 4443 section 3.1).
+    /// Whether it reports that a rule forbids the connection (RFC 1812 section 5.2.7.1, RFC 4443 section 3.1).
     pub const fn prohibited(&self) -> bool {
         match (self.v6, self.kind) {
             (false, 3) => matches!(self.code, 9 | 10 | 13),

@@ -15,7 +15,7 @@ use std::sync::{Arc, Weak};
 
 use handfast_net::file_id::FileId;
 use handfast_net::listen::{self, GivenSocket, ListeningSocket, More, Origin, Sharing};
-use handfast_net::stream::Patience;
+use handfast_net::stream::SocketTimeouts;
 
 use crate::error::Error;
 use crate::privileges::ServiceUser;
@@ -63,7 +63,7 @@ pub struct Options {
     /// Permission bits of a unix socket's file.
     pub(crate) mode: u32,
     /// What accepted connections inherit.
-    pub(crate) patience: Patience,
+    pub(crate) patience: SocketTimeouts,
 }
 
 /// Which addresses are taken already: what a plan is made from, on whatever thread.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use handfast_net::sys::sandbox::{
-    Below, Duty, Refused, confine_calls, confine_files, give_up_privileges, hear_refusals, take_refused,
+    Below, Duty, Refused, confine_calls, confine_files, give_up_privileges, receive_refusals, take_refused,
 };
 use tokio::io::unix::AsyncFd;
 
@@ -90,7 +90,7 @@ impl Sandbox {
         if let Err(error) = &confined {
             tracing::warn!("sandbox: this kernel does not confine files (Landlock): {error}; served without");
         }
-        if let Err(error) = hear_refusals().and_then(|paper| {
+        if let Err(error) = receive_refusals().and_then(|paper| {
             confine_calls(Duty::Tends)?;
             CONFINED.store(true, Ordering::Relaxed);
             drop(tokio::task::spawn_local(say_refused(paper)));

@@ -193,7 +193,7 @@ fn begin<'t, R: Runtime>(
     }
     let session = server.accept(hello);
     let session = session.map_err(|failure| CloseReason::failure(Step::Handshake, Side::Client, &failure))?;
-    Ok((session, signer::<R>(thread, || server.signs_dearly(hello))))
+    Ok((session, signer::<R>(thread, || server.needs_expensive_signature(hello))))
 }
 
 /// The thread's signer, where it is to answer this hello. That costs a fifth of the handshakes that a processor can make. So it is only used

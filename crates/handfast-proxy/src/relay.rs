@@ -271,7 +271,7 @@ impl Relay {
         let patience = connection.account.service.limits.patience();
         let (_, backend) = connection.legs();
         backend.no_delay();
-        backend.socket().be_patient(patience);
+        backend.socket().set_timeouts(patience);
     }
 }
 

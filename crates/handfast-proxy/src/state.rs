@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use handfast_tls::certificate::Certificate;
 use handfast_tls::client_certificates::{ClientCertificates as ClientRule, Demand, KnownLists};
-use handfast_tls::load::{self, FileProblem, FileStamp, Source, Trouble};
+use handfast_tls::load::{self, FileProblem, FileStamp, ProblemKind, Source};
 use handfast_tls::server::ServerSettings;
 use handfast_tls::store::{CertificateStore, UnknownName};
 use handfast_tls::ticket::KeySet;
@@ -232,7 +232,7 @@ impl State {
     pub(crate) fn is_due(&self, now: SystemTime) -> bool {
         let keep = i64::try_from(self.config.process.keep_removed_certificates.as_secs()).unwrap_or(i64::MAX);
         let is_over = |problem: &FileProblem| {
-            problem.trouble == Trouble::Removed && problem.since.saturating_add(keep) <= seconds(now)
+            problem.kind == ProblemKind::Removed && problem.since.saturating_add(keep) <= seconds(now)
         };
         let due = |service: &ServiceState| {
             let of_lists = service.settings.values().iter().filter_map(|settings| {
@@ -253,12 +253,12 @@ impl State {
     pub(crate) fn file_problems(&self) -> Vec<FileProblemSnapshot> {
         let of_service = |service: &ServiceState| {
             let count =
-                |trouble| service.problems.iter().filter(|problem| problem.trouble == trouble).count() as u64;
+                |trouble| service.problems.iter().filter(|problem| problem.kind == trouble).count() as u64;
             FileProblemSnapshot {
                 service: service.model.name.clone(),
-                broken: count(Trouble::Broken),
-                removed: count(Trouble::Removed),
-                not_stapled: count(Trouble::Staple),
+                broken: count(ProblemKind::Broken),
+                removed: count(ProblemKind::Removed),
+                not_stapled: count(ProblemKind::Staple),
             }
         };
         self.services.iter().map(of_service).collect()

@@ -1,7 +1,7 @@
 //! The alert that a failure deserves, where rustls sends none, or another one in the clear.
 //!
 //! In: rustls's error, and what it sent. Out: bytes that make it send an alert, or the right number in the one that it sent.
-//! rustls encrypts alerts and gives nobody the key, so an alert that is encrypted already stays as it is.
+//! rustls encrypts alerts and gives no access to the key, so an alert that is encrypted already stays as it is.
 //!
 //! rustls 0.23.46 ends some connections without an alert, and its peer sees an end without a reason. Its record reader
 //! still works then, and answers something worse that is put before it. What it does not say right is in

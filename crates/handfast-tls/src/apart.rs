@@ -1,4 +1,4 @@
-//! Private keys that another process holds: this one has their certificates and asks for signatures.
+//! Private keys in another process: this one has their certificates and requests signatures.
 //!
 //! In: here, a [`Holder`], which is the way to the other process; there, a [`Held`]. Out: the same certificates and findings as
 //! if the files were read here, with keys that have nothing secret in them. The other process reads every file whole, since a
@@ -32,9 +32,9 @@ impl Certificate {
     }
 }
 
-/// Has a file looked at by the holder.
+/// Reads a file through the holder.
 pub(crate) fn look(holder: &Arc<dyn Holder>, path: &Path) -> Looked {
-    // What it does not answer now it may answer later.
+    // Another attempt may succeed.
     let failed = |error| Looked {
         path: path.to_path_buf(),
         stamp: FileStamp::UNREAD,
@@ -54,7 +54,7 @@ pub(crate) fn look(holder: &Arc<dyn Holder>, path: &Path) -> Looked {
     looked
 }
 
-/// The stamp of a file as the holder sees it, who may see more; `None`: it does not say.
+/// The stamp of a file as the holder sees it, which may see more; `None`: it does not answer.
 pub(crate) fn stamp(holder: &dyn Holder, path: &Path) -> Option<FileStamp> {
     wire::decode_stamp(&holder.stamp(path).ok()?)
 }
@@ -97,7 +97,7 @@ impl Held {
         signer.sign(message).map_err(|error| error.to_string())
     }
 
-    /// Lets go of a key; who signs with it at this moment still does.
+    /// Removes a key; a signature that is being made with it is still completed.
     pub fn forget(&self, key: &KeyId) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(key);
     }

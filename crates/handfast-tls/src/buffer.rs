@@ -1,7 +1,7 @@
 //! A buffer whose room is always initialized, so that sockets and ciphers write straight into it.
 //!
 //! In: bytes, at the end. Out: bytes, from the front. One belongs to a thread and serves all its connections; a
-//! connection keeps bytes of its own only while somebody cannot take them.
+//! connection keeps a buffer only while its peer does not accept bytes.
 
 /// Bytes that were put in and not taken out, and room behind them.
 #[derive(Clone, Debug, Default)]

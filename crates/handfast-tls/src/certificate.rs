@@ -35,7 +35,7 @@ pub struct Certificate {
     not_after: i64,
     subject: Box<str>,
     files: Box<[PathBuf]>,
-    /// Where its OCSP response is or should be, if anybody has said so.
+    /// Where its OCSP response is or should be, if that is known.
     pub(crate) staple_file: Option<PathBuf>,
     /// What is known of the response that is stapled, which is in `certified`.
     staple: Option<Staple>,
@@ -87,7 +87,7 @@ impl Certificate {
     /// Chain and key as rustls takes them, for now: without the OCSP response when that has expired.
     ///
     /// **Cost**: nothing without a response, a look at the clock with one, a copy of the chain with one that has expired.
-    /// That lasts until the store is made anew, which is due then.
+    /// That lasts until the store is rebuilt, which is due then.
     pub(crate) fn certified_now(&self) -> Arc<CertifiedKey> {
         let has_expired = |staple: Staple| unix_seconds(SystemTime::now()) > staple.next_update;
         if !self.staple.is_some_and(has_expired) {

@@ -57,7 +57,7 @@ pub struct ClientSettings {
     pub early_data: bool,
     /// Whether tickets for thousands of connections at once are kept, as a load test needs them, instead of 8 of each name.
     pub keeps_many_tickets: bool,
-    /// Where the secrets of the sessions are written, for whoever captures their packets; `None`: nowhere.
+    /// Where the secrets of the sessions are written, to decrypt captured packets; `None`: nowhere.
     pub key_lines: Option<Arc<KeyLines>>,
 }
 
@@ -102,7 +102,7 @@ pub enum Verification {
     System,
     /// Against these CAs, in PEM.
     Roots(Vec<u8>),
-    /// Against whom was read before, for all who dial.
+    /// The trusted certificates, read once for all clients.
     Trust(Trust),
 }
 
@@ -128,7 +128,7 @@ impl Client {
     /// Makes ready to connect to `host`, the DNS name or IP address that the server's certificate must have if it is
     /// verified.
     ///
-    /// **Errors**: settings that cannot be; the sentence says what may stand there.
+    /// **Errors**: settings that cannot be; the sentence says what is accepted.
     ///
     /// **Cost**: with [`Verification::System`] a hundred files may be read.
     pub fn new(settings: &ClientSettings, host: &str) -> Result<Self, Failure> {
@@ -216,7 +216,7 @@ impl Client {
     }
 }
 
-/// What was asked for cannot be.
+/// The requested settings are not possible.
 fn wrong(detail: impl Into<Box<str>>) -> Failure {
     Failure::new(FailureKind::Ourselves, detail)
 }
@@ -320,7 +320,7 @@ struct Handshake {
     verifier: Arc<Verifier>,
     pool: Arc<Pool>,
     signature: Option<&'static str>,
-    /// TLS 1.2 sessions that the pool had got before this step, from whomever.
+    /// TLS 1.2 sessions that the pool had received before this step, from any connection.
     tls12_before: usize,
     tls12_received: usize,
     early: Early,
@@ -331,7 +331,7 @@ struct Handshake {
 enum Early {
     /// None may be sent; none was accepted.
     Closed,
-    /// It may be sent, and the hello says so.
+    /// It may be sent, and the hello announces it.
     Open,
     /// The server is to answer whether it takes it.
     Asked,
@@ -388,7 +388,7 @@ impl ClientSession {
     /// Encrypts the beginning of `bytes` as early data, right after [`ClientSession::start`]; how many were taken, 0
     /// when the settings or the ticket allow none, or no more.
     ///
-    /// Whoever sees the connection may send them to the server again (RFC 9846 §8), and the server may refuse them:
+    /// An observer of the connection can send them to the server again (RFC 9846 §8), and the server may refuse them:
     /// see [`ClientSession::early_data_accepted`].
     pub fn early_data(&mut self, bytes: &[u8], outgoing: &mut Buffer) -> usize {
         if self.watch.early != Early::Open || bytes.is_empty() {

@@ -67,7 +67,7 @@ pub struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// Whoever has a certificate by one of these CAs.
+    /// Accepts every client with a certificate by one of these CAs.
     pub fn new(authorities: &'a Path, demand: Demand, known_keys: &'a Arc<Lists>) -> Self {
         static ALL: Rules = Rules { allow: Vec::new(), refuse: Vec::new() };
         Self {
@@ -249,7 +249,7 @@ fn rule(
             findings.push(Finding::warning(Reason::Revoked, file, message).hint("take it out of the file"));
             continue;
         }
-        // Who presents a certificate of the file itself has its key, and needs nobody to vouch for that.
+        // Who presents a certificate of the file itself has its key, so it needs no signature by a CA.
         if parsed.is_self_issued() {
             trusted.pin(&parsed.der);
         }

@@ -1,7 +1,7 @@
 //! DER, read one value after the other, without memory and without recursion (X.690, distinguished encoding rules).
 //!
 //! In: bytes from a peer or a file. Out: tags and contents that borrow from them, or `None` where a value ends beyond its
-//! surroundings. What the contents mean is known to whoever asks.
+//! surroundings. The caller knows what the contents mean.
 
 pub(crate) const BOOLEAN: u8 = 0x01;
 pub(crate) const INTEGER: u8 = 0x02;
@@ -41,7 +41,7 @@ impl<'a> Der<'a> {
         self.next().filter(|(tag, _)| *tag == wanted).map(|(_, content)| content)
     }
 
-    /// The next value as it stands there, tag and length included; it must have this tag.
+    /// The next value unchanged, tag and length included; it must have this tag.
     pub(crate) fn whole(&mut self, wanted: u8) -> Option<&'a [u8]> {
         let before = self.0;
         self.expect(wanted)?;

@@ -1,4 +1,4 @@
-//! What this crate could not do, for everything that is not a finding about somebody's certificate file.
+//! What this crate could not do, for everything that is not a finding about a certificate file.
 //!
 //! In: a failed act on a file or on the generator. Out: one line, *act, object, what happened, what was expected*.
 

@@ -1,4 +1,4 @@
-//! What rustls's errors mean, in sentences for operators and by whose doing.
+//! What rustls's errors mean: sentences for operators, and which side caused them.
 
 use rustls::{AlertDescription, CertificateError, Error, OtherError, PeerIncompatible};
 

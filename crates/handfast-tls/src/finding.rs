@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 pub enum Severity {
     /// The configuration must not be used: something that was asked for cannot be served.
     Error,
-    /// It can be used, and somebody should look.
+    /// It can be used, and an operator should look at it.
     Warning,
     /// For completeness: what was seen and deliberately not used.
     Note,
@@ -108,7 +108,7 @@ pub enum Reason {
     UnusedAuthority,
     /// A PEM section that is neither certificate nor key.
     UnusedSection,
-    /// An OCSP response that cannot be stapled: broken, or signed by somebody who may not.
+    /// An OCSP response that cannot be stapled: broken, or signed by a certificate without that permission.
     BadStaple,
     /// An OCSP response about another certificate.
     StapleOfOther,
@@ -116,7 +116,7 @@ pub enum Reason {
     StapleExpired,
     /// An OCSP response whose time has not come.
     StapleNotYetValid,
-    /// An OCSP response that is stapled although nobody could check its signature.
+    /// An OCSP response that is stapled although its signature could not be checked.
     StapleUnverified,
     /// An OCSP response that says no good of the certificate.
     Revoked,
@@ -174,7 +174,7 @@ impl Finding {
         self
     }
 
-    /// Whether this is what a certificate looks like while somebody is still writing it, so that looking again in
+    /// Whether this is what a certificate looks like while it is still being written, so that looking again in
     /// 100 ms may help: a pair that does not fit, a file cut short, empty, missing or changing.
     pub fn may_be_half_written(&self) -> bool {
         matches!(

@@ -1,5 +1,5 @@
 //! An end of TLS that writes records which no library would write: a real handshake, and then records of any kind, rightly encrypted, as
-//! many as one likes. For laboratories that look what becomes of whoever reads them.
+//! many as one likes. For tests of how peers react to them.
 //!
 //! In: a stream that stands, and a version. Out: records. What comes back is not read here.
 
@@ -42,7 +42,7 @@ impl Version {
     }
 }
 
-/// What stands in a record.
+/// The content of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An alert.

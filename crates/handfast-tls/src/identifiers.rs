@@ -1,4 +1,4 @@
-//! Identifiers of rustls and webpki as words, for errors that have no text of their own.
+//! Identifiers of rustls and webpki as words, for errors without a text.
 
 /// `IllegalMiddleboxChangeCipherSpec` as words: rustls names what it found by identifiers.
 pub(crate) fn spaced(identifier: &str) -> String {

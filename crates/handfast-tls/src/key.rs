@@ -29,7 +29,7 @@ pub(crate) enum Unusable {
     NotUnderstood,
 }
 
-/// id-ecPublicKey, as it stands in DER.
+/// id-ecPublicKey in DER.
 const EC_PUBLIC_KEY: &[u8] = &[0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
 
 /// Makes a key of a section's content. `None` when the section is no key.
@@ -59,7 +59,7 @@ fn from_der(der: &PrivateKeyDer<'_>) -> Result<Key, Unusable> {
     Ok(Key { signing, public_key })
 }
 
-/// rustls says of every key that it cannot use that it is of no known kind; that it is weak is worth telling.
+/// rustls says of every key that it cannot use that it is of no known kind; that it is weak is worth reporting.
 fn why_not(der: &PrivateKeyDer<'_>) -> Unusable {
     let numbers = match der {
         PrivateKeyDer::Pkcs1(pkcs1) => PublicKey::of_private_rsa(pkcs1.secret_pkcs1_der()),

@@ -42,7 +42,7 @@ mod trust_file;
 mod staples;
 
 pub use inspect::{Inspected, Inspection};
-pub use keep::{Before, FileProblem, Kept, Trouble, keep};
+pub use keep::{Before, FileProblem, Kept, ProblemKind, keep};
 pub use loaded::{Loaded, Source};
 pub(crate) use looked::Looked;
 pub use staples::keep_staples;
@@ -51,7 +51,8 @@ pub(crate) use trust_file::TrustFile;
 /// Reads every source; keys on the lists `known_keys` are refused.
 ///
 /// **Cost**: CPU time of about 60 µs for each ECDSA pair of files and 260 µs for each RSA-2048 pair (aws-lc checks the
-/// key's arithmetic), and 40 µs for a signature by an issuer that is in the same file, spread over the CPUs; at most 1 MiB of memory for each file being read.
+/// key's arithmetic), spread over the CPUs. A signature by an issuer in the same file takes 40 µs. Each file that is being
+/// read takes at most 1 MiB of memory.
 pub fn load(sources: &[Source], known_keys: &Lists, now: SystemTime) -> Loaded {
     load_from(sources, known_keys, now, None)
 }
@@ -103,8 +104,8 @@ pub fn keep_known(loaded: &mut [Arc<Certificate>], before: &[Arc<Certificate>]) 
     }
 }
 
-/// Whether any of the files is not as it was when it was read. Of one that cannot be seen here the `holder` is asked, who may see
-/// more than this process; one of which it says nothing now has not changed as far as is known.
+/// Whether any of the files is not as it was when it was read. Where this process cannot see a file, the `holder` is asked,
+/// which may see more. A file about which it gives no answer counts as unchanged.
 ///
 /// **Cost**: one `stat` for each; nothing is read.
 pub fn changed(files_read: &[(PathBuf, FileStamp)], holder: Option<&dyn Holder>) -> bool {
@@ -130,7 +131,7 @@ fn file(
         Some(key) if key != certificate => take(key, loaded).map(|contents| contents.keys),
         _ => chain.as_mut().map(|contents| std::mem::take(&mut contents.keys)),
     };
-    // A file with an error has said so; pairing what is left of it would only say it less well.
+    // A file with an error has its finding; pairing the rest of it would only repeat that less precisely.
     let (Some(chain), Some(keys)) = (chain, keys) else { return };
     let Loaded { findings, .. } = loaded;
     let made =

@@ -1,4 +1,4 @@
-//! The single operations that a TLS connection is made of, each for itself, to be timed by somebody else.
+//! The single operations that a TLS connection is made of, each by itself; the caller measures the time.
 //!
 //! In: the name of an operation. Out: an [`Operation`], which does it once each time it is asked to, with the same library,
 //! the same key exchange groups and the same signers as a session. [`handshake`] puts two sessions together. No clock is
@@ -250,7 +250,7 @@ pub struct Keys(Vec<SignatureKey>);
 struct SignatureKey {
     kind: Signature,
     signing: Arc<dyn SigningKey>,
-    /// As it stands in a certificate.
+    /// As a certificate contains it.
     public: Vec<u8>,
     /// For certificates.
     pair: KeyPair,

@@ -36,7 +36,7 @@ pub(crate) struct Parsed {
     /// Names that can be asked for, in lower case.
     pub(crate) dns_names: Vec<Box<str>>,
     pub(crate) ip_names: Vec<IpAddr>,
-    /// DNS names that nobody can ask for: wildcards in a wrong place, letters that are none.
+    /// DNS names that no client can request: wildcards in a wrong place, letters that are none.
     pub(crate) unusable_names: Vec<Box<str>>,
     /// The common name, when it looks like a host name.
     pub(crate) common_name: Option<Box<str>>,
@@ -92,7 +92,7 @@ impl fmt::Display for Malformed {
 impl Parsed {
     /// Parses one certificate.
     ///
-    /// **Errors**: it is none, or its names cannot be read; whoever made the file.
+    /// **Errors**: it is none, or its names cannot be read: the file is at fault.
     pub(crate) fn from_der(der: &[u8]) -> Result<Self, Malformed> {
         let (rest, x509) = X509Certificate::from_der(der).map_err(Malformed::Structure)?;
         if !rest.is_empty() {

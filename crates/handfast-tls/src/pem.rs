@@ -89,7 +89,7 @@ pub(crate) fn sections(bytes: &[u8]) -> Result<Vec<Section<'_>>, Broken> {
         } else if contains(text, BEGIN) {
             return Err(Broken::RunTogether { line });
         } else if start == bytes.len() && !text.is_empty() && BEGIN.starts_with(text) {
-            // Somebody is still writing this line.
+            // This line is still being written.
             return Err(Broken::NoEnd { label: "a section".to_owned(), line });
         } else if let Some((_, section)) = &mut open {
             section.encrypted |= text.starts_with(b"Proc-Type:") && contains(text, b"ENCRYPTED");

@@ -13,7 +13,7 @@
 //! the hello before rustls sees it:
 //! - **Group.** Our order decides among the groups for which the client sent a key share; only when it sent none we
 //!   have, our order decides among the groups it names, at the price of a HelloRetryRequest (one more round trip;
-//!   RFC 9846 §4.2.4). So a preferred group never costs a round trip that another could have saved. Nobody on
+//!   RFC 9846 §4.2.4). So a preferred group never costs a round trip that another could have saved. No client on
 //!   the wire can use this to weaken a connection: the hello is authenticated by the handshake.
 //! - **Suite.** Our order decides (`ignore_client_order` must be set), except that a client whose first suite is
 //!   ChaCha20-Poly1305 gets it: such a client says that it computes AES without hardware.
@@ -80,7 +80,7 @@ pub struct PolicyProblem {
     pub value: String,
     /// What is wrong, in a few words.
     pub what: &'static str,
-    /// What may stand there.
+    /// What is accepted there.
     pub allowed: Vec<&'static str>,
     /// What was surely meant, when the text is another program's word for something we have.
     pub meant: Option<&'static str>,

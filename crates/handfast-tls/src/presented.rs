@@ -3,7 +3,7 @@
 //! In: trusted certificates; then what a peer sent, before it has proved anything. Out: that it is good, or a
 //! [`Refusal`].
 //!
-//! Whoever connects chooses what is to be checked here, so the work is bounded whatever it is: see `path.rs` for the
+//! The peer chooses what is checked here, so the work is bounded whatever it is: see `path.rs` for the
 //! bounds, and `a_hostile_chain_costs_little.rs` for what they are against.
 
 use std::collections::HashMap;
@@ -46,22 +46,22 @@ pub(crate) enum Keys {
 /// Bits of RSA above which aws-lc's algorithms verify nothing.
 const RSA_BITS_MOST: usize = 8192;
 
-/// Whom one side trusts.
+/// The CAs and certificates that one side trusts.
 #[derive(Debug)]
 pub(crate) struct Authorities {
     /// By subject, as webpki keeps it: in DER, without the outermost header.
     anchors: HashMap<Box<[u8]>, Vec<TrustAnchor<'static>>>,
-    /// Certificates that are good themselves, whoever signed them.
+    /// Certificates that are good themselves, whatever CA signed them.
     pinned: Vec<CertificateDer<'static>>,
-    /// What CAs have taken back; `None`: nobody asked.
+    /// What CAs have revoked; `None`: revocation is not checked.
     revocations: Option<Revocations>,
     algorithms: WebPkiSupportedAlgorithms,
-    /// Keys that are nobody's secret.
+    /// Keys that are compromised.
     known_keys: Arc<Lists>,
 }
 
 impl Authorities {
-    /// Nobody yet.
+    /// Trusts no CA yet.
     pub(crate) fn new(algorithms: WebPkiSupportedAlgorithms) -> Self {
         let (anchors, pinned, known_keys) = Default::default();
         Self { anchors, pinned, revocations: None, algorithms, known_keys }
@@ -72,7 +72,7 @@ impl Authorities {
         Self { known_keys, ..self }
     }
 
-    /// Trusts whom this certificate, or a CA below it, signed.
+    /// Trusts certificates that this one, or a CA below it, signed.
     ///
     /// **Errors**: it cannot be read.
     pub(crate) fn add(&mut self, certificate: &CertificateDer<'_>) -> Result<(), Refusal> {
@@ -85,7 +85,7 @@ impl Authorities {
         Ok(())
     }
 
-    /// Trusts whoever presents exactly this certificate.
+    /// Trusts a peer that presents exactly this certificate.
     pub(crate) fn pin(&mut self, certificate: &CertificateDer<'_>) {
         if !self.pinned.contains(certificate) {
             self.pinned.push(certificate.clone().into_owned());
@@ -97,7 +97,7 @@ impl Authorities {
         self.revocations = Some(revocations);
     }
 
-    /// Whether nobody is trusted.
+    /// Whether nothing is trusted.
     pub(crate) fn is_empty(&self) -> bool {
         self.anchors.is_empty() && self.pinned.is_empty()
     }
@@ -113,7 +113,7 @@ impl Authorities {
     /// Checks the certificate that a peer presents as its own, and those that it sent with it. The peer has still to
     /// prove that the key is its own.
     ///
-    /// **Errors**: why it is refused; the peer caused them, or who configured whom to trust.
+    /// **Errors**: why it is refused; the peer caused them, or the list of trusted CAs.
     ///
     /// **Cost**: a signature for each certificate of the path, 0.03 ms each with P-256, and a look into each key, 0.01 ms with
     /// P-256 and 0.06 ms with RSA-2048. What a hostile peer can bring it to is 5 ms, and that only with the help of a trusted
@@ -168,7 +168,7 @@ impl Authorities {
 
     /// Whether a server's certificate is for this name.
     ///
-    /// **Errors**: for whom it is. **Source**: RFC 9525 §6; the common name does not count.
+    /// **Errors**: the names in the certificate. **Source**: RFC 9525 §6; the common name does not count.
     pub(crate) fn check_name(own: &CertificateDer<'_>, name: &ServerName<'_>) -> Result<(), Refusal> {
         let outline = Outline::read(own).ok_or(Refusal::Unreadable)?;
         if outline.version != 3 {
@@ -199,7 +199,7 @@ impl Authorities {
     }
 }
 
-/// What is asked of the peer's own certificate, whoever signed it.
+/// Requirements for the peer's own certificate, whatever CA signed it.
 fn check_key(own: &Outline<'_>, peer: Peer) -> Result<(), Refusal> {
     match own.key_kind() {
         // What costs nothing is looked at first.
@@ -219,7 +219,7 @@ fn check_key(own: &Outline<'_>, peer: Peer) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What is asked of a certificate that is trusted itself: validity and purpose, but no signature of anybody's.
+/// What is asked of a certificate that is trusted itself: validity and purpose, but no signature.
 fn check_pinned(own: &Outline<'_>, peer: Peer, now: UnixTime) -> Result<(), Refusal> {
     let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
     let (from, to) = own.validity().ok_or(Refusal::Unreadable)?;

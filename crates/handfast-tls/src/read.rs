@@ -1,6 +1,6 @@
-//! Reads a small file whole, or says why not; and remembers how to see that it has changed.
+//! Reads a small file whole, or returns why not, and keeps what shows a later change.
 //!
-//! In: a path. Out: its bytes, complete as of one moment, and a [`FileStamp`]. Nothing here waits for anybody: a FIFO
+//! In: a path. Out: its bytes, complete as of one moment, and a [`FileStamp`]. Nothing here blocks: a FIFO
 //! or device in place of a file is refused before it is opened, a file that changes under the reader is read again.
 
 use std::collections::BTreeSet;
@@ -157,7 +157,7 @@ pub(crate) fn watch(path: &Path, folders: &mut BTreeSet<PathBuf>) {
     folders.extend(fs::canonicalize(path).ok().and_then(|real| parent(&real)));
 }
 
-/// Opens a file of at most `limit` bytes that is too large to be read at once. Whoever has read it looks at the stamp again.
+/// Opens a file of at most `limit` bytes that is too large to be read at once. The caller compares the stamp again after reading.
 pub(crate) fn open(path: &Path, limit: u64) -> Result<(File, FileStamp), Failure> {
     let opened = retry_stale(|| {
         Ok(match open_file(path)? {
@@ -305,7 +305,7 @@ pub(crate) fn retry_stale<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "nobody else reads these files")]
+#[expect(clippy::disallowed_methods, reason = "no other process reads these files")]
 mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::process::Command;

@@ -1,4 +1,4 @@
-//! Which certificates their CAs have taken back: certificate revocation lists (CRLs).
+//! Which certificates their CAs have revoked: certificate revocation lists (CRLs).
 //!
 //! In: files and folders of lists, in PEM or DER, and the CAs that may have signed them. Out: [`Revocations`], asked for
 //! each certificate of a path that is good otherwise. Lists are read and verified when a state is made, never for a
@@ -52,7 +52,7 @@ impl Revocations {
 
     /// Checks a certificate that the holder of `key` signed; `is_own`: it is the peer's own and not a CA's above it.
     ///
-    /// A CA above the peer's needs no list: whoever names lists of those that sign clients seldom has the root's.
+    /// A CA above the peer's needs no list: an operator who configures lists of the signing CAs seldom has the root's.
     ///
     /// **Errors**: it was revoked, or it is not known whether it was.
     ///

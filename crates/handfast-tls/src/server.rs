@@ -147,7 +147,7 @@ impl Server {
 
     /// Whether the answer to this client takes a signature that others would notice. Not for one that resumes: there is none then,
     /// unless its ticket is not good any more.
-    pub fn signs_dearly(&self, hello: &ClientHello) -> bool {
+    pub fn needs_expensive_signature(&self, hello: &ClientHello) -> bool {
         !hello.offers_resumption()
             && matches!(self.selection(hello), Selection::Chosen(certificate) if certificate.key_kind().is_dear())
     }

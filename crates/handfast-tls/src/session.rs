@@ -1,4 +1,4 @@
-//! A TLS session as the path sees it: bytes in, plaintext and replies out. No socket, and no buffer of its own.
+//! A TLS session as the path sees it: bytes in, plaintext and replies out. It has no socket and no buffer.
 //!
 //! In: what arrived from the peer, and what is to be sent to it. Out: plaintext, records, and what was agreed on.
 //! Which library does the work is known in `server.rs`, `client.rs` and `unbuffered.rs` alone.
@@ -9,7 +9,7 @@ use std::fmt;
 
 use crate::buffer::Buffer;
 
-/// Who is at the other end.
+/// The kind of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
     /// We are the server.

@@ -1,8 +1,8 @@
 //! One key in certificates of unrelated names, and two keys with a prime factor in common.
 //!
 //! In: all certificates of a configuration. Out: an error for each RSA key whose factor another one shares, and a warning for each
-//! key that is in more than one family of names. Whoever
-//! gets the key of one then has that of the other, and their owners rarely know of each other.
+//! key that is in more than one family of names. An
+//! attacker who gets the key of one then has that of the other, and their owners rarely know of each other.
 //!
 //! A family is what one certificate names, and every other certificate that names something of the same domain: the same last two
 //! labels of a name, three where the second is one under which a country's registry gives names (`co.uk`, `com.au`); an address is

@@ -1,7 +1,7 @@
-//! OCSP responses that go with certificates, so that clients need not ask anybody (RFC 6066 §8, RFC 9846 §4.4.2.1).
+//! OCSP responses that go with certificates, so that clients need not ask a responder (RFC 6066 §8, RFC 9846 §4.4.2.1).
 //!
 //! In: what a file holds, DER or PEM, and the chain that is served. Out: the response in DER and until when it may be
-//! stapled, or a [`Refusal`]. Nothing is fetched: whoever renews the file does, and it is read again when it changes.
+//! stapled, or a [`Refusal`]. Nothing is fetched: a tool of the operator renews the file, and it is read again when it changes.
 
 use rustls_pki_types::CertificateDer;
 

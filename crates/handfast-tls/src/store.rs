@@ -4,10 +4,10 @@
 //! made by rustls in the middle of the handshake, through [`Resolver`].
 //!
 //! # Who wins
-//! An exact name before a wildcard (RFC 9525 §6.3: `*` stands for exactly one whole label). Among certificates of one
+//! An exact name before a wildcard (RFC 9525 §6.3: `*` matches exactly one whole label). Among certificates of one
 //! name: those valid now before the others, then the cheaper signature, ECDSA P-256 before all (an RSA-2048 signature costs
 //! this side about twenty times as much), then the one that expires last. Of those the first whose signature the client can
-//! verify is chosen; so of two with the same names and kind of key the later one always wins, and the findings say so.
+//! verify is chosen; so of two with the same names and kind of key the later one always wins, and a finding reports it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub struct CertificateStore {
     certificates: Vec<Arc<Certificate>>,
     /// Places in `certificates`, best first.
     exact: HashMap<Box<str>, Box<[u32]>>,
-    /// By what stands behind `*.`.
+    /// By what follows `*.`.
     wildcard: HashMap<Box<str>, Box<[u32]>>,
     /// What serves those who ask for no known name: the first certificate, and others that cover one of its names.
     default: Box<[u32]>,
@@ -145,7 +145,7 @@ impl CertificateStore {
     fn places(&self, name: &str) -> Option<[&[u32]; 2]> {
         let exact = self.exact.get(name);
         let wildcard = match name.split_once('.') {
-            // The label that `*` stands for must be there.
+            // The label that `*` matches must be there.
             Some((label, suffix)) if !label.is_empty() => self.wildcard.get(suffix),
             _ => None,
         };

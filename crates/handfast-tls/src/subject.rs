@@ -2,7 +2,7 @@
 //!
 //! In: a certificate in DER. Out: text, bounded.
 
-/// Longest name that is given; X.520 bounds it to 64 characters, which nobody enforces.
+/// Longest name that is given; X.520 bounds it to 64 characters, which is not enforced.
 const LONG: usize = 1_024;
 
 /// The Common Name of a certificate's subject: the first one, as OpenSSL gives it. `None` when there is none, or it is no text.

@@ -91,7 +91,7 @@ fn dates(params: &mut CertificateParams, now: i64) {
     }
 }
 
-/// Whether `host` can stand in a certificate: a DNS name or an IP address.
+/// Whether `host` can be in a certificate: a DNS name or an IP address.
 pub fn is_host(host: &str) -> bool {
     host.parse::<IpAddr>().is_ok() || rustls_pki_types::DnsName::try_from(host).is_ok()
 }

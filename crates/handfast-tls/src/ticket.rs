@@ -25,7 +25,7 @@
 //! encrypts; used to encrypt for `rotate`; accepted until `lifetime` after the last moment at which it encrypted; then
 //! erased from memory and, with the next rotation, from the file. If rotation fails (a full disk, a read-only folder)
 //! a key encrypts for `rotate` once more, and after that no tickets are given out: no key is used forever because
-//! nobody reads the log.
+//! no operator reads the log.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ use file::KeyFile;
 
 mod file;
 
-/// Between a key's appearance in a file and its first use. Whoever shares a file must call
+/// Between a key's appearance in a file and its first use. Processes that share a file must call
 /// [`TicketKeys::refresh`] at least this often.
 const AHEAD: Duration = Duration::from_secs(120);
 
@@ -182,7 +182,7 @@ impl TicketKeys {
     /// there.
     ///
     /// **Errors**: a file that others may read, that is malformed, cannot be read, or cannot be made. A file
-    /// that is good for now but cannot be written is no error here; [`Self::refresh`] says so when it matters.
+    /// that is good for now but cannot be written is no error here; [`Self::refresh`] reports it when it matters.
     pub fn load_or_create(path: &Path, now: SystemTime, settings: TicketSettings) -> Result<Self, Error> {
         Self::start(Some(KeyFile::new(path)), unix(now), settings)
     }
@@ -268,7 +268,7 @@ impl TicketKeys {
             return Ok(());
         }
         let Some(lock) = file.lock(may_wait)? else {
-            // Somebody else is adding the next key right now; it is read at the next refresh, well before its use.
+            // Another process is adding the next key right now; it is read at the next refresh, well before its use.
             return Ok(());
         };
         // What is in the file counts, not what we remember: of several processes that find a key due at once, the first
@@ -279,10 +279,10 @@ impl TicketKeys {
         match schedule.due(&keys, now) {
             Some(used_from) => keys.push(MasterKey::random(now, used_from)?),
             None if file.is_there() => return Ok(()),
-            // Somebody removed the file; what is in use is worth keeping.
+            // The file was removed; what is in use is worth keeping.
             None => {}
         }
-        // A key that is not in the file is not used either: nobody else could know it.
+        // A key that is not in the file is not used either: no other process could know it.
         file.write(&keys)?;
         self.keys = keys;
         drop(lock);
@@ -322,7 +322,7 @@ impl Schedule {
     fn encrypting(&self, keys: &[Arc<MasterKey>], now: u64) -> Option<usize> {
         let place = match keys.iter().rposition(|key| key.used_from <= now) {
             Some(place) => place,
-            // The clock was set back; a key that everybody has is as good as any.
+            // The clock was set back; a key that every process has is as good as any.
             None if !keys.is_empty() => 0,
             None => return None,
         };
@@ -336,7 +336,7 @@ impl Schedule {
         let Some(newest) = newest else { return Some(now) };
         let end = newest.saturating_add(self.rotate);
         if now >= end.saturating_add(self.rotate) {
-            // Nobody has rotated for so long that nobody can be using it.
+            // No process has rotated for so long that none can be using it.
             return Some(now);
         }
         (now.saturating_add(self.ahead) >= end).then(|| end.max(now.saturating_add(self.ahead)))
@@ -402,7 +402,7 @@ struct PolicyKeys {
 
 /// Encrypts and decrypts tickets for one policy. One for each thread and configuration.
 ///
-/// rustls asks through a shared reference, so the keys are behind a lock; with one ticketer for each thread nobody else
+/// rustls asks through a shared reference, so the keys are behind a lock; with one ticketer for each thread no other one
 /// ever holds it while a handshake asks, and taking it costs two uncontended atomic operations. [`Self::update`] holds it only to swap a
 /// pointer.
 pub struct Ticketer {

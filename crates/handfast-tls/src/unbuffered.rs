@@ -1,6 +1,6 @@
-//! What both sides of TLS do with rustls's unbuffered connections: one loop over their states, whoever connected.
+//! What both sides of TLS do with rustls's unbuffered connections: one loop over their states, for clients and servers.
 //!
-//! In: a connection of either side, what arrived, and somebody who watches the handshake. Out: plaintext, records to
+//! In: a connection of either side, what arrived, and an observer of the handshake. Out: plaintext, records to
 //! send, and what is kept for the next call. `server.rs`, `client.rs` and this file are the only ones that know rustls's
 //! connection types.
 //!

@@ -1,7 +1,7 @@
-//! Keys known to be weak: whoever sees the public half can compute the private one, has it already, or can sign without it.
+//! Keys known to be weak: the private key can be computed from the public one, is published, or is not needed to sign.
 //!
-//! In: a public key as it stands in a certificate (SubjectPublicKeyInfo), or its numbers. Out: each [`Weakness`]: what it
-//! is, why that matters, and who says so. Lists of known keys are files that the operator brings ([`Lists`]).
+//! In: a public key as a certificate contains it (SubjectPublicKeyInfo), or its numbers. Out: each [`Weakness`]: what it
+//! is, why that matters, and the source. Lists of known keys are files that the operator provides ([`Lists`]).
 //!
 //! The arithmetic is bounded whatever the key: see [`PublicKey::weaknesses`]. It is done where a key is read: once for each
 //! key that is served or trusted, and once for each certificate of a path that a peer presents in a full handshake, after
@@ -85,7 +85,7 @@ impl Weakness {
         }
     }
 
-    /// Who says so: the standard or the publication.
+    /// The source: a standard or a publication.
     pub const fn source(&self) -> &'static str {
         match self {
             Self::TooSmall { .. } => "NIST SP 800-131A; CA/Browser Forum baseline requirements 6.1.5",

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use handfast_net::address::Address;
 use handfast_net::dial::Dialling;
 use handfast_net::listen::{Sharing, listen};
-use handfast_net::stream::{Patience, Read, Stream};
+use handfast_net::stream::{Read, SocketTimeouts, Stream};
 
 use super::*;
 use crate::serve;
@@ -13,7 +13,7 @@ use crate::serve;
 /// A server on a port of its own, which serves each connection in a task of its own; what became of them, in the order of their
 /// ends.
 fn server(version: Version) -> (SocketAddr, Rc<RefCell<Vec<hyper::Result<Ended>>>>) {
-    let patience = Patience { unacknowledged: Duration::ZERO, keepalive: Duration::ZERO };
+    let patience = SocketTimeouts { unacknowledged: Duration::ZERO, keepalive: Duration::ZERO };
     let any = Address::Ip("127.0.0.1:0".parse().expect("an address"));
     let (local, mut sockets) = listen(&any, 0, 1, patience, Sharing::Alone).expect("a port");
     let Address::Ip(address) = local else { panic!("an address of TCP") };

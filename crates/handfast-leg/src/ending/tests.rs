@@ -49,7 +49,7 @@ fn only_an_abort_resets() {
     ] {
         let expected: &[Done] = if finishes { &[Done::FinishAtDrop] } else { &[] };
         assert_eq!(Ended::begin(client(), way, b"").done(), expected, "{way:?}");
-        // A socket that is faulty has nobody to be told, and is dropped at once.
+        // A faulty socket reaches no peer, and is dropped at once.
         let mut leg = client();
         leg.socket_mut().faulty = true;
         let mut faulty = Ended::begin(leg, way, b"unsent");

@@ -56,7 +56,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
         self.take_in(&mut incoming, plaintext, replies, early)
     }
 
-    /// The same for bytes that the caller has read himself: a hello that he looked into.
+    /// The same for bytes that the caller has read: a hello that it inspected.
     ///
     /// **Errors**: the session's failure (its alert is among the unsent bytes); [`Why::Ended`] when the peer said
     /// close_notify before it was done; [`Why::Endless`].

@@ -87,7 +87,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
         received.failure.map(|failure| Broken::session(self.side, failure))
     }
 
-    /// RFC 9846 §6.1: data may have been cut off by anybody; only close_notify is an end.
+    /// RFC 9846 §6.1: an attacker may have cut off data; only close_notify is an end.
     fn end(&mut self, in_a_record: bool) -> Result<Got, Broken> {
         if self.session.is_some() {
             if !self.lenient || in_a_record {

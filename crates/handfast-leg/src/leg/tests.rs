@@ -157,7 +157,7 @@ fn the_sessions_answers_wait_behind_what_waits() {
         (leg.socket_mut().done(), leg.unsent())
     };
     assert_eq!(answer(&mut secured(Side::Client), false), (vec![wrote("r")], 0));
-    // An alert is sent by whoever ends the leg.
+    // The code that ends the leg sends the alert.
     assert_eq!(answer(&mut secured(Side::Client), true), (vec![], 1));
     let mut waits = secured(Side::Client);
     waits.keep(b"w");
@@ -364,7 +364,7 @@ fn a_flight_may_carry_the_first_data_and_its_answer_waits() {
     assert_eq!((outcome, early), (Ok(()), vec![]));
 }
 
-/// Its session heard the first flight elsewhere: what came of it is accounted for as if it had come here.
+/// Its session received the first flight elsewhere: the result is handled as if it had come here.
 #[test]
 fn what_a_session_answered_elsewhere_is_taken_over() {
     let mut leg = shaking();
@@ -384,7 +384,7 @@ fn what_a_session_answered_elsewhere_is_taken_over() {
     let received = session.receive(&mut b"?".to_vec(), &mut scratch.plaintext, &mut scratch.replies);
     let outcome = failed.take_answer(received, (&scratch.plaintext, &scratch.replies), &mut Vec::new());
     assert!(matches!(why(outcome), Why::Session(_)));
-    assert_eq!(failed.unsent.as_slice(), b"A", "its alert is sent by whoever ends the leg");
+    assert_eq!(failed.unsent.as_slice(), b"A", "the code that ends the leg sends its alert");
 }
 
 #[test]
@@ -415,7 +415,7 @@ fn what_waits_can_be_taken_out() {
 fn a_handshake_may_fail_or_end_or_never_end() {
     let mut failed = shaking();
     assert!(matches!(why(flight(&mut failed, b"?").0), Why::Session(_)));
-    assert_eq!(failed.unsent.as_slice(), b"A", "its alert is sent by whoever ends the leg");
+    assert_eq!(failed.unsent.as_slice(), b"A", "the code that ends the leg sends its alert");
     assert_eq!(why(flight(&mut shaking(), b".").0), Why::Ended);
     let mut done = shaking();
     assert_eq!(flight(&mut done, b"Eab."), (Ok(()), b"ab".to_vec()));

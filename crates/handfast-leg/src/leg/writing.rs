@@ -13,7 +13,7 @@ use crate::socket::Socket;
 
 impl<S: Socket, T: Session> Leg<S, T> {
     /// Sends what the session answered by itself, behind what waits already. After a failure it is the alert, which only
-    /// waits: whoever ends the connection sends it.
+    /// waits: the code that ends the connection sends it.
     pub fn answer(&mut self, scratch: &mut Scratch, failed: bool) -> Result<(), Broken> {
         let replies = scratch.replies.filled();
         if replies.is_empty() {
@@ -71,7 +71,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
         let session = self.session.as_mut().expect("asked for by write(), which looked");
         session.encrypt(plaintext, records).map_err(|failure| Broken::session(self.side, failure))?;
         self.put(Writing::More, records.filled())?;
-        // All of it, though some may wait: how much plaintext is in a part of a record, nobody can say.
+        // All of it, though some may wait: how much plaintext is in a part of a record is unknown.
         self.sent = self.sent.wrapping_add(plaintext.len() as u64);
         Ok(())
     }
@@ -165,7 +165,7 @@ impl<S: Socket, T: Session> Leg<S, T> {
 
     /// Passes on that the other side has ended: close_notify where there is TLS, FIN where there is none.
     ///
-    /// A TLS leg gets no FIN: after it nobody could be told any more that its own direction broke. `last`: the other
+    /// A TLS leg gets no FIN: after it the peer could not be notified any more that its own direction broke. `last`: the other
     /// direction is over and passed on, so that closing says the rest.
     pub fn tell_end(&mut self, records: &mut Buffer, last: bool) -> Result<bool, Broken> {
         if self.told {

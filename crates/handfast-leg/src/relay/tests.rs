@@ -121,7 +121,7 @@ fn a_mistake_stops_behind_what_came_before_it() {
     pair.client.socket_mut().comes("ok?no");
     let broken = pair.turn().expect_err("it broke TLS");
     assert_eq!(broken.side, Side::Client);
-    // The alert waits for whoever ends the leg.
+    // The alert waits for the code that ends the leg.
     assert_eq!((pair.done(), pair.client.unsent()), ((vec![], vec![wrote("<ok>")]), 1));
 }
 
@@ -204,7 +204,7 @@ fn last_words_are_not_looked_for_where_nothing_can_be_read() {
         pair.turn().expect("an end");
         pair.backend.socket_mut().done();
     });
-    // The other side has not been told of the end yet, and is not any more: its leg is to be aborted.
+    // The other side was not notified of the end yet, and is not any more: its leg is to be aborted.
     speaks(|pair| {
         pair.backend.socket_mut().room = 1;
         pair.client.socket_mut().comes("bye.");

@@ -20,7 +20,7 @@ use handfast_net::clock::Moment;
 use handfast_net::dial::Dialling;
 use handfast_net::engine::{self, Priority, Woken, sleep, spawn, wait, yield_now};
 use handfast_net::listen::{ListeningSocket, Sharing, listen};
-use handfast_net::stream::{Patience, Read, Stream, Write};
+use handfast_net::stream::{Read, SocketTimeouts, Stream, Write};
 use handfast_tls::buffer::Scratch;
 use handfast_tls::client::ClientSession;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -168,7 +168,7 @@ fn once(work: Work, one_cpu: bool) -> Result<Needed, Refusal> {
 }
 
 fn listening(at: Ipv4Addr) -> Result<(Address, ListeningSocket), Refusal> {
-    let patience = Patience { unacknowledged: Duration::ZERO, keepalive: Duration::ZERO };
+    let patience = SocketTimeouts { unacknowledged: Duration::ZERO, keepalive: Duration::ZERO };
     let address = Address::Ip(SocketAddr::new(IpAddr::V4(at), 0));
     let (address, mut sockets) = listen(&address, 0o600, 1, patience, Sharing::Alone)
         .map_err(|error| failed(format!("listen on {at}: {error}")))?;

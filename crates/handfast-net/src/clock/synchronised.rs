@@ -6,12 +6,12 @@ use std::time::Duration;
 /// Whether something keeps the wall clock right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Synchronised {
-    /// Something does, and it is wrong by so much at most.
+    /// Something does; with the maximum error.
     Yes {
         /// The kernel's estimate.
         error: Duration,
     },
-    /// Nothing that the kernel was told of.
+    /// Nothing that the kernel knows of.
     No,
 }
 

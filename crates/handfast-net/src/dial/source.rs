@@ -1,4 +1,4 @@
-//! Where a connection comes from: addresses of this machine, each with ports of its own, or the client's.
+//! Where a connection comes from: addresses of this machine, each with separate ports, or the client's.
 //!
 //! In: what a configuration says. Out: which sources fit a destination, whether this machine has them, and the arithmetic of
 //! ports when there are none left.
@@ -115,7 +115,7 @@ pub fn is_here(source: IpAddr) -> io::Result<()> {
 
 /// Whether connections may come from addresses that are none of this machine's.
 ///
-/// **Errors**: why they may not: setsockopt(2).
+/// **Errors**: why they are not allowed: setsockopt(2).
 pub fn can_be_foreign() -> io::Result<()> {
     let family = rustix::net::AddressFamily::INET;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;

@@ -26,16 +26,16 @@ pub(super) const GENERATIONS: u32 = 1 << GENERATION_BITS;
 
 /// A task of this or another thread's engine, to be woken.
 ///
-/// Waking is never more than a hint: the task looks around, as if a socket of its own had become ready. So it does no harm
-/// that a handle may outlive its task; it then wakes nobody.
+/// Waking is never more than a hint: the task looks around, as if one of its sockets had become ready. So it does no harm
+/// that a handle may outlive its task; it then wakes no task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TaskHandle(u64);
 
 impl TaskHandle {
     /// No task at all.
-    pub const NOBODY: Self = Self(0);
+    pub const NONE: Self = Self(0);
 
-    /// `engine` is never 0, so that no task is [`TaskHandle::NOBODY`].
+    /// `engine` is never 0, so that no task is [`TaskHandle::NONE`].
     pub(super) fn new(engine: u16, task: u32, generation: u32) -> Self {
         let place = u64::from(task) << GENERATION_BITS | u64::from(generation);
         Self(u64::from(engine) << (TASK_BITS + GENERATION_BITS) | place)
@@ -75,15 +75,15 @@ mod tests {
         {
             let handle = TaskHandle::from_bits(TaskHandle::new(engine, task, generation).to_bits());
             assert_eq!((handle.engine(), handle.task(), handle.generation()), (engine, task, generation));
-            assert_ne!(handle, TaskHandle::NOBODY);
+            assert_ne!(handle, TaskHandle::NONE);
         }
     }
 
     #[test]
     fn nobody_can_be_woken() {
-        TaskHandle::NOBODY.wake();
-        TaskHandle::NOBODY.waker().wake();
-        assert!(!TaskHandle::NOBODY.is_running());
+        TaskHandle::NONE.wake();
+        TaskHandle::NONE.waker().wake();
+        assert!(!TaskHandle::NONE.is_running());
     }
 
     /// Futures keep the waker they have if it would wake the same task; else they take another one at each poll.

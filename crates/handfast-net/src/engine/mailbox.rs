@@ -7,10 +7,7 @@
 //! when its thread does not get to look at all: being full is a sign that something else is wrong. An order that makes an
 //! earlier one pointless takes its place ([`Sender::send_instead`]), so that news of the same kind do not fill it.
 
-#![expect(
-    clippy::disallowed_types,
-    reason = "held for a push or a take, and only when somebody has sent something"
-)]
+#![expect(clippy::disallowed_types, reason = "held for a push or a take, and only when a message was sent")]
 
 use std::fmt;
 use std::io;

@@ -1,17 +1,17 @@
 //! One thread's event engine: tasks, the sockets they wait for, their deadlines.
 //!
-//! In: futures that serve one connection each. Out: each is polled when a socket of its own became ready or its
+//! In: futures that serve one connection each. Out: each is polled when one of its sockets became ready or its
 //! deadline came, and at no other time.
 //!
-//! Everything belongs to the thread that runs it, so nothing here takes a lock or does an atomic operation, and a
-//! socket is told to the kernel once in its life (edge-triggered) and never taken back: closing does that. The two
+//! Everything belongs to the thread that runs it, so nothing here takes a lock or does an atomic operation. A
+//! socket is registered with the kernel once in its life (edge-triggered) and never taken back: closing does that. The two
 //! together, and clocks read once a turn, are what a general runtime cannot do; ARCHITECTURE.md has the figures.
 //!
 //! Two ways to wait. [`wait`] is that of a connection: its task is polled when one of its sockets becomes ready, and the
-//! sockets know the task, not a waker, so a wait costs no memory and moving its deadline nothing. Everybody else's futures
+//! sockets know the task, not a waker, so a wait costs no memory and moving its deadline nothing. All other futures
 //! (hyper's, channels', [`timer`]s) wait by the waker in their context, which wakes the same task from any thread. Inside of
 //! something that polls its parts only when *their* wakers were called (`FuturesUnordered`, a join set) the second way
-//! works and the first does not: a socket's event would be told to the task and never get to the part. `handfast-http` is
+//! works and the first does not: a socket's event would reach the task and never the part. `handfast-http` is
 //! how the two go together.
 //!
 //! A turn of the loop: deadlines, then every task that carries bytes, then handshakes until their share of the turn
@@ -119,7 +119,7 @@ fn engine<T>(action: impl FnOnce(&Engine) -> T) -> T {
 /// **Errors**: creating or waiting on the epoll instance; an engine already runs or ran on this thread
 /// (`AlreadyExists`).
 pub fn run(mut observer: impl Observer, start: impl FnOnce()) -> io::Result<()> {
-    // Struck out when this function is left: who wakes a task of this engine after that wakes nobody.
+    // Struck out when this function is left: a wake of a task of this engine has no effect after that.
     let entry = remote::enter()?;
     let engine = Engine {
         number: entry.number(),

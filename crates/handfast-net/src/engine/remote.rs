@@ -18,8 +18,8 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use super::handle::TaskHandle;
 
-/// Tasks that are woken by name. With more of them, everybody is: they all look around, which is dear once and lets nobody
-/// wait forever.
+/// Tasks that are woken by name. With more of them, all tasks are woken: that is expensive once, and no task
+/// waits forever.
 const MOST: usize = 256;
 
 /// The engines that run, in this process: a handful of threads. Shared because a handle has room for a number only.
@@ -66,7 +66,7 @@ pub(super) fn enter() -> io::Result<Entry> {
     let mut engines = engines();
     let mut number = engines.last;
     for _ in 0..u16::MAX {
-        // Zero is nobody's.
+        // Zero is no engine's number.
         number = number.checked_add(1).unwrap_or(1);
         if engines.running.iter().all(|remote| remote.number != number) {
             let remote = Arc::new(Remote { number, woken: Mutex::default(), bell });
@@ -78,7 +78,7 @@ pub(super) fn enter() -> io::Result<Entry> {
     Err(io::Error::other("every number of an engine is in use"))
 }
 
-/// Wakes a task of another thread's engine; nobody when that has ended.
+/// Wakes a task of another thread's engine; no effect when that has ended.
 pub(super) fn wake(handle: TaskHandle) {
     let remote = engines().running.iter().find(|remote| remote.number == handle.engine()).map(Arc::clone);
     if let Some(remote) = remote {
@@ -103,7 +103,7 @@ impl Drop for Entry {
 }
 
 impl Remote {
-    /// What the engine's epoll instance is to watch, edge-triggered: each ring is an event, and nobody has to read it.
+    /// What the engine's epoll instance is to watch, edge-triggered: each ring is an event, and it need not be read.
     pub(super) fn bell(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }
@@ -122,7 +122,7 @@ impl Remote {
 
     /// Tasks that others have woken since this was asked last.
     ///
-    /// Taken only after the bell was heard. Who adds to an empty list rings, so nobody is added and not heard of.
+    /// Taken only after the event of the bell. A wake that adds to an empty list rings, so none is missed.
     pub(super) fn take(&self) -> Woken {
         std::mem::take(&mut *self.woken())
     }

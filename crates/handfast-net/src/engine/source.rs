@@ -17,12 +17,12 @@ impl Ready {
     pub(crate) const WRITE: Self = Self(2);
     /// Nothing has blocked yet.
     pub(crate) const UNTRIED: Self = Self(3);
-    /// The peer ended its direction, or an error or hang-up was reported: reading goes on until it says so itself.
+    /// The peer ended its direction, or an error or hang-up was reported: reading goes on until the read call returns it.
     pub(crate) const ENDED: Self = Self(4);
     /// An error or a hang-up of both directions was reported.
     pub(crate) const BROKEN: Self = Self(8);
     /// An error was reported, and waits in the socket until a call fetches it. The kernel sets it before the hang-up
-    /// that it causes (`tcp_reset` in tcp_input.c), so a hang-up without it is two ends in order.
+    /// that it causes (`tcp_reset` in tcp_input.c), so a hang-up without it is two clean closes.
     pub(crate) const FAULT: Self = Self(16);
 
     pub(crate) const fn has(self, other: Self) -> bool {
@@ -90,7 +90,7 @@ impl Sources {
     }
 
     /// Notes an event; the task to wake, unless the source is gone or the event tells nothing new: a task that left
-    /// readiness unused (because the other side cannot take more) need not hear of it again.
+    /// readiness unused (because the other side cannot take more) need not be notified again.
     pub(crate) fn deliver(&mut self, key: u64, flags: EventFlags) -> Option<u32> {
         let slot = self.slots.get_mut((key & 0xffff_ffff) as usize)?;
         if u64::from(slot.generation) != key >> 32 {
@@ -106,7 +106,7 @@ impl Sources {
 ///
 /// It must be dropped before or together with the descriptor, and on the same thread.
 ///
-/// What a move has to mind: the kernel tells an edge once. It may have been told to the task before, which has not looked,
+/// What a move has to mind: the kernel reports an edge once. It may have been reported to the task before, which has not looked,
 /// or never will; so readiness is kept here and not in the task, it goes along, and the next task is woken for it.
 #[derive(Debug)]
 pub(crate) struct Source {
@@ -154,8 +154,8 @@ impl Source {
         })
     }
 
-    /// Belongs to nobody from now on, as the socket of a connection that is kept for whoever needs it next. Readiness is
-    /// still noted; nobody is woken for it.
+    /// Belongs to no task from now on, as the socket of a connection in a pool. Readiness is
+    /// still noted; no task is woken for it.
     ///
     /// A task that was woken before this is still polled once: being woken is a hint.
     pub(crate) fn release(&self) {
@@ -163,7 +163,7 @@ impl Source {
     }
 
     /// Belongs to the present task from now on, which is woken if there is any readiness that has not been used up: it may
-    /// be of an edge that was told to the task before. The one before is not woken by it any more.
+    /// be of an edge that was reported to the task before. The one before is not woken by it any more.
     ///
     /// **Cost**: no system call. The wake is one poll that may find nothing new, as the task cannot be known to try each
     /// socket before it waits.

@@ -8,7 +8,7 @@ use crate::clock::Moment;
 
 pub(crate) type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Which of two queues a ready task stands in.
+/// Which of two queues a ready task is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priority {
     /// Carries bytes, accepts, or tends the thread: all that are ready are polled in every turn.
@@ -27,8 +27,8 @@ struct Task {
     /// Distinguishes it from the tasks that had its place before: a waker may outlive its task.
     generation: u32,
     priority: Priority,
-    /// Stands in its queue; or, while it is being polled, will when that is over. So a task that wakes itself and then
-    /// ends was in no queue, and nobody has to search the queues for it.
+    /// Is in its queue; or, while it is being polled, will be when that is over. So a task that wakes itself and then
+    /// ends was in no queue, and the queues need not be searched for it.
     queued: bool,
 }
 
@@ -95,7 +95,7 @@ impl Tasks {
         self.slots.get(task as usize).and_then(Option::as_ref).is_some_and(|task| task.future.is_none())
     }
 
-    /// Puts `task` in its queue, unless it stands there already or is no more.
+    /// Puts `task` in its queue, unless it is there already or has ended.
     pub(crate) fn wake(&mut self, task: u32) {
         let Some(found) = self.slots.get_mut(task as usize).and_then(Option::as_mut) else { return };
         if found.queued {
@@ -156,7 +156,7 @@ impl Tasks {
         }
     }
 
-    /// Forgets a polled task that has ended. It stands in no queue: see [`Task::queued`].
+    /// Forgets a polled task that has ended. It is in no queue: see [`Task::queued`].
     pub(crate) fn remove(&mut self, task: u32) {
         self.slots[task as usize] = None;
         self.free.push(task);

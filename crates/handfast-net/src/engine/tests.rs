@@ -15,7 +15,7 @@ fn thread<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> std::
     std::thread::Builder::new().name("engine-test".into()).spawn(body).expect("a thread")
 }
 
-/// Runs `test` as a task on an engine of its own thread and passes a panic on.
+/// Runs `test` as a task on an engine of a new thread and passes a panic on.
 pub(crate) fn on_engine<F: Future<Output = ()> + 'static>(test: impl FnOnce() -> F + Send + 'static) {
     thread(move || {
         struct Panics(Rc<Cell<bool>>);
@@ -81,13 +81,13 @@ fn a_deadline_can_be_moved_both_ways() {
         let mut far = std::pin::pin!(wait(milliseconds(3_600_000)));
         assert_eq!(poll_once(far.as_mut()).await, Poll::Pending);
         assert_eq!(wait(milliseconds(5)).await, Woken::Deadline);
-        // Armed soon, and then wanted later: the one that is armed comes out of the wheel and wakes nobody.
+        // Armed soon, and then wanted later: the one that is armed comes out of the wheel and wakes no task.
         let mut soon = std::pin::pin!(wait(milliseconds(8)));
         assert_eq!(poll_once(soon.as_mut()).await, Poll::Pending);
         let later = milliseconds(60);
         assert_eq!(wait(later).await, Woken::Deadline);
         assert!(Moment::now() >= later);
-        // … and soon again, though the wheel has been told of the later one since.
+        // … and soon again, though the wheel has received the later one since.
         assert_eq!(poll_once(std::pin::pin!(wait(milliseconds(3_600_000)))).await, Poll::Pending);
         assert_eq!(wait(milliseconds(5)).await, Woken::Deadline);
     });

@@ -2,7 +2,7 @@
 //!
 //! In: moments. Out: each timer's waker is called when its moment has come. A connection of the proxy has one deadline,
 //! [`super::wait`]'s, which costs nothing to move; these are for what runs on top of the engine and cannot be asked for its
-//! next deadline, as hyper. Nobody else pays for them: a turn of the loop compares one number.
+//! next deadline, as hyper. They cost other tasks nothing: an iteration of the loop compares one number.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;

@@ -8,7 +8,7 @@ use super::{ENGINE, TaskHandle, engine, remote};
 use crate::sys;
 
 impl TaskHandle {
-    /// Makes the task look around, from whatever thread.
+    /// Makes the task look around, from any thread.
     ///
     /// **Cost**: on the task's own thread a place in its queue, no lock and no system call. From another thread a lock
     /// that the engine holds for no longer than it takes to fetch a list, and a system call unless one is under way already.

@@ -1,4 +1,4 @@
-//! Listening sockets that somebody else made: a service manager, or the process before this one.
+//! Listening sockets that another process made: a service manager, or the previous process.
 //!
 //! In: descriptors that may be anything. Out: listening sockets for each thread, however many there are of either.
 
@@ -15,7 +15,7 @@ use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketType, sockopt};
 
 use super::{ListeningSocket, Turn, prepare_tcp};
 use crate::address::Address;
-use crate::stream::{Patience, set_patience};
+use crate::stream::{SocketTimeouts, set_socket_timeouts};
 
 /// A socket that listens already, and where.
 #[derive(Clone, Debug)]
@@ -87,7 +87,7 @@ impl GivenSocket {
         &self.address
     }
 
-    /// The socket itself, which listens for as long as anybody has it.
+    /// The socket itself, which listens for as long as a process has it.
     pub fn into_descriptor(self) -> Arc<OwnedFd> {
         self.socket
     }
@@ -106,27 +106,27 @@ impl AsFd for GivenSocket {
     }
 }
 
-/// Whether threads that would have no socket of their own get one that is bound anew.
+/// Whether threads without a socket get a newly bound one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum More {
     /// Where the kernel allows it: on TCP, when those that are given share their address (SO_REUSEPORT) and belong to the same
     /// user.
     IfAllowed,
-    /// Never: those that are given outlive this process with who waits in them, and a queue of its own would not.
+    /// Never: passed sockets outlive this process with the connections that wait in them, and a new queue would not.
     No,
 }
 
 /// Shares out sockets that were given for one address among threads: what each accepts from.
 ///
-/// Every socket is somebody's, for a queue that nobody takes from loses its clients. With more sockets than threads some
+/// Every socket belongs to a thread, since a queue without an acceptor loses its clients. With more sockets than threads some
 /// threads have several; with fewer, and none that could be made, several threads accept from one, and the kernel wakes one
-/// of them (EPOLLEXCLUSIVE). Accepted connections inherit TCP_NODELAY and `patience`.
+/// of them (EPOLLEXCLUSIVE). Accepted connections inherit TCP_NODELAY and the timeouts.
 ///
 /// **Errors**: setsockopt(2).
 pub fn share_out(
     given: Vec<GivenSocket>,
     threads: usize,
-    patience: Patience,
+    timeouts: SocketTimeouts,
     more: More,
 ) -> io::Result<Vec<Vec<ListeningSocket>>> {
     let Some(address) = given.first().map(|first| first.address.clone()) else {
@@ -137,7 +137,7 @@ pub fn share_out(
     if tcp {
         for socket in &sockets {
             sockopt::set_tcp_nodelay(socket, true)?;
-            set_patience(socket, patience)?;
+            set_socket_timeouts(socket, timeouts)?;
         }
     }
     if let Address::Ip(address) = address
@@ -146,7 +146,7 @@ pub fn share_out(
     {
         while sockets.len() < threads {
             // One that is not allowed is no loss: the others take its part.
-            let Ok(socket) = prepare_tcp(address, patience) else { break };
+            let Ok(socket) = prepare_tcp(address, timeouts) else { break };
             sockets.push(Arc::new(socket));
         }
     }
@@ -175,7 +175,8 @@ mod tests {
     use super::*;
     use crate::listen::{Listener, Sharing, listen};
 
-    const PATIENCE: Patience = Patience { unacknowledged: Duration::ZERO, keepalive: Duration::ZERO };
+    const TIMEOUTS: SocketTimeouts =
+        SocketTimeouts { unacknowledged: Duration::ZERO, keepalive: Duration::ZERO };
 
     fn loopback() -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], 0))
@@ -203,15 +204,15 @@ mod tests {
     fn every_queue_has_a_thread_whatever_the_numbers() {
         for (before, after) in [(1, 1), (1, 4), (2, 3), (3, 2), (4, 1), (5, 2)] {
             let (address, old) =
-                listen(&Address::Ip(loopback()), 0, before, PATIENCE, Sharing::Alone).unwrap();
+                listen(&Address::Ip(loopback()), 0, before, TIMEOUTS, Sharing::Alone).unwrap();
             let given = old.iter().map(copy).collect();
-            let shares = share_out(given, after, PATIENCE, More::IfAllowed).unwrap();
+            let shares = share_out(given, after, TIMEOUTS, More::IfAllowed).unwrap();
             assert!(shares.iter().all(|share| !share.is_empty()), "{before} to {after}");
             shares.iter().flatten().try_for_each(ListeningSocket::begin).unwrap();
             drop(old);
             let taken = taken(shares, &address, 100);
             assert_eq!(taken.iter().sum::<usize>(), 100, "{before} to {after}: {taken:?}");
-            // Each has a queue of its own: 100 miss one of four with a probability below 10⁻¹².
+            // Each has a separate queue: 100 miss one of four with a probability below 10⁻¹².
             assert!(taken.iter().all(|count| *count > 0), "{before} to {after}: {taken:?}");
         }
     }
@@ -223,9 +224,9 @@ mod tests {
             let address = Address::Ip(one.local_addr().unwrap());
             let given = GivenSocket::new(one.into()).unwrap();
             assert_eq!(given.address(), &address);
-            let shares = share_out(vec![given], 3, PATIENCE, more).unwrap();
+            let shares = share_out(vec![given], 3, TIMEOUTS, more).unwrap();
             assert_eq!(shares.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 1]);
-            // Who must not add sockets got them from whom keeps them.
+            // A process that must not add sockets got them from one that keeps them.
             assert!(shares.iter().flatten().all(|socket| socket.outlives == (more == More::No)), "{more:?}");
             assert_eq!(taken(shares, &address, 20).iter().sum::<usize>(), 20, "{more:?}");
         }

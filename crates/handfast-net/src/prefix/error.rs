@@ -14,7 +14,7 @@ pub struct PrefixError {
 pub(super) enum Wrong {
     /// What stands before the `/` is no address.
     Address { cure: Option<String> },
-    /// What stands behind it is no length of this family.
+    /// What follows it is no length of this family.
     Length { most: u8, cure: Option<String> },
     /// Bits behind the length: what the prefix is, and what the address alone.
     HostBits { whole: String, one: String },
@@ -72,7 +72,7 @@ impl fmt::Display for PrefixError {
 
 impl std::error::Error for PrefixError {}
 
-/// What somebody who wrote this instead of an address probably meant.
+/// What was probably meant by this text instead of an address.
 pub(super) fn meant(address: &str, length: Option<&str>) -> Option<String> {
     if matches!(address, "*" | "all" | "any" | "everyone") {
         return Some("write `0.0.0.0/0` and `::/0` for every address".to_owned());

@@ -73,7 +73,7 @@ fn what_came_before_a_reset_is_read_first_and_the_reset_stays() {
         a_moment().await;
         assert_eq!(read(&mut stream).await, Ok(Read::Bytes(5)));
         for _ in 0..3 {
-            // The kernel says so once; a stream says so forever.
+            // The kernel reports it once; a stream reports it forever.
             assert_eq!(read(&mut stream).await.expect_err("it was reset").cause, Cause::Reset);
         }
         assert_eq!(stream.try_write(b"x").expect_err("it was reset").cause, Cause::Reset);
@@ -245,7 +245,7 @@ fn nobody_listening_is_refused_and_a_missing_path_is_missing() {
     on_engine(|| async {
         let address =
             TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
-        assert_eq!(dial(address).await.expect_err("nobody listens").cause, Cause::Refused);
+        assert_eq!(dial(address).await.expect_err("no process listens").cause, Cause::Refused);
         let nowhere = Address::Unix("/nonexistent/handfast.sock".into());
         assert_eq!(Dialling::start(&nowhere).expect_err("no such path").cause, Cause::PathMissing);
     });

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// The first descriptor that is passed (sd_listen_fds(3), `SD_LISTEN_FDS_START`).
 const FIRST: RawFd = 3;
-/// So many are taken at most: more is not a number that a service manager writes.
+/// The most that are accepted: no service manager writes a larger number.
 const MOST: RawFd = 1024;
 
 /// All variables of the protocol.
@@ -25,7 +25,7 @@ pub struct FromServiceManager {
     pub descriptors: Vec<(Option<String>, OwnedFd)>,
     /// The socket that wants to know how this process is: a path, or an abstract name that begins with `@`.
     pub notify: Option<OsString>,
-    /// It takes the process for hung when it does not hear from it for so long.
+    /// It considers the process hung after this time without a ping.
     pub watchdog: Option<Duration>,
     /// What it said and cannot be understood, in words.
     pub problems: Vec<String>,
@@ -56,8 +56,8 @@ pub fn from_service_manager() -> FromServiceManager {
             given.problems.push(format!("LISTEN_FDS counts descriptor {number}, which is not open"));
             continue;
         }
-        // SAFETY: it is open, and by the protocol it was opened for this process, which has just begun: nobody in it has
-        // taken it, and `TAKEN` lets nobody take it a second time.
+        // SAFETY: it is open, and by the protocol it was opened for this process, which has just begun: no code in it has
+        // taken it, and `TAKEN` prevents a second use.
         given.descriptors.push((name, unsafe { OwnedFd::from_raw_fd(number) }));
     }
     given.notify = value("NOTIFY_SOCKET").filter(|path| !path.is_empty());

@@ -100,7 +100,7 @@ fn open(buffer: usize) -> io::Result<OwnedFd> {
     if socket < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor was just made and belongs to nobody else.
+    // SAFETY: the descriptor was just made and has no other owner.
     let socket = unsafe { OwnedFd::from_raw_fd(socket) };
     let buffer = libc::c_int::try_from(buffer).unwrap_or(libc::c_int::MAX);
     if set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, buffer).is_err() {
@@ -185,7 +185,7 @@ fn stamp(control: &[u8]) -> Option<i128> {
     Some(i128::from(part(0)?) * 1_000_000_000 + i128::from(part(8)?))
 }
 
-/// How long ago a moment of the day's clock was. Somebody who sets that clock just then makes one packet young or old: no
+/// How long ago a moment of the day's clock was. A clock that is set just then makes one packet young or old: no
 /// longer than a tenth of a second, which a packet never waited.
 fn age(stamp: i128) -> Duration {
     let now = clock_gettime(ClockId::Realtime);
@@ -208,7 +208,7 @@ pub fn switch_offloads_off(name: &str) -> io::Result<()> {
     if socket < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor was just made and belongs to nobody else.
+    // SAFETY: the descriptor was just made and has no other owner.
     let socket = unsafe { OwnedFd::from_raw_fd(socket) };
     for command in [0x17, 0x1f, 0x24, 0x2c] {
         let mut value = Value { command, data: 0 };
@@ -226,7 +226,7 @@ pub fn switch_offloads_off(name: &str) -> io::Result<()> {
 
 /// Lets the calling thread run before every ordinary one as soon as it is due.
 ///
-/// **Errors**: EPERM for whoever may not (CAP_SYS_NICE, `RLIMIT_RTPRIO`). **Source**: `SCHED_FIFO` in sched(7).
+/// **Errors**: EPERM without permission (CAP_SYS_NICE, `RLIMIT_RTPRIO`). **Source**: `SCHED_FIFO` in sched(7).
 pub fn run_in_real_time() -> io::Result<()> {
     // SAFETY: sched_param is a C struct of integers, for which zeroes are valid.
     let mut parameter: libc::sched_param = unsafe { zeroed() };

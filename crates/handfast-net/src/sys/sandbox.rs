@@ -3,7 +3,7 @@
 //!
 //! In: what is left to it. Out: a thread that is refused everything else, with EACCES; and what was refused, to be said.
 //!
-//! `calls.rs` has the tables of system calls and the filter, `refused.rs` how refusals are heard of.
+//! `calls.rs` has the tables of system calls and the filter, `refused.rs` how refusals are reported.
 
 mod calls;
 mod refused;
@@ -18,7 +18,7 @@ use rustix::fs::{FileType, fstat};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 pub use calls::{Duty, confine_calls};
-pub use refused::{Refused, hear_refusals, take_refused};
+pub use refused::{Refused, receive_refusals, take_refused};
 
 /// What is left of the file system: this file, or everything below this folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,7 +59,7 @@ const SIGNALS: u64 = 1 << 1;
 const VERSION: usize = 1;
 const BENEATH: usize = 1;
 
-/// From now on this thread gets no rights by executing a program, and the process shows its memory to nobody else: neither to a
+/// From now on this thread gets no rights by executing a program, and no other process can read its memory: neither to a
 /// debugger (but root's) nor in a core dump.
 ///
 /// **Errors**: prctl(2).
@@ -68,7 +68,7 @@ pub fn give_up_privileges() -> io::Result<()> {
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
-/// Leaves this thread only these parts of the file system to open files in, and nobody outside of what it starts to send signals to;
+/// Leaves this thread only these parts of the file system to open files in, and only the processes that it starts to send signals to;
 /// where `abstract_too`, no abstract unix sockets of others either. What is open stays so. A path that does not exist is left out.
 ///
 /// Connections, unix sockets with a path too, are not concerned.
@@ -90,7 +90,7 @@ pub fn confine_files(reachable: &[Below], abstract_too: bool) -> io::Result<()> 
     // Older kernels know less of it, and refuse what is longer and not zero.
     let length = [8, 16, 24][usize::from(version >= 4) + usize::from(version >= 6)];
     let ruleset = call(libc::SYS_landlock_create_ruleset, [(&raw const ruleset).addr(), length, 0, 0])?;
-    // SAFETY: the kernel has just made the descriptor for this call, so nobody else owns it.
+    // SAFETY: the kernel has just made the descriptor for this call, so it has no other owner.
     let ruleset = unsafe { OwnedFd::from_raw_fd(ruleset) };
     for Below { path, write } in reachable {
         let Ok(parent) = open_path(path) else { continue };
@@ -102,7 +102,7 @@ pub fn confine_files(reachable: &[Below], abstract_too: bool) -> io::Result<()> 
         let allowed = files & if is_folder { allowed } else { allowed & OF_FILES };
         let rule = Rule { allowed, parent: parent.as_raw_fd() };
         let arguments = [ruleset.as_raw_fd() as usize, BENEATH, (&raw const rule).addr(), 0];
-        // A file that has no place in the file system, a pipe behind /dev/stdout say, is refused to nobody.
+        // A file that has no place in the file system, a pipe behind /dev/stdout say, is never refused.
         match call(libc::SYS_landlock_add_rule, arguments) {
             Err(error) if error.raw_os_error() != Some(libc::EBADFD) => return Err(error),
             _ => {}
@@ -118,7 +118,7 @@ fn open_path(path: &Path) -> io::Result<OwnedFd> {
     if descriptor < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just made the descriptor for this call, so nobody else owns it.
+    // SAFETY: the kernel has just made the descriptor for this call, so it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 
-use handfast_net::sys::sandbox::{Below, Duty, confine_calls, confine_files, hear_refusals};
+use handfast_net::sys::sandbox::{Below, Duty, confine_calls, confine_files, receive_refusals};
 use handfast_tls::apart::{Held, ID, KeyId};
 use rustix::io::Errno;
 use rustix::mm::{MlockAllFlags, mlockall};
@@ -97,7 +97,7 @@ fn keep_from_swap() -> bool {
 fn confine(reach: &[Below]) {
     // What this kernel cannot do the proxy says of itself at the same time.
     let _ = confine_files(reach, true);
-    if hear_refusals().is_ok() {
+    if receive_refusals().is_ok() {
         let _ = confine_calls(Duty::HoldsKeys);
     }
 }

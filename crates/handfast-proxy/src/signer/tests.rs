@@ -76,7 +76,7 @@ fn work() -> Work {
     assert!(client.receive(&mut [], &mut nothing, &mut hello).failure.is_none());
     let hello = hello.filled().to_vec();
     let read = ClientHello::parse(&hello[9..]).expect("a hello in one record");
-    assert!(server.signs_dearly(&read), "or nobody would give it away");
+    assert!(server.needs_expensive_signature(&read), "or nobody would give it away");
     Work { session: server.accept(&read).expect("a session"), hello }
 }
 

@@ -10,7 +10,7 @@ use handfast_net::dial;
 use handfast_tls::certificate::Certificate;
 use handfast_tls::client::Trust;
 use handfast_tls::client_certificates::{self, ClientCertificates as ClientRule, Demand, KnownLists};
-use handfast_tls::load::{self, Before, FileProblem, FileStamp, Kept, Source, Trouble};
+use handfast_tls::load::{self, Before, FileProblem, FileStamp, Kept, ProblemKind, Source};
 use handfast_tls::policy::{self, Policy};
 use handfast_tls::server::{Server, ServerSettings};
 use handfast_tls::session::Failure;
@@ -402,9 +402,9 @@ impl Builder<'_, '_> {
         for problem in &kept.problems {
             self.has_new_problems |= !problem.is_known(&before.problems);
             let line = words::problem(problem, self.keep_removed);
-            match problem.trouble {
-                Trouble::Broken | Trouble::Staple => self.report.leave_out(line),
-                Trouble::Removed => self.report.warn(line),
+            match problem.kind {
+                ProblemKind::Broken | ProblemKind::Staple => self.report.leave_out(line),
+                ProblemKind::Removed => self.report.warn(line),
             }
         }
         for certificate in &kept.dropped {
@@ -423,7 +423,7 @@ impl Builder<'_, '_> {
         for finding in std::mem::take(&mut loaded.staples) {
             let Finding { file, message: what, hint, .. } = finding.clone();
             let since = seconds(self.now);
-            let mut problem = FileProblem { file, trouble: Trouble::Staple, what, hint, kept: None, since };
+            let mut problem = FileProblem { file, kind: ProblemKind::Staple, what, hint, kept: None, since };
             let Some(before) = before else {
                 self.report.take(vec![finding], self.places);
                 problems.push(problem);
@@ -525,7 +525,7 @@ impl Builder<'_, '_> {
         for Finding { file, message: what, hint, .. } in errors {
             let problem = FileProblem {
                 file,
-                trouble: Trouble::Broken,
+                kind: ProblemKind::Broken,
                 what,
                 hint,
                 kept: None,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use handfast_tls::certificate::Certificate;
-use handfast_tls::load::{FileProblem, Trouble};
+use handfast_tls::load::{FileProblem, ProblemKind};
 
 /// What the old version of a file of revocation lists is good for.
 pub(super) const LISTS_STILL: &str =
@@ -18,17 +18,17 @@ pub(super) fn problem(problem: &FileProblem, keep_removed: Duration) -> String {
     let FileProblem { file, what, hint, .. } = problem;
     let file = file.display();
     let hint = hint.as_ref().map(|hint| format!("\n  hint: {hint}")).unwrap_or_default();
-    match (&problem.kept, problem.trouble) {
-        (Some(kept), Trouble::Broken) => format!(
+    match (&problem.kept, problem.kind) {
+        (Some(kept), ProblemKind::Broken) => format!(
             "{file}: {what}; its old version is served from memory for {}, and would be lost by a restart{hint}",
             names(kept)
         ),
-        (Some(kept), Trouble::Removed) => format!(
+        (Some(kept), ProblemKind::Removed) => format!(
             "{file}: {what}; its certificate for {} is served from memory for {keep_removed:?}, in case it is being \
              replaced (process.keep-removed-certificates)",
             names(kept)
         ),
-        (_, Trouble::Staple) => format!("{file}: {what}{hint}"),
+        (_, ProblemKind::Staple) => format!("{file}: {what}{hint}"),
         (None, _) => format!("{file}: {what}; the file is not used, and a restart would refuse it{hint}"),
     }
 }

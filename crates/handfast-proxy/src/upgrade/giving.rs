@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use handfast_net::file_id::FileId;
 use handfast_net::listen::{Sharing, listen};
-use handfast_net::stream::Patience;
+use handfast_net::stream::SocketTimeouts;
 use tokio::net::UnixListener;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{Instant, sleep_until};
@@ -408,7 +408,7 @@ impl AskedAt {
         let socket = match given {
             Some(socket) => Arc::new(socket),
             None => {
-                let patience = Patience { unacknowledged: Duration::ZERO, keepalive: Duration::ZERO };
+                let patience = SocketTimeouts { unacknowledged: Duration::ZERO, keepalive: Duration::ZERO };
                 let sharing = if beside { Sharing::WithAnother } else { Sharing::Alone };
                 let (_, sockets) = user.bind(&address, || listen(&address, 0o600, 1, patience, sharing))?;
                 let socket = sockets.first().ok_or(io::ErrorKind::NotFound)?;

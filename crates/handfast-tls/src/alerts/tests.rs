@@ -1,4 +1,4 @@
-//! What a client that breaks the rules is told, in the clear and encrypted.
+//! Alerts for a client that breaks the protocol, in the clear and encrypted.
 
 use std::sync::Arc;
 

@@ -18,7 +18,7 @@ use crate::key_kind::KeyKind;
 /// Bytes of a [`KeyId`].
 pub const ID: usize = 32;
 
-/// Which key: the SHA-256 of its public key (SubjectPublicKeyInfo), so that it is the same whoever reads it, and whenever.
+/// Which key: the SHA-256 of its public key (SubjectPublicKeyInfo), so that it does not depend on the process that reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyId(pub [u8; ID]);
 
@@ -30,7 +30,7 @@ impl KeyId {
     }
 }
 
-/// Why no signature could be had.
+/// Why the holder of the keys made no signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unavailable(pub String);
 
@@ -44,7 +44,7 @@ impl std::error::Error for Unavailable {}
 
 /// The way to the process that holds the keys.
 pub trait Holder: fmt::Debug + Send + Sync {
-    /// What [`Held::look`] answers there; `keys` is told which keys the file holds.
+    /// What [`Held::look`] answers there; [`Holder::found`] receives the keys that the file holds.
     ///
     /// **Errors**: it does not answer.
     fn look(&self, path: &Path) -> io::Result<Vec<u8>>;

@@ -177,12 +177,15 @@ fn files_that_cannot_be_seen_here_are_asked_for() {
     let name = std::path::PathBuf::from("/none/a.pem");
     let seen = vec![(name.clone(), FileStamp::of(&path))];
     assert!(!changed(&seen, Some(&hidden)), "as it was, as the other process sees it");
-    assert!(changed(&seen, None), "nobody sees it");
+    assert!(changed(&seen, None), "no process sees it");
     folder.put("a.pem", "something else");
     assert!(changed(&seen, Some(&hidden)));
     hidden.elsewhere.falls_silent();
     assert!(!changed(&seen, Some(&hidden)), "not as far as is known");
-    assert!(changed(&[(path, FileStamp::default())], Some(&hidden)), "what is seen here is asked of nobody");
+    assert!(
+        changed(&[(path, FileStamp::default())], Some(&hidden)),
+        "what is visible here is not requested from the holder"
+    );
 }
 
 /// Sees files of a folder by names under which they are not to be seen here.

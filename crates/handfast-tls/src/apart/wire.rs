@@ -1,4 +1,4 @@
-//! What the process of the keys says of a file: as bytes, and back.
+//! How the key process encodes what it read of a file, and how the answer is decoded.
 //!
 //! In: a file that was looked at there. Out: the same here, but for the keys, of which only what is public travels. Both processes
 //! are the same program, so there are no versions; what is not understood all the same is `None`, never a panic.
@@ -32,7 +32,7 @@ const REASONS: [Reason; 9] = [
 const SEVERITIES: [Severity; 3] = [Severity::Error, Severity::Warning, Severity::Note];
 const NOT_PEM: [NotPem; 4] = [NotPem::Other, NotPem::Der, NotPem::Pkcs12, NotPem::Utf16];
 
-/// Where a value stands in its table; the first when it does not.
+/// The index of a value in its table; 0 when it is not there.
 fn place<T: PartialEq>(table: &[T], value: &T) -> u64 {
     table.iter().position(|known| known == value).unwrap_or_default() as u64
 }

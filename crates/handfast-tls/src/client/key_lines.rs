@@ -4,7 +4,7 @@
 
 #![expect(
     clippy::disallowed_types,
-    reason = "rustls logs from wherever a session is made; nobody but a prober that captures asks for it"
+    reason = "rustls logs from wherever a session is made; only a probe that captures packets requests it"
 )]
 
 use std::fmt;

@@ -34,7 +34,7 @@ pub struct Shown {
     pub dns_names: Vec<String>,
     /// Addresses that it is for.
     pub ip_names: Vec<IpAddr>,
-    /// It is signed in its own name: a root, or nobody's.
+    /// It is signed in its own name: a root, or a self-signed certificate.
     pub self_issued: bool,
     /// It was issued by the one that follows it; `None` for the last one.
     pub issued_by_next: Option<bool>,

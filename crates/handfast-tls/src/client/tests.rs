@@ -445,7 +445,7 @@ fn a_server_whose_own_certificate_is_named_is_good() {
         let expected = "the server's certificate was refused: it expired on 2021-01-01 00:00:00 UTC";
         assert_eq!((&*failure.detail, failure.hint), (expected, None));
     }
-    // One that somebody else signed too, as curl has it; but nobody it would have signed.
+    // One that another CA signed too, as curl accepts; but no certificate that it would have signed.
     let own = until(named(false), 2099).signed_by(&authority());
     with(&own, "localhost", &own).establish();
     with(&own, "localhost", &until(named(false), 2099).signed_by(&own)).fail();

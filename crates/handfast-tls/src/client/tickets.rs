@@ -1,11 +1,11 @@
-//! The tickets a client has, for whoever is to resume next.
+//! The tickets of a client, for its next connections.
 //!
 //! In: what servers gave, from full and resumed handshakes alike. Out: a TLS 1.3 ticket once, the TLS 1.2 session
 //! as often as it is good; each only for the name that it came from. One pool serves two of rustls's stores: one that gives, and one that only takes.
 
 #![expect(
     clippy::disallowed_types,
-    reason = "rustls wants a store that threads may share; this one belongs to one thread, so nobody ever waits"
+    reason = "rustls wants a store that threads may share; this one belongs to one thread, so its lock is never contended"
 )]
 
 use std::collections::{HashMap, VecDeque};
@@ -130,7 +130,7 @@ impl Pool {
     }
 }
 
-/// The seconds that a server gave a ticket. rustls tells them in what it prints for debugging alone (where it leaves secrets
+/// The seconds that a server gave a ticket. rustls shows them in what it prints for debugging alone (where it leaves secrets
 /// out); 0 is what it has for a TLS 1.2 session that is known by its number, which has no lifetime.
 fn lifetime(printed: &str) -> Option<Duration> {
     let (_, rest) = printed.split_once("lifetime_secs: ")?;

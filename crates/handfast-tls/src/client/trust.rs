@@ -1,4 +1,4 @@
-//! Whom a side that dials trusts: certificate authorities, single certificates, and pinned public keys.
+//! What a client trusts: certificate authorities, single certificates, and pinned public keys.
 //!
 //! In: a PEM file, the machine's own list, or pins. Out: a [`Trust`], made once and shared by all threads and sessions, or
 //! findings that say what is wrong with the file. What is good is decided in `presented.rs`.
@@ -23,14 +23,14 @@ use crate::unix_time::date;
 use crate::unix_time::unix_seconds;
 use crate::weak::Lists;
 
-/// Whom to trust, and what else a server's certificate must be.
+/// Which certificates to trust, and what else a server's certificate must be.
 #[derive(Clone, Debug)]
 pub struct Trust {
     authorities: Arc<Authorities>,
     pins: Arc<[Pin]>,
     /// Whether the certificate must be for the name that was dialled.
     name: bool,
-    /// Whether it must be signed by somebody who is trusted: not where the pins alone decide.
+    /// Whether a trusted CA must have signed it: not where the pins alone decide.
     chain: bool,
     id: [u8; 32],
 }
@@ -50,7 +50,7 @@ impl Trust {
         Self { authorities: Arc::new(authorities), pins: Arc::default(), name: true, chain: true, id: bytes }
     }
 
-    /// Trusts whoever has one of these keys, whatever the certificate says; its dates and names are not looked at.
+    /// Trusts servers with one of these keys, whatever the certificate contains; its dates and names are not looked at.
     pub fn only_pins(pins: &[Pin]) -> Self {
         let nobodys = Self::new(nobody(), Context::new(&SHA256));
         Self { chain: false, ..nobodys }.asking(pins, false)
@@ -112,7 +112,7 @@ pub fn system(known_keys: &Arc<Lists>) -> Result<Trust, Failure> {
     let found = rustls_native_certs::load_native_certs();
     for certificate in &found.certs {
         id.update(certificate);
-        // One among many that cannot be read, or that anybody can sign for, is left out.
+        // One among many that cannot be read, or whose key is compromised, is left out.
         if trusted.check_key_of(certificate).is_ok() {
             drop(trusted.add(certificate));
         }
@@ -126,7 +126,7 @@ pub fn system(known_keys: &Arc<Lists>) -> Result<Trust, Failure> {
     )))
 }
 
-/// Takes a certificate that is named as trusted: a server's own may be named too, and is good then whoever signed it, as
+/// Takes a certificate that is named as trusted: a server's own may be named too, and is good then whatever CA signed it, as
 /// curl has it. Only a CA's makes others good.
 fn take(trusted: &mut Authorities, certificate: &CertificateDer<'_>) -> Result<(), Refusal> {
     let standing = standing(certificate).ok_or(Refusal::Unreadable)?;
@@ -152,7 +152,7 @@ pub(super) fn of_pem(pem: &[u8]) -> Result<Trust, Failure> {
 /// What [`load`] found.
 #[derive(Debug)]
 pub struct LoadedTrust {
-    /// Whom the file makes trusted; `None` when a finding is an error.
+    /// The certificates that the file makes trusted; `None` when a finding is an error.
     pub trust: Option<Trust>,
     /// What was noticed.
     pub findings: Vec<Finding>,

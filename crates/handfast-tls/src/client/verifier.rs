@@ -18,7 +18,7 @@ use crate::side_channels;
 
 #[derive(Debug)]
 pub(super) struct Verifier {
-    /// The name, if it is not the one of each session, and whom to ask; `None`: any certificate is good, and so is any
+    /// The name, if it is not the one of each session, and the trusted certificates; `None`: any certificate is good, and so is any
     /// signature.
     strict: Option<(Option<ServerName<'static>>, Trust)>,
     provider: Arc<CryptoProvider>,

@@ -20,7 +20,7 @@ pub(super) fn say(certificates: &[Named], file: &Path, now: i64, findings: &mut 
         let subject = &parsed.subject;
         match named.good_for() {
             Standing::Authority => {
-                // webpki does not look at the dates of what it is told to trust (RFC 5280 §6.1.1 (d) leaves it open).
+                // webpki does not look at the dates of trusted certificates (RFC 5280 §6.1.1 (d) leaves it open).
                 if now > parsed.not_after {
                     let message = format!(
                         "the CA {subject:?} expired on {}; clients' certificates it signed are accepted nevertheless",

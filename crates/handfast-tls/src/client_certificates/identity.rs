@@ -3,7 +3,7 @@
 //! In: rules as people write them (`dns:*.clients.example.org`); then a certificate that a trusted CA signed. Out: the
 //! rule that let it in, or a refusal that names the rule.
 //!
-//! Names are compared as they stand in the certificate, byte by byte but for the case of host names. The work is bounded:
+//! Names are compared as they are in the certificate, byte by byte but for the case of host names. The work is bounded:
 //! how many names there are to compare is the client's choice.
 
 use std::borrow::Cow;
@@ -41,12 +41,12 @@ impl fmt::Display for Rule {
     }
 }
 
-/// Whom to let in among those whose certificates are good.
+/// Which clients to accept among those whose certificates are good.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// If there are any, only clients for which one of them is.
     pub allow: Vec<Rule>,
-    /// Nobody for whom one of these is, whatever the others say.
+    /// Clients that match one of these are refused, whatever the other patterns say.
     pub refuse: Vec<Rule>,
 }
 

@@ -1,8 +1,8 @@
-//! Clients that resume are checked when their ticket is opened: who is not let in any more gets a full handshake, and in
-//! that the alert that says why.
+//! Clients that resume are checked when their ticket is opened: one that is no longer accepted gets a full handshake, and in
+//! it the alert with the reason.
 //!
 //! In: a ticket's content, as rustls writes it. Out: the same, or nothing, and then rustls goes on as if there had been no
-//! ticket. A session that was resumed already cannot be refused with the right alert: rustls gives nobody the key.
+//! ticket. A session that was resumed already cannot be refused with the right alert: rustls gives no access to the key.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use rustls_pki_types::CertificateDer;
 use super::ClientCertificates;
 use crate::side_channels::{self, OpenedTickets};
 
-/// Opens tickets for whoever is still let in.
+/// Opens tickets of clients that are still accepted.
 pub(crate) struct Checked {
     pub(crate) tickets: Arc<dyn ProducesTickets>,
     pub(crate) rule: ClientCertificates,
@@ -47,7 +47,7 @@ impl ProducesTickets for Checked {
         let plain = self.tickets.decrypt(ticket)?;
         let is_good =
             chain(&plain).is_some_and(|chain| self.rule.check_again(&chain, SystemTime::now()).is_ok());
-        // The full handshake that follows has words of its own.
+        // The full handshake that follows reports its own reason.
         drop(side_channels::take_refusal());
         side_channels::set_opened_tickets(if is_good { OpenedTickets::Good } else { OpenedTickets::Bad });
         is_good.then_some(plain)
@@ -87,7 +87,7 @@ impl<'a> Bytes<'a> {
         Some(self.take(bytes)?.iter().fold(0, |number, byte| number << 8 | usize::from(*byte)))
     }
 
-    /// What a length of so many bytes stands in front of.
+    /// The content after a length field of this many bytes.
     fn block(&mut self, length_bytes: usize) -> Option<&'a [u8]> {
         let length = self.number(length_bytes)?;
         self.take(length)
@@ -159,11 +159,11 @@ mod tests {
             assert_eq!(seen, taken);
             assert_eq!(are_tickets_good(), taken.iter().all(|taken| *taken));
         }
-        // Without a certificate: let in where none has to be shown. What is no session is nobody's.
-        let nobody = session(&[]);
+        // Without a certificate: accepted where none is required. Bytes that are no session belong to no client.
+        let anonymous = session(&[]);
         for (demand, is_in) in [(Demand::Require, false), (Demand::Request, true)] {
             begin_step();
-            assert_eq!(asking(demand).decrypt(&nobody).is_some(), is_in, "{demand:?}");
+            assert_eq!(asking(demand).decrypt(&anonymous).is_some(), is_in, "{demand:?}");
             assert_eq!(are_tickets_good(), is_in);
         }
         begin_step();

@@ -88,7 +88,7 @@ fn the_fingerprint_is_of_the_rules_too() {
     assert_eq!(of(&Wanted { rules: &other_order, ..usual }), seen[3]);
 }
 
-/// At a full handshake, and again of one that resumes; and what is told of it.
+/// At a full handshake, and again of one that resumes; and what is reported about it.
 #[test]
 fn rules_decide_among_those_whom_the_authorities_let_in() {
     let (folder, keys) = (Folder::new(), Arc::default());
@@ -155,7 +155,7 @@ fn doubtful_cas_are_warnings() {
 
 #[test]
 fn a_certificate_that_signed_itself_is_good_for_itself() {
-    // As OpenSSL has it, and whoever has one service and one client does.
+    // As OpenSSL accepts it, and as setups with one service and one client use it.
     let own = Maker::new(&["a.example.org"]).self_signed();
     let loaded = load_text(own.pem(), Demand::Require);
     assert_eq!(reasons(&loaded), [(Severity::Warning, Reason::UnusedAuthority)]);
@@ -163,7 +163,7 @@ fn a_certificate_that_signed_itself_is_good_for_itself() {
     let rule = loaded.rule.unwrap();
     rule.check_again(&[own.certificate.der().clone()], at(NOW)).unwrap();
     rule.check_again(&[own.certificate.der().clone()], at(NOW + 100 * 86_400)).unwrap_err();
-    // It is no CA: what its key signs is nobody's.
+    // It is no CA: certificates that its key signs are not trusted.
     let below = client(&own);
     rule.check_again(&[below.certificate.der().clone()], at(NOW)).unwrap_err();
     // openssl req -x509 makes CAs of all.
@@ -180,13 +180,13 @@ fn a_file_that_lets_nobody_in_is_an_error() {
     let loaded = load_text(leaf.pem(), Demand::Require);
     assert_eq!(reasons(&loaded), [(Severity::Error, Reason::UnusedAuthority)]);
     assert!(loaded.rule.is_none());
-    // Beside one that lets somebody in it is a warning, and still good for nothing.
+    // Beside a useful one it is a warning, and still not trusted.
     let loaded = load_text(ca.pem() + &leaf.pem(), Demand::Require);
     assert_eq!(reasons(&loaded), [(Severity::Warning, Reason::UnusedAuthority)]);
     let rule = loaded.rule.unwrap();
     rule.check_again(&[leaf.certificate.der().clone()], at(NOW)).unwrap();
     rule.check_again(&[client(&leaf).certificate.der().clone()], at(NOW)).unwrap_err();
-    // A CA whose signatures nobody accepts.
+    // A CA whose signatures are not accepted.
     let folder = Folder::new();
     folder.openssl("req -x509 -newkey rsa:1024 -nodes -keyout ca.key -out ca.pem -subj /CN=small");
     let loaded = load(&folder.at("ca.pem"), Demand::Require, &Arc::default(), at(NOW));

@@ -1,4 +1,4 @@
-//! One folder of certificates: everything in it is looked at, paired by public key, and what is left over is named.
+//! One folder of certificates: its files are read and paired by public key, and findings name the rest.
 //!
 //! In: a path. Out: certificates and findings, added to what is loaded already.
 
@@ -238,7 +238,7 @@ fn longest_chains(holdings: &[Holding], pairs: &[Option<(usize, usize, Key)>]) -
     (0..holdings.len()).map(|index| leaf(index).map_or(index, |leaf| best[leaf])).collect()
 }
 
-/// A chain of one whose issuer lies beside it unused: browsers fetch or know it, programs do not, and nobody sees why.
+/// A chain of one whose issuer lies beside it unused: browsers fetch or know it, programs do not, and the cause is hard to find.
 fn say_incomplete(incomplete: &[(PathBuf, Box<[u8]>)], left: &[Holding], loaded: &mut Loaded) {
     for (path, issuer) in incomplete {
         let is_issuer = |parsed: &Parsed| parsed.subject_der == *issuer && !parsed.is_self_issued();
@@ -261,7 +261,7 @@ fn say_left(left: &[Holding], known_keys: &Lists, loaded: &mut Loaded) {
     let is_alone = |holding: &&Holding| holding.certificates.first().is_some_and(is_for_a_server);
     let alone: Vec<_> = left.iter().filter(is_alone).collect();
     let keys: Vec<_> = left.iter().filter(|holding| !holding.keys.is_empty()).collect();
-    // The only two strangers in a folder, or two of the same name, are a pair that somebody is replacing.
+    // The only two strangers in a folder, or two of the same name, are a pair that is being replaced.
     let only_two = alone.len() == 1 && keys.len() == 1;
     let belong = |one: &Holding, other: &Holding| {
         only_two || (stem(&one.path).is_some() && stem(&one.path) == stem(&other.path))
@@ -287,7 +287,7 @@ fn say_left(left: &[Holding], known_keys: &Lists, loaded: &mut Loaded) {
     }
 }
 
-/// Whether somebody meant to serve it: what `openssl req -x509` makes is marked as a CA and names a host.
+/// Whether it was meant to be served: what `openssl req -x509` makes is marked as a CA and names a host.
 fn is_for_a_server(parsed: &Parsed) -> bool {
     let names_a_host =
         !parsed.dns_names.is_empty() || !parsed.ip_names.is_empty() || parsed.common_name.is_some();

@@ -32,7 +32,7 @@ pub struct Inspection<'a> {
     pub known_keys: &'a Lists,
     /// The time.
     pub now: SystemTime,
-    /// A certificate that has this many days left, or a third of its life if that is less, is told of.
+    /// A certificate that has this many days left, or a third of its life if that is less, is reported.
     pub days: u32,
 }
 
@@ -121,7 +121,7 @@ impl Inspection<'_> {
             Ok(contents) => contents,
             Err(failure) if was_named => return into.findings.push(failed(&path, &failure)),
             Err(Failure::Refused(error)) => return into.unseen.push((path, error.to_string())),
-            // What lies in a folder need be no certificate.
+            // A file of a folder need not be a certificate.
             Err(_) => return,
         };
         if let Some(not_pem) = contents.not_pem {
@@ -168,7 +168,7 @@ impl Inspection<'_> {
     fn certificates(&self, file: &Path, parsed: Vec<Parsed>, into: &mut Inspected) {
         into.findings.extend(order(file, &parsed));
         for one in parsed {
-            // The same one in several files is told of where it was first seen.
+            // The same one in several files is reported where it was first seen.
             if into.seen.iter().any(|seen| seen.parsed.der == one.der) {
                 continue;
             }
@@ -301,7 +301,7 @@ fn days(seconds: i64) -> String {
     }
 }
 
-/// A CA's certificate that nobody means to serve: what `openssl req -x509` makes is marked as a CA and names a host.
+/// A CA's certificate that is not meant to be served: what `openssl req -x509` makes is marked as a CA and names a host.
 fn is_authority(parsed: &Parsed) -> bool {
     parsed.is_authority && parsed.dns_names.is_empty() && parsed.ip_names.is_empty()
 }

@@ -2,7 +2,7 @@
 //!
 //! In: what was loaded, and what was served before. Out: the same with the certificates of before where their files
 //! cannot be used now, and a [`FileProblem`] for each. One bad file takes nothing from the others, and no name gets
-//! another name's certificate because its own is being replaced by somebody who removes first and writes then.
+//! another name's certificate because its own is being replaced by a tool that removes first and writes then.
 //!
 //! | the file of a certificate that was served | then |
 //! |---|---|
@@ -13,7 +13,7 @@
 //! | was removed, and others cover its names with the same kind of key | it is no longer served: it was replaced |
 //! | is no longer asked for by the configuration | it is no longer served |
 //!
-//! A file without a past that is bad is not used when it lies in a folder that was served before; when the configuration
+//! A bad file that was not used before is ignored in a folder that was served before; when the configuration
 //! names it, it stays an error.
 
 use std::collections::{HashMap, HashSet};
@@ -29,8 +29,8 @@ use crate::unix_time::{date, unix_seconds};
 
 /// What is wrong with a file that a certificate was, or should be, served from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
-    /// It is asked for and cannot be used: until somebody fixes it.
+pub enum ProblemKind {
+    /// It is asked for and cannot be used: until it is fixed.
     Broken,
     /// It was removed from its folder: after a while its certificate is served no more.
     Removed,
@@ -44,7 +44,7 @@ pub struct FileProblem {
     /// The file.
     pub file: PathBuf,
     /// Which kind of problem.
-    pub trouble: Trouble,
+    pub kind: ProblemKind,
     /// What was seen, without the file's name in front.
     pub what: String,
     /// The cure, when there is one.
@@ -62,7 +62,7 @@ impl FileProblem {
     }
 
     fn is_same(&self, other: &Self) -> bool {
-        self.file == other.file && self.trouble == other.trouble && self.what == other.what
+        self.file == other.file && self.kind == other.kind && self.what == other.what
     }
 }
 
@@ -88,7 +88,7 @@ pub struct Kept {
 
 /// Puts certificates of `before` into `loaded` where their files cannot be used now. A removed one is kept for `removed`.
 ///
-/// Findings that are told as problems are taken out of `loaded`; errors that remain are those of the configuration.
+/// Findings that become problems are taken out of `loaded`; errors that remain are those of the configuration.
 /// **Cost**: some look-ups for each certificate; nothing is read.
 pub fn keep(
     loaded: &mut Loaded,
@@ -111,7 +111,7 @@ pub fn keep(
     }
     let removed = i64::try_from(removed.as_secs()).unwrap_or(i64::MAX);
     kept.problems.retain(|problem| {
-        let is_over = problem.trouble == Trouble::Removed && now.saturating_sub(problem.since) >= removed;
+        let is_over = problem.kind == ProblemKind::Removed && now.saturating_sub(problem.since) >= removed;
         kept.dropped.extend(problem.kept.iter().filter(|_| is_over).map(Arc::clone));
         !is_over
     });
@@ -129,18 +129,18 @@ fn missing(loaded: &Loaded, standing: &[&Source], before: &[Arc<Certificate>], n
         if !standing.iter().any(|source| source.is_of(certificate)) || seen.goes_on(certificate) {
             continue;
         }
-        let finding = seen.trouble(certificate);
-        let (trouble, what) = match finding {
-            Some(finding) => (Trouble::Broken, finding.message.clone()),
+        let finding = seen.finding_for(certificate);
+        let (kind, what) = match finding {
+            Some(finding) => (ProblemKind::Broken, finding.message.clone()),
             None if seen.is_there(file) => {
-                (Trouble::Broken, "holds no certificate with its key any more".to_owned())
+                (ProblemKind::Broken, "holds no certificate with its key any more".to_owned())
             }
             None if seen.covers(certificate) => continue,
-            None => (Trouble::Removed, "was removed".to_owned()),
+            None => (ProblemKind::Removed, "was removed".to_owned()),
         };
         kept.problems.push(FileProblem {
             file: finding.map_or(file, |finding| &finding.file).clone(),
-            trouble,
+            kind,
             what,
             hint: finding.and_then(|finding| finding.hint.clone()),
             kept: Some(Arc::clone(certificate)),
@@ -233,7 +233,7 @@ impl<'a> Seen<'a> {
 
     /// What was found wrong with its files: an error with one of them, then one with their folder, then what is no error
     /// by itself (a certificate without its key).
-    fn trouble(&self, certificate: &Certificate) -> Option<&'a Finding> {
+    fn finding_for(&self, certificate: &Certificate) -> Option<&'a Finding> {
         let of = |file: &Path| self.findings.get(file).into_iter().flatten().copied();
         let is_error = |finding: &&Finding| finding.severity == Severity::Error;
         let chain = certificate.files().first()?;
@@ -270,7 +270,7 @@ fn take_newly_invalid(loaded: &mut Loaded, before: &[Arc<Certificate>], now: i64
     });
 }
 
-/// Takes findings that are told as problems out of what was loaded, and adds a problem for each bad file that no
+/// Takes findings that become problems out of what was loaded. Adds a problem for each bad file that no
 /// certificate was served from, in a folder that was served before. What the configuration itself names stays an error.
 fn take_findings(
     loaded: &mut Loaded,
@@ -300,8 +300,8 @@ fn take_findings(
             loaded.findings.push(finding);
         } else if !covered.contains(&finding.file) {
             let Finding { file, message: what, hint, .. } = finding;
-            let trouble = Trouble::Broken;
-            problems.push(FileProblem { file, trouble, what, hint, kept: None, since: now });
+            let kind = ProblemKind::Broken;
+            problems.push(FileProblem { file, kind, what, hint, kept: None, since: now });
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Whole connections in memory: a server's session and a client's, without sockets.
 //!
-//! In: a kind of key, a group, whether to resume, how many bytes to exchange. Out: connections by the batch; whoever times
-//! them is told each time one of the two sides has done its part.
+//! In: a kind of key, a group, whether to resume, how many bytes to exchange. Out: connections by the batch; the caller that times
+//! them is notified each time one of the two sides has done its part.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub enum Side {
     Server,
     /// The client's, with the verification of chain and signature.
     Client,
-    /// Nobody's: bytes carried from one to the other.
+    /// Neither: bytes are copied from one to the other.
     Neither,
 }
 

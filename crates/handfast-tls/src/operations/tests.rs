@@ -68,7 +68,7 @@ fn connections_in_memory_are_of_the_kind_asked_for() {
             assert_eq!(laps.iter().filter(|side| **side == Side::Server).count(), 3, "{laps:?}");
         }
     }
-    // Without a ticket it would be a full handshake, which is not what was asked for.
+    // Without a ticket it would be a full handshake, which was not requested.
     let kind = Kind { signature: Signature::EcdsaP256, group: Group::X25519, resumed: false, exchange: 0 };
     let mut pair = Pair::new(kind, &keys, SystemTime::now()).unwrap();
     pair.kind.resumed = true;

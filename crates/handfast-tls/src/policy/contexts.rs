@@ -3,7 +3,7 @@
 //! In: a key, an IV, records in their order. Out: the same records as from the library, whose AEAD computes them.
 //!
 //! The context of a key, which is the key made ready for computing, takes 0.6 KiB; a connection with TLS on both sides has four.
-//! The key itself takes 32 bytes, and making the context anew less than a microsecond. So contexts stand in a table of the
+//! The key itself takes 32 bytes, and making the context again less than a microsecond. So contexts are in a table of the
 //! thread: those that rest are taken away by [`sweep`], and by one that is needed when there are many, and the
 //! next record makes its own again. A key never meets a nonce twice for that: the nonce is of the record's number, which the
 //! session counts.
@@ -26,8 +26,8 @@ const FEW: usize = 512;
 /// Places that are looked at for those that rest; with one, a crowd would come faster than it is seen to rest.
 const LOOKS: usize = 4;
 
-/// Ticks after the last use when a context makes room for others, and when it goes in any case. Whoever speaks more often keeps
-/// it; for whoever does not, making it again is nothing beside the record.
+/// Ticks after the last use when a context makes room for others, and when it goes in any case. A connection that is used more often keeps
+/// it; for others, making it again is nothing beside the record.
 const RESTS: u32 = 2;
 const GOES: u32 = 10;
 
@@ -145,7 +145,7 @@ thread_local! {
 /// A thread's contexts.
 #[derive(Debug)]
 struct Contexts {
-    /// The tick that it was told last.
+    /// The tick of the last call.
     now: u32,
     places: Vec<Option<Context>>,
     free: Vec<usize>,

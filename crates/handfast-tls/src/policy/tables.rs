@@ -1,6 +1,6 @@
 //! The tables: the dated policies, and every version, suite and group that this program can do.
 //!
-//! In: a word from a configuration. Out: what it stands for, what was surely meant by it, or nothing.
+//! In: a word from a configuration. Out: its meaning, a suggestion for a misspelt word, or nothing.
 
 use rustls::crypto::SupportedKxGroup;
 use rustls::crypto::aws_lc_rs::{cipher_suite, kx_group};
@@ -21,7 +21,7 @@ pub(super) struct Named {
     pub(super) groups: &'static [&'static str],
 }
 
-/// Suites of TLS 1.3 and 1.2 in the order of the dated policies: AES-128 first, because nobody breaks it and it is the
+/// Suites of TLS 1.3 and 1.2 in the order of the dated policies: AES-128 first, because it is secure and the
 /// cheapest per byte with AES instructions; in 1.2 the certificate's key decides between ECDSA and RSA anyway.
 pub(super) const ALL_SUITES: &[&str] = &[
     "TLS_AES_128_GCM_SHA256",
@@ -142,7 +142,7 @@ pub(super) static SUITES: &[Suite] = &[
     },
 ];
 
-/// Pure ML-KEM groups are left out: no client offers them without a classical half, and nobody asked.
+/// Pure ML-KEM groups are left out: no client offers them without a classical half, and no user asked for them.
 pub(super) static GROUPS: &[Group] = &[
     Group {
         name: "X25519MLKEM768",
@@ -176,7 +176,7 @@ pub(super) static VERSIONS: &[(&str, &SupportedProtocolVersion, &[&str])] = &[
     ("1.2", &TLS12, &["TLSv1.2", "TLS1.2", "TLS 1.2", "12"]),
 ];
 
-/// Words for versions that nobody should speak, and why they are not here.
+/// Words for versions that must not be used any more, and why.
 const OLD_VERSIONS: &[(&[&str], &str)] = &[
     (
         &[
@@ -188,7 +188,7 @@ const OLD_VERSIONS: &[(&[&str], &str)] = &[
     (&["SSLv3", "SSL3", "3.0", "SSLv2", "SSL2"], "is not supported: it is broken, and RFC 7568 forbids it"),
 ];
 
-/// What a word in a list stands for.
+/// The meaning of a word in a list.
 pub(super) enum Found<T> {
     Exact(&'static str, T),
     Meant(&'static str),

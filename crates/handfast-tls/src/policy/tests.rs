@@ -183,7 +183,7 @@ fn tls_1_2_gets_a_group_it_can_use() {
     let policy = plain("2026-11");
     let offer = Offer { tls13: false, suites: &[0xc02f], groups: &[HYBRID, P256, X25519], shares: &[] };
     assert_eq!(gets(&policy, &offer).0, [X25519]);
-    // Also when the client could do 1.3 and we may not.
+    // Also when the client could do 1.3 and we must not.
     let only12 = resolve("2026-11", Some(&list(&["1.2"])), None, None).unwrap();
     let offer = Offer { tls13: true, suites: &[0xc02f], groups: &[HYBRID, P256], shares: &[HYBRID] };
     assert_eq!(gets(&only12, &offer).0, [P256]);

@@ -98,7 +98,7 @@ impl<'a> Outline<'a> {
             distribution_points: &[],
             constraints: 0,
         };
-        // Two identifiers that nobody uses (RFC 5280 §4.1.2.8).
+        // Two identifiers that are not in use (RFC 5280 §4.1.2.8).
         body.optional(0x81);
         body.optional(0x82);
         if let Some(extensions) = body.optional(0xa3) {
@@ -229,15 +229,15 @@ fn kind_if_readable(content: &[u8]) -> Option<Key> {
     Some(kind)
 }
 
-/// What a certificate that somebody named as trusted is good for.
+/// What a certificate that is configured as trusted is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// It vouches for others. One of X.509 version 1 that signed itself does so too, as OpenSSL has it: in that version
-    /// nothing could say so.
+    /// nothing could show that.
     Authority,
     /// It signed itself and is no CA: it vouches for itself alone.
     Itself,
-    /// It vouches for nobody.
+    /// It can sign no certificate.
     Leaf,
 }
 

@@ -97,7 +97,7 @@ impl<'a> Search<'a> {
             return Err(Refusal::TooMuchWork);
         }
         if self.refusal.is_none() {
-            // No way at all; but what is wrong with the certificate itself is told rather.
+            // No way at all; but a fault of the certificate itself is reported instead.
             self.check(&[], &[]);
         }
         Err(self.refusal.unwrap_or(Refusal::UnknownIssuer(self.peer)))
@@ -207,7 +207,7 @@ impl<'a> Search<'a> {
             },
             Err(error) => self.refusal_of(&error, path, anchors),
         };
-        // What says more stays: of a path that leads to a stranger nobody learns anything.
+        // What says more stays: a path to an unknown CA tells an operator nothing.
         let says_little = |refusal: &Refusal| matches!(refusal, Refusal::UnknownIssuer(_));
         if self.refusal.as_ref().is_none_or(says_little) {
             self.refusal = Some(refusal);

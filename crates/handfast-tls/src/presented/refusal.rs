@@ -18,8 +18,8 @@ use crate::session::{CertificateFault, Peer};
 use crate::unix_time::date;
 use crate::weak::Weakness;
 
-/// Names of a certificate that are told; the others are counted.
-const NAMES_TOLD: usize = 5;
+/// Names of a certificate that are listed; the others are counted.
+const NAMES_LISTED: usize = 5;
 
 /// Why a certificate, or a signature made with its key, is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub(crate) enum Refusal {
     NoList { by: Box<str> },
     /// It has more names than are held against rules.
     TooManyNames { names: usize },
-    /// A rule of ours refuses whoever has one of its names, or its key.
+    /// A rule refuses certificates with one of its names, or its key.
     ByRule(Box<str>),
     /// None of the rules that let clients in is for it; its names.
     NotAllowed(Box<str>),
@@ -86,7 +86,7 @@ impl Refusal {
     /// The error of rustls that makes the alert: by RFC 9846 §6.2, and where that leaves it open, as OpenSSL has it.
     pub(crate) fn error(&self) -> CertificateError {
         match self {
-            // bad_certificate. For weak hashes RFC 9846 §4.5.2.4 says so.
+            // bad_certificate. For weak hashes RFC 9846 §4.5.2.4 requires it.
             Self::TooMany { .. }
             | Self::TooLong { .. }
             | Self::TooMuchWork
@@ -247,10 +247,10 @@ fn wrong_name(f: &mut fmt::Formatter<'_>, wanted: &str, others: &[String]) -> fm
             "it has no alternative names (subjectAltName), expected {wanted:?} among them; its common name does not count"
         );
     }
-    let told = others.iter().take(NAMES_TOLD).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let told = others.iter().take(NAMES_LISTED).map(String::as_str).collect::<Vec<_>>().join(", ");
     write!(f, "it is for {told}")?;
-    if others.len() > NAMES_TOLD {
-        write!(f, " and {} other names", others.len() - NAMES_TOLD)?;
+    if others.len() > NAMES_LISTED {
+        write!(f, " and {} other names", others.len() - NAMES_LISTED)?;
     }
     write!(f, "; expected {wanted:?}")
 }
@@ -331,7 +331,7 @@ impl Refusal {
     }
 }
 
-/// `DnsName("a.example.org")` and `IpAddress(127.0.0.1)` as webpki tells them: the name alone.
+/// `DnsName("a.example.org")` and `IpAddress(127.0.0.1)` as webpki prints them: the name alone.
 fn bare(name: &str) -> String {
     let inside = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).unwrap_or(name);
     inside.trim_matches('"').to_owned()

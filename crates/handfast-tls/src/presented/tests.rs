@@ -80,7 +80,7 @@ fn chains_in_any_order_and_with_what_is_not_needed_are_good() {
     }
     assert_eq!(check(&trusted, &[own, middle]), Err(Refusal::UnknownIssuer(Peer::Client)));
     assert_eq!(check(&trusting(&[stranger]), &[own, low, middle]), Err(Refusal::UnknownIssuer(Peer::Client)));
-    // Somebody may be trusted who is not at the top.
+    // A CA below the root may be trusted.
     check(&trusting(&[middle]), &[own, low]).unwrap();
     let many = vec![own; INTERMEDIATES + 2];
     assert_eq!(check(&trusted, &many), Err(Refusal::TooMany { intermediates: INTERMEDIATES + 1 }));
@@ -134,7 +134,7 @@ fn who_trusts_many_keys_of_one_name_has_them_all_tried() {
     }
 }
 
-/// CA certificates of one name, each with a key of its own and signed by the next, and a client's that the first signed.
+/// CA certificates of one name, each with a separate key and signed by the next, and a client's that the first signed.
 fn of_one_name(name: &str, count: usize) -> (Vec<CertificateDer<'static>>, CertificateDer<'static>) {
     let algorithm = &rcgen::PKCS_ECDSA_P521_SHA512;
     let ca = params(name);
@@ -152,7 +152,7 @@ const BOUND: Duration = Duration::from_millis(25);
 
 #[test]
 fn many_cas_of_one_name_cost_little() {
-    // Whom a stranger names as the issuer is his to choose, and the names of trusted CAs are no secret.
+    // A client chooses the issuer that its certificate names, and the names of trusted CAs are no secret.
     let trusted = Maker::authority("the CA").algorithm(&rcgen::PKCS_ECDSA_P521_SHA512).self_signed();
     let trusted = trusting(&[trusted.certificate.der()]);
     for name in ["the CA", "nobody"] {

@@ -78,9 +78,9 @@ pub(crate) enum Fault {
     Partial(&'static str),
     /// A critical extension that is not known here, in the list or an entry.
     Critical,
-    /// Nobody of this name is among the CAs.
+    /// No CA has this name.
     Stranger(Box<str>),
-    /// Its CA may not sign lists.
+    /// Its CA must not sign lists.
     MayNotRevoke(Box<str>),
     /// Signed by an algorithm that is not accepted.
     Algorithm,
@@ -146,7 +146,7 @@ struct Body<'a> {
 impl List {
     /// Reads a list, and checks that one of `signers` signed it.
     ///
-    /// **Errors**: what is wrong; whoever made or copied the file. **Cost**: about 0.3 s and 22 MB for a million entries.
+    /// **Errors**: what is wrong with the file. **Cost**: about 0.3 s and 22 MB for a million entries.
     pub(crate) fn read(
         der: &[u8],
         signers: &[Signer<'_>],
@@ -212,7 +212,7 @@ impl List {
             && point.as_deref().is_none_or(|point| names_point(certificate.distribution_points, point))
     }
 
-    /// Whether it stands in the place of the other one, or the other one in its place.
+    /// Whether one of the two lists replaces the other.
     pub(crate) fn is_alike(&self, other: &Self) -> bool {
         self.issuer == other.issuer && self.key == other.key && self.scope == other.scope
     }
@@ -408,7 +408,7 @@ fn serials(mut entries: Der<'_>) -> Result<Box<[Serial]>, Fault> {
     Ok(serials.into_boxed_slice())
 }
 
-/// RFC 5280 §5.3: an entry that is about another CA's certificate says so in a critical extension.
+/// RFC 5280 §5.3: an entry about another CA's certificate has a critical extension.
 fn entry_extensions(mut extensions: Der<'_>) -> Result<(), Fault> {
     while !extensions.is_empty() {
         let (identifier, critical, _) = extension(&mut extensions).ok_or(Fault::Damaged("entries"))?;

@@ -205,7 +205,7 @@ fn a_ca_that_was_revoked_signs_for_nobody() {
     let refusal = asked(&loaded, &[&below, &middle], NOW).unwrap_err();
     assert_eq!(refusal.to_string(), "a CA certificate above it was revoked by \"CN=root\"");
     asked(&loaded, &[&below], NOW).unwrap_err();
-    // And where there is no other, nobody would be let in.
+    // And where there is no other, no client would be accepted.
     set.put("ca.pem", middle.pem() + &root.pem());
     asked(&set.load(&[source], NOW), &[&beside, &other], NOW).unwrap();
 }
@@ -221,7 +221,7 @@ fn only_the_ca_that_signed_the_client_needs_a_list() {
     assert_eq!(said(&loaded), [], "the root signs no clients");
     asked(&loaded, &[&own], NOW).unwrap();
     asked(&loaded, &[&own, &middle], NOW).unwrap();
-    // Another CA without a list is named, and whom it signed is refused, unless the operator wants it otherwise.
+    // Another CA without a list is named, and certificates that it signed are refused, unless the operator wants it otherwise.
     let stranger = Maker::authority("without").self_signed();
     let other = client(&stranger);
     set.put("ca.pem", root.pem() + &middle.pem() + &stranger.pem());
@@ -332,7 +332,7 @@ fn broken_lists_are_named_and_the_last_good_one_stays() {
     for (what, bytes, word) in broken(&ca, &other) {
         let mut set = Set::new(&[&ca]);
         let source = [set.put("list", &bytes)];
-        // At a start there is nothing to stand in for it.
+        // At a start there is no earlier one to use.
         let loaded = set.load(&source, NOW);
         assert!(loaded.rule.is_none(), "{what}");
         let first = loaded.findings.iter().find(|finding| finding.severity == Severity::Error).unwrap();
@@ -384,7 +384,7 @@ fn what_was_in_a_folder_goes_on_when_it_is_removed() {
         asked(&loaded, &[&good], NOW).unwrap();
         asked(&loaded, &[&bad], NOW).unwrap_err();
     }
-    // Nor does a stranger's list, or none, in its place let anybody in or lock anybody out.
+    // Nor does a stranger's list, or none, in its place change which clients are accepted.
     let stranger = Maker::authority("stranger").self_signed();
     for text in [draft(&stranger, &[]).der(), b"a remark\n".to_vec()] {
         set.put("lists/ca.crl", text);

@@ -10,8 +10,8 @@
 //! client gets no session instead of a new one. What the first hello offers is never used when a second one comes. So
 //! rustls reads the first one without it; the transcript has it as it was sent (`policy/transcript.rs`).
 //!
-//! **Early data that was not asked for.** A client with another server's ticket may send early data right behind its hello.
-//! Nobody here can decrypt it, and RFC 9846 §4.3.10 has a server skip it: all records of application data up to a second
+//! **Unsolicited early data.** A client with another server's ticket may send early data right behind its hello.
+//! This server cannot decrypt it, and RFC 9846 §4.3.10 has a server skip it: all records of application data up to a second
 //! hello, or else all that do not decrypt under the keys of the handshake. rustls 0.23.46 skips 16,384 bytes, but does
 //! not let go of what it has skipped: in the unbuffered interface each record counts again with every step, so that
 //! 5,500 bytes are too much. Here they are taken out before it sees them.
@@ -55,7 +55,7 @@ pub(super) struct Plan {
     pub(super) early_data: bool,
 }
 
-/// How early data is told from what is not.
+/// How early data is distinguished from other records.
 pub(super) struct Skip {
     /// Opens what is none; `None`: a second hello is awaited, and all application data before it is early data.
     key: Option<TrialKey>,

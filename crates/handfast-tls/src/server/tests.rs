@@ -239,7 +239,7 @@ fn a_failed_handshake_does_not_touch_another_one() {
     let (mut plaintext, mut outgoing) = (Buffer::default(), Buffer::default());
     let received = session.receive(&mut hello, &mut plaintext, &mut outgoing);
     assert_eq!(received.failure.expect("no such point").kind, FailureKind::Peer);
-    assert!(!outgoing.is_empty(), "an alert says so");
+    assert!(!outgoing.is_empty(), "an alert reports it");
     victim.exchange();
     assert!(victim.session.is_established());
 }
@@ -260,7 +260,7 @@ fn a_damaged_record_is_answered_by_an_alert_and_nothing_follows() {
     let failure = talk.give(&[good, bad, after].concat()).expect_err("a damaged record");
     assert_eq!(failure.kind, FailureKind::Peer);
     assert_eq!(talk.plaintext.filled(), b"good");
-    assert!(!talk.outgoing.is_empty(), "an alert says so");
+    assert!(!talk.outgoing.is_empty(), "an alert reports it");
     assert_eq!(talk.give(b"whatever"), Ok(false), "nothing more is taken in");
     assert_eq!(talk.plaintext.filled(), b"good");
 }
@@ -281,7 +281,7 @@ fn a_dot_at_the_end_of_the_name_changes_nothing() {
     assert_eq!(session.agreed().signature, Some("ECDSA-P256"));
 }
 
-/// An idle connection keeps its session: what is ours in it is told apart from the library's, and what is rare is boxed.
+/// An idle connection keeps its session: our part is counted separately from the library's, and what is rare is boxed.
 #[test]
 fn a_session_of_ours_adds_little_to_the_librarys() {
     let added = size_of::<ServerSession>() - size_of::<UnbufferedServerConnection>();

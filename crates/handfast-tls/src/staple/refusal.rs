@@ -32,7 +32,7 @@ pub(crate) enum Refusal {
     WithoutEnd,
     /// Neither the issuer nor a responder that came with it signed it.
     Signature,
-    /// Who signed it may not.
+    /// The certificate that signed it lacks the permission.
     Responder(&'static str),
 }
 

@@ -1,4 +1,4 @@
-//! Whether an OCSP response is about a certificate of ours, and from whom it should be.
+//! Whether an OCSP response is about a certificate of ours and from the right responder.
 //!
 //! In: a response, the chain that is served, the time. Out: between which moments it may be stapled, or why not.
 //!
@@ -53,7 +53,7 @@ pub(super) fn verify(der: &[u8], chain: &[CertificateDer<'_>], now: i64) -> Resu
     Ok(Staple { next_update, is_verified: issuer.is_some() })
 }
 
-/// The certificate of the chain that issued the first; `None` when it is not sent, and nobody's signature can be checked.
+/// The certificate of the chain that issued the first; `None` when it is not sent, and no signature can be checked.
 fn issuer<'a>(leaf: &Frame<'_>, chain: &'a [CertificateDer<'_>]) -> Option<Frame<'a>> {
     // One that signed itself is its own issuer.
     chain.iter().filter_map(|certificate| Frame::of(certificate)).find(|candidate| {

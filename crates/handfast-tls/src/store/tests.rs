@@ -132,7 +132,7 @@ fn of_the_same_name_and_kind_the_last_to_expire_wins_and_the_other_is_named() {
         assert_eq!(said, [(Reason::Shadowed, "short".to_owned())]);
         assert!(findings[0].message.contains("long"));
     }
-    // One that has a name of its own is still needed, and so is one of another kind.
+    // One with a name that no other has is still needed, and so is one of another kind.
     let more = named(&Maker::new(&["a.example.org", "b.example.org"]), "more");
     let (_, findings) = CertificateStore::new(vec![long.clone(), more, rsa(&["a.example.org"])], NOW);
     assert_eq!(findings, []);
@@ -160,7 +160,7 @@ fn the_last_selection_is_taken_once_and_belongs_to_its_thread() {
 }
 
 /// rustls's own client against the resolver: what is chosen is what is served, in both versions, and what cannot be
-/// served is refused with the alert that says so.
+/// served is refused with the right alert.
 mod with_rustls {
     use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
     use rustls::crypto::aws_lc_rs::default_provider;
@@ -210,7 +210,7 @@ mod with_rustls {
         }
     }
 
-    /// Shakes hands; `Ok` is the certificate that the client saw, `Err` what the client was told.
+    /// Shakes hands; `Ok` is the certificate that the client saw, `Err` the alert that the client received.
     fn shake(
         resolver: Resolver,
         name: &str,
@@ -238,7 +238,7 @@ mod with_rustls {
             let _ = server.process_new_packets();
             let mut bytes = Vec::new();
             server.write_tls(&mut bytes).unwrap();
-            assert!(!bytes.is_empty(), "the handshake stands still");
+            assert!(!bytes.is_empty(), "the handshake is blocked");
             client.read_tls(&mut &bytes[..]).unwrap();
             client.process_new_packets()?;
         }

@@ -302,7 +302,7 @@ fn a_lock_that_is_held_delays_a_rotation_and_nothing_else() {
     let path = folder.at("tickets");
     let mut keys = open(&path, 0);
     let held = KeyFile::new(&path).lock(false).unwrap().unwrap();
-    assert!(!refresh(&mut keys, 8 * HOUR - 60), "somebody else is rotating");
+    assert!(!refresh(&mut keys, 8 * HOUR - 60), "another process is rotating");
     assert!(decrypts(&keys, &encrypt(&keys)));
     drop(held);
     assert!(refresh(&mut keys, 8 * HOUR - 30));
@@ -369,7 +369,7 @@ fn a_broken_file_is_refused_with_its_line() {
 fn a_copy_of_the_locks_descriptor_does_not_hold_the_lock() {
     let folder = Folder::new();
     let file = KeyFile::new(&folder.at("tickets"));
-    let lock = file.lock(false).unwrap().expect("nobody else has it");
+    let lock = file.lock(false).unwrap().expect("no other process has it");
     let copy = lock.copy();
     assert!(file.lock(false).unwrap().is_none(), "it is held");
     drop(lock);

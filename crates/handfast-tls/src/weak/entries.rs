@@ -46,7 +46,7 @@ impl Entries {
 pub(super) enum Broken {
     Io(io::Error),
     /// What is wrong, with the line, and the cure.
-    Told {
+    Problem {
         what: String,
         hint: &'static str,
     },
@@ -55,18 +55,18 @@ pub(super) enum Broken {
 impl From<io::Error> for Broken {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::UnexpectedEof => Self::told("is cut short", "pack it again, or copy it again"),
+            io::ErrorKind::UnexpectedEof => Self::problem("is cut short", "pack it again, or copy it again"),
             _ => Self::Io(error),
         }
     }
 }
 
 impl Broken {
-    pub(super) fn told(what: impl Into<String>, hint: &'static str) -> Self {
-        Self::Told { what: what.into(), hint }
+    pub(super) fn problem(what: impl Into<String>, hint: &'static str) -> Self {
+        Self::Problem { what: what.into(), hint }
     }
 
     pub(super) fn too_many() -> Self {
-        Self::told(format!("holds more than {ENTRIES_MOST} entries"), "")
+        Self::problem(format!("holds more than {ENTRIES_MOST} entries"), "")
     }
 }

@@ -1,4 +1,4 @@
-//! Lists of known keys, which the operator brings: they are too large for a program, and others publish them.
+//! Lists of known keys, which the operator provides: they are too large for a program, and others publish them.
 //!
 //! In: files. Out: [`Lists`], to be asked for a key; or what is wrong with a file, with its line.
 //!
@@ -10,8 +10,8 @@
 //!
 //! # Why in memory
 //! A list is read whole, and asked by a binary search in memory of our own: 18 MB for six sizes of key with 294,912 keys each.
-//! Mapped files would be shared and could be dropped by the kernel, but a file that somebody cuts short while it is mapped
-//! kills the process (SIGBUS), and a disk that hangs would hold the thread that serves others. What was read once stays as it
+//! Mapped files would be shared and could be dropped by the kernel. But truncating a mapped file kills the process (SIGBUS),
+//! and a disk that hangs would block the thread that serves other connections. What was read once stays as it
 //! was until a reload, as with every other file.
 //!
 //! # Why ten bytes
@@ -100,7 +100,7 @@ pub fn load(files: &[PathBuf], before: Option<&Arc<Lists>>) -> LoadedLists {
     }
     loaded.folders = folders.into_iter().collect();
     loaded.lists = Arc::new(Lists::new(lists));
-    // What has not changed stays where it is, and so does whoever compares by place.
+    // What has not changed keeps its address, which callers compare.
     if let Some(before) = before.filter(|before| before.is_same_as(&loaded.lists)) {
         loaded.lists = Arc::clone(before);
     }
@@ -181,7 +181,7 @@ fn read(path: &Path) -> Result<(Entries, FileStamp), Finding> {
     };
     let entries = entries.map_err(|broken| match broken {
         Broken::Io(error) => unreadable(error),
-        Broken::Told { what, hint } => {
+        Broken::Problem { what, hint } => {
             let finding = Finding::error(Reason::BadList, path, what);
             if hint.is_empty() { finding } else { finding.hint(hint) }
         }

@@ -178,7 +178,7 @@ fn every_weakness_has_words_and_a_source() {
     }
 }
 
-/// A certificate for whatever key, signed by somebody else's.
+/// A certificate for whatever key, signed by another key.
 #[derive(Debug)]
 struct Foreign(Vec<u8>);
 
@@ -192,7 +192,7 @@ impl PublicKeyData for Foreign {
     }
 }
 
-/// A modulus and an exponent as they stand in a certificate (RFC 8017 §A.1.1).
+/// A modulus and an exponent as a certificate contains them (RFC 8017 §A.1.1).
 fn foreign(name: &str) -> Foreign {
     let (modulus, exponent) = sample(name);
     of_numbers(&modulus, &exponent)
@@ -207,7 +207,7 @@ fn of_numbers(modulus: &[u8], exponent: &[u8]) -> Foreign {
     Foreign(value(0x30, &[integer(modulus), integer(exponent)].concat()))
 }
 
-/// What a peer is told who presents a certificate with this key, and through a CA with the one of `above`.
+/// The refusal for a peer that presents a certificate with this key, and through a CA with the one of `above`.
 fn presented(own: Option<&str>, above: Option<&str>, lists: &Arc<Lists>) -> Result<(), String> {
     let root = Maker::authority("root").self_signed();
     let mut trusted = Authorities::new(default_provider().signature_verification_algorithms);

@@ -1,4 +1,4 @@
-//! Mailboxes: every letter arrives, once and in order, or its sender is told.
+//! Mailboxes: every letter arrives, once and in order, or its sender is notified.
 
 use super::*;
 
@@ -42,7 +42,7 @@ fn a_letter_takes_the_place_of_those_that_it_makes_pointless() {
         for news in [30, 40] {
             assert_eq!(sender.send_instead(news, big), Ok(()), "it brings its own room");
         }
-        assert_eq!(sender.send_instead(3, |letter| *letter == 7), Err(Full(3)), "nobody made room");
+        assert_eq!(sender.send_instead(3, |letter| *letter == 7), Err(Full(3)), "no task made room");
         assert_eq!(mailbox.receive().await.expect("registered"), [1, 2, 40], "behind all others");
     });
 }

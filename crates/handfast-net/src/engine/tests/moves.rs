@@ -42,7 +42,7 @@ impl Stage {
             read: Cell::new(0),
             ended: Cell::new(false),
             polls: RefCell::new(vec![0; tasks]),
-            tasks: RefCell::new(vec![TaskHandle::NOBODY; tasks]),
+            tasks: RefCell::new(vec![TaskHandle::NONE; tasks]),
         });
         for number in 0..tasks {
             let stage = Rc::clone(&stage);
@@ -72,7 +72,7 @@ impl Stage {
     fn take(&self) {
         let stream = &mut *self.stream.borrow_mut();
         loop {
-            match stream.try_read(&mut [0; 7]).expect("nobody breaks it") {
+            match stream.try_read(&mut [0; 7]).expect("no test breaks it") {
                 Read::Bytes(count) => self.read.set(self.read.get() + count),
                 Read::End => return self.ended.set(true),
                 Read::Blocked => return,
@@ -80,14 +80,14 @@ impl Stage {
         }
     }
 
-    /// Gives it to a task, which hears of it.
+    /// Gives it to a task, which is notified.
     fn give(&self, number: usize) {
         self.owner.set(number);
         self.given.set(true);
         self.tasks.borrow()[number].wake();
     }
 
-    /// Takes it from whoever has it.
+    /// Takes it from its owner.
     fn park(&self) {
         self.owner.set(usize::MAX);
         self.stream.borrow().release();
@@ -141,7 +141,11 @@ fn what_comes_while_nobody_has_it_wakes_nobody_and_is_kept_for_the_next() {
             peer.write_all(b"while it is parked").expect("there is room");
             drop(peer);
             turns(4).await;
-            assert_eq!((stage.polls(), stage.read.get()), (before, 0), "the edge was told, and nobody woken");
+            assert_eq!(
+                (stage.polls(), stage.read.get()),
+                (before, 0),
+                "the edge was reported, and no task woken"
+            );
             stage.give(next);
             turns(4).await;
             assert_eq!((stage.read.get(), stage.ended.get()), (18, true));
@@ -209,7 +213,7 @@ fn room_to_write_is_told_to_the_task_that_waits_for_it_now() {
 }
 
 /// Everything at every moment: bytes, moves, parking, turns of the loop, from a seed that the failure names. Nothing is lost
-/// whatever the order, and nobody waits for what has been told to another.
+/// whatever the order, and no task waits for an edge that another has received.
 #[test]
 fn no_order_of_bytes_and_moves_loses_anything() {
     for seed in 1..=400_u64 {

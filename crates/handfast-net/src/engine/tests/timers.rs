@@ -63,7 +63,7 @@ fn the_waker_that_it_was_polled_with_last_is_the_one_that_is_called() {
             "no turn is spent on it any more"
         );
         assert_eq!(timer.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(()));
-        // Nobody keeps a waker that is not needed any more.
+        // No waker is kept that is not needed any more.
         assert_eq!((Arc::strong_count(&first), Arc::strong_count(&last)), (1, 1));
     });
 }
@@ -73,7 +73,7 @@ fn what_is_dropped_leaves_nothing_and_wakes_nobody() {
     on_engine(|| async {
         let mut dropped: Vec<_> =
             (1..11).map(|ms| Box::pin(timer(now() + Duration::from_millis(ms)))).collect();
-        // Within a turn the clock stands still.
+        // Within an iteration the clock does not advance.
         for timer in &mut dropped {
             assert_eq!(poll_once(timer.as_mut()).await, Poll::Pending);
         }

@@ -42,7 +42,7 @@ fn a_waker_wakes_its_task_once_and_no_other() {
         one.spawn(u32::MAX);
         other.spawn(u32::MAX);
         turns(3).await;
-        assert_eq!((one.polls.get(), other.polls.get()), (1, 1), "nobody is polled without being woken");
+        assert_eq!((one.polls.get(), other.polls.get()), (1, 1), "no task is polled without being woken");
         one.waker().wake_by_ref();
         one.waker().wake();
         turns(3).await;
@@ -87,7 +87,7 @@ fn a_waker_that_outlives_its_task_does_not_wake_the_next_one_in_its_place() {
         stale.wake_by_ref();
         turns(2).await;
         assert_eq!(second.polls.get(), 1);
-        // It is in the same place indeed, and has a waker of its own.
+        // It is in the same place indeed, and has another waker.
         assert!(!second.waker().will_wake(&stale));
         let place = |waker: &Waker| TaskHandle::from_bits(waker.data().addr() as u64).task();
         assert_eq!(place(&second.waker()), place(&stale));
@@ -178,7 +178,7 @@ fn a_task_runs_only_while_it_is_polled() {
     on_engine(|| async {
         let me = current();
         assert!(me.is_running());
-        let (other, seen) = (Rc::new(Cell::new(TaskHandle::NOBODY)), Rc::new(Cell::new(None)));
+        let (other, seen) = (Rc::new(Cell::new(TaskHandle::NONE)), Rc::new(Cell::new(None)));
         {
             let (other, seen) = (Rc::clone(&other), Rc::clone(&seen));
             spawn(Priority::Flow, async move {

@@ -105,7 +105,7 @@ const X32: u32 = 0x4000_0000;
 /// What a tracer puts in a call's place when it answers itself.
 const NO_CALL: u32 = u32::MAX;
 
-/// Leaves this thread the system calls that its duty takes. To be called after [`super::hear_refusals`], or what is refused ends the
+/// Leaves this thread the system calls that its duty takes. To be called after [`super::receive_refusals`], or what is refused ends the
 /// process.
 ///
 /// **Errors**: EINVAL or ENOSYS from kernels without seccomp filters, and on machines that the tables do not have; EACCES before
@@ -168,7 +168,7 @@ fn filter(machine: u32, duty: Duty) -> Vec<sock_filter> {
 
 /// The thread is sent a signal, whose handler answers the call.
 const REFUSE: u32 = SECCOMP_RET_TRAP;
-/// The same answer by the kernel alone, of which nobody hears.
+/// The same answer by the kernel alone, which is not reported.
 const REFUSE_SILENTLY: u32 = SECCOMP_RET_ERRNO | libc::EACCES as u32;
 /// As by a kernel that does not have the call.
 const UNKNOWN: u32 = SECCOMP_RET_ERRNO | libc::ENOSYS as u32;

@@ -1,4 +1,4 @@
-//! How refused system calls are heard of: the kernel sends the thread SIGSYS in the call's place, whose handler answers EACCES and
+//! How refused system calls are reported: the kernel sends the thread SIGSYS in the call's place, whose handler answers EACCES and
 //! writes down which call it was and on which thread.
 //!
 //! In: signals. Out: [`Refused`], by a pair of sockets, whose other end one thread of the process reads.
@@ -19,7 +19,7 @@ const NAME: usize = 16;
 const RECORD: usize = size_of::<u32>() + NAME;
 
 /// Where the handler writes to; -1 before there is anything.
-static PEN: AtomicI32 = AtomicI32::new(-1);
+static SENDER: AtomicI32 = AtomicI32::new(-1);
 /// Both ends, for as long as the process lives.
 static PAIR: OnceLock<(UnixDatagram, UnixDatagram)> = OnceLock::new();
 
@@ -59,17 +59,17 @@ const FROM_A_FILTER: i32 = 1;
 /// Has refused calls answered and noted, in the whole process; what can be read when there are any.
 ///
 /// **Errors**: socketpair(2), sigaction(2).
-pub fn hear_refusals() -> io::Result<BorrowedFd<'static>> {
+pub fn receive_refusals() -> io::Result<BorrowedFd<'static>> {
     if PAIR.get().is_none() {
         let_the_allocator_ask();
-        let (paper, pen) = UnixDatagram::pair()?;
-        paper.set_nonblocking(true)?;
-        pen.set_nonblocking(true)?;
-        // Whoever was faster has made the same.
-        let _ = PAIR.set((paper, pen));
+        let (receiver, sender) = UnixDatagram::pair()?;
+        receiver.set_nonblocking(true)?;
+        sender.set_nonblocking(true)?;
+        // Another thread that was faster has made the same.
+        let _ = PAIR.set((receiver, sender));
     }
-    let Some((paper, pen)) = PAIR.get() else { return Err(io::ErrorKind::NotFound.into()) };
-    PEN.store(pen.as_raw_fd(), Ordering::Release);
+    let Some((receiver, sender)) = PAIR.get() else { return Err(io::ErrorKind::NotFound.into()) };
+    SENDER.store(sender.as_raw_fd(), Ordering::Release);
     // SAFETY: sigaction is a C struct of integers and pointers, for which zeroes are valid.
     let mut action: libc::sigaction = unsafe { zeroed() };
     action.sa_sigaction = (answer as extern "C" fn(_, _, _)) as usize;
@@ -77,11 +77,11 @@ pub fn hear_refusals() -> io::Result<BorrowedFd<'static>> {
     // SAFETY: the handler has the form that SA_SIGINFO asks for, and calls nothing but what signal-safety(7) allows; the old
     // action is not asked for.
     let outcome = unsafe { libc::sigaction(libc::SIGSYS, &raw const action, std::ptr::null_mut()) };
-    if outcome == 0 { Ok(paper.as_fd()) } else { Err(io::Error::last_os_error()) }
+    if outcome == 0 { Ok(receiver.as_fd()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// glibc's allocator reads `/proc/sys/vm/overcommit_memory` when a thread gives memory back for the first time in a process
-/// (`shrink_heap` in malloc/arena.c), and keeps the answer. Done here, no worker is told of as refused a file for that.
+/// (`shrink_heap` in malloc/arena.c), and keeps the answer. Done here, no worker is reported for a refused file because of that.
 fn let_the_allocator_ask() {
     // Below the size that is mapped apart, and more in all than any bound below which memory is kept: a heap is 64 MiB.
     const PIECES: usize = 500;
@@ -89,7 +89,7 @@ fn let_the_allocator_ask() {
     let give_back = || {
         drop(std::hint::black_box((0..PIECES).map(|_| Vec::<u8>::with_capacity(PIECE)).collect::<Vec<_>>()))
     };
-    // Without it a worker is told of once as refused, which harms nobody.
+    // Without it a worker is reported once as refused, which does no harm.
     if let Ok(thread) = std::thread::Builder::new().name("allocator".into()).spawn(give_back) {
         // Nothing in it panics.
         let _ = thread.join();
@@ -99,9 +99,9 @@ fn let_the_allocator_ask() {
 /// What was refused since the last time, as far as there was room to note it.
 pub fn take_refused() -> Vec<Refused> {
     let mut taken = Vec::new();
-    let Some((paper, _)) = PAIR.get() else { return taken };
+    let Some((receiver, _)) = PAIR.get() else { return taken };
     let mut record = [0; RECORD];
-    while matches!(paper.recv(&mut record), Ok(RECORD)) {
+    while matches!(receiver.recv(&mut record), Ok(RECORD)) {
         let (number, name) = record.split_at(size_of::<u32>());
         let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
         taken.push(Refused {
@@ -127,7 +127,7 @@ extern "C" fn answer(_: libc::c_int, information: *mut libc::siginfo_t, context:
     // SAFETY: the kernel writes at most 16 bytes, which is what is left of the record.
     unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
     // SAFETY: the record is whole and outlives the call; the descriptor is never closed. Where there is no room it is lost.
-    unsafe { libc::write(PEN.load(Ordering::Acquire), record.as_ptr().cast(), RECORD) };
+    unsafe { libc::write(SENDER.load(Ordering::Acquire), record.as_ptr().cast(), RECORD) };
 }
 
 /// Makes this the outcome of the call that the signal interrupted.

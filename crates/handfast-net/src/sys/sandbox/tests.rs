@@ -1,4 +1,4 @@
-//! Threads that go into the sandbox, and try what they may not.
+//! Threads that go into the sandbox, and try what is forbidden.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -22,8 +22,8 @@ fn on_a_thread<T: Send>(name: &str, act: impl FnOnce() -> T + Send) -> T {
 /// Does something in the sandbox of a duty; `None` where the kernel has no such filters.
 fn in_the_sandbox<T: Send>(name: &str, duty: Duty, act: impl FnOnce() -> T + Send) -> Option<T> {
     on_a_thread(name, || {
-        hear_refusals().expect("two sockets and a handler");
-        give_up_privileges().expect("nobody is forbidden to");
+        receive_refusals().expect("two sockets and a handler");
+        give_up_privileges().expect("no thread is forbidden to");
         match confine_calls(duty) {
             Ok(()) => Some(act()),
             Err(error) => {
@@ -47,7 +47,7 @@ fn is_refused<T>(outcome: io::Result<T>) -> bool {
 #[expect(clippy::disallowed_types, reason = "tests share what they took from one place")]
 fn refused_on(name: &str) -> Vec<String> {
     static TAKEN: std::sync::OnceLock<std::sync::Mutex<Vec<Refused>>> = std::sync::OnceLock::new();
-    let mut taken = TAKEN.get_or_init(Default::default).lock().expect("nobody panics with it");
+    let mut taken = TAKEN.get_or_init(Default::default).lock().expect("no thread panics with it");
     taken.extend(take_refused());
     taken.iter().filter(|refused| refused.thread == name).map(ToString::to_string).collect()
 }
@@ -115,7 +115,7 @@ fn a_thread_that_tends_has_files_and_threads_and_executes_nothing() {
 
 #[test]
 fn memory_is_shown_to_nobody() {
-    give_up_privileges().expect("nobody is forbidden to");
+    give_up_privileges().expect("no thread is forbidden to");
     let shown = rustix::process::dumpable_behavior().expect("it is known");
     assert_eq!(shown, DumpableBehavior::NotDumpable);
 }
@@ -146,7 +146,7 @@ fn files_are_reached_below_what_is_left_and_nowhere_else() {
     drop(File::create(other.path().join("file")).expect("it is ours"));
     let outside = other.path().join("file");
     let name = SocketAddr::from_abstract_name(outside.as_os_str().as_bytes()).expect("a short name");
-    let _listener = UnixListener::bind_addr(&name).expect("nobody has it");
+    let _listener = UnixListener::bind_addr(&name).expect("no process has it");
     let mut child = Command::new("sleep").arg("60").spawn().expect("it is everywhere");
     let process = rustix::process::Pid::from_child(&child);
     let outcome = on_a_thread("confined", || {

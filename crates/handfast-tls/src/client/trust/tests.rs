@@ -40,7 +40,7 @@ fn a_ca_makes_those_good_that_it_signed_for_their_names() {
     assert!(!good(&any, &Maker::new(&["backend.example"]).signed_by(&other), "backend.example"));
 }
 
-/// What everybody tries first, as with curl's `--cacert`.
+/// The usual first attempt, as with curl's `--cacert`.
 #[test]
 fn a_self_signed_certificate_may_be_named_itself() {
     let server = Maker::new(&["backend.example"]).self_signed();
@@ -117,7 +117,7 @@ fn a_name_is_asked_for_unless_keys_alone_decide() {
     assert!(!Trust::only_pins(&[]).asks_for_a_name());
 }
 
-/// Whatever this machine has: nobody is trusted only where there is nobody.
+/// Whatever this machine has: the set is empty only where there are no CAs.
 #[test]
 fn the_machines_own_authorities_are_trusted_where_there_are_any() {
     let any = !rustls_native_certs::load_native_certs().certs.is_empty();
@@ -136,7 +136,7 @@ fn the_same_files_and_pins_are_the_same_trust() {
     assert_ne!(trust(&one), trust(&one).asking(&[pin], true));
 }
 
-/// A file that breaks leaves whom it made trusted in use; a name that was not asked for before is asked for from now on.
+/// After a file breaks, its former certificates stay trusted; a new required name applies at once.
 #[test]
 fn what_was_asked_before_is_forgotten() {
     let ca = Maker::authority("a CA").self_signed();

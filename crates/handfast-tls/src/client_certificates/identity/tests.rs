@@ -101,7 +101,7 @@ fn older_certificates_have_their_names_in_other_letters() {
     let named = |value: DnValue| certificate(&[(DnType::CommonName, value)], &[]).0;
     assert!(fits("cn:née", &named(DnValue::BmpString("née".try_into().unwrap()))));
     assert!(fits("cn:alice", &named(DnValue::TeletexString("alice".try_into().unwrap()))));
-    // T.61 is no UTF-8, and nobody knows which letters were meant; half a letter is none.
+    // T.61 is no UTF-8, and its letters are unknown; half a letter is none.
     assert_eq!((text(0x14, "née".as_bytes()), text(0x1e, b"\0a\0")), (None, None));
 }
 
@@ -116,7 +116,7 @@ fn a_client_is_called_by_its_names_as_rules_write_them() {
 #[test]
 fn an_id_is_that_of_one_uri_and_of_no_tricks() {
     assert!(fits("spiffe://example.org/web/*", &with_uris(&["spiffe://example.org/web/a"])));
-    // Whoever has two has none.
+    // A certificate with two has none.
     let two = with_uris(&["spiffe://example.org/web/a", "spiffe://example.org/web/b"]);
     assert!(!fits("spiffe://example.org/web/*", &two));
     assert!(fits("uri:spiffe://example.org/web/*", &two));

@@ -1,4 +1,4 @@
-//! What is said of keys and certificates that nobody serves yet.
+//! Findings about keys and certificates that are not served yet.
 
 use std::time::Duration;
 
@@ -360,7 +360,7 @@ fn what_others_may_read_and_what_clients_cannot_take_is_told_of() {
     );
 }
 
-/// Each is told of where it was seen first, and counted once.
+/// Each is reported where it was seen first, and counted once.
 #[test]
 fn a_server_that_sends_a_whole_chain_is_let_be() {
     let root = Maker::authority("root").self_signed();
@@ -390,7 +390,7 @@ fn keys_of_kinds_that_no_client_takes_are_named() {
         let seen = seen(&[&folder.at("a.pem")]);
         let said = told(&seen).iter().any(|told| told.2.contains(words));
         assert!(said, "{words}: {:?}", seen.findings);
-        // Nor is it good for a client, and the CA's file says so.
+        // Nor is it good for a client, and the finding about the CA's file reports it.
         let loaded = crate::client_certificates::load(
             &folder.at("a.pem"),
             crate::client_certificates::Demand::Require,

@@ -53,9 +53,9 @@ impl Served {
         self.certificates.iter().find(has).map(|certificate| certificate.chain()[0].to_vec())
     }
 
-    fn troubles(&self) -> Vec<(Trouble, String, bool)> {
+    fn problems(&self) -> Vec<(ProblemKind, String, bool)> {
         let name = |problem: &FileProblem| problem.file.file_name().unwrap().to_string_lossy().into_owned();
-        self.problems.iter().map(|problem| (problem.trouble, name(problem), problem.kept.is_some())).collect()
+        self.problems.iter().map(|problem| (problem.kind, name(problem), problem.kept.is_some())).collect()
     }
 }
 
@@ -71,8 +71,8 @@ fn der(made: &Made) -> Option<Vec<u8>> {
     Some(made.certificate.der().to_vec())
 }
 
-fn broken(name: &str) -> (Trouble, String, bool) {
-    (Trouble::Broken, name.to_owned(), true)
+fn broken(name: &str) -> (ProblemKind, String, bool) {
+    (ProblemKind::Broken, name.to_owned(), true)
 }
 
 /// Every order of some acts.
@@ -139,7 +139,7 @@ fn one_bad_file_keeps_nothing_from_the_others() {
     folder.put("c.pem", "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n");
     assert_eq!(served.after_reload("b.example"), der(&new_b));
     assert_eq!(served.after_reload("a.example"), der(&old_a));
-    assert_eq!(served.troubles(), [broken("a.pem"), (Trouble::Broken, "c.pem".into(), false)]);
+    assert_eq!(served.problems(), [broken("a.pem"), (ProblemKind::Broken, "c.pem".into(), false)]);
     assert!(served.problems[0].what.contains("cut short"), "{:?}", served.problems);
     served.now += 100 * 86_400;
     assert_eq!(served.after_reload("a.example"), der(&old_a), "it is kept until the file is mended");
@@ -148,7 +148,7 @@ fn one_bad_file_keeps_nothing_from_the_others() {
     fs::remove_file(folder.at("c.pem")).unwrap();
     served.now = NOW;
     assert_eq!(served.after_reload("a.example"), der(&new_a));
-    assert_eq!(served.troubles(), []);
+    assert_eq!(served.problems(), []);
 }
 
 #[test]
@@ -162,12 +162,12 @@ fn a_removed_one_is_served_for_a_while_and_keeps_its_place() {
     for seconds in [0, 1, 598] {
         served.now = NOW + seconds;
         assert_eq!(served.after_reload("a.example"), der(&first));
-        assert_eq!(served.troubles(), [(Trouble::Removed, "a.pem".into(), true)]);
+        assert_eq!(served.problems(), [(ProblemKind::Removed, "a.pem".into(), true)]);
         assert_eq!(served.certificates[0].dns_names()[0].as_ref(), "a.example", "it stays the default");
     }
     served.now = NOW + 600;
     assert_eq!(served.after_reload("a.example"), None);
-    assert_eq!((served.troubles(), served.dropped), (vec![], 1));
+    assert_eq!((served.problems(), served.dropped), (vec![], 1));
     served.reload();
     assert_eq!(served.dropped, 0, "said once");
 }
@@ -182,16 +182,16 @@ fn what_was_replaced_under_another_name_is_gone_at_once() {
     folder.put("a-2027.pem", new.both());
     fs::remove_file(folder.at("a-2026.pem")).unwrap();
     assert_eq!(served.after_reload("a.example"), der(&new));
-    assert_eq!((served.troubles(), served.certificates.len()), (vec![], 1));
+    assert_eq!((served.problems(), served.certificates.len()), (vec![], 1));
     // Moved as it is, and copied over another one.
     fs::rename(folder.at("a-2027.pem"), folder.at("b.pem")).unwrap();
     assert_eq!(served.after_reload("a.example"), der(&new));
-    assert_eq!((served.troubles(), served.certificates.len()), (vec![], 1));
+    assert_eq!((served.problems(), served.certificates.len()), (vec![], 1));
     folder.put("c.pem", made("c.example").both());
     served.reload();
     folder.put("c.pem", new.both());
     assert_eq!(served.after_reload("c.example"), None, "a copy of a good one is no fault");
-    assert_eq!((served.troubles(), served.certificates.len()), (vec![], 1));
+    assert_eq!((served.problems(), served.certificates.len()), (vec![], 1));
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn another_kind_of_key_or_a_wildcard_is_no_replacement() {
     let mut served = Served::folder(&folder);
     fs::remove_file(folder.at("a.pem")).unwrap();
     assert_eq!(served.after_reload("a.example"), der(&old));
-    assert_eq!(served.troubles(), [(Trouble::Removed, "a.pem".into(), true)]);
+    assert_eq!(served.problems(), [(ProblemKind::Removed, "a.pem".into(), true)]);
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn a_folder_that_is_gone_or_empty_is_broken_and_no_removal() {
     for _ in 0..2 {
         served.now += 86_400;
         assert_eq!(served.after_reload("a.example"), der(&old));
-        assert_eq!(served.troubles(), [broken("live")]);
+        assert_eq!(served.problems(), [broken("live")]);
         let _ = fs::remove_dir(folder.at("live"));
     }
     assert!(served.problems[0].what.contains("is not there"), "{:?}", served.problems);
@@ -243,7 +243,7 @@ fn a_named_file_is_kept_until_it_is_mended() {
         assert_eq!(served.after_reload("a.example"), der(&old), "{file}");
         assert_eq!(served.after_reload("b.example"), der(&new_other));
         assert_eq!(served.certificates[0].dns_names()[0].as_ref(), "a.example", "it stays the default");
-        assert_eq!(served.troubles(), [broken(file)]);
+        assert_eq!(served.problems(), [broken(file)]);
         folder.put("a.crt", old.pem());
     }
     folder.put("a.key", made("a.example").key_pem());
@@ -251,7 +251,7 @@ fn a_named_file_is_kept_until_it_is_mended() {
     assert!(served.problems[0].what.contains("key does not fit"), "{:?}", served.problems);
     folder.put("a.key", old.key_pem());
     assert_eq!(served.after_reload("a.example"), der(&old));
-    assert_eq!(served.troubles(), []);
+    assert_eq!(served.problems(), []);
 }
 
 #[test]
@@ -291,14 +291,14 @@ fn an_expired_one_does_not_replace_what_works() {
     folder.put("b.pem", early.both());
     assert_eq!(served.after_reload("a.example"), der(&old));
     assert_eq!(served.after_reload("b.example"), der(&other));
-    assert_eq!(served.troubles(), [broken("a.pem"), broken("b.pem")]);
+    assert_eq!(served.problems(), [broken("a.pem"), broken("b.pem")]);
     assert!(served.problems[0].what.contains("expired on 2021-01-01"), "{:?}", served.problems);
     // The very one that was served may expire.
     folder.put("a.pem", old.both());
     folder.put("b.pem", other.both());
     served.now = NOW + 365 * 86_400;
     assert_eq!(served.after_reload("a.example"), der(&old));
-    assert_eq!(served.troubles(), []);
+    assert_eq!(served.problems(), []);
 }
 
 #[test]
@@ -310,30 +310,30 @@ fn a_file_that_is_something_else_now_is_broken_and_not_removed() {
     let mut served = Served::folder(&folder);
     folder.put("www.pem", "notes about certificates\n");
     assert_eq!(served.after_reload("www.example.org"), Some(www.certificate.der().to_vec()), "kept");
-    assert_eq!(served.troubles(), [(Trouble::Broken, "www.pem".to_owned(), true)]);
+    assert_eq!(served.problems(), [(ProblemKind::Broken, "www.pem".to_owned(), true)]);
     fs::remove_file(folder.at("www.pem")).unwrap();
     served.reload();
-    assert_eq!(served.troubles(), [(Trouble::Removed, "www.pem".to_owned(), true)]);
+    assert_eq!(served.problems(), [(ProblemKind::Removed, "www.pem".to_owned(), true)]);
 }
 
 #[test]
 fn a_problem_is_known_by_its_file_its_kind_and_its_words() {
-    let problem = |file: &str, trouble, what: &str| FileProblem {
+    let problem = |file: &str, kind, what: &str| FileProblem {
         file: file.into(),
-        trouble,
+        kind,
         what: what.into(),
         hint: None,
         kept: None,
         since: NOW,
     };
-    let cut = problem("a.pem", Trouble::Broken, "is cut short");
-    let before = [problem("b.pem", Trouble::Broken, "is cut short"), cut.clone()];
+    let cut = problem("a.pem", ProblemKind::Broken, "is cut short");
+    let before = [problem("b.pem", ProblemKind::Broken, "is cut short"), cut.clone()];
     assert!(FileProblem { since: NOW + 1, ..cut.clone() }.is_known(&before));
     assert!(!cut.is_known(&[]));
     for other in [
-        problem("c.pem", Trouble::Broken, "is cut short"),
-        problem("a.pem", Trouble::Removed, "is cut short"),
-        problem("a.pem", Trouble::Broken, "is empty"),
+        problem("c.pem", ProblemKind::Broken, "is cut short"),
+        problem("a.pem", ProblemKind::Removed, "is cut short"),
+        problem("a.pem", ProblemKind::Broken, "is empty"),
     ] {
         assert!(!other.is_known(&before), "{other:?}");
     }
@@ -400,12 +400,12 @@ fn one_that_expired_while_it_was_served_lets_no_other_expired_one_in() {
     folder.put("b.pem", stranger.both());
     assert_eq!(served.after_reload("b.example"), None);
     assert_eq!(served.after_reload("a.example"), der(&old));
-    assert_eq!(served.troubles(), [(Trouble::Broken, "b.pem".into(), false)]);
+    assert_eq!(served.problems(), [(ProblemKind::Broken, "b.pem".into(), false)]);
 
     let mut loaded = load(&served.sources, &Lists::default(), at(served.now));
     let before = Before { sources: &served.sources, certificates: &served.certificates, problems: &[] };
     keep(&mut loaded, &served.sources, before, KEEP, at(served.now));
     let expired = loaded.findings.iter().filter(|finding| finding.reason == Reason::Expired);
     let files: Vec<_> = expired.map(|finding| (finding.severity, finding.file.clone())).collect();
-    assert_eq!(files, [(Severity::Warning, folder.at("a.pem"))], "the other is told as a problem, once");
+    assert_eq!(files, [(Severity::Warning, folder.at("a.pem"))], "the other is reported as a problem, once");
 }

@@ -67,7 +67,7 @@ fn records_are_the_librarys_however_often_a_context_goes() {
             assert_eq!(opened(&mut *theirs_open, &record, sequence), Ok(text));
             if sequence % 3 == 0 {
                 pass(GOES);
-                assert_eq!(held(), 0, "nobody used them");
+                assert_eq!(held(), 0, "they were not used");
             }
         }
     }
@@ -93,7 +93,7 @@ fn what_is_not_the_record_of_that_number_and_key_is_refused() {
 #[test]
 fn a_context_stays_while_it_is_used_and_goes_with_its_key() {
     let suite = SUITES[0];
-    // The clock's numbers begin anew one day.
+    // The clock's numbers wrap around one day.
     time_is(u32::MAX - GOES);
     let (mut busy, mut idle) = (key(suite, 1), key(suite, 2));
     assert_eq!(held(), 0, "not before it is used");
@@ -123,7 +123,7 @@ fn keys_never_take_each_others_contexts() {
     let suite = SUITES[0];
     let mut keys: Vec<_> = (0..100).map(|first| key(suite, first)).collect();
     let expected: Vec<_> = keys.iter_mut().map(|key| sealed(key, b"text", 0)).collect();
-    // Every other one goes, and what comes then stands in its place.
+    // Every other one goes, and the next one takes its place.
     let mut number = 0;
     keys.retain(|_| {
         number += 1;
@@ -151,7 +151,7 @@ fn a_key_may_move_to_a_thread_whose_places_are_taken() {
         (record, held())
     });
     assert_eq!(there.join().expect("it does not panic"), (expected, 1), "its own context stays");
-    assert_eq!(held(), 1, "nobody told this thread");
+    assert_eq!(held(), 1, "this thread was not notified");
     pass(GOES);
     assert_eq!(held(), 0);
 }

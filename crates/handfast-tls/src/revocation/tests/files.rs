@@ -37,7 +37,7 @@ fn a_folder_may_hold_other_things_and_each_is_named() {
     let source = [set.folder.at("lists")];
     let loaded = set.load(&source, NOW);
     let empty = (Severity::Warning, Reason::NoRevocationList, "lists".to_owned());
-    assert_eq!(said_of(&loaded)[0], empty, "and without lists nobody is let in");
+    assert_eq!(said_of(&loaded)[0], empty, "and without lists no client is accepted");
     set.put("lists/.hidden", "half a fi");
     std::fs::create_dir(set.folder.at("lists/below")).unwrap();
     set.put("lists/both", ca.pem() + &pem(&draft(&ca, &[&bad]).der()));
@@ -157,7 +157,7 @@ fn a_list_that_is_kept_is_said_once_and_goes_with_its_ca() {
     assert_eq!(loaded.left_out.len(), 1, "{:?}", loaded.left_out);
     let facts = loaded.rule.unwrap().list_facts();
     assert_eq!(facts.iter().map(|fact| fact.this_update).collect::<Vec<_>>(), [NOW - 2 * DAY]);
-    // The CA renews its key under the same name: the list of the old one is nobody's.
+    // The CA renews its key under the same name: the list of the old one is not used.
     let renewed = Maker::authority("ca").self_signed();
     set.put("ca.pem", renewed.pem());
     let loaded = set.load(&source, NOW);

@@ -213,7 +213,7 @@ fn a_ticket_of_another_version_becomes_a_full_handshake() {
 }
 
 /// A ticket of our own with a wrong binder is an attack or damage and no resumption that cannot be: RFC 9846 §4.3.11
-/// asks for an end. One that is not ours has a binder that nobody can check.
+/// asks for an end. One that is not ours has a binder that cannot be checked.
 #[test]
 fn a_wrong_binder_ends_it_for_a_ticket_of_ours_alone() {
     let world = World::new();
@@ -231,7 +231,7 @@ fn a_wrong_binder_ends_it_for_a_ticket_of_ours_alone() {
     }
 }
 
-/// A client that has a ticket of somebody who takes early data.
+/// A client with a ticket of a server that accepts early data.
 fn client_with_early_data(world: &World, groups: Groups<'_>) -> Arc<ClientConfig> {
     let client = world.client(&[&TLS13], &[cipher_suite::TLS13_AES_128_GCM_SHA256], groups);
     let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))

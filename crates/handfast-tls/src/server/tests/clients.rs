@@ -1,4 +1,4 @@
-//! What clients with and without certificates are told, and what the log says of them.
+//! Alerts for clients with and without certificates, and what the log has about them.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ use super::*;
 use crate::client_certificates::{Demand, load};
 use crate::testing::{Folder, Maker};
 
-/// Shows whatever it has, whoever is asked for.
+/// Presents whatever it has, whichever CAs are requested.
 #[derive(Debug)]
 struct Shows(Arc<CertifiedKey>);
 
@@ -41,7 +41,7 @@ fn asking(version: &'static SupportedProtocolVersion, folder: &Folder) -> Pair {
     pair_asking(version, false, Some(rule))
 }
 
-/// What the client hears and what the log says.
+/// What the client receives and what the log contains.
 fn refused(pair: &Pair) -> (A, FailureKind, String) {
     let mut talk = pair.talk("localhost");
     for _ in 0..4 {
@@ -147,7 +147,7 @@ fn what_is_wrong_with_a_certificate_is_named_truly() {
     ];
     let folder = Folder::new();
     authority(&folder);
-    // Whoever is refused for its own certificate needs no key that it could sign with.
+    // A client that is refused for its certificate needs no key to sign with.
     let (good, good_key) = client(&folder, EC, usual, "-sha256");
     for ((key, extensions, sign), alert, words) in cases {
         let (chain, _) = client(&folder, key, extensions, sign);
@@ -192,7 +192,7 @@ fn dates_are_told_in_words_and_strangers_by_their_alert() {
     is_refused_as(&folder, (&many, &key), A::BadCertificate, words);
 }
 
-/// With its certificate, which the ticket carries: nobody has to show it twice.
+/// With its certificate, which the ticket carries: it need not be presented twice.
 #[test]
 fn who_was_let_in_comes_back_with_a_ticket() {
     let folder = Folder::new();
@@ -283,7 +283,7 @@ fn who_fails_where_that_is_tolerated_is_named_and_not_believed() {
     assert!(fault == Some(Some(CertificateFault::UnknownCa)) && !is_named, "{fault:?}");
 }
 
-/// Certificates are public: whoever shows another one's has to have its key too.
+/// Certificates are public: a client that presents one must have its key too.
 #[test]
 fn who_shows_a_certificate_without_its_key_is_refused() {
     let folder = Folder::new();

@@ -31,7 +31,7 @@ fn loaded(folder: &Folder, now: i64) -> Vec<Arc<Certificate>> {
     loaded.certificates
 }
 
-/// Trusts everybody and keeps the OCSP response; what it can verify is as asked.
+/// Trusts every server and keeps the OCSP response; what it can verify is as asked.
 #[derive(Debug)]
 struct Keeps {
     response: Mutex<Vec<u8>>,
@@ -108,7 +108,7 @@ fn a_response_is_stapled_in_both_versions_until_its_time_is_over() {
         pair.talk("localhost").establish();
         assert_eq!(*keeps.response.lock().unwrap(), expected);
 
-        // When its time is over is a moment to make the store anew.
+        // When it expires, the store has to be rebuilt.
         let certificates = loaded(&stapling("good, in 2026 only"), NOW);
         let (store, _) = CertificateStore::new(certificates, NOW);
         assert_eq!(store.rebuild_at(), Some(1_796_083_201));

@@ -42,14 +42,14 @@ pub(super) fn read(from: &mut impl Read) -> Result<Entries, Broken> {
             "is a packed list of version {version} with entries of {length} bytes, expected version {VERSION} and {}",
             size_of::<Entry>()
         );
-        return Err(Broken::told(what, "pack it again with this program"));
+        return Err(Broken::problem(what, "pack it again with this program"));
     }
     let entries = Entries { sha256: sorted(from, count(24))?, blacklist: sorted(from, count(32))? };
     if from.read(&mut [0])? != 0 {
-        return Err(Broken::told("goes on after its last entry", AGAIN));
+        return Err(Broken::problem("goes on after its last entry", AGAIN));
     }
     if entries.hash() != hash {
-        return Err(Broken::told("is damaged: its hash does not fit its entries", AGAIN));
+        return Err(Broken::problem("is damaged: its hash does not fit its entries", AGAIN));
     }
     Ok(entries)
 }
@@ -66,7 +66,7 @@ fn sorted(from: &mut impl Read, count: u64) -> Result<Vec<Entry>, Broken> {
         from.read_exact(entries[known..].as_flattened_mut())?;
         let unsorted = (known.max(1)..entries.len()).find(|place| entries[place - 1] >= entries[*place]);
         if let Some(place) = unsorted {
-            return Err(Broken::told(format!("is damaged: entry {} is out of order", place + 1), AGAIN));
+            return Err(Broken::problem(format!("is damaged: entry {} is out of order", place + 1), AGAIN));
         }
     }
     entries.shrink_to_fit();

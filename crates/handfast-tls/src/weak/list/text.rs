@@ -14,7 +14,7 @@ const FORM: &str = "a line has a SHA-256 in 64 hexadecimal digits, or an entry o
 pub(super) fn read(from: &mut impl BufRead) -> Result<Entries, Broken> {
     let mut entries = Entries::default();
     let mut bytes = Vec::new();
-    // Which field of each line, if the first line says so.
+    // Which field of each line, if the first line names it.
     let mut column = None;
     let mut is_first = true;
     for number in 1_u64.. {
@@ -28,7 +28,7 @@ pub(super) fn read(from: &mut impl BufRead) -> Result<Entries, Broken> {
             } else {
                 FORM
             };
-            Broken::told(format!("line {number}: {what}"), hint)
+            Broken::problem(format!("line {number}: {what}"), hint)
         };
         let line =
             std::str::from_utf8(&bytes).map_err(|_| wrong("not text"))?.trim_start_matches('\u{feff}').trim();
