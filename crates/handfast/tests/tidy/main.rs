@@ -1,4 +1,4 @@
-//! What the tree promises about itself: arrows between crates, budgets, citations, packages.
+//! What the tree promises about itself: arrows between crates, circles of modules, budgets, citations, packages.
 //!
 //! In: the files that git knows or would add, and what cargo says of the packages. Out: a list of complaints, each with
 //! the file, the line and the cure. Every rule is a plain function from text to complaints, and beside each
