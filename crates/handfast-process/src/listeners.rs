@@ -63,7 +63,7 @@ pub struct Options {
     /// Permission bits of a unix socket's file.
     pub(crate) mode: u32,
     /// What accepted connections inherit.
-    pub(crate) patience: SocketTimeouts,
+    pub(crate) timeouts: SocketTimeouts,
 }
 
 /// Which addresses are taken already: what a plan is made from, on whatever thread.
@@ -301,7 +301,7 @@ fn bind(
     user: &ServiceUser,
 ) -> io::Result<(Listening, Vec<Vec<ListeningSocket>>)> {
     let options = options(service);
-    let bind = || listen::bind(address, options.mode, threads, options.patience, sharing);
+    let bind = || listen::bind(address, options.mode, threads, options.timeouts, sharing);
     let (bound, sockets) = user.bind(address, bind)?;
     let file = FileId::of_address(&bound);
     let sockets: Vec<_> = sockets.into_iter().map(|socket| vec![socket]).collect();
@@ -320,13 +320,13 @@ fn adopt(
     let (address, origin) = (first.socket.address().clone(), first.origin);
     let more = if origin == Origin::Inherited { More::No } else { More::IfAllowed };
     let sockets: Vec<GivenSocket> = given.into_iter().map(|given| given.socket).collect();
-    let sockets = listen::share_out(sockets, threads, options.patience, more)?;
+    let sockets = listen::share_out(sockets, threads, options.timeouts, more)?;
     let descriptors = each_once(&sockets);
     Ok((Listening { address, origin, options, descriptors, file: None }, sockets))
 }
 
 fn options(service: &Service) -> Options {
-    Options { mode: service.listen_mode, patience: service.limits.patience() }
+    Options { mode: service.listen_mode, timeouts: service.limits.socket_timeouts() }
 }
 
 /// Every socket once, in the order in which they began to listen, whatever number of threads has it.

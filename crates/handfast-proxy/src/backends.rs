@@ -14,7 +14,7 @@ use std::time::Duration;
 use handfast_net::fault::Cause as SocketCause;
 
 use crate::config::model::Address;
-use crate::standing::{Patience, Standing, Trial};
+use crate::standing::{FailurePolicy, Standing, Trial};
 use crate::through::Behind;
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::BackendMetrics;
@@ -93,8 +93,8 @@ impl Attempt {
     }
 
     /// Dialling failed, or the handshake with it.
-    pub(crate) fn failed(self, reason: &CloseReason, patience: Patience) {
-        failed(&self.endpoint, self.trial, reason, patience);
+    pub(crate) fn failed(self, reason: &CloseReason, policy: FailurePolicy) {
+        failed(&self.endpoint, self.trial, reason, policy);
     }
 }
 
@@ -106,11 +106,11 @@ impl Drop for Attempt {
     }
 }
 
-fn failed(endpoint: &Endpoint, trial: Option<Trial>, reason: &CloseReason, patience: Patience) {
+fn failed(endpoint: &Endpoint, trial: Option<Trial>, reason: &CloseReason, policy: FailurePolicy) {
     endpoint.metrics.failed(reason.cause);
     if !is_ours(reason.cause) {
         let standing = &endpoint.standing;
-        if let Some(marked) = standing.failed(reason.cause, trial, patience) {
+        if let Some(marked) = standing.failed(reason.cause, trial, policy) {
             standing.say_down(reason, marked);
         }
     }
@@ -143,8 +143,8 @@ impl InUse {
     }
 
     /// It answered, and failed later, before it could serve: that counts as if it had not answered.
-    pub(crate) fn failed(&self, reason: &CloseReason, patience: Patience) {
-        failed(&self.0, None, reason, patience);
+    pub(crate) fn failed(&self, reason: &CloseReason, policy: FailurePolicy) {
+        failed(&self.0, None, reason, policy);
     }
 }
 

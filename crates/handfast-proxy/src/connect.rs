@@ -29,7 +29,7 @@ use crate::connection::Connection;
 use crate::opening::Opening;
 use crate::proxy_out;
 use crate::runtime::{Dialling, Runtime};
-use crate::standing::{Patience, State};
+use crate::standing::{FailurePolicy, State};
 use crate::thread_state::Choice;
 use crate::thread_state::ThreadService;
 use handfast_observe::cause::Cause;
@@ -163,10 +163,10 @@ fn note_failure<R: Runtime>(
     connection: &mut Connection<R>,
     endpoint: &Endpoint,
     reason: &CloseReason,
-) -> Patience {
+) -> FailurePolicy {
     connection.account.record.backend_failed(&endpoint.name, reason.cause);
     let limits = &connection.account.service.limits;
-    Patience { failures: limits.backend_failures, pause: limits.backend_retry }
+    FailurePolicy { failures: limits.backend_failures, pause: limits.backend_retry }
 }
 
 /// Waits while another connection tries out a backend. `None`: it is to be looked at again; else why it failed.

@@ -29,7 +29,7 @@ use handfast_observe::reason::{CloseReason, Side, Step};
 const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;
 
 /// A signer that has done nothing for so long gets no processor.
-const PATIENCE: Duration = Duration::from_millis(50);
+const SIGNER_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Leaves the handshake to the backend: the client's TLS is passed on as it is, its hello first.
 pub(crate) fn pass_through<R: Runtime>(connection: &mut Connection<R>, heard: Heard) -> Vec<u8> {
@@ -133,7 +133,7 @@ async fn signed<R: Runtime>(
     connection: &mut Connection<R>,
     mut pending: Pending,
 ) -> Result<Answered, CloseReason> {
-    let mut patience = R::now() + PATIENCE;
+    let mut give_up_at = R::now() + SIGNER_TIMEOUT;
     loop {
         if let Some(answered) = pending.take() {
             return Ok(answered);
@@ -145,8 +145,8 @@ async fn signed<R: Runtime>(
         if now >= connection.deadline {
             return Err(reason(Side::Client, Cause::HandshakeDeadline));
         }
-        if now >= patience {
-            patience = now + PATIENCE;
+        if now >= give_up_at {
+            give_up_at = now + SIGNER_TIMEOUT;
             // The signer waits, for what this thread must not wait for.
             if connection.account.thread.key_process_is_unresponsive() {
                 continue;
@@ -155,7 +155,7 @@ async fn signed<R: Runtime>(
                 return Ok(work.answer());
             }
         }
-        connection.wait(Step::Handshake, patience.min(connection.deadline)).await?;
+        connection.wait(Step::Handshake, give_up_at.min(connection.deadline)).await?;
     }
 }
 

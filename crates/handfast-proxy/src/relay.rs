@@ -268,10 +268,10 @@ impl Relay {
     /// The connection is here to stay.
     fn settle<R: Runtime>(&mut self, connection: &mut Connection<R>) {
         self.settle = Moment::NEVER;
-        let patience = connection.account.service.limits.patience();
+        let timeouts = connection.account.service.limits.socket_timeouts();
         let (_, backend) = connection.legs();
         backend.no_delay();
-        backend.socket().set_timeouts(patience);
+        backend.socket().set_timeouts(timeouts);
     }
 }
 

@@ -88,7 +88,7 @@ pub(crate) struct Trial(u64);
 
 /// After how many failures in a row, and for how long, a backend is marked down.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct FailurePolicy {
     pub(crate) failures: u32,
     pub(crate) pause: Duration,
 }
@@ -171,20 +171,20 @@ impl Standing {
         &self,
         cause: Cause,
         trial: Option<Trial>,
-        patience: Patience,
+        policy: FailurePolicy,
     ) -> Option<MarkedDown> {
         let failures = self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         self.cause.store(code(cause), Ordering::Relaxed);
-        let until = (Moment::now() + patience.pause).nanos().clamp(1, OUT - 1);
+        let until = (Moment::now() + policy.pause).nanos().clamp(1, OUT - 1);
         if trial.is_some_and(|trial| self.replace(trial.0, until)) {
             return None;
         }
-        let is_ours = failures >= patience.failures && self.replace(UP, until);
+        let is_ours = failures >= policy.failures && self.replace(UP, until);
         is_ours.then(|| {
             let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             let since = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
             self.down_since.store(since, Ordering::Relaxed);
-            MarkedDown { failures, pause: patience.pause }
+            MarkedDown { failures, pause: policy.pause }
         })
     }
 

@@ -165,7 +165,7 @@ async fn hear_client<R: Runtime>(
         if let Some(bytes) = heard {
             return Ok(bytes);
         }
-        patience(connection, Side::Client, Step::Hello, "it did not ask for TLS").await?;
+        wait_for_peer(connection, Side::Client, Step::Hello, "it did not ask for TLS").await?;
     }
 }
 
@@ -177,12 +177,12 @@ async fn say<R: Runtime>(connection: &mut Connection<R>, answer: &[u8]) -> Resul
         if connection.client().unsent() == 0 {
             return Ok(());
         }
-        patience(connection, Side::Client, Step::Hello, "it did not take the answer").await?;
+        wait_for_peer(connection, Side::Client, Step::Hello, "it did not take the answer").await?;
     }
 }
 
 /// Waits for either side, and no longer than until the one deadline, which no dialogue moves.
-async fn patience<R: Runtime>(
+async fn wait_for_peer<R: Runtime>(
     connection: &mut Connection<R>,
     side: Side,
     step: Step,
@@ -303,7 +303,7 @@ async fn log_in_by_tls<R: Runtime>(
         }
         match hear_login(connection)? {
             Some(words) => login.hear_client(&words).map_err(|problem| of_login(Side::Client, &problem))?,
-            None => patience(connection, Side::Client, Step::Connect, "it did not log in").await?,
+            None => wait_for_peer(connection, Side::Client, Step::Connect, "it did not log in").await?,
         }
     };
     connect::secure_later(connection, choice, connected).await?;
@@ -345,7 +345,7 @@ async fn log_in<R: Runtime>(
         if !step(connection, &mut login, &mut carried, &mut connected.leg)? {
             let has_spoken = connected.leg.sent() > 0;
             let side = if has_spoken { Side::Backend } else { Side::Client };
-            patience(connection, side, Step::Connect, "the login was not over").await?;
+            wait_for_peer(connection, side, Step::Connect, "the login was not over").await?;
         }
     }
     // What the relay takes over.

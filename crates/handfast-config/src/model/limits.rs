@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use handfast_net::stream::Patience;
+use handfast_net::stream::SocketTimeouts;
 
 /// Limits in time and size (`[service.limits]`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct Limits {
 
 impl Limits {
     /// Timeouts for unresponsive peers, for the sockets of both sides.
-    pub fn patience(&self) -> Patience {
-        Patience { unacknowledged: self.unacknowledged, keepalive: self.keepalive }
+    pub fn socket_timeouts(&self) -> SocketTimeouts {
+        SocketTimeouts { unacknowledged: self.unacknowledged, keepalive: self.keepalive }
     }
 }

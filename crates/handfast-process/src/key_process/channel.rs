@@ -63,7 +63,7 @@ impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ended => f.write_str("the key process ended, and is started again"),
-            Self::Late(patience) => write!(f, "the key process did not answer within {patience:?}"),
+            Self::Late(timeout) => write!(f, "the key process did not answer within {timeout:?}"),
             Self::Gone => f.write_str(
                 "the key process ended, and what starts it again did too: restart, or handfast upgrade",
             ),
@@ -99,7 +99,7 @@ impl Channel {
         Self { socket, number: BROADCAST_ID, buffer: Vec::new(), step: None }
     }
 
-    /// Asks, and waits for the answer; for twice `patience` at most, when something else came first.
+    /// Asks, and waits for the answer; for twice `timeout` at most, when something else came first.
     ///
     /// **Cost**: three system calls, and the other process's two and its wake-up. It waits in recv(2) itself, and so does the other
     /// side: the kernel then knows that who wakes is about to sleep, and lets the other one run in its place.
@@ -107,12 +107,12 @@ impl Channel {
         &mut self,
         question: &Question,
         parts: &[&[u8]],
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Vec<u8>, Trouble> {
-        let until = Instant::now() + patience;
-        self.wait_so_long(patience)?;
+        let until = Instant::now() + timeout;
+        self.set_timeout(timeout)?;
         self.drop_what_is_late()?;
-        self.send(question, parts, patience)?;
+        self.send(question, parts, timeout)?;
         let mut answer = Vec::new();
         loop {
             match self.receive(RecvFlags::empty())? {
@@ -130,13 +130,13 @@ impl Channel {
                 _ => {}
             }
             if Instant::now() >= until {
-                return Err(Trouble::Late(patience));
+                return Err(Trouble::Late(timeout));
             }
         }
     }
 
     /// Sends a question, under a new number.
-    fn send(&mut self, question: &Question, parts: &[&[u8]], patience: Duration) -> Result<(), Trouble> {
+    fn send(&mut self, question: &Question, parts: &[&[u8]], timeout: Duration) -> Result<(), Trouble> {
         self.number += 1;
         let length: usize = parts.iter().map(|part| part.len()).sum();
         if length > QUESTION {
@@ -149,7 +149,7 @@ impl Channel {
         match send(&self.socket, &message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
             Ok(_) => Ok(()),
             // The queue is full of questions that were given up.
-            Err(Errno::AGAIN) => Err(Trouble::Late(patience)),
+            Err(Errno::AGAIN) => Err(Trouble::Late(timeout)),
             Err(_) => Err(Trouble::Gone),
         }
     }
@@ -186,10 +186,10 @@ impl Channel {
         }
     }
 
-    /// A thread's patience is nearly always the same, so this is hardly ever a system call.
-    fn wait_so_long(&mut self, patience: Duration) -> Result<(), Trouble> {
+    /// A thread's timeout is nearly always the same, so this is hardly ever a system call.
+    fn set_timeout(&mut self, timeout: Duration) -> Result<(), Trouble> {
         // None at all would be for ever.
-        let step = Some(patience.max(Duration::from_millis(1)));
+        let step = Some(timeout.max(Duration::from_millis(1)));
         if self.step != step {
             sockopt::set_socket_timeout(&self.socket, sockopt::Timeout::Recv, step)
                 .map_err(|_| Trouble::Gone)?;

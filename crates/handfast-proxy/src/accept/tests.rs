@@ -42,9 +42,9 @@ impl Door {
         let metrics = registry.thread("worker-0");
         let state = state_of(&folder, &metrics, "web", "127.0.0.1:1", more);
         let any = Address::Ip((Ipv4Addr::LOCALHOST, 0).into());
-        let patience = state.services[0].limits.patience();
+        let timeouts = state.services[0].limits.socket_timeouts();
         let (address, mut sockets) =
-            listen(&any, 0, 1, patience, Sharing::Alone).expect("loopback has a free port");
+            listen(&any, 0, 1, timeouts, Sharing::Alone).expect("loopback has a free port");
         let Address::Ip(bound) = address else { panic!("it is TCP") };
         let log = access_log::start(&AccessLog::Off).expect("nothing to open").for_thread();
         let pool = Pool::new(permits, 1);

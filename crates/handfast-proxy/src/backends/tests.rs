@@ -16,7 +16,7 @@ fn refused() -> CloseReason {
     CloseReason::new(Step::Connect, Side::Backend, Cause::Socket(SocketCause::Refused))
 }
 
-const PATIENCE: Patience = Patience { failures: 3, pause: Duration::from_secs(10) };
+const PATIENCE: FailurePolicy = FailurePolicy { failures: 3, pause: Duration::from_secs(10) };
 
 /// What as many threads have of the same backends.
 fn groups<const THREADS: usize>(balance: Balance, names: &[&str]) -> [Group; THREADS] {
@@ -384,7 +384,7 @@ fn whether_all_are_out_of_use_is_known() {
 fn a_backend_that_answered_and_failed_later_counts_as_one_that_fails() {
     let group = group(Balance::RoundRobin, &["a"]);
     let in_use = dial(&group, Moment::now(), &[]).connected(Duration::ZERO, true);
-    in_use.failed(&refused(), Patience { failures: 1, ..PATIENCE });
+    in_use.failed(&refused(), FailurePolicy { failures: 1, ..PATIENCE });
     assert!(matches!(in_use.endpoint().standing.state(), State::Down(_)));
     assert_eq!(in_use.endpoint().standing.cause(), Some(Cause::Socket(SocketCause::Refused)));
 }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use handfast_net::fault::Cause as Socket;
 
-use super::{Patience, Standings, State};
+use super::{FailurePolicy, Standings, State};
 use crate::testing::said;
 use handfast_observe::cause::Cause;
 use handfast_observe::operator_state::OperatorState;
 
-const PATIENCE: Patience = Patience { failures: 3, pause: Duration::from_secs(3_600) };
+const PATIENCE: FailurePolicy = FailurePolicy { failures: 3, pause: Duration::from_secs(3_600) };
 const RISE: u32 = 2;
 const FALL: u32 = 3;
 

@@ -83,12 +83,12 @@ impl Standings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::standing::{Patience, Socket};
+    use crate::standing::{FailurePolicy, Socket};
     use handfast_observe::operator_state::OperatorState;
 
     fn marked_down(standing: &Standing, pause: Duration) {
-        let patience = Patience { failures: 2, pause };
-        (0..2).for_each(|_| drop(standing.failed(Cause::Socket(Socket::Refused), None, patience)));
+        let policy = FailurePolicy { failures: 2, pause };
+        (0..2).for_each(|_| drop(standing.failed(Cause::Socket(Socket::Refused), None, policy)));
     }
 
     #[test]

@@ -6,16 +6,16 @@ use super::*;
 use crate::testing::said;
 use handfast_observe::reason::Step;
 
-const PATIENCE: Patience = Patience { failures: 3, pause: Duration::from_secs(3_600) };
+const PATIENCE: FailurePolicy = FailurePolicy { failures: 3, pause: Duration::from_secs(3_600) };
 /// The pause is over at once.
-const NO_PAUSE: Patience = Patience { failures: 3, pause: Duration::ZERO };
+const NO_PAUSE: FailurePolicy = FailurePolicy { failures: 3, pause: Duration::ZERO };
 
 const REFUSED: Cause = Cause::Socket(Socket::Refused);
 const DEADLINE: Cause = Cause::Socket(Socket::ConnectDeadline);
 
-fn down(patience: Patience) -> Arc<Standing> {
+fn down(policy: FailurePolicy) -> Arc<Standing> {
     let standing = Standings::new("web").of("10.0.0.7:80");
-    (0..3).for_each(|_| drop(standing.failed(REFUSED, None, patience)));
+    (0..3).for_each(|_| drop(standing.failed(REFUSED, None, policy)));
     standing
 }
 
@@ -122,8 +122,8 @@ fn what_nobody_uses_is_forgotten() {
 fn whoever_marks_a_backend_down_says_how_often_it_failed_and_why() {
     for (failures, counted) in [(1, "1 failure:"), (3, "3 failures in a row:")] {
         let standing = Standings::new("web").of("10.0.0.7:80");
-        let patience = Patience { failures, pause: Duration::from_secs(7) };
-        let marked = (0..failures).find_map(|_| standing.failed(REFUSED, None, patience));
+        let policy = FailurePolicy { failures, pause: Duration::from_secs(7) };
+        let marked = (0..failures).find_map(|_| standing.failed(REFUSED, None, policy));
         let reason = CloseReason::new(Step::Connect, Side::Backend, REFUSED).because("after 3 SYN");
         let lines = said(|| standing.say_down(&reason, marked.expect("it is down")));
         let [line] = &lines[..] else { panic!("{lines:?}") };

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FileType, fstat, fstatfs};
 
 use super::successor::{FLAG, own_program};
-use super::words::{Answer, Ask, Opening, PROMPT, READY_WITHIN, in_words, receive, send, set_patience};
+use super::words::{Answer, Ask, Opening, PROMPT, READY_WITHIN, in_words, receive, send, set_timeout};
 use crate::source::ConfigSource;
 use handfast_net::descriptors::receive_descriptors;
 use handfast_process::trusted_path::{self, Untrusted};
@@ -106,7 +106,7 @@ pub fn upgrade(
     let program = program.map(std::path::absolute).transpose().map_err(nobody)?;
     let stream = UnixStream::connect(&plan.socket).map_err(nobody)?;
     let lost = |error: io::Error| UpgradeFailure::Unanswered(in_words(&error));
-    set_patience(&stream, READY_WITHIN + PROMPT).map_err(lost)?;
+    set_timeout(&stream, READY_WITHIN + PROMPT).map_err(lost)?;
     send(&stream, &Opening::new(Ask::Start { program: program.clone() })).map_err(lost)?;
     let mut answers = Answers::of(stream).map_err(lost)?;
     match answers.next(None).map_err(lost)? {

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::net::{RecvFlags, recv};
 
 use super::successor::in_thread;
-use super::words::{Ask, Opening, PROMPT, in_words, receive, send, set_patience};
+use super::words::{Ask, Opening, PROMPT, in_words, receive, send, set_timeout};
 use handfast_observe::metrics::{Registry, Told};
 
 /// How often what has changed is told.
@@ -73,14 +73,14 @@ impl Listener {
     }
 
     fn tell(&self, told: &[Told]) -> io::Result<()> {
-        set_patience(&self.stream, PROMPT)?;
+        set_timeout(&self.stream, PROMPT)?;
         send_whole(&self.stream, told)
     }
 
     /// Whoever serves by now, if that can be asked.
     fn next(&mut self) -> io::Result<()> {
         let stream = UnixStream::connect(&self.path)?;
-        set_patience(&stream, PROMPT)?;
+        set_timeout(&stream, PROMPT)?;
         send(&stream, &Opening::new(Ask::Hear))?;
         self.stream = stream;
         Ok(())

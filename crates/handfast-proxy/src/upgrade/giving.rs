@@ -25,7 +25,7 @@ use super::launcher::Launcher;
 use super::successor::{arguments, in_thread, launch, own_program, watch};
 use super::words::{
     Answer, Ask, Offer, Opening, PROMPT, PROTOCOL, READY_WITHIN, Role, Socket, Word, in_words, may_ask,
-    receive, send, set_patience,
+    receive, send, set_timeout,
 };
 use crate::config::model::{Address, Config};
 use crate::error::Error;
@@ -408,9 +408,9 @@ impl AskedAt {
         let socket = match given {
             Some(socket) => Arc::new(socket),
             None => {
-                let patience = SocketTimeouts { unacknowledged: Duration::ZERO, keepalive: Duration::ZERO };
+                let timeouts = SocketTimeouts { unacknowledged: Duration::ZERO, keepalive: Duration::ZERO };
                 let sharing = if beside { Sharing::WithAnother } else { Sharing::Alone };
-                let (_, sockets) = user.bind(&address, || listen(&address, 0o600, 1, patience, sharing))?;
+                let (_, sockets) = user.bind(&address, || listen(&address, 0o600, 1, timeouts, sharing))?;
                 let socket = sockets.first().ok_or(io::ErrorKind::NotFound)?;
                 socket.descriptor()
             }
@@ -432,7 +432,7 @@ async fn accept(asked_at: Option<&AskedAt>) -> io::Result<tokio::net::UnixStream
 
 /// Hears what somebody wants.
 fn open(stream: UnixStream, ears: &Sender<Heard>) {
-    let opening = set_patience(&stream, PROMPT).and_then(|()| receive::<Opening>(&stream));
+    let opening = set_timeout(&stream, PROMPT).and_then(|()| receive::<Opening>(&stream));
     let opening = match opening {
         Ok(opening) => opening,
         Err(error) => return tracing::warn!("upgrade socket: {}", in_words(&error)),
@@ -479,7 +479,7 @@ fn send_offer(
     }
     send(taker, &Borrowed::Offer(offer))?;
     send_descriptors(taker, descriptors)?;
-    set_patience(taker, READY_WITHIN)?;
+    set_timeout(taker, READY_WITHIN)?;
     receive(taker)
 }
 

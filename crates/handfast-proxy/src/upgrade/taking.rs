@@ -11,7 +11,7 @@ use handfast_net::listen::{GivenSocket, Origin};
 use super::counts;
 use super::words::{
     Answer, Ask, Keys, Offer, Opening, PROMPT, PROTOCOL, Role, ServiceStandings, Word, in_words, receive,
-    send, set_patience,
+    send, set_timeout,
 };
 use crate::config::model::Address;
 use crate::error::Error;
@@ -66,7 +66,7 @@ impl Taking {
         let failed = |why: String| Error::TakeOver { path: path.to_path_buf(), why };
         let talk = || -> io::Result<(UnixStream, Answer)> {
             let stream = UnixStream::connect(path)?;
-            set_patience(&stream, PROMPT)?;
+            set_timeout(&stream, PROMPT)?;
             send(&stream, &Opening::new(Ask::TakeOver))?;
             let answer = receive(&stream)?;
             Ok((stream, answer))

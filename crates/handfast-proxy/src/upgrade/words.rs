@@ -189,9 +189,9 @@ pub(super) fn may_ask(stream: impl AsFd) -> io::Result<()> {
 }
 
 /// Bounds how long each part of a message may take.
-pub(super) fn set_patience(stream: &UnixStream, patience: Duration) -> io::Result<()> {
-    stream.set_read_timeout(Some(patience))?;
-    stream.set_write_timeout(Some(patience))
+pub(super) fn set_timeout(stream: &UnixStream, timeout: Duration) -> io::Result<()> {
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))
 }
 
 /// Sends a message.
@@ -250,7 +250,7 @@ mod tests {
     fn pair() -> (UnixStream, UnixStream) {
         let (one, other) = UnixStream::pair().expect("a pair");
         for stream in [&one, &other] {
-            set_patience(stream, Duration::from_secs(10)).expect("a duration");
+            set_timeout(stream, Duration::from_secs(10)).expect("a duration");
         }
         (one, other)
     }

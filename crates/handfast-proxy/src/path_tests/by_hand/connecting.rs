@@ -12,7 +12,7 @@ use super::super::world::world;
 use super::play::{Play, SECOND};
 use super::secured::Secured;
 use crate::backends::Endpoint;
-use crate::standing::{Patience, State, Trial};
+use crate::standing::{FailurePolicy, State, Trial};
 use crate::testing::on_engine;
 use crate::thread::Phase;
 use crate::thread_state::Choice;
@@ -108,7 +108,7 @@ fn a_backend_that_never_answers_has_a_limit_of_its_own() {
     assert!(play.carries());
 }
 
-/// Else a backend that drops packets is never found out where the client's patience is the shorter one.
+/// Else a backend that drops packets is never found out where the client's policy is the shorter one.
 #[test]
 fn a_backend_is_blamed_for_a_clients_deadline_if_it_had_a_second() {
     for (deadline, blamed) in [("900ms", false), ("1s", true), ("4s", true)] {
@@ -184,16 +184,16 @@ fn a_program_that_ends_waits_for_no_backend() {
 /// A backend that is down, and that another connection tries out.
 fn on_trial(scene: &Scene) -> (Rc<Endpoint>, Trial) {
     let endpoint = endpoint(scene);
-    let patience = Patience { failures: 1, pause: SECOND };
+    let policy = FailurePolicy { failures: 1, pause: SECOND };
     let refused = Cause::Socket(SocketCause::Refused);
-    assert!(endpoint.standing.failed(refused, None, patience).is_some(), "it is marked down");
+    assert!(endpoint.standing.failed(refused, None, policy).is_some(), "it is marked down");
     let trial = endpoint.standing.try_out().expect("nobody tries it");
     (endpoint, trial)
 }
 
 #[test]
 fn the_outcome_of_anothers_trial_is_waited_for_and_believed() {
-    let patience = Patience { failures: 1, pause: SECOND };
+    let policy = FailurePolicy { failures: 1, pause: SECOND };
     let reset = Cause::Socket(SocketCause::Reset);
     let scene = plain(ONE, "");
     let (endpoint, trial) = on_trial(&scene);
@@ -206,7 +206,7 @@ fn the_outcome_of_anothers_trial_is_waited_for_and_believed() {
         play.pass(until);
         assert!(play.dialled().is_empty() && !play.carries());
     }
-    assert!(endpoint.standing.failed(reset, Some(trial), patience).is_none(), "it is down already");
+    assert!(endpoint.standing.failed(reset, Some(trial), policy).is_none(), "it is down already");
     assert_eq!(play.end(), Some(("connect", "backend", "reset")));
     let line = &scene.lines()[0];
     assert_eq!(line["backend_failures"], json!([{ "backend": "127.0.0.1:1", "cause": "reset" }]));
@@ -235,7 +235,7 @@ fn the_outcome_of_anothers_trial_is_waited_for_and_believed() {
     let (endpoint, trial) = on_trial(&scene);
     let mut play = Play::new(&scene, "1.3");
     play.wake();
-    let _ = endpoint.standing.failed(reset, Some(trial), patience);
+    let _ = endpoint.standing.failed(reset, Some(trial), policy);
     let _another = endpoint.standing.try_out().expect("its pause is no reason");
     assert_eq!(play.end(), Some(("connect", "backend", "reset")));
 }
