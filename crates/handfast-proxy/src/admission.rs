@@ -14,6 +14,7 @@ use crate::config::model;
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::Limit;
 
+pub(crate) mod permits;
 mod rate;
 mod senders;
 

@@ -1,159 +1,22 @@
-//! The backends of a route as one thread sees them: which there are, which are up, which is next.
+//! Backends: which there are, which are up, which is next, and how one is reached.
 //!
-//! In: targets and what their names resolve to. Out: the order in which a connection tries them.
-//!
-//! Whether a backend is up is known by all threads together (`standing.rs`): what one of them finds out spares the
-//! others' clients. Connections are counted by each thread for itself: they are spread evenly over the threads.
-
-use crate::through::host_of;
-use std::cell::Cell;
-use std::rc::Rc;
-use std::sync::Arc;
-use std::time::Duration;
-
-use handfast_net::fault::Cause as SocketCause;
-
-use crate::config::model::Address;
-use crate::standing::{FailurePolicy, Standing, Trial};
-use crate::through::Behind;
-use handfast_observe::cause::Cause;
-use handfast_observe::metrics::BackendMetrics;
-use handfast_observe::reason::CloseReason;
+//! | question | file |
+//! |---|---|
+//! | one address that can be dialled, and attempts to connect to it | `endpoint.rs` |
+//! | the backends of one route, and which is tried next | `group.rs`, `balance.rs` |
+//! | whether a backend is up, for all threads | `standing.rs` |
+//! | health checks | `checks.rs` |
+//! | what names resolve to | `names.rs` |
+//! | the proxy on the way to a backend | `tunnel.rs` |
+//! | what is said to a backend before TLS | `opening.rs` |
+//! | TLS towards a backend | `tls.rs` |
 
 mod balance;
-mod group;
-
-pub(crate) use group::Group;
-
-/// One address that can be dialled.
-#[derive(Debug)]
-pub(crate) struct Endpoint {
-    pub(crate) name: Rc<str>,
-    pub(crate) address: Address,
-    /// Whom the proxy that answers there is asked for; `None`: it is the backend itself.
-    pub(crate) behind: Option<Behind>,
-    pub(crate) standing: Arc<Standing>,
-    metrics: Arc<BackendMetrics>,
-    connections: Cell<u32>,
-}
-
-impl Endpoint {
-    pub(crate) fn new(
-        name: &str,
-        address: Address,
-        behind: Option<Behind>,
-        standing: Arc<Standing>,
-        metrics: Arc<BackendMetrics>,
-    ) -> Rc<Self> {
-        Rc::new(Self { name: name.into(), address, behind, standing, metrics, connections: Cell::new(0) })
-    }
-
-    /// What its certificate must be for, as long as nobody says otherwise.
-    pub(crate) fn host(&self) -> Option<String> {
-        host_of(&self.name, &self.address, self.behind.as_ref())
-    }
-}
-
-/// What a connection is to do next.
-#[derive(Debug)]
-pub(crate) enum Pick {
-    /// Dial this one.
-    Dial(Attempt),
-    /// There is only this one left, and another connection tries it out: wait for what comes of that.
-    Wait(Rc<Endpoint>),
-    /// There is none left.
-    Nothing,
-}
-
-/// An attempt to connect. The trial of a backend that is down ends with it, whatever becomes of the connection, its task
-/// or its thread.
-#[derive(Debug)]
-pub(crate) struct Attempt {
-    pub(crate) endpoint: Rc<Endpoint>,
-    trial: Option<Trial>,
-}
-
-impl Attempt {
-    /// An attempt at a backend that was not picked in turn, which is no trial of it.
-    pub(crate) fn without_trial(endpoint: &Rc<Endpoint>) -> Self {
-        Self { endpoint: Rc::clone(endpoint), trial: None }
-    }
-
-    /// A connection stands; it counts until the returned value is dropped. `is_good`: nothing is left that the backend may fail
-    /// at. Else its failures are forgotten only by [`InUse::is_good`]: one that is reached each time and fails right behind that would never
-    /// be marked down.
-    pub(crate) fn connected(self, after: Duration, is_good: bool) -> InUse {
-        let endpoint = Rc::clone(&self.endpoint);
-        if is_good {
-            endpoint.standing.connected();
-        }
-        endpoint.connections.set(endpoint.connections.get() + 1);
-        endpoint.metrics.connected(after);
-        InUse(endpoint)
-    }
-
-    /// Dialling failed, or the handshake with it.
-    pub(crate) fn failed(self, reason: &CloseReason, policy: FailurePolicy) {
-        failed(&self.endpoint, self.trial, reason, policy);
-    }
-}
-
-impl Drop for Attempt {
-    fn drop(&mut self) {
-        if let Some(trial) = self.trial {
-            self.endpoint.standing.give_back(trial);
-        }
-    }
-}
-
-fn failed(endpoint: &Endpoint, trial: Option<Trial>, reason: &CloseReason, policy: FailurePolicy) {
-    endpoint.metrics.failed(reason.cause);
-    if !is_ours(reason.cause) {
-        let standing = &endpoint.standing;
-        if let Some(marked) = standing.failed(reason.cause, trial, policy) {
-            standing.say_down(reason, marked);
-        }
-    }
-}
-
-/// Whether it is this machine that cannot dial, which says nothing about the backend.
-pub(crate) fn is_ours(cause: Cause) -> bool {
-    use SocketCause::{ForeignAddress, OutOfFiles, OutOfMemory, OutOfPorts};
-    matches!(cause, Cause::Socket(OutOfFiles | OutOfPorts | OutOfMemory | ForeignAddress) | Cause::Internal)
-}
-
-/// A standing connection to an endpoint.
-#[derive(Debug)]
-pub(crate) struct InUse(Rc<Endpoint>);
-
-impl InUse {
-    /// Where to.
-    pub(crate) fn endpoint(&self) -> &Rc<Endpoint> {
-        &self.0
-    }
-
-    /// It spoke so long after the client's bytes had come.
-    pub(crate) fn answered(&self, after: Duration) {
-        self.0.metrics.answered(after);
-    }
-
-    /// It can serve, after something that was left to do.
-    pub(crate) fn is_good(&self) {
-        self.0.standing.connected();
-    }
-
-    /// It answered, and failed later, before it could serve: that counts as if it had not answered.
-    pub(crate) fn failed(&self, reason: &CloseReason, policy: FailurePolicy) {
-        failed(&self.0, None, reason, policy);
-    }
-}
-
-impl Drop for InUse {
-    fn drop(&mut self) {
-        self.0.connections.set(self.0.connections.get() - 1);
-        self.0.metrics.disconnected();
-    }
-}
-
-#[cfg(test)]
-mod tests;
+pub(crate) mod checks;
+pub(crate) mod endpoint;
+pub(crate) mod group;
+pub(crate) mod names;
+pub(crate) mod opening;
+pub(crate) mod standing;
+pub(crate) mod tls;
+pub(crate) mod tunnel;

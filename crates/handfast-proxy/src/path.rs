@@ -3,12 +3,27 @@
 //! In: a client that was accepted. Out: nothing; when it returns, the connection has ended in `close.rs` and left its
 //! record in the metrics and the access log. Each step takes what the one before it made, so none can be skipped.
 
+pub(crate) mod accept;
+mod account;
+mod admit;
+mod close;
+mod connect;
+mod connection;
+mod handshake;
+mod hello;
+mod proxy_header_in;
+mod proxy_header_out;
+mod relay;
+mod route;
+mod starttls;
+#[cfg(test)]
+mod tests;
+
 use crate::config::model::Clients;
-use crate::connection::Connection;
-use crate::relay::Relay;
+use crate::path::connection::Connection;
+use crate::path::relay::Relay;
 use crate::runtime::Runtime;
-use crate::thread_state::Choice;
-use crate::{close, connect, handshake, hello, proxy_in, route, starttls};
+use crate::worker::services::Choice;
 use handfast_observe::reason::CloseReason;
 
 /// Serves one client.
@@ -19,7 +34,7 @@ use handfast_observe::reason::CloseReason;
 pub(crate) fn serve<R: Runtime>(mut connection: Connection<R>) -> impl Future<Output = ()> {
     async move {
         let reason = walk(&mut connection).await;
-        let reason = proxy_in::name_end(&connection, reason);
+        let reason = proxy_header_in::name_end(&connection, reason);
         close::end(&mut connection, reason).await;
     }
 }
@@ -56,7 +71,7 @@ type Received<S> = (Option<Box<connect::Connected<S>>>, Choice, Vec<u8>);
 
 /// hello to handshake: by which rules the client goes on, and its first bytes for the backend.
 async fn receive<R: Runtime>(connection: &mut Connection<R>) -> Result<Received<R::Socket>, CloseReason> {
-    let came = proxy_in::read(connection).await?;
+    let came = proxy_header_in::read(connection).await?;
     if connection.account.service.clients == Clients::Plain {
         connection.account.record.seconds.hello = R::now().since(connection.accepted);
         return Ok((None, Choice::SERVICE, came));
@@ -74,27 +89,4 @@ async fn receive<R: Runtime>(connection: &mut Connection<R>) -> Result<Received<
     // Who fails is not for a backend that was connected before that was known.
     let backend = asked.backend.filter(|_| !choice.failed);
     Ok((backend, choice, first))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::runtime::Engine;
-
-    /// Bytes of what a function returns.
-    fn size<I, F: Future>(_: impl Fn(I) -> F) -> usize {
-        size_of::<F>()
-    }
-
-    /// Most of what an idle connection costs outside the TLS library. It is easily doubled unseen: by a value that is
-    /// moved from one async function to another, or that is still in scope where one waits.
-    #[test]
-    fn a_connection_of_ours_takes_a_kibibyte() {
-        let task = size(serve::<Engine>);
-        assert!(
-            task <= 1024,
-            "{task} bytes, of which {} for the connection",
-            size_of::<Connection<Engine>>()
-        );
-    }
 }

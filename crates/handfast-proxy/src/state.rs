@@ -3,7 +3,7 @@
 //! In: a [`Config`] that has been checked, and the files that it names. Out: a [`State`] with everything loaded, or
 //! everything that is wrong with it (`state/build.rs`). Nothing that serves is touched before the state is whole.
 
-use crate::backend_tls::DialTls;
+use crate::backends::tls::DialTls;
 use handfast_process::key_process::KeyPlaces;
 use handfast_process::sandbox::Reach;
 use handfast_process::writable_files::own_files;
@@ -20,17 +20,18 @@ use handfast_tls::ticket::KeySet;
 use handfast_tls::weak::Lists;
 
 use crate::admission::Admission;
+use crate::admission::permits::{AddressLimit, Pool};
+use crate::backends::standing::Standings;
+use crate::backends::tunnel::Through;
 use crate::config::model::{Address, CertificateSource, ClientChecks, Config, Service};
 use crate::config::source::{ConfigSource, ConvertedConfig};
 use crate::config::{CertificateFact, explain_host};
-use crate::permits::{AddressLimit, Pool};
-use crate::standing::Standings;
-use crate::through::Through;
 use handfast_observe::metrics::{CertificateSnapshot, FileProblemSnapshot, RevocationListSnapshot};
 use handfast_process::key_process::{KeyProcess, KeyProcessHealth};
 
 mod build;
 mod carried;
+mod checks;
 mod dialling;
 mod distinct;
 mod report;
@@ -38,7 +39,8 @@ mod rings;
 mod words;
 
 pub(crate) use build::{Built, build};
-pub(crate) use carried::{CarriedOver, SharedCarriedOver, make_throwaway, throwaway};
+pub(crate) use carried::{CarriedOver, SharedCarriedOver, ThrowawayError, make_throwaway, throwaway};
+pub(crate) use checks::check_plans;
 pub(crate) use distinct::Distinct;
 pub(crate) use report::Report;
 pub(crate) use rings::{GivenKeys, KeyRings, RingId};

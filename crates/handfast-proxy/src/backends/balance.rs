@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use super::Endpoint;
+use crate::backends::endpoint::Endpoint;
 
 /// A share is a weight times so much, so that one that grows slowly still has steps.
 pub(super) const WHOLE: u64 = 1_024;

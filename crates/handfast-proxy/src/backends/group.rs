@@ -9,9 +9,9 @@ use std::time::Duration;
 use handfast_net::clock::Moment;
 
 use super::balance::{self, Candidate, Member, WHOLE};
-use super::{Attempt, Endpoint, Pick};
+use super::endpoint::{Attempt, Endpoint, Pick};
+use crate::backends::standing::State;
 use crate::config::model::Balance;
-use crate::standing::State;
 use handfast_observe::cause::Cause;
 use handfast_observe::metrics::BackendMetrics;
 

@@ -26,13 +26,13 @@ use super::report::Report;
 use super::rings::RingId;
 use super::{Authorities, ServiceState, State, seconds, words};
 use crate::admission::Admission;
-use crate::backend_tls::DialTls;
+use crate::admission::permits::{AddressLimit, Pool};
+use crate::backends::standing::Standings;
+use crate::backends::tls::DialTls;
+use crate::backends::tunnel::Through;
 use crate::config::model::{
     self, CertificateSource, ClientChecks, Clients, Config, NameRule, Places, Service,
 };
-use crate::permits::{AddressLimit, Pool};
-use crate::standing::Standings;
-use crate::through::Through;
 use handfast_process::privileges::ServiceUser;
 
 /// What a service needs where TLS ends here; nothing where it does not.

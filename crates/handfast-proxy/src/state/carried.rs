@@ -5,6 +5,7 @@
     reason = "what outlives a reload is locked while files are read, off the path"
 )]
 
+use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +17,6 @@ use handfast_tls::throwaway::{self, Throwaway};
 
 use super::rings::KeyRings;
 use crate::config::model::{Address, CertificateSource, Config};
-use crate::error::Error;
 use handfast_process::key_process::KeyProcess;
 use handfast_process::privileges::ServiceUser;
 
@@ -69,6 +69,29 @@ impl SharedCarriedOver {
     }
 }
 
+/// Why there is no throwaway certificate.
+#[derive(Debug)]
+pub(crate) enum ThrowawayError {
+    /// It could not be made.
+    Make(handfast_tls::Error),
+    /// Its CA could not be written.
+    Write { file: PathBuf, source: io::Error },
+    /// The CA's file could not be written as the user that serves.
+    Process(handfast_process::error::Error),
+}
+
+impl fmt::Display for ThrowawayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Make(error) => error.fmt(f),
+            Self::Write { file, source } => {
+                write!(f, "write the throwaway CA to {}: {source}", file.display())
+            }
+            Self::Process(error) => error.fmt(f),
+        }
+    }
+}
+
 /// Makes the throwaway certificate if `config` asks for one and there is none yet, and writes its CA. A reload finds one, and could not write
 /// from within the sandbox.
 ///
@@ -77,20 +100,21 @@ pub(crate) fn make_throwaway(
     config: &Config,
     carried: &mut CarriedOver,
     now: SystemTime,
-) -> Result<(), Error> {
+) -> Result<(), ThrowawayError> {
     let tls = config.services.iter().filter_map(|service| service.tls.as_ref());
     let sources = tls.flat_map(|tls| &tls.certificates);
     let is_known = carried.throwaway.is_some();
     for source in sources.filter(|_| !is_known) {
         let CertificateSource::Throwaway { ca_file } = source else { continue };
         if carried.throwaway.is_none() {
-            carried.throwaway = Some(throwaway(now)?);
+            carried.throwaway = Some(throwaway(now).map_err(ThrowawayError::Make)?);
         }
         if let Some((ca_pem, _)) = &carried.throwaway {
             let write = || write_aside(ca_file, ca_pem);
             ServiceUser::from(&config.process)
-                .act_on(ca_file, write)?
-                .map_err(|source| Error::WriteCa { file: ca_file.clone(), source })?;
+                .act_on(ca_file, write)
+                .map_err(ThrowawayError::Process)?
+                .map_err(|source| ThrowawayError::Write { file: ca_file.clone(), source })?;
         }
     }
     Ok(())
@@ -106,7 +130,7 @@ fn write_aside(path: &Path, text: &str) -> io::Result<()> {
 }
 
 /// A throwaway certificate and its CA.
-pub(crate) fn throwaway(now: SystemTime) -> Result<(String, Arc<Certificate>), Error> {
-    let Throwaway { ca_pem, certificate } = throwaway::make(None, now).map_err(Error::Throwaway)?;
+pub(crate) fn throwaway(now: SystemTime) -> Result<(String, Arc<Certificate>), handfast_tls::Error> {
+    let Throwaway { ca_pem, certificate } = throwaway::make(None, now)?;
     Ok((ca_pem, Arc::new(certificate)))
 }

@@ -1,6 +1,6 @@
 //! What TLS towards backends needs of files: whom to trust, and what to show. Made once for all threads.
 
-use crate::backend_tls::DialTls;
+use crate::backends::tls::DialTls;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use handfast_tls::load::{self, Source};
 use handfast_tls::{Finding, Severity};
 
 use super::build::Builder;
-use crate::backend_tls::client_for;
+use crate::backends::tls::client_for;
 use crate::config::model::{BackendAlpn, BackendTls, BackendVerification};
 
 impl Builder<'_, '_> {

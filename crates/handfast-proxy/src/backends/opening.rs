@@ -1,0 +1,236 @@
+//! What is said on a fresh connection to a backend before TLS begins there, or before the client's bytes: to a proxy on the way
+//! (`connect-through`), the PROXY header, and the backend's own protocol where it is to be asked for TLS (`backend-tls.starttls`).
+//!
+//! In: bytes that came, however they were split. Out: bytes to say, until it is over. It waits for nothing and reads no clock:
+//! connect drives it for connections, and the checks for theirs.
+
+use std::fmt;
+
+use handfast_wire::starttls::{Client, Problem, Progress, Tunnel};
+
+use crate::backends::tls::asking;
+use crate::backends::tunnel::{Behind, Through};
+use crate::config::model::BackendTls;
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
+
+/// What is still to be said and heard.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    header: Vec<u8>,
+    stage: Stage,
+    starttls: Option<Client>,
+    /// TLS follows.
+    is_secured: bool,
+    /// What the backend said behind the tunnel's end, where no other dialogue follows: the client's.
+    heard: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Tunnel(Box<Tunnel>),
+    Starttls,
+    Over,
+}
+
+/// Why it did not come to the end.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    /// It was the proxy on the way, not the backend.
+    by_the_tunnel: bool,
+    problem: Problem,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.problem.fmt(f)
+    }
+}
+
+impl Refused {
+    /// The same as the end of an attempt.
+    pub(crate) fn reason(&self) -> CloseReason {
+        let cause = match &self.problem {
+            _ if self.by_the_tunnel => Cause::Tunnel,
+            problem => cause_of(problem),
+        };
+        CloseReason::new(Step::Connect, Side::Backend, cause).because(self.to_string())
+    }
+}
+
+/// What it is called that a backend did not get to TLS.
+pub(crate) fn cause_of(problem: &Problem) -> Cause {
+    match problem {
+        Problem::Injected { .. } => Cause::PlaintextInjected,
+        Problem::Refused { .. } | Problem::NotOffered => Cause::StarttlsRefused,
+        _ => Cause::Starttls,
+    }
+}
+
+impl Opening {
+    /// Towards a backend. `through`: the proxy on the way, and whom it is asked for. `header`: the PROXY header, which is for the
+    /// backend: it goes through the tunnel, in front of everything else. `tls`: what is spoken then.
+    /// `host`: the backend's name, which is made only where it is said.
+    pub(crate) fn towards(
+        (through, behind): (Option<&Through>, Option<&Behind>),
+        header: Vec<u8>,
+        tls: Option<&BackendTls>,
+        host: impl FnOnce() -> Option<String>,
+    ) -> Self {
+        let tunnel = through.zip(behind).and_then(|(through, behind)| through.tunnel(behind));
+        let starttls = tls.and_then(|model| asking(model, host));
+        Self { is_secured: tls.is_some(), ..Self::new(tunnel, header, starttls) }
+    }
+
+    fn new(tunnel: Option<Tunnel>, header: Vec<u8>, starttls: Option<Client>) -> Self {
+        let stage = match (tunnel, &starttls) {
+            (Some(tunnel), _) => Stage::Tunnel(Box::new(tunnel)),
+            (None, Some(_)) => Stage::Starttls,
+            (None, None) => Stage::Over,
+        };
+        Self { header, stage, is_secured: starttls.is_some(), starttls, heard: Vec::new() }
+    }
+
+    /// Whether nothing is left but what the two sides have to say to each other.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.stage, Stage::Over)
+    }
+
+    /// What is said as soon as the connection stands.
+    pub(crate) fn begin(&mut self) -> Vec<u8> {
+        let mut words = Vec::new();
+        match &mut self.stage {
+            Stage::Tunnel(tunnel) => tunnel.begin(&mut words),
+            Stage::Starttls | Stage::Over => self.begin_with_backend(&mut words),
+        }
+        words
+    }
+
+    fn begin_with_backend(&mut self, words: &mut Vec<u8>) {
+        words.append(&mut self.header);
+        if let Some(client) = &mut self.starttls {
+            client.begin(words);
+        }
+    }
+
+    /// Takes in what came; puts what is to be said next behind `words`.
+    ///
+    /// **Errors**: why it ends here. Nothing may be taken in after that.
+    pub(crate) fn take(&mut self, bytes: &[u8], words: &mut Vec<u8>) -> Result<(), Refused> {
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Tunnel(mut tunnel) => {
+                let of_tunnel = |problem| Refused { by_the_tunnel: true, problem };
+                if tunnel.take(bytes, words).map_err(of_tunnel)?.is_more() {
+                    self.stage = Stage::Tunnel(tunnel);
+                    return Ok(());
+                }
+                // Of a backend that speaks first the first words may have come together with the proxy's last ones.
+                let heard = tunnel.into_received();
+                self.begin_with_backend(words);
+                if self.starttls.is_none() {
+                    self.heard = heard;
+                    return Ok(());
+                }
+                self.stage = Stage::Starttls;
+                if heard.is_empty() { Ok(()) } else { self.take(&heard, words) }
+            }
+            Stage::Starttls => {
+                let Some(client) = &mut self.starttls else { return Ok(()) };
+                let of_backend = |problem| Refused { by_the_tunnel: false, problem };
+                if client.take(bytes, words).map_err(of_backend)? == Progress::More {
+                    self.stage = Stage::Starttls;
+                }
+                Ok(())
+            }
+            Stage::Over => {
+                self.heard.extend_from_slice(bytes);
+                Ok(())
+            }
+        }
+    }
+
+    /// What the backend has said already, behind a tunnel that stands.
+    ///
+    /// **Errors**: it said something where TLS has to begin.
+    pub(crate) fn into_heard(self) -> Result<Vec<u8>, CloseReason> {
+        if self.is_secured && !self.heard.is_empty() {
+            let reason = CloseReason::new(Step::Connect, Side::Backend, Cause::NotTls);
+            return Err(reason.because("it spoke before TLS began"));
+        }
+        Ok(self.heard)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use handfast_wire::starttls::Protocol;
+
+    use super::*;
+
+    fn tunnel() -> Option<Tunnel> {
+        Tunnel::http("db.example", 5432, None)
+    }
+
+    const CONNECT: &str = "CONNECT db.example:5432 HTTP/1.1\r\nHost: db.example:5432\r\n\r\n";
+    const STANDS: &[u8] = b"HTTP/1.1 200 OK\r\n\r\n";
+
+    #[test]
+    fn with_nothing_to_say_it_is_over_at_once_and_says_the_header() {
+        let mut opening = Opening::new(None, b"PROXY UNKNOWN\r\n".to_vec(), None);
+        assert!(opening.is_over());
+        assert_eq!(opening.begin(), b"PROXY UNKNOWN\r\n");
+        assert_eq!(opening.begin(), b"", "once");
+    }
+
+    /// The proxy on the way never sees the header, and the backend sees it before its own protocol.
+    #[test]
+    fn the_tunnel_comes_first_then_the_header_then_the_protocol() {
+        let client = Client::new(Protocol::PostgreSql, "a.example");
+        let mut opening = Opening::new(tunnel(), b"PROXY UNKNOWN\r\n".to_vec(), Some(client));
+        assert_eq!(opening.begin(), CONNECT.as_bytes());
+        let mut words = Vec::new();
+        opening.take(&STANDS[..9], &mut words).expect("so far");
+        assert_eq!((words.as_slice(), opening.is_over()), (&b""[..], false));
+        opening.take(&STANDS[9..], &mut words).expect("it stands");
+        assert_eq!(words, [b"PROXY UNKNOWN\r\n".as_slice(), &[0, 0, 0, 8, 4, 210, 22, 47]].concat());
+        assert!(!opening.is_over());
+        opening.take(b"S", &mut Vec::new()).expect("a yes");
+        assert!(opening.is_over());
+        assert_eq!(opening.into_heard().expect("nothing"), b"");
+    }
+
+    #[test]
+    fn a_greeting_that_came_with_the_tunnel_is_heard() {
+        let spoken = [STANDS, b"220 mx.example ESMTP\r\n"].concat();
+        let mut words = Vec::new();
+        let mut opening = Opening::new(tunnel(), Vec::new(), Some(Client::new(Protocol::Smtp, "a.example")));
+        opening.take(&spoken, &mut words).expect("so far");
+        assert_eq!(words, b"EHLO a.example\r\n");
+        // Where nobody of ours has to be greeted, it is the client's.
+        let mut opening = Opening::new(tunnel(), Vec::new(), None);
+        opening.take(&spoken, &mut Vec::new()).expect("it stands");
+        assert!(opening.is_over());
+        assert_eq!(opening.into_heard().expect("all of it"), b"220 mx.example ESMTP\r\n");
+        // Where TLS has to begin, it is nobody's.
+        let mut opening = Opening { is_secured: true, ..Opening::new(tunnel(), Vec::new(), None) };
+        opening.take(&spoken, &mut Vec::new()).expect("it stands");
+        assert_eq!(opening.into_heard().expect_err("no TLS").cause, Cause::NotTls);
+    }
+
+    #[test]
+    fn who_said_no_is_told_apart() {
+        let mut opening = Opening::new(tunnel(), Vec::new(), None);
+        let refused = opening.take(b"HTTP/1.1 407 Who are you\r\n\r\n", &mut Vec::new()).expect_err("a no");
+        let reason = refused.reason();
+        assert_eq!(reason.cause, Cause::Tunnel);
+        assert!(reason.detail.as_deref().is_some_and(|detail| detail.contains("407")), "{reason:?}");
+        let no = |bytes: &[u8]| {
+            let client = Client::new(Protocol::PostgreSql, "a.example");
+            let mut opening = Opening::new(None, Vec::new(), Some(client));
+            opening.take(bytes, &mut Vec::new()).expect_err("a no").reason().cause
+        };
+        assert_eq!(no(b"N"), Cause::StarttlsRefused);
+        assert_eq!(no(b"S\x15\x03\x01"), Cause::PlaintextInjected);
+        assert_eq!(no(b"E"), Cause::Starttls);
+    }
+}

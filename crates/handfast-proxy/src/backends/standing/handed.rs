@@ -1,0 +1,121 @@
+//! What is known of a backend, for the process that follows.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+
+use handfast_net::clock::Moment;
+use serde::{Deserialize, Serialize};
+
+use super::{OUT, Standing, Standings, State, code};
+use handfast_observe::cause::Cause;
+
+/// A backend that is not up, and why; what an operator wants of it is told apart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Handed {
+    pub(crate) name: String,
+    /// When it was marked or found down, in milliseconds since 1970.
+    pub(crate) since: u64,
+    /// In milliseconds: until one connection may try it. `None`: checks find it down.
+    pub(crate) pause: Option<u64>,
+    pub(crate) failures: u32,
+    pub(crate) cause: Option<String>,
+}
+
+/// Keeps a standing until threads use it.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    _standing: Arc<Standing>,
+}
+
+impl Standing {
+    /// What the process that follows should know; `None` when nothing is wrong with it.
+    pub(super) fn handed(&self) -> Option<Handed> {
+        let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let handed = |since: SystemTime, pause| Handed {
+            name: self.name.to_string(),
+            since: milliseconds(since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()),
+            pause,
+            failures: self.failures(),
+            cause: self.cause().map(|cause| cause.name().to_owned()),
+        };
+        if let Some(since) = self.checked().filter(|checked| !checked.up).and_then(|checked| checked.since) {
+            return Some(handed(since, None));
+        }
+        match self.state() {
+            State::Up | State::Out => None,
+            State::Down(until) => {
+                Some(handed(self.down_since(), Some(milliseconds(until.since(Moment::now())))))
+            }
+            // Whoever tries it out may be cut: the next process tries it again at once.
+            State::OnTrial => Some(handed(self.down_since(), Some(0))),
+        }
+    }
+
+    fn restore(&self, handed: &Handed) {
+        let cause = handed.cause.as_deref().and_then(Cause::named);
+        self.failures.store(handed.failures, Ordering::Relaxed);
+        self.cause.store(cause.map_or(0, code), Ordering::Relaxed);
+        match handed.pause {
+            None => {
+                let since = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(handed.since));
+                self.was_found_down(since.unwrap_or_else(SystemTime::now));
+            }
+            Some(pause) => {
+                self.down_since.store(handed.since, Ordering::Relaxed);
+                // A day at most: no configuration has a longer pause.
+                let pause = Duration::from_millis(pause).min(Duration::from_secs(86_400));
+                self.replace(super::UP, (Moment::now() + pause).nanos().clamp(1, OUT - 1));
+            }
+        }
+    }
+}
+
+impl Standings {
+    /// Makes a backend's standing what the process before this one knew, for as long as the outcome is held, or threads use it.
+    pub(crate) fn restore(&self, handed: &Handed) -> Kept {
+        let standing = self.of(&handed.name);
+        standing.restore(handed);
+        Kept { _standing: standing }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backends::standing::{FailurePolicy, Socket};
+    use handfast_observe::operator_state::OperatorState;
+
+    fn marked_down(standing: &Standing, pause: Duration) {
+        let policy = FailurePolicy { failures: 2, pause };
+        (0..2).for_each(|_| drop(standing.failed(Cause::Socket(Socket::Refused), None, policy)));
+    }
+
+    #[test]
+    fn a_standing_is_in_the_next_process_what_it_was_in_the_one_before() {
+        let (before, after) = (Standings::new("web"), Standings::new("web"));
+        let (down, checked, drained, fine) =
+            (before.of("down"), before.of("checked"), before.of("drained"), before.of("fine"));
+        marked_down(&down, Duration::from_secs(3_600));
+        checked.check_failed(&"it does not answer", 1);
+        before.set_operator_state("drained", OperatorState::Drain);
+        let (requested_states, handed) = before.handed();
+        assert_eq!(requested_states, [("drained".to_owned(), "drain".to_owned())]);
+        assert_eq!(handed.len(), 2, "nothing is said of what is fine: {handed:?}");
+        let _kept: Vec<_> = handed.iter().map(|handed| after.restore(handed)).collect();
+        for (name, requested) in &requested_states {
+            after.set_operator_state(name, OperatorState::named(requested).expect("an operator state"));
+        }
+        for (name, before) in [("down", &down), ("checked", &checked), ("drained", &drained), ("fine", &fine)]
+        {
+            let after = after.of(name);
+            let same_kind = std::mem::discriminant(&before.state()) == std::mem::discriminant(&after.state());
+            assert!(same_kind, "{name}: {:?} and {:?}", before.state(), after.state());
+            assert_eq!((after.failures(), after.cause()), (before.failures(), before.cause()), "{name}");
+        }
+        let left = after.of("down").outage().and_then(|outage| outage.pause_left).expect("it is in a pause");
+        assert!(left > Duration::from_secs(3_000), "{left:?}");
+        after.of("checked").check_passed(Duration::ZERO, 1);
+        assert_eq!(after.of("checked").state(), State::Up, "a check that passes ends it");
+    }
+}

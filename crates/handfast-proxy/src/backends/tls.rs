@@ -1,0 +1,172 @@
+//! TLS towards the backends of one route, as one thread dials them.
+//!
+//! In: settings that all threads share (`state/dialling.rs`), and an endpoint. Out: a session that may begin. Each thread has
+//! a pool of tickets for each endpoint, so that resuming one shares nothing with another core.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use handfast_net::clock::Moment;
+use handfast_tls::certificate::Certificate;
+use handfast_tls::client::{Client, ClientSession, ClientSettings, Identity, Trust, Verification};
+use handfast_tls::session::Failure;
+use handfast_wire::starttls::{Client as Asking, Protocol};
+
+use crate::backends::endpoint::Endpoint;
+use crate::config::model::{BackendAlpn, BackendTls, SentName};
+use handfast_net::host_name::host_name;
+
+/// How long sessions are resumed before the backend has to show its certificate again. A resumed session checks none, and
+/// brings a new ticket each time: without an end, one that has expired or was replaced would never be noticed.
+const CHECKED_AGAIN: Duration = Duration::from_secs(3_600);
+
+/// Makes sessions with the endpoints of one route.
+#[derive(Debug)]
+pub(crate) struct Dialler {
+    settings: Arc<DialTls>,
+    /// By the endpoint's name; made when it is dialled first.
+    clients: RefCell<HashMap<Rc<str>, Made>>,
+}
+
+#[derive(Debug)]
+struct Made {
+    client: Client,
+    at: Moment,
+}
+
+impl Dialler {
+    /// For one thread. **Cost**: nothing until it dials.
+    pub(crate) fn new(settings: Arc<DialTls>) -> Self {
+        Self { settings, clients: RefCell::default() }
+    }
+
+    /// What it was made of.
+    pub(crate) fn settings(&self) -> &Arc<DialTls> {
+        &self.settings
+    }
+
+    /// Begins a session with `endpoint`; `agreed`: the application protocol agreed on with the client.
+    ///
+    /// **Errors**: an endpoint without a name that could be checked, or rustls refusing its own configuration.
+    ///
+    /// **Cost**: computes the key share; some 20 microseconds more when the endpoint is dialled for the first time.
+    pub(crate) fn session(
+        &self,
+        endpoint: &Endpoint,
+        agreed: Option<&str>,
+        now: Moment,
+    ) -> Result<ClientSession, Failure> {
+        let mut clients = self.clients.borrow_mut();
+        let is_good = |made: &&mut Made| now.since(made.at) < CHECKED_AGAIN;
+        if clients.get_mut(&endpoint.name).filter(is_good).is_none() {
+            let client = self.client(endpoint.host())?;
+            clients.insert(Rc::clone(&endpoint.name), Made { client, at: now });
+        }
+        let client = &clients[&endpoint.name].client;
+        let resume = self.settings.model.resumption;
+        match (&self.settings.model.alpn, agreed) {
+            (BackendAlpn::Client, Some(protocol)) => client.connect_with_alpn(protocol, resume),
+            _ => client.connect(resume),
+        }
+    }
+
+    /// The protocol in which backends are asked for TLS; `None`: TLS from the first byte.
+    pub(crate) fn starttls(&self) -> Option<Protocol> {
+        self.settings.model.starttls.as_ref().map(|starttls| starttls.protocol)
+    }
+
+    /// Which different application protocols the two sides of a connection would speak, if they would.
+    pub(crate) fn at_odds(&self, agreed: Option<&str>, chosen: Option<&str>) -> Option<String> {
+        let agreed = agreed.filter(|_| self.settings.model.alpn == BackendAlpn::Client)?;
+        // RFC 7301 §3.2 lets a server ignore the extension, and servers of HTTP/1.1 alone often do.
+        let is_silent = chosen.is_none() && agreed == "http/1.1";
+        (chosen != Some(agreed) && !is_silent)
+            .then(|| format!("the client agreed to {agreed}, the backend chose {}", chosen.unwrap_or("none")))
+    }
+
+    /// Forgets the endpoints that are not dialled any more.
+    pub(crate) fn keep_only(&self, endpoints: &[Rc<Endpoint>]) {
+        self.clients.borrow_mut().retain(|name, _| endpoints.iter().any(|known| known.name == *name));
+    }
+
+    /// Endpoints that it has sessions with.
+    #[cfg(test)]
+    pub(crate) fn endpoints(&self) -> usize {
+        self.clients.borrow().len()
+    }
+
+    fn client(&self, host: Option<String>) -> Result<Client, Failure> {
+        client_for(&self.settings.model, &self.settings.client, host)
+    }
+}
+
+/// Who asks the backend that is written as `host` for TLS; `None`: it speaks TLS from the first byte.
+pub(crate) fn asking(model: &BackendTls, host: impl FnOnce() -> Option<String>) -> Option<Asking> {
+    let starttls = model.starttls.as_ref()?;
+    let known = starttls.name.clone();
+    let name = match starttls.protocol {
+        // An XMPP stream is for a domain.
+        Protocol::Xmpp | Protocol::XmppServer => known.or_else(|| model.name.clone()).or_else(host),
+        _ => known,
+    };
+    Some(Asking::new(starttls.protocol, &name.unwrap_or_else(host_name)))
+}
+
+/// A client for the backend that is written as `host`.
+///
+/// **Errors**: as [`Client::new`].
+pub(crate) fn client_for(
+    model: &BackendTls,
+    settings: &ClientSettings,
+    host: Option<String>,
+) -> Result<Client, Failure> {
+    let checked = model.name.clone().or(host).unwrap_or_default();
+    let is_address = checked.parse::<std::net::IpAddr>().is_ok();
+    let sent = match &model.server_name {
+        SentName::Checked => Some(checked.clone()).filter(|name| !is_address && !name.is_empty()),
+        SentName::Name(name) => Some(name.clone()),
+        SentName::Nothing => None,
+    };
+    let settings = ClientSettings { server_name: sent, ..settings.clone() };
+    // Where no name is asked for, there may be none: a unix socket has none.
+    let checked = if checked.is_empty() { "unnamed.invalid".to_owned() } else { checked };
+    Client::new(&settings, &checked)
+}
+
+/// TLS towards backends, ready to dial with but for the backend's name.
+#[derive(Debug)]
+pub(crate) struct DialTls {
+    pub(crate) model: BackendTls,
+    pub(crate) client: ClientSettings,
+}
+
+impl DialTls {
+    pub(crate) fn trust(&self) -> Option<&Trust> {
+        match &self.client.verification {
+            Verification::Trust(trust) => Some(trust),
+            _ => None,
+        }
+    }
+
+    /// What is shown to backends that ask for a certificate.
+    pub(crate) fn identity(&self) -> Option<&Arc<Certificate>> {
+        match &self.client.identity {
+            Some(Identity::Loaded(certificate)) => Some(certificate),
+            _ => None,
+        }
+    }
+
+    /// Whether sessions of one may be resumed by the other: everything that was asked of the backend is the same.
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
+        let chain = |dial: &Self| dial.identity().map(|identity| identity.chain().to_vec());
+        self.model == other.model
+            && self.client.verification == other.client.verification
+            && chain(self) == chain(other)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,233 @@
+//! Where a backend is dialled, and the proxy on the way to it (`connect-through`).
+//!
+//! In: a target as written, what names resolve to. Out: the addresses to dial; with a proxy on the way those are its own, and each
+//! says whom it is to be asked for.
+
+use std::fs;
+use std::path::Path;
+
+use handfast_wire::starttls::{Credentials, Tunnel};
+
+use crate::backends::names::Addresses;
+use crate::config::model::{Address, ConnectThrough, Target, TunnelKind};
+use handfast_process::privileges::ServiceUser;
+
+/// Longest password with its line end; SOCKS5 has room for 255 bytes.
+const MOST_PASSWORD: u64 = 1_024;
+
+/// Whom a proxy on the way is asked for. A name is told as it is: the proxy may know it where this machine does not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Behind {
+    host: Box<str>,
+    port: u16,
+}
+
+/// An address that a target stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// As it is called in logs and metrics.
+    pub(crate) name: String,
+    /// What is dialled.
+    pub(crate) address: Address,
+    /// Whom whoever answers there is asked for; `None`: it is the backend itself.
+    pub(crate) behind: Option<Behind>,
+}
+
+impl Behind {
+    fn of(target: &Target) -> Option<Self> {
+        let (host, port) = match target {
+            Target::Name(name, port) => (name.clone(), *port),
+            Target::Address(Address::Ip(address)) => (address.ip().to_string(), address.port()),
+            Target::Address(Address::Unix(_)) | Target::BuiltIn => return None,
+        };
+        Some(Self { host: host.into(), port })
+    }
+
+    /// What the backend's certificate must be for, as long as nobody says otherwise.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+}
+
+impl Place {
+    /// The same with another port of the backend's; a proxy on the way keeps its own. A unix socket has none.
+    pub(crate) fn at(mut self, port: Option<u16>) -> Self {
+        match (&mut self.behind, &mut self.address, port) {
+            (Some(behind), _, Some(port)) => behind.port = port,
+            (None, Address::Ip(address), Some(port)) => address.set_port(port),
+            _ => {}
+        }
+        self
+    }
+
+    /// What the backend's certificate must be for, as long as nobody says otherwise.
+    pub(crate) fn host(&self) -> Option<String> {
+        host_of(&self.name, &self.address, self.behind.as_ref())
+    }
+}
+
+/// The addresses that a target stands for now; none when its name, or that of the proxy on the way, has no address.
+pub(crate) fn places(
+    target: &Target,
+    through: Option<&ConnectThrough>,
+    built_in: Option<&Address>,
+    addresses: &Addresses,
+) -> Vec<Place> {
+    let Some((through, behind)) = through.zip(Behind::of(target)) else {
+        return direct(target, built_in, addresses);
+    };
+    let via = |proxy: Place| Place {
+        name: format!("{target} via {}", proxy.address),
+        address: proxy.address,
+        behind: Some(behind.clone()),
+    };
+    direct(&through.proxy, None, addresses).into_iter().map(via).collect()
+}
+
+fn direct(target: &Target, built_in: Option<&Address>, addresses: &Addresses) -> Vec<Place> {
+    let place = |name: String, address: &Address| Place { name, address: address.clone(), behind: None };
+    match target {
+        Target::Address(address) => vec![place(address.to_string(), address)],
+        Target::BuiltIn => built_in.iter().map(|address| place("built-in".into(), address)).collect(),
+        Target::Name(name, port) => {
+            let found = addresses.get(&(name.clone(), *port)).map_or(&[][..], Vec::as_slice);
+            found.iter().map(|address| place(format!("{name}={address}"), &Address::Ip(*address))).collect()
+        }
+    }
+}
+
+/// The content of a file that holds a password.
+fn password(file: &Path) -> Result<String, String> {
+    let unreadable = |error: std::io::Error| format!("cannot be read: {error}");
+    let length = fs::metadata(file).map_err(unreadable)?.len();
+    if length > MOST_PASSWORD {
+        return Err(format!("holds {length} bytes, expected a password of at most 255"));
+    }
+    fs::read_to_string(file).map_err(unreadable)
+}
+
+/// How a proxy on the way is asked.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Through {
+    /// As it is written.
+    pub(crate) model: ConnectThrough,
+    credentials: Option<Credentials>,
+}
+
+impl Through {
+    /// Reads the password, where there is one; `user` serves.
+    ///
+    /// **Errors**: a file that cannot be read, or holds no password.
+    pub(crate) fn read(model: &ConnectThrough, user: &ServiceUser) -> Result<Self, String> {
+        let credentials = match &model.login {
+            None => None,
+            Some((name, file)) => {
+                let password = user.act_on(file, || password(file)).map_err(|error| error.to_string());
+                let wrong = |what: String| format!("{}: {what}", file.display());
+                let password = password.and_then(|password| password).map_err(wrong)?;
+                let expected = || wrong("holds no password, expected one line of 1 to 255 bytes".into());
+                Some(Credentials::new(name, password.trim_end_matches(['\r', '\n'])).ok_or_else(expected)?)
+            }
+        };
+        Ok(Self { model: model.clone(), credentials })
+    }
+
+    /// What is to be said to it; `None` for a host that cannot be said, which no configuration has.
+    pub(crate) fn tunnel(&self, behind: &Behind) -> Option<Tunnel> {
+        let credentials = self.credentials.clone();
+        match self.model.kind {
+            TunnelKind::Http => Tunnel::http(&behind.host, behind.port, credentials),
+            TunnelKind::Socks5 => Tunnel::socks5(&behind.host, behind.port, credentials),
+        }
+    }
+}
+
+/// What the certificate of an endpoint with this name and address must be for, as long as nobody says otherwise: the name
+/// that it was found under, or its IP address. `None` for a unix socket.
+pub(crate) fn host_of(name: &str, address: &Address, behind: Option<&Behind>) -> Option<String> {
+    if let Some(behind) = behind {
+        return Some(behind.host().to_owned());
+    }
+    match (address, name.split_once('=')) {
+        (Address::Unix(_), _) => None,
+        // As `places` writes what a name resolved to.
+        (Address::Ip(_), Some((found_under, _))) => Some(found_under.to_owned()),
+        (Address::Ip(address), None) => Some(address.ip().to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn name(name: &str, port: u16) -> Target {
+        Target::Name(name.into(), port)
+    }
+
+    #[test]
+    fn a_name_behind_a_proxy_is_told_and_not_looked_up() {
+        let known = [(
+            ("proxy".to_owned(), 3128),
+            vec!["10.0.0.2:3128".parse().unwrap(), "[::1]:3128".parse().unwrap()],
+        )];
+        let addresses = Arc::new(HashMap::from(known));
+        let through = ConnectThrough { kind: TunnelKind::Http, proxy: name("proxy", 3128), login: None };
+        let found = places(&name("db", 5432), Some(&through), None, &addresses);
+        let names: Vec<_> = found.iter().map(|place| place.name.as_str()).collect();
+        assert_eq!(names, ["db:5432 via 10.0.0.2:3128", "db:5432 via [::1]:3128"]);
+        assert_eq!(found[1].behind, Some(Behind { host: "db".into(), port: 5432 }));
+        // Another port is the backend's; the proxy's stays.
+        let other = found[1].clone().at(Some(9));
+        assert_eq!(other.behind, Some(Behind { host: "db".into(), port: 9 }));
+        assert_eq!(other.address, found[1].address);
+        // Without an address of the proxy there is no way.
+        assert_eq!(places(&name("db", 5432), Some(&through), None, &Arc::default()), []);
+        // And directly the name is nothing that is known.
+        assert_eq!(places(&name("db", 5432), None, None, &addresses), []);
+    }
+
+    #[test]
+    fn a_certificate_must_be_for_the_backend_and_not_for_the_proxy_on_the_way() {
+        let at = |name: &str, address: &str| ((name.to_owned(), 1), vec![address.parse().unwrap()]);
+        let addresses = Arc::new(HashMap::from([at("db", "10.0.0.7:1"), at("proxy", "10.0.0.2:1")]));
+        let through = ConnectThrough { kind: TunnelKind::Http, proxy: name("proxy", 1), login: None };
+        for through in [None, Some(&through)] {
+            let found = places(&name("db", 1), through, None, &addresses);
+            assert_eq!(found[0].host().as_deref(), Some("db"));
+        }
+        // Checked at another port, it is the same backend.
+        let other = places(&name("db", 1), None, None, &addresses)[0].clone().at(Some(9));
+        assert_eq!(other.address, Address::Ip("10.0.0.7:9".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_password_is_one_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("password");
+        let login = Some(("handfast".to_owned(), file.clone()));
+        let model = ConnectThrough { kind: TunnelKind::Socks5, proxy: name("proxy", 1080), login };
+        let read = |content: &[u8]| {
+            let mut open = fs::File::create(&file).unwrap();
+            std::io::Write::write_all(&mut open, content).unwrap();
+            Through::read(&model, &ServiceUser::default())
+        };
+        let credentials = read(b"s3cret\r\n").unwrap().credentials.unwrap();
+        assert_eq!(&*credentials.password, "s3cret");
+        for (content, word) in [
+            (&b"\n"[..], "no password"),
+            (b"a\nb\n", "no password"),
+            (&[b'a'; 256], "no password"),
+            (&[b'a'; 1_024], "no password"),
+            (&[b'a'; 1_025], "1025 bytes"),
+            (b"\xff", "cannot be read"),
+        ] {
+            let problem = read(content).expect_err("wrong");
+            assert!(problem.contains(word) && problem.contains("password:"), "{problem}");
+        }
+        fs::remove_file(&file).unwrap();
+        assert!(Through::read(&model, &ServiceUser::default()).expect_err("gone").contains("cannot be read"));
+    }
+}

@@ -1,0 +1,305 @@
+//! What the admin listener sees of the running program, and how it asks for something.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tokio::sync::mpsc::Sender;
+use tokio::sync::oneshot;
+
+use crate::config::model::{ClientCertificates, Clients, Config, Service, name_fits};
+use handfast_admin::AdminSocket;
+use handfast_admin::{
+    BackendOutcome, BackendRefusal, Control, NotReady, Overview, ReloadOutcome, ReloadRefusal,
+    ServiceOverview, StillServing,
+};
+use handfast_net::file_id::FileId;
+use handfast_observe::metrics::{FailureSnapshot, Registry, ServiceSnapshot, Snapshot};
+use handfast_observe::operator_state::OperatorState;
+use handfast_process::key_process::KeyProcessHealth;
+use handfast_process::listeners::Listeners;
+
+/// What the admin listener asks for.
+#[derive(Debug)]
+pub(crate) enum Request {
+    /// Read the configuration again and answer.
+    Reload(oneshot::Sender<Result<String, ReloadRefusal>>),
+    /// Do with a backend what an operator wants, and answer.
+    Backend {
+        service: String,
+        backend: String,
+        requested: OperatorState,
+        reply: oneshot::Sender<Result<String, BackendRefusal>>,
+    },
+    /// Open the access log again.
+    Reopen,
+    /// Stop accepting, and end when the connections have.
+    Drain,
+    /// The process before this one has closed its listeners.
+    StandAlone,
+}
+
+/// A process that wants the admin address asks several times a second; one that has not for so long is gone.
+const ASKED: Duration = Duration::from_secs(3);
+
+/// How far the program is.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    Starting,
+    Serving,
+    /// Still accepts, and says that it is not ready.
+    Leaving,
+    Draining,
+}
+
+/// Shared by the program and the admin listener, on one thread.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    registry: Arc<Registry>,
+    requests: Sender<Request>,
+    /// Of the process that holds the private keys, where it is another one.
+    key_process: Option<Arc<KeyProcessHealth>>,
+    phase: RefCell<Phase>,
+    /// Names of backends that have had no address since the start, and are needed (`Names::needed`).
+    waiting_for: RefCell<Vec<String>>,
+    overview: RefCell<Overview>,
+    /// Names under which the admin listener may be asked.
+    hosts: RefCell<Vec<String>>,
+    /// Whether the admin address is this process's.
+    has_admin: Cell<bool>,
+    /// The file of its unix socket, where it is this process's too.
+    admin_file: Cell<Option<FileId>>,
+    /// Its socket, for the process that follows; and whether a service manager opened it.
+    admin_socket: RefCell<Option<AdminSocket>>,
+    /// Told when it is handed over with its socket.
+    pub(crate) admin_given: Rc<Notify>,
+    /// When another process asked for the admin address last, and how many threads it has.
+    asked_for_admin: Cell<Option<(Instant, u32)>>,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        registry: Arc<Registry>,
+        requests: Sender<Request>,
+        key_process: Option<Arc<KeyProcessHealth>>,
+    ) -> Self {
+        Self {
+            registry,
+            requests,
+            key_process,
+            phase: RefCell::new(Phase::Starting),
+            waiting_for: RefCell::default(),
+            overview: RefCell::default(),
+            hosts: RefCell::default(),
+            has_admin: Cell::new(false),
+            admin_file: Cell::new(None),
+            admin_socket: RefCell::default(),
+            admin_given: Rc::default(),
+            asked_for_admin: Cell::new(None),
+        }
+    }
+
+    /// Connections are accepted from now on.
+    pub(crate) fn serves(&self) {
+        *self.phase.borrow_mut() = Phase::Serving;
+    }
+
+    /// … but a load balancer that chooses between this process and another one should wait until these names have an address or are not needed:
+    /// a process that has just started must not take the place of one that knows addresses.
+    pub(crate) fn waits_for(&self, names: Vec<String>) {
+        *self.waiting_for.borrow_mut() = names;
+    }
+
+    /// Only these have none yet. Names that come with a reload are not waited for.
+    pub(crate) fn waits_no_more_for(&self, unanswered: &[String]) {
+        self.waiting_for.borrow_mut().retain(|name| unanswered.contains(name));
+    }
+
+    /// Says that the process before this one has closed its listeners.
+    pub(crate) fn stands_alone(&self) {
+        // When nobody listens any more, the program ends.
+        let _ = self.requests.try_send(Request::StandAlone);
+    }
+
+    /// The admin address is this process's from now on, until it is handed over.
+    ///
+    /// `file`: that of its unix socket, where it is this process's to remove.
+    pub(crate) fn opens_admin(&self, file: Option<FileId>, socket: Option<AdminSocket>) {
+        self.has_admin.set(true);
+        self.admin_file.set(file);
+        self.admin_socket.replace(socket);
+    }
+
+    /// The admin listener's socket; `None` when this process has none.
+    pub(crate) fn admin_socket(&self) -> Option<AdminSocket> {
+        self.admin_socket.borrow().clone()
+    }
+
+    /// Another process has the admin address, with its socket.
+    pub(crate) fn gives_admin(&self) {
+        self.has_admin.set(false);
+        self.admin_socket.replace(None);
+        self.admin_given.notify_one();
+    }
+
+    /// The file of the admin listener's unix socket, where both are this process's.
+    pub(crate) fn admin_file(&self) -> Option<FileId> {
+        self.admin_file.get().filter(|_| self.has_admin.get())
+    }
+
+    /// The threads of another process that serves the same addresses: it has the admin address by now, or keeps asking.
+    pub(crate) fn successor(&self) -> Option<u32> {
+        let (asked, threads) = self.asked_for_admin.get()?;
+        (asked.elapsed() < ASKED || !self.has_admin.get()).then_some(threads)
+    }
+
+    /// Whether a connection that is accepted now can be served, as far as it depends on this process.
+    fn can_serve(&self) -> Result<(), NotReady> {
+        if let Some(silence) = self.key_process.as_ref().and_then(|health| health.outage()) {
+            return Err(NotReady::KeyProcess { silence });
+        }
+        match &self.waiting_for.borrow()[..] {
+            [] => Ok(()),
+            names => Err(NotReady::NamesUnanswered(names.to_vec())),
+        }
+    }
+
+    /// Connections are still accepted, but should no longer be sent here.
+    pub(crate) fn leaves(&self) {
+        *self.phase.borrow_mut() = Phase::Leaving;
+    }
+
+    /// … and no more.
+    pub(crate) fn drains(&self) {
+        *self.phase.borrow_mut() = Phase::Draining;
+    }
+
+    /// Describes what is served from now on.
+    pub(crate) fn describe(&self, source: String, config: &Config, listeners: &Listeners) {
+        let services = config.services.iter().map(|service| service_overview(service, listeners)).collect();
+        self.hosts.borrow_mut().clone_from(&config.admin_hosts);
+        *self.overview.borrow_mut() = Overview { configuration: source, services };
+    }
+}
+
+fn service_overview(service: &Service, listeners: &Listeners) -> ServiceOverview {
+    let client_certificates = match service.tls.as_ref().map(|tls| &tls.client_certificates) {
+        None | Some(ClientCertificates::Off) => "off",
+        Some(ClientCertificates::Request(_)) => "request",
+        Some(ClientCertificates::Require(_)) => "require",
+    };
+    let policy = match (service.clients, &service.tls) {
+        (Clients::Tls, Some(tls)) => tls.policy.base.clone(),
+        (Clients::Plain, _) => "plain text".into(),
+        (Clients::PassedThrough | Clients::Tls, _) => "passed through".into(),
+    };
+    ServiceOverview {
+        name: service.name.clone(),
+        listen: listeners.of_service(service),
+        policy,
+        client_certificates: client_certificates.into(),
+        backends: service.backends.iter().map(|backend| backend.target.to_string()).collect(),
+        balance: service.balance.name().into(),
+        exceptions: service
+            .names
+            .iter()
+            .map(|rule| format!("{} has settings of its own", rule.names.join(", ")))
+            .collect(),
+    }
+}
+
+impl Control for Shared {
+    fn ready(&self) -> Result<(), NotReady> {
+        match *self.phase.borrow() {
+            Phase::Starting => Err(NotReady::Starting),
+            Phase::Serving => self.can_serve(),
+            Phase::Leaving => Err(NotReady::Leaving),
+            Phase::Draining => {
+                let services = self.registry.snapshot().services;
+                let connections = services.iter().map(ServiceSnapshot::connections).sum();
+                Err(NotReady::Draining { connections })
+            }
+        }
+    }
+
+    fn has_host(&self, name: &str) -> bool {
+        name_fits(&self.hosts.borrow(), name)
+    }
+
+    fn hand_over(&self, threads: u32) -> Result<(), StillServing> {
+        self.asked_for_admin.set(Some((Instant::now(), threads)));
+        match *self.phase.borrow() {
+            Phase::Draining => {
+                self.admin_socket.replace(None);
+                if self.has_admin.replace(false) {
+                    tracing::info!("admin: handed over to the process that replaces this one");
+                }
+                Ok(())
+            }
+            Phase::Starting | Phase::Serving | Phase::Leaving => Err(StillServing),
+        }
+    }
+
+    fn reload(&self) -> ReloadOutcome {
+        let (sender, outcome) = oneshot::channel();
+        let asked = self.requests.try_send(Request::Reload(sender));
+        Box::pin(async move {
+            let busy = Err(ReloadRefusal::Busy);
+            if asked.is_err() { busy } else { outcome.await.unwrap_or(busy) }
+        })
+    }
+
+    fn set_backend(&self, service: String, backend: String, requested: OperatorState) -> BackendOutcome {
+        let (reply, outcome) = oneshot::channel();
+        let asked = self.requests.try_send(Request::Backend { service, backend, requested, reply });
+        Box::pin(async move {
+            let busy = Err(BackendRefusal::Busy);
+            if asked.is_err() { busy } else { outcome.await.unwrap_or(busy) }
+        })
+    }
+
+    fn reopen(&self) {
+        // When nobody listens any more, the program ends.
+        let _ = self.requests.try_send(Request::Reopen);
+    }
+
+    fn drain(&self) {
+        // When nobody listens any more, the program has ended anyway.
+        let _ = self.requests.try_send(Request::Drain);
+    }
+
+    fn overview(&self) -> Overview {
+        self.overview.borrow().clone()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.registry.snapshot()
+    }
+
+    fn failures(&self) -> Vec<FailureSnapshot> {
+        self.registry.failures()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_is_ready_when_every_name_has_had_an_answer() {
+        let (sender, _requests) = tokio::sync::mpsc::channel(1);
+        let shared = Shared::new(Registry::new(), sender, None);
+        assert_eq!(shared.ready(), Err(NotReady::Starting));
+        shared.serves();
+        shared.waits_for(vec!["db.example:5432".into(), "web.example:80".into()]);
+        shared.waits_no_more_for(&["db.example:5432".into()]);
+        let reason = shared.ready().expect_err("one has had none");
+        assert_eq!(reason.to_string(), "no address yet for the backends' names db.example:5432");
+        shared.waits_no_more_for(&[]);
+        assert_eq!(shared.ready(), Ok(()));
+        shared.waits_no_more_for(&["of-a-reload.example:80".into()]);
+        assert_eq!(shared.ready(), Ok(()), "a reload takes nothing back");
+    }
+}

@@ -1,0 +1,108 @@
+//! The last stage: nothing is accepted any more, and connections may end by themselves until the drain deadline.
+//!
+//! In: a program that served. Out: how it ended. The rest of the connections is cut.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use crate::control::admin_state::Request;
+use crate::control::error::Outcome;
+use crate::control::program::Program;
+use crate::control::worker::{Event, Order};
+use crate::worker::context::After;
+use handfast_admin::{self, ReloadRefusal};
+use handfast_observe::access_log::AccessLogHandle;
+use handfast_process::signals::Asked;
+use handfast_text::units::counted;
+
+/// How long the access log may take to write what it has.
+const LOG: Duration = Duration::from_secs(2);
+
+/// A program that accepts no more.
+#[derive(Debug)]
+pub(crate) struct Draining {
+    program: Program,
+    deadline: Instant,
+    /// Whether a signal has asked for it; the next one ends it at once.
+    signalled: bool,
+}
+
+impl Draining {
+    /// Stops accepting.
+    ///
+    /// A drain that was asked for over the admin listener is the same stop: the first signal after it (a service manager
+    /// sends one when its pre-stop hook has asked for the drain) changes nothing.
+    pub(crate) fn begin(program: Program, by_signal: bool) -> Self {
+        let after = program.shared.successor().map_or(After::Nobody, After::Beside);
+        Self::followed_by(program, after, by_signal)
+    }
+
+    /// Stops accepting; `after` says who serves from now on.
+    pub(crate) fn followed_by(mut program: Program, after: After, by_signal: bool) -> Self {
+        let drain = program.state.config.process.drain;
+        program.shared.drains();
+        tracing::info!("stopping: no new connections; open connections have {drain:?} to end");
+        program.notifier.stopping(&format!("Stopping: open connections have {drain:?} to end"));
+        // Before the workers close them: nobody is to wait there for a process that does not come.
+        program.notifier.lets_go_of_all_but(&[]);
+        program.upgrades.close(false);
+        program.workers.tell(|| Order::Drain(after.clone()));
+        Self { program, deadline: Instant::now() + drain, signalled: by_signal }
+    }
+
+    /// Waits for the connections, cuts what is left, and ends the threads.
+    pub(crate) async fn finish(mut self) -> Outcome {
+        let cut_why = self.wait().await;
+        let Program { workers, mut listeners, state, shared, log, mut upgrades, .. } = self.program;
+        let cut = workers.end().await;
+        listeners.close();
+        if let Some(address) = &state.config.admin {
+            handfast_admin::forget(address, shared.admin_file());
+        }
+        end_log(log);
+        upgrades.tells_the_last();
+        match cut {
+            0 => tracing::info!("stopped: every connection had ended"),
+            1 => tracing::info!("stopped: 1 connection was cut{cut_why}"),
+            _ => tracing::info!("stopped: {cut} connections were cut{cut_why}"),
+        }
+        Outcome::Good
+    }
+
+    /// Until all connections have ended, or a reason to cut them.
+    async fn wait(&mut self) -> &'static str {
+        let Self { program, deadline, signalled } = self;
+        let mut left = program.workers.count();
+        while left > 0 {
+            tokio::select! {
+                Some(event) = program.workers.event() => {
+                    if matches!(event, Event::Drained | Event::Failed(_)) {
+                        left -= 1;
+                    }
+                }
+                Some(request) = program.requests.recv() => match request {
+                    // The client may have left.
+                    Request::Reload(reply) => drop(reply.send(Err(ReloadRefusal::Stopping))),
+                    Request::Reopen => program.log.reopen(),
+                    Request::Backend { .. } | Request::Drain | Request::StandAlone => {}
+                },
+                asked = program.signals.next() => match asked {
+                    Asked::Reopen => program.log.reopen(),
+                    Asked::Stop if std::mem::replace(signalled, true) => return " at a second signal",
+                    Asked::Stop | Asked::Reload => {}
+                },
+                () = sleep_until(*deadline) => return " at the drain deadline",
+            }
+        }
+        ""
+    }
+}
+
+/// Ends the access log, and says so when lines were lost.
+fn end_log(log: AccessLogHandle) {
+    let stopped = log.stop(LOG);
+    if stopped.dropped > 0 {
+        tracing::warn!("access log: {} written, {} lost", counted(stopped.written, "line"), stopped.dropped);
+    }
+}

@@ -1,0 +1,207 @@
+//! What a start would fail on, on this machine: `check` asks, so that nothing is found out only by an outage.
+//!
+//! In: a configuration that is right in itself. Out: what would keep it from being served here, and by whoever runs this.
+//! Everything is tried as a start does it, as the user that it would be done by, and undone at once; nothing is made.
+
+use std::io;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+
+use handfast_net::limits::raise_file_limit;
+use handfast_net::listen;
+use rustix::fs::{Access, access};
+
+use crate::backends::checks;
+use crate::config::model::{AccessLog, Address, CertificateSource, Config};
+use handfast_process::error::Error as ProcessError;
+use handfast_process::limits::max_connections;
+use handfast_process::privileges::ServiceUser;
+use handfast_process::trusted_path;
+use handfast_process::writable_files::unreadable;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Why a start would fail.
+    pub(crate) errors: Vec<String>,
+    /// What would work now, and hardly as meant.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Checks everything that a start needs of the machine. `files` are those that a reload will want to read again.
+pub(crate) fn look(config: &Config, files: &[PathBuf]) -> Found {
+    let mut found = Found::default();
+    limits(config, &mut found);
+    let process = &config.process;
+    let user = ServiceUser::from(process);
+    // One that is not there is reported once, below.
+    let known = if user.look_up().is_ok() { user.clone() } else { ServiceUser::default() };
+    addresses(config, &known, &mut found);
+    made_before_the_user_is_changed(config, &known, &mut found);
+    let as_user = user.act(|| {
+        let mut found = Found::default();
+        access_log(config, process.user.is_some(), &mut found);
+        if process.user.is_some() {
+            found.warnings.extend(unreadable(config, files));
+        }
+        found
+    });
+    match as_user {
+        Ok(found_as_user) => {
+            found.errors.extend(found_as_user.errors);
+            found.warnings.extend(found_as_user.warnings);
+        }
+        Err(error) => {
+            found.errors.push(error.to_string());
+            // What is wrong for the present user too is said at once.
+            access_log(config, process.user.is_some(), &mut found);
+        }
+    }
+    found
+}
+
+fn limits(config: &Config, found: &mut Found) {
+    let limit = match raise_file_limit() {
+        Ok(limit) => limit,
+        Err(error) => return found.errors.push(format!("raise the limit on open files: {error}")),
+    };
+    found.errors.extend(max_connections(config, limit, checks::SLOTS).err().map(|error| error.to_string()));
+}
+
+/// Whether each address can be listened on. One that is in use is a warning: it may be in use by what is to be replaced.
+fn addresses(config: &Config, user: &ServiceUser, found: &mut Found) {
+    // It is the very program that this configuration is for.
+    let runs = config.admin.as_ref().is_some_and(|address| handfast_admin::neighbour(address).is_some());
+    let services = config.services.iter().flat_map(|service| {
+        service.listen.iter().map(|address| (address, format!("service {}", service.name)))
+    });
+    let admin = config.admin.iter().map(|address| (address, "admin".to_owned()));
+    for (address, whose) in services.chain(admin) {
+        let outcome = match address {
+            Address::Ip(address) => listen::try_out(*address),
+            Address::Unix(path) => on(user, path, || unix(path)),
+        };
+        let Err(source) = outcome else { continue };
+        let kind = source.kind();
+        let problem = ProcessError::Listen { address: address.clone(), whose, source }.to_string();
+        match kind {
+            io::ErrorKind::AddrInUse if runs => {}
+            io::ErrorKind::AddrInUse => found.warnings.push(problem),
+            _ => found.errors.push(problem),
+        }
+    }
+}
+
+/// Tries what the start does with a file by its name, as the user that will do it.
+fn on(user: &ServiceUser, path: &Path, act: impl FnOnce() -> io::Result<()> + Send) -> io::Result<()> {
+    user.act_on(path, act).unwrap_or_else(|error| Err(io::Error::other(error.to_string())))
+}
+
+/// Whether a unix socket can be made at `path`.
+fn unix(path: &Path) -> io::Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.file_type().is_socket() => {
+            match std::os::unix::net::UnixStream::connect(path) {
+                Ok(_) => Err(io::ErrorKind::AddrInUse.into()),
+                // Left behind: it is replaced, which its folder must allow.
+                Err(_) => writable(folder_of(path)),
+            }
+        }
+        Ok(_) => Err(io::Error::new(io::ErrorKind::AlreadyExists, "the path exists and is not a socket")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => writable(folder_of(path)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Files that are made with the rights of whoever starts the program.
+fn made_before_the_user_is_changed(config: &Config, user: &ServiceUser, found: &mut Found) {
+    for tls in config.services.iter().filter_map(|service| service.tls.as_ref()) {
+        if let Some(file) = tls.tickets.key_file.as_deref().filter(|file| !file.exists())
+            && let Err(error) = on(user, file, || writable(folder_of(file)))
+        {
+            found.errors.push(cannot("create the ticket-key file", file, &error));
+        }
+        for source in &tls.certificates {
+            if let CertificateSource::Throwaway { ca_file } = source
+                && let Err(error) = on(user, ca_file, || writable(folder_of(ca_file)))
+            {
+                found.errors.push(cannot("write the throwaway CA to", ca_file, &error));
+            }
+        }
+    }
+    found.errors.dedup();
+}
+
+/// Whether the access log can be opened. As root one that is there, and that only root can replace, is handed over to the user first.
+fn access_log(config: &Config, has_user: bool, found: &mut Found) {
+    let path = match &config.access_log {
+        AccessLog::File(path) => path,
+        AccessLog::Syslog(path) | AccessLog::Journald(path) => {
+            // Whoever is asked notices nothing of it.
+            let connected = UnixDatagram::unbound().and_then(|socket| socket.connect(path));
+            return found.errors.extend(connected.err().map(|error| no_daemon(path, &error)));
+        }
+        AccessLog::Off | AccessLog::Stdout => return,
+    };
+    let folder = writable(folder_of(path));
+    let is_handed_over = has_user && trusted_path::resolve(path).is_ok();
+    let opened = match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Ok(metadata) if is_handed_over && metadata.permissions().mode() & 0o200 != 0 => Ok(()),
+        Ok(_) if is_handed_over => Err(io::ErrorKind::PermissionDenied.into()),
+        Ok(_) => access(path, Access::WRITE_OK).map_err(io::Error::from),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match folder {
+            Ok(()) => Ok(()),
+            Err(error) => return found.errors.push(cannot("open the access log", path, &error)),
+        },
+        Err(error) => Err(error),
+    };
+    match (opened, folder) {
+        (Err(error), _) => found.errors.push(cannot("open the access log", path, &error)),
+        (Ok(()), Err(error)) => found.warnings.push(format!(
+            "{}: its folder: {error}; the log is written, but can be reopened after a rotation only if something else \
+             creates the file",
+            path.display()
+        )),
+        (Ok(()), Ok(())) => {}
+    }
+}
+
+/// The folder that `path` is in.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Whether files can be made in `folder`.
+fn writable(folder: &Path) -> io::Result<()> {
+    if !std::fs::metadata(folder)?.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
+}
+
+/// What cannot be done with `file` because of its folder or itself.
+/// Nobody takes the lines of the access log.
+fn no_daemon(socket: &Path, error: &io::Error) -> String {
+    let socket = socket.display();
+    format!(
+        "cannot open the access log at the socket {socket}: {error}\n  hint: start the daemon that listens there, or name a file in \
+         [access-log]"
+    )
+}
+
+fn cannot(act: &str, file: &Path, error: &io::Error) -> String {
+    let folder = folder_of(file).display();
+    let hint = match error.kind() {
+        io::ErrorKind::NotFound => format!("\n  hint: create its folder: mkdir -p {folder}"),
+        io::ErrorKind::PermissionDenied => {
+            format!("\n  hint: give the folder to the user that serves: see ls -ld {folder}")
+        }
+        _ => String::new(),
+    };
+    format!("{act} {}: {error}{hint}", file.display())
+}
+
+#[cfg(test)]
+mod tests;

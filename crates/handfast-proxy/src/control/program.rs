@@ -1,0 +1,305 @@
+//! The parts of a program that serves, and what is done with them at whatever stage.
+//!
+//! In: a new state, new addresses, new keys. Out: orders for the workers, and what those see who look in. The stages that
+//! own it are `serving.rs` and `draining.rs`.
+
+use crate::state::check_plans;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::mpsc::Receiver;
+use tokio::time::Instant;
+
+use crate::backends::checks::Checks;
+use crate::backends::names::Addresses;
+use crate::backends::names::{Answer, Names};
+use crate::backends::standing::{self};
+use crate::backends::tunnel::{Place, places};
+use crate::config::model;
+use crate::control::admin_state::{Request, Shared};
+use crate::control::error::Error;
+use crate::control::reload::Present;
+use crate::control::upgrade::Upgrades;
+use crate::control::watch::Watch;
+use crate::control::worker::Order;
+use crate::control::workers::Workers;
+use crate::source::ConfigSource;
+use crate::state::{ServiceState, SharedCarriedOver, State};
+use handfast_admin::BackendRefusal;
+use handfast_observe::access_log::AccessLogHandle;
+use handfast_observe::metrics::{BackendStatus, Configured, ConfiguredBackend, ConfiguredService, Registry};
+use handfast_observe::operator_state::OperatorState;
+use handfast_process::listeners::{Listeners, Plan};
+use handfast_process::log_lines::without_severity;
+use handfast_process::sandbox::Sandbox;
+use handfast_process::service_manager::Notifier;
+use handfast_process::signals::Signals;
+use handfast_text::units::counted;
+
+/// How long until a unix socket that could not be bound again is tried once more.
+const BIND_AGAIN: Duration = Duration::from_secs(60);
+
+/// Everything that the control thread owns.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) source: ConfigSource,
+    pub(crate) carried: SharedCarriedOver,
+    pub(crate) state: Arc<State>,
+    pub(crate) listeners: Listeners,
+    pub(crate) workers: Workers,
+    pub(crate) answers: Receiver<Answer>,
+    pub(crate) requests: Receiver<Request>,
+    pub(crate) signals: Signals,
+    pub(crate) names: Names,
+    /// Connections that the process serves at once.
+    pub(crate) max_connections: usize,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) log: AccessLogHandle,
+    pub(crate) shared: Rc<Shared>,
+    pub(crate) checks: Checks,
+    pub(crate) notifier: Notifier,
+    pub(crate) upgrades: Upgrades,
+    pub(crate) sandbox: Sandbox,
+}
+
+impl Program {
+    /// What a reload starts from.
+    pub(crate) fn present(&self) -> Present {
+        Present {
+            source: self.source.clone(),
+            carried: self.carried.clone(),
+            state: Arc::clone(&self.state),
+            taken: self.listeners.taken(),
+            workers: self.workers.count(),
+            sandbox: self.sandbox.clone(),
+        }
+    }
+
+    /// Listens on what is planned, and has every worker serve by the state.
+    ///
+    /// **Errors**: listen(2), and then nothing has changed; a worker that cannot serve by it.
+    pub(crate) async fn install(&mut self, state: Arc<State>, plan: Plan) -> Result<(), Error> {
+        let shares = self.listeners.adopt(plan)?;
+        // Before their workers close them: else who is still sent there would wait for nobody.
+        self.notifier.lets_go_of_all_but(&self.listeners.own(None));
+        self.workers.install(&state, shares).await?;
+        self.shared.describe(self.source.name(), &state.config, &self.listeners);
+        self.state = state;
+        self.tell();
+        Ok(())
+    }
+
+    /// Tells those who look in what is configured now, and what names stand for.
+    pub(crate) fn tell(&mut self) {
+        self.shared.waits_no_more_for(&self.names_needed());
+        let addresses = self.names.addresses();
+        let service = |service: &ServiceState| ConfiguredService {
+            name: service.model.name.clone(),
+            connections_limit: service.model.max_connections.map(|limit| limit as u64),
+            address_limit: service.model.max_connections_per_address.map(|limit| limit as u64),
+            sources: service.model.source.addresses(),
+            backends: backends(&self.state, service, &addresses),
+            asks_for_certificates: service.model.asks_for_certificates(),
+        };
+        self.checks.follow(check_plans(&self.state, &addresses));
+        self.registry.set_configured(Configured {
+            connections_limit: self.max_connections as u64,
+            services: self.state.services.iter().map(service).collect(),
+            names: self.names.snapshots(),
+        });
+    }
+
+    /// Names of backends that a process which has just started waits for before it is ready.
+    pub(crate) fn names_needed(&self) -> Vec<String> {
+        let addresses = self.names.addresses();
+        let services = &self.state.services;
+        let has_none = |service: &&ServiceState| {
+            backends(&self.state, service, &addresses).iter().all(|backend| backend.status.is_none())
+        };
+        let without: Vec<_> =
+            services.iter().filter(has_none).map(|service| service.model.name.clone()).collect();
+        self.names.needed(&without, without.len() == services.len())
+    }
+
+    /// Does with a backend what an operator wants, and says so.
+    ///
+    /// **Errors**: there is none of this name.
+    pub(crate) fn set_backend(
+        &mut self,
+        service: &str,
+        name: &str,
+        requested: OperatorState,
+    ) -> Result<String, BackendRefusal> {
+        let Some(found) = self.state.services.iter().find(|found| found.model.name == service) else {
+            let known = self.state.services.iter().map(|known| known.model.name.clone()).collect();
+            return Err(BackendRefusal::NoService { known });
+        };
+        let known = names_of(&self.state, found, &self.names.addresses());
+        if !known.iter().any(|known| known == name) {
+            return Err(BackendRefusal::NoBackend { known });
+        }
+        found.standings.set_operator_state(name, requested);
+        let backends = backends(&self.state, found, &self.names.addresses());
+        let with_address = backends.iter().filter(|backend| backend.status.is_some());
+        let mut standings = with_address.map(|backend| found.standings.of(&backend.name)).peekable();
+        let mut text = format!(
+            "service {service}: backend {name} is set to {}: {}",
+            requested.name(),
+            requested.in_words()
+        );
+        if standings.peek().is_some() && standings.all(|standing| standing.state() == standing::State::Out) {
+            text.push_str("; no backend of this service is in use now, so its clients are refused");
+        }
+        tracing::info!("{text}");
+        Ok(text)
+    }
+
+    /// What an operator said of backends outlives a reload that keeps them, and is said.
+    pub(crate) fn retain_operator_states(&self) {
+        let addresses = self.names.addresses();
+        for service in &self.state.services {
+            let known = names_of(&self.state, service, &addresses);
+            let name = &service.model.name;
+            for (backend, requested) in
+                service.standings.retain_operator_states(|name| known.iter().any(|known| known == name))
+            {
+                tracing::info!(
+                    "service {name}: backend {backend} is still set to {} by an operator",
+                    requested.name()
+                );
+            }
+        }
+    }
+
+    /// Watches the folders of the present state.
+    pub(crate) fn follow_files(&self, watch: &mut Watch) {
+        watch.follow(&self.state.folders, self.state.config.process.watch_interval);
+    }
+
+    /// Whether a reload should bind unix sockets again whose file was removed: at once, and every [`BIND_AGAIN`] while that fails. `at`: when
+    /// it was last tried.
+    pub(crate) fn is_to_bind_again(&self, at: &mut Option<Instant>) -> bool {
+        let lost: Vec<_> = self.listeners.lost().map(ToString::to_string).collect();
+        if lost.is_empty() {
+            *at = None;
+            return false;
+        }
+        let is_due = at.is_none_or(|at| at.elapsed() >= BIND_AGAIN);
+        if is_due {
+            *at = Some(Instant::now());
+            tracing::error!("the file of {} was removed; a reload binds it again", lost.join(", "));
+        }
+        is_due
+    }
+
+    /// The process before this one has closed its listeners.
+    pub(crate) fn stand_alone(&mut self) {
+        self.listeners.stands_alone();
+        self.workers.tell(|| Order::StandAlone);
+    }
+
+    /// How things are while it serves, in a sentence for the service manager.
+    pub(crate) fn sentence(&self) -> String {
+        let State { config, generation, .. } = &*self.state;
+        let addresses = config.services.iter().map(|service| service.listen.len() as u64).sum();
+        let services = counted(config.services.len() as u64, "service");
+        let mut sentence =
+            format!("Serving {services} on {}, generation {generation}", counted(addresses, "address"));
+        if let Some(problem) = self.registry.reload_problem() {
+            let line = problem.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+            sentence.push_str(&format!("; the last reload was refused: {}", without_severity(line, "error")));
+        }
+        sentence
+    }
+
+    /// Says that every thread turns, if they do. A thread that does not is said; who starts this process again will be the
+    /// service manager, when it has not heard for long enough.
+    pub(crate) fn turn(&mut self) {
+        match &self.workers.turn()[..] {
+            [] => self.notifier.turns(),
+            late => tracing::error!(
+                "{} did not turn in time: the service manager is not told that all is well",
+                late.join(", ")
+            ),
+        }
+    }
+
+    /// Takes what was said about a name.
+    pub(crate) fn take_answer(&mut self, answer: Answer) {
+        if let Some(addresses) = self.names.take(answer) {
+            self.workers.tell(|| Order::Addresses(Arc::clone(&addresses)));
+        }
+        self.tell();
+    }
+
+    /// When ticket keys are to be looked at next; while files are being read, a moment later.
+    pub(crate) fn next_keys(&self) -> Instant {
+        const BOUNDS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+        let next = self.carried.try_lock().map(|carried| carried.rings.next_refresh());
+        let wait = match next {
+            None => BOUNDS.0,
+            Some(None) => BOUNDS.1,
+            Some(Some(next)) => next.duration_since(SystemTime::now()).unwrap_or_default(),
+        };
+        Instant::now() + wait.clamp(BOUNDS.0, BOUNDS.1)
+    }
+
+    /// Tells the key process which keys what is served needs, when there is one.
+    pub(crate) fn needs_keys(&self) {
+        if let Some(carried) = self.carried.try_lock() {
+            self.state.needs_keys(&carried);
+        }
+    }
+
+    /// Rotates ticket keys that are due, and takes those that other processes wrote.
+    pub(crate) fn refresh_keys(&self) {
+        let Some(mut carried) = self.carried.try_lock() else { return };
+        if let Some(keys) = &carried.keys {
+            keys.tidy();
+        }
+        let (changed, problems) = carried.rings.refresh(SystemTime::now());
+        problems
+            .iter()
+            .for_each(|problem| tracing::warn!("ticket keys: {problem}; the old ones stay in use"));
+        for (ring, keys) in changed {
+            self.workers.tell(|| Order::Keys(ring, Arc::clone(&keys)));
+        }
+    }
+}
+
+/// What the backends of a service may be called by an operator: as they are written, or as what names stand for.
+fn names_of(state: &State, service: &ServiceState, addresses: &Addresses) -> Vec<String> {
+    let rules = service.model.names.iter().filter_map(|rule| rule.backends.as_ref()).flatten();
+    let all = service.model.backends.iter().chain(rules).chain(service.model.failed_to());
+    let written = all.map(|backend| backend.target.to_string());
+    let resolved = backends(state, service, addresses).into_iter().map(|backend| backend.name);
+    let mut names: Vec<_> = written.chain(resolved).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Every endpoint of a service by its name, those of its rules too, each once.
+fn backends(state: &State, service: &ServiceState, addresses: &Addresses) -> Vec<ConfiguredBackend> {
+    let rules = service.model.names.iter().filter_map(|rule| rule.backends.as_ref()).flatten();
+    let mut found = Vec::new();
+    for model::Backend { target, weight, backup } in
+        service.model.backends.iter().chain(rules).chain(service.model.failed_to())
+    {
+        let backend = |name, status| ConfiguredBackend { name, weight: *weight, backup: *backup, status };
+        let through = service.model.connect_through.as_ref();
+        let places = places(target, through, state.built_in.as_ref(), addresses);
+        if places.is_empty() {
+            found.push(backend(target.to_string(), None));
+        }
+        let standing = |place: Place| {
+            let status: Arc<dyn BackendStatus> = service.standings.of(&place.name);
+            backend(place.name, Some(status))
+        };
+        found.extend(places.into_iter().map(standing));
+    }
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    found.dedup_by(|one, other| one.name == other.name);
+    found
+}

@@ -1,0 +1,216 @@
+//! A configuration's life, last part: reload. All or nothing: on any fault the old state keeps serving, and the fault
+//! is said, logged and counted. One thing is told apart: a certificate file that cannot be used, and of which there is an
+//! old version in memory, is left out by itself, so that it keeps nothing from the others.
+//!
+//! In: what is served at present, as a value. Out: what could be served next, with its sockets, or why not. Nothing here
+//! sees the program that runs: whoever has it makes what came out true, or drops it, and then nothing has changed.
+//! `reload/queue.rs` has one reload run at a time, aside.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use handfast_tls::load::FileStamp;
+
+use crate::config::model::Config;
+use crate::control::error::Error;
+use crate::source::ConfigSource;
+use crate::state::{self, Built, Report, SharedCarriedOver, State};
+use handfast_process::listeners::{Plan, Taken};
+use handfast_process::sandbox::Sandbox;
+
+mod queue;
+
+pub(crate) use queue::Reloads;
+
+/// What is read again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Scope {
+    /// The files that the present configuration names.
+    Files,
+    /// The configuration itself, and its files.
+    Configuration,
+}
+
+/// What a reload starts from.
+///
+/// It may be kept for as long as a file hangs, whatever becomes of the program meanwhile; so it holds no socket.
+#[derive(Clone, Debug)]
+pub(crate) struct Present {
+    pub(crate) source: ConfigSource,
+    /// What is carried over. Keys of a reload that is refused stay in it; no service uses them.
+    pub(crate) carried: SharedCarriedOver,
+    pub(crate) state: Arc<State>,
+    /// The addresses that are listened on.
+    pub(crate) taken: Taken,
+    /// How many workers want a socket of each.
+    pub(crate) workers: usize,
+    /// What can be read at all.
+    pub(crate) sandbox: Sandbox,
+}
+
+/// What could be served next.
+#[derive(Debug)]
+pub(crate) struct Reloaded {
+    pub(crate) state: Arc<State>,
+    /// Sockets for addresses that are new; dropping it closes them.
+    pub(crate) plan: Plan,
+    pub(crate) found: Found,
+    scope: Scope,
+}
+
+/// What was found on the way.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// What an operator wants to know.
+    pub(crate) warnings: Vec<String>,
+    /// Certificate files that had to be left out, a line for each; empty when there is none.
+    pub(crate) left_out: String,
+    /// Keys whose change is not taken over.
+    pub(crate) at_a_restart_only: Vec<&'static str>,
+}
+
+/// Files that could not be served, as they were.
+type Unusable = Vec<(PathBuf, FileStamp)>;
+
+/// Why the old state goes on.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    /// Every problem, on lines of its own.
+    pub(crate) problems: String,
+    /// What is odd about the configuration, rendered.
+    pub(crate) warnings: String,
+    /// The files of the present configuration as they were, if it is for them: not tried again until they change.
+    unusable: Option<Unusable>,
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Self {
+        Self { problems: error.to_string(), warnings: String::new(), unusable: None }
+    }
+}
+
+/// A pair of files may be in the middle of being replaced: looked at again so often, in such steps.
+const AGAIN: (u32, Duration) = (5, Duration::from_millis(100));
+
+/// Reads everything again, and binds what is new.
+///
+/// **Errors**: everything that is wrong; whoever writes the configuration or its files, or listens on an address already.
+/// **Cost**: that of [`state::build`]; waits for files, and up to half a second for their writer.
+pub(crate) fn reload(present: &Present, scope: Scope) -> Result<Reloaded, Refused> {
+    let before = &present.state;
+    let (config, odd) = match scope {
+        Scope::Files => (before.config.clone(), String::new()),
+        Scope::Configuration => present.source.read(false).map_err(Error::from)?,
+    };
+    let refused = |error: Error, beyond: Option<String>| {
+        let problems: Vec<_> = Some(error.to_string()).into_iter().chain(beyond).collect();
+        Refused { problems: problems.join("\n"), warnings: odd.clone(), unusable: None }
+    };
+    let Built { state, report, files, .. } =
+        read(present, &config).map_err(|error| refused(error, present.sandbox.beyond(&config, [])))?;
+    // Links in a folder may lead out of it, and are named in no configuration. Where all was read, all is within reach.
+    let is_silent = [&report.errors, &report.warnings, &report.left_out].iter().all(|lines| lines.is_empty());
+    let read = files.iter().map(|(path, _)| path).filter(|_| !is_silent);
+    let beyond = present.sandbox.beyond(&config, read);
+    let Report { errors, mut warnings, left_out } = report;
+    let left_out = left_out.join("\n");
+    let Some(state) = state else {
+        let problems: Vec<_> = errors.into_iter().chain(Some(left_out)).chain(beyond).collect();
+        // Of another configuration they say nothing about what is served.
+        let unusable = (scope == Scope::Files).then_some(files);
+        return Err(Refused { problems: problems.join("\n"), warnings: odd, unusable });
+    };
+    let plan = present
+        .taken
+        .plan(&state.config, present.workers)
+        .map_err(|error| refused(error.into(), beyond.clone()))?;
+    warnings.insert(0, odd);
+    warnings.extend(beyond);
+    let at_a_restart_only = at_a_restart_only(&before.config, &state.config);
+    let found = Found { warnings, left_out, at_a_restart_only };
+    Ok(Reloaded { state: Arc::new(state), plan, found, scope })
+}
+
+/// Compares the files that are served with those on disk, and reads them again where they differ; `None`: there is nothing new.
+///
+/// `unusable`: files that were read before, as they were then, and could not be served.
+///
+/// **Errors**: as [`reload`]. **Cost**: one system call for each file; that of [`reload`] when one has changed.
+pub(crate) fn look(present: &Present, unusable: &Unusable) -> Result<Option<Reloaded>, Refused> {
+    let state = &present.state;
+    let is_due = state.is_due(SystemTime::now());
+    let was_tried = !unusable.is_empty() && !state.have_changed(unusable);
+    if was_tried || !(is_due || state.have_changed(&state.files)) {
+        return Ok(None);
+    }
+    match reload(present, Scope::Files) {
+        // What could not be read, and still cannot, has been said.
+        Ok(reloaded) if !is_due && Arc::ptr_eq(&reloaded.state.files, &state.files) => Ok(None),
+        Err(refused) if refused.unusable.as_ref() == Some(unusable) => Ok(None),
+        outcome => outcome.map(Some),
+    }
+}
+
+/// Reads the files; again for as long as somebody seems to be writing them.
+fn read(present: &Present, config: &Config) -> Result<Built, Error> {
+    let before = &present.state;
+    let mut carried = present.carried.lock();
+    state::make_throwaway(config, &mut carried, SystemTime::now())?;
+    let mut tries = 0;
+    loop {
+        let now = SystemTime::now();
+        let built = state::build(config.clone(), before.generation + 1, Some(before), &mut carried, now);
+        tries += 1;
+        if !built.may_be_half_written || tries > AGAIN.0 {
+            return Ok(built);
+        }
+        wait_for_writer();
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this thread serves nobody, and waits for somebody else's next write"
+)]
+fn wait_for_writer() {
+    std::thread::sleep(AGAIN.1);
+}
+
+impl Reloaded {
+    /// What to say once it is served.
+    pub(crate) fn text(&self) -> String {
+        let what = match self.scope {
+            Scope::Files => "files have changed and were read again",
+            Scope::Configuration => "configuration was read again",
+        };
+        let generation = self.state.generation;
+        match self.found.left_out.is_empty() {
+            true => format!("reloaded: {what}; generation {generation}"),
+            false => format!(
+                "reloaded in part: {what}; generation {generation} is served, with the old versions of files \
+                 that cannot be used"
+            ),
+        }
+    }
+}
+
+/// What a reload cannot change.
+fn at_a_restart_only(before: &Config, after: &Config) -> Vec<&'static str> {
+    let (old, new) = (&before.process, &after.process);
+    let changed = [
+        ("process.threads", old.threads != new.threads),
+        ("process.user", old.user != new.user || old.group != new.group),
+        ("process.max-connections", old.max_connections != new.max_connections),
+        ("process.upgrade-socket", old.upgrade_socket != new.upgrade_socket),
+        ("process.private-keys", old.private_keys_apart != new.private_keys_apart),
+        ("process.sandbox", old.sandbox != new.sandbox),
+        ("process.sandbox-folders", old.sandbox_folders != new.sandbox_folders),
+        ("access-log", before.access_log != after.access_log),
+        ("admin", before.admin != after.admin),
+    ];
+    changed.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,238 @@
+//! The third stage: every worker accepts. The control thread's loop.
+//!
+//! In: signals, requests of the admin listener, answers about names, changed files, what workers say. Out: orders for the
+//! workers, until it is time to drain.
+
+use std::sync::Arc;
+
+use tokio::time::{Instant, sleep_until};
+
+use crate::config::model::Address;
+use crate::control::admin_state::Request;
+use crate::control::draining::Draining;
+use crate::control::error::{Error, Outcome};
+use crate::control::memory::Memory;
+use crate::control::program::Program;
+use crate::control::reload::{Refused, Reloaded, Reloads, Scope};
+use crate::control::upgrade::Taking;
+use crate::control::watch::Watch;
+use crate::control::worker::Event;
+use handfast_admin::ReloadRefusal;
+use handfast_process::listeners::Plan;
+use handfast_process::log_lines::{log_refusal, log_warnings};
+use handfast_process::signals::Asked;
+
+/// A program that serves.
+#[derive(Debug)]
+pub(crate) struct Serving {
+    program: Program,
+}
+
+/// A stop that has not refused anybody yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Leaving {
+    until: Instant,
+    /// Whether a signal asked for it; the next one ends it early.
+    signalled: bool,
+}
+
+impl Serving {
+    /// Lets clients in, and says that it is ready.
+    ///
+    /// **Errors**: listen(2); a worker that cannot serve by the state.
+    ///
+    /// With `taking` it says so first to the process that serves until then, which stops to.
+    pub(crate) async fn begin(
+        mut program: Program,
+        plan: Plan,
+        taking: Option<(Taking, Option<Address>)>,
+    ) -> Result<Self, Error> {
+        let state = Arc::clone(&program.state);
+        program.install(state, plan).await?;
+        if let Some((taking, admin)) = taking {
+            let upgrade = program.upgrades.address();
+            let ours = program.listeners.not_ours().chain(&admin).chain(&upgrade);
+            taking.says_ready(ours, &program.registry)?;
+        }
+        // Not before: until then the service manager hears the process before this one.
+        program.notifier.keeps(program.listeners.own(None));
+        program.registry.reload_succeeded(program.state.generation);
+        program.shared.serves();
+        program.shared.waits_for(program.names_needed());
+        tracing::info!("ready");
+        let sentence = program.sentence();
+        program.notifier.ready(&sentence);
+        Ok(Self { program })
+    }
+
+    /// Serves until it is told to stop.
+    pub(crate) async fn serve(mut self) -> Outcome {
+        let mut reloads = Reloads::default();
+        let mut memory = Memory::default();
+        let mut watch = Watch::default();
+        self.program.follow_files(&mut watch);
+        let mut next_keys = self.program.next_keys();
+        let mut bound_again_at = None;
+        let mut leaving: Option<Leaving> = None;
+        let turns = self.program.notifier.turn_interval();
+        let mut next_turn = Instant::now();
+        loop {
+            let leaves_at = leaving.map(|leaving| leaving.until);
+            let program = &mut self.program;
+            tokio::select! {
+                asked = program.signals.next() => match asked {
+                    Asked::Reload => {
+                        program.notifier.reloading();
+                        reloads.ask(Scope::Configuration, None, || program.present());
+                    }
+                    Asked::Reopen => program.log.reopen(),
+                    Asked::Stop => match self.leave(leaving, true) {
+                        Ok(further) => leaving = Some(further),
+                        Err(signalled) => return self.drain(signalled).await,
+                    },
+                },
+                Some(request) = program.requests.recv() => match request {
+                    Request::Reload(reply) => {
+                        reloads.ask(Scope::Configuration, Some(reply), || program.present());
+                    }
+                    Request::Backend { service, backend, requested, reply } => {
+                        // Whoever asked may have left.
+                        let _ = reply.send(program.set_backend(&service, &backend, requested));
+                        program.tell();
+                    }
+                    Request::StandAlone => program.stand_alone(),
+                    Request::Reopen => program.log.reopen(),
+                    Request::Drain if leaving.is_some() => {}
+                    Request::Drain => match self.leave(None, false) {
+                        Ok(further) => leaving = Some(further),
+                        Err(signalled) => return self.drain(signalled).await,
+                    },
+                },
+                () = sleep_until(leaves_at.unwrap_or_else(Instant::now)), if leaves_at.is_some() => {
+                    return self.drain(leaving.is_some_and(|leaving| leaving.signalled)).await;
+                }
+                Some(event) = program.workers.event() => if let Event::Failed(error) = event {
+                    tracing::error!("{error}");
+                    return Outcome::Failed;
+                },
+                Some(answer) = program.answers.recv() => program.take_answer(answer),
+                () = watch.look_is_due() => {
+                    program.refresh_keys();
+                    if program.is_to_bind_again(&mut bound_again_at) {
+                        reloads.ask(Scope::Files, None, || program.present());
+                    } else {
+                        reloads.look(|| program.present());
+                    }
+                }
+                heard = program.upgrades.next() => {
+                    if let Some(after) = program.hear(heard, leaving.is_some()) {
+                        return Draining::followed_by(self.program, after, false).finish().await;
+                    }
+                }
+                // What a process that is taking over was given should not change meanwhile.
+                outcome = reloads.done(), if !program.upgrades.is_under_way() => {
+                    if let Some(outcome) = outcome {
+                        let told = self.take(outcome).await;
+                        reloads.answer(&told);
+                        self.program.follow_files(&mut watch);
+                        next_keys = self.program.next_keys();
+                        if reloads.are_over() {
+                            let sentence = self.program.sentence();
+                            self.program.notifier.reloaded(&sentence);
+                        }
+                    }
+                    reloads.go_on(|| self.program.present());
+                }
+                () = sleep_until(next_turn), if turns.is_some() => {
+                    program.turn();
+                    next_turn = Instant::now() + turns.unwrap_or_default();
+                }
+                () = memory.look_is_due() => memory.look(program.registry.ended()),
+                () = sleep_until(next_keys) => {
+                    program.refresh_keys();
+                    next_keys = program.next_keys();
+                }
+            }
+        }
+    }
+
+    /// Serves by what a reload brought, or says why not; what whoever asked for it is told.
+    async fn take(&mut self, outcome: Result<Reloaded, Refused>) -> Result<String, ReloadRefusal> {
+        let refused = match outcome {
+            Ok(reloaded) => {
+                let (text, left_out) = (reloaded.text(), reloaded.found.left_out.clone());
+                match self.install(reloaded).await {
+                    Ok(()) => return self.say_installed(text, left_out),
+                    Err(error) => Refused::from(error),
+                }
+            }
+            Err(refused) => refused,
+        };
+        log_warnings(&[refused.warnings]);
+        self.program.registry.reload_failed(&refused.problems);
+        let generation = self.program.state.generation;
+        log_refusal(&format!("reload refused, generation {generation} goes on"), &refused.problems);
+        Err(ReloadRefusal::Refused { problems: refused.problems })
+    }
+
+    async fn install(&mut self, reloaded: Reloaded) -> Result<(), Error> {
+        let Self { program } = self;
+        let Reloaded { state, plan, found, .. } = reloaded;
+        program.install(Arc::clone(&state), plan).await?;
+        program.notifier.keeps(program.listeners.own(None));
+        // Not before: they speak of what is served now.
+        log_warnings(&found.warnings);
+        for key in found.at_a_restart_only {
+            tracing::warn!("{key} has changed, which takes effect only at a restart or `handfast upgrade`");
+        }
+        program.names.follow(&state.config);
+        program.retain_operator_states();
+        program.needs_keys();
+        program.tell();
+        program.registry.set_certificates(state.certificate_snapshots());
+        program.registry.set_revocation_lists(state.revocation_lists());
+        program.registry.set_file_problems(state.file_problems());
+        // The old state's memory goes with its last connection, most of it now.
+        handfast_net::sys::release_memory();
+        Ok(())
+    }
+
+    /// A file that was left out is no success for whoever asked.
+    fn say_installed(&self, served: String, left_out: String) -> Result<String, ReloadRefusal> {
+        let Program { registry, state, .. } = &self.program;
+        if left_out.is_empty() {
+            registry.reload_succeeded(state.generation);
+            tracing::info!("{served}");
+            return Ok(served);
+        }
+        registry.reload_left_out(state.generation, &left_out);
+        log_refusal(&served, &left_out);
+        Err(ReloadRefusal::InPart { served, left_out })
+    }
+
+    /// Begins to stop, as far as that goes without refusing anybody; `Err` when it is time to: whether by a signal.
+    ///
+    /// The first signal after a drain that was asked for over the admin listener changes nothing, here as when draining.
+    fn leave(&self, before: Option<Leaving>, by_signal: bool) -> Result<Leaving, bool> {
+        let Program { state, shared, .. } = &self.program;
+        let delay = state.config.process.drain_delay;
+        match before {
+            Some(before) if before.signalled => Err(true),
+            Some(before) => Ok(Leaving { signalled: true, ..before }),
+            // Who asks this machine finds the other process ready.
+            None if delay.is_zero() || shared.successor().is_some() => Err(by_signal),
+            None => {
+                shared.leaves();
+                tracing::info!("stopping: not ready, and new connections are still served for {delay:?}");
+                Ok(Leaving { until: Instant::now() + delay, signalled: by_signal })
+            }
+        }
+    }
+
+    async fn drain(self, by_signal: bool) -> Outcome {
+        Draining::begin(self.program, by_signal).finish().await
+    }
+}
+
+#[cfg(test)]
+mod tests;

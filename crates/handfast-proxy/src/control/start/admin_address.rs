@@ -1,0 +1,167 @@
+//! The admin address: bound at a start, or waited for while another Handfast has it.
+//!
+//! In: the address of the configuration. Out: a listener that serves, now or as soon as the process before this one stops.
+
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::config::model::{Address, Config};
+use crate::control::admin_state::Shared;
+use crate::control::error::Error;
+use handfast_admin::{self, AdminListener, Neighbour};
+use handfast_process::error::Error as ProcessError;
+use handfast_process::listeners::given::Given;
+use handfast_process::privileges::ServiceUser;
+
+/// How soon the admin address is tried again: when it was just given up, and otherwise.
+const AGAIN: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
+
+/// The process before this one closes its listeners two seconds after it gave up the admin address, if it is not too busy.
+const GIVES_WAY: Duration = Duration::from_secs(4);
+
+/// What has become of the admin address.
+#[derive(Debug)]
+pub(super) enum AdminAddress {
+    /// None is wanted.
+    Off,
+    /// It is ours.
+    Bound(AdminListener),
+    /// Another Handfast has it, which this one is to follow.
+    Taken(Address, Neighbour),
+}
+
+impl AdminAddress {
+    /// Binds it, if there is one; `given` is a socket that listens there already.
+    ///
+    /// **Errors**: it cannot be had, and the reason is not another Handfast.
+    pub(super) fn bind(config: &Config, given: Option<Given>, user: &ServiceUser) -> Result<Self, Error> {
+        let Some(address) = &config.admin else { return Ok(Self::Off) };
+        if let Some(given) = given {
+            return Ok(Self::Bound(
+                AdminListener::given(given.socket, given.origin).map_err(|source| failed(address, source))?,
+            ));
+        }
+        match user.bind(address, || handfast_admin::bind(address)) {
+            Ok(listener) => Ok(Self::Bound(listener)),
+            Err(source) if source.kind() == io::ErrorKind::AddrInUse => {
+                match handfast_admin::neighbour(address) {
+                    Some(neighbour) => Ok(Self::Taken(address.clone(), neighbour)),
+                    None => Err(Error::AdminInUse { address: address.clone(), source }),
+                }
+            }
+            Err(source) => Err(failed(address, source)),
+        }
+    }
+
+    /// Where it listens by a socket that this process did not make.
+    pub(super) fn given(&self) -> Option<Address> {
+        match self {
+            Self::Bound(listener) if listener.is_given() => listener.address().ok(),
+            _ => None,
+        }
+    }
+
+    /// Whether another Handfast has it, and shares its other addresses with this one.
+    pub(super) fn is_taken(&self) -> bool {
+        matches!(self, Self::Taken(..))
+    }
+
+    /// Serves on it, in a task of its own, once it is to be had.
+    ///
+    /// **Errors**: a socket that does not know its own address.
+    pub(super) fn open(self, threads: usize, shared: &Rc<Shared>) -> io::Result<()> {
+        match self {
+            Self::Off => {}
+            Self::Bound(listener) => {
+                say(&listener)?;
+                drop(tokio::task::spawn_local(serve(listener, Rc::clone(shared))));
+            }
+            Self::Taken(address, neighbour) => {
+                say_neighbour(&address, neighbour);
+                drop(tokio::task::spawn_local(wait_for(address, threads, Rc::clone(shared))));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn failed(address: &Address, source: io::Error) -> Error {
+    Error::Process(ProcessError::Listen { address: address.clone(), whose: "admin".into(), source })
+}
+
+fn say(listener: &AdminListener) -> io::Result<()> {
+    let address = listener.address()?;
+    tracing::info!("admin on {address}");
+    Ok(())
+}
+
+/// A second process with the same addresses is what a restart without a gap begins with; and what happens to somebody who
+/// did not know of the first one.
+fn say_neighbour(address: &Address, Neighbour { process }: Neighbour) {
+    tracing::warn!(
+        "process {process} is a Handfast that has the admin address {address}: this one shares the listening addresses \
+         with it, and gets the admin address once it is stopped (kill -TERM {process})"
+    );
+}
+
+async fn serve(mut listener: AdminListener, shared: Rc<Shared>) {
+    loop {
+        let Ok(address) = listener.address() else { return };
+        // Without a second descriptor a process that takes over binds the address again.
+        shared.opens_admin(listener.own_file(), listener.socket().ok());
+        let given = Rc::clone(&shared.admin_given);
+        if let Err(error) = handfast_admin::serve(listener, Rc::clone(&shared) as _, given).await {
+            tracing::error!("admin: {error}");
+            return;
+        }
+        tracing::error!("admin: the file of its socket {address} was removed or replaced; it is made again");
+        listener = bound_again(&address).await;
+    }
+}
+
+/// Binds the address of a socket whose file is gone.
+async fn bound_again(address: &Address) -> AdminListener {
+    let mut said = None;
+    loop {
+        match handfast_admin::bind(address) {
+            Ok(listener) => return listener,
+            Err(error) => {
+                if said != Some(error.kind()) {
+                    said = Some(error.kind());
+                    tracing::error!("{}; retrying until it works", failed(address, error));
+                }
+                tokio::time::sleep(AGAIN.1).await;
+            }
+        }
+    }
+}
+
+/// Asks for the admin address until this process has it. Nothing else waits for that.
+async fn wait_for(address: Address, threads: usize, shared: Rc<Shared>) {
+    let mut said = None;
+    loop {
+        match handfast_admin::bind(&address) {
+            Ok(listener) => {
+                if say(&listener).is_ok() {
+                    let alone = async {
+                        tokio::time::sleep(GIVES_WAY).await;
+                        shared.stands_alone();
+                    };
+                    tokio::join!(serve(listener, Rc::clone(&shared)), alone);
+                    return;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            Err(error) if said == Some(error.kind()) => {}
+            Err(error) => {
+                said = Some(error.kind());
+                tracing::error!("{}; retrying until it works", failed(&address, error));
+            }
+        }
+        let asked = address.clone();
+        let given = tokio::task::spawn_blocking(move || handfast_admin::ask_for_address(&asked, threads));
+        let pause = if matches!(given.await, Ok(Ok(true))) { AGAIN.0 } else { AGAIN.1 };
+        tokio::time::sleep(pause).await;
+    }
+}

@@ -1,0 +1,144 @@
+//! What the control thread does about what was heard: it alone knows what is served, and decides.
+
+use std::sync::Arc;
+
+use handfast_net::listen::Origin;
+use handfast_text::units::counted;
+
+use super::giving::{Heard, Offered, refuse};
+use super::words::{Answer, Keys, Offer, PROTOCOL, Role, ServiceStandings, Socket, send};
+use crate::config::model::Address;
+use crate::control::program::Program;
+use crate::control::worker::Order;
+use crate::worker::context::After;
+use handfast_observe::metrics::ServiceSnapshot;
+
+impl Program {
+    /// Does what was asked for. `Some` when another process serves by now, and this one is to drain.
+    ///
+    /// `leaving`: a stop has begun, so there is nothing to take over.
+    pub(crate) fn hear(&mut self, heard: Heard, leaving: bool) -> Option<After> {
+        match heard {
+            Heard::Start { asker, .. } if leaving => refuse(&asker, "it is stopping"),
+            Heard::Start { program, asker } => {
+                let process = &self.state.config.process;
+                let has_given_up = process.user.is_some() && rustix::process::geteuid().as_raw() != 0;
+                self.upgrades.start(program, asker, !has_given_up, &self.notifier);
+            }
+            Heard::Tells { teller } => self.upgrades.hear_counts(teller, Arc::clone(&self.registry)),
+            Heard::Wants { taker, .. } if leaving => refuse(&taker, "it is stopping"),
+            Heard::Wants { taker, .. } if self.upgrades.is_under_way() => {
+                refuse(&taker, "another process is taking over");
+            }
+            Heard::Wants { taker, version, process } => match self.offered() {
+                Some(offered) => {
+                    tracing::info!("upgrade: process {process} (handfast {version}) is taking over");
+                    self.upgrades.give(taker, process, offered);
+                }
+                None => refuse(&taker, "it is reading its configuration again at this moment; try again"),
+            },
+            Heard::Failed { process, why } if self.upgrades.is_taker(process) => self.upgrade_failed(&why),
+            // One that has asked for the sockets says itself why it ends, or its connection does.
+            Heard::Ended { attempt, how }
+                if self.upgrades.is_attempt(attempt) && !self.upgrades.is_under_way() =>
+            {
+                self.upgrade_failed(&how);
+            }
+            // Of one that is over.
+            Heard::Failed { .. } | Heard::Ended { .. } => {}
+            Heard::Ready { taker, process, .. } if !self.upgrades.is_taker(process) => {
+                refuse(&taker, "it came too late");
+            }
+            Heard::Ready { taker, process, addresses, counts } => {
+                // Before it speaks: the service manager would not listen. And it does not know what it was not given.
+                self.notifier.lets_go_of_all_but(&self.listeners.own(Some(&addresses)));
+                self.notifier.main_is(process, "Upgraded");
+                if let Err(error) = send(&taker, &Answer::Go) {
+                    self.notifier.main_is(std::process::id(), "Serving on");
+                    self.notifier.keeps(self.listeners.own(None));
+                    self.upgrade_failed(&format!("tell process {process} that it serves now: {error}"));
+                    return None;
+                }
+                let path = self.state.config.process.upgrade_socket.clone();
+                let after = self.is_followed_by(process, &addresses);
+                if let Some(path) = path.filter(|_| counts) {
+                    // Not before the admin page is the other one's: its numbers must not be behind those seen here.
+                    self.upgrades.tells(taker, path, Arc::clone(&self.registry));
+                }
+                return Some(after);
+            }
+        }
+        None
+    }
+
+    fn upgrade_failed(&mut self, why: &str) {
+        self.upgrades.failed(why);
+        // Of clients for whom the kernel woke the other process nobody has told the workers: they look again.
+        self.workers.tell(|| Order::StandAlone);
+        let sentence = format!("{}; the last upgrade failed: {why}", self.sentence());
+        self.notifier.says(&sentence);
+    }
+
+    /// Lets go of everything that the other process has.
+    fn is_followed_by(&mut self, process: u32, addresses: &[Address]) -> After {
+        self.notifier.falls_silent();
+        let listeners = self.listeners.hand_over(addresses);
+        if self.shared.admin_socket().is_some_and(|admin| addresses.contains(&admin.address)) {
+            self.shared.gives_admin();
+        }
+        let connections = self.registry.snapshot().services.iter().map(ServiceSnapshot::connections).sum();
+        let text = format!(
+            "upgraded: process {process} took over {}; process {} has {} left",
+            counted(listeners.len() as u64, "listener"),
+            std::process::id(),
+            counted(connections, "connection"),
+        );
+        self.upgrades.done(text);
+        let has_socket = self.upgrades.address().is_some_and(|address| addresses.contains(&address));
+        self.upgrades.close(has_socket);
+        After::HandedOver(Arc::new(listeners))
+    }
+
+    /// Everything that another process needs; `None` while files are read.
+    fn offered(&self) -> Option<Offered> {
+        let given = self.carried.try_lock()?.rings.to_give();
+        let keys = given.into_iter().map(|keys| Keys {
+            rotate: keys.rotate,
+            lifetime: keys.lifetime,
+            text: keys.text.reveal().to_owned(),
+        });
+        let standings = self.state.services.iter().map(|service| {
+            let (operator_states, down) = service.standings.handed();
+            ServiceStandings { service: service.model.name.clone(), operator_states, down }
+        });
+        let mut offered = Offered::new(Offer {
+            protocol: PROTOCOL,
+            version: env!("CARGO_PKG_VERSION").into(),
+            process: std::process::id(),
+            sockets: Vec::new(),
+            keys: keys.collect(),
+            standings: standings.collect(),
+            counts: true,
+        });
+        let ours = self.listeners.descriptors().filter(|(_, origin, ..)| *origin != Origin::Inherited);
+        for ((service, written), _, _, socket) in ours {
+            let (name, written) = (Some(service.clone()), Some(written.into()));
+            offered.add(Socket { role: Role::Service, name, written, inherited: false }, socket);
+        }
+        for given in self.listeners.inherited() {
+            let said =
+                Socket { role: Role::Service, name: given.name.clone(), written: None, inherited: true };
+            offered.add(said, given.socket.clone().into_descriptor());
+        }
+        if let Some(admin) = self.shared.admin_socket() {
+            let written = self.state.config.admin.as_ref().map(Into::into);
+            let name = admin.inherited.then(|| "admin".to_owned());
+            offered
+                .add(Socket { role: Role::Admin, name, written, inherited: admin.inherited }, admin.socket);
+        }
+        if let Some((said, socket)) = self.upgrades.socket() {
+            offered.add(said, socket);
+        }
+        Some(offered)
+    }
+}

@@ -1,0 +1,236 @@
+//! The new process's side: it takes what the running one serves with, and says when it serves itself.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use handfast_net::listen::{GivenSocket, Origin};
+
+use super::counts;
+use super::words::{
+    Answer, Ask, Keys, Offer, Opening, PROMPT, PROTOCOL, Role, ServiceStandings, Word, in_words, receive,
+    send, set_timeout,
+};
+use crate::backends::standing::Kept;
+use crate::config::model::Address;
+use crate::control::error::Error;
+use crate::state::{GivenKeys, State};
+use handfast_net::descriptors::receive_descriptors;
+use handfast_observe::metrics::Registry;
+use handfast_observe::operator_state::OperatorState;
+use handfast_process::listeners::given::{Given, GivenSockets};
+
+/// What was taken from a process that still serves.
+#[derive(Debug)]
+pub(crate) struct Taking {
+    voice: Voice,
+    /// The process that serves.
+    process: u32,
+    version: String,
+    given: GivenSockets,
+    upgrade: Option<(PathBuf, OwnedFd)>,
+    keys: Vec<Keys>,
+    standings: Vec<ServiceStandings>,
+    /// Whether the process says what it has counted.
+    counts: bool,
+    /// Of backends that are down, until threads use them.
+    kept: Vec<Kept>,
+}
+
+/// The connection to the process that serves.
+#[derive(Debug)]
+pub(crate) struct Voice {
+    stream: UnixStream,
+    path: PathBuf,
+}
+
+impl Voice {
+    fn failed(&self, why: impl Into<String>) -> Error {
+        Error::TakeOver { path: self.path.clone(), why: why.into() }
+    }
+
+    /// Says why this process cannot serve, so that whoever asked for it learns it.
+    pub(crate) fn fails(&self, why: &Error) {
+        // The process there finds out in any case, when this connection ends.
+        let _ = send(&self.stream, &Word::Failed { why: why.to_string() });
+    }
+}
+
+impl Taking {
+    /// Asks the process that listens at `path` for everything that it serves with. Nothing changes for it by that.
+    ///
+    /// **Errors**: nobody there, somebody who refuses, and what does not arrive whole. **Cost**: waits for its answer.
+    pub(crate) fn begin(path: &Path) -> Result<Self, Error> {
+        let failed = |why: String| Error::TakeOver { path: path.to_path_buf(), why };
+        let talk = || -> io::Result<(UnixStream, Answer)> {
+            let stream = UnixStream::connect(path)?;
+            set_timeout(&stream, PROMPT)?;
+            send(&stream, &Opening::new(Ask::TakeOver))?;
+            let answer = receive(&stream)?;
+            Ok((stream, answer))
+        };
+        let (stream, answer) = talk().map_err(|error| failed(in_words(&error)))?;
+        let offer = match answer {
+            Answer::Offer(offer) if offer.protocol == PROTOCOL => offer,
+            Answer::Offer(offer) => {
+                return Err(failed(format!("it speaks protocol {}, expected {PROTOCOL}", offer.protocol)));
+            }
+            Answer::Refused { why } => return Err(failed(why)),
+            Answer::Go | Answer::Done { .. } | Answer::Launch {} => {
+                return Err(failed("it answered something else than was asked".into()));
+            }
+        };
+        let descriptors = receive_descriptors(&stream, offer.sockets.len());
+        let descriptors = descriptors.map_err(|error| failed(in_words(&error)))?;
+        let voice = Voice { stream, path: path.to_path_buf() };
+        Self::of(voice, *offer, descriptors)
+    }
+
+    fn of(voice: Voice, offer: Offer, descriptors: Vec<OwnedFd>) -> Result<Self, Error> {
+        let Offer { version, process, sockets, keys, standings, counts, .. } = offer;
+        let (mut given, mut upgrade) = (Vec::new(), None);
+        for (said, descriptor) in sockets.into_iter().zip(descriptors) {
+            if said.role == Role::Upgrade {
+                let Some(Address::Unix(path)) = said.written.map(Address::from) else { continue };
+                upgrade = Some((path, descriptor));
+                continue;
+            }
+            let socket = GivenSocket::new(descriptor)
+                .map_err(|unfit| voice.failed(format!("it handed over a socket that is {unfit}")))?;
+            let written = said.written.map(Address::from);
+            if written.as_ref().is_some_and(|written| !is_bound_to(written, socket.address())) {
+                let bound = socket.address();
+                return Err(
+                    voice.failed(format!("it handed over a socket that listens on {bound} as another one"))
+                );
+            }
+            let origin = if said.inherited { Origin::Inherited } else { Origin::HandedOver };
+            let name = said.name.filter(|_| said.role == Role::Service || said.inherited);
+            given.push(Given { socket, name, written, origin });
+        }
+        tracing::info!(
+            "taking over from process {process} (handfast {version}), which serves until this one does"
+        );
+        Ok(Self {
+            voice,
+            process,
+            version,
+            given: GivenSockets(given),
+            upgrade,
+            keys,
+            standings,
+            counts,
+            kept: Vec::new(),
+        })
+    }
+
+    /// A second hold of the connection, to say on it what went wrong.
+    ///
+    /// **Errors**: dup(2).
+    pub(crate) fn voice(&self) -> Result<Voice, Error> {
+        let stream = self.voice.stream.try_clone().map_err(Error::system("take over"))?;
+        Ok(Voice { stream, path: self.voice.path.clone() })
+    }
+
+    /// The sockets, which are taken from here.
+    pub(crate) fn take_sockets(&mut self) -> GivenSockets {
+        std::mem::take(&mut self.given)
+    }
+
+    /// The ticket keys, which are taken from here.
+    pub(crate) fn take_keys(&mut self) -> Vec<GivenKeys> {
+        let given =
+            |keys: Keys| GivenKeys { rotate: keys.rotate, lifetime: keys.lifetime, text: keys.text.into() };
+        std::mem::take(&mut self.keys).into_iter().map(given).collect()
+    }
+
+    /// The socket that upgrades are asked for at, if this process is to have it at the same path.
+    pub(crate) fn take_upgrade(&mut self, path: &Path) -> Option<OwnedFd> {
+        self.upgrade.take_if(|(known, _)| known == path).map(|(_, socket)| socket)
+    }
+
+    /// Makes the standings of backends those that the process before this one knew.
+    pub(crate) fn restore(&mut self, state: &State) {
+        for known in std::mem::take(&mut self.standings) {
+            let service = state.services.iter().find(|service| service.model.name == known.service);
+            let Some(service) = service else { continue };
+            for (backend, requested) in known.operator_states {
+                if let Some(requested) = OperatorState::named(&requested) {
+                    service.standings.set_operator_state(&backend, requested);
+                }
+            }
+            self.kept.extend(known.down.iter().map(|handed| service.standings.restore(handed)));
+        }
+    }
+
+    /// Says that every worker accepts, from the sockets of these addresses; then the process before this one stops to, and
+    /// the registry counts on from its numbers.
+    ///
+    /// When that one is gone by now, this one serves all the same: it has the sockets.
+    ///
+    /// **Errors**: it goes on itself, and says why.
+    pub(crate) fn says_ready<'a>(
+        self,
+        addresses: impl Iterator<Item = &'a Address>,
+        registry: &Arc<Registry>,
+    ) -> Result<(), Error> {
+        let Self { voice, process, version, counts, .. } = self;
+        let word = Word::Ready { addresses: addresses.map(Into::into).collect(), counts };
+        let answer = send(&voice.stream, &word).and_then(|()| receive(&voice.stream));
+        match answer {
+            Ok(Answer::Go) => {
+                tracing::info!("took over from process {process} (handfast {version}), which drains");
+                if counts {
+                    counts::take_up(voice.stream, process, Arc::clone(registry));
+                }
+                Ok(())
+            }
+            Ok(Answer::Refused { why }) => Err(voice.failed(why)),
+            Ok(_) => Err(voice.failed("it answered something else than was asked")),
+            Err(error) => {
+                tracing::warn!("process {process} did not say that it drains: {}", in_words(&error));
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Whether a socket can be the one of an address as it is written: port 0 is the kernel's choice, and a unix socket may have been bound under
+/// another name.
+fn is_bound_to(written: &Address, bound: &Address) -> bool {
+    match (written, bound) {
+        (Address::Ip(written), Address::Ip(bound)) => {
+            written.ip() == bound.ip() && [0, bound.port()].contains(&written.port())
+        }
+        (Address::Unix(_), Address::Unix(_)) => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_of_another_address_is_not_taken_for_one_of_ours() {
+        let ip = |text: &str| Address::Ip(text.parse().expect("an address"));
+        let unix = |text: &str| Address::Unix(text.into());
+        for (written, bound) in [
+            (ip("[::]:443"), ip("[::]:443")),
+            (ip("127.0.0.1:0"), ip("127.0.0.1:4000")),
+            (unix("/run/web.sock"), unix("/run/web.sock.12")),
+        ] {
+            assert!(is_bound_to(&written, &bound), "{written} {bound}");
+        }
+        for (written, bound) in [
+            (ip("127.0.0.1:443"), ip("127.0.0.1:4000")),
+            (ip("127.0.0.1:443"), ip("127.0.0.2:443")),
+            (ip("127.0.0.1:443"), unix("/run/web.sock")),
+            (unix("/run/web.sock"), ip("127.0.0.1:443")),
+        ] {
+            assert!(!is_bound_to(&written, &bound), "{written} {bound}");
+        }
+    }
+}

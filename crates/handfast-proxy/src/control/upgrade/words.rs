@@ -1,0 +1,292 @@
+//! What two processes say to each other about a take-over: messages with bounds, and descriptors.
+//!
+//! A message is its length (four bytes, the highest first) and JSON. Both sides name the version of the protocol in their first
+//! message; a field that a side does not know is skipped.
+
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::net::sockopt;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::config::model::Address;
+
+/// The version of all this.
+pub(super) const PROTOCOL: u32 = 1;
+/// Bytes of a message: ten thousand services with their keys and standings are far below.
+const MESSAGE: u32 = 16 << 20;
+/// How long a message may take on its way, once it has begun.
+pub(super) const PROMPT: Duration = Duration::from_secs(10);
+/// How long a new process may take until it serves: it reads its configuration and all certificates.
+pub(super) const READY_WITHIN: Duration = Duration::from_secs(60);
+
+/// The first message, to the running process.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Opening {
+    pub(super) protocol: u32,
+    pub(super) version: String,
+    pub(super) process: u32,
+    pub(super) ask: Ask,
+}
+
+impl Opening {
+    pub(super) fn new(ask: Ask) -> Self {
+        let version = env!("CARGO_PKG_VERSION").into();
+        Self { protocol: PROTOCOL, version, process: std::process::id(), ask }
+    }
+}
+
+/// What somebody wants of the running process.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Ask {
+    /// Everything that it serves with.
+    TakeOver,
+    /// That it starts a process that takes over: this program, or its own anew.
+    Start { program: Option<PathBuf> },
+    /// That it hears what a process before it counts.
+    Hear,
+}
+
+/// What the running process says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Answer {
+    /// Here it is; so many descriptors follow.
+    Offer(Box<Offer>),
+    /// The new process serves from now on.
+    Go,
+    /// It has taken over: in words.
+    Done { text: String },
+    /// Nothing has changed: why.
+    Refused { why: String },
+    /// The process that asks starts it, being allowed more than this one; two descriptors follow, for its outputs. What to start
+    /// is not part of it: a process with more rights must not rely on the answer of one with fewer.
+    Launch {},
+}
+
+/// What the new process says, once it has the offer.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Word {
+    /// Every one of its workers accepts, from the sockets of these addresses.
+    Ready {
+        addresses: Vec<Place>,
+        /// Whether it counts on from what it is told.
+        #[serde(default)]
+        counts: bool,
+    },
+    /// It cannot serve.
+    Failed { why: String },
+}
+
+/// An address, as it is sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Place {
+    Ip(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl From<&Address> for Place {
+    fn from(address: &Address) -> Self {
+        match address {
+            Address::Ip(address) => Self::Ip(*address),
+            Address::Unix(path) => Self::Unix(path.clone()),
+        }
+    }
+}
+
+impl From<Place> for Address {
+    fn from(place: Place) -> Self {
+        match place {
+            Place::Ip(address) => Self::Ip(address),
+            Place::Unix(path) => Self::Unix(path),
+        }
+    }
+}
+
+/// What the new process is given.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Offer {
+    pub(super) protocol: u32,
+    pub(super) version: String,
+    pub(super) process: u32,
+    /// One for each descriptor, in the same order.
+    pub(super) sockets: Vec<Socket>,
+    /// Ticket keys that are in memory alone.
+    pub(super) keys: Vec<Keys>,
+    /// What is known of backends.
+    pub(super) standings: Vec<ServiceStandings>,
+    /// Whether what was counted is told afterwards.
+    #[serde(default)]
+    pub(super) counts: bool,
+}
+
+/// What a socket is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Role {
+    Service,
+    Admin,
+    Upgrade,
+}
+
+/// A listening socket.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Socket {
+    pub(super) role: Role,
+    /// The service that it was accepted for, or the service manager's name for it.
+    pub(super) name: Option<String>,
+    /// Its address as it is written in the configuration.
+    pub(super) written: Option<Place>,
+    /// Whether a service manager opened it.
+    pub(super) inherited: bool,
+}
+
+/// A ring of ticket keys.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Keys {
+    pub(super) rotate: Duration,
+    pub(super) lifetime: Duration,
+    /// As in a file of ticket keys.
+    pub(super) text: String,
+}
+
+impl std::fmt::Debug for Keys {
+    /// Without the keys.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keys").field("rotate", &self.rotate).finish_non_exhaustive()
+    }
+}
+
+/// What is known of a service's backends.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct ServiceStandings {
+    pub(super) service: String,
+    /// What an operator has requested: `drain`, `down`, `up`, by a backend's name.
+    #[serde(rename = "wishes")]
+    pub(super) operator_states: Vec<(String, String)>,
+    pub(super) down: Vec<crate::backends::standing::Handed>,
+}
+
+/// Whether whoever is at the other end may ask: the user of this process, and root.
+///
+/// **Errors**: getsockopt(2), and a user who may not.
+pub(super) fn may_ask(stream: impl AsFd) -> io::Result<()> {
+    let peer = sockopt::socket_peercred(stream)?;
+    let (theirs, ours) = (peer.uid, rustix::process::geteuid());
+    if theirs.is_root() || theirs == ours {
+        return Ok(());
+    }
+    let what = format!("user {} may not ask, only root and user {} may", theirs.as_raw(), ours.as_raw());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
+}
+
+/// Bounds how long each part of a message may take.
+pub(super) fn set_timeout(stream: &UnixStream, timeout: Duration) -> io::Result<()> {
+    stream.set_read_timeout(Some(timeout))?;
+    stream.set_write_timeout(Some(timeout))
+}
+
+/// Sends a message.
+///
+/// **Errors**: write(2); a message that is too long.
+pub(super) fn send(mut stream: &UnixStream, message: &impl Serialize) -> io::Result<()> {
+    let text = serde_json::to_vec(message)?;
+    let length = u32::try_from(text.len()).ok().filter(|length| *length <= MESSAGE);
+    let length = length.ok_or_else(|| odd("the message is too long"))?;
+    stream.write_all(&length.to_be_bytes())?;
+    stream.write_all(&text)
+}
+
+/// Receives a message; nothing behind it is read.
+///
+/// **Errors**: read(2), an end, a message that is too long or not understood.
+pub(super) fn receive<M: DeserializeOwned>(mut stream: &UnixStream) -> io::Result<M> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length)?;
+    let length = u32::from_be_bytes(length);
+    if length > MESSAGE {
+        return Err(odd("the message is too long"));
+    }
+    let mut text = Vec::new();
+    // What was announced and does not come takes no memory.
+    let read = stream.take(length.into()).read_to_end(&mut text)?;
+    if read as u64 != u64::from(length) {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(serde_json::from_slice(&text)?)
+}
+
+fn odd(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+/// What an error of reading or writing means for whoever waits.
+pub(super) fn in_words(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
+            "the other process has ended, or closed the connection".into()
+        }
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "it did not answer in time".into(),
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+
+    use handfast_net::descriptors::{DESCRIPTORS_LIMIT, receive_descriptors, send_descriptors};
+
+    use super::*;
+
+    fn pair() -> (UnixStream, UnixStream) {
+        let (one, other) = UnixStream::pair().expect("a pair");
+        for stream in [&one, &other] {
+            set_timeout(stream, Duration::from_secs(10)).expect("a duration");
+        }
+        (one, other)
+    }
+
+    #[test]
+    fn messages_and_descriptors_arrive_in_their_order() {
+        let (one, other) = pair();
+        let files: Vec<_> =
+            (0..150).map(|_| std::fs::File::open("/dev/null").expect("it is there")).collect();
+        let fds: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+        send(&one, &Answer::Done { text: "before".into() }).expect("room");
+        send_descriptors(&one, &fds).expect("room");
+        send(&one, &Answer::Go).expect("room");
+        assert!(matches!(receive(&other), Ok(Answer::Done { text }) if text == "before"));
+        let received = receive_descriptors(&other, 150).expect("they were sent");
+        assert_eq!(received.len(), 150);
+        assert!(received.iter().all(|fd| fd.as_raw_fd() > 2));
+        assert!(matches!(receive(&other), Ok(Answer::Go)));
+    }
+
+    #[test]
+    fn what_is_too_long_cut_short_or_not_understood_is_refused() {
+        let (one, other) = pair();
+        (&one).write_all(&[0xff; 4]).expect("room");
+        assert_eq!(receive::<Answer>(&other).expect_err("too long").to_string(), "the message is too long");
+        let (one, other) = pair();
+        (&one).write_all(b"\0\0\0\x09\"go\"").expect("room");
+        drop(one);
+        let error = receive::<Answer>(&other).expect_err("cut short");
+        assert_eq!(in_words(&error), "the other process has ended, or closed the connection");
+        let (one, other) = pair();
+        (&one).write_all(b"\0\0\0\x04what").expect("room");
+        assert!(receive::<Answer>(&other).is_err());
+        let (one, other) = pair();
+        (&one).write_all(b"dd").expect("room");
+        assert_eq!(receive_descriptors(&other, 1).expect_err("none").to_string(), "a byte without a socket");
+        assert!(receive_descriptors(&other, DESCRIPTORS_LIMIT + 1).is_err());
+    }
+}

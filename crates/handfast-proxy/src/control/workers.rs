@@ -1,0 +1,150 @@
+//! All worker threads, as the control thread holds them.
+//!
+//! In: orders for all of them. Out: what they say, and how many connections were cut when they end.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use handfast_net::engine::mailbox;
+use tokio::sync::mpsc::{Receiver, channel};
+use tokio::time::timeout;
+
+use crate::admission::permits::Pool;
+use crate::backends::names::Addresses;
+use crate::control::error::Error;
+use crate::control::worker::{Event, Handle, MOST_ORDERS, Order, Worker};
+use crate::state::State;
+use handfast_observe::access_log::AccessLogHandle;
+use handfast_observe::metrics::Registry;
+use handfast_process::listeners::Share;
+
+/// How long they may take to install a state.
+const INSTALLING: Duration = Duration::from_secs(10);
+/// … and to end, once they were told to.
+const ENDING: Duration = Duration::from_secs(2);
+/// Events that may wait for the control thread. Each worker sends one for each order, and orders are rare.
+const EVENTS: usize = 256;
+
+/// What all of them are started with.
+#[derive(Debug)]
+pub(crate) struct Equipment<'a> {
+    pub(crate) threads: usize,
+    pub(crate) max_connections: usize,
+    pub(crate) registry: &'a Arc<Registry>,
+    pub(crate) log: &'a AccessLogHandle,
+    pub(crate) state: &'a Arc<State>,
+    pub(crate) addresses: Addresses,
+}
+
+/// The worker threads.
+#[derive(Debug)]
+pub(crate) struct Workers {
+    handles: Vec<Handle>,
+    events: Receiver<Event>,
+    /// How often they were asked whether they turn.
+    asked: u64,
+}
+
+impl Workers {
+    /// Starts them. They serve by the state, and accept nothing until they are given listeners.
+    ///
+    /// **Errors**: the system has no thread or descriptor left.
+    pub(crate) fn start(equipment: &Equipment<'_>) -> io::Result<Self> {
+        let Equipment { threads, max_connections, registry, log, state, addresses } = equipment;
+        let (sender, events) = channel(EVENTS);
+        let pool = Pool::new(*max_connections, *threads);
+        let mut handles = Vec::new();
+        for number in 0..*threads {
+            let (orders, letterbox) = mailbox(MOST_ORDERS)?;
+            let turned = Arc::new(AtomicU64::new(0));
+            let worker = Worker {
+                number,
+                letterbox,
+                events: sender.clone(),
+                registry: Arc::clone(registry),
+                log: log.for_thread(),
+                pool: Arc::clone(&pool),
+                state: Arc::clone(state),
+                addresses: Arc::clone(addresses),
+                turned: Arc::clone(&turned),
+            };
+            let thread = worker.start()?;
+            handles.push(Handle { orders, thread, turned });
+        }
+        Ok(Self { handles, events, asked: 0 })
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.handles.len()
+    }
+
+    /// Gives every one of them an order.
+    pub(crate) fn tell(&self, order: impl Fn() -> Order) {
+        self.handles.iter().for_each(|worker| worker.tell(order()));
+    }
+
+    /// Asks every one of them to say that it turns; the names of those that have not said so since they were asked last.
+    pub(crate) fn turn(&mut self) -> Vec<String> {
+        let asked = self.asked;
+        let late = self.handles.iter().filter(|worker| worker.turned.load(Ordering::Relaxed) < asked);
+        let name = |worker: &Handle| worker.thread.thread().name().unwrap_or("a worker").to_owned();
+        let late = late.map(name).collect();
+        self.asked += 1;
+        let asked = self.asked;
+        self.tell(|| Order::Turn(asked));
+        late
+    }
+
+    /// Gives every one of them a state and its new listeners, and waits until all serve by it.
+    ///
+    /// **Errors**: one that cannot, has ended, or does not answer; the state was tried out before, so this is a fault of
+    /// ours.
+    pub(crate) async fn install(&mut self, state: &Arc<State>, shares: Vec<Share>) -> Result<(), Error> {
+        for (worker, share) in self.handles.iter().zip(shares) {
+            worker.order(Order::Install(Arc::clone(state), share))?;
+        }
+        let mut left = self.handles.len();
+        while left > 0 {
+            match timeout(INSTALLING, self.events.recv()).await {
+                Ok(Some(Event::Installed(Ok(())))) => left -= 1,
+                Ok(Some(Event::Installed(Err(failure)))) => return Err(Error::Install(failure)),
+                Ok(Some(Event::Failed(error))) => return Err(error),
+                Ok(Some(Event::Drained | Event::Ended(_))) => {}
+                Ok(None) => return Err(Error::WorkerEnded),
+                Err(_) => return Err(Error::WorkerSilent(INSTALLING)),
+            }
+        }
+        Ok(())
+    }
+
+    /// What one of them says next; `None` when all have ended. **Cancel**: loses nothing.
+    pub(crate) async fn event(&mut self) -> Option<Event> {
+        self.events.recv().await
+    }
+
+    /// Ends them all; how many connections were cut.
+    pub(crate) async fn end(mut self) -> usize {
+        self.tell(|| Order::End);
+        let mut cut = 0;
+        let mut left = self.handles.len();
+        while left > 0 {
+            match timeout(ENDING, self.events.recv()).await {
+                Ok(Some(Event::Ended(count))) => {
+                    cut += count;
+                    left -= 1;
+                }
+                Ok(Some(_)) => {}
+                // One hangs or has panicked: the process ends without it.
+                Ok(None) | Err(_) => return cut,
+            }
+        }
+        for worker in self.handles {
+            // A thread that panicked has said so.
+            let _ = worker.thread.join();
+        }
+        cut
+    }
+}

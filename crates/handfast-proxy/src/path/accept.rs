@@ -1,0 +1,316 @@
+//! Step 1, accept: a socket from the kernel's queue, its permit, and the state it will keep to the end.
+//!
+//! In: a listener of this thread. Out: one task for each connection. When a limit is reached, or the machine has no
+//! descriptor left, clients wait in the kernel's queue and nothing spins.
+
+use crate::path::admit::admit;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use handfast_leg::{Leg, Side as LegSide};
+use handfast_net::clock::Moment;
+use handfast_net::engine::{self, Priority, sleep, spawn, wait};
+use handfast_net::fault::Cause as SocketCause;
+use handfast_net::fault::Fault;
+use handfast_net::listen::Listener;
+use handfast_net::stream::Stream;
+
+use crate::path;
+use crate::path::account::{Account, Permits};
+use crate::path::connection::Connection;
+use crate::runtime::Engine;
+use crate::worker::context::{Phase, Thread};
+use crate::worker::services::ThreadService;
+use handfast_observe::metrics::{Limit, ServiceMetrics};
+use handfast_process::listeners::ListenerId;
+
+/// Connections taken in one turn, at the most: others of this thread want theirs, and other threads too.
+const BATCH: usize = 16;
+/// How long accepting pauses when the machine refuses; doubles up to the second.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(800));
+/// The same failure is said again after so long, if it lasts.
+const SILENCE: Duration = Duration::from_secs(60);
+/// Failures are over when there was none for so long.
+const CALM: Duration = Duration::from_secs(1);
+/// For clients whose TCP handshake had begun when another process took over: a round trip, and a segment that was lost and
+/// is sent again after a second.
+const IN_FLIGHT: Duration = Duration::from_secs(2);
+/// Batches that are taken from a queue which another process has by now: it is told of whoever comes meanwhile.
+const LAST_LOOKS: usize = 64;
+/// How often a listener looks whether it is its turn to be closed.
+const TURN: Duration = Duration::from_millis(5);
+/// How long to wait at a limit for a permit that another thread may give back.
+const AT_LIMIT: Duration = Duration::from_millis(100);
+
+/// Accepts until the listener's service is gone or the program stops.
+pub(crate) async fn accept(mut listener: Listener, id: ListenerId, thread: Rc<Thread>) {
+    let mut back_off = BackOff::default();
+    let mut batch = 1;
+    thread.acceptor_began();
+    loop {
+        let service = thread.state().service_of(&id).filter(|_| thread.phase() == Phase::Serving);
+        let Some(service) = service else { break };
+        match take(&mut listener, &thread, &service, batch) {
+            // As many as were asked for: there may be more, so the next turn asks for more.
+            Taken::All => batch = (batch * 2).min(BATCH),
+            Taken::Some(count) => batch = count.max(1),
+            Taken::AtLimit(limit) => {
+                // Each client that leaves makes room for one, and then the limit is reached again: all that is once.
+                if back_off.limited.is_none() {
+                    service.metrics.refused(limit);
+                }
+                back_off.at_limit(&id, &listener, limit, &service);
+                at_limit(&mut listener, &thread).await;
+                continue;
+            }
+            Taken::Failed(fault, count) => {
+                if count > 0 {
+                    back_off.eases();
+                }
+                listener.pause();
+                // Not asked again at once when something becomes free: the admin listener and reloads want some of it.
+                sleep(back_off.failed(&thread, &id, &fault)).await;
+                continue;
+            }
+        }
+        back_off.over(&thread, &id, &listener);
+        if thread.stands_alone() {
+            listener.stand_alone();
+        }
+        if let Err(error) = listener.ready(Moment::NEVER).await {
+            tracing::error!("{}: cannot wait for connections: {error}", act(&id));
+            sleep(PAUSES.1).await;
+        }
+    }
+    finish(&mut listener, &thread, &id).await;
+    thread.acceptor_ended();
+}
+
+/// What one look into the queue gave.
+enum Taken {
+    /// As many as were asked for.
+    All,
+    /// So many, and the queue is empty.
+    Some(usize),
+    /// No permit is left.
+    AtLimit(Limit),
+    /// The kernel refused, after so many.
+    Failed(Fault, usize),
+}
+
+fn take(listener: &mut Listener, thread: &Rc<Thread>, service: &Rc<ThreadService>, batch: usize) -> Taken {
+    for count in 0..batch {
+        let Some(permit) = thread.share.take() else { return Taken::AtLimit(Limit::Process) };
+        let service_permit = match &service.share {
+            Some(share) => match share.take() {
+                Some(permit) => Some(permit),
+                None => return Taken::AtLimit(Limit::Service),
+            },
+            None => None,
+        };
+        // The permits come first: a client that was accepted and has none could only be reset, and in the kernel's queue it
+        // waits for the next one. They give themselves back when nobody is there to use them.
+        match listener.try_accept() {
+            Ok(Some((client, peer))) => begin(thread, service, client, peer, (permit, service_permit)),
+            Ok(None) => return Taken::Some(count),
+            Err(fault) => return Taken::Failed(fault, count),
+        }
+    }
+    Taken::All
+}
+
+/// Starts a connection's task.
+fn begin(
+    thread: &Rc<Thread>,
+    service: &Rc<ThreadService>,
+    client: Stream,
+    peer: Option<SocketAddr>,
+    permits: Permits,
+) {
+    let accepted = Moment::now();
+    // In the books before it is asked whether it may come in: who may not has its line and its count too.
+    let mut account = Account::open(thread, service, peer, permits);
+    // A proxy in front is let in to say whom it speaks for; then it is asked about that one.
+    let speaks_for_others = service.proxy_senders.as_ref().is_some_and(|senders| senders.has(peer));
+    if !speaks_for_others && let Err(reason) = admit(&mut account, accepted) {
+        account.close(&reason);
+        // Dropping the socket resets it: it does not use up what others wait for.
+        return;
+    }
+    let connection = Connection::<Engine> {
+        account,
+        accepted,
+        deadline: accepted.deadline(service.limits.handshake),
+        client: Some(Leg::plain(LegSide::Client, client)),
+        backend: None,
+    };
+    spawn(Priority::Handshake, path::serve(connection));
+}
+
+/// Waits for a permit: one of this thread's connections ends, or a moment passes in which another's may have.
+async fn at_limit(listener: &mut Listener, thread: &Thread) {
+    listener.pause();
+    thread.wake_at_end();
+    wait(engine::now() + AT_LIMIT).await;
+}
+
+/// Takes what still waits in the queue of a listener that is about to close: closing would reset it. When another process
+/// serves the address from now on, clients in the middle of their TCP handshake are waited for too.
+async fn finish(listener: &mut Listener, thread: &Rc<Thread>, id: &ListenerId) {
+    let state = thread.state();
+    // A reload may have moved the service to another address; whoever came by this one is its client all the same.
+    let service =
+        state.service_of(id).or_else(|| state.services.iter().find(|known| *known.name == *id.0).cloned());
+    let Some(service) = service else { return };
+    if thread.is_handed_over(id) {
+        // The kernel wakes one of all that accept from a socket. Whom it woke us for is ours; from now on it wakes the others.
+        listener.pause();
+        for _ in 0..LAST_LOOKS {
+            match take(listener, thread, &service, BATCH) {
+                Taken::All => {}
+                _ => return,
+            }
+        }
+        return;
+    }
+    // Who waits there is the next process's client.
+    if listener.outlives_us() {
+        return;
+    }
+    let others = thread.successor().unwrap_or(0);
+    if others > 0 && listener.give_way(others) {
+        let until = engine::now() + IN_FLIGHT;
+        while thread.phase() == Phase::Draining && (engine::now() < until || !listener.may_close()) {
+            match take(listener, thread, &service, BATCH) {
+                Taken::All => engine::yield_now().await,
+                Taken::Some(_) => drop(listener.ready(engine::now() + TURN).await),
+                Taken::AtLimit(_) | Taken::Failed(..) => sleep(PAUSES.0).await,
+            }
+        }
+        // Of ours some are closed by now, so the others have other places.
+        listener.give_way(others);
+    }
+    while thread.phase() != Phase::Ending {
+        match take(listener, thread, &service, BATCH) {
+            Taken::All => {}
+            _ => return,
+        }
+    }
+}
+
+/// A kernel that refuses to hand over connections: said once, counted, and asked again ever more seldom.
+#[derive(Default)]
+struct BackOff {
+    pause: Option<Duration>,
+    since: Option<Moment>,
+    /// When it failed last: it is over when it has not for a while, not at the first success between two failures.
+    last: Option<Moment>,
+    /// When it was said last.
+    said: Option<Moment>,
+    /// When a limit was seen reached last, once that has been said.
+    limited: Option<Moment>,
+    /// Who waits for that.
+    waiting: Option<Waiting>,
+}
+
+/// Clients in a listener's queue while a limit is reached, as they are counted in the metrics.
+struct Waiting {
+    metrics: Arc<ServiceMetrics>,
+    limit: Limit,
+    counted: u64,
+}
+
+impl Waiting {
+    fn count(&mut self, now: u64) {
+        self.metrics.waiting(self.limit, self.counted, now);
+        self.counted = now;
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.count(0);
+    }
+}
+
+/// What a line about accepting begins with.
+fn act((service, address): &ListenerId) -> String {
+    format!("accept on {address} (service {service})")
+}
+
+impl BackOff {
+    /// How long to pause.
+    fn failed(&mut self, thread: &Thread, listener: &ListenerId, fault: &Fault) -> Duration {
+        thread.metrics.accept_failed(fault.cause.into());
+        let now = Moment::now();
+        thread.metrics.backing_off(true);
+        self.since.get_or_insert(now);
+        self.last = Some(now);
+        if self.said.is_none_or(|said| now.since(said) > SILENCE) {
+            self.said = Some(now);
+            let hint = match fault.cause {
+                SocketCause::OutOfFiles => {
+                    "; raise the limit on open files (ulimit -n, LimitNOFILE=) or lower max-connections"
+                }
+                _ => "",
+            };
+            tracing::warn!("{}: {}; clients wait until it works again{hint}", act(listener), fault.cause);
+        }
+        self.next_pause()
+    }
+
+    fn next_pause(&mut self) -> Duration {
+        let pause = self.pause.map_or(PAUSES.0, |pause| (pause * 2).min(PAUSES.1));
+        self.pause = Some(pause);
+        pause
+    }
+
+    /// Some were accepted since it failed last: the next pause is a short one.
+    fn eases(&mut self) {
+        self.pause = None;
+    }
+
+    fn at_limit(&mut self, id: &ListenerId, listener: &Listener, limit: Limit, service: &ThreadService) {
+        if self.limited.replace(Moment::now()).is_none() {
+            tracing::warn!(
+                "{}: max-connections of the {} is reached; clients wait until open connections end",
+                act(id),
+                limit.name()
+            );
+        }
+        if self.waiting.as_ref().is_some_and(|waiting| waiting.limit != limit) {
+            self.waiting = None;
+        }
+        let begin = || Waiting { metrics: Arc::clone(&service.metrics), limit, counted: 0 };
+        self.waiting.get_or_insert_with(begin).count(listener.waiting());
+    }
+
+    fn over(&mut self, thread: &Thread, id: &ListenerId, listener: &Listener) {
+        self.pause = None;
+        self.limit_may_be_over(id, listener);
+        let Some(last) = self.last else { return };
+        thread.metrics.backing_off(false);
+        if Moment::now().since(last) > CALM
+            && let Some(since) = self.since.take()
+        {
+            self.last = None;
+            tracing::info!("{}: works again after {:?}", act(id), last.since(since));
+        }
+    }
+
+    /// At a limit each client that leaves makes room for one: that alone is not the end of it.
+    fn limit_may_be_over(&mut self, id: &ListenerId, listener: &Listener) {
+        let Some(limited) = self.limited else { return };
+        if Moment::now().since(limited) > CALM {
+            (self.limited, self.waiting) = (None, None);
+            tracing::info!("{}: below the limit again", act(id));
+        } else if let Some(waiting) = &mut self.waiting {
+            waiting.count(listener.waiting());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+//! A connection in the books: that it is counted when it is accepted and when it ends, each once, whatever becomes of it.
+//!
+//! In: a client that was accepted, and in the end the reason. Out: its record in the metrics and the access log, its permits
+//! given back.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use crate::admission::permits::{AddressPermit, Permit};
+use crate::worker::context::Thread;
+use crate::worker::services::ThreadService;
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
+use handfast_observe::record::Record;
+
+/// A connection in the books: counted when it is opened and when it ends, each once, with its permits between the two.
+#[derive(Debug)]
+pub(crate) struct Account {
+    pub(crate) thread: Rc<Thread>,
+    /// With the state it was accepted with, to its end.
+    pub(crate) service: Rc<ThreadService>,
+    pub(crate) record: Record,
+    /// Of the client's address, once it was let in, where the service limits that.
+    pub(crate) address_permit: Option<AddressPermit>,
+    closed: bool,
+    _permits: Permits,
+}
+
+/// Of the process, and of the service where it has a limit.
+pub(crate) type Permits = (Permit, Option<Permit>);
+
+impl Account {
+    /// A client has been accepted.
+    pub(crate) fn open(
+        thread: &Rc<Thread>,
+        service: &Rc<ThreadService>,
+        client: Option<SocketAddr>,
+        permits: Permits,
+    ) -> Self {
+        service.metrics.accepted();
+        thread.connection_began();
+        let named = (service.index, Rc::clone(&service.name));
+        let record = Record::new(named, service.generation, client);
+        let (thread, service) = (Rc::clone(thread), Rc::clone(service));
+        Self { thread, service, record, address_permit: None, closed: false, _permits: permits }
+    }
+
+    /// Its connection has ended.
+    pub(crate) fn close(&mut self, reason: &CloseReason) {
+        if !std::mem::replace(&mut self.closed, true) {
+            self.service.metrics.closed(&self.record, reason);
+            if reason.cause.is_failure() {
+                self.thread.metrics.failed(&self.record, reason);
+            }
+            self.thread.log(&self.record, reason);
+            self.thread.connection_ended();
+        }
+    }
+}
+
+/// A connection whose task panicked, or was dropped with its thread, has ended too.
+impl Drop for Account {
+    fn drop(&mut self) {
+        if !self.closed {
+            let internal = CloseReason::new(Step::Relay, Side::Local, Cause::Internal);
+            self.close(&internal.because("its task was ended"));
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Step 7, close: the only place where a connection ends.
+//!
+//! In: the connection, its legs, and the reason. Out: both sockets closed in the way that tells each peer the truth, one
+//! record in the metrics and in the access log.
+//!
+//! | what happened | the client sees | the backend sees |
+//! |---|---|---|
+//! | both directions ended in order | close_notify, FIN | FIN |
+//! | no session came about | the alert that says why, FIN | nothing |
+//! | the backend ended, the client had everything and stayed silent | close_notify, FIN | a reset: the client has not ended |
+//! | a side broke TLS | its alert, FIN, if it was the client; else as below | the same, the other way round |
+//! | anything else | every byte that was on its way, then a reset; no close_notify | the same: never a clean end |
+//!
+//! How a leg does each of these is in `handfast-leg`.
+
+use handfast_leg::{Ending, Leg, Way};
+use handfast_net::clock::Moment;
+use handfast_tls::buffer::Scratch;
+use handfast_wire::starttls::Protocol;
+
+use crate::path::connection::Connection;
+use crate::runtime::Runtime;
+use crate::worker::context::Phase;
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
+
+/// Ends a connection.
+pub(crate) async fn end<R: Runtime>(connection: &mut Connection<R>, reason: CloseReason) {
+    let begun = R::now();
+    let delivers = matches!(reason.side, Side::Client | Side::Backend) && !is_hurried(connection);
+    // MySQL's client has its server's refusal: before its own TLS, which is not counted, or as the first that was said to it.
+    let told = connection.account.service.starttls_protocol() == Some(Protocol::MySql)
+        || connection.client.as_ref().is_some_and(|leg| leg.sent() > 0);
+    let (client, backend) = ways(&reason, delivers, told);
+    let client = connection.client.as_mut().map(|leg| Ending::new(leg, client, begun));
+    let backend = connection.backend.as_mut().map(|leg| Ending::new(leg, backend, begun));
+    finish(connection, client, backend).await;
+    let account = &mut connection.account;
+    account.record.seconds.close = R::now().since(begun);
+    // In the books before its last socket is closed: whoever sees that end finds its line.
+    account.close(&reason);
+}
+
+/// Waits until both legs have come to their ends. Neither waits for the other: whoever is done first is closed at once.
+async fn finish<R: Runtime>(
+    connection: &mut Connection<R>,
+    mut client: Option<Ending>,
+    mut backend: Option<Ending>,
+) {
+    loop {
+        let hurry = is_hurried(connection);
+        // The loan of the thread's buffers ends before the wait: others use them meanwhile.
+        let until = {
+            let scratch = &mut *connection.account.thread.scratch.borrow_mut();
+            // The backend first: it is not to learn of an abort later than the client of its alert.
+            let backend = step::<R>(&mut connection.backend, &mut backend, scratch, hurry);
+            backend.min(step::<R>(&mut connection.client, &mut client, scratch, hurry))
+        };
+        // The last socket is left open: `end` writes the books first.
+        if client.is_none() && backend.is_none() {
+            return;
+        }
+        if client.is_none() {
+            connection.client = None;
+        }
+        if backend.is_none() {
+            connection.backend = None;
+        }
+        R::wait(until).await;
+    }
+}
+
+/// Goes on with a leg; until when it waits at most, and NEVER when it is to be closed.
+fn step<R: Runtime>(
+    leg: &mut Option<Leg<R::Socket>>,
+    ending: &mut Option<Ending>,
+    scratch: &mut Scratch,
+    hurry: bool,
+) -> Moment {
+    let (Some(leg), Some(stage)) = (leg, ending.as_mut()) else { return Moment::NEVER };
+    let until = stage.step(leg, scratch, R::now(), hurry);
+    if until.is_none() {
+        *ending = None;
+    }
+    until.unwrap_or(Moment::NEVER)
+}
+
+/// Whether the program is ending, and waits for nobody any more.
+fn is_hurried<R: Runtime>(connection: &Connection<R>) -> bool {
+    connection.account.thread.phase() == Phase::Ending
+}
+
+/// How the client's leg ends, and how the backend's. `delivers`: peers still get what was on its way to them, which they
+/// do unless our own side decided to end it now. `told`: a backend's refusal to begin TLS is passed on in its own words.
+fn ways(reason: &CloseReason, delivers: bool, told: bool) -> (Way, Way) {
+    let abort = if delivers { Way::Abort } else { Way::AtOnce };
+    match (reason.step, reason.cause, reason.side) {
+        (_, Cause::Finished, _) => (Way::InOrder, Way::InOrder),
+        // close_notify is with the client already.
+        (_, Cause::BackendEnded, _) => (Way::EndFirst, abort),
+        // Too many from one address: reset at once, so that one address does not use up what others wait for.
+        (Step::Accept, _, _) => (Way::AtOnce, Way::AtOnce),
+        // The TLS stream has not begun, so a FIN cannot be mistaken for its end.
+        (Step::Hello | Step::Handshake, _, _) => (Way::Alert, abort),
+        // Our own alert is on its way to who caused it. For the other side it is somebody else's fault, and an abort: an
+        // alert and a FIN would tell it that everything had arrived.
+        (_, Cause::Tls | Cause::ClientCertificate, Side::Backend) => (abort, Way::Alert),
+        (_, Cause::Tls | Cause::ClientCertificate, _) => (Way::Alert, abort),
+        // A backend that refuses MySQL's client before TLS: its words are on their way. Other clients have heard nothing, and to one
+        // without TLS a FIN would be a whole answer.
+        (Step::Connect, Cause::StarttlsRefused, _) if told => (Way::Alert, abort),
+        // Without a backend nothing was on its way to the client but tickets.
+        (Step::Route | Step::Connect, _, _) => (Way::AtOnce, abort),
+        (Step::Relay | Step::Close, _, _) => (abort, abort),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ways_of(step: Step, side: Side, cause: Cause) -> (Way, Way) {
+        ways(&CloseReason::new(step, side, cause), true, false)
+    }
+
+    /// RFC 9846 §6.1 from both sides: whoever sees a clean end was told by the other side that there is no more.
+    #[test]
+    fn only_an_end_in_order_is_a_clean_end_for_both() {
+        for (step, side) in Step::ALL.into_iter().flat_map(|step| Side::ALL.map(|side| (step, side))) {
+            for cause in Cause::all() {
+                let (client, backend) = ways_of(step, side, cause);
+                assert_eq!(backend == Way::InOrder, cause == Cause::Finished, "{step:?} {side:?} {cause:?}");
+                assert_eq!(client == Way::InOrder, cause == Cause::Finished, "{step:?} {side:?} {cause:?}");
+                // EndFirst is a FIN behind a close_notify that the backend's own end had caused.
+                assert_eq!(
+                    client == Way::EndFirst,
+                    cause == Cause::BackendEnded,
+                    "{step:?} {side:?} {cause:?}"
+                );
+                assert_ne!(backend, Way::EndFirst, "{step:?} {side:?} {cause:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn who_broke_tls_gets_the_alert_and_the_other_side_an_abort() {
+        assert_eq!(ways_of(Step::Relay, Side::Client, Cause::Tls), (Way::Alert, Way::Abort));
+        assert_eq!(ways_of(Step::Relay, Side::Backend, Cause::Tls), (Way::Abort, Way::Alert));
+        assert_eq!(ways_of(Step::Relay, Side::Local, Cause::Internal), (Way::Abort, Way::Abort));
+    }
+
+    #[test]
+    fn nothing_is_delivered_when_our_own_side_ends_it() {
+        let stopped = CloseReason::new(Step::Relay, Side::Operator, Cause::Stopped);
+        assert_eq!(ways(&stopped, false, false), (Way::AtOnce, Way::AtOnce));
+        let refused = CloseReason::new(Step::Accept, Side::Operator, Cause::AddressLimit);
+        assert_eq!(ways(&refused, false, false), (Way::AtOnce, Way::AtOnce));
+    }
+
+    /// A client without TLS takes a FIN for a whole answer, unless its own protocol has told it.
+    #[test]
+    fn a_refusal_to_begin_tls_is_no_clean_end_for_who_was_told_nothing() {
+        let refused = CloseReason::new(Step::Connect, Side::Backend, Cause::StarttlsRefused);
+        assert_eq!(ways(&refused, true, false), (Way::AtOnce, Way::Abort));
+        assert_eq!(ways(&refused, true, true), (Way::Alert, Way::Abort));
+    }
+}

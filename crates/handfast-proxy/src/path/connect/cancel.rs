@@ -1,0 +1,102 @@
+//! A request to cancel a query of PostgreSQL, which a client sends on a separate connection, before TLS.
+//!
+//! In: the request. Out: why the connection ends. The request carries the key that a server gave to the connection whose query it is about.
+//! Which of several backends that was is not in it, so each of them gets it; the others do not have the key and ignore it.
+
+use std::rc::Rc;
+
+use handfast_leg::{Leg, Socket as _};
+use handfast_net::engine::Woken;
+
+use super::{Ended, Until, Waiting, Wanted, begin, check_client, note_failure, read};
+use crate::backends::endpoint::{Attempt, Endpoint};
+use crate::backends::standing::State;
+use crate::backends::tls::Dialler;
+use crate::path::connection::Connection;
+use crate::path::proxy_header_out;
+use crate::runtime::Runtime;
+use crate::worker::services::Choice;
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
+
+/// Most backends that one request is sent to: a client without a login must not cause more connections than this.
+const MOST: usize = 16;
+
+/// Passes a request on to every backend of the service that is not marked down, one after another.
+pub(crate) async fn cancel<R: Runtime>(connection: &mut Connection<R>, request: &[u8]) -> CloseReason {
+    let service = Rc::clone(&connection.account.service);
+    // One that is taken out of use may still serve connections that it has.
+    let is_reachable = |endpoint: &Endpoint| matches!(endpoint.standing.state(), State::Up | State::Out);
+    let backends = service.endpoints(is_reachable, MOST);
+    let mut reached = 0;
+    let mut last = None;
+    for (endpoint, dialler) in &backends {
+        connection.account.record.backend = Some(Rc::clone(&endpoint.name));
+        match send(connection, endpoint, dialler.as_ref(), request).await {
+            Ok(()) => reached += 1,
+            Err(Ended::Connection(reason, _)) => return reason,
+            Err(Ended::Attempt(reason)) => last = Some(reason),
+        }
+    }
+    if reached == 0 {
+        return last.unwrap_or_else(|| service.no_backend(Choice::SERVICE));
+    }
+    let detail = format!("a request to cancel a query, passed on to {reached} of {}", backends.len());
+    CloseReason::new(Step::Relay, Side::Client, Cause::Finished).because(detail)
+}
+
+/// Gives one backend the request, and waits until it closes: then it has acted on it.
+async fn send<R: Runtime>(
+    connection: &mut Connection<R>,
+    endpoint: &Rc<Endpoint>,
+    dialler: Option<&Rc<Dialler>>,
+    request: &[u8],
+) -> Result<(), Ended> {
+    let begun = R::now();
+    let service = Rc::clone(&connection.account.service);
+    let (dialler, header) = (dialler.cloned(), proxy_header_out::header(connection));
+    let (until, tls_follows) = (Until::Ready, false);
+    let wanted = Wanted { service, dialler, header, first: request, until, tls_follows };
+    let attempt = Attempt::without_trial(endpoint);
+    let (mut leg, _) = match begin(connection, endpoint, &wanted).await {
+        Ok(reached) => reached,
+        Err(ended) => {
+            if let Ended::Attempt(reason) = &ended {
+                attempt.failed(reason, note_failure(connection, endpoint, reason));
+            }
+            return Err(ended);
+        }
+    };
+    let _in_use = attempt.connected(R::now().since(begun), true);
+    if leg.is_secured() {
+        let thread = Rc::clone(&connection.account.thread);
+        let records = &mut thread.scratch.borrow_mut().records;
+        leg.hold(R::now());
+        leg.write(request, records)
+            .map_err(|broken| Ended::Attempt(CloseReason::broken(Step::Connect, &broken)))?;
+    }
+    leg.socket_mut().finish_at_drop();
+    wait_for_its_end(connection, &mut leg).await
+}
+
+/// However it ends: what it sends has no meaning here.
+async fn wait_for_its_end<R: Runtime>(
+    connection: &mut Connection<R>,
+    leg: &mut Leg<R::Socket>,
+) -> Result<(), Ended> {
+    let until = Waiting::begin(connection).deadline;
+    loop {
+        let thread = Rc::clone(&connection.account.thread);
+        match read(leg, &mut thread.scratch.borrow_mut()) {
+            Err(_) => return Ok(()),
+            Ok(Some(_)) if R::now() < until => continue,
+            Ok(_) => {}
+        }
+        let woken = connection.wait(Step::Connect, until).await;
+        let woken = woken.map_err(|reason| Ended::Connection(reason, None))?;
+        check_client(connection).map_err(|reason| Ended::Connection(reason, None))?;
+        if woken == Woken::Deadline {
+            return Ok(());
+        }
+    }
+}

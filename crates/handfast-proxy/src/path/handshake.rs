@@ -1,0 +1,282 @@
+//! Step 3, handshake: from the hello to a session both sides agree on.
+//!
+//! In: a client that has said hello, and the rules for it. Out: its leg, secured, and what it sent behind its last flight.
+//! How long it took is told apart: our own computing, waiting for the client, and for a thread that was busy with others.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use handfast_leg::{Broken, Leg, Socket};
+use handfast_net::engine::Woken;
+use handfast_tls::policy::Objection;
+use handfast_tls::server::{Server, ServerSession};
+use handfast_tls::session::{Session, Verdict};
+use handfast_tls::store::Selection;
+use handfast_wire::{Alert, AlertDescription, ClientHello};
+
+use crate::path::connection::Connection;
+use crate::path::hello::Heard;
+use crate::runtime::Runtime;
+use crate::worker::context::Thread;
+use crate::worker::services::Choice;
+use crate::worker::signer::{Answered, Pending, Signer, Work};
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Side, Step};
+
+/// The extension `encrypted_client_hello` (RFC 9849 §5).
+const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;
+
+/// A signer that has done nothing for so long gets no processor.
+const SIGNER_TIMEOUT: Duration = Duration::from_millis(50);
+
+/// Leaves the handshake to the backend: the client's TLS is passed on as it is, its hello first.
+pub(crate) fn pass_through<R: Runtime>(connection: &mut Connection<R>, heard: Heard) -> Vec<u8> {
+    let record = &mut connection.account.record;
+    record.server_name = heard.hello.server_name;
+    let rare = record.rare();
+    rare.passed_through = true;
+    // One that says nothing looks the same (RFC 9849 §6.2), so this is what is seen, not what is meant.
+    rare.encrypted_hello = heard.hello.extensions.contains(&ENCRYPTED_CLIENT_HELLO);
+    heard.received
+}
+
+/// Carries the handshake to its end. Gives what came together with the client's last flight, decrypted: the first bytes
+/// for the backend.
+pub(crate) async fn finish<R: Runtime>(
+    connection: &mut Connection<R>,
+    heard: Heard,
+    choice: Choice,
+) -> Result<Vec<u8>, CloseReason> {
+    let begun = R::now();
+    let mut queued = Duration::ZERO;
+    let outcome = exchange(connection, heard, choice, &mut queued).await;
+    let account = &mut connection.account;
+    let seconds = &mut account.record.seconds;
+    seconds.handshake = R::now().since(begun);
+    seconds.handshake_wait = seconds.handshake.saturating_sub(seconds.handshake_crypto + queued);
+    // Once, for whatever it came to: finding the names takes longer than anything else here that is not a cipher.
+    account.record.tls =
+        connection.client.as_ref().and_then(Leg::session).map(Session::agreed).unwrap_or_default();
+    if let Some(Verdict::Failed { fault, .. }) = account.record.tls.verdict.as_deref() {
+        account.service.metrics.certificate_failed(*fault);
+    }
+    if outcome.is_ok() {
+        account.service.metrics.handshake(&account.record.tls, &account.record.seconds);
+    }
+    outcome
+}
+
+async fn exchange<R: Runtime>(
+    connection: &mut Connection<R>,
+    mut heard: Heard,
+    choice: Choice,
+    queued: &mut Duration,
+) -> Result<Vec<u8>, CloseReason> {
+    let mut first = Vec::new();
+    let thread = Rc::clone(&connection.account.thread);
+    let (session, signer) = begin(connection, &thread, &heard.hello, choice)?;
+    if let Some(signer) = signer {
+        let work = Work { session, hello: heard.received };
+        answer_elsewhere(connection, signer, work, &mut first).await?;
+    } else {
+        connection.client().secure(Box::new(session));
+        advance(connection, Flight::Hello(&mut heard.received), &mut first)?;
+        drop(heard);
+    }
+    while !connection.client().is_established() {
+        // Whoever always has something to say never lets us wait, and the deadline is not for waiting alone.
+        if R::now() >= connection.deadline {
+            return Err(reason(Side::Client, Cause::HandshakeDeadline));
+        }
+        if let Some(bytes) = receive(connection)? {
+            advance(connection, Flight::Received(bytes), &mut first)?;
+            continue;
+        }
+        if connection.wait(Step::Handshake, connection.deadline).await? == Woken::Deadline {
+            return Err(reason(Side::Client, Cause::HandshakeDeadline));
+        }
+        // What it waited for was there when the turn began; since then the thread has worked on others.
+        *queued += R::now().since(R::turn());
+    }
+    Ok(first)
+}
+
+/// Has the hello answered by the thread's signer, and goes on with the session that comes back.
+async fn answer_elsewhere<R: Runtime>(
+    connection: &mut Connection<R>,
+    signer: &Signer,
+    work: Work,
+    first: &mut Vec<u8>,
+) -> Result<(), CloseReason> {
+    let begun = R::now();
+    let task = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
+    let answered = match signer.give(work, task) {
+        Ok(pending) => {
+            connection.account.thread.metrics.signed_elsewhere();
+            signed(connection, pending).await
+        }
+        Err(work) => Ok(work.answer()),
+    };
+    // Waiting for the signer is waiting for us.
+    connection.account.record.seconds.handshake_crypto += R::now().since(begun);
+    let Answered { session, received, plaintext, replies } = answered?;
+    let client = connection.client();
+    client.secure(Box::new(session));
+    let outcome = client.take_answer(received, (&plaintext, &replies), first);
+    after_flight(connection, outcome)
+}
+
+/// Waits for the signer. It has the lowest priority: while it gets no processor, this thread computes what it has not begun.
+async fn signed<R: Runtime>(
+    connection: &mut Connection<R>,
+    mut pending: Pending,
+) -> Result<Answered, CloseReason> {
+    let mut give_up_at = R::now() + SIGNER_TIMEOUT;
+    loop {
+        if let Some(answered) = pending.take() {
+            return Ok(answered);
+        }
+        if connection.client().socket().peer_ended() {
+            return Err(left());
+        }
+        let now = R::now();
+        if now >= connection.deadline {
+            return Err(reason(Side::Client, Cause::HandshakeDeadline));
+        }
+        if now >= give_up_at {
+            give_up_at = now + SIGNER_TIMEOUT;
+            // The signer waits, for what this thread must not wait for.
+            if connection.account.thread.key_process_is_unresponsive() {
+                continue;
+            }
+            if let Some(work) = pending.take_back() {
+                return Ok(work.answer());
+            }
+        }
+        connection.wait(Step::Handshake, give_up_at.min(connection.deadline)).await?;
+    }
+}
+
+fn left() -> CloseReason {
+    reason(Side::Client, Cause::CLOSED_EARLY).because("right after its hello")
+}
+
+/// Begins a session by the rules for this client; and who is to answer its hello, if not this thread.
+fn begin<'t, R: Runtime>(
+    connection: &mut Connection<R>,
+    thread: &'t Thread,
+    hello: &ClientHello,
+    choice: Choice,
+) -> Result<(ServerSession, Option<&'t Signer>), CloseReason> {
+    connection.account.record.server_name = hello.server_name.clone();
+    let service = Rc::clone(&connection.account.service);
+    let server = service.server(choice);
+    let client = connection.client();
+    let mut refuse = |alert, reason| {
+        client.keep(&Alert::fatal(alert).to_record());
+        Err(reason)
+    };
+    if server.refuses(hello) {
+        return refuse(AlertDescription::UNRECOGNIZED_NAME, reason(Side::Client, Cause::UnknownName));
+    }
+    if let Some(objection) = objection(server, hello) {
+        return refuse(objection.alert, reason(Side::Client, Cause::Tls).because(objection.detail));
+    }
+    if hello.offers_resumption() {
+        service.metrics.ticket_offered();
+    }
+    // A signature is dear: not for a client that has left already.
+    if client.socket().peer_ended() {
+        return Err(left());
+    }
+    let session = server.accept(hello);
+    let session = session.map_err(|failure| CloseReason::failure(Step::Handshake, Side::Client, &failure))?;
+    Ok((session, signer::<R>(thread, || server.needs_expensive_signature(hello))))
+}
+
+/// The thread's signer, where it is to answer this hello. That costs a fifth of the handshakes that a processor can make. So it is only used
+/// while other handshakes wait and would delay connections that carry bytes, and only for an expensive signature; that is computed last.
+fn signer<R: Runtime>(thread: &Thread, is_expensive: impl FnOnce() -> bool) -> Option<&Signer> {
+    let signer = thread.signer()?;
+    let rule = |handshakes_wait: bool| {
+        // This thread must not wait for an unresponsive key process.
+        thread.key_process_is_unresponsive()
+            || (thread.has_carried(R::turn()) && (signer.is_busy() || handshakes_wait) && is_expensive())
+    };
+    R::uses_signer(rule).then_some(signer)
+}
+
+/// What speaks against a client before anything is computed for it.
+fn objection(server: &Server, hello: &ClientHello) -> Option<Objection> {
+    // An address is no name, and is passed over as RFC 6066 §3 says; anything else that is not one is refused, because
+    // rustls might read it as some name and serve it by rules that were not chosen for that.
+    if let Some(problem) = hello.server_name_problem.filter(|problem| !problem.is_address()) {
+        return Some(Objection { alert: AlertDescription::ILLEGAL_PARAMETER, detail: problem.to_string() });
+    }
+    if let Some(objection) = server.objection(hello) {
+        return Some(objection);
+    }
+    if matches!(server.selection(hello), Selection::NoCommonSignature(_)) {
+        return Some(Objection {
+            alert: AlertDescription::HANDSHAKE_FAILURE,
+            detail: "no signature scheme in common with the certificates for this name".into(),
+        });
+    }
+    None
+}
+
+/// What the client has sent.
+enum Flight<'a> {
+    /// Read by the step before.
+    Hello(&'a mut [u8]),
+    /// So many bytes in the thread's buffer.
+    Received(usize),
+}
+
+/// Gives the session what came, and the client what it answers. Computing is timed, writing is not.
+fn advance<R: Runtime>(
+    connection: &mut Connection<R>,
+    flight: Flight<'_>,
+    first: &mut Vec<u8>,
+) -> Result<(), CloseReason> {
+    let before = R::now();
+    let thread = Rc::clone(&connection.account.thread);
+    let scratch = &mut *thread.scratch.borrow_mut();
+    let client = connection.client();
+    let outcome = match flight {
+        Flight::Hello(bytes) => client.take_hello(bytes, scratch, first),
+        Flight::Received(bytes) => client.take_flight(bytes, scratch, first),
+    };
+    connection.account.record.seconds.handshake_crypto += R::now().since(before);
+    after_flight(connection, outcome)
+}
+
+/// Sends what the session has answered, if that is to go alone.
+fn after_flight<R: Runtime>(
+    connection: &mut Connection<R>,
+    outcome: Result<(), Broken>,
+) -> Result<(), CloseReason> {
+    outcome.map_err(of_leg)?;
+    let client = connection.client();
+    let is_tls13 = || client.session().is_some_and(|session| session.agreed().version == Some("TLSv1.3"));
+    // What TLS 1.3 says after the handshake are tickets: they ride on the first data.
+    if client.is_established() && is_tls13() { Ok(()) } else { client.send_flight().map_err(of_leg) }
+}
+
+/// Takes in what is there, after sending what waits; how many bytes, if any came.
+fn receive<R: Runtime>(connection: &mut Connection<R>) -> Result<Option<usize>, CloseReason> {
+    let thread = Rc::clone(&connection.account.thread);
+    let scratch = &mut *thread.scratch.borrow_mut();
+    connection.client().read_flight(scratch).map_err(of_leg)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn of_leg(broken: Broken) -> CloseReason {
+    CloseReason::broken(Step::Handshake, &broken)
+}
+
+fn reason(side: Side, cause: Cause) -> CloseReason {
+    CloseReason::new(Step::Handshake, side, cause)
+}

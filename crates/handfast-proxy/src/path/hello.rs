@@ -1,0 +1,148 @@
+//! Step 2, hello: a whole ClientHello, however it was split, before the deadline and within the size limit.
+//!
+//! In: an accepted client. Out: what the hello says, and its bytes, which the handshake takes untouched.
+
+mod plain_http;
+
+use std::rc::Rc;
+
+use handfast_leg::{Leg, Socket};
+use handfast_net::engine::Woken;
+use handfast_net::stream::Read;
+use handfast_text::units::counted;
+use handfast_tls::buffer::Scratch;
+use handfast_wire::{Alert, AlertDescription, ClientHello, Foreign, Peek, peek};
+
+use crate::config::model::PlainHttp;
+use crate::path::connection::Connection;
+use crate::path::proxy_header_in;
+use crate::runtime::Runtime;
+use handfast_observe::cause::Cause;
+use handfast_observe::metrics::HeaderOutcome;
+use handfast_observe::reason::{CloseReason, Side, Step};
+
+/// A client that has said hello.
+#[derive(Debug)]
+pub(crate) struct Heard {
+    pub(crate) hello: Box<ClientHello>,
+    /// Everything received so far, from the first byte.
+    pub(crate) received: Vec<u8>,
+}
+
+/// Reads until the hello is whole.
+///
+/// `received`: what has come of it already.
+pub(crate) async fn read<R: Runtime>(
+    connection: &mut Connection<R>,
+    received: Vec<u8>,
+) -> Result<Heard, CloseReason> {
+    let outcome = wait_for_hello(connection, received).await;
+    connection.account.record.seconds.hello = R::now().since(connection.accepted);
+    if let Err(CloseReason { cause: Cause::ProxyHeaderUnexpected, .. }) = &outcome {
+        connection.account.service.metrics.proxy_header(HeaderOutcome::Unexpected);
+    }
+    outcome
+}
+
+async fn wait_for_hello<R: Runtime>(
+    connection: &mut Connection<R>,
+    mut received: Vec<u8>,
+) -> Result<Heard, CloseReason> {
+    let service = Rc::clone(&connection.account.service);
+    let limits = (service.limits.hello_bytes, service.plain_http);
+    loop {
+        let thread = Rc::clone(&connection.account.thread);
+        let hello = take(connection.client(), &mut thread.scratch.borrow_mut(), &mut received, limits);
+        let named =
+            |reason| proxy_header_in::name_checks(&connection.account.record, reason, !received.is_empty());
+        if let Some(hello) = hello.map_err(named)? {
+            return Ok(Heard { hello, received });
+        }
+        if connection.wait(Step::Hello, connection.deadline).await? == Woken::Deadline {
+            let seen = format!("{} of a ClientHello came", counted(received.len() as u64, "byte"));
+            return Err(reason(Side::Client, Cause::HandshakeDeadline).because(seen));
+        }
+    }
+}
+
+/// Takes in what is there; `Some` when the hello is whole.
+fn take<S: Socket>(
+    client: &mut Leg<S>,
+    scratch: &mut Scratch,
+    received: &mut Vec<u8>,
+    limits: (usize, PlainHttp),
+) -> Result<Option<Box<ClientHello>>, CloseReason> {
+    // Of a client that need not wait before TLS, or behind a PROXY header, it has been read already.
+    if !received.is_empty()
+        && let Some(hello) = look(client, received, limits)?
+    {
+        return Ok(Some(hello));
+    }
+    loop {
+        match client.socket_mut().try_read(&mut scratch.received) {
+            Ok(Read::Blocked) => return Ok(None),
+            Ok(Read::End) if received.is_empty() => {
+                return Err(reason(Side::Client, Cause::CLOSED_EARLY).because("without a byte"));
+            }
+            Ok(Read::End) => {
+                return Err(reason(Side::Client, Cause::CLOSED_EARLY).because("in the middle of it"));
+            }
+            Ok(Read::Bytes(bytes)) => received.extend_from_slice(&scratch.received[..bytes]),
+            Err(fault) => return Err(CloseReason::fault(Step::Hello, Side::Client, &fault)),
+        }
+        if let Some(hello) = look(client, received, limits)? {
+            return Ok(Some(hello));
+        }
+    }
+}
+
+/// What the bytes so far are; `Some` when the hello is whole.
+fn look<S: Socket>(
+    client: &mut Leg<S>,
+    received: &[u8],
+    (limit, plain_http): (usize, PlainHttp),
+) -> Result<Option<Box<ClientHello>>, CloseReason> {
+    match peek(received, limit) {
+        Peek::Incomplete => Ok(None),
+        Peek::Complete(hello) => Ok(Some(hello)),
+        Peek::NotTls(Foreign::Http) => match plain_http::answer(received, plain_http, limit) {
+            // A redirect needs the whole head of the request.
+            None => Ok(None),
+            Some(answer) => {
+                client.keep(&answer);
+                Err(reason(Side::Client, Cause::NotTls).because(Foreign::Http.name()))
+            }
+        },
+        other => Err(refuse(client, &other, limit)),
+    }
+}
+
+/// Says what is wrong, to the client in its own protocol and to the log.
+fn refuse<S: Socket>(client: &mut Leg<S>, peek: &Peek, limit: usize) -> CloseReason {
+    let (alert, reason) = match peek {
+        // No alert is meant for a message over a limit of ours; OpenSSL and BoringSSL say this.
+        Peek::TooLarge { announced } => (
+            AlertDescription::ILLEGAL_PARAMETER,
+            reason(Side::Client, Cause::HelloTooLarge).because(format!("{announced} bytes, limit {limit}")),
+        ),
+        Peek::NotTls(Foreign::ProxyProtocol) => {
+            (AlertDescription::UNEXPECTED_MESSAGE, reason(Side::Client, Cause::ProxyHeaderUnexpected))
+        }
+        Peek::NotTls(foreign) => (
+            AlertDescription::UNEXPECTED_MESSAGE,
+            reason(Side::Client, Cause::NotTls).because(foreign.name()),
+        ),
+        Peek::Invalid(invalid) => {
+            (invalid.alert(), reason(Side::Client, Cause::Tls).because(invalid.to_string()))
+        }
+        Peek::Incomplete | Peek::Complete(_) => {
+            (AlertDescription::INTERNAL_ERROR, reason(Side::Local, Cause::Internal))
+        }
+    };
+    client.keep(&Alert::fatal(alert).to_record());
+    reason
+}
+
+fn reason(side: Side, cause: Cause) -> CloseReason {
+    CloseReason::new(Step::Hello, side, cause)
+}

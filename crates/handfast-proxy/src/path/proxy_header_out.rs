@@ -1,0 +1,249 @@
+//! The PROXY header that a backend gets before anything else, where the service sends one.
+//!
+//! In: a connection whose client is known, with its handshake behind it. Out: bytes to send in one write with the first ones;
+//! none where the service sends no header. Made once for a connection, whichever backend takes it.
+
+use std::cell::Cell;
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use handfast_leg::Socket;
+use handfast_tls::session::{Agreed, Session, Verdict};
+use handfast_tls::subject::common_name;
+use handfast_wire::proxy_header::{Tls, Version, Writer, tlv, write_v1};
+
+use crate::config::model::SentCertificate;
+use crate::path::connection::Connection;
+use crate::runtime::Runtime;
+use handfast_observe::record::Record;
+
+/// The header for this connection's backend; empty where none is sent.
+///
+/// **Cost**: nothing where none is sent; else a system call (the socket's own address) unless a proxy in front told it.
+pub(crate) fn header<R: Runtime>(connection: &mut Connection<R>) -> Vec<u8> {
+    let Some(sent) = connection.account.service.proxy_out else { return Vec::new() };
+    let record = &connection.account.record;
+    let told = record.proxied().and_then(|proxied| proxied.destination);
+    let destination = told.or_else(|| connection.client.as_ref()?.socket().local_address());
+    let endpoints = record.client.zip(destination);
+    if sent.version == Version::V1 {
+        let mut line = Vec::new();
+        write_v1(&mut line, endpoints);
+        return line;
+    }
+    let id = unique_id(record);
+    let certificate =
+        connection.client.as_ref().and_then(|leg| leg.session()).and_then(Session::peer_certificate);
+    let mut header = Writer::proxy(endpoints);
+    // The first four are short: whatever a peer chose was bounded where it was read.
+    let _ = header.add(tlv::UNIQUE_ID, &id);
+    if let Some(name) = authority(record) {
+        let _ = header.add(tlv::AUTHORITY, name.as_bytes());
+    }
+    if let Some(protocol) = alpn(record) {
+        let _ = header.add(tlv::ALPN, protocol);
+    }
+    if record.tls.version.is_some() {
+        add_tls(&mut header, &record.tls, certificate, sent.certificate);
+    }
+    let header = header.finish(true);
+    connection.account.record.rare().unique_id = Some(id);
+    header
+}
+
+fn authority(record: &Record) -> Option<&str> {
+    let proxied = || record.proxied()?.authority.as_deref();
+    record.server_name.as_deref().or_else(proxied)
+}
+
+fn alpn(record: &Record) -> Option<&[u8]> {
+    let proxied = || record.proxied()?.alpn.as_deref();
+    record.tls.alpn.as_deref().map(str::as_bytes).or_else(proxied)
+}
+
+/// The name that a proxy in front gave to the connection, or else one of ours: 32 hexadecimal digits.
+fn unique_id(record: &Record) -> Box<[u8]> {
+    if let Some(id) = record.unique_id() {
+        return id[..id.len().min(tlv::UNIQUE_ID_LIMIT)].into();
+    }
+    thread_local! {
+        // The standard library's keys come from the kernel, so no two threads begin with the same number.
+        static NEXT: Cell<(u64, u64)> = Cell::new((RandomState::new().build_hasher().finish(), 0));
+    }
+    let (thread, number) = NEXT.get();
+    NEXT.set((thread, number.wrapping_add(1)));
+    format!("{thread:016x}{number:016x}").into_bytes().into()
+}
+
+/// Adds what TLS did with the client.
+fn add_tls(header: &mut Writer, tls: &Agreed, certificate: Option<&[u8]>, sent: SentCertificate) {
+    let mut client = Tls::USED;
+    if certificate.is_some() {
+        client |= Tls::CERTIFICATE_IN_SESSION;
+        if tls.resumed != Some(true) {
+            client |= Tls::CERTIFICATE_NOW;
+        }
+    }
+    // 0 says that a certificate was there and good; a client with a bad one comes so far only where it has a place.
+    let has_failed = matches!(tls.verdict.as_deref(), Some(Verdict::Failed { .. }));
+    let verify = u32::from(certificate.is_none() || has_failed);
+    let name = certificate.filter(|_| sent != SentCertificate::Off).and_then(common_name);
+    let texts = [
+        (tlv::SSL_VERSION, tls.version),
+        (tlv::SSL_CIPHER, tls.suite.map(openssl_name)),
+        (tlv::SSL_KEY_ALG, tls.signature.map(key_name)),
+        (tlv::SSL_GROUP, tls.group),
+        (tlv::SSL_SIG_SCHEME, tls.signature.and_then(|kind| scheme(kind, tls.version))),
+        (tlv::SSL_CN, name.as_deref()),
+    ];
+    let texts = texts.into_iter().filter_map(|(number, text)| Some((number, text?.as_bytes())));
+    let mut values: Vec<(u8, &[u8])> = texts.collect();
+    if let Some(certificate) = certificate.filter(|_| sent == SentCertificate::Der) {
+        values.push((tlv::SSL_CLIENT_CERT, certificate));
+        if header.add_tls(client, verify, &values) {
+            return;
+        }
+        // Too large for any header: the rest is said all the same, and that there was one.
+        values.pop();
+    }
+    let _ = header.add_tls(client, verify, &values);
+}
+
+/// Suites of TLS 1.2 by OpenSSL's names, which the specification gives as its example; those of TLS 1.3 have one name.
+const OPENSSL_NAMES: &[(&str, &str)] = &[
+    ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "ECDHE-ECDSA-AES128-GCM-SHA256"),
+    ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "ECDHE-RSA-AES128-GCM-SHA256"),
+    ("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "ECDHE-ECDSA-AES256-GCM-SHA384"),
+    ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "ECDHE-RSA-AES256-GCM-SHA384"),
+    ("TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-ECDSA-CHACHA20-POLY1305"),
+    ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-RSA-CHACHA20-POLY1305"),
+];
+
+fn openssl_name(suite: &'static str) -> &'static str {
+    OPENSSL_NAMES.iter().find(|(iana, _)| *iana == suite).map_or(suite, |(_, openssl)| openssl)
+}
+
+/// Kinds of keys as HAProxy writes them, whose readers are those of this header.
+const KEY_NAMES: &[(&str, &str)] = &[
+    ("RSA-1024", "RSA1024"),
+    ("RSA-2048", "RSA2048"),
+    ("RSA-3072", "RSA3072"),
+    ("RSA-4096", "RSA4096"),
+    ("RSA-8192", "RSA8192"),
+    ("ECDSA-P256", "EC256"),
+    ("ECDSA-P384", "EC384"),
+    ("ECDSA-P521", "EC521"),
+];
+
+fn key_name(kind: &'static str) -> &'static str {
+    KEY_NAMES.iter().find(|(ours, _)| *ours == kind).map_or(kind, |(_, theirs)| theirs)
+}
+
+/// The scheme of our signature, where key and version leave one alone (RFC 9846 §4.3.3).
+fn scheme(kind: &str, version: Option<&str>) -> Option<&'static str> {
+    if version != Some("TLSv1.3") {
+        return None;
+    }
+    Some(match kind {
+        "ECDSA-P256" => "ecdsa_secp256r1_sha256",
+        "ECDSA-P384" => "ecdsa_secp384r1_sha384",
+        "ECDSA-P521" => "ecdsa_secp521r1_sha512",
+        "Ed25519" => "ed25519",
+        "ML-DSA-44" => "mldsa44",
+        "ML-DSA-65" => "mldsa65",
+        "ML-DSA-87" => "mldsa87",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use handfast_tls::session::CertificateFault;
+    use handfast_wire::proxy_header::{Peek, V2_LIMIT, peek};
+
+    use super::*;
+
+    fn agreed() -> Agreed {
+        Agreed {
+            version: Some("TLSv1.2"),
+            suite: Some("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"),
+            group: Some("x25519"),
+            signature: Some("RSA-2048"),
+            resumed: Some(false),
+            ..Agreed::default()
+        }
+    }
+
+    /// What a backend reads of the TLS part: bits, the verdict, and the values.
+    fn read(
+        tls: &Agreed,
+        certificate: Option<&[u8]>,
+        sent: SentCertificate,
+    ) -> (u8, u32, Vec<(u8, Vec<u8>)>) {
+        let mut header = Writer::proxy(None);
+        add_tls(&mut header, tls, certificate, sent);
+        let bytes = header.finish(true);
+        let Peek::Complete(header) = peek(&bytes, 1 << 17) else { panic!("a good header") };
+        let tls = header.tls().expect("it is there");
+        (tls.client, tls.verify, tls.values().map(|tlv| (tlv.number, tlv.value.to_vec())).collect())
+    }
+
+    #[test]
+    fn tls_is_told_in_the_words_of_others() {
+        let (client, verify, values) = read(&agreed(), None, SentCertificate::Der);
+        assert_eq!((client, verify), (Tls::USED, 1), "no certificate is not a good one");
+        let texts: Vec<_> = values.iter().map(|(number, text)| (*number, text.as_slice())).collect();
+        let expected: [(u8, &[u8]); 4] = [
+            (tlv::SSL_VERSION, b"TLSv1.2"),
+            (tlv::SSL_CIPHER, b"ECDHE-RSA-AES128-GCM-SHA256"),
+            (tlv::SSL_KEY_ALG, b"RSA2048"),
+            (tlv::SSL_GROUP, b"x25519"),
+        ];
+        assert_eq!(texts, expected);
+    }
+
+    #[test]
+    fn a_certificate_is_told_as_far_as_was_asked() {
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let mut parameters = rcgen::CertificateParams::new(Vec::new()).expect("parameters");
+        parameters.distinguished_name.push(rcgen::DnType::CommonName, "Grüße");
+        let der = parameters.self_signed(&key).expect("a certificate").der().to_vec();
+        let told = |sent| read(&agreed(), Some(&der), sent);
+        let (client, verify, values) = told(SentCertificate::Off);
+        assert_eq!((client, verify, values.len()), (7, 0, 4));
+        let (_, _, values) = told(SentCertificate::CommonName);
+        assert_eq!((values.len(), &values[4]), (5, &(tlv::SSL_CN, "Grüße".as_bytes().to_vec())));
+        let (_, _, values) = told(SentCertificate::Der);
+        assert_eq!((values.len(), &values[5]), (6, &(tlv::SSL_CLIENT_CERT, der.clone())));
+        // One that was found wanting is told as that, for backends that serve such clients.
+        let words = "revoked".into();
+        let verdict = Verdict::Failed { fault: CertificateFault::Revoked, words };
+        let failed = Agreed { verdict: Some(Box::new(verdict)), ..agreed() };
+        assert_eq!(read(&failed, Some(&der), SentCertificate::Off).1, 1);
+        // Of one that was shown in an earlier connection that is told.
+        let resumed = Agreed { resumed: Some(true), ..agreed() };
+        assert_eq!(read(&resumed, Some(&der), SentCertificate::Off).0, 5);
+        // One that no header has room for is left out, and nothing else.
+        let (client, _, values) = read(&agreed(), Some(&vec![0; 70_000]), SentCertificate::Der);
+        assert_eq!((client, values.len()), (7, 4));
+    }
+
+    #[test]
+    fn the_scheme_is_told_where_the_key_decides_it() {
+        for (kind, name) in [
+            ("ECDSA-P256", "ecdsa_secp256r1_sha256"),
+            ("ECDSA-P384", "ecdsa_secp384r1_sha384"),
+            ("ECDSA-P521", "ecdsa_secp521r1_sha512"),
+            ("Ed25519", "ed25519"),
+            ("ML-DSA-44", "mldsa44"),
+            ("ML-DSA-65", "mldsa65"),
+            ("ML-DSA-87", "mldsa87"),
+        ] {
+            assert_eq!(scheme(kind, Some("TLSv1.3")), Some(name));
+        }
+        assert_eq!(scheme("ECDSA-P256", Some("TLSv1.2")), None);
+        assert_eq!(scheme("RSA-2048", Some("TLSv1.3")), None);
+        assert_eq!((key_name("ECDSA-P256"), key_name("Ed25519")), ("EC256", "Ed25519"));
+        assert_eq!(openssl_name("TLS_AES_128_GCM_SHA256"), "TLS_AES_128_GCM_SHA256");
+        assert_eq!(V2_LIMIT, 4_096, "what another of us takes");
+    }
+}

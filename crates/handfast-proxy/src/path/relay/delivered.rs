@@ -1,0 +1,153 @@
+//! What a leg's end without close_notify, or its reset, may have cut off.
+//!
+//! In: the relay at the moment at which a leg broke. Out: why the connection is aborted. That it is aborted was decided by the leg, and
+//! both peers see an abort, whatever it is called here: a cause that is no failure says that nothing was lost, as far as it can be
+//! seen from here. What never arrived, cannot.
+
+use handfast_leg::{Broken, Leg, Side as LegSide, Socket, Why};
+use handfast_net::clock::Moment;
+use handfast_net::fault::Cause as SocketCause;
+use handfast_wire::starttls::Protocol;
+
+use super::Relay;
+use crate::path::account::Account;
+use crate::path::connection::Connection;
+use crate::runtime::Runtime;
+use handfast_observe::cause::Cause;
+use handfast_observe::reason::{CloseReason, Step};
+
+/// Our own close_notify as the longest record of it: a header (5), an explicit nonce (8), an alert (2) and a tag (16) of
+/// TLS 1.2.
+const CLOSE_NOTIFY: usize = 31;
+/// A FIN counts as a byte.
+const FIN: usize = 1;
+
+/// That the client has not ended, or was still waiting for an answer when it did.
+pub(super) const WAITING: u64 = u64::MAX;
+
+impl Relay {
+    /// Notes that the client has ended. `heard`: the number of bytes that the backend had sent by then.
+    pub(super) fn client_ended<R: Runtime>(&mut self, connection: &mut Connection<R>, heard: u64) {
+        let waits = self.is_unanswered() && !ends_unanswered(&connection.account);
+        self.heard_at_end = if waits { WAITING } else { heard };
+    }
+
+    /// Names an end without close_notify or a reset by what it may have cut off; `None` for what is something else.
+    ///
+    /// RFC 9846 §6.1: an attacker may have cut data off; only close_notify is an end.
+    pub(super) fn judge<R: Runtime>(
+        &self,
+        connection: &mut Connection<R>,
+        broken: &Broken,
+    ) -> Option<CloseReason> {
+        let is_reset = match &broken.why {
+            Why::Truncated => false,
+            // A write behind the reset of a peer that had ended its direction finds a broken pipe.
+            Why::Socket(fault) if matches!(fault.cause, SocketCause::Reset | SocketCause::ClosedEarly) => {
+                true
+            }
+            _ => return None,
+        };
+        let in_flight = match broken.side {
+            LegSide::Client if is_reset => self.cut_by_a_reset(connection),
+            LegSide::Client => self.in_flight(connection),
+            LegSide::Backend => self.cut_by_the_backend(connection),
+        };
+        let reason = |cause, detail: String| {
+            Some(CloseReason::new(Step::Relay, broken.side.into(), cause).because(detail))
+        };
+        match (in_flight, is_reset) {
+            (Some(_), true) => None,
+            (None, true) => reason(Cause::ResetAtEnd, "everything had been delivered".into()),
+            (Some(what), false) => reason(Cause::Truncated, format!("FIN without close_notify; {what}")),
+            (None, false) => {
+                reason(Cause::NoCloseNotify, "FIN without close_notify; nothing was in flight".into())
+            }
+        }
+    }
+
+    /// What the end of a client may have cut, as far as it can be seen from here.
+    fn in_flight<R: Runtime>(&self, connection: &mut Connection<R>) -> Option<&'static str> {
+        self.unserved(connection).or_else(|| not_taken(connection.client(), 0))
+    }
+
+    /// What of the client's own bytes has not come whole, or has no answer.
+    fn unserved<R: Runtime>(&self, connection: &mut Connection<R>) -> Option<&'static str> {
+        let ends_unanswered = ends_unanswered(&connection.account);
+        let (client, backend) = connection.legs();
+        if client.is_in_a_record() {
+            return Some("in the middle of a record");
+        }
+        // The last message is on its way, and the abort waits until the backend has it.
+        if ends_unanswered {
+            return None;
+        }
+        if self.is_unanswered() && !backend.has_ended() {
+            return Some("the backend had not answered what came last");
+        }
+        let untaken = backend.socket().unacknowledged() > 0;
+        untaken.then_some("the backend had not acknowledged what came last")
+    }
+
+    /// A client that resets the connection has taken leave where either side had ended: a socket that is closed before our close_notify
+    /// was read from it is reset by its kernel.
+    fn cut_by_a_reset<R: Runtime>(&self, connection: &mut Connection<R>) -> Option<&'static str> {
+        let may_say_more = ends_unanswered(&connection.account);
+        let (client, backend) = connection.legs();
+        if client.has_ended() {
+            if backend.unsent() > 0 {
+                return Some("the backend had not taken what came last");
+            }
+            if self.heard_at_end != backend.heard() && !may_say_more {
+                return Some("the client waited for an answer, or did not have all of it");
+            }
+        } else if !backend.has_ended() || !client.is_told() {
+            return Some("neither side had ended");
+        } else if let Some(what) = self.unserved(connection) {
+            return Some(what);
+        }
+        // The reset came in the place of an acknowledgement.
+        let client = connection.client();
+        not_taken(client, client.socket().delayed_acknowledgement())
+    }
+
+    /// A backend that ends without close_notify, or by a reset, when its client had ended with its answer, and that sent nothing more.
+    fn cut_by_the_backend<R: Runtime>(&self, connection: &mut Connection<R>) -> Option<&'static str> {
+        let (client, backend) = connection.legs();
+        if !client.has_ended() {
+            return Some("the client had not ended");
+        }
+        if self.heard_at_end != backend.heard() || backend.is_in_a_record() {
+            return Some("the client waited for an answer, or did not have all of it");
+        }
+        if backend.unsent() > 0 || backend.socket().unacknowledged() > own(backend) {
+            return Some("the backend had not acknowledged what came last");
+        }
+        not_taken(client, 0)
+    }
+}
+
+/// What a client has not taken of its answer, but for so many bytes that it may have without having acknowledged them. Tickets that wait for
+/// company are no data.
+fn not_taken<S: Socket>(client: &Leg<S>, unheard: usize) -> Option<&'static str> {
+    let waits = client.unsent() > 0 && client.held_until() == Moment::NEVER;
+    let untaken = client.sent() > 0 && client.socket().unacknowledged() > own(client) + unheard;
+    (waits || untaken).then_some("the client had not taken all of the answer")
+}
+
+/// Bytes of our own end, which a peer need not have acknowledged.
+fn own<S: Socket>(leg: &Leg<S>) -> usize {
+    match (leg.is_told(), leg.is_secured()) {
+        (false, _) => 0,
+        (true, true) => CLOSE_NOTIFY,
+        (true, false) => FIN,
+    }
+}
+
+/// Whether the client's last message has no answer in its protocol: HTTP/2's acknowledgements and GOAWAY, MySQL's COM_QUIT, PostgreSQL's
+/// Terminate, LDAP's unbind.
+fn ends_unanswered(account: &Account) -> bool {
+    let protocol = account.record.starttls.or_else(|| account.service.starttls_of_backends());
+    let by_alpn = matches!(account.record.tls.alpn.as_deref(), Some("h2" | "postgresql"));
+    by_alpn || matches!(protocol, Some(Protocol::MySql | Protocol::PostgreSql | Protocol::Ldap))
+}

@@ -1,0 +1,45 @@
+//! Step 4, route: which rules decide about a client. Pure: the same hello gives the same answer.
+//!
+//! In: the name and the protocols that the hello asks for. Out: the index of the rule whose policy and backends apply, and why
+//! it was chosen. It is chosen with the hello alone and before the handshake, since the policy is part of the answer, and
+//! whether there is a handshake at all; connect takes the backends from it.
+
+use crate::worker::services::Choice;
+use handfast_tls::session::{Agreed, Verdict};
+use handfast_wire::ClientHello;
+
+use crate::path::connection::Connection;
+use crate::runtime::Runtime;
+
+/// Step 4 of a connection: by which rules it goes on. Why is noted for the access log.
+pub(crate) fn choose<R: Runtime>(connection: &mut Connection<R>, hello: &ClientHello) -> Choice {
+    let account = &mut connection.account;
+    let (route, reason) = account.service.rules.choose(hello.server_name.as_deref(), &hello.alpn);
+    account.record.rule = reason.cloned();
+    Choice { rule: route.checked_sub(1), failed: false }
+}
+
+/// What the handshake has changed about it: a client whose certificate failed, and who was not refused for that, is served
+/// by the backends for such clients and by no others.
+pub(crate) fn after_handshake(choice: Choice, agreed: &Agreed) -> Choice {
+    Choice { failed: matches!(agreed.verdict.as_deref(), Some(Verdict::Failed { .. })), ..choice }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::worker::services::Choice;
+    use handfast_tls::session::CertificateFault;
+
+    use super::*;
+
+    #[test]
+    fn whose_certificate_failed_is_for_the_backends_of_such_clients() {
+        let choice = Choice { rule: Some(3), failed: false };
+        let agreed = |verdict: Verdict| Agreed { verdict: Some(Box::new(verdict)), ..Agreed::default() };
+        let failed = agreed(Verdict::Failed { fault: CertificateFault::Expired, words: "expired".into() });
+        assert_eq!(after_handshake(choice, &failed), Choice { rule: Some(3), failed: true });
+        for good in [Agreed::default(), agreed(Verdict::Allowed("any".into()))] {
+            assert_eq!(after_handshake(choice, &good), choice);
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! What one worker thread owns: buffers for all its connections, its counters and log, the state it serves by.
+//!
+//! In: what the control thread sends. Out: borrowed by the path; nothing in it is shared with other threads but what
+//! is counted.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use handfast_net::clock::Moment;
+use handfast_net::engine::{self, TaskHandle};
+use handfast_tls::buffer::Scratch;
+use handfast_tls::policy::contexts;
+
+use crate::admission::permits::Share;
+use crate::worker::services::ThreadState;
+use crate::worker::signer::Signer;
+use handfast_observe::access_log::{LINE_DELAY, ThreadLog};
+use handfast_observe::metrics::ThreadMetrics;
+use handfast_observe::reason::CloseReason;
+use handfast_observe::record::Record;
+use handfast_process::key_process::KeyProcessHealth;
+use handfast_process::listeners::ListenerId;
+
+/// Who serves the addresses of a process that stops.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum After {
+    /// Nobody.
+    #[default]
+    Nobody,
+    /// Another process that listens there too, with so many threads.
+    Beside(u32),
+    /// Another process that has the same sockets of these listeners.
+    HandedOver(Arc<HashSet<ListenerId>>),
+}
+
+/// How far a stop has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Connections are accepted.
+    Serving,
+    /// None are accepted; those that stand go on.
+    Draining,
+    /// Those that stand are ended.
+    Ending,
+}
+
+/// Who has been open for so long is there, and not one of the newcomers; who carried bytes so lately uses it.
+const A_WHILE: Duration = Duration::from_millis(100);
+/// So often what sessions compute with is looked at.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+/// A tenth of a second, the tick of [`contexts::time_is`].
+const TICK_NANOS: u64 = 100_000_000;
+
+/// One worker thread.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    pub(crate) metrics: Arc<ThreadMetrics>,
+    log: RefCell<ThreadLog>,
+    /// The task that hands the log over a moment after its first line.
+    log_task: Cell<Option<TaskHandle>>,
+    /// The task that sweeps, while it waits for something to sweep.
+    sweeper: Cell<Option<TaskHandle>>,
+    pub(crate) scratch: RefCell<Scratch>,
+    /// When a connection that has been open for a while carried bytes last.
+    carried: Cell<Option<Moment>>,
+    /// Who signs for it in a crowd; nobody where there was no thread left for that.
+    signer: Option<Signer>,
+    /// Of the process that holds the private keys, where it is another one.
+    key_process: Option<Arc<KeyProcessHealth>>,
+    /// Permits of the whole process.
+    pub(crate) share: Rc<Share>,
+    state: RefCell<Rc<ThreadState>>,
+    phase: Cell<Phase>,
+    /// Who serves the same addresses, now that this one stops.
+    after: RefCell<After>,
+    /// Acceptors that are still to be told that no other process gives way to this one any more.
+    stands_alone: Cell<usize>,
+    connections: Cell<usize>,
+    /// Tasks that wait for a connection to end.
+    waiting: RefCell<Vec<TaskHandle>>,
+    /// Tasks that accept, and want to know of a new state.
+    acceptors: RefCell<Vec<TaskHandle>>,
+}
+
+impl Thread {
+    pub(crate) fn new(
+        metrics: Arc<ThreadMetrics>,
+        log: ThreadLog,
+        share: Rc<Share>,
+        state: Rc<ThreadState>,
+        signer: Option<Signer>,
+        key_process: Option<Arc<KeyProcessHealth>>,
+    ) -> Rc<Self> {
+        Rc::new(Self {
+            metrics,
+            log: RefCell::new(log),
+            log_task: Cell::new(None),
+            sweeper: Cell::new(None),
+            scratch: RefCell::new(Scratch::new(handfast_leg::READ)),
+            carried: Cell::new(None),
+            signer,
+            key_process,
+            share,
+            state: RefCell::new(state),
+            phase: Cell::new(Phase::Serving),
+            after: RefCell::default(),
+            stands_alone: Cell::new(0),
+            connections: Cell::new(0),
+            waiting: RefCell::default(),
+            acceptors: RefCell::default(),
+        })
+    }
+
+    /// A connection that began to carry bytes at `since` does so at `now`.
+    pub(crate) fn carries(&self, since: Moment, now: Moment) {
+        if now.since(since) >= A_WHILE {
+            self.carried.set(Some(now));
+        }
+    }
+
+    /// Whether one that has been open for a while carried bytes a moment ago: somebody whom newcomers may delay.
+    pub(crate) fn has_carried(&self, now: Moment) -> bool {
+        self.carried.get().is_some_and(|last| now.since(last) < A_WHILE)
+    }
+
+    /// Who signs for it in a crowd.
+    pub(crate) fn signer(&self) -> Option<&Signer> {
+        self.signer.as_ref()
+    }
+
+    /// Whether private keys are in another process that does not answer now.
+    pub(crate) fn key_process_is_unresponsive(&self) -> bool {
+        self.key_process.as_ref().is_some_and(|health| health.is_unresponsive())
+    }
+
+    /// The state that connections are accepted with now.
+    pub(crate) fn state(&self) -> Rc<ThreadState> {
+        Rc::clone(&self.state.borrow())
+    }
+
+    pub(crate) fn install(&self, state: Rc<ThreadState>) {
+        *self.state.borrow_mut() = state;
+        // Connections keep the state they have, so only these are woken, however many those are.
+        self.acceptors.borrow().iter().for_each(|task| task.wake());
+    }
+
+    /// The present task accepts from now on.
+    pub(crate) fn acceptor_began(&self) {
+        self.acceptors.borrow_mut().push(engine::current());
+    }
+
+    /// … and no more.
+    pub(crate) fn acceptor_ended(&self) {
+        self.acceptors.borrow_mut().retain(|task| *task != engine::current());
+        self.waiting.borrow_mut().drain(..).for_each(|task| task.wake());
+    }
+
+    /// Whether any task still accepts.
+    pub(crate) fn accepts(&self) -> bool {
+        !self.acceptors.borrow().is_empty()
+    }
+
+    /// Who serves the same addresses from now on.
+    pub(crate) fn is_followed_by(&self, after: After) {
+        self.after.replace(after);
+    }
+
+    /// The threads of another process that listens on the same addresses too.
+    pub(crate) fn successor(&self) -> Option<u32> {
+        match &*self.after.borrow() {
+            After::Beside(threads) => Some(*threads),
+            After::Nobody | After::HandedOver(_) => None,
+        }
+    }
+
+    /// Whether another process has the very sockets of this listener.
+    pub(crate) fn is_handed_over(&self, listener: &ListenerId) -> bool {
+        match &*self.after.borrow() {
+            After::HandedOver(listeners) => listeners.contains(listener),
+            After::Nobody | After::Beside(_) => false,
+        }
+    }
+
+    /// The process before this one has closed its listeners.
+    pub(crate) fn stand_alone(&self) {
+        self.stands_alone.set(self.acceptors.borrow().len());
+        self.acceptors.borrow().iter().for_each(|task| task.wake());
+    }
+
+    /// Whether the present acceptor has to be told that; once for each.
+    pub(crate) fn stands_alone(&self) -> bool {
+        let left = self.stands_alone.get();
+        self.stands_alone.set(left.saturating_sub(1));
+        left > 0
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        self.phase.get()
+    }
+
+    pub(crate) fn enter(&self, phase: Phase) {
+        self.phase.set(phase);
+        engine::wake_all();
+    }
+
+    /// Connections of this thread.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.get()
+    }
+
+    pub(crate) fn connection_began(&self) {
+        self.connections.set(self.connections.get() + 1);
+    }
+
+    pub(crate) fn connection_ended(&self) {
+        self.connections.set(self.connections.get() - 1);
+        for task in self.waiting.borrow_mut().drain(..) {
+            task.wake();
+        }
+    }
+
+    /// Writes a connection's line.
+    pub(crate) fn log(&self, record: &Record, reason: &CloseReason) {
+        let mut log = self.log.borrow_mut();
+        let first = log.due().is_none();
+        log.write(record, reason);
+        if first && let Some(task) = self.log_task.get() {
+            task.wake();
+        }
+    }
+
+    /// Hands over the log's lines a moment after the first of them, for as long as the thread lives.
+    pub(crate) async fn tend_log(self: Rc<Self>) {
+        self.log_task.set(Some(engine::current()));
+        loop {
+            while self.log.borrow().due().is_none() {
+                engine::wait(Moment::NEVER).await;
+            }
+            engine::sleep(LINE_DELAY).await;
+            self.flush_log();
+        }
+    }
+
+    /// Takes away what sessions compute with, one to two seconds after its last use, for as long as the thread lives: an idle
+    /// connection keeps no more than its keys.
+    pub(crate) async fn sweep_contexts(self: Rc<Self>) {
+        loop {
+            self.sweeper.set(Some(engine::current()));
+            while self.sweeper.get().is_some() {
+                engine::wait(Moment::NEVER).await;
+            }
+            engine::sleep(SWEEP_INTERVAL).await;
+            while !contexts::sweep() {
+                engine::yield_now().await;
+            }
+        }
+    }
+
+    /// Called at the end of each turn: tells the sessions' contexts the time, and a sweeper that there are some.
+    pub(crate) fn tell_contexts(&self) {
+        let held = contexts::time_is((engine::now().nanos() / TICK_NANOS) as u32);
+        if held > 0
+            && let Some(task) = self.sweeper.take()
+        {
+            task.wake();
+        }
+    }
+
+    pub(crate) fn flush_log(&self) {
+        self.log.borrow_mut().flush();
+    }
+
+    /// Wakes the present task when a connection of this thread ends.
+    pub(crate) fn wake_at_end(&self) {
+        let task = engine::current();
+        let mut waiting = self.waiting.borrow_mut();
+        if !waiting.contains(&task) {
+            waiting.push(task);
+        }
+    }
+}
