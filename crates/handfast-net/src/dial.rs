@@ -11,14 +11,14 @@ use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
 use crate::address::Address;
-use crate::engine::{Ready, Source};
+use crate::engine::{EventSource, Ready};
 use crate::fault::{Cause, Fault, Operation};
 use crate::stream::Stream;
 use crate::sys;
 
 mod source;
 
-pub use source::{Source as SourceAddress, can_be_foreign, is_here, remember_ports};
+pub use source::{SourceAddress, can_be_foreign, is_here, remember_ports};
 
 /// A connection on its way.
 ///
@@ -159,7 +159,7 @@ impl Dialling {
     }
 
     fn watch(&mut self) -> Result<(), Fault> {
-        let source = Source::register_connecting(&self.stream).map_err(|error| {
+        let source = EventSource::register_connecting(&self.stream).map_err(|error| {
             let errno = Errno::from_io_error(&error).unwrap_or(Errno::NOMEM);
             Fault::of(Operation::Open, errno, None)
         })?;

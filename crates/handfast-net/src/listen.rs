@@ -15,7 +15,7 @@ use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, 
 
 use crate::address::Address;
 use crate::clock::Moment;
-use crate::engine::{Ready, Source, Woken, wait};
+use crate::engine::{EventSource, Ready, Woken, wait};
 use crate::fault::{Fault, Operation};
 use crate::stream::{SocketTimeouts, Stream, set_socket_timeouts};
 use crate::sys;
@@ -97,7 +97,7 @@ pub fn bind(
                 socket: Arc::new(socket),
                 tcp: true,
                 address: local.clone(),
-                turn: Some(Turn::new(place, &left)),
+                close_order: Some(CloseOrder::new(place, &left)),
                 outlives: false,
             };
             let sockets = (0..).zip(sockets).map(listening).collect();
@@ -109,7 +109,7 @@ pub fn bind(
                 socket: Arc::clone(&socket),
                 tcp: false,
                 address: address.clone(),
-                turn: None,
+                close_order: None,
                 outlives: false,
             };
             Ok((address.clone(), (0..threads.max(1)).map(listening).collect()))
@@ -228,13 +228,13 @@ fn local_address(socket: &OwnedFd) -> io::Result<SocketAddr> {
 /// The place of a socket among those of this process that share a TCP address. They are closed from the last to the first:
 /// the kernel puts the last of all sockets into the place of one that is closed, and so ours stay in front.
 #[derive(Debug)]
-struct Turn {
+struct CloseOrder {
     place: u32,
     /// Those that are not closed yet.
     left: Arc<AtomicU32>,
 }
 
-impl Turn {
+impl CloseOrder {
     fn new(place: u32, left: &Arc<AtomicU32>) -> Self {
         left.fetch_add(1, Ordering::AcqRel);
         Self { place, left: Arc::clone(left) }
@@ -245,7 +245,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for CloseOrder {
     fn drop(&mut self) {
         self.left.fetch_sub(1, Ordering::AcqRel);
     }
@@ -257,7 +257,7 @@ pub struct ListeningSocket {
     socket: Arc<OwnedFd>,
     tcp: bool,
     address: Address,
-    turn: Option<Turn>,
+    close_order: Option<CloseOrder>,
     /// Whether another process has it too, so that its queue goes on when this process closes it.
     outlives: bool,
 }
@@ -284,8 +284,8 @@ impl ListeningSocket {
 
     /// To be called in the task that will accept.
     pub fn open(self) -> Listener {
-        let Self { socket, tcp, address, turn, outlives } = self;
-        Listener { socket, tcp, address, source: None, turn, outlives }
+        let Self { socket, tcp, address, close_order, outlives } = self;
+        Listener { socket, tcp, address, source: None, close_order, outlives }
     }
 }
 
@@ -296,9 +296,9 @@ pub struct Listener {
     tcp: bool,
     address: Address,
     /// `None` while accepting is paused: a level-triggered listener without an acceptor would spin.
-    source: Option<Source>,
+    source: Option<EventSource>,
     /// After the socket: it is the next one's turn when this one is closed.
-    turn: Option<Turn>,
+    close_order: Option<CloseOrder>,
     outlives: bool,
 }
 
@@ -359,11 +359,11 @@ impl Listener {
     /// other process has at least two. The other process says [`Self::stand_alone`] in the end.
     pub fn give_way(&mut self, others: u32) -> bool {
         // One fewer than there are: the same choice is right before and after a socket of ours is closed.
-        let steer = |turn: &Turn| {
-            let past = turn.left.load(Ordering::Acquire);
+        let steer = |order: &CloseOrder| {
+            let past = order.left.load(Ordering::Acquire);
             sys::steer_past(&self.socket, past, others.saturating_sub(1)).is_ok()
         };
-        self.turn.as_ref().is_some_and(steer)
+        self.close_order.as_ref().is_some_and(steer)
     }
 
     /// Whether its queue, and who waits in it, stays when this process closes it: a service manager keeps it.
@@ -373,7 +373,7 @@ impl Listener {
 
     /// Whether it is this one's turn to be closed, after [`Self::give_way`].
     pub fn may_close(&self) -> bool {
-        self.turn.as_ref().is_none_or(Turn::has_come)
+        self.close_order.as_ref().is_none_or(CloseOrder::has_come)
     }
 
     /// No other process gives way to this one any more: the kernel chooses among all of its sockets again.
@@ -389,7 +389,7 @@ impl Listener {
     pub async fn ready(&mut self, deadline: Moment) -> io::Result<Woken> {
         match &self.source {
             Some(source) => source.used_up(Ready::READ),
-            None => self.source = Some(Source::register_listener(&self.socket)?),
+            None => self.source = Some(EventSource::register_listener(&self.socket)?),
         }
         Ok(wait(deadline).await)
     }

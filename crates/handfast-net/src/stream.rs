@@ -15,7 +15,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SendFlags, Shutdown, sockopt};
 
-use crate::engine::{Ready, Source};
+use crate::engine::{EventSource, Ready};
 use crate::fault::{Fault, Operation};
 use crate::sys;
 
@@ -53,7 +53,7 @@ pub struct SocketTimeouts {
 pub struct Stream {
     socket: OwnedFd,
     /// `None` until something blocked for the first time.
-    source: Option<Source>,
+    source: Option<EventSource>,
     /// Whether the source reports writability too.
     writing_watched: bool,
     tcp: bool,
@@ -68,12 +68,12 @@ impl Stream {
     }
 
     /// How it is waited for, if it is.
-    pub(crate) fn source(&self) -> Option<&Source> {
+    pub(crate) fn source(&self) -> Option<&EventSource> {
         self.source.as_ref()
     }
 
     /// Takes a source that reports reading and writing.
-    pub(crate) fn set_source(&mut self, source: Source) {
+    pub(crate) fn set_source(&mut self, source: EventSource) {
         self.source = Some(source);
         self.writing_watched = true;
     }
@@ -176,8 +176,8 @@ impl Stream {
         Ok(())
     }
 
-    fn register(&mut self, ready: Ready) -> Result<Source, Fault> {
-        Source::register(&self.socket, ready).map_err(|error| {
+    fn register(&mut self, ready: Ready) -> Result<EventSource, Fault> {
+        EventSource::register(&self.socket, ready).map_err(|error| {
             let errno = Errno::from_io_error(&error).unwrap_or(Errno::NOMEM);
             self.note(Operation::Open, errno)
         })

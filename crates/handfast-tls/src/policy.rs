@@ -7,13 +7,13 @@
 //! change log that it goes. What each contains is kept by a snapshot test at the bottom of this file.
 //!
 //! # Why a policy has variants
-//! rustls 0.23 takes the *client's* first group that the server has, whatever the server's order is, and either the
-//! client's or the server's order of suites as a whole. Two things that operators rely on elsewhere cannot be said
-//! that way, so a [`Policy`] holds one rustls provider for each choice, and [`Policy::variant_for`] picks one from
+//! rustls 0.23 takes the *client's* first group that the server has, whatever the server's order is. Of suites it takes
+//! either the client's or the server's order as a whole. Two choices that operators expect from other servers are not
+//! possible that way. So a [`Policy`] holds one rustls provider for each choice, and [`Policy::variant_for`] picks one from
 //! the hello before rustls sees it:
 //! - **Group.** Our order decides among the groups for which the client sent a key share; only when it sent none we
 //!   have, our order decides among the groups it names, at the price of a HelloRetryRequest (one more round trip;
-//!   RFC 9846 §4.2.4). So a preferred group never costs a round trip that another could have saved. No client on
+//!   RFC 9846 §4.2.4). So a preferred group never costs a round trip that another could have saved. No attacker on
 //!   the wire can use this to weaken a connection: the hello is authenticated by the handshake.
 //! - **Suite.** Our order decides (`ignore_client_order` must be set), except that a client whose first suite is
 //!   ChaCha20-Poly1305 gets it: such a client says that it computes AES without hardware.

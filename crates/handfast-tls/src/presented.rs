@@ -21,7 +21,7 @@ use crate::revocation::Revocations;
 use crate::session::Peer;
 use crate::side_channels;
 use bounds::{BYTES, INTERMEDIATES};
-use outline::Key;
+use outline::PublicKeyKind;
 pub(crate) use outline::{Outline, Standing, standing};
 use path::Search;
 pub(crate) use refusal::Refusal;
@@ -203,14 +203,14 @@ impl Authorities {
 fn check_key(own: &Outline<'_>, peer: Peer) -> Result<(), Refusal> {
     match own.key_kind() {
         // What costs nothing is looked at first.
-        Key::Rsa(bits) if bits < RSA_BITS => {
+        PublicKeyKind::Rsa(bits) if bits < RSA_BITS => {
             return Err(Refusal::WeakKey { weakness: Weakness::TooSmall { bits }, is_own: true });
         }
-        Key::Rsa(bits) if bits > RSA_BITS_MOST => {
+        PublicKeyKind::Rsa(bits) if bits > RSA_BITS_MOST => {
             return Err(Refusal::UnknownKey("an RSA key of more than 8192 bits"));
         }
-        Key::Unknown(kind) => return Err(Refusal::UnknownKey(kind)),
-        Key::Rsa(_) | Key::Known => {}
+        PublicKeyKind::Unknown(kind) => return Err(Refusal::UnknownKey(kind)),
+        PublicKeyKind::Rsa(_) | PublicKeyKind::Known => {}
     }
     // RFC 9846 §4.5.2.2 and RFC 9846 §4.5.2.3; servers are left what other clients leave them.
     if peer == Peer::Client && own.may_sign == Some(false) {

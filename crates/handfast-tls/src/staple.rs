@@ -1,13 +1,13 @@
 //! OCSP responses that go with certificates, so that clients need not ask a responder (RFC 6066 §8, RFC 9846 §4.4.2.1).
 //!
 //! In: what a file holds, DER or PEM, and the chain that is served. Out: the response in DER and until when it may be
-//! stapled, or a [`Refusal`]. Nothing is fetched: a tool of the operator renews the file, and it is read again when it changes.
+//! stapled, or a [`StapleError`]. Nothing is fetched: a tool of the operator renews the file, and it is read again when it changes.
 
 use rustls_pki_types::CertificateDer;
 
 use crate::pem;
 use refusal::LARGEST;
-pub(crate) use refusal::Refusal;
+pub(crate) use refusal::StapleError;
 
 mod refusal;
 mod response;
@@ -29,10 +29,10 @@ pub(crate) fn read(
     content: &[u8],
     chain: &[CertificateDer<'_>],
     now: i64,
-) -> Result<(Vec<u8>, Staple), Refusal> {
-    let der = der(content).ok_or(Refusal::Malformed)?;
+) -> Result<(Vec<u8>, Staple), StapleError> {
+    let der = der(content).ok_or(StapleError::Malformed)?;
     if der.len() > LARGEST {
-        return Err(Refusal::TooLarge(der.len()));
+        return Err(StapleError::TooLarge(der.len()));
     }
     let staple = verify::verify(&der, chain, now)?;
     Ok((der, staple))

@@ -47,7 +47,7 @@ pub(crate) struct Core<C> {
 }
 
 /// What one look at the connection's state asked for.
-enum Turn {
+enum LoopStep {
     /// Look again.
     More,
     /// Everything that is there has been dealt with.
@@ -97,9 +97,9 @@ impl<C: Connection> Core<C> {
             let (discard, outcome) = self.step(&mut incoming[consumed..], plaintext, outgoing, watch);
             consumed += discard;
             match outcome {
-                Ok(Turn::More) => {}
-                Ok(Turn::Done) => break,
-                Ok(Turn::Closed) => received.closed = true,
+                Ok(LoopStep::More) => {}
+                Ok(LoopStep::Done) => break,
+                Ok(LoopStep::Closed) => received.closed = true,
                 Err(failure) => {
                     self.failed = true;
                     self.collect_alert(outgoing);
@@ -118,7 +118,7 @@ impl<C: Connection> Core<C> {
         plaintext: &mut Buffer,
         outgoing: &mut Buffer,
         watch: &mut impl Watch<C>,
-    ) -> (usize, Result<Turn, Failure>) {
+    ) -> (usize, Result<LoopStep, Failure>) {
         let before = outgoing.len();
         if !self.established {
             watch.before();
@@ -260,7 +260,7 @@ fn take_turn<D>(
     status: UnbufferedStatus<'_, '_, D>,
     plaintext: &mut Buffer,
     outgoing: &mut Buffer,
-) -> (usize, Result<Turn, rustls::Error>) {
+) -> (usize, Result<LoopStep, rustls::Error>) {
     let mut discard = status.discard;
     let turn = match status.state {
         Ok(ConnectionState::ReadTraffic(mut traffic)) => {
@@ -273,20 +273,20 @@ fn take_turn<D>(
                     Err(error) => return (discard, Err(error)),
                 }
             }
-            Ok(Turn::More)
+            Ok(LoopStep::More)
         }
         Ok(ConnectionState::EncodeTlsData(mut data)) => encode(&mut data, outgoing)
-            .map(|()| Turn::More)
+            .map(|()| LoopStep::More)
             .map_err(|failure| rustls::Error::General(failure.to_string())),
         // It is as good as sent: the caller owns the bytes now.
         Ok(ConnectionState::TransmitTlsData(data)) => {
             data.done();
-            Ok(Turn::More)
+            Ok(LoopStep::More)
         }
-        Ok(ConnectionState::PeerClosed) => Ok(Turn::Closed),
+        Ok(ConnectionState::PeerClosed) => Ok(LoopStep::Closed),
         Ok(
             ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_) | ConnectionState::Closed,
-        ) => Ok(Turn::Done),
+        ) => Ok(LoopStep::Done),
         // A server of ours never offers early data: replayable bytes are not for a proxy to pass on unasked.
         Ok(_) => Err(rustls::Error::General("a state of the session that was not asked for".into())),
         Err(error) => Err(error),

@@ -23,7 +23,7 @@ pub(crate) enum Intent {
     Break,
 }
 
-/// What a peer has seen of its own connection's end.
+/// What a peer has seen of its connection's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
     Nothing,
@@ -62,7 +62,7 @@ pub(crate) struct Peer {
     pub(crate) lenient: bool,
 }
 
-/// Byte number `index` of what a peer says: whoever hears another one has lost or doubled some.
+/// Byte number `index` of what a peer sends: a receiver of another one has lost or doubled some.
 fn byte(tag: u8, index: usize) -> u8 {
     (index as u8).wrapping_mul(31) ^ (index >> 8) as u8 ^ tag
 }

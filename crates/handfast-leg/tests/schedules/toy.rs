@@ -1,4 +1,4 @@
-//! A session in the place of TLS: framing, an end mark, alerts, and answers of its own, without the arithmetic.
+//! A session in the place of TLS: framing, an end mark, alerts, and answers, without the cryptography.
 //!
 //! A record is a kind, the sender's tag, a length, and so many bytes. The tag is the connection's: a record that lands on
 //! another leg is noticed there.

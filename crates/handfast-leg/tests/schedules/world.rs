@@ -140,7 +140,7 @@ impl World {
             && backend.to_peer.is_empty()
     }
 
-    /// Everything that is on its way arrives, and everybody does what they meant to do.
+    /// Everything that is on its way arrives, and each peer does what its plan says.
     fn settle(&mut self) {
         self.capricious.set(false);
         self.client.polite = false;
@@ -248,7 +248,7 @@ impl World {
         let pairs = [(&self.client, &self.backend), (&self.backend, &self.client)];
         for (from, to) in pairs {
             // Exactly: what arrives is the beginning of what was said (each byte was looked at when it came).
-            assert!(to.heard <= from.said, "{} heard more than was said", to.name);
+            assert!(to.heard <= from.said, "{} received more than was sent", to.name);
             if to.seen == Seen::CleanEnd {
                 // An abort stays an abort: a clean end is one, and everything came before it.
                 assert!(from.is_clean() && from.ended, "{} saw a clean end of {:?}", to.name, from.intent);
@@ -291,7 +291,7 @@ impl World {
     }
 }
 
-/// For whoever replays a schedule.
+/// For the replay of a schedule.
 #[expect(clippy::print_stderr, reason = "a schedule that fails says its seed")]
 fn say(line: &str) {
     eprintln!("{line}");

@@ -16,7 +16,7 @@ use crate::sys;
 
 /// Where a connection comes from.
 #[derive(Clone, Copy, Debug)]
-pub enum Source<'s> {
+pub enum SourceAddress<'s> {
     /// The address that the kernel chooses by the route.
     Route,
     /// One of these addresses of this machine: the one at this place (counted round and round) first, and the others when it
@@ -31,7 +31,7 @@ pub enum Source<'s> {
     Client(IpAddr),
 }
 
-impl Source<'_> {
+impl SourceAddress<'_> {
     /// Addresses that may be used for a destination.
     fn number(self, destination: SocketAddr) -> usize {
         match self {
@@ -76,7 +76,7 @@ fn ports_now() -> Option<u64> {
 }
 
 /// A fault with the arithmetic of ports, where it is that there are none.
-pub(super) fn explained(fault: Fault, source: Source<'_>, destination: SocketAddr) -> Fault {
+pub(super) fn explained(fault: Fault, source: SourceAddress<'_>, destination: SocketAddr) -> Fault {
     if fault.cause != Cause::OutOfPorts {
         return fault;
     }
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(ports("40001 40000"), None);
         let to = "10.0.0.7:80".parse().expect("an address");
         let all: Vec<IpAddr> = ["10.0.0.5", "10.0.0.6", "::1"].map(|ip| ip.parse().expect(ip)).to_vec();
-        let source = Source::Own { all: &all, first: 0 };
+        let source = SourceAddress::Own { all: &all, first: 0 };
         assert_eq!(source.number(to), 2, "the IPv6 one does not count");
         assert_eq!(
             arithmetic(Some(28_232), 2, to),
@@ -150,14 +150,14 @@ mod tests {
         // 192.0.2.0/24 is for documents (RFC 5737): no machine has it.
         let all: Vec<IpAddr> = ["::1", "192.0.2.1", "127.0.0.9"].map(|ip| ip.parse().expect(ip)).to_vec();
         for first in 0..7 {
-            let source = Source::Own { all: &all, first };
+            let source = SourceAddress::Own { all: &all, first };
             let _dialling =
                 Dialling::begin(&Address::Ip(address), source, false).expect("one of them is here");
             let (_, from) = listener.accept().expect("it connected");
             assert_eq!(from.ip(), all[2]);
         }
         let fault = |all: &[IpAddr]| {
-            let source = Source::Own { all, first: 1 };
+            let source = SourceAddress::Own { all, first: 1 };
             Dialling::begin(&Address::Ip(address), source, false).expect_err("none is here")
         };
         let none = fault(&all[..1]);

@@ -10,7 +10,7 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
-use super::{Ready, Source};
+use super::{EventSource, Ready};
 use crate::clock::Moment;
 
 /// Wakes the task that made it.
@@ -19,7 +19,7 @@ use crate::clock::Moment;
 #[derive(Debug)]
 pub struct Alarm {
     // Dropped before the descriptor it is for.
-    source: Source,
+    source: EventSource,
     timer: OwnedFd,
 }
 
@@ -30,7 +30,7 @@ impl Alarm {
     pub fn new() -> io::Result<Self> {
         let timer =
             timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
-        let source = Source::register(&timer, Ready::NONE)?;
+        let source = EventSource::register(&timer, Ready::NONE)?;
         Ok(Self { source, timer })
     }
 

@@ -16,17 +16,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::{Ready, Source, wait};
+use super::{EventSource, Ready, wait};
 use crate::clock::Moment;
 
-struct Shared<M> {
+struct MessageQueue<M> {
     letters: Mutex<Vec<M>>,
     room: usize,
     bell: OwnedFd,
 }
 
 /// Sends messages into an engine's thread.
-pub struct Sender<M>(Arc<Shared<M>>);
+pub struct Sender<M>(Arc<MessageQueue<M>>);
 
 /// A message that had no room, given back.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl<M> fmt::Debug for Sender<M> {
     }
 }
 
-impl<M> Shared<M> {
+impl<M> MessageQueue<M> {
     fn letters(&self) -> MutexGuard<'_, Vec<M>> {
         self.letters.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -99,8 +99,8 @@ impl<M> Sender<M> {
 
 /// Where the messages arrive; made on any thread, read by one task of one engine.
 pub struct Mailbox<M> {
-    shared: Arc<Shared<M>>,
-    source: Option<Source>,
+    shared: Arc<MessageQueue<M>>,
+    source: Option<EventSource>,
 }
 
 impl<M> fmt::Debug for Mailbox<M> {
@@ -110,7 +110,7 @@ impl<M> fmt::Debug for Mailbox<M> {
 }
 
 /// The parts of a mailbox before it is opened on its thread.
-pub struct Letterbox<M>(Arc<Shared<M>>);
+pub struct Letterbox<M>(Arc<MessageQueue<M>>);
 
 impl<M> fmt::Debug for Letterbox<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -130,7 +130,7 @@ impl<M> Letterbox<M> {
 /// **Errors**: out of file descriptors.
 pub fn mailbox<M>(room: usize) -> io::Result<(Sender<M>, Letterbox<M>)> {
     let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-    let shared = Arc::new(Shared { letters: Mutex::new(Vec::new()), room: room.max(1), bell });
+    let shared = Arc::new(MessageQueue { letters: Mutex::new(Vec::new()), room: room.max(1), bell });
     Ok((Sender(Arc::clone(&shared)), Letterbox(shared)))
 }
 
@@ -140,7 +140,7 @@ impl<M> Mailbox<M> {
     /// **Errors**: registering with the engine. **Cancel**: loses nothing.
     pub async fn receive(&mut self) -> io::Result<Vec<M>> {
         if self.source.is_none() {
-            self.source = Some(Source::register(&self.shared.bell, Ready::NONE)?);
+            self.source = Some(EventSource::register(&self.shared.bell, Ready::NONE)?);
         }
         loop {
             // Emptied before the letters are taken: a letter sent in between rings again.

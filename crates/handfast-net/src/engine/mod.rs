@@ -42,7 +42,7 @@ use rustix::event::{Timespec, epoll};
 pub use alarm::Alarm;
 pub use handle::TaskHandle;
 pub use mailbox::{Full, Letterbox, Mailbox, Sender, mailbox};
-pub(crate) use source::{Ready, Source};
+pub(crate) use source::{EventSource, Ready};
 pub use tasks::Priority;
 pub use timer::{Timer, timer};
 pub use wake::current;

@@ -109,7 +109,7 @@ impl Sources {
 /// What a move has to mind: the kernel reports an edge once. It may have been reported to the task before, which has not looked,
 /// or never will; so readiness is kept here and not in the task, it goes along, and the next task is woken for it.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct EventSource {
     index: u32,
     /// Not to be moved to another thread.
     _local: std::marker::PhantomData<*const ()>,
@@ -119,7 +119,7 @@ pub(crate) struct Source {
 /// never see: they are spared the event that says what they know.
 const READING: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 
-impl Source {
+impl EventSource {
     /// Registers a stream for reading and the peer's end; `ready` is what it may still try without waiting.
     ///
     /// What is readable already is reported in the next turn.
@@ -207,7 +207,7 @@ impl Source {
     }
 }
 
-impl Drop for Source {
+impl Drop for EventSource {
     fn drop(&mut self) {
         engine(|engine| engine.sources.borrow_mut().remove(self.index));
     }

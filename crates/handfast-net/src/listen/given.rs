@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicU32;
 
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketType, sockopt};
 
-use super::{ListeningSocket, Turn, prepare_tcp};
+use super::{CloseOrder, ListeningSocket, prepare_tcp};
 use crate::address::Address;
 use crate::stream::{SocketTimeouts, set_socket_timeouts};
 
@@ -157,7 +157,7 @@ pub fn share_out(
         socket: Arc::clone(&sockets[place % sockets.len()]),
         tcp,
         address: address.clone(),
-        turn: own.then(|| Turn::new(u32::try_from(place).unwrap_or(u32::MAX), &left)),
+        close_order: own.then(|| CloseOrder::new(u32::try_from(place).unwrap_or(u32::MAX), &left)),
         outlives: more == More::No,
     };
     let mut shares: Vec<Vec<_>> = (0..threads).map(|_| Vec::new()).collect();

@@ -37,7 +37,7 @@ pub(super) const LIMIT_BYTES: usize = 32 * 1024 * 1024;
 
 /// The tickets of one name.
 #[derive(Default)]
-struct Kept {
+struct NameTickets {
     /// Oldest first, each with its size in bytes. A ticket is used once, so that an observer of the network cannot link two
     /// connections to one client (RFC 9846 §C.4).
     tls13: VecDeque<(usize, Tls13ClientSessionValue)>,
@@ -51,7 +51,7 @@ struct Kept {
 /// The tickets of one client. Its atomics are for `Sync` only, as its lock is.
 pub(super) struct Pool {
     /// By the name that was asked for: another name's session is not for it (RFC 9846 §4.7.1).
-    kept: Mutex<HashMap<ServerName<'static>, Kept>>,
+    kept: Mutex<HashMap<ServerName<'static>, NameTickets>>,
     /// Tickets kept of one name, and their bytes.
     each: usize,
     each_bytes: usize,
@@ -85,13 +85,13 @@ impl Pool {
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, HashMap<ServerName<'static>, Kept>> {
+    fn kept(&self) -> MutexGuard<'_, HashMap<ServerName<'static>, NameTickets>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many sessions can be resumed now; a session of TLS 1.2 counts as [`LIMIT`].
     pub(super) fn resumptions(&self) -> usize {
-        let of = |kept: &Kept| kept.tls13.len() + if kept.tls12.is_some() { LIMIT } else { 0 };
+        let of = |kept: &NameTickets| kept.tls13.len() + if kept.tls12.is_some() { LIMIT } else { 0 };
         self.kept().values().map(of).sum()
     }
 
@@ -103,7 +103,7 @@ impl Pool {
     /// What is known of the newest session.
     pub(super) fn newest(&self) -> Option<Ticket> {
         let all = self.kept();
-        let of = |kept: &Kept| {
+        let of = |kept: &NameTickets| {
             let tls13 = kept.tls13.back().map(|(_, ticket)| Ticket {
                 lifetime: lifetime(&format!("{ticket:?}")),
                 early_data: ticket.max_early_data_size(),

@@ -51,7 +51,7 @@ pub(crate) struct Outline<'a> {
 
 /// Kind of a public key, as far as it matters whether it is good enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Key {
+pub(crate) enum PublicKeyKind {
     /// RSA, with its bits.
     Rsa(usize),
     /// Another kind that can be verified here.
@@ -155,7 +155,7 @@ impl<'a> Outline<'a> {
     }
 
     /// Kind of its key.
-    pub(crate) fn key_kind(&self) -> Key {
+    pub(crate) fn key_kind(&self) -> PublicKeyKind {
         key_kind(self.key)
     }
 
@@ -200,11 +200,11 @@ pub(crate) fn constraints(content: &[u8]) -> usize {
 }
 
 /// Kind of the key in the content of a SubjectPublicKeyInfo.
-pub(crate) fn key_kind(content: &[u8]) -> Key {
-    kind_if_readable(content).unwrap_or(Key::Unknown("a key that cannot be read"))
+pub(crate) fn key_kind(content: &[u8]) -> PublicKeyKind {
+    kind_if_readable(content).unwrap_or(PublicKeyKind::Unknown("a key that cannot be read"))
 }
 
-fn kind_if_readable(content: &[u8]) -> Option<Key> {
+fn kind_if_readable(content: &[u8]) -> Option<PublicKeyKind> {
     let mut content = Der(content);
     let mut algorithm = Der(content.expect(SEQUENCE)?);
     let kind = match algorithm.expect(OBJECT_IDENTIFIER)? {
@@ -212,19 +212,23 @@ fn kind_if_readable(content: &[u8]) -> Option<Key> {
         [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 1] => {
             // One byte says that no bits are unused.
             let key = content.expect(BIT_STRING)?.get(1..)?;
-            Key::Rsa(bits(Der(Der(key).expect(SEQUENCE)?).expect(INTEGER)?))
+            PublicKeyKind::Rsa(bits(Der(Der(key).expect(SEQUENCE)?).expect(INTEGER)?))
         }
-        [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 10] => Key::Unknown("an RSA key marked for PSS only"),
+        [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 10] => {
+            PublicKeyKind::Unknown("an RSA key marked for PSS only")
+        }
         // 1.2.840.10045.2.1, and P-256, P-384, P-521 by name.
         [0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1] => match algorithm.optional(OBJECT_IDENTIFIER) {
-            Some([0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7] | [0x2b, 0x81, 4, 0, 34 | 35]) => Key::Known,
-            _ => Key::Unknown("an ECDSA key on a curve other than P-256, P-384, P-521"),
+            Some([0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7] | [0x2b, 0x81, 4, 0, 34 | 35]) => {
+                PublicKeyKind::Known
+            }
+            _ => PublicKeyKind::Unknown("an ECDSA key on a curve other than P-256, P-384, P-521"),
         },
-        [0x2b, 0x65, 0x70] => Key::Known, // Ed25519
-        [0x2b, 0x65, 0x71] => Key::Unknown("an Ed448 key"),
-        [0x60, 0x86, 0x48, 1, 0x65, 3, 4, 3, 17..=19] => Key::Known, // ML-DSA
-        [0x2a, 0x86, 0x48, 0xce, 0x38, 4, 1] => Key::Unknown("a DSA key"),
-        _ => Key::Unknown("a key of a kind that is not known here"),
+        [0x2b, 0x65, 0x70] => PublicKeyKind::Known, // Ed25519
+        [0x2b, 0x65, 0x71] => PublicKeyKind::Unknown("an Ed448 key"),
+        [0x60, 0x86, 0x48, 1, 0x65, 3, 4, 3, 17..=19] => PublicKeyKind::Known, // ML-DSA
+        [0x2a, 0x86, 0x48, 0xce, 0x38, 4, 1] => PublicKeyKind::Unknown("a DSA key"),
+        _ => PublicKeyKind::Unknown("a key of a kind that is not known here"),
     };
     Some(kind)
 }

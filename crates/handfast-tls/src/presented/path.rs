@@ -17,7 +17,7 @@ use webpki::{EndEntityCert, KeyUsage, VerifiedPath};
 
 use super::Authorities;
 use super::bounds::PATHS;
-use super::outline::{self, Key, Outline};
+use super::outline::{self, Outline, PublicKeyKind};
 use super::refusal::Refusal;
 use crate::session::Peer;
 use crate::weak::{RSA_BITS, Weakness};
@@ -241,7 +241,7 @@ impl<'a> Search<'a> {
             let above = path.iter().filter_map(|der| Outline::read(der).map(|outline| outline.key_kind()));
             let trusted = anchors.iter().map(|anchor| outline::key_kind(&anchor.subject_public_key_info));
             above.chain(trusted).find_map(|key| match key {
-                Key::Rsa(bits) if bits < RSA_BITS => {
+                PublicKeyKind::Rsa(bits) if bits < RSA_BITS => {
                     Some(Refusal::WeakKey { weakness: Weakness::TooSmall { bits }, is_own: false })
                 }
                 _ => None,

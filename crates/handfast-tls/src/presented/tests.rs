@@ -287,7 +287,7 @@ fn outlines_are_those_of_a_whole_parser() {
     assert_eq!(outline.validity(), Some(validity));
     assert_eq!((outline.version, outline.is_authority, outline.may_sign), (3, true, Some(false)));
     assert_eq!((outline.names, outline.constraints), (3, 10));
-    assert_eq!(outline.key_kind(), Key::Known);
+    assert_eq!(outline.key_kind(), PublicKeyKind::Known);
     assert!(outline.key_identifier.is_some() && outline.issuer_key_identifier.is_some());
     assert!(outline.is_for(&[0x2b, 6, 1, 5, 5, 7, 3, 1]) && !outline.is_for(&[0x2b, 6, 1, 5, 5, 7, 3, 2]));
 }

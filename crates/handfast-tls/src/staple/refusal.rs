@@ -12,7 +12,7 @@ pub(super) const LARGEST: usize = 32 << 10;
 
 /// Why a response is not stapled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum StapleError {
     /// It is no OCSP response.
     Malformed,
     TooLarge(usize),
@@ -36,7 +36,7 @@ pub(crate) enum Refusal {
     Responder(&'static str),
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for StapleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed => f.write_str("is not an OCSP response, expected one in DER or PEM"),
@@ -74,7 +74,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl Refusal {
+impl StapleError {
     /// What an operator does about it.
     fn hint(self) -> &'static str {
         match self {

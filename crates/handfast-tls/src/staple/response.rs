@@ -6,7 +6,7 @@
 use x509_parser::prelude::FromDer;
 use x509_parser::time::ASN1Time;
 
-use super::Refusal;
+use super::StapleError;
 use crate::der::{Der, ENUMERATED, GENERALIZED_TIME, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, SEQUENCE};
 
 /// id-pkix-ocsp-basic, 1.3.6.1.5.5.7.48.1.1.
@@ -50,12 +50,12 @@ pub(super) enum Status {
 }
 
 /// Reads a response.
-pub(super) fn read(der: &[u8]) -> Result<Response<'_>, Refusal> {
-    let (status, bytes) = outside(der).ok_or(Refusal::Malformed)?;
+pub(super) fn read(der: &[u8]) -> Result<Response<'_>, StapleError> {
+    let (status, bytes) = outside(der).ok_or(StapleError::Malformed)?;
     if status != 0 {
-        return Err(Refusal::Unsuccessful(status));
+        return Err(StapleError::Unsuccessful(status));
     }
-    basic(bytes.ok_or(Refusal::Malformed)?).ok_or(Refusal::Malformed)
+    basic(bytes.ok_or(StapleError::Malformed)?).ok_or(StapleError::Malformed)
 }
 
 /// The status of the whole, and the basic response in it.

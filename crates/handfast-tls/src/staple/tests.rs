@@ -27,7 +27,7 @@ fn response(heading: &str) -> &'static str {
     &text[..text.find(end).unwrap() + end.len()]
 }
 
-fn read_at(heading: &str, now: i64) -> Result<Staple, Refusal> {
+fn read_at(heading: &str, now: i64) -> Result<Staple, StapleError> {
     read(response(heading).as_bytes(), &chain(), now).map(|(_, staple)| staple)
 }
 
@@ -40,10 +40,10 @@ fn good_ones_are_taken_until_their_end() {
     }
     let end = 1_796_083_200; // 2026-12-01
     assert_eq!(read_at("good, in 2026 only", end).map(|staple| staple.next_update), Ok(end));
-    assert_eq!(read_at("good, in 2026 only", end + 1), Err(Refusal::Expired(end)));
+    assert_eq!(read_at("good, in 2026 only", end + 1), Err(StapleError::Expired(end)));
     let begin = 1_767_225_600; // 2026-01-01
     assert!(read_at("good, in 2026 only", begin - CLOCK_SLACK).is_ok());
-    assert_eq!(read_at("good, in 2026 only", begin - CLOCK_SLACK - 1), Err(Refusal::NotYet(begin)));
+    assert_eq!(read_at("good, in 2026 only", begin - CLOCK_SLACK - 1), Err(StapleError::NotYet(begin)));
 }
 
 const CLOCK_SLACK: i64 = 300;
@@ -51,21 +51,24 @@ const CLOCK_SLACK: i64 = 300;
 #[test]
 fn each_way_to_be_wrong_is_told_apart() {
     let cases = [
-        ("expired", Refusal::Expired(1_609_459_200)),
-        ("not yet", Refusal::NotYet(3_786_912_000)),
-        ("without an end", Refusal::WithoutEnd),
-        ("revoked", Refusal::Revoked(1_772_323_200)),
-        ("unknown", Refusal::Unknown),
-        ("of another certificate", Refusal::OtherCertificate),
-        ("of another issuer", Refusal::OtherCertificate),
-        ("signed by a stranger", Refusal::Responder("its certificate is not signed by the issuer of ours")),
-        ("by a responder that may not", Refusal::Responder("its certificate is not for OCSP signing")),
-        ("by a responder that expired", Refusal::Responder("its certificate is not valid now")),
+        ("expired", StapleError::Expired(1_609_459_200)),
+        ("not yet", StapleError::NotYet(3_786_912_000)),
+        ("without an end", StapleError::WithoutEnd),
+        ("revoked", StapleError::Revoked(1_772_323_200)),
+        ("unknown", StapleError::Unknown),
+        ("of another certificate", StapleError::OtherCertificate),
+        ("of another issuer", StapleError::OtherCertificate),
+        (
+            "signed by a stranger",
+            StapleError::Responder("its certificate is not signed by the issuer of ours"),
+        ),
+        ("by a responder that may not", StapleError::Responder("its certificate is not for OCSP signing")),
+        ("by a responder that expired", StapleError::Responder("its certificate is not valid now")),
         (
             "by a responder of a stranger",
-            Refusal::Responder("its certificate is not signed by the issuer of ours"),
+            StapleError::Responder("its certificate is not signed by the issuer of ours"),
         ),
-        ("try later", Refusal::Unsuccessful(3)),
+        ("try later", StapleError::Unsuccessful(3)),
     ];
     for (heading, refusal) in cases {
         assert_eq!(read_at(heading, NOW), Err(refusal), "{heading}");
@@ -78,7 +81,7 @@ fn each_way_to_be_wrong_is_told_apart() {
         .collect();
     assert_eq!(mild, ["expired", "not yet", "of another certificate", "of another issuer"]);
     assert_eq!(
-        Refusal::Revoked(1_772_323_200).finding(Path::new("web.pem.ocsp")).to_string(),
+        StapleError::Revoked(1_772_323_200).finding(Path::new("web.pem.ocsp")).to_string(),
         "web.pem.ocsp: says that the certificate was revoked on 2026-03-01 00:00:00 UTC; it is not stapled"
     );
 }
@@ -92,20 +95,20 @@ fn der_and_pem_are_the_same_and_nothing_else_is_taken() {
         assert_eq!(
             read(wrong, &chain, NOW).err(),
             Some(match wrong.len() {
-                40_000 => Refusal::TooLarge(40_000),
-                _ => Refusal::Malformed,
+                40_000 => StapleError::TooLarge(40_000),
+                _ => StapleError::Malformed,
             })
         );
     }
     let limit = |length: usize| read(&vec![0x30; length], &chain, NOW).err();
-    assert_eq!(limit(LARGEST), Some(Refusal::Malformed));
-    assert_eq!(limit(LARGEST + 1), Some(Refusal::TooLarge(LARGEST + 1)));
+    assert_eq!(limit(LARGEST), Some(StapleError::Malformed));
+    assert_eq!(limit(LARGEST + 1), Some(StapleError::TooLarge(LARGEST + 1)));
     let other = response("good").replace("OCSP RESPONSE", "CERTIFICATE");
-    assert_eq!(read(other.as_bytes(), &chain, NOW).err(), Some(Refusal::Malformed), "another label");
-    let hint = Refusal::Malformed.finding(std::path::Path::new("a.ocsp")).hint;
+    assert_eq!(read(other.as_bytes(), &chain, NOW).err(), Some(StapleError::Malformed), "another label");
+    let hint = StapleError::Malformed.finding(std::path::Path::new("a.ocsp")).hint;
     assert!(hint.is_some_and(|hint| hint.contains("openssl ocsp")), "it says how to make one");
     let two = response("good").repeat(2);
-    assert_eq!(read(two.as_bytes(), &chain, NOW).err(), Some(Refusal::Malformed));
+    assert_eq!(read(two.as_bytes(), &chain, NOW).err(), Some(StapleError::Malformed));
 }
 
 #[test]
@@ -115,9 +118,9 @@ fn without_the_issuer_it_is_taken_and_known_to_be_unverified() {
     assert!(!staple.is_verified);
     assert_eq!(
         read(response("of another certificate").as_bytes(), own, NOW).err(),
-        Some(Refusal::OtherCertificate)
+        Some(StapleError::OtherCertificate)
     );
-    assert_eq!(read(response("good").as_bytes(), &[], NOW).err(), Some(Refusal::OtherCertificate));
+    assert_eq!(read(response("good").as_bytes(), &[], NOW).err(), Some(StapleError::OtherCertificate));
 }
 
 /// Each byte is signed, or says how the signature is to be read, or would not be DER any more.
@@ -127,7 +130,11 @@ fn no_cut_and_no_changed_byte_goes_unnoticed() {
     for heading in ["good", "good, by a responder"] {
         let (der, _) = read(response(heading).as_bytes(), &chain, NOW).unwrap();
         for end in 0..der.len() {
-            assert_eq!(read(&der[..end], &chain, NOW).err(), Some(Refusal::Malformed), "{heading}: {end}");
+            assert_eq!(
+                read(&der[..end], &chain, NOW).err(),
+                Some(StapleError::Malformed),
+                "{heading}: {end}"
+            );
         }
         for place in 0..der.len() {
             for bit in [1, 0x80] {
@@ -154,7 +161,7 @@ proptest::proptest! {
 fn a_responders_refusal_is_named() {
     let names = ["malformedRequest", "internalError", "tryLater", "not known", "sigRequired", "unauthorized"];
     for (status, name) in (1..).zip(names) {
-        let said = Refusal::Unsuccessful(status).to_string();
+        let said = StapleError::Unsuccessful(status).to_string();
         assert!(said.contains(&format!("({status}, ")) && said.contains(name), "{said}");
     }
 }

@@ -15,7 +15,7 @@ use aws_lc_rs::digest::{self, digest};
 use rustls_pki_types::CertificateDer;
 
 use super::response::{self, Response, Single, Status};
-use super::{Refusal, Staple};
+use super::{Staple, StapleError};
 use crate::der::SEQUENCE;
 use crate::signed::Frame;
 
@@ -25,30 +25,30 @@ const OCSP_SIGNING: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 9];
 const CLOCK_SLACK: i64 = 300;
 
 /// Holds `der` against `chain`, whose first certificate it must be about.
-pub(super) fn verify(der: &[u8], chain: &[CertificateDer<'_>], now: i64) -> Result<Staple, Refusal> {
+pub(super) fn verify(der: &[u8], chain: &[CertificateDer<'_>], now: i64) -> Result<Staple, StapleError> {
     let response = response::read(der)?;
-    let leaf = chain.first().and_then(|own| Frame::of(own)).ok_or(Refusal::OtherCertificate)?;
+    let leaf = chain.first().and_then(|own| Frame::of(own)).ok_or(StapleError::OtherCertificate)?;
     let issuer = issuer(&leaf, chain);
     let single = response
         .singles
         .iter()
         .find(|single| is_about(single, &leaf, issuer.as_ref()))
-        .ok_or(Refusal::OtherCertificate)?;
+        .ok_or(StapleError::OtherCertificate)?;
     if let Some(issuer) = &issuer {
         signed_by(&response, issuer, now)?;
     }
     // Only now is it the issuer's word.
     match single.status {
         Status::Good => {}
-        Status::Revoked(since) => return Err(Refusal::Revoked(since)),
-        Status::Unknown => return Err(Refusal::Unknown),
+        Status::Revoked(since) => return Err(StapleError::Revoked(since)),
+        Status::Unknown => return Err(StapleError::Unknown),
     }
-    let next_update = single.next_update.ok_or(Refusal::WithoutEnd)?;
+    let next_update = single.next_update.ok_or(StapleError::WithoutEnd)?;
     if next_update < now {
-        return Err(Refusal::Expired(next_update));
+        return Err(StapleError::Expired(next_update));
     }
     if single.this_update > now.saturating_add(CLOCK_SLACK) {
-        return Err(Refusal::NotYet(single.this_update));
+        return Err(StapleError::NotYet(single.this_update));
     }
     Ok(Staple { next_update, is_verified: issuer.is_some() })
 }
@@ -100,25 +100,25 @@ fn with_header(content: &[u8]) -> Vec<u8> {
 }
 
 /// Whether the issuer signed it, or a responder that the issuer made.
-fn signed_by(response: &Response<'_>, issuer: &Frame<'_>, now: i64) -> Result<(), Refusal> {
+fn signed_by(response: &Response<'_>, issuer: &Frame<'_>, now: i64) -> Result<(), StapleError> {
     let Response { algorithm, signed, signature, .. } = response;
     if issuer.verifies(algorithm, signed, signature) {
         return Ok(());
     }
     let made_it = |frame: &Frame<'_>| frame.verifies(algorithm, signed, signature);
     let mut frames = response.certificates.iter().filter_map(|der| Frame::of(der));
-    let Some(responder) = frames.find(made_it) else { return Err(Refusal::Signature) };
+    let Some(responder) = frames.find(made_it) else { return Err(StapleError::Signature) };
     let is_made_by_issuer = responder.outline.issuer == issuer.outline.subject
         && issuer.verifies(responder.algorithm, responder.signed, responder.signature);
     if !is_made_by_issuer {
-        return Err(Refusal::Responder("its certificate is not signed by the issuer of ours"));
+        return Err(StapleError::Responder("its certificate is not signed by the issuer of ours"));
     }
     if !responder.outline.names_purpose(OCSP_SIGNING) {
-        return Err(Refusal::Responder("its certificate is not for OCSP signing"));
+        return Err(StapleError::Responder("its certificate is not for OCSP signing"));
     }
     let is_in_time = |(from, to): (i64, i64)| (from..=to).contains(&now);
     if !responder.outline.validity().is_some_and(is_in_time) {
-        return Err(Refusal::Responder("its certificate is not valid now"));
+        return Err(StapleError::Responder("its certificate is not valid now"));
     }
     Ok(())
 }

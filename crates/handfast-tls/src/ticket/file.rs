@@ -12,8 +12,8 @@
 //!
 //! # Several writers
 //! Readers never see half a file: a new one is written beside it, flushed, and renamed over it. Writers take a lock
-//! (`flock` on a file beside it, which the system releases when its holder dies), read what is there, and only then add to
-//! it, so of several that find a new key due at once one adds it and the others find it. Where locks do not work (some
+//! (`flock` on a file beside it, which the system releases when its holder dies), read the keys, and only then add one.
+//! So when several processes find a new key due, one adds it and the others find it. Where locks do not work (some
 //! network file systems) the last rename wins; the loser reads the winner's key at its next refresh, which comes before
 //! either key is used.
 

@@ -7,7 +7,7 @@ use super::problem::Problem;
 pub(super) enum DialogueStep {
     /// The client goes on.
     Continue,
-    /// The client requested TLS, and the answer tells it to begin.
+    /// The client requested TLS, and the answer accepts that.
     Upgrade,
     /// The dialogue is over; the answer is its last message.
     End(Problem),

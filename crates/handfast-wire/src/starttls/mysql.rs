@@ -3,7 +3,7 @@
 //!
 //! So a proxy cannot greet a client for a server whose greeting it has not received: the real greeting is passed on ([`Greeting`]), the
 //! client's request for TLS is read ([`Greeting::request`]) or said in its place. Where only one side speaks TLS, one packet is on one side and not
-//! on the other, and every number after it is one apart until the server has let the client in or not: [`Login`] carries that part.
+//! on the other. Every number after it differs by one until the server has accepted or refused the login: [`Login`] relays that part.
 //! From then on each command begins at zero, and bytes are bytes.
 //!
 //! **Source**: MySQL documentation, "Connection Phase" (Protocol::HandshakeV10, SSLRequest, HandshakeResponse41); MariaDB documentation,

@@ -36,8 +36,8 @@ pub(super) fn read(from: &mut impl BufRead) -> Result<Entries, Broken> {
             continue;
         }
         match entry(line, column) {
-            Some(Found::Sha256(entry)) => entries.sha256.push(entry),
-            Some(Found::Blacklist(entry)) => entries.blacklist.push(entry),
+            Some(ListedKey::Sha256(entry)) => entries.sha256.push(entry),
+            Some(ListedKey::Blacklist(entry)) => entries.blacklist.push(entry),
             None if is_first && line.contains(SEPARATORS) => column = heading(line),
             None => return Err(wrong(&format!("no known key in `{}`", shortened(line)))),
         }
@@ -52,7 +52,7 @@ pub(super) fn read(from: &mut impl BufRead) -> Result<Entries, Broken> {
 
 const SEPARATORS: [char; 3] = [',', ';', '\t'];
 
-enum Found {
+enum ListedKey {
     Sha256(Entry),
     Blacklist(Entry),
 }
@@ -67,7 +67,7 @@ fn heading(line: &str) -> Option<usize> {
     fields(line).position(|name| name.to_ascii_lowercase().replace(['-', '_', ' '], "").contains("sha256"))
 }
 
-fn entry(line: &str, column: Option<usize>) -> Option<Found> {
+fn entry(line: &str, column: Option<usize>) -> Option<ListedKey> {
     if let Some(column) = column {
         return fields(line).nth(column).and_then(sha256);
     }
@@ -75,13 +75,13 @@ fn entry(line: &str, column: Option<usize>) -> Option<Found> {
     fields(line).find_map(sha256).or_else(|| fields(line).find_map(blacklist))
 }
 
-fn sha256(field: &str) -> Option<Found> {
+fn sha256(field: &str) -> Option<ListedKey> {
     let entry = field.len() == 64 && field.bytes().all(|byte| byte.is_ascii_hexdigit());
-    entry.then(|| decoded(&field[..20])).flatten().map(Found::Sha256)
+    entry.then(|| decoded(&field[..20])).flatten().map(ListedKey::Sha256)
 }
 
-fn blacklist(field: &str) -> Option<Found> {
-    (field.len() == 20).then(|| decoded(field)).flatten().map(Found::Blacklist)
+fn blacklist(field: &str) -> Option<ListedKey> {
+    (field.len() == 20).then(|| decoded(field)).flatten().map(ListedKey::Blacklist)
 }
 
 /// Twenty hexadecimal digits.
