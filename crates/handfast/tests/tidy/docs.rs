@@ -14,7 +14,7 @@ struct Figure {
 
 const FIGURES: [Figure; 5] = [
     Figure {
-        source: "crates/handfast-proxy/src/limits.rs",
+        source: "crates/handfast-process/src/limits.rs",
         constant: "const RESERVED_FILES: (u64, u64) = (40, 128);",
         told: &[
             (
@@ -28,17 +28,17 @@ const FIGURES: [Figure; 5] = [
         ],
     },
     Figure {
-        source: "crates/handfast-proxy/src/start/bound.rs",
+        source: "crates/handfast-proxy/src/control/start/bound.rs",
         constant: "const FIRST_NAMES: Duration = Duration::from_secs(2);",
         told: &[("docs/guide.md", "At start Handfast waits up to two seconds for names")],
     },
     Figure {
-        source: "crates/handfast-proxy/src/resolve.rs",
+        source: "crates/handfast-proxy/src/backends/names.rs",
         constant: "const QUESTION: Duration = Duration::from_secs(10);",
         told: &[("docs/guide.md", "while a name has had no outcome at all (ten seconds at most)")],
     },
     Figure {
-        source: "crates/handfast-proxy/src/resolve/trial.rs",
+        source: "crates/handfast-proxy/src/backends/names/trial.rs",
         constant: "const TRIAL: Duration = Duration::from_secs(5);",
         told: &[("docs/guide.md", "all at the same time and for at most five seconds")],
     },

@@ -9,6 +9,7 @@ mod arrows;
 mod cycles;
 mod docs;
 mod files;
+mod layers;
 mod packages;
 mod words;
 

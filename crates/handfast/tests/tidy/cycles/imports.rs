@@ -15,17 +15,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::tokens::{Token, group_len, is_name_start, product_tokens};
 
 /// Path of a module below the root of its crate: `["weak", "list"]`.
-pub(super) type ModulePath = Vec<String>;
+pub(crate) type ModulePath = Vec<String>;
 
 /// One module uses an item of another one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Import {
-    pub(super) from: ModulePath,
-    pub(super) to: ModulePath,
+pub(crate) struct Import {
+    pub(crate) from: ModulePath,
+    pub(crate) to: ModulePath,
     /// Where it stands in the file of `from`.
-    pub(super) line: usize,
+    pub(crate) line: usize,
     /// As it is written there, with groups resolved.
-    pub(super) path: String,
+    pub(crate) path: String,
 }
 
 /// A name that a file gives to a path with `use`.
@@ -49,7 +49,7 @@ struct Module {
 }
 
 /// The modules of one crate.
-pub(super) struct Crate(BTreeMap<ModulePath, Module>);
+pub(crate) struct Crate(BTreeMap<ModulePath, Module>);
 
 /// Words before the name of an item.
 const DEFINITIONS: [&str; 10] =
@@ -57,7 +57,7 @@ const DEFINITIONS: [&str; 10] =
 
 impl Crate {
     /// From paths below `src` and texts. Files of tests are left out.
-    pub(super) fn new<'a>(files: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+    pub(crate) fn new<'a>(files: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         let read = |(path, text)| Some((module_path(path)?, product_tokens(text)));
         let read: BTreeMap<ModulePath, Vec<Token>> = files.filter_map(read).collect();
         let mut modules: BTreeMap<ModulePath, Module> =
@@ -77,7 +77,7 @@ impl Crate {
     }
 
     /// Every import, the first of each pair of modules.
-    pub(super) fn imports(&self) -> Vec<Import> {
+    pub(crate) fn imports(&self) -> Vec<Import> {
         let mut found: BTreeMap<(ModulePath, ModulePath), Import> = BTreeMap::new();
         for (from, module) in &self.0 {
             let mut add = |to: ModulePath, line: usize, path: &[String]| {
@@ -158,7 +158,7 @@ impl Crate {
         if item == "*" || here.items.contains(item) || !seen.insert((module.clone(), item.clone())) {
             return Some((module, Some(item.clone())));
         }
-        for name in here.names.iter().filter(|name| name.name == *item) {
+        if let Some(name) = here.names.iter().find(|name| name.name == *item) {
             let path = [name.path.as_slice(), after].concat();
             return self.follow(&module, &path, seen);
         }
