@@ -24,6 +24,7 @@ pub(crate) mod run;
 mod serving;
 mod start;
 pub(crate) mod upgrade;
+mod upgrade_decisions;
 mod watch;
 mod worker;
 mod workers;

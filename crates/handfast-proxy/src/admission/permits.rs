@@ -120,7 +120,7 @@ impl AddressLimit {
         &self.tables[usize::from(last) % self.tables.len()]
     }
 
-    /// A permit for a client at `address`, or `None` at the limit. IPv6 clients are told apart by their /64, which is
+    /// A permit for a client at `address`, or `None` at the limit. IPv6 clients are distinguished by their /64, which is
     /// what one customer or machine has.
     pub(crate) fn take(self: &Arc<Self>, address: IpAddr) -> Option<AddressPermit> {
         let address = group(address);
@@ -221,7 +221,7 @@ mod tests {
     fn neighbours_are_in_different_tables() {
         let limit = AddressLimit::new(1);
         let _permits = [0, 1, 2, 3].map(|last| limit.take(IpAddr::from([192, 0, 2, last])));
-        let known = limit.tables.iter().map(|table| table.lock().expect("nobody panicked").len());
+        let known = limit.tables.iter().map(|table| table.lock().expect("no thread panicked").len());
         assert_eq!(known.max(), Some(1));
     }
 
@@ -235,7 +235,7 @@ mod tests {
         assert!(permits.iter().all(Option::is_some));
         let known = || -> Vec<usize> {
             let tables = limit.tables.iter();
-            tables.map(|table| table.lock().expect("nobody panicked").len()).collect()
+            tables.map(|table| table.lock().expect("no thread panicked").len()).collect()
         };
         assert_eq!(known(), [16; 16], "spread evenly");
         drop(permits);

@@ -3,15 +3,14 @@
 //! In: a prefix and the time. Out: whether it has a token left, which is then taken. Threads share the table without a lock.
 //!
 //! **A bucket is one number**: the moment at which it is full again. Taking a token moves it into the future by the time that
-//! one token needs to come back; it may not be further away than a whole burst needs (the generic cell rate algorithm, ITU-T
+//! one token needs to come back; it must not be further away than a whole burst needs (the generic cell rate algorithm, ITU-T
 //! I.371 annex A, is the same arithmetic). A bucket whose moment has passed is full, and as good as not there.
 //!
-//! **Where the table is full** of buckets that are not, a prefix that has none takes over, among the eight places where it may
-//! stand, the one that is nearest to being full, *with what that one lacks*. So nobody gets a token more by having others
-//! forgotten, however many addresses he has: eight places give no more than eight buckets would. Who comes new may get fewer
-//! than a whole burst at first. It takes more than 32,768 prefixes that are all in use within the time in which their tokens
-//! come back, with one token a second more handshakes than a machine of eight cores computes. Which places a prefix has is
-//! decided by a hash with a key of this process, so nobody can choose addresses that meet another's.
+//! **In a full table** a prefix without a bucket has eight places. It takes over the bucket there that is nearest to being full, *with the
+//! tokens that this one lacks*. So a client gains no token by having buckets evicted, however many addresses it has: eight places give
+//! no more than eight buckets would. A new prefix may get less than a whole burst at first. The table is full only with more than 32,768
+//! prefixes in use within the time in which their tokens come back; with one token a second those are more handshakes than eight cores
+//! compute. A hash with a key of this process chooses the places, so a client cannot choose addresses that share another's bucket.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use handfast_net::clock::Moment;
 use handfast_net::prefix::Prefix;
 
-/// Places where one prefix may stand: 128 bytes, two lines of a cache.
+/// Places that one prefix has: 128 bytes, two lines of a cache.
 const PLACES: usize = 8;
 /// With eight places each: 32,768 buckets, 512 KiB.
 const SETS: usize = 4096;
@@ -146,7 +145,7 @@ mod tests {
         assert_eq!(taken(&table, client, rate, 100, after(100)), 1);
         assert_eq!(taken(&table, client, rate, 100, after(1100)), 10);
         assert_eq!(taken(&table, client, rate, 100, after(60_000)), 25, "never more than the burst");
-        assert_eq!(taken(&table, v4(0xC000_0208), rate, 100, START), 25, "the neighbour has his own");
+        assert_eq!(taken(&table, v4(0xC000_0208), rate, 100, START), 25, "the neighbour has another bucket");
     }
 
     #[test]
@@ -165,7 +164,7 @@ mod tests {
         }
         let late = Moment::from_nanos(u64::MAX - 1);
         let (table, rate) = (Table::new(), Rate::new(1, 5));
-        assert!(taken(&table, v4(1), rate, 100, late) <= 100, "the end of time panics nobody");
+        assert!(taken(&table, v4(1), rate, 100, late) <= 100, "the end of time causes no panic");
     }
 
     /// An attacker with a whole /32 of IPv6 has four thousand million prefixes to fill the table with. It gives no more than it

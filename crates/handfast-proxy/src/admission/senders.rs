@@ -14,7 +14,7 @@ pub(crate) struct TrustedSenders {
 }
 
 impl TrustedSenders {
-    /// `None` where nobody must.
+    /// `None` where no proxy must.
     pub(crate) fn new(listed: &[ProxySender]) -> Option<Self> {
         let prefix = |sender: &ProxySender| match sender {
             ProxySender::Prefix(prefix) => Some(*prefix),

@@ -63,7 +63,7 @@ fn who_is_refused_uses_up_nobodys_rate_and_a_reload_lets_nobody_off() {
     assert_eq!(check(&admission, "192.0.2.1"), Ok(()));
     assert_eq!(check(&admission, "192.0.2.1"), Ok(()));
     assert_eq!(check(&admission, "192.0.2.1"), Err((Limit::Rate, over.clone())));
-    assert_eq!(check(&admission, "192.0.2.2"), Ok(()), "another has his own");
+    assert_eq!(check(&admission, "192.0.2.2"), Ok(()), "another has a separate bucket");
     assert!(check(&admission, "192.0.2.9").is_err_and(|(limit, _)| limit == Limit::Prefix));
     // The same limit, another list: what was used stays used.
     let reloaded = model::Admission { refuse: Vec::new(), ..limited.clone() };

@@ -41,7 +41,7 @@ pub(crate) enum Request {
     StandAlone,
 }
 
-/// A process that wants the admin address asks several times a second; one that has not for so long is gone.
+/// A process that requests the admin address repeats that several times a second; after this silence it is gone.
 const ASKED: Duration = Duration::from_secs(3);
 
 /// How far the program is.
@@ -119,7 +119,7 @@ impl Shared {
 
     /// Says that the process before this one has closed its listeners.
     pub(crate) fn stands_alone(&self) {
-        // When nobody listens any more, the program ends.
+        // The receiver is gone when the program ends.
         let _ = self.requests.try_send(Request::StandAlone);
     }
 
@@ -261,12 +261,12 @@ impl Control for Shared {
     }
 
     fn reopen(&self) {
-        // When nobody listens any more, the program ends.
+        // The receiver is gone when the program ends.
         let _ = self.requests.try_send(Request::Reopen);
     }
 
     fn drain(&self) {
-        // When nobody listens any more, the program has ended anyway.
+        // The receiver is gone when the program has ended.
         let _ = self.requests.try_send(Request::Drain);
     }
 

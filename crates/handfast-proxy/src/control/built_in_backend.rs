@@ -40,7 +40,7 @@ async fn serve(listener: TcpListener) {
     }
 }
 
-/// An error of a connection ends it; whom it concerns is on its other side.
+/// An error ends the connection; the other side notices.
 async fn answer(mut stream: TcpStream) -> io::Result<()> {
     let mut buffer = vec![0; 16 * 1024];
     let mut head = Vec::new();

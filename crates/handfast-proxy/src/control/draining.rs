@@ -44,7 +44,7 @@ impl Draining {
         program.shared.drains();
         tracing::info!("stopping: no new connections; open connections have {drain:?} to end");
         program.notifier.stopping(&format!("Stopping: open connections have {drain:?} to end"));
-        // Before the workers close them: nobody is to wait there for a process that does not come.
+        // Before the workers close them: no client should wait there for a process that does not come.
         program.notifier.lets_go_of_all_but(&[]);
         program.upgrades.close(false);
         program.workers.tell(|| Order::Drain(after.clone()));
@@ -61,7 +61,7 @@ impl Draining {
             handfast_admin::forget(address, shared.admin_file());
         }
         end_log(log);
-        upgrades.tells_the_last();
+        upgrades.send_last_counters();
         match cut {
             0 => tracing::info!("stopped: every connection had ended"),
             1 => tracing::info!("stopped: 1 connection was cut{cut_why}"),
@@ -99,7 +99,7 @@ impl Draining {
     }
 }
 
-/// Ends the access log, and says so when lines were lost.
+/// Ends the access log, and logs how many lines were lost.
 fn end_log(log: AccessLogHandle) {
     let stopped = log.stop(LOG);
     if stopped.dropped > 0 {

@@ -1,6 +1,6 @@
 //! What a start would fail on, on this machine: `check` asks, so that nothing is found out only by an outage.
 //!
-//! In: a configuration that is right in itself. Out: what would keep it from being served here, and by whoever runs this.
+//! In: a configuration that is right in itself. Out: what would prevent this machine and this user from serving it.
 //! Everything is tried as a start does it, as the user that it would be done by, and undone at once; nothing is made.
 
 use std::io;
@@ -114,7 +114,7 @@ fn unix(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Files that are made with the rights of whoever starts the program.
+/// Files that are made with the rights of the user that starts the program.
 fn made_before_the_user_is_changed(config: &Config, user: &ServiceUser, found: &mut Found) {
     for tls in config.services.iter().filter_map(|service| service.tls.as_ref()) {
         if let Some(file) = tls.tickets.key_file.as_deref().filter(|file| !file.exists())
@@ -138,7 +138,7 @@ fn access_log(config: &Config, has_user: bool, found: &mut Found) {
     let path = match &config.access_log {
         AccessLog::File(path) => path,
         AccessLog::Syslog(path) | AccessLog::Journald(path) => {
-            // Whoever is asked notices nothing of it.
+            // The peer notices nothing of it.
             let connected = UnixDatagram::unbound().and_then(|socket| socket.connect(path));
             return found.errors.extend(connected.err().map(|error| no_daemon(path, &error)));
         }
@@ -182,7 +182,7 @@ fn writable(folder: &Path) -> io::Result<()> {
 }
 
 /// What cannot be done with `file` because of its folder or itself.
-/// Nobody takes the lines of the access log.
+/// No process reads the lines of the access log.
 fn no_daemon(socket: &Path, error: &io::Error) -> String {
     let socket = socket.display();
     format!(

@@ -81,7 +81,7 @@ impl Program {
     /// **Errors**: listen(2), and then nothing has changed; a worker that cannot serve by it.
     pub(crate) async fn install(&mut self, state: Arc<State>, plan: Plan) -> Result<(), Error> {
         let shares = self.listeners.adopt(plan)?;
-        // Before their workers close them: else who is still sent there would wait for nobody.
+        // Before their workers close them: a client that is still sent there would wait in vain.
         self.notifier.lets_go_of_all_but(&self.listeners.own(None));
         self.workers.install(&state, shares).await?;
         self.shared.describe(self.source.name(), &state.config, &self.listeners);
@@ -90,7 +90,7 @@ impl Program {
         Ok(())
     }
 
-    /// Tells those who look in what is configured now, and what names stand for.
+    /// Publishes what is configured now, and what names resolve to, for metrics and status.
     pub(crate) fn tell(&mut self) {
         self.shared.waits_no_more_for(&self.names_needed());
         let addresses = self.names.addresses();
@@ -122,7 +122,7 @@ impl Program {
         self.names.needed(&without, without.len() == services.len())
     }
 
-    /// Does with a backend what an operator wants, and says so.
+    /// Sets a backend to the state that an operator requests, and logs it.
     ///
     /// **Errors**: there is none of this name.
     pub(crate) fn set_backend(
@@ -214,7 +214,7 @@ impl Program {
     }
 
     /// Says that every thread turns, if they do. A thread that does not is said; who starts this process again will be the
-    /// service manager, when it has not heard for long enough.
+    /// service manager, at the interval that it expects.
     pub(crate) fn turn(&mut self) {
         match &self.workers.turn()[..] {
             [] => self.notifier.turns(),
@@ -268,7 +268,7 @@ impl Program {
     }
 }
 
-/// What the backends of a service may be called by an operator: as they are written, or as what names stand for.
+/// What the backends of a service may be called by an operator: as they are written, or as what names resolve to.
 fn names_of(state: &State, service: &ServiceState, addresses: &Addresses) -> Vec<String> {
     let rules = service.model.names.iter().filter_map(|rule| rule.backends.as_ref()).flatten();
     let all = service.model.backends.iter().chain(rules).chain(service.model.failed_to());

@@ -1,9 +1,9 @@
 //! A configuration's life, last part: reload. All or nothing: on any fault the old state keeps serving, and the fault
-//! is said, logged and counted. One thing is told apart: a certificate file that cannot be used, and of which there is an
+//! is logged and counted. One error is separate: a certificate file that cannot be used, and of which there is an
 //! old version in memory, is left out by itself, so that it keeps nothing from the others.
 //!
 //! In: what is served at present, as a value. Out: what could be served next, with its sockets, or why not. Nothing here
-//! sees the program that runs: whoever has it makes what came out true, or drops it, and then nothing has changed.
+//! touches the running program: the caller installs the result, or drops it, and then nothing has changed.
 //! `reload/queue.rs` has one reload run at a time, aside.
 
 use std::path::PathBuf;
@@ -76,7 +76,7 @@ type Unusable = Vec<(PathBuf, FileStamp)>;
 /// Why the old state goes on.
 #[derive(Debug)]
 pub(crate) struct Refused {
-    /// Every problem, on lines of its own.
+    /// Every problem, on separate lines.
     pub(crate) problems: String,
     /// What is odd about the configuration, rendered.
     pub(crate) warnings: String,
@@ -95,7 +95,7 @@ const AGAIN: (u32, Duration) = (5, Duration::from_millis(100));
 
 /// Reads everything again, and binds what is new.
 ///
-/// **Errors**: everything that is wrong; whoever writes the configuration or its files, or listens on an address already.
+/// **Errors**: everything that is wrong with the configuration, its files, or addresses that are in use.
 /// **Cost**: that of [`state::build`]; waits for files, and up to half a second for their writer.
 pub(crate) fn reload(present: &Present, scope: Scope) -> Result<Reloaded, Refused> {
     let before = &present.state;
@@ -152,7 +152,7 @@ pub(crate) fn look(present: &Present, unusable: &Unusable) -> Result<Option<Relo
     }
 }
 
-/// Reads the files; again for as long as somebody seems to be writing them.
+/// Reads the files; again for as long as they seem to be half written.
 fn read(present: &Present, config: &Config) -> Result<Built, Error> {
     let before = &present.state;
     let mut carried = present.carried.lock();
@@ -171,7 +171,7 @@ fn read(present: &Present, config: &Config) -> Result<Built, Error> {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "this thread serves nobody, and waits for somebody else's next write"
+    reason = "this thread serves no client, and waits for the next write of another process"
 )]
 fn wait_for_writer() {
     std::thread::sleep(AGAIN.1);

@@ -18,7 +18,7 @@ use handfast_process::log_lines::without_severity;
 use handfast_process::sandbox;
 use handfast_process::service_manager::ServiceManager;
 
-/// Runs the proxy until it is told to stop. Problems are logged through `tracing`; `color` is for those of the
+/// Runs the proxy until a signal or a request stops it. Problems are logged through `tracing`; `color` is for those of the
 /// configuration; `manager` is what a service manager passed, `take_over` where a running process is asked for its sockets.
 pub fn run(source: &ConfigSource, color: bool, manager: ServiceManager, take_over: Option<&Path>) -> Outcome {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
@@ -51,12 +51,12 @@ async fn start(
     take_over: Option<&Path>,
 ) -> Result<Serving, Error> {
     let taking = take_over.map(Taking::begin).transpose()?;
-    let voice = taking.as_ref().map(Taking::voice).transpose()?;
+    let giver = taking.as_ref().map(Taking::connection).transpose()?;
     let stages =
         async { Prepared::new(source, color, Passed { manager, taking }).await?.bind()?.serve().await };
     let outcome = stages.await;
-    if let (Err(error), Some(voice)) = (&outcome, &voice) {
-        voice.fails(error);
+    if let (Err(error), Some(giver)) = (&outcome, &giver) {
+        giver.fails(error);
     }
     outcome
 }

@@ -28,7 +28,7 @@ pub(crate) struct Serving {
     program: Program,
 }
 
-/// A stop that has not refused anybody yet.
+/// A stop that has not refused any client yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Leaving {
     until: Instant,
@@ -41,7 +41,7 @@ impl Serving {
     ///
     /// **Errors**: listen(2); a worker that cannot serve by the state.
     ///
-    /// With `taking` it says so first to the process that serves until then, which stops to.
+    /// With `taking` it first notifies the process that serves until then, which stops accepting.
     pub(crate) async fn begin(
         mut program: Program,
         plan: Plan,
@@ -54,7 +54,7 @@ impl Serving {
             let ours = program.listeners.not_ours().chain(&admin).chain(&upgrade);
             taking.says_ready(ours, &program.registry)?;
         }
-        // Not before: until then the service manager hears the process before this one.
+        // Not before: until then the service manager listens to the previous process.
         program.notifier.keeps(program.listeners.own(None));
         program.registry.reload_succeeded(program.state.generation);
         program.shared.serves();
@@ -65,7 +65,7 @@ impl Serving {
         Ok(Self { program })
     }
 
-    /// Serves until it is told to stop.
+    /// Serves until a signal or a request stops it.
     pub(crate) async fn serve(mut self) -> Outcome {
         let mut reloads = Reloads::default();
         let mut memory = Memory::default();
@@ -96,7 +96,7 @@ impl Serving {
                         reloads.ask(Scope::Configuration, Some(reply), || program.present());
                     }
                     Request::Backend { service, backend, requested, reply } => {
-                        // Whoever asked may have left.
+                        // The asker may have left.
                         let _ = reply.send(program.set_backend(&service, &backend, requested));
                         program.tell();
                     }
@@ -124,8 +124,8 @@ impl Serving {
                         reloads.look(|| program.present());
                     }
                 }
-                heard = program.upgrades.next() => {
-                    if let Some(after) = program.hear(heard, leaving.is_some()) {
+                event = program.upgrades.next() => {
+                    if let Some(after) = program.on_upgrade_event(event, leaving.is_some()) {
                         return Draining::followed_by(self.program, after, false).finish().await;
                     }
                 }
@@ -156,7 +156,7 @@ impl Serving {
         }
     }
 
-    /// Serves by what a reload brought, or says why not; what whoever asked for it is told.
+    /// Installs the result of a reload, or logs why not; returns the answer for the request.
     async fn take(&mut self, outcome: Result<Reloaded, Refused>) -> Result<String, ReloadRefusal> {
         let refused = match outcome {
             Ok(reloaded) => {
@@ -197,7 +197,7 @@ impl Serving {
         Ok(())
     }
 
-    /// A file that was left out is no success for whoever asked.
+    /// A file that was left out is no success for the request.
     fn say_installed(&self, served: String, left_out: String) -> Result<String, ReloadRefusal> {
         let Program { registry, state, .. } = &self.program;
         if left_out.is_empty() {
@@ -210,7 +210,7 @@ impl Serving {
         Err(ReloadRefusal::InPart { served, left_out })
     }
 
-    /// Begins to stop, as far as that goes without refusing anybody; `Err` when it is time to: whether by a signal.
+    /// Begins to stop, as far as that goes without refusing a client; `Err` when it is time to: whether by a signal.
     ///
     /// The first signal after a drain that was asked for over the admin listener changes nothing, here as when draining.
     fn leave(&self, before: Option<Leaving>, by_signal: bool) -> Result<Leaving, bool> {

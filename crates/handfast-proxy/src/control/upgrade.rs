@@ -13,19 +13,18 @@
 //!                               running one ── counts ─────▶ new one        what it has counted, until it ends
 //! ```
 //!
-//! `words.rs` has the messages and their bounds, `giving.rs` the running one's side, `taking.rs` the new one's, `command.rs`
-//! that of `handfast upgrade`, `counts.rs` what goes on after it, `successor.rs` the process that follows,
-//! `launcher.rs` the thread that executes.
+//! `protocol.rs` has the messages and their bounds, `giver.rs` the running process's side, `taker.rs` the new one's, `command.rs` that of
+//! `handfast upgrade`, `counter_transfer.rs` what follows it, `successor.rs` the process that follows, `launcher.rs` the thread that
+//! executes. `control/upgrade_decisions.rs` is what the control thread does about requests.
 
 mod command;
-mod counts;
-mod deciding;
-mod giving;
+mod counter_transfer;
+pub(super) mod giver;
 mod launcher;
+pub(super) mod protocol;
 mod successor;
-mod taking;
-mod words;
+mod taker;
 
 pub use command::{UpgradeFailure, upgrade};
-pub(crate) use giving::Upgrades;
-pub(crate) use taking::Taking;
+pub(crate) use giver::Upgrades;
+pub(crate) use taker::Taking;

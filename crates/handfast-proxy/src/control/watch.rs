@@ -100,7 +100,7 @@ fn notifier(folders: &[PathBuf]) -> io::Result<AsyncFd<OwnedFd>> {
         | WatchFlags::ATTRIB
         | WatchFlags::ONLYDIR;
     for folder in folders.iter().take(FOLDERS) {
-        // One that is gone, or may not be watched, is still looked at in every interval.
+        // One that is gone, or cannot be watched, is still checked in every interval.
         let _ = inotify::add_watch(&notifier, folder, changes);
     }
     #[expect(

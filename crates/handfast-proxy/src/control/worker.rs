@@ -30,9 +30,9 @@ use handfast_process::sandbox;
 
 /// Orders that may wait for a worker, which takes all of them at each look. New keys and addresses take the place of older
 /// ones, and a reload waits for the one before; so only a worker that is stuck, through as many reloads, has so many.
-pub(crate) const MOST_ORDERS: usize = 64;
+pub(crate) const WAITING_ORDERS_LIMIT: usize = 64;
 
-/// What the control thread wants.
+/// An order of the control thread.
 #[derive(Debug)]
 pub(crate) enum Order {
     /// Serve new connections by this state, from these listeners too.
@@ -43,15 +43,15 @@ pub(crate) enum Order {
     Addresses(Addresses),
     /// No other process gives way to this one any more.
     StandAlone,
-    /// Say that this one was looked at.
-    Turn(u64),
+    /// Confirm that the event loop is running.
+    Heartbeat(u64),
     /// Accept nothing more; who serves the same addresses.
     Drain(After),
     /// End what is left, and then the thread.
     End,
 }
 
-/// What a worker says.
+/// A worker's message to the control thread.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A state was installed, or could not be.
@@ -75,12 +75,12 @@ pub(crate) struct Worker {
     pub(crate) pool: Arc<Pool>,
     pub(crate) state: Arc<State>,
     pub(crate) addresses: Addresses,
-    /// The last [`Order::Turn`] that it has looked at.
-    pub(crate) turned: Arc<AtomicU64>,
+    /// The last [`Order::Heartbeat`] that it has looked at.
+    pub(crate) heartbeat_seen: Arc<AtomicU64>,
 }
 
-/// Connections that are told to end now get so long to say so in the log.
-const ENDING: Duration = Duration::from_millis(500);
+/// Time for connections that are ended to write their log lines.
+const ENDING_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl Worker {
     /// Starts the thread `worker-N`.
@@ -91,7 +91,7 @@ impl Worker {
         std::thread::Builder::new().name(name.clone()).spawn(move || {
             let events = self.events.clone();
             if let Err(source) = self.run(&name) {
-                // Nobody listens any more only when the program has ended.
+                // The receiver is gone only when the program has ended.
                 let _ = events.try_send(Event::Failed(Error::Worker { name, source }));
             }
         })
@@ -114,9 +114,9 @@ impl Worker {
             events: self.events,
             addresses: self.addresses,
             number: self.number,
-            turned: self.turned,
+            heartbeat_seen: self.heartbeat_seen,
         };
-        // What was made so far may have needed more.
+        // Everything above may have needed more system calls.
         sandbox::confine_this_thread();
         let (log, sweeper) = (Rc::clone(&thread), Rc::clone(&thread));
         engine::run(Watch { thread, metrics }, move || {
@@ -158,7 +158,7 @@ struct OrderTask {
     events: Sender<Event>,
     addresses: Addresses,
     number: usize,
-    turned: Arc<AtomicU64>,
+    heartbeat_seen: Arc<AtomicU64>,
 }
 
 impl OrderTask {
@@ -205,7 +205,7 @@ impl OrderTask {
                 state.resolve(&state, &self.addresses);
             }
             Order::StandAlone => self.thread.stand_alone(),
-            Order::Turn(number) => self.turned.store(number, Ordering::Relaxed),
+            Order::Heartbeat(number) => self.heartbeat_seen.store(number, Ordering::Relaxed),
             Order::Drain(after) => {
                 self.thread.is_followed_by(after);
                 self.thread.enter(Phase::Draining);
@@ -238,7 +238,7 @@ impl OrderTask {
     async fn end(self) {
         let cut = self.thread.connections();
         self.thread.enter(Phase::Ending);
-        let deadline = engine::now() + ENDING;
+        let deadline = engine::now() + ENDING_TIMEOUT;
         while self.thread.connections() > 0 && engine::now() < deadline {
             sleep(Duration::from_millis(5)).await;
         }
@@ -253,7 +253,7 @@ impl OrderTask {
 enum News {
     Keys(RingId),
     Addresses,
-    Turn,
+    Heartbeat,
 }
 
 impl Order {
@@ -261,7 +261,7 @@ impl Order {
         match self {
             Self::Keys(ring, _) => Some(News::Keys(*ring)),
             Self::Addresses(_) => Some(News::Addresses),
-            Self::Turn(_) => Some(News::Turn),
+            Self::Heartbeat(_) => Some(News::Heartbeat),
             Self::Install(..) | Self::StandAlone | Self::Drain(_) | Self::End => None,
         }
     }
@@ -272,8 +272,8 @@ impl Order {
 pub(crate) struct Handle {
     pub(crate) orders: handfast_net::engine::Sender<Order>,
     pub(crate) thread: std::thread::JoinHandle<()>,
-    /// The last [`Order::Turn`] that it has looked at.
-    pub(crate) turned: Arc<AtomicU64>,
+    /// The last [`Order::Heartbeat`] that it has looked at.
+    pub(crate) heartbeat_seen: Arc<AtomicU64>,
 }
 
 impl Handle {
@@ -285,11 +285,11 @@ impl Handle {
         let news = order.news();
         self.orders.send_instead(order, |waiting| news.is_some() && waiting.news() == news).map_err(|_| {
             let name = self.thread.thread().name().unwrap_or("a worker").to_owned();
-            Error::WorkerTakesNoOrders { name, waiting: MOST_ORDERS }
+            Error::WorkerTakesNoOrders { name, waiting: WAITING_ORDERS_LIMIT }
         })
     }
 
-    /// The same for orders that nobody answers for: that one was refused is said in the log.
+    /// The same for orders whose failure has no caller: a refused one is logged.
     pub(crate) fn tell(&self, order: Order) {
         if let Err(problem) = self.order(order) {
             tracing::error!("{problem}");

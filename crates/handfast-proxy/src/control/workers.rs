@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use crate::admission::permits::Pool;
 use crate::backends::names::Addresses;
 use crate::control::error::Error;
-use crate::control::worker::{Event, Handle, MOST_ORDERS, Order, Worker};
+use crate::control::worker::{Event, Handle, Order, WAITING_ORDERS_LIMIT, Worker};
 use crate::state::State;
 use handfast_observe::access_log::AccessLogHandle;
 use handfast_observe::metrics::Registry;
@@ -22,7 +22,7 @@ use handfast_process::listeners::Share;
 
 /// How long they may take to install a state.
 const INSTALLING: Duration = Duration::from_secs(10);
-/// … and to end, once they were told to.
+/// … and to end, after the order to do so.
 const ENDING: Duration = Duration::from_secs(2);
 /// Events that may wait for the control thread. Each worker sends one for each order, and orders are rare.
 const EVENTS: usize = 256;
@@ -57,8 +57,8 @@ impl Workers {
         let pool = Pool::new(*max_connections, *threads);
         let mut handles = Vec::new();
         for number in 0..*threads {
-            let (orders, letterbox) = mailbox(MOST_ORDERS)?;
-            let turned = Arc::new(AtomicU64::new(0));
+            let (orders, letterbox) = mailbox(WAITING_ORDERS_LIMIT)?;
+            let heartbeat_seen = Arc::new(AtomicU64::new(0));
             let worker = Worker {
                 number,
                 letterbox,
@@ -68,10 +68,10 @@ impl Workers {
                 pool: Arc::clone(&pool),
                 state: Arc::clone(state),
                 addresses: Arc::clone(addresses),
-                turned: Arc::clone(&turned),
+                heartbeat_seen: Arc::clone(&heartbeat_seen),
             };
             let thread = worker.start()?;
-            handles.push(Handle { orders, thread, turned });
+            handles.push(Handle { orders, thread, heartbeat_seen });
         }
         Ok(Self { handles, events, asked: 0 })
     }
@@ -86,15 +86,15 @@ impl Workers {
         self.handles.iter().for_each(|worker| worker.tell(order()));
     }
 
-    /// Asks every one of them to say that it turns; the names of those that have not said so since they were asked last.
+    /// Requests a heartbeat of every worker; returns the names of those that have not answered the last one.
     pub(crate) fn turn(&mut self) -> Vec<String> {
         let asked = self.asked;
-        let late = self.handles.iter().filter(|worker| worker.turned.load(Ordering::Relaxed) < asked);
+        let late = self.handles.iter().filter(|worker| worker.heartbeat_seen.load(Ordering::Relaxed) < asked);
         let name = |worker: &Handle| worker.thread.thread().name().unwrap_or("a worker").to_owned();
         let late = late.map(name).collect();
         self.asked += 1;
         let asked = self.asked;
-        self.tell(|| Order::Turn(asked));
+        self.tell(|| Order::Heartbeat(asked));
         late
     }
 
@@ -142,7 +142,7 @@ impl Workers {
             }
         }
         for worker in self.handles {
-            // A thread that panicked has said so.
+            // A thread that panicked has logged it.
             let _ = worker.thread.join();
         }
         cut

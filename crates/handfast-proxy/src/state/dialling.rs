@@ -1,4 +1,4 @@
-//! What TLS towards backends needs of files: whom to trust, and what to show. Made once for all threads.
+//! The files that TLS towards backends needs: trusted authorities and our certificate. Read once for all threads.
 
 use crate::backends::tls::DialTls;
 use std::path::Path;

@@ -13,7 +13,7 @@ pub(super) const LISTS_STILL: &str =
 /// Names shown of one certificate.
 const NAMES: usize = 3;
 
-/// One problem in words, with its cure on a line of its own.
+/// One problem in words, with its cure on a separate line.
 pub(super) fn problem(problem: &FileProblem, keep_removed: Duration) -> String {
     let FileProblem { file, what, hint, .. } = problem;
     let file = file.display();

@@ -1,4 +1,4 @@
-//! One reload at a time, on a thread of its own, and who waits for it.
+//! One reload at a time, on a separate thread, and the requests that wait for it.
 //!
 //! In: requests, from signals, the admin listener and the watch on files. Out: the outcome of each. Files are compared and read on
 //! another thread, so that one that hangs holds up nothing; while it does, further requests wait, and become one.
@@ -12,7 +12,7 @@ use super::{Present, Refused, Reloaded, Scope, Unusable, look, reload};
 use crate::control::error::Error;
 use handfast_admin::ReloadRefusal;
 
-/// Somebody who waits for the outcome.
+/// A request that waits for the outcome.
 type Reply = oneshot::Sender<Result<String, ReloadRefusal>>;
 
 /// What came of a reload; `None`: of a look at the files, which are as they were.
@@ -23,7 +23,7 @@ pub(crate) type Outcome = Option<Result<Reloaded, Refused>>;
 pub(crate) struct Reloads {
     running: Option<JoinHandle<Result<Option<Reloaded>, Refused>>>,
     replies: Vec<Reply>,
-    /// What was asked for while files were being read.
+    /// Requests that came while files were being read.
     next: Option<(Scope, Vec<Reply>)>,
     /// Whether files may have changed since the one that runs has looked at them.
     looks_again: bool,
@@ -90,7 +90,7 @@ impl Reloads {
     /// Tells those who asked.
     pub(crate) fn answer(&mut self, told: &Result<String, ReloadRefusal>) {
         for asked in self.replies.drain(..) {
-            // Whoever asked may have left.
+            // The asker may have left.
             let _ = asked.send(told.clone());
         }
     }

@@ -188,7 +188,7 @@ fn what_is_asked_for_while_one_runs_becomes_one_more() {
         assert_eq!(second_told.try_recv(), Err(TryRecvError::Empty), "its turn has only begun");
 
         let reloaded = done(&mut reloads).await;
-        assert_eq!(reloaded.scope, Scope::Configuration, "the larger wish counts");
+        assert_eq!(reloaded.scope, Scope::Configuration, "the larger request counts");
         let refusal = ReloadRefusal::Refused { problems: "two".into() };
         assert!(reloads.are_over());
         reloads.answer(&Err(refusal.clone()));

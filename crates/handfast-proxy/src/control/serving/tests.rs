@@ -13,7 +13,7 @@ use crate::control::start::Prepared;
 use crate::testing::Folder;
 use handfast_admin::{Control, NotReady};
 
-/// A port that nobody listens on now.
+/// A port that is free now.
 fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     listener.local_addr().expect("it is bound").port()
@@ -46,7 +46,7 @@ impl Scene {
     }
 }
 
-/// Runs on a control thread of its own.
+/// Runs on a separate control thread.
 fn on_the_control_thread(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     LocalSet::new().block_on(&runtime, test);
@@ -60,7 +60,7 @@ fn each_stage_does_its_own_part_and_dropping_it_undoes_that() {
         assert!(!scene.socket.exists(), "nothing is bound");
         let bound = prepared.bind().expect("both are free");
         assert!(scene.socket.exists());
-        assert!(!connects(scene.port), "bound, and nobody is let in");
+        assert!(!connects(scene.port), "bound, and no client is admitted");
         drop(bound);
         assert!(!scene.socket.exists());
 
@@ -84,7 +84,7 @@ fn what_is_wrong_is_refused_in_the_stage_that_can_know_it() {
         let source =
             scene.folder.configure("[process]\nuser = \"no-such-user\"\n", &[("web", &["127.0.0.1:0"])]);
         let refused =
-            Prepared::new(&source, false, Passed::default()).await.expect_err("nobody has that name");
+            Prepared::new(&source, false, Passed::default()).await.expect_err("no service has that name");
         assert_eq!(refused.outcome(), Outcome::WrongUse);
         let prepared = scene.prepare().await.expect("it is right in itself");
         let _other = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, scene.port)).expect("it is free");

@@ -67,7 +67,7 @@ impl AdminAddress {
         matches!(self, Self::Taken(..))
     }
 
-    /// Serves on it, in a task of its own, once it is to be had.
+    /// Serves on it in a separate task, once it is free.
     ///
     /// **Errors**: a socket that does not know its own address.
     pub(super) fn open(self, threads: usize, shared: &Rc<Shared>) -> io::Result<()> {

@@ -37,7 +37,7 @@ use handfast_process::writable_files::{own_files, unreadable};
 /// How long the names of backends may take at start before clients are served without them.
 const FIRST_NAMES: Duration = Duration::from_secs(2);
 /// Messages that may wait for the control thread: names send one for each answer (and wait when there is no room), the admin
-/// listener one for each request (and is told to try again).
+/// listener one for each request (which is answered "try again").
 const CHANNEL: usize = 256;
 
 /// Everything that can fail for want of an address or a privilege is done.

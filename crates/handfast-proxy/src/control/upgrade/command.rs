@@ -17,8 +17,10 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FileType, fstat, fstatfs};
 
+use super::protocol::{
+    Answer, MESSAGE_TIMEOUT, Opening, READY_TIMEOUT, UpgradeRequest, describe, receive, send, set_timeout,
+};
 use super::successor::{FLAG, own_program};
-use super::words::{Answer, Ask, Opening, PROMPT, READY_WITHIN, in_words, receive, send, set_timeout};
 use crate::source::ConfigSource;
 use handfast_net::descriptors::receive_descriptors;
 use handfast_process::trusted_path::{self, Untrusted};
@@ -105,16 +107,16 @@ pub fn upgrade(
     let nobody = |error| UpgradeFailure::Nobody(plan.socket.clone(), error);
     let program = program.map(std::path::absolute).transpose().map_err(nobody)?;
     let stream = UnixStream::connect(&plan.socket).map_err(nobody)?;
-    let lost = |error: io::Error| UpgradeFailure::Unanswered(in_words(&error));
-    set_timeout(&stream, READY_WITHIN + PROMPT).map_err(lost)?;
-    send(&stream, &Opening::new(Ask::Start { program: program.clone() })).map_err(lost)?;
+    let lost = |error: io::Error| UpgradeFailure::Unanswered(describe(&error));
+    set_timeout(&stream, READY_TIMEOUT + MESSAGE_TIMEOUT).map_err(lost)?;
+    send(&stream, &Opening::new(UpgradeRequest::Start { program: program.clone() })).map_err(lost)?;
     let mut answers = Answers::of(stream).map_err(lost)?;
     match answers.next(None).map_err(lost)? {
-        Heard { answer: Answer::Launch {}, outputs } => {
+        UpgradeEvent { answer: Answer::Launch {}, outputs } => {
             let child = plan.launch(program.as_deref(), outputs)?;
             outcome(answers.next(Some(child)).map_err(lost)?.answer)
         }
-        Heard { answer, .. } => outcome(answer),
+        UpgradeEvent { answer, .. } => outcome(answer),
     }
 }
 
@@ -224,14 +226,14 @@ fn shown(text: &str) -> String {
 }
 
 /// One answer, with the descriptors that belong to it.
-struct Heard {
+struct UpgradeEvent {
     answer: Answer,
     outputs: Vec<OwnedFd>,
 }
 
 /// What the running process answers, until it has had its time.
 struct Answers {
-    heard: Receiver<io::Result<Heard>>,
+    heard: Receiver<io::Result<UpgradeEvent>>,
     deadline: Instant,
 }
 
@@ -243,7 +245,7 @@ impl Answers {
             for _ in 0..2 {
                 let next = receive::<Answer>(&stream).and_then(|answer| {
                     let count = if matches!(answer, Answer::Launch {}) { 2 } else { 0 };
-                    Ok(Heard { answer, outputs: receive_descriptors(&stream, count)? })
+                    Ok(UpgradeEvent { answer, outputs: receive_descriptors(&stream, count)? })
                 });
                 // The command may have ended its wait.
                 if sender.send(next).is_err() {
@@ -252,11 +254,11 @@ impl Answers {
             }
         };
         std::thread::Builder::new().name("answer".into()).spawn(read)?;
-        Ok(Self { heard, deadline: Instant::now() + READY_WITHIN + PROMPT })
+        Ok(Self { heard, deadline: Instant::now() + READY_TIMEOUT + MESSAGE_TIMEOUT })
     }
 
     /// The next answer; or that the new process has ended, which the running one might not know.
-    fn next(&mut self, mut child: Option<Child>) -> io::Result<Heard> {
+    fn next(&mut self, mut child: Option<Child>) -> io::Result<UpgradeEvent> {
         loop {
             match self.heard.recv_timeout(LOOK) {
                 Ok(heard) => return heard,
@@ -271,7 +273,7 @@ impl Answers {
                 // The running one may have an answer with the reason, and is given a moment to send it.
                 return self.heard.recv_timeout(REASON).unwrap_or_else(|_| {
                     let why = format!("the new process ended before it served, with {status}; see its log");
-                    Ok(Heard { answer: Answer::Refused { why }, outputs: Vec::new() })
+                    Ok(UpgradeEvent { answer: Answer::Refused { why }, outputs: Vec::new() })
                 });
             }
         }

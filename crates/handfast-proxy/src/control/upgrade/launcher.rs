@@ -7,7 +7,7 @@ use std::io;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
-/// How long somebody waits for it: a disk that hangs must not hold the control thread.
+/// Timeout of a start: a disk that hangs must not block the control thread.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 type Act = Box<dyn FnOnce() + Send>;

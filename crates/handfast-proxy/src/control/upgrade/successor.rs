@@ -1,6 +1,6 @@
 //! The process that is to follow: its program and arguments, and the thread that waits for it while it starts.
 //!
-//! In: what somebody asked for. Out: a process that takes over, or how it ended before it did.
+//! In: a request for an upgrade. Out: a process that takes over, or how it ended before that.
 
 use std::ffi::OsString;
 use std::io;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use handfast_text::units::counted;
 
-use super::words::{Answer, READY_WITHIN, send};
+use super::protocol::{Answer, READY_TIMEOUT, send};
 use handfast_net::descriptors::send_descriptors;
 
 /// How often a process that was started is looked at.
@@ -66,7 +66,7 @@ pub(super) fn watch(
     ended: impl FnOnce(String) + Send + 'static,
 ) -> io::Result<SyncSender<()>> {
     let (end, told) = sync_channel(1);
-    let deadline = Instant::now() + READY_WITHIN;
+    let deadline = Instant::now() + READY_TIMEOUT;
     let wait = move || {
         let how = loop {
             match child.try_wait() {
@@ -84,7 +84,7 @@ pub(super) fn watch(
                     let _ = child.wait();
                     break format!(
                         "the new process did not serve within {}",
-                        counted(READY_WITHIN.as_secs(), "second")
+                        counted(READY_TIMEOUT.as_secs(), "second")
                     );
                 }
             }

@@ -1,6 +1,6 @@
-//! The running process's side: whoever asks at the socket is heard on a thread of its own, and the control thread decides.
+//! The running process's side: a separate thread receives each request at the socket, and the control thread decides.
 //!
-//! In: connections from `handfast upgrade` and from a process that takes over. Out: what was heard ([`Heard`]), and once another
+//! In: connections from `handfast upgrade` and from a process that takes over. Out: the requests ([`UpgradeEvent`]), and once another
 //! process serves, its addresses. One take-over at a time; whatever fails before that leaves everything as it was.
 
 use std::io;
@@ -20,13 +20,13 @@ use tokio::net::UnixListener;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{Instant, sleep_until};
 
-use super::counts::{Telling, hear};
+use super::counter_transfer::{CounterSender, receive_counters};
 use super::launcher::Launcher;
-use super::successor::{arguments, in_thread, launch, own_program, watch};
-use super::words::{
-    Answer, Ask, Offer, Opening, PROMPT, PROTOCOL, READY_WITHIN, Role, Socket, Word, in_words, may_ask,
-    receive, send, set_timeout,
+use super::protocol::{
+    Answer, MESSAGE_TIMEOUT, Offer, Opening, PROTOCOL, READY_TIMEOUT, Role, Socket, TakerMessage,
+    UpgradeRequest, check_peer, describe, receive, send, set_timeout,
 };
+use super::successor::{arguments, in_thread, launch, own_program, watch};
 use crate::config::model::{Address, Config};
 use crate::control::error::Error;
 use handfast_net::descriptors::send_descriptors;
@@ -35,26 +35,26 @@ use handfast_process::error::Error as ProcessError;
 use handfast_process::privileges::ServiceUser;
 use handfast_process::service_manager::Notifier;
 
-/// Who may be heard at once.
-const TALKS: usize = 4;
-/// What may wait to be looked at.
-const HEARD: usize = 16;
-/// How long asking is not looked at after accept(2) failed.
-const PAUSE: Duration = Duration::from_secs(1);
-/// How often the socket's file is looked for.
-const LOOK: Duration = Duration::from_secs(5);
+/// Conversations at once.
+const CONVERSATIONS: usize = 4;
+/// Events that may wait for the control thread.
+const WAITING_EVENTS: usize = 16;
+/// Pause after accept(2) failed.
+const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
+/// How often the socket's file is checked.
+const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Earlier processes that may report their counters at once: as many as drain after upgrades that follow each other closely.
-const TELLERS: usize = 16;
+const COUNTER_SENDERS: usize = 16;
 
-/// What was heard.
+/// A request at the upgrade socket, or what became of one.
 #[derive(Debug)]
-pub(crate) enum Heard {
-    /// Somebody wants an upgrade.
+pub(crate) enum UpgradeEvent {
+    /// `handfast upgrade` requests an upgrade.
     Start { program: Option<PathBuf>, asker: UnixStream },
-    /// A process wants to take over.
-    Wants { taker: UnixStream, version: String, process: u32 },
-    /// A process before this one tells what it counts.
-    Tells { teller: UnixStream },
+    /// A process requests to take over.
+    TakeOver { taker: UnixStream, version: String, process: u32 },
+    /// A previous process sends its counters.
+    Counters { sender: UnixStream },
     /// It serves, from the sockets of these addresses.
     Ready { taker: UnixStream, process: u32, addresses: Vec<Address>, counts: bool },
     /// It does not.
@@ -72,12 +72,12 @@ pub(crate) struct Offered {
 
 impl Offered {
     /// Nothing yet but what is known of backends and keys.
-    pub(super) fn new(offer: Offer) -> Self {
+    pub(in crate::control) fn new(offer: Offer) -> Self {
         Self { offer, sockets: Vec::new() }
     }
 
     /// Adds a socket.
-    pub(super) fn add(&mut self, said: Socket, socket: Arc<OwnedFd>) {
+    pub(in crate::control) fn add(&mut self, said: Socket, socket: Arc<OwnedFd>) {
         self.offer.sockets.push(said);
         self.sockets.push(socket);
     }
@@ -86,27 +86,27 @@ impl Offered {
 /// Upgrades of a process: its socket, and the one that is under way.
 #[derive(Debug)]
 pub(crate) struct Upgrades {
-    asked_at: Option<AskedAt>,
-    heard: Receiver<Heard>,
-    ears: Sender<Heard>,
-    talks: Arc<AtomicUsize>,
-    /// Processes that tell what they count.
-    tellers: Places,
+    socket_at: Option<UpgradeSocket>,
+    events: Receiver<UpgradeEvent>,
+    event_sender: Sender<UpgradeEvent>,
+    conversations: Arc<AtomicUsize>,
+    /// Processes that send their counters.
+    counter_senders: Places,
     /// When the socket's file is looked for next.
     look_at: Instant,
     /// The last problem with it, which is logged once.
-    said: Option<io::ErrorKind>,
+    logged: Option<io::ErrorKind>,
     under_way: Option<UnderWay>,
     attempts: u64,
     /// What starts programs from outside of the sandbox; `None`: this thread is not in one.
     launcher: Option<Launcher>,
-    /// What tells the process that has taken over what this one counts.
-    telling: Option<Telling>,
+    /// Sends this process's counters to the one that has taken over.
+    counter_sender: Option<CounterSender>,
 }
 
-/// Where this process can be asked.
+/// The upgrade socket of this process.
 #[derive(Debug)]
-struct AskedAt {
+struct UpgradeSocket {
     path: PathBuf,
     listener: UnixListener,
     socket: Arc<OwnedFd>,
@@ -116,7 +116,7 @@ struct AskedAt {
 #[derive(Debug, Default)]
 struct UnderWay {
     attempt: u64,
-    /// Who asked for it, and waits.
+    /// The connection of `handfast upgrade`, which waits for the outcome.
     asker: Option<UnixStream>,
     /// The process that has what this one serves with.
     taker: Option<u32>,
@@ -140,20 +140,20 @@ impl Upgrades {
             let address = Address::Unix(path.to_path_buf());
             move |source| Error::Process(ProcessError::Listen { address, whose: "upgrade".into(), source })
         };
-        let asked_at = path.map(|path| AskedAt::bind(path, given, beside, user).map_err(failed(path)));
-        let (ears, heard) = channel(HEARD);
+        let socket_at = path.map(|path| UpgradeSocket::bind(path, given, beside, user).map_err(failed(path)));
+        let (event_sender, events) = channel(WAITING_EVENTS);
         Ok(Self {
-            asked_at: asked_at.transpose()?,
-            heard,
-            ears,
-            talks: Arc::default(),
-            tellers: Places::default(),
-            look_at: Instant::now() + LOOK,
-            said: None,
+            socket_at: socket_at.transpose()?,
+            events,
+            event_sender,
+            conversations: Arc::default(),
+            counter_senders: Places::default(),
+            look_at: Instant::now() + FILE_CHECK_INTERVAL,
+            logged: None,
             under_way: None,
             attempts: 0,
             launcher: None,
-            telling: None,
+            counter_sender: None,
         })
     }
 
@@ -161,7 +161,7 @@ impl Upgrades {
     ///
     /// **Errors**: those of starting a thread.
     pub(crate) fn keep_launcher(&mut self) -> io::Result<()> {
-        self.launcher = self.asked_at.as_ref().map(|_| Launcher::start()).transpose()?;
+        self.launcher = self.socket_at.as_ref().map(|_| Launcher::start()).transpose()?;
         Ok(())
     }
 
@@ -170,40 +170,40 @@ impl Upgrades {
         self.under_way.as_ref().is_some_and(|under_way| under_way.taker.is_some())
     }
 
-    /// What is heard next. **Cancel**: loses nothing.
-    pub(crate) async fn next(&mut self) -> Heard {
+    /// The next event. **Cancel**: loses nothing.
+    pub(crate) async fn next(&mut self) -> UpgradeEvent {
         loop {
             tokio::select! {
-                Some(heard) = self.heard.recv() => return heard,
-                accepted = accept(self.asked_at.as_ref()) => match accepted {
+                Some(event) = self.events.recv() => return event,
+                accepted = accept(self.socket_at.as_ref()) => match accepted {
                     Ok(stream) => self.listen_to(stream),
                     Err(error) => {
                         tracing::warn!("upgrade socket: accept: {error}; retrying until it works");
-                        tokio::time::sleep(PAUSE).await;
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
                     }
                 },
-                () = sleep_until(self.look_at), if self.asked_at.is_some() => self.look_for_file(),
+                () = sleep_until(self.look_at), if self.socket_at.is_some() => self.look_for_file(),
             }
         }
     }
 
     /// Makes the socket again where its file was removed, or left behind by a process that was killed.
     fn look_for_file(&mut self) {
-        self.look_at = Instant::now() + LOOK;
-        let Some(asked_at) = &self.asked_at else { return };
-        let (path, address) = (asked_at.path.clone(), Address::Unix(asked_at.path.clone()));
-        if self.is_under_way() || FileId::of_address(&address) == asked_at.file {
+        self.look_at = Instant::now() + FILE_CHECK_INTERVAL;
+        let Some(socket_at) = &self.socket_at else { return };
+        let (path, address) = (socket_at.path.clone(), Address::Unix(socket_at.path.clone()));
+        if self.is_under_way() || FileId::of_address(&address) == socket_at.file {
             return;
         }
         // This process is the service user by now, if there is one.
-        match AskedAt::bind(&path, None, false, &ServiceUser::default()) {
-            Ok(asked_at) => {
+        match UpgradeSocket::bind(&path, None, false, &ServiceUser::default()) {
+            Ok(socket_at) => {
                 tracing::error!("upgrade socket: the file {} was removed; it is made again", path.display());
-                (self.asked_at, self.said) = (Some(asked_at), None);
+                (self.socket_at, self.logged) = (Some(socket_at), None);
             }
-            Err(error) if self.said == Some(error.kind()) => {}
+            Err(error) if self.logged == Some(error.kind()) => {}
             Err(error) => {
-                self.said = Some(error.kind());
+                self.logged = Some(error.kind());
                 tracing::error!(
                     "upgrade socket: this process is no longer the one at {}: {error}; retrying until it is",
                     path.display()
@@ -212,12 +212,12 @@ impl Upgrades {
         }
     }
 
-    /// Has what a process before this one counts added to what this one counts, for as long as it tells; none when there are too many.
-    pub(super) fn hear_counts(&self, teller: UnixStream, registry: Arc<Registry>) {
-        match self.tellers.take() {
-            Some(place) => hear(teller, registry, place),
+    /// Adds the counters of a previous process to those of this one for as long as it sends them; refused when there are too many.
+    pub(in crate::control) fn receive_counters(&self, sender: UnixStream, registry: Arc<Registry>) {
+        match self.counter_senders.take() {
+            Some(place) => receive_counters(sender, registry, place),
             None => tracing::warn!(
-                "upgrade socket: {TELLERS} processes tell what they count, one more is refused"
+                "upgrade socket: {COUNTER_SENDERS} processes send their counters, one more is refused"
             ),
         }
     }
@@ -226,33 +226,33 @@ impl Upgrades {
         let begun = || -> io::Result<()> {
             let stream = stream.into_std()?;
             stream.set_nonblocking(false)?;
-            may_ask(&stream)?;
-            self.talk(move |ears| open(stream, ears))
+            check_peer(&stream)?;
+            self.converse(move |events| open(stream, events))
         };
         if let Err(error) = begun() {
             tracing::warn!("upgrade socket: {error}");
         }
     }
 
-    /// Has a thread hear somebody out; nobody when there are too many.
-    fn talk(&self, hear: impl FnOnce(&Sender<Heard>) + Send + 'static) -> io::Result<()> {
-        if self.talks.fetch_add(1, Ordering::AcqRel) >= TALKS {
-            self.talks.fetch_sub(1, Ordering::AcqRel);
+    /// Holds a conversation on a separate thread; refused when there are too many.
+    fn converse(&self, conversation: impl FnOnce(&Sender<UpgradeEvent>) + Send + 'static) -> io::Result<()> {
+        if self.conversations.fetch_add(1, Ordering::AcqRel) >= CONVERSATIONS {
+            self.conversations.fetch_sub(1, Ordering::AcqRel);
             return Err(io::Error::other("too many ask at once"));
         }
-        let (ears, talks) = (self.ears.clone(), Arc::clone(&self.talks));
-        let hear_out = move || {
-            hear(&ears);
-            talks.fetch_sub(1, Ordering::AcqRel);
+        let (events, conversations) = (self.event_sender.clone(), Arc::clone(&self.conversations));
+        let run = move || {
+            conversation(&events);
+            conversations.fetch_sub(1, Ordering::AcqRel);
         };
-        in_thread("upgrade", Box::new(hear_out)).map(drop).inspect_err(|_| {
-            self.talks.fetch_sub(1, Ordering::AcqRel);
+        in_thread("upgrade", Box::new(run)).map(drop).inspect_err(|_| {
+            self.conversations.fetch_sub(1, Ordering::AcqRel);
         })
     }
 
-    /// Starts a process that takes over, for somebody who waits; `may_start`: whether it would have the rights that this one had
+    /// Starts a process that takes over, for `asker`; `may_start`: whether it would have the rights that this one had
     /// at its start.
-    pub(super) fn start(
+    pub(in crate::control) fn start(
         &mut self,
         program: Option<PathBuf>,
         asker: UnixStream,
@@ -262,7 +262,7 @@ impl Upgrades {
         if self.is_under_way() || self.under_way.as_ref().is_some_and(|under_way| under_way.end.is_some()) {
             return refuse(&asker, "another upgrade is under way");
         }
-        let Some(AskedAt { path, .. }) = &self.asked_at else { return };
+        let Some(UpgradeSocket { path, .. }) = &self.socket_at else { return };
         self.attempts += 1;
         let attempt = self.attempts;
         let outcome = if may_start { program.map_or_else(own_program, Ok).map(Some) } else { Ok(None) };
@@ -272,14 +272,14 @@ impl Upgrades {
             let mut command = Command::new(&program);
             command.args(arguments(path)).stdin(Stdio::null());
             notifier.tell(&mut command);
-            let ears = self.ears.clone();
+            let events = self.event_sender.clone();
             let execute = move || {
                 let child = command.spawn().map_err(|error| {
                     io::Error::new(error.kind(), format!("execute {}: {error}", program.display()))
                 })?;
                 let ended = move |how| {
-                    // Nobody listens any more: this process ends.
-                    let _ = ears.blocking_send(Heard::Ended { attempt, how });
+                    // The receiver is gone when this process ends.
+                    let _ = events.blocking_send(UpgradeEvent::Ended { attempt, how });
                 };
                 watch(child, ended).map(Some)
             };
@@ -297,14 +297,14 @@ impl Upgrades {
         }
     }
 
-    /// Gives a process what it needs to take over, and hears whether it serves.
-    pub(super) fn give(&mut self, taker: UnixStream, process: u32, offered: Offered) {
+    /// Gives a process what it needs to take over, and receives whether it serves.
+    pub(in crate::control) fn give(&mut self, taker: UnixStream, process: u32, offered: Offered) {
         let under_way = self.under_way.get_or_insert_default();
         under_way.taker = Some(process);
-        let given = self.talk(move |ears| {
-            let heard = hand_over(taker, process, &offered);
-            // Nobody listens any more: the process ends.
-            let _ = ears.blocking_send(heard);
+        let given = self.converse(move |events| {
+            let event = hand_over(taker, process, &offered);
+            // The receiver is gone when this process ends.
+            let _ = events.blocking_send(event);
         });
         if let Err(error) = given {
             self.failed(&error.to_string());
@@ -312,17 +312,17 @@ impl Upgrades {
     }
 
     /// Whether this is the process that is taking over.
-    pub(super) fn is_taker(&self, process: u32) -> bool {
+    pub(in crate::control) fn is_taker(&self, process: u32) -> bool {
         self.under_way.as_ref().is_some_and(|under_way| under_way.taker == Some(process))
     }
 
     /// Whether this is the process that was started last.
-    pub(super) fn is_attempt(&self, attempt: u64) -> bool {
+    pub(in crate::control) fn is_attempt(&self, attempt: u64) -> bool {
         self.under_way.as_ref().is_some_and(|under_way| under_way.attempt == attempt)
     }
 
-    /// It came to nothing: who asked learns why, and what was started is ended.
-    pub(super) fn failed(&mut self, why: &str) {
+    /// The upgrade failed: the asker receives the reason, and the process that was started is ended.
+    pub(in crate::control) fn failed(&mut self, why: &str) {
         let Some(UnderWay { asker, end, .. }) = self.under_way.take() else { return };
         tracing::error!("upgrade failed, this process serves on: {why}");
         if let Some(asker) = asker {
@@ -334,65 +334,70 @@ impl Upgrades {
         }
     }
 
-    /// It has succeeded: who asked learns it.
-    pub(super) fn done(&mut self, text: String) {
+    /// The upgrade succeeded: the asker is notified.
+    pub(in crate::control) fn done(&mut self, text: String) {
         tracing::info!("{text}");
         if let Some(UnderWay { asker: Some(asker), .. }) = self.under_way.take() {
-            // Who asked may have left.
+            // The asker may have left.
             let _ = send(&asker, &Answer::Done { text });
         }
     }
 
     /// The socket, for the process that follows.
-    pub(super) fn socket(&self) -> Option<(Socket, Arc<OwnedFd>)> {
-        let AskedAt { path, socket, .. } = self.asked_at.as_ref()?;
+    pub(in crate::control) fn socket(&self) -> Option<(Socket, Arc<OwnedFd>)> {
+        let UpgradeSocket { path, socket, .. } = self.socket_at.as_ref()?;
         let written = Some((&Address::Unix(path.clone())).into());
         Some((Socket { role: Role::Upgrade, name: None, written, inherited: false }, Arc::clone(socket)))
     }
 
-    /// Where this process can be asked.
+    /// The upgrade socket of this process.
     pub(crate) fn address(&self) -> Option<Address> {
-        self.asked_at.as_ref().map(|asked_at| Address::Unix(asked_at.path.clone()))
+        self.socket_at.as_ref().map(|socket_at| Address::Unix(socket_at.path.clone()))
     }
 
-    /// The process that has taken over learns what this one counts, until [`tells_the_last`](Self::tells_the_last).
-    pub(super) fn tells(&mut self, taker: UnixStream, path: PathBuf, registry: Arc<Registry>) {
-        match Telling::begin(taker, path, registry) {
-            Ok(telling) => self.telling = Some(telling),
-            Err(error) => tracing::warn!("tell the new process what was counted: {error}"),
+    /// Sends this process's counters to the one that has taken over, until [`send_last_counters`](Self::send_last_counters).
+    pub(in crate::control) fn send_counters(
+        &mut self,
+        taker: UnixStream,
+        path: PathBuf,
+        registry: Arc<Registry>,
+    ) {
+        match CounterSender::begin(taker, path, registry) {
+            Ok(sender) => self.counter_sender = Some(sender),
+            Err(error) => tracing::warn!("send counters to the new process: {error}"),
         }
     }
 
-    /// Nothing is counted any more. **Cost**: waits for the process that has taken over, ten seconds for each message at the most.
-    pub(crate) fn tells_the_last(&mut self) {
-        if let Some(telling) = self.telling.take() {
-            telling.end();
+    /// Sends the final counters. **Cost**: waits for the process that has taken over, at most ten seconds for each message.
+    pub(crate) fn send_last_counters(&mut self) {
+        if let Some(sender) = self.counter_sender.take() {
+            sender.end();
         }
     }
 
-    /// Nobody is heard any more; `handed_over`: by this process.
+    /// Closes the socket. `handed_over`: another process has it, so its file stays.
     pub(crate) fn close(&mut self, handed_over: bool) {
-        let Some(AskedAt { path, file, .. }) = self.asked_at.take() else { return };
+        let Some(UpgradeSocket { path, file, .. }) = self.socket_at.take() else { return };
         if !handed_over && file.is_some() && FileId::of_address(&Address::Unix(path.clone())) == file {
-            // Somebody may have been faster.
+            // Another process may have removed it already.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// Places of the processes that tell what they count.
+/// Places for processes that send their counters.
 #[derive(Clone, Debug, Default)]
 struct Places(Arc<AtomicUsize>);
 
 /// One of them, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Place(Arc<AtomicUsize>);
+pub(in crate::control) struct Place(Arc<AtomicUsize>);
 
 impl Places {
     fn take(&self) -> Option<Place> {
         let place = Place(Arc::clone(&self.0));
         // Dropping it gives it back.
-        (self.0.fetch_add(1, Ordering::AcqRel) < TELLERS).then_some(place)
+        (self.0.fetch_add(1, Ordering::AcqRel) < COUNTER_SENDERS).then_some(place)
     }
 }
 
@@ -402,7 +407,7 @@ impl Drop for Place {
     }
 }
 
-impl AskedAt {
+impl UpgradeSocket {
     fn bind(path: &Path, given: Option<OwnedFd>, beside: bool, user: &ServiceUser) -> io::Result<Self> {
         let address = Address::Unix(path.to_path_buf());
         let socket = match given {
@@ -422,47 +427,51 @@ impl AskedAt {
     }
 }
 
-/// The next one who asks; never when nobody can.
-async fn accept(asked_at: Option<&AskedAt>) -> io::Result<tokio::net::UnixStream> {
-    match asked_at {
-        Some(asked_at) => asked_at.listener.accept().await.map(|(stream, _)| stream),
+/// The next connection; never without a socket.
+async fn accept(socket_at: Option<&UpgradeSocket>) -> io::Result<tokio::net::UnixStream> {
+    match socket_at {
+        Some(socket_at) => socket_at.listener.accept().await.map(|(stream, _)| stream),
         None => std::future::pending().await,
     }
 }
 
-/// Hears what somebody wants.
-fn open(stream: UnixStream, ears: &Sender<Heard>) {
-    let opening = set_timeout(&stream, PROMPT).and_then(|()| receive::<Opening>(&stream));
+/// Receives a request.
+fn open(stream: UnixStream, events: &Sender<UpgradeEvent>) {
+    let opening = set_timeout(&stream, MESSAGE_TIMEOUT).and_then(|()| receive::<Opening>(&stream));
     let opening = match opening {
         Ok(opening) => opening,
-        Err(error) => return tracing::warn!("upgrade socket: {}", in_words(&error)),
+        Err(error) => return tracing::warn!("upgrade socket: {}", describe(&error)),
     };
     if opening.protocol != PROTOCOL {
         let why = format!("protocol {} is spoken there, expected {PROTOCOL}", opening.protocol);
         return refuse(&stream, &why);
     }
-    let heard = match opening.ask {
-        Ask::Start { program } => Heard::Start { program, asker: stream },
-        Ask::Hear => Heard::Tells { teller: stream },
-        Ask::TakeOver => Heard::Wants { taker: stream, version: opening.version, process: opening.process },
+    let event = match opening.ask {
+        UpgradeRequest::Start { program } => UpgradeEvent::Start { program, asker: stream },
+        UpgradeRequest::Counters => UpgradeEvent::Counters { sender: stream },
+        UpgradeRequest::TakeOver => {
+            UpgradeEvent::TakeOver { taker: stream, version: opening.version, process: opening.process }
+        }
     };
-    // Nobody listens any more: the process ends, and with it the connection.
-    let _ = ears.blocking_send(heard);
+    // The receiver is gone when this process ends, and the connection with it.
+    let _ = events.blocking_send(event);
 }
 
-fn hand_over(taker: UnixStream, process: u32, offered: &Offered) -> Heard {
+fn hand_over(taker: UnixStream, process: u32, offered: &Offered) -> UpgradeEvent {
     let descriptors: Vec<_> = offered.sockets.iter().map(AsFd::as_fd).collect();
     let word = send_offer(&taker, &offered.offer, &descriptors);
     match word {
-        Ok(Word::Ready { addresses, counts }) => {
+        Ok(TakerMessage::Ready { addresses, counts }) => {
             let addresses = addresses.into_iter().map(Address::from).collect();
-            Heard::Ready { taker, process, addresses, counts }
+            UpgradeEvent::Ready { taker, process, addresses, counts }
         }
-        Ok(Word::Failed { why }) => Heard::Failed { process, why: format!("process {process}: {why}") },
+        Ok(TakerMessage::Failed { why }) => {
+            UpgradeEvent::Failed { process, why: format!("process {process}: {why}") }
+        }
         Err(error) => {
-            let why = format!("process {process} did not say that it serves: {}", in_words(&error));
+            let why = format!("process {process} did not say that it serves: {}", describe(&error));
             refuse(&taker, &why);
-            Heard::Failed { process, why }
+            UpgradeEvent::Failed { process, why }
         }
     }
 }
@@ -471,7 +480,7 @@ fn send_offer(
     taker: &UnixStream,
     offer: &Offer,
     descriptors: &[std::os::fd::BorrowedFd<'_>],
-) -> io::Result<Word> {
+) -> io::Result<TakerMessage> {
     #[derive(serde::Serialize)]
     #[serde(rename_all = "kebab-case")]
     enum Borrowed<'o> {
@@ -479,12 +488,12 @@ fn send_offer(
     }
     send(taker, &Borrowed::Offer(offer))?;
     send_descriptors(taker, descriptors)?;
-    set_timeout(taker, READY_WITHIN)?;
+    set_timeout(taker, READY_TIMEOUT)?;
     receive(taker)
 }
 
-/// Tells somebody that nothing has changed, and why.
-pub(super) fn refuse(stream: &UnixStream, why: &str) {
-    // Who asked may have left.
+/// Answers that nothing has changed, and why.
+pub(in crate::control) fn refuse(stream: &UnixStream, why: &str) {
+    // The asker may have left.
     let _ = send(stream, &Answer::Refused { why: why.to_owned() });
 }

@@ -1,4 +1,4 @@
-//! What two processes say to each other about a take-over: messages with bounds, and descriptors.
+//! The messages of a take-over between two processes, and their bounds.
 //!
 //! A message is its length (four bytes, the highest first) and JSON. Both sides name the version of the protocol in their first
 //! message; a field that a side does not know is skipped.
@@ -17,46 +17,47 @@ use serde::{Deserialize, Serialize};
 use crate::config::model::Address;
 
 /// The version of all this.
-pub(super) const PROTOCOL: u32 = 1;
+pub(in crate::control) const PROTOCOL: u32 = 1;
 /// Bytes of a message: ten thousand services with their keys and standings are far below.
 const MESSAGE: u32 = 16 << 20;
-/// How long a message may take on its way, once it has begun.
-pub(super) const PROMPT: Duration = Duration::from_secs(10);
-/// How long a new process may take until it serves: it reads its configuration and all certificates.
-pub(super) const READY_WITHIN: Duration = Duration::from_secs(60);
+/// Timeout of one message.
+pub(in crate::control) const MESSAGE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Timeout until a new process serves: it reads its configuration and all certificates.
+pub(in crate::control) const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The first message, to the running process.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Opening {
-    pub(super) protocol: u32,
-    pub(super) version: String,
-    pub(super) process: u32,
-    pub(super) ask: Ask,
+pub(in crate::control) struct Opening {
+    pub(in crate::control) protocol: u32,
+    pub(in crate::control) version: String,
+    pub(in crate::control) process: u32,
+    pub(in crate::control) ask: UpgradeRequest,
 }
 
 impl Opening {
-    pub(super) fn new(ask: Ask) -> Self {
+    pub(in crate::control) fn new(ask: UpgradeRequest) -> Self {
         let version = env!("CARGO_PKG_VERSION").into();
         Self { protocol: PROTOCOL, version, process: std::process::id(), ask }
     }
 }
 
-/// What somebody wants of the running process.
+/// A request to the running process.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Ask {
+pub(in crate::control) enum UpgradeRequest {
     /// Everything that it serves with.
     TakeOver,
-    /// That it starts a process that takes over: this program, or its own anew.
+    /// Start a process that takes over: this program, or its own again.
     Start { program: Option<PathBuf> },
-    /// That it hears what a process before it counts.
-    Hear,
+    /// Receive the counters of a previous process.
+    #[serde(rename = "hear")]
+    Counters,
 }
 
-/// What the running process says.
+/// The answer of the running process.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Answer {
+pub(in crate::control) enum Answer {
     /// Here it is; so many descriptors follow.
     Offer(Box<Offer>),
     /// The new process serves from now on.
@@ -70,14 +71,14 @@ pub(super) enum Answer {
     Launch {},
 }
 
-/// What the new process says, once it has the offer.
+/// The message of the new process, once it has the offer.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Word {
+pub(in crate::control) enum TakerMessage {
     /// Every one of its workers accepts, from the sockets of these addresses.
     Ready {
         addresses: Vec<Place>,
-        /// Whether it counts on from what it is told.
+        /// Whether it continues from the counters that it is sent.
         #[serde(default)]
         counts: bool,
     },
@@ -88,7 +89,7 @@ pub(super) enum Word {
 /// An address, as it is sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Place {
+pub(in crate::control) enum Place {
     Ip(SocketAddr),
     Unix(PathBuf),
 }
@@ -113,25 +114,25 @@ impl From<Place> for Address {
 
 /// What the new process is given.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Offer {
-    pub(super) protocol: u32,
-    pub(super) version: String,
-    pub(super) process: u32,
+pub(in crate::control) struct Offer {
+    pub(in crate::control) protocol: u32,
+    pub(in crate::control) version: String,
+    pub(in crate::control) process: u32,
     /// One for each descriptor, in the same order.
-    pub(super) sockets: Vec<Socket>,
+    pub(in crate::control) sockets: Vec<Socket>,
     /// Ticket keys that are in memory alone.
-    pub(super) keys: Vec<Keys>,
+    pub(in crate::control) keys: Vec<Keys>,
     /// What is known of backends.
-    pub(super) standings: Vec<ServiceStandings>,
-    /// Whether what was counted is told afterwards.
+    pub(in crate::control) standings: Vec<ServiceStandings>,
+    /// Whether counters are sent afterwards.
     #[serde(default)]
-    pub(super) counts: bool,
+    pub(in crate::control) counts: bool,
 }
 
 /// What a socket is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Role {
+pub(in crate::control) enum Role {
     Service,
     Admin,
     Upgrade,
@@ -139,23 +140,23 @@ pub(super) enum Role {
 
 /// A listening socket.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Socket {
-    pub(super) role: Role,
+pub(in crate::control) struct Socket {
+    pub(in crate::control) role: Role,
     /// The service that it was accepted for, or the service manager's name for it.
-    pub(super) name: Option<String>,
+    pub(in crate::control) name: Option<String>,
     /// Its address as it is written in the configuration.
-    pub(super) written: Option<Place>,
+    pub(in crate::control) written: Option<Place>,
     /// Whether a service manager opened it.
-    pub(super) inherited: bool,
+    pub(in crate::control) inherited: bool,
 }
 
 /// A ring of ticket keys.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Keys {
-    pub(super) rotate: Duration,
-    pub(super) lifetime: Duration,
+pub(in crate::control) struct Keys {
+    pub(in crate::control) rotate: Duration,
+    pub(in crate::control) lifetime: Duration,
     /// As in a file of ticket keys.
-    pub(super) text: String,
+    pub(in crate::control) text: String,
 }
 
 impl std::fmt::Debug for Keys {
@@ -167,18 +168,18 @@ impl std::fmt::Debug for Keys {
 
 /// What is known of a service's backends.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct ServiceStandings {
-    pub(super) service: String,
+pub(in crate::control) struct ServiceStandings {
+    pub(in crate::control) service: String,
     /// What an operator has requested: `drain`, `down`, `up`, by a backend's name.
     #[serde(rename = "wishes")]
-    pub(super) operator_states: Vec<(String, String)>,
-    pub(super) down: Vec<crate::backends::standing::Handed>,
+    pub(in crate::control) operator_states: Vec<(String, String)>,
+    pub(in crate::control) down: Vec<crate::backends::standing::Handed>,
 }
 
-/// Whether whoever is at the other end may ask: the user of this process, and root.
+/// Checks that the peer runs as root or as the user of this process.
 ///
-/// **Errors**: getsockopt(2), and a user who may not.
-pub(super) fn may_ask(stream: impl AsFd) -> io::Result<()> {
+/// **Errors**: getsockopt(2), and another user.
+pub(in crate::control) fn check_peer(stream: impl AsFd) -> io::Result<()> {
     let peer = sockopt::socket_peercred(stream)?;
     let (theirs, ours) = (peer.uid, rustix::process::geteuid());
     if theirs.is_root() || theirs == ours {
@@ -188,8 +189,8 @@ pub(super) fn may_ask(stream: impl AsFd) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
 }
 
-/// Bounds how long each part of a message may take.
-pub(super) fn set_timeout(stream: &UnixStream, timeout: Duration) -> io::Result<()> {
+/// Sets the timeout of each read and write.
+pub(in crate::control) fn set_timeout(stream: &UnixStream, timeout: Duration) -> io::Result<()> {
     stream.set_read_timeout(Some(timeout))?;
     stream.set_write_timeout(Some(timeout))
 }
@@ -197,7 +198,7 @@ pub(super) fn set_timeout(stream: &UnixStream, timeout: Duration) -> io::Result<
 /// Sends a message.
 ///
 /// **Errors**: write(2); a message that is too long.
-pub(super) fn send(mut stream: &UnixStream, message: &impl Serialize) -> io::Result<()> {
+pub(in crate::control) fn send(mut stream: &UnixStream, message: &impl Serialize) -> io::Result<()> {
     let text = serde_json::to_vec(message)?;
     let length = u32::try_from(text.len()).ok().filter(|length| *length <= MESSAGE);
     let length = length.ok_or_else(|| odd("the message is too long"))?;
@@ -208,7 +209,7 @@ pub(super) fn send(mut stream: &UnixStream, message: &impl Serialize) -> io::Res
 /// Receives a message; nothing behind it is read.
 ///
 /// **Errors**: read(2), an end, a message that is too long or not understood.
-pub(super) fn receive<M: DeserializeOwned>(mut stream: &UnixStream) -> io::Result<M> {
+pub(in crate::control) fn receive<M: DeserializeOwned>(mut stream: &UnixStream) -> io::Result<M> {
     let mut length = [0; 4];
     stream.read_exact(&mut length)?;
     let length = u32::from_be_bytes(length);
@@ -228,8 +229,8 @@ fn odd(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-/// What an error of reading or writing means for whoever waits.
-pub(super) fn in_words(error: &io::Error) -> String {
+/// An error of reading or writing, as the other side's user reads it.
+pub(in crate::control) fn describe(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
             "the other process has ended, or closed the connection".into()
@@ -280,7 +281,7 @@ mod tests {
         (&one).write_all(b"\0\0\0\x09\"go\"").expect("room");
         drop(one);
         let error = receive::<Answer>(&other).expect_err("cut short");
-        assert_eq!(in_words(&error), "the other process has ended, or closed the connection");
+        assert_eq!(describe(&error), "the other process has ended, or closed the connection");
         let (one, other) = pair();
         (&one).write_all(b"\0\0\0\x04what").expect("room");
         assert!(receive::<Answer>(&other).is_err());

@@ -1,12 +1,12 @@
-//! What the control thread does about what was heard: it alone knows what is served, and decides.
+//! What the control thread does about a request at the upgrade socket: it knows what is served, and decides.
 
 use std::sync::Arc;
 
 use handfast_net::listen::Origin;
 use handfast_text::units::counted;
 
-use super::giving::{Heard, Offered, refuse};
-use super::words::{Answer, Keys, Offer, PROTOCOL, Role, ServiceStandings, Socket, send};
+use super::upgrade::giver::{Offered, UpgradeEvent, refuse};
+use super::upgrade::protocol::{Answer, Keys, Offer, PROTOCOL, Role, ServiceStandings, Socket, send};
 use crate::config::model::Address;
 use crate::control::program::Program;
 use crate::control::worker::Order;
@@ -14,42 +14,46 @@ use crate::worker::context::After;
 use handfast_observe::metrics::ServiceSnapshot;
 
 impl Program {
-    /// Does what was asked for. `Some` when another process serves by now, and this one is to drain.
+    /// Carries out a request. `Some`: another process serves by now, and this one has to drain.
     ///
     /// `leaving`: a stop has begun, so there is nothing to take over.
-    pub(crate) fn hear(&mut self, heard: Heard, leaving: bool) -> Option<After> {
-        match heard {
-            Heard::Start { asker, .. } if leaving => refuse(&asker, "it is stopping"),
-            Heard::Start { program, asker } => {
+    pub(crate) fn on_upgrade_event(&mut self, event: UpgradeEvent, leaving: bool) -> Option<After> {
+        match event {
+            UpgradeEvent::Start { asker, .. } if leaving => refuse(&asker, "it is stopping"),
+            UpgradeEvent::Start { program, asker } => {
                 let process = &self.state.config.process;
                 let has_given_up = process.user.is_some() && rustix::process::geteuid().as_raw() != 0;
                 self.upgrades.start(program, asker, !has_given_up, &self.notifier);
             }
-            Heard::Tells { teller } => self.upgrades.hear_counts(teller, Arc::clone(&self.registry)),
-            Heard::Wants { taker, .. } if leaving => refuse(&taker, "it is stopping"),
-            Heard::Wants { taker, .. } if self.upgrades.is_under_way() => {
+            UpgradeEvent::Counters { sender } => {
+                self.upgrades.receive_counters(sender, Arc::clone(&self.registry))
+            }
+            UpgradeEvent::TakeOver { taker, .. } if leaving => refuse(&taker, "it is stopping"),
+            UpgradeEvent::TakeOver { taker, .. } if self.upgrades.is_under_way() => {
                 refuse(&taker, "another process is taking over");
             }
-            Heard::Wants { taker, version, process } => match self.offered() {
+            UpgradeEvent::TakeOver { taker, version, process } => match self.offered() {
                 Some(offered) => {
                     tracing::info!("upgrade: process {process} (handfast {version}) is taking over");
                     self.upgrades.give(taker, process, offered);
                 }
                 None => refuse(&taker, "it is reading its configuration again at this moment; try again"),
             },
-            Heard::Failed { process, why } if self.upgrades.is_taker(process) => self.upgrade_failed(&why),
+            UpgradeEvent::Failed { process, why } if self.upgrades.is_taker(process) => {
+                self.upgrade_failed(&why)
+            }
             // One that has asked for the sockets says itself why it ends, or its connection does.
-            Heard::Ended { attempt, how }
+            UpgradeEvent::Ended { attempt, how }
                 if self.upgrades.is_attempt(attempt) && !self.upgrades.is_under_way() =>
             {
                 self.upgrade_failed(&how);
             }
             // Of one that is over.
-            Heard::Failed { .. } | Heard::Ended { .. } => {}
-            Heard::Ready { taker, process, .. } if !self.upgrades.is_taker(process) => {
+            UpgradeEvent::Failed { .. } | UpgradeEvent::Ended { .. } => {}
+            UpgradeEvent::Ready { taker, process, .. } if !self.upgrades.is_taker(process) => {
                 refuse(&taker, "it came too late");
             }
-            Heard::Ready { taker, process, addresses, counts } => {
+            UpgradeEvent::Ready { taker, process, addresses, counts } => {
                 // Before it speaks: the service manager would not listen. And it does not know what it was not given.
                 self.notifier.lets_go_of_all_but(&self.listeners.own(Some(&addresses)));
                 self.notifier.main_is(process, "Upgraded");
@@ -63,7 +67,7 @@ impl Program {
                 let after = self.is_followed_by(process, &addresses);
                 if let Some(path) = path.filter(|_| counts) {
                     // Not before the admin page is the other one's: its numbers must not be behind those seen here.
-                    self.upgrades.tells(taker, path, Arc::clone(&self.registry));
+                    self.upgrades.send_counters(taker, path, Arc::clone(&self.registry));
                 }
                 return Some(after);
             }
@@ -73,7 +77,7 @@ impl Program {
 
     fn upgrade_failed(&mut self, why: &str) {
         self.upgrades.failed(why);
-        // Of clients for whom the kernel woke the other process nobody has told the workers: they look again.
+        // The kernel may have woken the other process for some clients: the workers look again.
         self.workers.tell(|| Order::StandAlone);
         let sentence = format!("{}; the last upgrade failed: {why}", self.sentence());
         self.notifier.says(&sentence);

@@ -1,7 +1,7 @@
-//! Counters go on: the process that drains tells the one that took over what it has counted, until it ends.
+//! Counters continue: the draining process sends its counters to the one that took over, until it ends.
 //!
-//! In: the numbers of the process before. Out: the same in the process after it, which adds them to its own. Each telling is whole,
-//! so one that does not arrive costs nothing but its time. Whose listener has ended tells the process that serves by then.
+//! In: the numbers of the process before. Out: the same in the process after it, which adds them to its own. Each update is complete,
+//! so a lost one costs nothing. When the receiving process has ended, the counters go to the process that serves by then.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -14,44 +14,44 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{RecvFlags, recv};
 
+use super::protocol::{MESSAGE_TIMEOUT, Opening, UpgradeRequest, describe, receive, send, set_timeout};
 use super::successor::in_thread;
-use super::words::{Ask, Opening, PROMPT, in_words, receive, send, set_timeout};
 use handfast_observe::metrics::{Registry, Told};
 
-/// How often what has changed is told.
-const EVERY: Duration = Duration::from_secs(1);
-/// … or more seldom: computing it takes at most such a share of a thread's time.
+/// How often changed counters are sent.
+const SEND_INTERVAL: Duration = Duration::from_secs(1);
+/// … or less often: computing them takes at most one part in so many of a thread's time.
 const SHARE: u32 = 20;
-/// … or more seldom by so many doublings, when nobody listened the last time.
+/// … or less often, by at most this number of doublings, after sending failed.
 const DOUBLINGS: u32 = 6;
 /// Bytes of one message; in JSON they are some more.
 const BATCH: usize = 4 << 20;
-/// Bytes of one telling, whatever the number of its messages: 10,000 services in ten processes are far below.
+/// Bytes of one update, whatever the number of its messages: 10,000 services in ten processes are far below.
 const WHOLE: usize = 256 << 20;
 
-/// At the head of a message, before the name of the process: whether others follow that belong to the same telling.
+/// At the head of a message, before the name of the process: whether others follow that belong to the same update.
 const HEADS: [&str; 2] = ["last ", "more "];
 
-/// Tells the process that took over what this one counts.
+/// Sends this process's counters to the one that took over.
 #[derive(Debug)]
-pub(super) struct Telling {
+pub(super) struct CounterSender {
     /// Ends it, by being dropped.
     goes_on: SyncSender<()>,
     thread: JoinHandle<()>,
 }
 
-impl Telling {
-    /// Begins, and goes on in a thread of its own; `path` is where whoever serves later is asked.
+impl CounterSender {
+    /// Starts a separate thread; `path` is the upgrade socket, where a later process is reached.
     ///
     /// **Errors**: those of starting a thread.
     pub(super) fn begin(to: UnixStream, path: PathBuf, registry: Arc<Registry>) -> io::Result<Self> {
         let (goes_on, ends) = sync_channel(1);
-        let tell = move || tell(Listener { stream: to, path }, &registry, &ends);
-        let thread = in_thread("counts", Box::new(tell))?;
+        let send = move || send_until_end(Listener { stream: to, path }, &registry, &ends);
+        let thread = in_thread("counts", Box::new(send))?;
         Ok(Self { goes_on, thread })
     }
 
-    /// Tells the last numbers. **Cost**: waits until the other process has taken them, ten seconds for each message at the most.
+    /// Sends the final counters. **Cost**: waits until the other process has taken them, at most ten seconds for each message.
     pub(super) fn end(self) {
         drop(self.goes_on);
         // It does not panic; and if it did, its numbers would be missing, not this process's end.
@@ -59,7 +59,7 @@ impl Telling {
     }
 }
 
-/// Who is told.
+/// The process that receives.
 struct Listener {
     stream: UnixStream,
     path: PathBuf,
@@ -68,44 +68,44 @@ struct Listener {
 impl Listener {
     /// Whether it has ended. It says nothing itself.
     fn is_gone(&self) -> bool {
-        let heard = recv(&self.stream, &mut [0_u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
-        !matches!(heard, Err(rustix::io::Errno::AGAIN))
+        let received = recv(&self.stream, &mut [0_u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+        !matches!(received, Err(rustix::io::Errno::AGAIN))
     }
 
-    fn tell(&self, told: &[Told]) -> io::Result<()> {
-        set_timeout(&self.stream, PROMPT)?;
+    fn send(&self, told: &[Told]) -> io::Result<()> {
+        set_timeout(&self.stream, MESSAGE_TIMEOUT)?;
         send_whole(&self.stream, told)
     }
 
-    /// Whoever serves by now, if that can be asked.
+    /// Connects to the process that serves by now, if there is one.
     fn next(&mut self) -> io::Result<()> {
         let stream = UnixStream::connect(&self.path)?;
-        set_timeout(&stream, PROMPT)?;
-        send(&stream, &Opening::new(Ask::Hear))?;
+        set_timeout(&stream, MESSAGE_TIMEOUT)?;
+        send(&stream, &Opening::new(UpgradeRequest::Counters))?;
         self.stream = stream;
         Ok(())
     }
 }
 
-fn tell(mut to: Listener, registry: &Registry, ends: &Receiver<()>) {
+fn send_until_end(mut to: Listener, registry: &Registry, ends: &Receiver<()>) {
     let (mut told, mut in_vain, mut is_last) = (None, 0, false);
     loop {
         let begun = Instant::now();
         if told.is_some() && to.is_gone() {
-            // Then nobody knows what it was told.
+            // Then no process has what it was sent.
             told = None;
             in_vain = if to.next().is_ok() { 0 } else { in_vain + 1 };
         }
         let counts = registry.told();
         if told.as_ref() != Some(&counts) {
             // One that has gone is missed the next time.
-            let _ = to.tell(&counts);
+            let _ = to.send(&counts);
             told = Some(counts);
         }
         if is_last {
             return;
         }
-        let pause = EVERY.max(begun.elapsed() * SHARE) * (1 << DOUBLINGS.min(in_vain));
+        let pause = SEND_INTERVAL.max(begun.elapsed() * SHARE) * (1 << DOUBLINGS.min(in_vain));
         is_last = ends.recv_timeout(pause) != Err(RecvTimeoutError::Timeout);
     }
 }
@@ -145,33 +145,33 @@ fn receive_whole(from: &UnixStream) -> io::Result<Vec<Told>> {
     }
 }
 
-/// Counts on from the numbers of the process before this one, and has a thread hear what else that one counts.
+/// Continues from the counters of the previous process, and starts a thread that receives its later ones.
 ///
 /// **Cost**: waits for the first of them.
 pub(super) fn take_up(from: UnixStream, process: u32, registry: Arc<Registry>) {
-    let hearing = Hearing::new(from, registry);
-    let taken = hearing.next().and_then(|()| hearing.go_on(()));
+    let receiver = CounterReceiver::new(from, registry);
+    let taken = receiver.next().and_then(|()| receiver.go_on(()));
     if let Err(error) = taken {
-        let why = in_words(&error);
-        tracing::warn!("process {process} did not say what it has counted: {why}; counters begin anew");
+        let why = describe(&error);
+        tracing::warn!("process {process} did not send its counters: {why}; counters start at zero");
     }
 }
 
 /// Starts a thread that reads the counters of a process whose successor has ended; `place` is free again when that thread ends.
-pub(super) fn hear(from: UnixStream, registry: Arc<Registry>, place: impl Send + 'static) {
-    if let Err(error) = Hearing::new(from, registry).go_on(place) {
-        tracing::warn!("hear what a process before this one counts: {error}");
+pub(super) fn receive_counters(from: UnixStream, registry: Arc<Registry>, place: impl Send + 'static) {
+    if let Err(error) = CounterReceiver::new(from, registry).go_on(place) {
+        tracing::warn!("read counters from the previous process: {error}");
     }
 }
 
-/// A process that tells this one what it has counted.
-struct Hearing {
+/// A previous process that sends its counters.
+struct CounterReceiver {
     number: u64,
     from: UnixStream,
     registry: Arc<Registry>,
 }
 
-impl Hearing {
+impl CounterReceiver {
     fn new(from: UnixStream, registry: Arc<Registry>) -> Self {
         static HEARINGS: AtomicU64 = AtomicU64::new(0);
         Self { number: HEARINGS.fetch_add(1, Ordering::Relaxed), from, registry }
@@ -217,7 +217,7 @@ mod tests {
     }
 
     fn wait_for(registry: &Registry, failed: u64) {
-        let deadline = Instant::now() + PROMPT;
+        let deadline = Instant::now() + MESSAGE_TIMEOUT;
         while registry.snapshot().reload.failed != failed {
             assert!(Instant::now() < deadline, "{:?} is not {failed}", registry.snapshot().reload);
             std::thread::yield_now();
@@ -228,7 +228,8 @@ mod tests {
     fn the_last_numbers_are_told_at_the_end() {
         let (to, from) = UnixStream::pair().expect("there are descriptors");
         let (before, now) = (Registry::new(), Registry::new());
-        let telling = Telling::begin(to, "/none".into(), Arc::clone(&before)).expect("there are threads");
+        let telling =
+            CounterSender::begin(to, "/none".into(), Arc::clone(&before)).expect("there are threads");
         take_up(from, 1, Arc::clone(&now));
         before.reload_failed("it is wrong");
         telling.end();
@@ -241,17 +242,17 @@ mod tests {
         let folder = tempfile::tempdir().expect("there is room");
         let path = folder.path().join("upgrade.sock");
         let (before, now) = (Registry::new(), Registry::new());
-        let telling = Telling::begin(to, path.clone(), Arc::clone(&before)).expect("there are threads");
+        let telling = CounterSender::begin(to, path.clone(), Arc::clone(&before)).expect("there are threads");
         drop(receive_whole(&from).expect("it tells"));
         let listener = std::os::unix::net::UnixListener::bind(&path).expect("the path is free");
         drop(from);
         before.reload_failed("it is wrong");
         // It bounds accept(2) too (socket(7)).
-        set_socket_timeout(&listener, Timeout::Recv, Some(PROMPT)).expect("it is a socket");
+        set_socket_timeout(&listener, Timeout::Recv, Some(MESSAGE_TIMEOUT)).expect("it is a socket");
         let (stream, _) = listener.accept().expect("it looks for another one");
         let opening: Opening = receive(&stream).expect("it says what it wants");
-        assert!(matches!(opening.ask, Ask::Hear), "{opening:?}");
-        hear(stream, Arc::clone(&now), ());
+        assert!(matches!(opening.ask, UpgradeRequest::Counters), "{opening:?}");
+        receive_counters(stream, Arc::clone(&now), ());
         wait_for(&now, 1);
         telling.end();
     }

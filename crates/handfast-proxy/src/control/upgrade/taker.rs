@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use handfast_net::listen::{GivenSocket, Origin};
 
-use super::counts;
-use super::words::{
-    Answer, Ask, Keys, Offer, Opening, PROMPT, PROTOCOL, Role, ServiceStandings, Word, in_words, receive,
-    send, set_timeout,
+use super::counter_transfer;
+use super::protocol::{
+    Answer, Keys, MESSAGE_TIMEOUT, Offer, Opening, PROTOCOL, Role, ServiceStandings, TakerMessage,
+    UpgradeRequest, describe, receive, send, set_timeout,
 };
 use crate::backends::standing::Kept;
 use crate::config::model::Address;
@@ -25,7 +25,7 @@ use handfast_process::listeners::given::{Given, GivenSockets};
 /// What was taken from a process that still serves.
 #[derive(Debug)]
 pub(crate) struct Taking {
-    voice: Voice,
+    connection: GiverConnection,
     /// The process that serves.
     process: u32,
     version: String,
@@ -41,37 +41,37 @@ pub(crate) struct Taking {
 
 /// The connection to the process that serves.
 #[derive(Debug)]
-pub(crate) struct Voice {
+pub(crate) struct GiverConnection {
     stream: UnixStream,
     path: PathBuf,
 }
 
-impl Voice {
+impl GiverConnection {
     fn failed(&self, why: impl Into<String>) -> Error {
         Error::TakeOver { path: self.path.clone(), why: why.into() }
     }
 
-    /// Says why this process cannot serve, so that whoever asked for it learns it.
+    /// Sends the reason why this process cannot serve to the one that requested the upgrade.
     pub(crate) fn fails(&self, why: &Error) {
         // The process there finds out in any case, when this connection ends.
-        let _ = send(&self.stream, &Word::Failed { why: why.to_string() });
+        let _ = send(&self.stream, &TakerMessage::Failed { why: why.to_string() });
     }
 }
 
 impl Taking {
     /// Asks the process that listens at `path` for everything that it serves with. Nothing changes for it by that.
     ///
-    /// **Errors**: nobody there, somebody who refuses, and what does not arrive whole. **Cost**: waits for its answer.
+    /// **Errors**: no process there, a refusal, an incomplete answer. **Cost**: waits for the answer.
     pub(crate) fn begin(path: &Path) -> Result<Self, Error> {
         let failed = |why: String| Error::TakeOver { path: path.to_path_buf(), why };
         let talk = || -> io::Result<(UnixStream, Answer)> {
             let stream = UnixStream::connect(path)?;
-            set_timeout(&stream, PROMPT)?;
-            send(&stream, &Opening::new(Ask::TakeOver))?;
+            set_timeout(&stream, MESSAGE_TIMEOUT)?;
+            send(&stream, &Opening::new(UpgradeRequest::TakeOver))?;
             let answer = receive(&stream)?;
             Ok((stream, answer))
         };
-        let (stream, answer) = talk().map_err(|error| failed(in_words(&error)))?;
+        let (stream, answer) = talk().map_err(|error| failed(describe(&error)))?;
         let offer = match answer {
             Answer::Offer(offer) if offer.protocol == PROTOCOL => offer,
             Answer::Offer(offer) => {
@@ -83,12 +83,12 @@ impl Taking {
             }
         };
         let descriptors = receive_descriptors(&stream, offer.sockets.len());
-        let descriptors = descriptors.map_err(|error| failed(in_words(&error)))?;
-        let voice = Voice { stream, path: path.to_path_buf() };
-        Self::of(voice, *offer, descriptors)
+        let descriptors = descriptors.map_err(|error| failed(describe(&error)))?;
+        let connection = GiverConnection { stream, path: path.to_path_buf() };
+        Self::of(connection, *offer, descriptors)
     }
 
-    fn of(voice: Voice, offer: Offer, descriptors: Vec<OwnedFd>) -> Result<Self, Error> {
+    fn of(connection: GiverConnection, offer: Offer, descriptors: Vec<OwnedFd>) -> Result<Self, Error> {
         let Offer { version, process, sockets, keys, standings, counts, .. } = offer;
         let (mut given, mut upgrade) = (Vec::new(), None);
         for (said, descriptor) in sockets.into_iter().zip(descriptors) {
@@ -98,13 +98,12 @@ impl Taking {
                 continue;
             }
             let socket = GivenSocket::new(descriptor)
-                .map_err(|unfit| voice.failed(format!("it handed over a socket that is {unfit}")))?;
+                .map_err(|unfit| connection.failed(format!("it handed over a socket that is {unfit}")))?;
             let written = said.written.map(Address::from);
             if written.as_ref().is_some_and(|written| !is_bound_to(written, socket.address())) {
                 let bound = socket.address();
-                return Err(
-                    voice.failed(format!("it handed over a socket that listens on {bound} as another one"))
-                );
+                return Err(connection
+                    .failed(format!("it handed over a socket that listens on {bound} as another one")));
             }
             let origin = if said.inherited { Origin::Inherited } else { Origin::HandedOver };
             let name = said.name.filter(|_| said.role == Role::Service || said.inherited);
@@ -114,7 +113,7 @@ impl Taking {
             "taking over from process {process} (handfast {version}), which serves until this one does"
         );
         Ok(Self {
-            voice,
+            connection,
             process,
             version,
             given: GivenSockets(given),
@@ -129,9 +128,9 @@ impl Taking {
     /// A second hold of the connection, to say on it what went wrong.
     ///
     /// **Errors**: dup(2).
-    pub(crate) fn voice(&self) -> Result<Voice, Error> {
-        let stream = self.voice.stream.try_clone().map_err(Error::system("take over"))?;
-        Ok(Voice { stream, path: self.voice.path.clone() })
+    pub(crate) fn connection(&self) -> Result<GiverConnection, Error> {
+        let stream = self.connection.stream.try_clone().map_err(Error::system("take over"))?;
+        Ok(GiverConnection { stream, path: self.connection.path.clone() })
     }
 
     /// The sockets, which are taken from here.
@@ -176,21 +175,21 @@ impl Taking {
         addresses: impl Iterator<Item = &'a Address>,
         registry: &Arc<Registry>,
     ) -> Result<(), Error> {
-        let Self { voice, process, version, counts, .. } = self;
-        let word = Word::Ready { addresses: addresses.map(Into::into).collect(), counts };
-        let answer = send(&voice.stream, &word).and_then(|()| receive(&voice.stream));
+        let Self { connection, process, version, counts, .. } = self;
+        let word = TakerMessage::Ready { addresses: addresses.map(Into::into).collect(), counts };
+        let answer = send(&connection.stream, &word).and_then(|()| receive(&connection.stream));
         match answer {
             Ok(Answer::Go) => {
                 tracing::info!("took over from process {process} (handfast {version}), which drains");
                 if counts {
-                    counts::take_up(voice.stream, process, Arc::clone(registry));
+                    counter_transfer::take_up(connection.stream, process, Arc::clone(registry));
                 }
                 Ok(())
             }
-            Ok(Answer::Refused { why }) => Err(voice.failed(why)),
-            Ok(_) => Err(voice.failed("it answered something else than was asked")),
+            Ok(Answer::Refused { why }) => Err(connection.failed(why)),
+            Ok(_) => Err(connection.failed("it answered something else than was asked")),
             Err(error) => {
-                tracing::warn!("process {process} did not say that it drains: {}", in_words(&error));
+                tracing::warn!("process {process} did not say that it drains: {}", describe(&error));
                 Ok(())
             }
         }
