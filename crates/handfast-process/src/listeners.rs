@@ -1,11 +1,11 @@
 //! The listening sockets of the process: bound and kept by the control thread, accepted from by the workers.
 //!
-//! In: the addresses of a configuration. Out: sockets for those that are new, one for each worker. What stays is not
-//! touched, so a queue of clients is never thrown away; what is gone is closed by the workers once it is empty.
+//! In: the addresses of a configuration. Out: sockets for the new addresses, one for each worker. A socket whose address stays is not
+//! touched, so its queue of clients is never dropped; a socket whose address is gone is closed by the workers once its queue is empty.
 //!
 //! ```text
-//! Listeners ── taken() ─▶ Taken ── plan(config) ─▶ Plan ── adopt() ─▶ Listeners, and a share for each worker
-//!  (owns)                (values)                 (bound, in nobody's use yet)
+//! Listeners ── snapshot() ─▶ ListenerSnapshot ── plan(config) ─▶ ListenPlan ── adopt() ─▶ Listeners, and a share for each worker
+//!  (owns)                     (values)                            (bound, not in use yet)
 //! ```
 
 use std::collections::{HashMap, HashSet};
@@ -21,27 +21,26 @@ use crate::error::Error;
 use crate::privileges::ServiceUser;
 use handfast_config::model::{Address, Config, Service};
 
-pub mod given;
+mod id;
+mod passed;
 
-use given::{Given, GivenSockets};
+pub use id::ListenerId;
+pub use passed::{PassedSocket, PassedSockets};
 
-/// Sockets on their way to one worker.
+/// The sockets for one worker.
 pub type Share = Vec<(ListenerId, ListeningSocket)>;
 
 /// The addresses that are listened on, each with its sockets.
 #[derive(Debug, Default)]
 pub struct Listeners {
-    /// By the address as it is written.
     listening: HashMap<ListenerId, Listening>,
-    /// Whether another Handfast serves here, which this one is to follow.
-    beside: bool,
-    /// What was given at the start; later what a service manager gave, also while no service wants it.
-    given: GivenSockets,
+    /// Whether another Handfast serves here, which this one replaces.
+    has_predecessor: bool,
+    /// Everything that was passed at the start; later only the sockets of a service manager, also those that no service uses.
+    passed: PassedSockets,
 }
 
-/// One address, how its sockets were made, and the sockets.
-///
-/// What is needed to hand them to another process, or to take some from one: nothing about them has to be found out again.
+/// One address, how its sockets were made, and the sockets: everything that another process needs to take them over.
 #[derive(Debug)]
 pub(crate) struct Listening {
     /// As it was bound, with the port that the kernel chose.
@@ -50,82 +49,77 @@ pub(crate) struct Listening {
     options: Options,
     /// One for each worker on TCP, with a queue each; one for all of them otherwise.
     ///
-    /// Weak: each is open for as long as its worker accepts from it. A socket that listens on while nobody accepts (its
-    /// service is gone, the program drains, its task has panicked) would take clients that nobody ever serves.
+    /// Weak: each is open for as long as its worker accepts from it. A socket that is open while no worker accepts (its
+    /// service is gone, the program drains, its task has panicked) would take clients that are never served.
     descriptors: Vec<Weak<OwnedFd>>,
-    /// The file of a unix socket: another process may have put its own in its place since.
+    /// The file of a unix socket: another process may have replaced it since.
     file: Option<FileId>,
 }
 
-/// What the sockets of an address were made with.
+/// The options that the sockets of an address were made with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Permission bits of a unix socket's file.
     pub(crate) mode: u32,
-    /// What accepted connections inherit.
+    /// Inherited by accepted connections.
     pub(crate) timeouts: SocketTimeouts,
 }
 
-/// Which addresses are taken already: what a plan is made from, on whatever thread.
+/// The present listeners as values, from which any thread can make a plan.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Taken {
+pub struct ListenerSnapshot {
     bound: HashMap<ListenerId, Address>,
     /// Those of them whose file was removed: bound again where that is possible.
     lost: HashSet<ListenerId>,
-    beside: bool,
-    given: GivenSockets,
+    has_predecessor: bool,
+    passed: PassedSockets,
 }
 
-/// Sockets that were bound and are not in use yet; dropping it closes them, and removes the files that were made.
+/// Sockets that were bound and are not in use yet. Dropping it closes them, and removes the files that were made.
 #[derive(Debug)]
-pub struct Plan {
+pub struct ListenPlan {
     kept: HashSet<ListenerId>,
-    /// Those that are new, in the order of the configuration.
+    /// The new ones, in the order of the configuration.
     new: Vec<(ListenerId, Listening)>,
     shares: Vec<Share>,
 }
 
-impl Taken {
-    /// Binds what `config` wants and is not bound yet, for so many workers.
+impl ListenerSnapshot {
+    /// Binds the addresses of `config` that are not bound yet, for this number of workers.
     ///
-    /// One that is lost and cannot be bound again stays as it is: no reload is refused for it.
+    /// A unix socket that lost its file and cannot be bound again stays as it is: no reload is refused for it.
     ///
-    /// **Errors**: every address that could not be bound, with the cure where there is one. Nothing has changed then.
-    pub fn plan(&self, config: &Config, threads: usize) -> Result<Plan, Error> {
-        let mut plan = Plan {
+    /// **Errors**: every address that could not be bound, each with a hint where there is one. Nothing has changed then.
+    pub fn plan(&self, config: &Config, threads: usize) -> Result<ListenPlan, Error> {
+        let mut plan = ListenPlan {
             kept: HashSet::new(),
             new: Vec::new(),
             shares: (0..threads).map(|_| Vec::new()).collect(),
         };
         let mut problems = Vec::new();
         let user = ServiceUser::from(&config.process);
-        let mut given = self.given.clone().assign(config);
-        crate::log_lines::log_warnings(&given.problems());
-        for service in &config.services {
-            for address in &service.listen {
-                let id = (service.name.clone(), address.clone());
-                let is_lost = self.lost.contains(&id);
-                if self.bound.contains_key(&id) && !is_lost {
+        let mut passed = self.passed.clone().assign(config);
+        crate::log_lines::log_warnings(&passed.problems());
+        let listeners =
+            config.services.iter().flat_map(|service| service.listen.iter().map(move |at| (service, at)));
+        for (service, address) in listeners {
+            let id = ListenerId::new(&service.name, address);
+            let is_lost = self.lost.contains(&id);
+            if self.bound.contains_key(&id) && !is_lost {
+                plan.kept.insert(id);
+                continue;
+            }
+            let listening = match passed.by_listener.remove(&id) {
+                Some(passed) => adopt(service, passed, threads),
+                None => bind(service, address, threads, self.sharing(address), &user),
+            };
+            match listening {
+                Ok((listening, sockets)) => plan.add(id, listening, sockets),
+                Err(source) if is_lost => {
+                    tracing::error!("{}; no client can connect there", failed(&id, source));
                     plan.kept.insert(id);
-                    continue;
                 }
-                let listening = match given.of.remove(&id) {
-                    Some(given) => adopt(service, given, threads),
-                    None => bind(service, address, threads, self.sharing(address), &user),
-                };
-                match listening {
-                    Ok((listening, sockets)) => {
-                        for (share, sockets) in plan.shares.iter_mut().zip(sockets) {
-                            share.extend(sockets.into_iter().map(|socket| (id.clone(), socket)));
-                        }
-                        plan.new.push((id, listening));
-                    }
-                    Err(source) if is_lost => {
-                        tracing::error!("{}; no client can connect there", failed(&id, source));
-                        plan.kept.insert(id);
-                    }
-                    Err(source) => problems.push(failed(&id, source)),
-                }
+                Err(source) => problems.push(failed(&id, source)),
             }
         }
         if problems.is_empty() { Ok(plan) } else { Err(Error::ListenOnSeveral(problems)) }
@@ -134,7 +128,7 @@ impl Taken {
     /// An address that moves from one service to another is bound again while it is still in use.
     fn sharing(&self, address: &Address) -> Sharing {
         let ours = self.bound.values().any(|bound| bound == address);
-        match (ours, self.beside) {
+        match (ours, self.has_predecessor) {
             (true, _) => Sharing::WithOurselves,
             (false, true) => Sharing::WithAnother,
             (false, false) => Sharing::Alone,
@@ -142,21 +136,30 @@ impl Taken {
     }
 }
 
+impl ListenPlan {
+    fn add(&mut self, id: ListenerId, listening: Listening, sockets: Vec<Vec<ListeningSocket>>) {
+        for (share, sockets) in self.shares.iter_mut().zip(sockets) {
+            share.extend(sockets.into_iter().map(|socket| (id.clone(), socket)));
+        }
+        self.new.push((id, listening));
+    }
+}
+
 impl Listeners {
-    /// Of a process that was given these sockets. `beside`: another Handfast may listen, which this one is to follow.
-    pub fn with(beside: bool, given: GivenSockets) -> Self {
-        Self { beside, given, ..Self::default() }
+    /// For a process that these sockets were passed to. `has_predecessor`: another Handfast may listen, which this one replaces.
+    pub fn new(has_predecessor: bool, passed: PassedSockets) -> Self {
+        Self { has_predecessor, passed, ..Self::default() }
     }
 
-    /// Which addresses are taken.
-    pub fn taken(&self) -> Taken {
+    /// The present listeners as values.
+    pub fn snapshot(&self) -> ListenerSnapshot {
         let bound = |(id, listening): (&ListenerId, &Listening)| (id.clone(), listening.address.clone());
         let lost = self.listening.iter().filter(|(_, listening)| listening.is_lost());
-        Taken {
+        ListenerSnapshot {
             bound: self.listening.iter().map(bound).collect(),
             lost: lost.map(|(id, _)| id.clone()).collect(),
-            beside: self.beside,
-            given: self.given.clone(),
+            has_predecessor: self.has_predecessor,
+            passed: self.passed.clone(),
         }
     }
 
@@ -165,15 +168,15 @@ impl Listeners {
         self.listening.values().filter(|listening| listening.is_lost()).map(|listening| &listening.address)
     }
 
-    /// From now on nobody else is to be followed: addresses that a reload adds are this process's alone.
-    pub fn stands_alone(&mut self) {
-        self.beside = false;
+    /// The predecessor has ended: from now on this process shares no address that a reload adds.
+    pub fn predecessor_ended(&mut self) {
+        self.has_predecessor = false;
     }
 
-    /// Makes a plan true; the sockets for each worker, which accept from now on.
+    /// Puts a plan into effect, and returns the sockets for each worker, which accept from now on.
     ///
     /// **Errors**: listen(2). Nothing has changed then.
-    pub fn adopt(&mut self, mut plan: Plan) -> Result<Vec<Share>, Error> {
+    pub fn adopt(&mut self, mut plan: ListenPlan) -> Result<Vec<Share>, Error> {
         for (id, socket) in plan.shares.iter().flatten() {
             socket.begin().map_err(|source| failed(id, source))?;
         }
@@ -183,10 +186,10 @@ impl Listeners {
             tracing::info!(
                 "listening on {} (service {}){}",
                 listening.address,
-                id.0,
-                listening.came_from(&id.1)
+                id.service,
+                listening.describe_origin(&id.address)
             );
-            // Not before: until it serves, the file is that of the process that had it.
+            // Not before: until this process serves, the file belongs to the process that made it.
             listening.file = listening.file.or_else(|| FileId::of_address(&listening.address));
             self.listening.insert(id, listening);
         }
@@ -200,19 +203,19 @@ impl Listeners {
                 gone.remove_file();
             }
         }
-        // What the process before this one gave and nobody wants is its own to close.
-        self.given.keep_inherited();
+        // The previous process closes what it passed and no listener uses.
+        self.passed.keep_inherited();
         Ok(std::mem::take(&mut plan.shares))
     }
 
     /// The addresses of a service as they are bound.
     pub fn of_service(&self, service: &Service) -> Vec<String> {
-        let bound = |address: &Address| self.listening.get(&(service.name.clone(), address.clone()));
+        let bound = |address: &Address| self.listening.get(&ListenerId::new(&service.name, address));
         service.listen.iter().filter_map(bound).map(|listening| listening.address.to_string()).collect()
     }
 
-    /// Every socket that is still accepted from, with the listener that it belongs to, who made it and with what: all that
-    /// another process needs to serve in this one's place. It stays open for as long as the descriptor is held.
+    /// Every socket that a worker still accepts from, with its listener, its origin and its options: everything that another process
+    /// needs to serve in place of this one. A socket stays open for as long as the descriptor is held.
     pub fn descriptors(&self) -> impl Iterator<Item = (&ListenerId, Origin, Options, Arc<OwnedFd>)> + '_ {
         self.listening.iter().flat_map(|(id, listening)| {
             let open = listening.descriptors.iter().filter_map(Weak::upgrade);
@@ -220,43 +223,43 @@ impl Listeners {
         })
     }
 
-    /// The sockets of this process that are accepted from, at these addresses or, with `None`, at all: not those that a service
-    /// manager has opened.
+    /// The sockets that a worker accepts from, at these addresses or, with `None`, at all addresses, without those that a service manager
+    /// opened.
     pub fn own(&self, at: Option<&[Address]>) -> Vec<Arc<OwnedFd>> {
-        let wanted = |listening: &&Listening| {
+        let is_own = |listening: &&Listening| {
             listening.origin != Origin::Inherited && at.is_none_or(|at| at.contains(&listening.address))
         };
-        let listening = self.listening.values().filter(wanted);
+        let listening = self.listening.values().filter(is_own);
         listening.flat_map(|listening| listening.descriptors.iter().filter_map(Weak::upgrade)).collect()
     }
 
-    /// What a service manager gave, whether it is in use or not.
-    pub fn inherited(&self) -> &[Given] {
-        &self.given.0
+    /// The sockets of a service manager, in use or not.
+    pub fn inherited(&self) -> &[PassedSocket] {
+        &self.passed.sockets
     }
 
-    /// Where sockets listen that this process did not make.
+    /// The addresses of sockets that this process did not make.
     pub fn not_ours(&self) -> impl Iterator<Item = &Address> {
         let foreign = self.listening.values().filter(|listening| listening.origin != Origin::Bound);
         foreign.map(|listening| &listening.address)
     }
 
-    /// Another process has the sockets of these addresses, and their files; which listeners that are.
+    /// Gives up the sockets of these addresses, and their files, which another process has now. Returns their listeners.
     pub fn hand_over(&mut self, addresses: &[Address]) -> HashSet<ListenerId> {
         let is_theirs = |listening: &Listening| addresses.contains(&listening.address);
         let theirs = self.listening.extract_if(|_, listening| is_theirs(listening));
         theirs.map(|(id, _)| id).collect()
     }
 
-    /// Removes the files of unix sockets.
+    /// Removes the files of all unix sockets.
     pub fn close(&mut self) {
         std::mem::take(&mut self.listening).into_values().for_each(|listening| listening.remove_file());
     }
 }
 
 impl Listening {
-    /// Who made it, if that was not this process.
-    fn came_from(&self, written: &Address) -> String {
+    /// For the log: the program that opened it, if that was not this process.
+    fn describe_origin(&self, written: &Address) -> String {
         match self.origin {
             Origin::Bound => String::new(),
             Origin::HandedOver => ", handed over".into(),
@@ -266,7 +269,7 @@ impl Listening {
         }
     }
 
-    /// Whether the file of its unix socket is no longer this one, and no other process listens there.
+    /// Whether the file of its unix socket was removed or replaced, and no other process listens there.
     fn is_lost(&self) -> bool {
         self.origin.owns_address()
             && self.file.is_some()
@@ -274,20 +277,20 @@ impl Listening {
             && listen::is_unreachable(&self.address)
     }
 
-    /// Removes the file of a unix socket that is closed, if it is still the one that this process made or was given.
+    /// Removes the file of its unix socket, if it is still the one that this process made or that was passed to it.
     fn remove_file(&self) {
         if let Address::Unix(path) = &self.address
             && self.origin.owns_address()
             && self.file.is_some()
             && FileId::of(path) == self.file
         {
-            // It may have been removed by others.
+            // Another process may have removed it.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-impl Drop for Plan {
+impl Drop for ListenPlan {
     fn drop(&mut self) {
         self.new.iter().for_each(|(_, listening)| listening.remove_file());
     }
@@ -305,23 +308,23 @@ fn bind(
     let (bound, sockets) = user.bind(address, bind)?;
     let file = FileId::of_address(&bound);
     let sockets: Vec<_> = sockets.into_iter().map(|socket| vec![socket]).collect();
-    let descriptors = each_once(&sockets);
+    let descriptors = distinct(&sockets);
     Ok((Listening { address: bound, origin: Origin::Bound, options, descriptors, file }, sockets))
 }
 
-/// Takes sockets that were given, all for one listener.
+/// Makes a listener of sockets that were passed to this process.
 fn adopt(
     service: &Service,
-    given: Vec<Given>,
+    passed: Vec<PassedSocket>,
     threads: usize,
 ) -> io::Result<(Listening, Vec<Vec<ListeningSocket>>)> {
     let options = options(service);
-    let Some(first) = given.first() else { return Err(io::ErrorKind::NotFound.into()) };
+    let Some(first) = passed.first() else { return Err(io::ErrorKind::NotFound.into()) };
     let (address, origin) = (first.socket.address().clone(), first.origin);
     let more = if origin == Origin::Inherited { More::No } else { More::IfAllowed };
-    let sockets: Vec<GivenSocket> = given.into_iter().map(|given| given.socket).collect();
+    let sockets: Vec<GivenSocket> = passed.into_iter().map(|passed| passed.socket).collect();
     let sockets = listen::share_out(sockets, threads, options.timeouts, more)?;
-    let descriptors = each_once(&sockets);
+    let descriptors = distinct(&sockets);
     Ok((Listening { address, origin, options, descriptors, file: None }, sockets))
 }
 
@@ -329,27 +332,24 @@ fn options(service: &Service) -> Options {
     Options { mode: service.listen_mode, timeouts: service.limits.socket_timeouts() }
 }
 
-/// Every socket once, in the order in which they began to listen, whatever number of threads has it.
-fn each_once(shares: &[Vec<ListeningSocket>]) -> Vec<Weak<OwnedFd>> {
-    let mut each: Vec<Arc<OwnedFd>> = Vec::new();
+/// Every socket once, in the order in which they began to listen, however many threads share it.
+fn distinct(shares: &[Vec<ListeningSocket>]) -> Vec<Weak<OwnedFd>> {
+    let mut distinct: Vec<Arc<OwnedFd>> = Vec::new();
     let rounds = shares.iter().map(Vec::len).max().unwrap_or(0);
     for round in 0..rounds {
         for socket in shares.iter().filter_map(|share| share.get(round)) {
             let socket = socket.descriptor();
-            if !each.iter().any(|known| Arc::ptr_eq(known, &socket)) {
-                each.push(socket);
+            if !distinct.iter().any(|known| Arc::ptr_eq(known, &socket)) {
+                distinct.push(socket);
             }
         }
     }
-    each.iter().map(Arc::downgrade).collect()
+    distinct.iter().map(Arc::downgrade).collect()
 }
 
-fn failed((service, address): &ListenerId, source: io::Error) -> Error {
-    Error::Listen { address: address.clone(), whose: format!("service {service}"), source }
+fn failed(id: &ListenerId, source: io::Error) -> Error {
+    Error::Listen { address: id.address.clone(), whose: format!("service {}", id.service), source }
 }
-
-/// A listener: the service it belongs to, and its address as it is written in the configuration.
-pub type ListenerId = (String, Address);
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! The service manager, if one started this process: what it passed, and what it is told (sd_notify(3)).
 //!
 //! In: the environment at the start, and what happens to the program. Out: sockets to serve from; datagrams `READY=1`,
-//! `RELOADING=1`, `STOPPING=1`, `WATCHDOG=1`, a sentence about how things are, and the sockets that it is to keep (`keeping.rs`). Where
+//! `RELOADING=1`, `STOPPING=1`, `WATCHDOG=1`, a sentence about how things are, and the sockets that it is to keep (`descriptor_store.rs`). Where
 //! nobody wants to know, nothing is sent.
 
 use std::ffi::OsStr;
@@ -21,11 +21,11 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAd
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::listeners::given::{Given, GivenSockets};
+use crate::listeners::{PassedSocket, PassedSockets};
 
-mod keeping;
+mod descriptor_store;
 
-use keeping::{Keeping, Say};
+use descriptor_store::{Keeping, Say};
 
 /// How long a datagram may wait for room in the service manager's queue, and we for it to have read one.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -45,7 +45,7 @@ impl ServiceManager {
     }
 
     /// The sockets that can be accepted from; and where to say how things are. What cannot be used is said.
-    pub fn take(self) -> (GivenSockets, Notifier) {
+    pub fn take(self) -> (PassedSockets, Notifier) {
         let FromServiceManager { descriptors, notify, watchdog, problems } = self.passed;
         for problem in problems {
             tracing::warn!("from the service manager: {problem}");
@@ -54,10 +54,10 @@ impl ServiceManager {
         for (place, (name, descriptor)) in descriptors.into_iter().enumerate() {
             match GivenSocket::new(descriptor) {
                 Ok(socket) if keeping.was_passed(name.as_deref()) => {
-                    sockets.push(Given { socket, name: None, written: None, origin: Origin::Kept });
+                    sockets.push(PassedSocket { socket, name: None, written: None, origin: Origin::Kept });
                 }
                 Ok(socket) => {
-                    sockets.push(Given { socket, name, written: None, origin: Origin::Inherited });
+                    sockets.push(PassedSocket { socket, name, written: None, origin: Origin::Inherited });
                 }
                 Err(unfit) => {
                     let named = name.map(|name| format!(" (named {name})")).unwrap_or_default();
@@ -77,7 +77,7 @@ impl ServiceManager {
             Notifier::default()
         });
         notifier.keeping = keeping;
-        (GivenSockets(sockets), notifier)
+        (PassedSockets { sockets }, notifier)
     }
 }
 

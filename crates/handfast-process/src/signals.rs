@@ -1,33 +1,35 @@
-//! The signals that the program answers to.
+//! The signals that the program handles.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What a signal asks for.
+/// The action that a signal requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum SignalRequest {
     /// HUP: read the configuration again.
     Reload,
-    /// TERM or INT: end. The second time: at once.
+    /// TERM or INT: shut down; the second time at once.
     Stop,
     /// USR1: open the access log again.
     Reopen,
 }
 
-/// Listens for signals, from its making on.
+/// Receives signals from the moment of its creation on.
 #[derive(Debug)]
 pub struct Signals {
     hangup: Signal,
     terminate: Signal,
     interrupt: Signal,
     user: Signal,
-    /// XFSZ would end the program when a log reaches a limit on file sizes; caught, the write fails instead, which the
-    /// log counts.
+    /// XFSZ would end the program when a log reaches a limit on file sizes. While it is handled, the write fails instead, which
+    /// the log counts.
     _file_size: Signal,
 }
 
 impl Signals {
+    /// Handles these signals from now on.
+    ///
     /// **Errors**: sigaction(2).
     pub fn new() -> io::Result<Self> {
         Ok(Self {
@@ -39,13 +41,13 @@ impl Signals {
         })
     }
 
-    /// The next one. **Cancel**: loses nothing.
-    pub async fn next(&mut self) -> Asked {
+    /// Waits for the next request. **Cancel**: loses nothing.
+    pub async fn next(&mut self) -> SignalRequest {
         tokio::select! {
-            _ = self.hangup.recv() => Asked::Reload,
-            _ = self.terminate.recv() => Asked::Stop,
-            _ = self.interrupt.recv() => Asked::Stop,
-            _ = self.user.recv() => Asked::Reopen,
+            _ = self.hangup.recv() => SignalRequest::Reload,
+            _ = self.terminate.recv() => SignalRequest::Stop,
+            _ = self.interrupt.recv() => SignalRequest::Stop,
+            _ = self.user.recv() => SignalRequest::Reopen,
         }
     }
 }

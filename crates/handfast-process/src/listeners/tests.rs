@@ -1,4 +1,4 @@
-//! Sockets from a configuration: what is kept, what is new, whose they are.
+//! Sockets from a configuration: which are kept, which are new, which process owns them.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ fn config(services: &[(&str, &[&str])]) -> Config {
 }
 
 fn adopt(listeners: &mut Listeners, config: &Config) -> Vec<Share> {
-    let plan = listeners.taken().plan(config, 2).expect("it can be bound");
+    let plan = listeners.snapshot().plan(config, 2).expect("it can be bound");
     listeners.adopt(plan).expect("it can listen")
 }
 
@@ -55,10 +55,10 @@ fn what_stays_is_not_touched_and_what_is_gone_is_left_to_the_workers() {
     adopt(&mut listeners, &config(&[("mail", &["127.0.0.1:0"])]));
     assert!(connects(port), "the workers have not closed it yet");
     drop(first);
-    assert!(!connects(port), "nobody keeps it open any more");
+    assert!(!connects(port), "the last worker has closed it");
 }
 
-/// Else a client would wait, while the program stops, in a queue that nobody takes from.
+/// Otherwise a client would wait, while the program stops, in a queue that no worker accepts from.
 #[test]
 fn a_socket_is_open_for_as_long_as_its_worker_has_it() {
     let mut listeners = Listeners::default();
@@ -69,9 +69,9 @@ fn a_socket_is_open_for_as_long_as_its_worker_has_it() {
     assert!((0..20).all(|_| connects(port)), "every client comes to the one that is left");
     let held: Vec<_> = listeners.descriptors().collect();
     drop(shares);
-    assert!(connects(port), "whoever hands it to somebody keeps it open");
+    assert!(connects(port), "a descriptor that is passed on keeps it open");
     drop(held);
-    assert!(!connects(port), "keeping account of it does not");
+    assert!(!connects(port), "the list of listeners does not");
 }
 
 #[test]
@@ -82,9 +82,7 @@ fn every_socket_is_there_with_its_listener_and_how_it_was_made() {
     let _shares = adopt(&mut listeners, &config(&[("web", &["127.0.0.1:0", &socket])]));
     let seen: Vec<_> = listeners.descriptors().collect();
     let of = |written: &str| {
-        seen.iter()
-            .filter(|((service, address), ..)| service == "web" && address.to_string() == written)
-            .count()
+        seen.iter().filter(|(id, ..)| id.service == "web" && id.address.to_string() == written).count()
     };
     assert_eq!((of("127.0.0.1:0"), of(&socket)), (2, 1), "by the address as it is written");
     assert!(seen.iter().all(|(_, origin, options, _)| *origin == Origin::Bound && options.mode == 0o660));
@@ -100,14 +98,14 @@ fn a_refused_plan_leaves_nothing_behind() {
     let (path, socket) = unix(&folder, "web.sock");
     let other = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let taken = other.local_addr().expect("it is bound").to_string();
-    let refused = Listeners::default().taken().plan(&config(&[("web", &[&socket, &taken])]), 2);
-    let problem = refused.expect_err("somebody listens there").to_string();
+    let refused = Listeners::default().snapshot().plan(&config(&[("web", &[&socket, &taken])]), 2);
+    let problem = refused.expect_err("another socket listens there").to_string();
     assert!(problem.starts_with(&format!("listen on {taken} (service web): ")), "{problem}");
     assert!(!path.exists(), "the socket that could be made is gone again");
 }
 
 #[test]
-fn a_sockets_file_is_removed_by_whom_it_belongs_to() {
+fn a_sockets_file_is_removed_by_the_process_that_owns_it() {
     for (origin, is_removed) in
         [(Origin::Bound, true), (Origin::HandedOver, true), (Origin::Inherited, false)]
     {
@@ -126,7 +124,7 @@ fn a_sockets_file_is_removed_by_whom_it_belongs_to() {
     std::fs::remove_file(&path).expect("it is there");
     let _others = std::os::unix::net::UnixListener::bind(&path).expect("the name is free");
     listeners.close();
-    assert!(path.exists(), "another process has put its own in its place");
+    assert!(path.exists(), "another process has replaced it");
 }
 
 #[test]
@@ -136,7 +134,7 @@ fn an_address_may_move_to_another_service() {
     let address = format!("127.0.0.1:{}", port(&listeners));
     let new = adopt(&mut listeners, &config(&[("mail", &[&address])]));
     drop(old);
-    assert!(connects(port(&listeners)), "it was bound anew before the old one was closed");
+    assert!(connects(port(&listeners)), "it was bound again before the old one was closed");
     drop(new);
 }
 

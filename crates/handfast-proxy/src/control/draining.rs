@@ -13,7 +13,7 @@ use crate::control::worker::{Event, Order};
 use crate::worker::context::After;
 use handfast_admin::{self, ReloadRefusal};
 use handfast_observe::access_log::AccessLogHandle;
-use handfast_process::signals::Asked;
+use handfast_process::signals::SignalRequest;
 use handfast_text::units::counted;
 
 /// How long the access log may take to write what it has.
@@ -88,9 +88,9 @@ impl Draining {
                     Request::Backend { .. } | Request::Drain | Request::StandAlone => {}
                 },
                 asked = program.signals.next() => match asked {
-                    Asked::Reopen => program.log.reopen(),
-                    Asked::Stop if std::mem::replace(signalled, true) => return " at a second signal",
-                    Asked::Stop | Asked::Reload => {}
+                    SignalRequest::Reopen => program.log.reopen(),
+                    SignalRequest::Stop if std::mem::replace(signalled, true) => return " at a second signal",
+                    SignalRequest::Stop | SignalRequest::Reload => {}
                 },
                 () = sleep_until(*deadline) => return " at the drain deadline",
             }

@@ -30,7 +30,7 @@ use handfast_admin::BackendRefusal;
 use handfast_observe::access_log::AccessLogHandle;
 use handfast_observe::metrics::{BackendStatus, Configured, ConfiguredBackend, ConfiguredService, Registry};
 use handfast_observe::operator_state::OperatorState;
-use handfast_process::listeners::{Listeners, Plan};
+use handfast_process::listeners::{ListenPlan, Listeners};
 use handfast_process::log_lines::without_severity;
 use handfast_process::sandbox::Sandbox;
 use handfast_process::service_manager::Notifier;
@@ -70,7 +70,7 @@ impl Program {
             source: self.source.clone(),
             carried: self.carried.clone(),
             state: Arc::clone(&self.state),
-            taken: self.listeners.taken(),
+            taken: self.listeners.snapshot(),
             workers: self.workers.count(),
             sandbox: self.sandbox.clone(),
         }
@@ -79,7 +79,7 @@ impl Program {
     /// Listens on what is planned, and has every worker serve by the state.
     ///
     /// **Errors**: listen(2), and then nothing has changed; a worker that cannot serve by it.
-    pub(crate) async fn install(&mut self, state: Arc<State>, plan: Plan) -> Result<(), Error> {
+    pub(crate) async fn install(&mut self, state: Arc<State>, plan: ListenPlan) -> Result<(), Error> {
         let shares = self.listeners.adopt(plan)?;
         // Before their workers close them: a client that is still sent there would wait in vain.
         self.notifier.lets_go_of_all_but(&self.listeners.own(None));
@@ -195,7 +195,7 @@ impl Program {
 
     /// The process before this one has closed its listeners.
     pub(crate) fn stand_alone(&mut self) {
-        self.listeners.stands_alone();
+        self.listeners.predecessor_ended();
         self.workers.tell(|| Order::StandAlone);
     }
 

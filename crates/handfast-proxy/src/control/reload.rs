@@ -16,7 +16,7 @@ use crate::config::model::Config;
 use crate::control::error::Error;
 use crate::source::ConfigSource;
 use crate::state::{self, Built, Report, SharedCarriedOver, State};
-use handfast_process::listeners::{Plan, Taken};
+use handfast_process::listeners::{ListenPlan, ListenerSnapshot};
 use handfast_process::sandbox::Sandbox;
 
 mod queue;
@@ -42,7 +42,7 @@ pub(crate) struct Present {
     pub(crate) carried: SharedCarriedOver,
     pub(crate) state: Arc<State>,
     /// The addresses that are listened on.
-    pub(crate) taken: Taken,
+    pub(crate) taken: ListenerSnapshot,
     /// How many workers want a socket of each.
     pub(crate) workers: usize,
     /// What can be read at all.
@@ -54,7 +54,7 @@ pub(crate) struct Present {
 pub(crate) struct Reloaded {
     pub(crate) state: Arc<State>,
     /// Sockets for addresses that are new; dropping it closes them.
-    pub(crate) plan: Plan,
+    pub(crate) plan: ListenPlan,
     pub(crate) found: Found,
     scope: Scope,
 }

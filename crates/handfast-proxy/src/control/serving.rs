@@ -18,9 +18,9 @@ use crate::control::upgrade::Taking;
 use crate::control::watch::Watch;
 use crate::control::worker::Event;
 use handfast_admin::ReloadRefusal;
-use handfast_process::listeners::Plan;
+use handfast_process::listeners::ListenPlan;
 use handfast_process::log_lines::{log_refusal, log_warnings};
-use handfast_process::signals::Asked;
+use handfast_process::signals::SignalRequest;
 
 /// A program that serves.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Serving {
     /// With `taking` it first notifies the process that serves until then, which stops accepting.
     pub(crate) async fn begin(
         mut program: Program,
-        plan: Plan,
+        plan: ListenPlan,
         taking: Option<(Taking, Option<Address>)>,
     ) -> Result<Self, Error> {
         let state = Arc::clone(&program.state);
@@ -81,12 +81,12 @@ impl Serving {
             let program = &mut self.program;
             tokio::select! {
                 asked = program.signals.next() => match asked {
-                    Asked::Reload => {
+                    SignalRequest::Reload => {
                         program.notifier.reloading();
                         reloads.ask(Scope::Configuration, None, || program.present());
                     }
-                    Asked::Reopen => program.log.reopen(),
-                    Asked::Stop => match self.leave(leaving, true) {
+                    SignalRequest::Reopen => program.log.reopen(),
+                    SignalRequest::Stop => match self.leave(leaving, true) {
                         Ok(further) => leaving = Some(further),
                         Err(signalled) => return self.drain(signalled).await,
                     },

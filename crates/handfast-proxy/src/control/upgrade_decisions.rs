@@ -125,8 +125,8 @@ impl Program {
             counts: true,
         });
         let ours = self.listeners.descriptors().filter(|(_, origin, ..)| *origin != Origin::Inherited);
-        for ((service, written), _, _, socket) in ours {
-            let (name, written) = (Some(service.clone()), Some(written.into()));
+        for (id, _, _, socket) in ours {
+            let (name, written) = (Some(id.service.clone()), Some((&id.address).into()));
             offered.add(Socket { role: Role::Service, name, written, inherited: false }, socket);
         }
         for given in self.listeners.inherited() {

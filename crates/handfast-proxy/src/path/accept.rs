@@ -161,8 +161,9 @@ async fn at_limit(listener: &mut Listener, thread: &Thread) {
 async fn finish(listener: &mut Listener, thread: &Rc<Thread>, id: &ListenerId) {
     let state = thread.state();
     // A reload may have moved the service to another address; whoever came by this one is its client all the same.
-    let service =
-        state.service_of(id).or_else(|| state.services.iter().find(|known| *known.name == *id.0).cloned());
+    let service = state
+        .service_of(id)
+        .or_else(|| state.services.iter().find(|known| *known.name == *id.service).cloned());
     let Some(service) = service else { return };
     if thread.is_handed_over(id) {
         // The kernel wakes one of all that accept from a socket. Whom it woke us for is ours; from now on it wakes the others.
@@ -236,8 +237,8 @@ impl Drop for Waiting {
 }
 
 /// What a line about accepting begins with.
-fn act((service, address): &ListenerId) -> String {
-    format!("accept on {address} (service {service})")
+fn act(id: &ListenerId) -> String {
+    format!("accept on {} (service {})", id.address, id.service)
 }
 
 impl BackOff {

@@ -130,7 +130,7 @@ impl ThreadState {
             .iter()
             .zip(&services)
             .flat_map(|(state, service)| {
-                let id = |address: &Address| (state.model.name.clone(), address.clone());
+                let id = |address: &Address| ListenerId::new(&state.model.name, address);
                 state.model.listen.iter().map(move |address| (id(address), Rc::clone(service)))
             })
             .collect();

@@ -38,9 +38,9 @@ impl Served {
         let built = state::build(config, 1, None, &mut carried, SystemTime::now());
         let state = Arc::new(built.state.expect("it can be served"));
         let mut listeners = Listeners::default();
-        let plan = listeners.taken().plan(&state.config, 2).expect("loopback has a free port");
+        let plan = listeners.snapshot().plan(&state.config, 2).expect("loopback has a free port");
         let sockets = listeners.adopt(plan).expect("it can listen");
-        let taken = listeners.taken();
+        let taken = listeners.snapshot();
         let carried = SharedCarriedOver::new(carried);
         let present = Present { source, carried, state, taken, workers: 2, sandbox: Default::default() };
         Self { folder, listeners, _sockets: sockets, present }
@@ -62,11 +62,11 @@ impl Served {
     }
 
     /// What is served, in a form that can be compared.
-    fn facts(&self) -> (u64, usize, Taken, Vec<String>) {
+    fn facts(&self) -> (u64, usize, ListenerSnapshot, Vec<String>) {
         let state = &self.present.state;
         let kinds = state.certificate_facts(SystemTime::now());
         let files = kinds.iter().map(|fact| format!("{fact:?}")).collect();
-        (state.generation, state.services.len(), self.listeners.taken(), files)
+        (state.generation, state.services.len(), self.listeners.snapshot(), files)
     }
 }
 
@@ -80,7 +80,7 @@ fn what_comes_out_is_the_next_state_with_sockets_for_what_is_new() {
     assert_eq!(reloaded.text(), "reloaded: configuration was read again; generation 2");
     assert_eq!(served.facts(), before, "nothing is true of it until somebody installs it");
     let shares = served.listeners.adopt(reloaded.plan).expect("it can listen");
-    let new = shares.iter().flatten().map(|((service, _), _)| service.as_str()).collect::<Vec<_>>();
+    let new = shares.iter().flatten().map(|(id, _)| id.service.as_str()).collect::<Vec<_>>();
     assert_eq!(new, ["mail", "mail"], "a socket for each worker, and none for what stays");
     let ours = served.listeners.descriptors().filter(|(_, origin, ..)| *origin == Origin::Bound);
     assert_eq!(ours.count(), 4);

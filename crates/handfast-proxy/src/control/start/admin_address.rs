@@ -11,7 +11,7 @@ use crate::control::admin_state::Shared;
 use crate::control::error::Error;
 use handfast_admin::{self, AdminListener, Neighbour};
 use handfast_process::error::Error as ProcessError;
-use handfast_process::listeners::given::Given;
+use handfast_process::listeners::PassedSocket;
 use handfast_process::privileges::ServiceUser;
 
 /// How soon the admin address is tried again: when it was just given up, and otherwise.
@@ -35,7 +35,11 @@ impl AdminAddress {
     /// Binds it, if there is one; `given` is a socket that listens there already.
     ///
     /// **Errors**: it cannot be had, and the reason is not another Handfast.
-    pub(super) fn bind(config: &Config, given: Option<Given>, user: &ServiceUser) -> Result<Self, Error> {
+    pub(super) fn bind(
+        config: &Config,
+        given: Option<PassedSocket>,
+        user: &ServiceUser,
+    ) -> Result<Self, Error> {
         let Some(address) = &config.admin else { return Ok(Self::Off) };
         if let Some(given) = given {
             return Ok(Self::Bound(

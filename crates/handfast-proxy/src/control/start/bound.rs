@@ -28,7 +28,7 @@ use handfast_observe::access_log::{self, AccessLogHandle};
 use handfast_observe::metrics::Registry;
 use handfast_process::key_process::KeyProcess;
 use handfast_process::limits::say_limits;
-use handfast_process::listeners::{Listeners, Plan};
+use handfast_process::listeners::{ListenPlan, Listeners};
 use handfast_process::log_lines::log_warnings;
 use handfast_process::privileges::ServiceUser;
 use handfast_process::sandbox::Sandbox;
@@ -48,7 +48,7 @@ pub(crate) struct Bound {
     upgrades: Upgrades,
     listeners: Listeners,
     /// Bound and not listening: who connects before all is ready is refused, and not kept waiting for nothing.
-    plan: Plan,
+    plan: ListenPlan,
     log: AccessLogHandle,
     sandbox: Sandbox,
 }
@@ -66,8 +66,8 @@ impl Prepared {
         let path = config.process.upgrade_socket.as_deref();
         let asked_at = self.taking.as_mut().zip(path).and_then(|(taking, path)| taking.take_upgrade(path));
         let mut upgrades = Upgrades::bind(config, asked_at, admin.is_taken(), &user)?;
-        let listeners = Listeners::with(admin.is_taken(), given);
-        let plan = listeners.taken().plan(&state.config, self.threads)?;
+        let listeners = Listeners::new(admin.is_taken(), given);
+        let plan = listeners.snapshot().plan(&state.config, self.threads)?;
         let process = &state.config.process;
         user.take_over(&own_files(&state.config))?;
         say_unreadable(state, self.carried.keys.as_deref());

@@ -21,7 +21,7 @@ use crate::source::ConfigSource;
 use crate::state::{self, Built, CarriedOver, KeyRings, State};
 use handfast_process::key_process::KeyProcess;
 use handfast_process::limits::max_connections;
-use handfast_process::listeners::given::GivenSockets;
+use handfast_process::listeners::PassedSockets;
 use handfast_process::log_lines::log_warnings;
 use handfast_process::privileges::ServiceUser;
 use handfast_process::service_manager::{Notifier, ServiceManager};
@@ -40,7 +40,7 @@ pub(crate) struct Prepared {
     pub(super) carried: CarriedOver,
     pub(super) state: State,
     /// Sockets that listen already.
-    pub(super) given: GivenSockets,
+    pub(super) given: PassedSockets,
     pub(super) notifier: Notifier,
     /// The process that serves until this one does.
     pub(super) taking: Option<Taking>,
@@ -63,7 +63,7 @@ impl Prepared {
         let Passed { manager, mut taking } = passed;
         let (mut given, notifier) = manager.take();
         if let Some(taking) = &mut taking {
-            given.0.extend(taking.take_sockets().0);
+            given.sockets.extend(taking.take_sockets().sockets);
         }
         let signals = Signals::new().map_err(Error::system("listen for signals"))?;
         let limit = raise_file_limit().map_err(Error::system("raise the limit on open files"))?;

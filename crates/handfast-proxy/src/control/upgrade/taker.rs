@@ -20,7 +20,7 @@ use crate::state::{GivenKeys, State};
 use handfast_net::descriptors::receive_descriptors;
 use handfast_observe::metrics::Registry;
 use handfast_observe::operator_state::OperatorState;
-use handfast_process::listeners::given::{Given, GivenSockets};
+use handfast_process::listeners::{PassedSocket, PassedSockets};
 
 /// What was taken from a process that still serves.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(crate) struct Taking {
     /// The process that serves.
     process: u32,
     version: String,
-    given: GivenSockets,
+    given: PassedSockets,
     upgrade: Option<(PathBuf, OwnedFd)>,
     keys: Vec<Keys>,
     standings: Vec<ServiceStandings>,
@@ -107,7 +107,7 @@ impl Taking {
             }
             let origin = if said.inherited { Origin::Inherited } else { Origin::HandedOver };
             let name = said.name.filter(|_| said.role == Role::Service || said.inherited);
-            given.push(Given { socket, name, written, origin });
+            given.push(PassedSocket { socket, name, written, origin });
         }
         tracing::info!(
             "taking over from process {process} (handfast {version}), which serves until this one does"
@@ -116,7 +116,7 @@ impl Taking {
             connection,
             process,
             version,
-            given: GivenSockets(given),
+            given: PassedSockets { sockets: given },
             upgrade,
             keys,
             standings,
@@ -134,7 +134,7 @@ impl Taking {
     }
 
     /// The sockets, which are taken from here.
-    pub(crate) fn take_sockets(&mut self) -> GivenSockets {
+    pub(crate) fn take_sockets(&mut self) -> PassedSockets {
         std::mem::take(&mut self.given)
     }
 

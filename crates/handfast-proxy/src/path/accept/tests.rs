@@ -49,7 +49,7 @@ impl Door {
         let log = access_log::start(&AccessLog::Off).expect("nothing to open").for_thread();
         let pool = Pool::new(permits, 1);
         let thread = Thread::new(metrics, log, Share::new(&pool), state, None, None);
-        let id = ("web".to_owned(), Address::Ip((Ipv4Addr::LOCALHOST, 1).into()));
+        let id = ListenerId::new("web", &Address::Ip((Ipv4Addr::LOCALHOST, 1).into()));
         Self { thread, registry, pool, id, port: bound.port(), socket: sockets.pop(), folder }
     }
 
