@@ -2,8 +2,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -18,7 +17,7 @@ pub const DESCRIPTORS_LIMIT: usize = 1 << 16;
 /// Sends descriptors, which stay open here.
 ///
 /// **Errors**: sendmsg(2).
-pub fn send_descriptors(stream: &UnixStream, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+pub fn send_descriptors(stream: &impl AsFd, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     for batch in descriptors.chunks(BATCH) {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(BATCH))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -34,7 +33,7 @@ pub fn send_descriptors(stream: &UnixStream, descriptors: &[BorrowedFd<'_>]) -> 
 /// Receives `count` descriptors, which are closed when another program is executed. Messages that the peer sends behind them stay in the socket.
 ///
 /// **Errors**: recvmsg(2); fewer or more than were announced, as when this process may have no more open files.
-pub fn receive_descriptors(stream: &UnixStream, count: usize) -> io::Result<Vec<OwnedFd>> {
+pub fn receive_descriptors(stream: &impl AsFd, count: usize) -> io::Result<Vec<OwnedFd>> {
     if count > DESCRIPTORS_LIMIT {
         return Err(invalid("too many sockets"));
     }

@@ -1,129 +1,85 @@
-//! Private keys in a process of their own (`process.private-keys = "apart"`): this one talks with the network and never has one.
+//! Private keys in a separate process (`process.private-keys = "apart"`): this process talks with the network and never has a key.
 //!
 //! ```text
 //! proxy ──── starts ────▶ supervisor ──── starts, and again ────▶ key process
-//!   │  control: paths, ends   │   link: paths, "ready"                │ reads the files, holds the keys, signs
+//!   │  control: paths, state  │   link: paths, "ready"                │ reads the files, holds the keys, signs
 //!   └── channels, one for each thread that signs (both of them hold the far ends) ──┘
 //! ```
 //!
-//! In: questions about files and signatures ([`Holder`]). Out: answers, or within a bounded time that there is none. The program starts
-//! itself again before it gives up its privileges and goes into its sandbox. The supervisor holds no key and reads nothing that
-//! comes from outside; it holds the far end of each channel, so that these outlive a key process: when that ends, it says so to
-//! everybody who waits, and starts the next one with the same channels and the paths that it has to read.
+//! In: requests about files and signatures ([`Holder`]). Out: answers, or within a bounded time that there is none. The program starts
+//! itself again before it gives up its privileges and goes into its sandbox. The supervisor holds no key and reads no data of clients.
+//! It holds the far end of each channel, so that the channels outlive a key process: when that ends, the supervisor notifies every
+//! waiting thread, and starts the next key process with the same channels and paths.
 //!
-//! **Waiting.** A worker that asks waits for as long as the signature takes, as if it had made it itself. When the key process does not
-//! answer, each worker waits in vain once, for [`WORKER_TIMEOUT`]; from then on the hellos wait on the signers, which carry no bytes,
-//! and after [`OTHER_TIMEOUT`] each request for a signature fails at once. The heartbeat (`key_process/heartbeat.rs`) finds out that the
+//! **Waiting.** A worker waits for as long as a signature takes, as if it had made it itself. When the key process does not answer, each
+//! worker waits once for [`health::WORKER_TIMEOUT`] without a result. From then on the handshakes wait on the signers, which carry no bytes,
+//! and after [`health::OTHER_TIMEOUT`] each request for a signature fails at once. The heartbeat (`key_process/heartbeat.rs`) notices when the
 //! key process answers again. So a stalled key process stops handshakes and no tunnel, for as long as it is stalled.
 
-use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, PoisonError};
+use std::process::Child;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use handfast_tls::apart::{Holder, KeyId, Unavailable};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
+use rustix::net::sockopt;
 
 use handfast_config::model::Process;
-use handfast_net::descriptors::send_descriptors;
 
 mod channel;
+mod channel_pool;
+mod child;
+mod control_messages;
 mod health;
 mod heartbeat;
-mod holding;
-mod supervising;
-mod telling;
+mod holder;
+mod key_index;
+mod reach;
+mod state_changes;
+mod supervisor;
 
-use channel::{Channel, Question, Trouble};
-#[expect(clippy::disallowed_types, reason = "taken once by each thread, and where files are read")]
-type Mutex<T> = std::sync::Mutex<T>;
+use channel::{Channel, Request, RequestError};
+use channel_pool::{ChannelPool, Mutex, lock, timeout_of_this_thread};
+use child::Role;
+use control_messages::{ControlMessage, send_message};
+use health::OTHER_TIMEOUT;
+use key_index::KeyIndex;
 
+pub use channel_pool::this_thread_carries_connections;
 pub use health::KeyProcessHealth;
-pub use holding::hold;
-pub use supervising::supervise;
+pub use holder::hold;
+pub use reach::KeyPlaces;
+pub use supervisor::supervise;
 
-/// The hidden verb of the program that becomes a supervisor, or a key process.
-const VERB: &str = "key-process";
-/// How long a worker waits for a signature before it takes the key process for stuck. RSA-4096 takes 4 ms; the rest is for a machine
-/// on which everybody wants the processors.
-const WORKER_TIMEOUT: Duration = Duration::from_millis(200);
-/// How long other threads wait: so long a new key process may take until it serves.
-const OTHER_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a file may take to be read: as long as a disk may stand still before somebody should hear of it.
+/// The timeout for reading a file: longer than a disk under load takes, short enough that an operator learns of one that does not answer.
 const FILE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a key is kept that no new connection needs: connections that shake hands by an older state do.
-const UNUSED_KEY_LIFETIME: Duration = Duration::from_secs(300);
-/// Channels beyond those of workers and signers: the control thread, checks, the heartbeat, and what reads files.
-const OTHERS: usize = 7;
+/// Channels beyond those of workers and signers: for the control thread, checks, the heartbeat, and threads that read files.
+const EXTRA_CHANNELS: usize = 7;
 
-thread_local! {
-    /// The present thread's channel, and whose it is.
-    static LEASE: RefCell<Option<Lease>> = const { RefCell::new(None) };
-    static TIMEOUT: Cell<Duration> = const { Cell::new(OTHER_TIMEOUT) };
-}
-
-/// The present thread carries connections: it does not wait long.
-pub fn this_thread_carries_connections() {
-    TIMEOUT.set(WORKER_TIMEOUT);
-}
-
-/// Where a configuration has certificates and keys, and where reloads may name some.
-#[derive(Clone, Debug, Default)]
-pub struct KeyPlaces {
-    /// Files with certificates or keys, those that are shown to backends too.
-    pub files: Vec<PathBuf>,
-    /// Folders of such files.
-    pub folders: Vec<PathBuf>,
-}
-
-/// The way to the key process.
+/// The connection to the key process.
 #[derive(Debug)]
 pub struct KeyProcess {
-    free: Arc<Mutex<Vec<Channel>>>,
-    /// By which files are read, one at a time.
-    files: Mutex<Channel>,
-    /// For the heartbeat, until that begins.
-    heartbeat: Mutex<Option<Channel>>,
+    channels: ChannelPool,
+    /// For reading files, one at a time.
+    file_channel: Mutex<Channel>,
+    /// Until the heartbeat begins.
+    heartbeat_channel: Mutex<Option<Channel>>,
     /// To the supervisor.
     control: OwnedFd,
-    known: Mutex<Known>,
+    index: Mutex<KeyIndex>,
+    /// Files that were requested since the start, until [`Self::take_requested_files`].
+    requested_files: Mutex<Option<BTreeSet<PathBuf>>>,
     health: Arc<KeyProcessHealth>,
-    /// The supervisor; it ends when this process does.
+    /// It ends when this process does.
     _supervisor: Child,
 }
 
-/// What was read, and what may be forgotten.
-#[derive(Debug, Default)]
-struct Known {
-    /// Files that were looked at, until that was asked for.
-    looked_at: Option<BTreeSet<PathBuf>>,
-    /// Files with keys, and which.
-    files: BTreeMap<PathBuf, Vec<KeyId>>,
-    /// Keys that what is served does not need, and since when.
-    unwanted: HashMap<KeyId, Instant>,
-}
-
-#[derive(Debug)]
-struct Lease {
-    channel: Option<Channel>,
-    owner: Arc<Mutex<Vec<Channel>>>,
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        let mut free = self.owner.lock().unwrap_or_else(PoisonError::into_inner);
-        free.extend(self.channel.take());
-    }
-}
-
 impl KeyProcess {
-    /// Starts supervisor and key process, for so many workers, where the configuration wants them.
+    /// Starts supervisor and key process for this number of worker threads, if the configuration requires them.
     ///
     /// **Errors**: those of starting a process.
     pub fn start(process: &Process, threads: usize, places: &KeyPlaces) -> io::Result<Option<Arc<Self>>> {
@@ -131,43 +87,42 @@ impl KeyProcess {
             return Ok(None);
         }
         let (mut near, mut far) = (Vec::new(), Vec::new());
-        for _ in 0..2 * threads + OTHERS {
-            let (ours, theirs) = pair()?;
-            // Who does not take an answer must not hold the one who gives it.
+        for _ in 0..2 * threads + EXTRA_CHANNELS {
+            let (ours, theirs) = child::socket_pair()?;
+            // A thread that does not read an answer must not block the key process.
             sockopt::set_socket_timeout(&theirs, sockopt::Timeout::Send, Some(OTHER_TIMEOUT))?;
             near.push(Channel::new(ours));
             far.push(theirs);
         }
-        let files = near.pop().ok_or(io::ErrorKind::NotFound)?;
-        let heartbeat = Mutex::new(near.pop());
-        let (control, theirs) = pair()?;
+        let file_channel = near.pop().ok_or(io::ErrorKind::NotFound)?;
+        let heartbeat_channel = Mutex::new(near.pop());
+        let (supervisor, control) = child::start(Role::Supervisor, far.len())?;
         sockopt::set_socket_timeout(&control, sockopt::Timeout::Send, Some(OTHER_TIMEOUT))?;
-        let supervisor = itself(far.len(), true).stdin(Stdio::from(theirs)).spawn()?;
-        let stream = UnixStream::from(control);
-        let descriptors: Vec<_> = far.iter().map(AsFd::as_fd).collect();
-        send_descriptors(&stream, &descriptors)?;
-        let control = OwnedFd::from(stream);
-        telling::tell_reach(&control, process, places)?;
+        child::send_channels(&control, &far)?;
+        reach::send_reach(&control, process, places)?;
         Ok(Some(Arc::new(Self {
-            free: Arc::new(Mutex::new(near)),
-            files: Mutex::new(files),
-            heartbeat,
+            channels: ChannelPool::new(near),
+            file_channel: Mutex::new(file_channel),
+            heartbeat_channel,
             control,
-            known: Mutex::new(Known { looked_at: Some(BTreeSet::new()), ..Known::default() }),
+            index: Mutex::default(),
+            requested_files: Mutex::new(Some(BTreeSet::new())),
             health: Arc::new(KeyProcessHealth::new()),
             _supervisor: supervisor,
         })))
     }
 
-    /// Checks that the key process answers, and logs its state, for as long as this process lives.
-    pub fn follow(&self) {
-        let channel = self.heartbeat.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(channel) = channel {
-            drop(tokio::task::spawn_local(heartbeat::check(channel, Arc::clone(&self.health))));
+    /// Starts tasks that send heartbeats and log state changes, for as long as this process lives.
+    pub fn monitor(&self) {
+        if let Some(channel) = lock(&self.heartbeat_channel).take() {
+            drop(tokio::task::spawn_local(heartbeat::send_heartbeats(channel, Arc::clone(&self.health))));
         }
         match self.control.try_clone() {
-            Ok(control) => drop(tokio::task::spawn_local(telling::say(control, Arc::clone(&self.health)))),
-            Err(error) => tracing::warn!("key process: what becomes of it will not be said: {error}"),
+            Ok(control) => {
+                let health = Arc::clone(&self.health);
+                drop(tokio::task::spawn_local(state_changes::log_state_changes(control, health)));
+            }
+            Err(error) => tracing::warn!("key process: its state changes will not be logged: {error}"),
         }
     }
 
@@ -176,127 +131,82 @@ impl KeyProcess {
         &self.health
     }
 
-    /// The files that it has looked at since the start, with keys and without; asked for once.
-    pub fn looked_at(&self) -> BTreeSet<PathBuf> {
-        self.known().looked_at.take().unwrap_or_default()
+    /// The files that were requested since the start, with keys and without. Empty from the second call on.
+    pub fn take_requested_files(&self) -> BTreeSet<PathBuf> {
+        lock(&self.requested_files).take().unwrap_or_default()
     }
 
-    /// What is served needs these keys and no others; those are forgotten when no handshake can need them any more.
-    pub fn needs(&self, wanted: &HashSet<KeyId>) {
-        let mut known = self.known();
-        let Known { files, unwanted, .. } = &mut *known;
-        unwanted.retain(|key, _| !wanted.contains(key));
-        files.retain(|path, keys| {
-            let is_needed = keys.iter().any(|key| wanted.contains(key));
-            for key in keys.iter().filter(|key| !wanted.contains(key)) {
-                unwanted.entry(*key).or_insert_with(Instant::now);
-            }
-            if !is_needed {
-                telling::forget_path(&self.control, path);
-            }
-            is_needed
-        });
+    /// Records that the present configuration needs these keys and no others. The others are dropped when no handshake can need them
+    /// any more.
+    pub fn set_needed(&self, needed: &HashSet<KeyId>) {
+        // Locked until all is sent, so that the supervisor receives messages about a file in the right order.
+        let mut index = lock(&self.index);
+        for path in index.set_needed(needed) {
+            self.send_path(ControlMessage::Forget, &path);
+        }
     }
 
-    /// Has keys forgotten that have not been needed for long enough.
-    pub fn tidy(&self) {
-        let mut known = self.known();
-        let due = |since: &Instant| since.elapsed() >= UNUSED_KEY_LIFETIME;
-        let old: Vec<u8> =
-            known.unwanted.extract_if(|_, since| due(since)).flat_map(|(key, _)| key.0).collect();
-        if old.is_empty() {
+    /// Drops the keys that have not been needed for long enough.
+    pub fn drop_expired(&self) {
+        let expired: Vec<u8> = lock(&self.index).take_expired().into_iter().flat_map(|key| key.0).collect();
+        if expired.is_empty() {
             return;
         }
-        // Where files are being read it is for another time; nothing is lost by a key that is kept.
-        if let Ok(mut channel) = self.files.try_lock() {
-            channel.say(&Question::Forget, &old);
+        // Not while a file is being read. Then the keys are kept, which costs memory and nothing else.
+        if let Ok(mut channel) = self.file_channel.try_lock() {
+            channel.send_unanswered(Request::Forget, &expired);
         }
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Sends a path to the supervisor. If that fails, the next key process does not know the keys of the file, and refuses to sign with them.
+    fn send_path(&self, message: ControlMessage, path: &Path) {
+        let _ = send_message(&self.control, message, path.as_os_str().as_bytes());
     }
 
-    /// Asks what is answered at once, and keeps count of whether it is.
-    fn ask_promptly(&self, question: &Question, parts: &[&[u8]]) -> Result<Vec<u8>, Unavailable> {
-        let timeout = self.health.timeout(TIMEOUT.get());
-        let timeout = timeout.ok_or_else(|| Unavailable(Trouble::Late(TIMEOUT.get()).to_string()))?;
-        let asked = self.ask(question, parts, timeout);
-        match &asked {
-            Ok(_) | Err(Trouble::Refused(_)) => self.health.answered(),
-            Err(Trouble::NoChannel) => {}
+    /// Sends a request that is answered without delay, and records whether it is.
+    fn request(&self, request: Request, parts: &[&[u8]]) -> Result<Vec<u8>, Unavailable> {
+        let usual = timeout_of_this_thread();
+        let timeout = self.health.timeout(usual);
+        let timeout = timeout.ok_or_else(|| Unavailable(RequestError::Late(usual).to_string()))?;
+        let answer = self.channels.request(request, parts, timeout);
+        match &answer {
+            Ok(_) | Err(RequestError::Refused(_)) => self.health.answered(),
+            Err(RequestError::NoChannel) => {}
             Err(_) => self.health.timed_out(),
         }
-        asked.map_err(|trouble| Unavailable(trouble.to_string()))
-    }
-
-    /// Asks on the present thread's channel.
-    fn ask(&self, question: &Question, parts: &[&[u8]], timeout: Duration) -> Result<Vec<u8>, Trouble> {
-        LEASE.with_borrow_mut(|lease| {
-            let is_ours = |lease: &Lease| Arc::ptr_eq(&lease.owner, &self.free);
-            if !lease.as_ref().is_some_and(is_ours) {
-                let channel = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
-                *lease = Some(Lease { channel, owner: Arc::clone(&self.free) });
-            }
-            let channel = lease.as_mut().and_then(|lease| lease.channel.as_mut());
-            let Some(channel) = channel else {
-                *lease = None;
-                return Err(Trouble::NoChannel);
-            };
-            channel.ask(question, parts, timeout)
-        })
+        answer.map_err(|error| Unavailable(error.to_string()))
     }
 }
 
 impl Holder for KeyProcess {
     fn look(&self, path: &Path) -> io::Result<Vec<u8>> {
-        if let Some(looked_at) = &mut self.known().looked_at {
-            looked_at.insert(path.to_path_buf());
+        if let Some(files) = &mut *lock(&self.requested_files) {
+            files.insert(path.to_path_buf());
         }
-        let mut channel = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        let until = Instant::now() + FILE_TIMEOUT;
+        let mut channel = lock(&self.file_channel);
+        let deadline = Instant::now() + FILE_TIMEOUT;
         loop {
-            let left = until.saturating_duration_since(Instant::now());
-            match channel.ask(&Question::Look, &[path.as_os_str().as_encoded_bytes()], left) {
-                // The next one reads it.
-                Err(Trouble::Ended) if !left.is_zero() => {}
-                outcome => return outcome.map_err(|trouble| io::Error::other(trouble.to_string())),
+            let left = deadline.saturating_duration_since(Instant::now());
+            match channel.request(Request::Look, &[path.as_os_str().as_bytes()], left) {
+                // The next key process reads it.
+                Err(RequestError::Ended) if !left.is_zero() => {}
+                outcome => return outcome.map_err(|error| io::Error::other(error.to_string())),
             }
         }
     }
 
     fn stamp(&self, path: &Path) -> io::Result<Vec<u8>> {
-        let asked = self.ask_promptly(&Question::Stamp, &[path.as_os_str().as_encoded_bytes()]);
-        asked.map_err(|why| io::Error::other(why.0))
+        let answer = self.request(Request::Stamp, &[path.as_os_str().as_bytes()]);
+        answer.map_err(|error| io::Error::other(error.0))
     }
 
     fn found(&self, path: &Path, keys: &[KeyId]) {
-        let mut known = self.known();
-        // Read again, so somebody may want it again.
-        known.unwanted.retain(|key, _| !keys.contains(key));
-        let before = known.files.insert(path.to_path_buf(), keys.to_vec());
-        for key in before.into_iter().flatten().filter(|key| !keys.contains(key)) {
-            known.unwanted.entry(key).or_insert_with(Instant::now);
-        }
-        telling::remember_path(&self.control, path);
+        let mut index = lock(&self.index);
+        index.insert(path, keys);
+        self.send_path(ControlMessage::Remember, path);
     }
 
     fn sign(&self, key: &KeyId, scheme: u16, message: &[u8]) -> Result<Vec<u8>, Unavailable> {
-        self.ask_promptly(&Question::Sign, &[&key.0, &scheme.to_le_bytes(), message])
+        self.request(Request::Sign, &[&key.0, &scheme.to_le_bytes(), message])
     }
-}
-
-/// Two ends of a way between processes that keeps messages apart.
-fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
-}
-
-/// This very program, also when another one has taken its place on the disk.
-fn itself(channels: usize, supervises: bool) -> Command {
-    let mut command = Command::new("/proc/self/exe");
-    command.arg0("handfast").args([VERB, &channels.to_string()]).env_clear().stdout(Stdio::null());
-    if supervises {
-        command.arg("--supervise");
-    }
-    command
 }

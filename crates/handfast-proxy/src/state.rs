@@ -129,7 +129,7 @@ impl State {
         let served = self.services.iter().flat_map(|service| service.store.certificates());
         let shown = self.services.iter().flat_map(|service| service.dialling.iter().flatten());
         let shown = shown.filter_map(|dialling| dialling.identity());
-        keys.needs(&served.chain(shown).filter_map(|certificate| certificate.key_id()).collect());
+        keys.set_needed(&served.chain(shown).filter_map(|certificate| certificate.key_id()).collect());
     }
 
     /// The files that serving by this state, and by those that follow from the same source, uses.

@@ -1,7 +1,7 @@
-//! One way to the key process: a question, and its answer or why there is none.
+//! One channel to the key process: a request, and its answer or the reason why there is none.
 //!
-//! In: what is asked. Out: what was answered to just that. A thread asks one thing at a time on a channel of its own; each question
-//! has a number, so that what comes too late is not taken for the answer to the next one.
+//! In: a request. Out: the answer to this request. A thread has its own channel and one request at a time; each request has an id, so
+//! that a late answer is not taken for the answer to the next request.
 
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -10,31 +10,33 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
 
-/// Bytes of an answer that go in one message; a file's answer may take several.
-const PIECE: usize = 16 << 10;
-/// In front of each piece: the question's number, whether it is the last one, whether it is an answer.
-const HEAD: usize = 10;
-/// Bytes of a question: what a client signs in TLS 1.2 is its whole handshake.
-pub(super) const QUESTION: usize = 160 << 10;
-/// The number of no question: whoever waits for anything is told that the key process ended.
+/// Content of one message of an answer; the answer about a file may take several.
+const MAX_PIECE_BYTES: usize = 16 << 10;
+/// In front of each piece: the id of the request, whether it is the last piece, whether the request succeeded.
+const PIECE_HEAD_BYTES: usize = 10;
+/// In front of each request: its id, and its code.
+const REQUEST_HEAD_BYTES: usize = 9;
+/// Content of a request: what a client signs in TLS 1.2 is its whole handshake.
+pub(super) const MAX_REQUEST_BYTES: usize = 160 << 10;
+/// Sent to all waiters when the key process ends; in a request: no answer is expected.
 const BROADCAST_ID: u64 = 0;
 
-/// What is asked.
+/// What the key process does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Question {
-    /// A signature: key, scheme, message.
+pub(super) enum Request {
+    /// Signs: key, scheme, message.
     Sign,
-    /// What is in a file: its path.
+    /// Reads a file: its path.
     Look,
-    /// How a file is, without what is in it: its path.
+    /// Looks up the stamp of a file, without reading it: its path.
     Stamp,
-    /// To let go of keys; not answered.
+    /// Drops keys; not answered.
     Forget,
-    /// Nothing: the answer, which is empty, is the point.
+    /// Answers with nothing: the heartbeat.
     Ping,
 }
 
-impl Question {
+impl Request {
     const ALL: [Self; 5] = [Self::Sign, Self::Look, Self::Stamp, Self::Forget, Self::Ping];
 
     fn code(self) -> u8 {
@@ -44,22 +46,22 @@ impl Question {
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
-    /// The key process has ended while it was asked.
+pub(super) enum RequestError {
+    /// The key process ended before it answered.
     Ended,
-    /// It did not answer for so long.
+    /// It did not answer within this timeout.
     Late(Duration),
-    /// There is no supervisor any more, and so no key process.
+    /// The supervisor has ended, and so has the key process.
     Gone,
-    /// It was not asked: more threads want to than were foreseen.
+    /// More threads send requests than there are channels.
     NoChannel,
-    /// The question is longer than any that TLS has.
+    /// The request is longer than any that TLS has, in bytes.
     TooLong(usize),
-    /// It says why it does not.
+    /// The key process refused, with a reason.
     Refused(String),
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ended => f.write_str("the key process ended, and is started again"),
@@ -76,7 +78,7 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// What became of a ping.
+/// The outcome of a ping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pong {
     Answered,
@@ -84,170 +86,180 @@ pub(super) enum Pong {
     Lost,
 }
 
-/// One end of a channel, on this side.
+/// The head of a piece.
+#[derive(Clone, Copy)]
+struct PieceHead {
+    id: u64,
+    is_last: bool,
+    is_success: bool,
+}
+
+/// The proxy's end of a channel.
 #[derive(Debug)]
 pub(super) struct Channel {
     socket: OwnedFd,
-    number: u64,
+    /// Of the last request.
+    id: u64,
     buffer: Vec<u8>,
-    /// How long recv(2) waits; none as long as it waits for ever.
-    step: Option<Duration>,
+    /// The timeout that the socket has; at first none.
+    receive_timeout: Option<Duration>,
 }
 
 impl Channel {
     pub(super) fn new(socket: OwnedFd) -> Self {
-        Self { socket, number: BROADCAST_ID, buffer: Vec::new(), step: None }
+        Self { socket, id: BROADCAST_ID, buffer: Vec::new(), receive_timeout: None }
     }
 
-    /// Asks, and waits for the answer; for twice `timeout` at most, when something else came first.
+    /// Sends a request and waits for the answer; for twice `timeout` at most, when something else arrives first.
     ///
-    /// **Cost**: three system calls, and the other process's two and its wake-up. It waits in recv(2) itself, and so does the other
-    /// side: the kernel then knows that who wakes is about to sleep, and lets the other one run in its place.
-    pub(super) fn ask(
+    /// **Cost**: three system calls, and the other process's two and its wake-up. Both sides wait in recv(2) itself: so the kernel
+    /// knows that the side that wakes the other one is about to sleep, and lets the other one run in its place.
+    pub(super) fn request(
         &mut self,
-        question: &Question,
+        request: Request,
         parts: &[&[u8]],
         timeout: Duration,
-    ) -> Result<Vec<u8>, Trouble> {
-        let until = Instant::now() + timeout;
+    ) -> Result<Vec<u8>, RequestError> {
+        let deadline = Instant::now() + timeout;
         self.set_timeout(timeout)?;
-        self.drop_what_is_late()?;
-        self.send(question, parts, timeout)?;
+        self.drop_late_answers()?;
+        self.send(request, parts, timeout)?;
         let mut answer = Vec::new();
         loop {
             match self.receive(RecvFlags::empty())? {
-                Some((BROADCAST_ID, ..)) => return Err(Trouble::Ended),
-                Some((number, is_last, is_answer)) if number == self.number => {
-                    answer.extend_from_slice(&self.buffer[HEAD..]);
-                    match (is_last, is_answer) {
+                Some(PieceHead { id: BROADCAST_ID, .. }) => return Err(RequestError::Ended),
+                Some(head) if head.id == self.id => {
+                    answer.extend_from_slice(&self.buffer[PIECE_HEAD_BYTES..]);
+                    match (head.is_last, head.is_success) {
                         (false, _) => {}
                         (true, true) => return Ok(answer),
                         (true, false) => {
-                            return Err(Trouble::Refused(String::from_utf8_lossy(&answer).into_owned()));
+                            let why = String::from_utf8_lossy(&answer).into_owned();
+                            return Err(RequestError::Refused(why));
                         }
                     }
                 }
                 _ => {}
             }
-            if Instant::now() >= until {
-                return Err(Trouble::Late(timeout));
+            if Instant::now() >= deadline {
+                return Err(RequestError::Late(timeout));
             }
         }
     }
 
-    /// Sends a question, under a new number.
-    fn send(&mut self, question: &Question, parts: &[&[u8]], timeout: Duration) -> Result<(), Trouble> {
-        self.number += 1;
+    /// Sends a request under a new id.
+    fn send(&mut self, request: Request, parts: &[&[u8]], timeout: Duration) -> Result<(), RequestError> {
+        self.id += 1;
         let length: usize = parts.iter().map(|part| part.len()).sum();
-        if length > QUESTION {
-            return Err(Trouble::TooLong(length));
+        if length > MAX_REQUEST_BYTES {
+            return Err(RequestError::TooLong(length));
         }
-        let mut message = Vec::with_capacity(9 + length);
-        message.extend(self.number.to_le_bytes());
-        message.push(question.code());
+        let mut message = Vec::with_capacity(REQUEST_HEAD_BYTES + length);
+        message.extend(self.id.to_le_bytes());
+        message.push(request.code());
         parts.iter().for_each(|part| message.extend_from_slice(part));
         match send(&self.socket, &message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
             Ok(_) => Ok(()),
-            // The queue is full of questions that were given up.
-            Err(Errno::AGAIN) => Err(Trouble::Late(timeout)),
-            Err(_) => Err(Trouble::Gone),
+            // The queue is full of requests whose timeout has passed.
+            Err(Errno::AGAIN) => Err(RequestError::Late(timeout)),
+            Err(_) => Err(RequestError::Gone),
         }
     }
 
-    /// Sends a ping, and does not wait for the answer; whether the queue had room for it.
-    pub(super) fn ping(&mut self) -> Result<bool, Trouble> {
-        match self.send(&Question::Ping, &[], Duration::ZERO) {
+    /// Sends a ping, and does not wait for the answer. Returns whether the queue had room for it.
+    pub(super) fn ping(&mut self) -> Result<bool, RequestError> {
+        match self.send(Request::Ping, &[], Duration::ZERO) {
             Ok(()) => Ok(true),
-            Err(Trouble::Late(_)) => Ok(false),
-            Err(trouble) => Err(trouble),
+            Err(RequestError::Late(_)) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 
-    /// Takes everything that has come, and returns what became of the last ping, if that is known.
-    pub(super) fn pong(&mut self) -> Result<Option<Pong>, Trouble> {
+    /// Receives everything that has arrived, and returns the outcome of the last ping, if it is known.
+    pub(super) fn pong(&mut self) -> Result<Option<Pong>, RequestError> {
         let mut pong = None;
-        while let Some((number, ..)) = self.receive(RecvFlags::DONTWAIT)? {
-            match number {
+        while let Some(head) = self.receive(RecvFlags::DONTWAIT)? {
+            match head.id {
                 BROADCAST_ID => pong = pong.or(Some(Pong::Lost)),
-                number if number == self.number => pong = Some(Pong::Answered),
+                id if id == self.id => pong = Some(Pong::Answered),
                 _ => {}
             }
         }
         Ok(pong)
     }
 
-    /// Says something that is not answered; lost when nobody listens.
-    pub(super) fn say(&mut self, question: &Question, content: &[u8]) {
-        for piece in content.chunks(PIECE) {
+    /// Sends a request that has no answer; it is lost when there is no key process.
+    pub(super) fn send_unanswered(&mut self, request: Request, content: &[u8]) {
+        for piece in content.chunks(MAX_PIECE_BYTES) {
             let mut message = BROADCAST_ID.to_le_bytes().to_vec();
-            message.push(question.code());
+            message.push(request.code());
             message.extend_from_slice(piece);
             let _ = send(&self.socket, &message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
         }
     }
 
-    /// A thread's timeout is nearly always the same, so this is hardly ever a system call.
-    fn set_timeout(&mut self, timeout: Duration) -> Result<(), Trouble> {
-        // None at all would be for ever.
-        let step = Some(timeout.max(Duration::from_millis(1)));
-        if self.step != step {
-            sockopt::set_socket_timeout(&self.socket, sockopt::Timeout::Recv, step)
-                .map_err(|_| Trouble::Gone)?;
-            self.step = step;
+    /// Sets the timeout of the socket: hardly ever a system call, because a thread's timeout is nearly always the same.
+    fn set_timeout(&mut self, timeout: Duration) -> Result<(), RequestError> {
+        // The kernel takes zero for no timeout.
+        let timeout = Some(timeout.max(Duration::from_millis(1)));
+        if self.receive_timeout != timeout {
+            sockopt::set_socket_timeout(&self.socket, sockopt::Timeout::Recv, timeout)
+                .map_err(|_| RequestError::Gone)?;
+            self.receive_timeout = timeout;
         }
         Ok(())
     }
 
-    /// What came for questions that were given up.
-    fn drop_what_is_late(&mut self) -> Result<(), Trouble> {
+    /// Drops the answers to requests whose timeout has passed.
+    fn drop_late_answers(&mut self) -> Result<(), RequestError> {
         while self.receive(RecvFlags::DONTWAIT)?.is_some() {}
         Ok(())
     }
 
-    /// The next piece, if there is one: whose it is, whether it is the last one, whether it is an answer.
-    fn receive(&mut self, flags: RecvFlags) -> Result<Option<(u64, bool, bool)>, Trouble> {
-        self.buffer.resize(HEAD + PIECE, 0);
+    /// Receives the next piece into the buffer; `None`: none arrived.
+    fn receive(&mut self, flags: RecvFlags) -> Result<Option<PieceHead>, RequestError> {
+        self.buffer.resize(PIECE_HEAD_BYTES + MAX_PIECE_BYTES, 0);
         let length = match recv(&self.socket, &mut self.buffer[..], flags) {
-            Ok((_, length)) if length >= HEAD => length,
-            Err(Errno::AGAIN) => return Ok(None),
-            Err(Errno::INTR) => return Ok(None),
-            _ => return Err(Trouble::Gone),
+            Ok((_, length)) if length >= PIECE_HEAD_BYTES => length,
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
+            _ => return Err(RequestError::Gone),
         };
         self.buffer.truncate(length);
-        let Some((number, [is_last, is_answer, ..])) = self.buffer.split_first_chunk() else {
-            return Err(Trouble::Gone);
+        let Some((id, [is_last, is_success, ..])) = self.buffer.split_first_chunk() else {
+            return Err(RequestError::Gone);
         };
-        Ok(Some((u64::from_le_bytes(*number), *is_last != 0, *is_answer != 0)))
+        let id = u64::from_le_bytes(*id);
+        Ok(Some(PieceHead { id, is_last: *is_last != 0, is_success: *is_success != 0 }))
     }
 }
 
-/// What was asked, as the other side gets it.
-pub(super) struct Asked<'a> {
-    number: u64,
-    pub(super) question: Question,
+/// A request as the key process receives it.
+pub(super) struct ReceivedRequest<'a> {
+    id: u64,
+    pub(super) request: Request,
     pub(super) content: &'a [u8],
 }
 
-impl<'a> Asked<'a> {
-    /// `None`: it is none.
-    pub(super) fn read(message: &'a [u8]) -> Option<Self> {
-        let (number, [code, content @ ..]) = message.split_first_chunk()? else { return None };
-        let question = *Question::ALL.get(usize::from(*code))?;
-        Some(Self { number: u64::from_le_bytes(*number), question, content })
+impl<'a> ReceivedRequest<'a> {
+    /// Decodes a message; `None`: it is no request.
+    pub(super) fn decode(message: &'a [u8]) -> Option<Self> {
+        let (id, [code, content @ ..]) = message.split_first_chunk()? else { return None };
+        let request = *Request::ALL.get(usize::from(*code))?;
+        Some(Self { id: u64::from_le_bytes(*id), request, content })
     }
 
-    /// Answers it.
+    /// Sends the answer, or the reason why the request failed.
     pub(super) fn answer(&self, socket: &OwnedFd, answer: Result<Vec<u8>, String>) {
-        let is_answer = answer.is_ok();
+        let is_success = answer.is_ok();
         let answer = answer.unwrap_or_else(String::into_bytes);
-        let pieces = answer.len().div_ceil(PIECE).max(1);
-        for number in 0..pieces {
-            let piece = &answer[number * PIECE..answer.len().min((number + 1) * PIECE)];
-            let mut message = Vec::with_capacity(HEAD + piece.len());
-            message.extend(self.number.to_le_bytes());
-            message.extend([u8::from(number + 1 == pieces), u8::from(is_answer)]);
+        let pieces = answer.len().div_ceil(MAX_PIECE_BYTES).max(1);
+        for index in 0..pieces {
+            let piece = &answer[index * MAX_PIECE_BYTES..answer.len().min((index + 1) * MAX_PIECE_BYTES)];
+            let mut message = Vec::with_capacity(PIECE_HEAD_BYTES + piece.len());
+            message.extend(self.id.to_le_bytes());
+            message.extend([u8::from(index + 1 == pieces), u8::from(is_success)]);
             message.extend_from_slice(piece);
-            // Who asked has given up, and takes nothing: then the rest is for nobody.
+            // The timeout of the request has passed, and its thread reads nothing: no thread needs the rest.
             if send(socket, &message, SendFlags::NOSIGNAL).is_err() {
                 return;
             }
@@ -255,10 +267,10 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Tells whoever waits on a channel that the key process has ended, and drops what it was asked and has not read.
-pub(super) fn tell_end(far: &OwnedFd) {
+/// Drops the requests on a channel that the ended key process has not read, and notifies the thread that waits for an answer.
+pub(super) fn broadcast_end(far: &OwnedFd) {
     let mut buffer = [0; 16];
-    // What is longer is cut, and gone all the same.
+    // A longer message is cut, and dropped all the same.
     while matches!(recv(far, &mut buffer[..], RecvFlags::DONTWAIT), Ok((_, 1..))) {}
     let mut message = BROADCAST_ID.to_le_bytes().to_vec();
     message.extend([1, 0]);

@@ -1,12 +1,16 @@
 //! Whether the key process answers: one value for all threads that use it.
 //!
 //! In: answers, timeouts, heartbeats, and messages of the supervisor. Out: how long it makes sense to wait now. The numbers are atomic,
-//! since every worker reads them.
+//! because every worker reads them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::OTHER_TIMEOUT;
+/// A worker's timeout for a signature; then it takes the key process for unresponsive. RSA-4096 takes 4 ms; the rest is for a machine whose
+/// processors are all busy.
+pub(super) const WORKER_TIMEOUT: Duration = Duration::from_millis(200);
+/// The timeout of all other threads: a new key process may take this long until it serves.
+pub(super) const OTHER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Whether the key process answers, and how often it was restarted. Shared by everything that depends on it.
 #[derive(Debug)]
@@ -18,12 +22,12 @@ pub struct KeyProcessHealth {
 }
 
 impl KeyProcessHealth {
-    /// Of a key process that has not been asked yet.
+    /// Of a key process that has received no request yet.
     pub(super) fn new() -> Self {
         Self { silent_since: AtomicU64::new(0), restarts: AtomicU64::new(0), started: Instant::now() }
     }
 
-    /// How often the key process ended and was started again.
+    /// The number of times that the key process ended and was started again.
     pub fn restarts(&self) -> u64 {
         self.restarts.load(Ordering::Relaxed)
     }
@@ -35,8 +39,8 @@ impl KeyProcessHealth {
         self.silent_since.load(Ordering::Relaxed) != 0
     }
 
-    /// How long it has not answered, once that is long enough that no thread waits for a signature any more. Shorter silences are restarts
-    /// and a machine under load.
+    /// How long it has not answered, from [`OTHER_TIMEOUT`] on, when no thread waits for a signature any more. Shorter silences are restarts,
+    /// or a machine under load.
     pub fn outage(&self) -> Option<Duration> {
         self.silence().filter(|silence| *silence >= OTHER_TIMEOUT)
     }
@@ -51,8 +55,8 @@ impl KeyProcessHealth {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
     }
 
-    /// The timeout of a request now, for a thread whose timeout is usually this one; `None`: it must not ask at all, the heartbeat notices
-    /// when the key process answers again.
+    /// The timeout of a request now, for a thread with this usual timeout; `None`: it must send no request, the heartbeat notices when
+    /// the key process answers again.
     ///
     /// A key process that is restarted answers within [`OTHER_TIMEOUT`], so requests wait for that long.
     pub(super) fn timeout(&self, usual: Duration) -> Option<Duration> {

@@ -256,7 +256,7 @@ impl Program {
     pub(crate) fn refresh_keys(&self) {
         let Some(mut carried) = self.carried.try_lock() else { return };
         if let Some(keys) = &carried.keys {
-            keys.tidy();
+            keys.drop_expired();
         }
         let (changed, problems) = carried.rings.refresh(SystemTime::now());
         problems

@@ -108,7 +108,11 @@ fn the_key_process_is_in_a_sandbox_and_the_mode_is_told() {
     assert_eq!(metrics.sum("handfast_key_process_up", &[]), 1.0, "{}", metrics.text());
     assert_eq!(proxy.status()["key_process"]["answers"], true, "{}", proxy.status());
     let by_hand = tools::handfast(&["key-process", "3"]);
-    assert!(by_hand.code == Some(1) && by_hand.talk.contains("by nobody else"), "{}", by_hand.all());
+    assert!(
+        by_hand.code == Some(1) && by_hand.talk.contains("only `handfast proxy` starts this command"),
+        "{}",
+        by_hand.all()
+    );
 }
 
 #[test]

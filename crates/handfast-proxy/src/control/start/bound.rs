@@ -173,7 +173,7 @@ fn say_unreadable(state: &State, keys: Option<&KeyProcess>) {
     let process = &state.config.process;
     if process.user.is_some() || process.group.is_some() {
         // What the key process reads it reads as who it was started by. What was not there has no rights yet.
-        let theirs = keys.map(KeyProcess::looked_at).unwrap_or_default();
+        let theirs = keys.map(KeyProcess::take_requested_files).unwrap_or_default();
         let is_ours = |(path, stamp): &&(PathBuf, FileStamp)| stamp.is_there() && !theirs.contains(path);
         let files: Vec<_> = state.files.iter().filter(is_ours).map(|(path, _)| path.clone()).collect();
         log_warnings(&unreadable(&state.config, &files));

@@ -77,7 +77,7 @@ impl Prepared {
         let private_keys = KeyProcess::start(&config.process, threads, &key_places(&config))
             .map_err(Error::system("start the key process"))?;
         if let Some(keys) = &private_keys {
-            keys.follow();
+            keys.monitor();
         }
         let keys = taking.as_mut().map(Taking::take_keys).unwrap_or_default();
         let mut carried = CarriedOver {

@@ -1,0 +1,187 @@
+//! The key process: reads the files that hold keys, and signs with them for the proxy. It communicates with no other process.
+//!
+//! In: requests on its channels. Out: answers: what is public of a file, signatures. Each channel has a thread, as at its other end: so
+//! no request waits for the RSA-4096 signature of another one, which takes 4 ms, and the two threads of a channel take turns on one
+//! processor.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+
+use handfast_net::sys::sandbox::{Below, Duty, confine_calls, confine_files, receive_refusals};
+use handfast_tls::apart::{Held, ID, KeyId};
+use rustix::io::Errno;
+use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::net::{RecvFlags, recv};
+use rustix::process::{Resource, getrlimit};
+use rustix::thread::{CapabilitySet, capabilities};
+
+use super::channel::{MAX_REQUEST_BYTES, ReceivedRequest, Request};
+use super::child::begin;
+use super::control_messages::{ControlMessage, SWAPPABLE, receive_message, send_message};
+use crate::sandbox::real;
+use handfast_net::descriptors::receive_descriptors;
+
+/// What the supervisor sends before the key process begins.
+#[derive(Default)]
+struct Orders {
+    is_sandboxed: bool,
+    /// Folders and files that may be read.
+    reach: Vec<Below>,
+    /// Files that the previous key process had read.
+    files: Vec<PathBuf>,
+}
+
+/// What all threads of the key process use.
+struct Shared {
+    held: Held,
+    /// Files to read at first, and the index of the next one.
+    files: Vec<PathBuf>,
+    next: AtomicUsize,
+    /// Folders and files that may be read, without links; `None`: this process may read no more than the proxy.
+    reach: Option<Vec<PathBuf>>,
+    /// Passed when all files are read.
+    all_read: Barrier,
+    /// Whether its memory stays out of swap.
+    is_locked: bool,
+}
+
+/// Holds keys and signs with them, for the supervisor at the other end of standard input, until that ends.
+///
+/// **Errors**: it was started by hand; a thread cannot be started.
+pub fn hold(channels: usize) -> io::Result<()> {
+    let link = begin(c"key-process")?;
+    let is_locked = keep_from_swap();
+    let channels = receive_descriptors(&link, channels)?;
+    let Some(Orders { is_sandboxed, reach, files }) = receive_orders(&link)? else { return Ok(()) };
+    if is_sandboxed {
+        confine(&reach);
+    }
+    let is_root = rustix::process::geteuid().is_root();
+    let shared = Arc::new(Shared {
+        held: Held::default(),
+        files,
+        next: AtomicUsize::new(0),
+        reach: is_root.then(|| reach.into_iter().map(|below| real(&below.path)).collect()),
+        all_read: Barrier::new(channels.len()),
+        is_locked,
+    });
+    for (number, channel) in channels.into_iter().enumerate() {
+        let (shared, link) = (Arc::clone(&shared), link.try_clone()?);
+        std::thread::Builder::new().name(format!("keys-{number}")).spawn(move || {
+            handfast_tls::warm_up();
+            shared.prepare(&link);
+            shared.serve(&channel);
+        })?;
+    }
+    // Until the supervisor ends. Threads end with the process.
+    while receive_message(&link, RecvFlags::empty())?.is_some() {}
+    Ok(())
+}
+
+/// Receives everything up to [`ControlMessage::Begin`]; `None`: the supervisor has ended.
+fn receive_orders(link: &OwnedFd) -> io::Result<Option<Orders>> {
+    let mut orders = Orders::default();
+    loop {
+        match receive_message(link, RecvFlags::empty())? {
+            None => return Ok(None),
+            Some((ControlMessage::Begin, _)) => return Ok(Some(orders)),
+            Some((ControlMessage::Sandboxed, _)) => orders.is_sandboxed = true,
+            Some((ControlMessage::Reach, path)) => {
+                orders.reach.push(Below { path: path_of(&path), write: false });
+            }
+            Some((ControlMessage::Remember, path)) => orders.files.push(path_of(&path)),
+            Some(_) => {}
+        }
+    }
+}
+
+fn path_of(bytes: &[u8]) -> PathBuf {
+    Path::new(OsStr::from_bytes(bytes)).to_path_buf()
+}
+
+/// Keeps keys out of swap where no limit applies. With a limit an allocation could fail later, which is worse; root has the limit
+/// too where it lacks CAP_IPC_LOCK, as in most containers.
+fn keep_from_swap() -> bool {
+    let is_exempt = capabilities(None).is_ok_and(|has| has.effective.contains(CapabilitySet::IPC_LOCK));
+    (is_exempt || getrlimit(Resource::Memlock).current.is_none())
+        && mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT).is_ok()
+}
+
+/// Confines this process to reading these files, and to the sockets that it has.
+fn confine(reach: &[Below]) {
+    // The proxy logs at the same time what this kernel cannot do.
+    let _ = confine_files(reach, true);
+    if receive_refusals().is_ok() {
+        let _ = confine_calls(Duty::HoldsKeys);
+    }
+}
+
+impl Shared {
+    /// Reads the files that the previous key process had read, together with the other threads. Requests wait meanwhile.
+    fn prepare(&self, link: &OwnedFd) {
+        while let Some(path) = self.files.get(self.next.fetch_add(1, Ordering::Relaxed)) {
+            drop(self.held.look(path));
+        }
+        if self.all_read.wait().is_leader() {
+            // If this fails, the supervisor has ended, and this process ends too.
+            let content: &[u8] = if self.is_locked { &[] } else { SWAPPABLE };
+            let _ = send_message(link, ControlMessage::Ready, content);
+        }
+    }
+
+    /// Answers every request on a channel, until all other ends of it are closed.
+    fn serve(&self, channel: &OwnedFd) {
+        let mut buffer = vec![0; MAX_REQUEST_BYTES + 64];
+        loop {
+            let length = match recv(channel, &mut buffer[..], RecvFlags::empty()) {
+                Ok((_, length)) if length > 0 => length,
+                Err(Errno::INTR) => continue,
+                _ => return,
+            };
+            let Some(received) = ReceivedRequest::decode(&buffer[..length]) else { continue };
+            let content = received.content;
+            let answer = match received.request {
+                Request::Sign => self.sign(content),
+                Request::Look => self.allowed(content).map(|path| self.held.look(&path)),
+                Request::Stamp => self.allowed(content).map(|path| self.held.stamp(&path)),
+                Request::Ping => Ok(Vec::new()),
+                Request::Forget => {
+                    let keys = content.as_chunks::<ID>().0;
+                    keys.iter().for_each(|key| self.held.forget(&KeyId(*key)));
+                    continue;
+                }
+            };
+            received.answer(channel, answer);
+        }
+    }
+
+    /// The path in a request, if it is within reach. The proxy cannot choose among root's files, also without a sandbox. (Then a link
+    /// can be changed between this check and the reading.)
+    fn allowed(&self, path: &[u8]) -> Result<PathBuf, String> {
+        let path = path_of(path);
+        let is_within = |reach: &Vec<PathBuf>| {
+            let real = real(&path);
+            reach.iter().any(|below| real.starts_with(below))
+        };
+        match self.reach.as_ref().is_none_or(is_within) {
+            true => Ok(path),
+            false => Err(format!(
+                "{} is outside of what the configuration of the start named, so the key process does not read it as root\n  hint: \
+                 restart, or `handfast upgrade`; process.sandbox-folders names folders that reloads may need",
+                path.display()
+            )),
+        }
+    }
+
+    fn sign(&self, content: &[u8]) -> Result<Vec<u8>, String> {
+        let invalid = || "the request is invalid".to_owned();
+        let (key, rest) = content.split_first_chunk::<ID>().ok_or_else(invalid)?;
+        let (scheme, message) = rest.split_first_chunk().ok_or_else(invalid)?;
+        self.held.sign(&KeyId(*key), u16::from_le_bytes(*scheme), message)
+    }
+}
