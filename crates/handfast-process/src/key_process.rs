@@ -38,7 +38,7 @@ mod health;
 mod heartbeat;
 mod holder;
 mod key_index;
-mod reach;
+mod setup;
 mod state_changes;
 mod supervisor;
 
@@ -48,11 +48,12 @@ use child::Role;
 use control_messages::{ControlMessage, send_message};
 use health::OTHER_TIMEOUT;
 use key_index::KeyIndex;
+use setup::Setup;
 
 pub use channel_pool::this_thread_carries_connections;
 pub use health::KeyProcessHealth;
 pub use holder::hold;
-pub use reach::KeyPlaces;
+pub use setup::KeyPlaces;
 pub use supervisor::supervise;
 
 /// The timeout for reading a file: longer than a disk under load takes, short enough that an operator learns of one that does not answer.
@@ -99,7 +100,7 @@ impl KeyProcess {
         let (supervisor, control) = child::start(Role::Supervisor, far.len())?;
         sockopt::set_socket_timeout(&control, sockopt::Timeout::Send, Some(OTHER_TIMEOUT))?;
         child::send_channels(&control, &far)?;
-        reach::send_reach(&control, process, places)?;
+        Setup::new(process, places).send(&control)?;
         Ok(Some(Arc::new(Self {
             channels: ChannelPool::new(near),
             file_channel: Mutex::new(file_channel),

@@ -4,11 +4,12 @@
 //! no request waits for the RSA-4096 signature of another one, which takes 4 ms, and the two threads of a channel take turns on one
 //! processor.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 
@@ -23,18 +24,9 @@ use rustix::thread::{CapabilitySet, capabilities};
 use super::channel::{MAX_REQUEST_BYTES, ReceivedRequest, Request};
 use super::child::begin;
 use super::control_messages::{ControlMessage, SWAPPABLE, receive_message, send_message};
+use super::setup::Setup;
 use crate::sandbox::real;
 use handfast_net::descriptors::receive_descriptors;
-
-/// What the supervisor sends before the key process begins.
-#[derive(Default)]
-struct Orders {
-    is_sandboxed: bool,
-    /// Folders and files that may be read.
-    reach: Vec<Below>,
-    /// Files that the previous key process had read.
-    files: Vec<PathBuf>,
-}
 
 /// What all threads of the key process use.
 struct Shared {
@@ -57,16 +49,16 @@ pub fn hold(channels: usize) -> io::Result<()> {
     let link = begin(c"key-process")?;
     let is_locked = keep_from_swap();
     let channels = receive_descriptors(&link, channels)?;
-    let Some(Orders { is_sandboxed, reach, files }) = receive_orders(&link)? else { return Ok(()) };
+    let Some(Setup { is_sandboxed, reach, files }) = Setup::receive(&link)? else { return Ok(()) };
     if is_sandboxed {
         confine(&reach);
     }
     let is_root = rustix::process::geteuid().is_root();
     let shared = Arc::new(Shared {
         held: Held::default(),
-        files,
+        files: files.into_iter().collect(),
         next: AtomicUsize::new(0),
-        reach: is_root.then(|| reach.into_iter().map(|below| real(&below.path)).collect()),
+        reach: is_root.then(|| reach.iter().map(|path| real(path)).collect()),
         all_read: Barrier::new(channels.len()),
         is_locked,
     });
@@ -83,27 +75,6 @@ pub fn hold(channels: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Receives everything up to [`ControlMessage::Begin`]; `None`: the supervisor has ended.
-fn receive_orders(link: &OwnedFd) -> io::Result<Option<Orders>> {
-    let mut orders = Orders::default();
-    loop {
-        match receive_message(link, RecvFlags::empty())? {
-            None => return Ok(None),
-            Some((ControlMessage::Begin, _)) => return Ok(Some(orders)),
-            Some((ControlMessage::Sandboxed, _)) => orders.is_sandboxed = true,
-            Some((ControlMessage::Reach, path)) => {
-                orders.reach.push(Below { path: path_of(&path), write: false });
-            }
-            Some((ControlMessage::Remember, path)) => orders.files.push(path_of(&path)),
-            Some(_) => {}
-        }
-    }
-}
-
-fn path_of(bytes: &[u8]) -> PathBuf {
-    Path::new(OsStr::from_bytes(bytes)).to_path_buf()
-}
-
 /// Keeps keys out of swap where no limit applies. With a limit an allocation could fail later, which is worse; root has the limit
 /// too where it lacks CAP_IPC_LOCK, as in most containers.
 fn keep_from_swap() -> bool {
@@ -113,9 +84,10 @@ fn keep_from_swap() -> bool {
 }
 
 /// Confines this process to reading these files, and to the sockets that it has.
-fn confine(reach: &[Below]) {
+fn confine(reach: &BTreeSet<PathBuf>) {
+    let reach: Vec<_> = reach.iter().map(|path| Below { path: path.clone(), write: false }).collect();
     // The proxy logs at the same time what this kernel cannot do.
-    let _ = confine_files(reach, true);
+    let _ = confine_files(&reach, true);
     if receive_refusals().is_ok() {
         let _ = confine_calls(Duty::HoldsKeys);
     }
@@ -163,7 +135,7 @@ impl Shared {
     /// The path in a request, if it is within reach. The proxy cannot choose among root's files, also without a sandbox. (Then a link
     /// can be changed between this check and the reading.)
     fn allowed(&self, path: &[u8]) -> Result<PathBuf, String> {
-        let path = path_of(path);
+        let path = PathBuf::from(OsStr::from_bytes(path));
         let is_within = |reach: &Vec<PathBuf>| {
             let real = real(&path);
             reach.iter().any(|below| real.starts_with(below))

@@ -3,7 +3,6 @@
 //! In: from the proxy, the far ends of its channels, and the paths of files with keys. Out: a key process that has these, and a message to
 //! the proxy when one ends. One thread, which only waits.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::process::Child;
@@ -15,20 +14,13 @@ use rustix::net::RecvFlags;
 use super::channel::broadcast_end;
 use super::child::{Role, begin, send_channels, start};
 use super::control_messages::{ControlMessage, receive_message, send_message};
+use super::setup::Setup;
 use handfast_net::descriptors::receive_descriptors;
 
 /// A key process that lived for less than this is started again after [`RESTART_DELAY`].
 const SHORT_LIFETIME: Duration = Duration::from_secs(1);
 /// Bounds the restarts of a key process that ends at once.
 const RESTART_DELAY: Duration = Duration::from_millis(500);
-
-/// What the proxy has sent, for each key process.
-#[derive(Default)]
-struct Orders {
-    is_sandboxed: bool,
-    reach: Vec<Vec<u8>>,
-    files: BTreeSet<Vec<u8>>,
-}
 
 /// A key process that runs.
 struct Running {
@@ -52,10 +44,10 @@ enum WaitEnd {
 pub fn supervise(channels: usize) -> io::Result<()> {
     let control = begin(c"key-supervisor")?;
     let far = receive_descriptors(&control, channels)?;
-    let Some(mut orders) = Orders::receive(&control)? else { return Ok(()) };
+    let Some(mut setup) = Setup::receive(&control)? else { return Ok(()) };
     loop {
-        let mut running = Running::start(&far, &orders)?;
-        let end = orders.wait(&control, Some(&running.link), None);
+        let mut running = Running::start(&far, &setup)?;
+        let end = wait(&mut setup, &control, Some(&running.link), None);
         // It may have ended already.
         let _ = running.child.kill();
         let status = running.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
@@ -66,7 +58,7 @@ pub fn supervise(channels: usize) -> io::Result<()> {
         // If the proxy ends at this moment, the next wait reports it.
         let _ = send_message(&control, ControlMessage::Ended, status.as_bytes());
         if running.started_at.elapsed() < SHORT_LIFETIME
-            && orders.wait(&control, None, Some(Instant::now() + RESTART_DELAY)) == WaitEnd::ProxyEnded
+            && wait(&mut setup, &control, None, Some(Instant::now() + RESTART_DELAY)) == WaitEnd::ProxyEnded
         {
             return Ok(());
         }
@@ -74,85 +66,46 @@ pub fn supervise(channels: usize) -> io::Result<()> {
 }
 
 impl Running {
-    fn start(far: &[OwnedFd], orders: &Orders) -> io::Result<Self> {
+    fn start(far: &[OwnedFd], setup: &Setup) -> io::Result<Self> {
         let started_at = Instant::now();
         let (child, link) = start(Role::KeyProcess, far.len())?;
         // If it has ended already, the next wait reports it.
-        let _ = send_channels(&link, far).and_then(|()| orders.send(&link));
+        let _ = send_channels(&link, far).and_then(|()| setup.send(&link));
         Ok(Self { child, link, started_at })
     }
 }
 
-impl Orders {
-    /// Receives everything up to [`ControlMessage::Begin`]; `None`: the proxy has ended.
-    fn receive(control: &OwnedFd) -> io::Result<Option<Self>> {
-        let mut orders = Self::default();
-        loop {
-            match receive_message(control, RecvFlags::empty())? {
-                None => return Ok(None),
-                Some((ControlMessage::Begin, _)) => return Ok(Some(orders)),
-                Some((ControlMessage::Sandboxed, _)) => orders.is_sandboxed = true,
-                Some((ControlMessage::Reach, path)) => orders.reach.push(path),
-                Some((message, content)) => orders.update(message, content),
-            }
+/// Receives what the proxy sends, and forwards that the key process is ready, until one of them ends, or until the deadline.
+fn wait(setup: &mut Setup, control: &OwnedFd, link: Option<&OwnedFd>, deadline: Option<Instant>) -> WaitEnd {
+    loop {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return WaitEnd::Deadline;
+        }
+        let timeout = left.and_then(|left| Timespec::try_from(left).ok());
+        let mut ends: Vec<_> =
+            [Some(control), link].into_iter().flatten().map(|end| PollFd::new(end, PollFlags::IN)).collect();
+        if poll(&mut ends, timeout.as_ref()).is_err() {
+            continue;
+        }
+        let is_ready = |index: usize| ends.get(index).is_some_and(|end| !end.revents().is_empty());
+        if is_ready(0) && !receive_update(setup, control) {
+            return WaitEnd::ProxyEnded;
+        }
+        if is_ready(1) && link.is_some_and(|link| !forward_ready(link, control)) {
+            return WaitEnd::KeyProcessEnded;
         }
     }
+}
 
-    /// Applies a message that the proxy may send at any time. The reach is fixed before the first key process starts: the proxy has given
-    /// up its rights since, and these processes may have kept them.
-    fn update(&mut self, message: ControlMessage, content: Vec<u8>) {
-        match message {
-            ControlMessage::Remember => drop(self.files.insert(content)),
-            ControlMessage::Forget => drop(self.files.remove(&content)),
-            _ => {}
-        }
+/// Receives one message of the proxy; `false`: it has ended.
+fn receive_update(setup: &mut Setup, control: &OwnedFd) -> bool {
+    match receive_message(control, RecvFlags::DONTWAIT) {
+        Ok(Some((message, content))) => setup.update(message, content),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+        Ok(None) | Err(_) => return false,
     }
-
-    /// Sends them to a new key process.
-    fn send(&self, link: &OwnedFd) -> io::Result<()> {
-        if self.is_sandboxed {
-            send_message(link, ControlMessage::Sandboxed, &[])?;
-        }
-        self.reach.iter().try_for_each(|path| send_message(link, ControlMessage::Reach, path))?;
-        self.files.iter().try_for_each(|path| send_message(link, ControlMessage::Remember, path))?;
-        send_message(link, ControlMessage::Begin, &[])
-    }
-
-    /// Receives what the proxy sends, and forwards that the key process is ready, until one of them ends, or until the deadline.
-    fn wait(&mut self, control: &OwnedFd, link: Option<&OwnedFd>, deadline: Option<Instant>) -> WaitEnd {
-        loop {
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            if left.is_some_and(|left| left.is_zero()) {
-                return WaitEnd::Deadline;
-            }
-            let timeout = left.and_then(|left| Timespec::try_from(left).ok());
-            let mut ends: Vec<_> = [Some(control), link]
-                .into_iter()
-                .flatten()
-                .map(|end| PollFd::new(end, PollFlags::IN))
-                .collect();
-            if poll(&mut ends, timeout.as_ref()).is_err() {
-                continue;
-            }
-            let is_ready = |index: usize| ends.get(index).is_some_and(|end| !end.revents().is_empty());
-            if is_ready(0) && !self.receive_update(control) {
-                return WaitEnd::ProxyEnded;
-            }
-            if is_ready(1) && link.is_some_and(|link| !forward_ready(link, control)) {
-                return WaitEnd::KeyProcessEnded;
-            }
-        }
-    }
-
-    /// Receives one message of the proxy; `false`: it has ended.
-    fn receive_update(&mut self, control: &OwnedFd) -> bool {
-        match receive_message(control, RecvFlags::DONTWAIT) {
-            Ok(Some((message, content))) => self.update(message, content),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Ok(None) | Err(_) => return false,
-        }
-        true
-    }
+    true
 }
 
 /// Forwards [`ControlMessage::Ready`] of the key process to the proxy; `false`: the key process has ended.
