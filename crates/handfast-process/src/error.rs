@@ -1,6 +1,6 @@
 //! Why this process could not be set up: its user, its limits, an address that it listens on.
 //!
-//! In: a failed act and its object. Out: one line, *act, object, what happened*, with its cure as a `hint:` line where there is one.
+//! In: a failed action and its object. Out: one line, *action, object, what happened*, with the remedy as a `hint:` line where there is one.
 
 use std::fmt;
 use std::io;
@@ -13,39 +13,39 @@ use handfast_config::accounts::AccountError;
 
 /// A failure, with the object it concerns.
 #[derive(Debug)]
-#[expect(missing_docs, reason = "the sentence of a variant says what its fields are")]
+#[expect(missing_docs, reason = "the sentence of a variant explains its fields")]
 pub enum Error {
     /// The user or group to become cannot be used.
     Account(AccountError),
-    /// A user's name that no system call takes.
+    /// A user's name that no system call accepts.
     NameWithNul(std::ffi::NulError),
     /// The groups of a user could not be looked up.
     GroupsOf { user: String, source: nix::errno::Errno },
-    /// The kernel did not let us become somebody else.
+    /// The kernel did not let this process become another user.
     Become { act: &'static str, source: Box<dyn std::error::Error + Send + Sync> },
-    /// The kernel let us, and let us go back.
+    /// The kernel let it, and let it go back.
     KeptPrivileges { user: String },
     /// A file could not be given to the user that serves.
     HandOver { file: PathBuf, source: io::Error },
-    /// The thread that looks at files as the user panicked, or could not be started (then with the reason).
+    /// The thread that checks files as the user panicked, or could not be started (then with the reason).
     AsUser(Option<io::Error>),
     /// This process may have too few open files to serve even one connection.
     TooFewFiles { allowed: u64, reserved: u64 },
-    /// … or as many as the configuration wants.
+    /// This process may have too few open files for the number of connections in the configuration.
     TooManyConnections { wanted: usize, possible: usize, allowed: u64, reserved: u64 },
     /// An address cannot be listened on.
-    Listen { address: Address, whose: String, source: io::Error },
-    /// Several addresses cannot.
+    Listen { address: Address, owner: String, source: io::Error },
+    /// Several addresses cannot be listened on.
     ListenOnSeveral(Vec<Self>),
 }
 
 impl Error {
-    /// Whether the cure is another configuration.
+    /// Whether another configuration is the remedy.
     pub fn is_configuration(&self) -> bool {
         matches!(self, Self::Account(_) | Self::TooFewFiles { .. } | Self::TooManyConnections { .. })
     }
 
-    /// What to do about it, when there is something.
+    /// The remedy, where there is one.
     fn hint(&self) -> Option<String> {
         match self {
             Self::Become { .. } => {
@@ -69,7 +69,7 @@ impl From<AccountError> for Error {
     }
 }
 
-/// The cure for an address that cannot be listened on.
+/// The remedy for an address that cannot be listened on.
 fn listen_hint(address: &Address, error: &io::Error) -> Option<&'static str> {
     match (error.kind(), address) {
         (io::ErrorKind::AddrInUse, _) => Some("another program listens there; `ss -ltnp` names it"),
@@ -79,7 +79,7 @@ fn listen_hint(address: &Address, error: &io::Error) -> Option<&'static str> {
         (io::ErrorKind::AddrNotAvailable, _) => Some("no interface of this machine has that address"),
         (io::ErrorKind::NotFound, Address::Unix(_)) => Some("create the socket's folder"),
         (io::ErrorKind::PermissionDenied, Address::Unix(_)) => {
-            Some("whoever starts the program must be allowed to write to the socket's folder")
+            Some("the user that starts the program must be allowed to write to the socket's folder")
         }
         _ => None,
     }
@@ -111,7 +111,7 @@ impl fmt::Display for Error {
                 2 * *wanted as u64 + reserved,
                 counted(*wanted as u64, "connection")
             )?,
-            Self::Listen { address, whose, source } => write!(f, "listen on {address} ({whose}): {source}")?,
+            Self::Listen { address, owner, source } => write!(f, "listen on {address} ({owner}): {source}")?,
             Self::ListenOnSeveral(errors) => {
                 let lines: Vec<_> = errors.iter().map(ToString::to_string).collect();
                 f.write_str(&lines.join("\n"))?;
@@ -121,7 +121,7 @@ impl fmt::Display for Error {
     }
 }
 
-// Sources are printed where they belong in the line, so they are not offered a second time.
+// Display prints the source as part of the line, so `source()` has none.
 impl std::error::Error for Error {}
 
 #[cfg(test)]
@@ -133,11 +133,11 @@ mod tests {
             Some(path) => Address::Unix(path.into()),
             None => Address::Ip(address.parse().expect("a test's address")),
         };
-        Error::Listen { address, whose: "service web".into(), source: kind.into() }.to_string()
+        Error::Listen { address, owner: "service web".into(), source: kind.into() }.to_string()
     }
 
     #[test]
-    fn an_address_has_the_cure_that_fits_it() {
+    fn an_address_has_the_hint_that_fits_it() {
         let in_use = listen("127.0.0.1:443", io::ErrorKind::AddrInUse);
         assert!(in_use.starts_with("listen on 127.0.0.1:443 (service web): "), "{in_use}");
         assert!(in_use.ends_with("\n  hint: another program listens there; `ss -ltnp` names it"), "{in_use}");
@@ -153,7 +153,7 @@ mod tests {
     fn several_addresses_are_all_reported() {
         let none = |address: &str| Error::Listen {
             address: Address::Ip(address.parse().expect("an address")),
-            whose: "service web".into(),
+            owner: "service web".into(),
             source: io::ErrorKind::AddrNotAvailable.into(),
         };
         let several = Error::ListenOnSeveral(vec![none("10.0.0.1:1"), none("10.0.0.2:1")]).to_string();

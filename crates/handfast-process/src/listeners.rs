@@ -348,7 +348,7 @@ fn distinct(shares: &[Vec<ListeningSocket>]) -> Vec<Weak<OwnedFd>> {
 }
 
 fn failed(id: &ListenerId, source: io::Error) -> Error {
-    Error::Listen { address: id.address.clone(), whose: format!("service {}", id.service), source }
+    Error::Listen { address: id.address.clone(), owner: format!("service {}", id.service), source }
 }
 
 #[cfg(test)]

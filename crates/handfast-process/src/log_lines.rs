@@ -1,8 +1,8 @@
-//! What is said of problems that come as text of several lines: one log line for each.
+//! Problems whose text has several lines: one log line for each.
 
 use std::borrow::Cow;
 
-/// Warnings, one log line for each of their lines.
+/// Logs warnings, one log line for each of their lines.
 pub fn log_warnings(warnings: &[String]) {
     for warning in warnings {
         let lines = warning.lines().filter(|line| !line.trim().is_empty());
@@ -10,20 +10,20 @@ pub fn log_warnings(warnings: &[String]) {
     }
 }
 
-/// A line without the mark that it begins with, plain or in color: the event that says it has the same one.
-pub fn without_severity<'l>(line: &'l str, mark: &str) -> Cow<'l, str> {
+/// Removes the severity that a line begins with, plain or in color, because the log line has it too.
+pub fn without_severity<'l>(line: &'l str, severity: &str) -> Cow<'l, str> {
     let (title, rest) = line.split_at(line.find('\n').unwrap_or(line.len()));
     let mut plain = String::new();
     let mut parts = title.split('\u{1b}');
     plain.push_str(parts.next().unwrap_or_default());
     parts.for_each(|part| plain.push_str(part.split_once('m').map_or(part, |(_, text)| text)));
-    match plain.strip_prefix(mark).and_then(|text| text.strip_prefix(": ")) {
+    match plain.strip_prefix(severity).and_then(|text| text.strip_prefix(": ")) {
         Some(text) => Cow::Owned(format!("{text}{rest}")),
         None => Cow::Borrowed(line),
     }
 }
 
-/// Says what was refused or left out, one log line for each of its lines.
+/// Logs what was refused or left out, one log line for each of its lines.
 pub fn log_refusal(head: &str, problem: &str) {
     tracing::error!("{head}:");
     let lines = problem.lines().filter(|line| !line.trim().is_empty());
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_is_said_once() {
+    fn a_severity_is_logged_once() {
         assert_eq!(
             without_severity("error: unknown key\n --> a:1:1\n\nerror: b", "error"),
             "unknown key\n --> a:1:1\n\nerror: b"

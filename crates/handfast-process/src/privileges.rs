@@ -1,10 +1,10 @@
-//! Giving up privileges: from whoever bound the sockets to the user that serves.
+//! Giving up privileges: from the user that started the process to the service user.
 //!
-//! In: user and group by name. Out: a process that is them and nobody else. Called when everything that needs
+//! In: user and group by name. Out: a process that runs as this user and group, for good. Called when everything that needs
 //! privileges is open and before any client is served.
 //!
-//! **Root and files that the user can replace.** A service that was taken over once must not become root by the links that it left
-//! behind. So root changes the owner of a file only where no other user can put another one in its place (`trusted_path.rs`),
+//! **Root and files that the user can replace.** An attacker who took over the service once must not become root by links that were left
+//! behind. So root changes the owner of a file only where no other user can replace the file (`trusted_path.rs`),
 //! and makes files elsewhere as the user ([`ServiceUser::act_on`]).
 
 use std::ffi::CString;
@@ -20,7 +20,7 @@ use crate::trusted_path::{self, Untrusted};
 use handfast_config::accounts::{AccountError, find_group, find_user};
 use handfast_config::model::{Address, Process};
 
-/// The user and the group that serve, by name (`process.user`, `process.group`); without a group, the user's own.
+/// The user and group of the process while it serves, by name (`process.user`, `process.group`). The default group is that of the user.
 #[derive(Clone, Debug, Default)]
 pub struct ServiceUser {
     user: Option<String>,
@@ -34,23 +34,23 @@ impl From<&Process> for ServiceUser {
 }
 
 impl ServiceUser {
-    /// Of these names.
+    /// With these names.
     pub(crate) fn new(user: Option<&str>, group: Option<&str>) -> Self {
         Self { user: user.map(str::to_owned), group: group.map(str::to_owned) }
     }
 
-    /// Becomes them, for every thread of the process.
+    /// Changes user and group of every thread of the process.
     ///
-    /// `files` are handed over: what was made or opened by root is rotated and replaced later by the user.
+    /// `files` are given to the user, because files that root made are rotated and replaced by the user later.
     ///
-    /// **Errors**: an unknown name, or not being allowed to; a file that cannot be handed over.
+    /// **Errors**: an unknown name; a missing permission; a file that cannot be given to the user.
     pub fn take_over(&self, files: &[PathBuf]) -> Result<(), Error> {
         let Some((user, group)) = self.find()? else { return Ok(()) };
         let owner = user.as_ref().map(|user| user.uid);
         for file in files {
             hand_over(file, owner, group).map_err(|source| Error::HandOver { file: file.clone(), source })?;
         }
-        // Groups first: without the user's privileges they cannot be given up any more.
+        // Groups first: after the change of the user the process is not permitted to change them.
         match &user {
             Some(user) => {
                 let name = CString::new(user.name.as_str()).map_err(Error::NameWithNul)?;
@@ -69,27 +69,27 @@ impl ServiceUser {
         Ok(())
     }
 
-    /// Acts on a file by its name: as root where only root can change what the name leads to, elsewhere as the user.
+    /// Acts on a file by its name: as root where only root can change where the name leads, elsewhere as the user.
     ///
-    /// **Errors**: not being allowed to become the user.
+    /// **Errors**: this process is not permitted to become the user.
     pub fn act_on<T: Send>(&self, path: &Path, act: impl FnOnce() -> T + Send) -> Result<T, Error> {
         if self.can_change(path) { self.act(act) } else { Ok(act()) }
     }
 
-    /// Whether this process is root, will be another user, and that user (or another one) can change what a path leads to.
+    /// Whether this process is root, will become another user, and that user (or a third one) can change where a path leads.
     pub fn can_change(&self, path: &Path) -> bool {
         self.untrusted(path).is_some()
     }
 
-    /// … and by which folder.
+    /// The reason why [`Self::can_change`] is true: the folder or file that can be changed.
     pub(crate) fn untrusted(&self, path: &Path) -> Option<Untrusted> {
         let will_change = getuid().is_root() && self.user.is_some();
         will_change.then(|| trusted_path::resolve(path).err()).flatten()
     }
 
-    /// Binds an address: the file of a unix socket as [`Self::act_on`] does.
+    /// Binds an address; the file of a unix socket is made as in [`Self::act_on`].
     ///
-    /// **Errors**: those of `bind`; not being allowed to become the user.
+    /// **Errors**: those of `bind`; this process is not permitted to become the user.
     pub fn bind<T: Send>(
         &self,
         address: &Address,
@@ -103,10 +103,9 @@ impl ServiceUser {
         }
     }
 
-    /// Acts as the user and the group, and stays who it is: on a separate thread, which alone becomes them, so that the kernel itself
-    /// says what they may do.
+    /// Acts as the user and the group on a separate thread; the other threads keep theirs. So the kernel itself checks the permissions.
     ///
-    /// **Errors**: an unknown name, or not being allowed to become them.
+    /// **Errors**: an unknown name; this process is not permitted to become the user or the group.
     pub fn act<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T, Error> {
         let Some((user, group)) = self.find()? else { return Ok(act()) };
         let groups = match &user {
@@ -117,7 +116,7 @@ impl ServiceUser {
             }
             None => vec![group],
         };
-        let become_them = || {
+        let become_user = || {
             let groups: Vec<_> =
                 groups.iter().map(|group| rustix::process::Gid::from_raw(group.as_raw())).collect();
             let group = rustix::process::Gid::from_raw(group.as_raw());
@@ -128,7 +127,7 @@ impl ServiceUser {
         };
         let outcome = std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().name("as-user".into());
-            let spawned = thread.spawn_scoped(scope, || become_them().map(|()| act()));
+            let spawned = thread.spawn_scoped(scope, || become_user().map(|()| act()));
             spawned.map(std::thread::ScopedJoinHandle::join)
         });
         match outcome {
@@ -139,7 +138,7 @@ impl ServiceUser {
         }
     }
 
-    /// Whether they can be found, without becoming them.
+    /// Looks up user and group, and changes nothing.
     ///
     /// **Errors**: an unknown name.
     pub fn look_up(&self) -> Result<(), AccountError> {
@@ -154,10 +153,10 @@ impl ServiceUser {
     }
 }
 
-/// Gives a file or socket that root made to the user that serves. One that the user can replace is left alone: it was made by the user,
-/// or it is another one by now.
+/// Gives a file or socket that root made to the service user. A file that the user can replace is not touched: the user made it,
+/// or has replaced it.
 ///
-/// **Errors**: a file with several names (hard links): it would change its owner under all of them. chown(2).
+/// **Errors**: a file with several names (hard links), whose owner would change under all of them; chown(2).
 fn hand_over(file: &Path, owner: Option<Uid>, group: Gid) -> io::Result<()> {
     let Ok(real) = trusted_path::resolve(file) else { return Ok(()) };
     let handle = match openat(CWD, &real, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
@@ -168,16 +167,16 @@ fn hand_over(file: &Path, owner: Option<Uid>, group: Gid) -> io::Result<()> {
     let found = fstat(&handle)?;
     match FileType::from_raw_mode(found.st_mode) {
         FileType::RegularFile | FileType::Socket if found.st_uid == 0 => {}
-        // The user's already, or another user's, or a device: whether it can be used is seen when it is opened.
+        // A file of this user or another one, or a device: opening it shows whether it can be used.
         _ => return Ok(()),
     }
     if found.st_nlink != 1 {
-        let what = format!(
+        let problem = format!(
             "it has {} names (hard links), expected one: all of them would be the user's\n  hint: remove the other names \
              (find -samefile), or give it to the user with chown",
             found.st_nlink
         );
-        return Err(io::Error::other(what));
+        return Err(io::Error::other(problem));
     }
     let (owner, group) = (
         owner.map(|owner| rustix::fs::Uid::from_raw(owner.as_raw())),

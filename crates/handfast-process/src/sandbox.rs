@@ -1,10 +1,11 @@
-//! The sandbox that the process goes into when it has bound its addresses and given up its privileges.
+//! The sandbox that the process enters when it has bound its addresses and given up its privileges.
 //!
-//! In: the configuration, which says what files there are to read and write. Out: threads that reach these and nothing else, make the
-//! system calls that serving takes and no others, and execute nothing; what was refused, in the log; and what a reload wants that
-//! is out of reach. A kernel without one of the parts is served on without it, which is said.
+//! In: the configuration, which names the files to read and write. Out: threads that access these files and no others, make the
+//! system calls that serving takes and no others, and execute nothing; refusals, in the log; and the paths of a reload that
+//! are out of reach. On a kernel without one of the parts the process serves without it, and logs that.
 //!
-//! Threads share their memory, so this bounds what a fault can do, and is no wall between threads. Who is let out: `upgrade/launcher.rs`.
+//! Threads share their memory, so this bounds the effect of a vulnerability, and does not isolate threads from each other. One thread
+//! stays outside: `upgrade/launcher.rs`.
 
 use std::collections::{BTreeSet, HashSet};
 use std::os::fd::BorrowedFd;
@@ -20,8 +21,8 @@ use tokio::io::unix::AsyncFd;
 use crate::writable_files::own_files;
 use handfast_config::model::Config;
 
-/// What every configuration may need: names, authorities that the machine trusts, what the kernel says of the process.
-const OF_THE_MACHINE: [&str; 15] = [
+/// Paths that every configuration may need: name resolution, authorities that the machine trusts, the kernel's files about the process.
+const SYSTEM_PATHS: [&str; 15] = [
     "/proc",
     "/sys/devices/system/cpu",
     "/etc/resolv.conf",
@@ -38,18 +39,18 @@ const OF_THE_MACHINE: [&str; 15] = [
     "/usr/share/ca-certificates",
     "/usr/local/share/ca-certificates",
 ];
-/// Variables that name files of authorities (rustls-native-certs).
-const OF_THE_ENVIRONMENT: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
-/// Files in these are reached alone, not with all that lies beside them.
+/// Environment variables that name files of authorities (rustls-native-certs).
+const PATH_VARIABLES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
+/// Folders that are never allowed as a whole, only single files in them.
 pub(crate) const NOT_WHOLE: [&str; 4] = ["/", "/dev", "/proc", "/proc/self/fd"];
-/// Links that lead to links: as many as the kernel follows (`MAXSYMLINKS`).
-const LINKS: usize = 40;
-/// So many different refusals are said.
-const MOST_SAID: usize = 64;
-/// So many paths out of reach are named.
-const MOST_NAMED: usize = 10;
+/// Links that are followed for one path: the kernel's number (`MAXSYMLINKS`).
+const MAX_LINKS: usize = 40;
+/// Different refusals that are logged.
+const MAX_LOGGED_REFUSALS: usize = 64;
+/// Paths out of reach that one message names.
+const MAX_NAMED_PATHS: usize = 10;
 
-/// Whether the calls of threads are confined in this process.
+/// Whether threads of this process confine their system calls.
 static CONFINED: AtomicBool = AtomicBool::new(false);
 
 /// The files that the process uses.
@@ -63,22 +64,22 @@ pub struct Reach {
     pub folders: Vec<PathBuf>,
 }
 
-/// What the process reaches.
+/// The files that the process can access.
 #[derive(Clone, Debug, Default)]
 pub struct Sandbox {
-    /// `None`: every file that its user may.
+    /// `None`: every file that its user may access.
     reach: Option<Arc<[Below]>>,
 }
 
 impl Sandbox {
-    /// Goes into it, with every thread that is started from now on by this one. `abstract_too`: nobody is told anything over an
-    /// abstract unix socket.
+    /// Enters the sandbox, with every thread that this one starts from now on. `abstract_too`: also denies abstract unix sockets, which
+    /// only the service manager may need.
     pub fn enter(is_on: bool, reach: &Reach, abstract_too: bool) -> Self {
         handfast_net::dial::remember_ports();
         if !is_on {
             tracing::warn!(
-                "no sandbox (process.sandbox = \"off\"): who finds a fault in this program could read every file that its user \
-                 may, and execute programs"
+                "no sandbox (process.sandbox = \"off\"): an attacker who exploits a vulnerability of this program could read every file that its \
+                 user may, and execute programs"
             );
             return Self::default();
         }
@@ -90,10 +91,10 @@ impl Sandbox {
         if let Err(error) = &confined {
             tracing::warn!("sandbox: this kernel does not confine files (Landlock): {error}; served without");
         }
-        if let Err(error) = receive_refusals().and_then(|paper| {
+        if let Err(error) = receive_refusals().and_then(|listener| {
             confine_calls(Duty::Tends)?;
             CONFINED.store(true, Ordering::Relaxed);
-            drop(tokio::task::spawn_local(say_refused(paper)));
+            drop(tokio::task::spawn_local(log_refusals(listener)));
             Ok(())
         }) {
             tracing::warn!(
@@ -104,9 +105,9 @@ impl Sandbox {
         Self { reach: confined.is_ok().then(|| reach.collect()) }
     }
 
-    /// What a configuration names, or was read for it (`files`), that this process does not reach, with the cure; `None` when there is
-    /// nothing.
-    pub fn beyond<'f>(
+    /// A message about paths that a configuration names, or that were read for it (`files`), and that this process cannot access, with
+    /// the remedy; `None`: there are none.
+    pub fn out_of_reach<'f>(
         &self,
         config: &'f Config,
         files: impl IntoIterator<Item = &'f PathBuf>,
@@ -118,12 +119,12 @@ impl Sandbox {
         };
         let named = config.places.paths().chain(files).map(|path| (path, false));
         let own = own_files(config);
-        let beyond: BTreeSet<_> = named
+        let missing: BTreeSet<_> = named
             .chain(own.iter().map(|path| (path, true)))
             .filter(|(path, write)| !reaches(path, *write))
-            .map(|(path, _)| leading(path))
+            .map(|(path, _)| describe(path))
             .collect();
-        let named: Vec<_> = beyond.into_iter().take(MOST_NAMED).collect();
+        let named: Vec<_> = missing.into_iter().take(MAX_NAMED_PATHS).collect();
         (!named.is_empty()).then(|| {
             format!(
                 "out of reach of the sandbox, which was made for the configuration of the start: {}; restart, or `handfast upgrade`; \
@@ -134,12 +135,12 @@ impl Sandbox {
     }
 }
 
-/// Leaves the present thread only what talking with peers takes, if this process has gone into its sandbox: whether it has.
+/// Confines this thread to the system calls for talking with peers, if this process is in its sandbox. Returns whether it is.
 ///
-/// For threads that serve, and for those that were started before and open nothing.
+/// For threads that serve, and for threads that were started before and open no file.
 pub fn confine_this_thread() -> bool {
     let confined = CONFINED.load(Ordering::Relaxed);
-    // One that was started before may still gain privileges, and the kernel then takes no filter.
+    // The kernel accepts no filter from a thread that may still gain privileges, as one that was started before the sandbox.
     let confine = || {
         rustix::thread::set_no_new_privs(true).map_err(Into::into).and_then(|()| confine_calls(Duty::Serves))
     };
@@ -149,52 +150,52 @@ pub fn confine_this_thread() -> bool {
     confined
 }
 
-/// Says what was refused, once for each call and kind of thread; for as long as the process lives.
-async fn say_refused(paper: BorrowedFd<'static>) {
+/// Logs refusals, once for each call and kind of thread, for as long as the process lives.
+async fn log_refusals(listener: BorrowedFd<'static>) {
     #[expect(
         deprecated,
         reason = "unsound only for types that lend a descriptor that closes; this one never does"
     )]
-    let Ok(paper) = AsyncFd::new(paper) else { return };
-    let mut said = HashSet::new();
-    while let Ok(mut ready) = paper.readable().await {
-        say_now(&mut said);
+    let Ok(listener) = AsyncFd::new(listener) else { return };
+    let mut logged = HashSet::new();
+    while let Ok(mut ready) = listener.readable().await {
+        log_new_refusals(&mut logged);
         ready.clear_ready();
     }
 }
 
-/// Says what was refused and nobody has said yet: at the end of a start that failed.
-pub fn say_rest() {
-    say_now(&mut HashSet::new());
+/// Logs the refusals that are not logged yet, at the end of a start that failed.
+pub fn log_remaining_refusals() {
+    log_new_refusals(&mut HashSet::new());
 }
 
-fn say_now(said: &mut HashSet<Refused>) {
+fn log_new_refusals(logged: &mut HashSet<Refused>) {
     for refused in take_refused() {
-        if said.len() < MOST_SAID && said.insert(refused.clone()) {
+        if logged.len() < MAX_LOGGED_REFUSALS && logged.insert(refused.clone()) {
             tracing::warn!(
-                "sandbox: refused {refused}, which failed with \"permission denied\" (said once); if serving needs it, \
+                "sandbox: refused {refused}, which failed with \"permission denied\" (logged once); if serving needs it, \
                  process.sandbox = \"off\" switches the sandbox off"
             );
         }
     }
 }
 
-/// Everything below which the process reads and writes, also when these files are replaced.
+/// The folders and files that the process reads and writes, so that it can also when they are replaced.
 fn below(reach: &Reach) -> Vec<Below> {
     let mut below = BTreeSet::new();
     reach.read.iter().for_each(|path| folders_of(path, false, &mut below));
     reach.write.iter().for_each(|path| folders_of(path, true, &mut below));
-    let variables = OF_THE_ENVIRONMENT.into_iter().filter_map(std::env::var_os).map(PathBuf::from);
-    let machine = OF_THE_MACHINE.into_iter().map(PathBuf::from);
-    let whole = reach.folders.iter().cloned().chain(variables).chain(machine);
+    let variables = PATH_VARIABLES.into_iter().filter_map(std::env::var_os).map(PathBuf::from);
+    let system = SYSTEM_PATHS.into_iter().map(PathBuf::from);
+    let whole = reach.folders.iter().cloned().chain(variables).chain(system);
     below.extend(whole.map(|path| Below { path, write: false }));
     below.into_iter().collect()
 }
 
-/// The folders in which a file, and every link that leads to it, may be replaced; and the file, or folder, itself.
+/// Adds a file or folder, and the folders in which it, or a link that leads to it, may be replaced.
 pub(crate) fn folders_of(path: &Path, write: bool, into: &mut BTreeSet<Below>) {
     let mut path = path.to_path_buf();
-    for _ in 0..LINKS {
+    for _ in 0..MAX_LINKS {
         into.insert(Below { path: path.clone(), write });
         let folder = match path.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),
@@ -208,8 +209,8 @@ pub(crate) fn folders_of(path: &Path, write: bool, into: &mut BTreeSet<Below>) {
     }
 }
 
-/// A path, and where it leads if that is somewhere else.
-fn leading(path: &Path) -> String {
+/// A path, and where it leads if it is a link.
+fn describe(path: &Path) -> String {
     let real = real(path);
     if real == path {
         path.display().to_string()
@@ -218,7 +219,7 @@ fn leading(path: &Path) -> String {
     }
 }
 
-/// Where a path leads, or would if the file were there.
+/// The path without links, also of a file that does not exist in a folder that does.
 pub(crate) fn real(path: &Path) -> PathBuf {
     let there = path.canonicalize().or_else(|_| {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -251,7 +252,7 @@ mod tests {
         for expected in ["archive", "archive/web1.pem", "live"] {
             assert!(reached.contains(&real(&path(expected))), "{expected}: {reached:?}");
         }
-        assert!(!reached.contains(&real(&path("."))), "nothing beside them");
+        assert!(!reached.contains(&real(&path("."))), "no other file of the folder");
     }
 
     #[test]
@@ -261,18 +262,18 @@ mod tests {
     }
 
     #[test]
-    fn what_a_reload_names_elsewhere_is_beyond() {
+    fn what_a_reload_names_elsewhere_is_out_of_reach() {
         let folder = || tempfile::tempdir().expect("a temporary folder");
         let (inside, outside) = (folder(), folder());
         let sandbox = Sandbox { reach: Some(Arc::new([Below { path: real(inside.path()), write: false }])) };
         let mut config = Config::embedded(inside.path().join("ca.pem"));
-        assert_eq!(sandbox.beyond(&config, []), None);
+        assert_eq!(sandbox.out_of_reach(&config, []), None);
         config.process.upgrade_socket = Some(inside.path().join("upgrade.sock"));
-        let said = sandbox.beyond(&config, []).expect("it cannot write there");
+        let said = sandbox.out_of_reach(&config, []).expect("it cannot write there");
         assert!(said.contains("/upgrade.sock; restart, or"), "{said}");
         config.process.upgrade_socket = Some(outside.path().join("other.sock"));
-        let said = sandbox.beyond(&config, []).expect("it is elsewhere");
+        let said = sandbox.out_of_reach(&config, []).expect("it is outside");
         assert!(said.contains("/other.sock; restart, or") && !said.contains("/upgrade.sock"), "{said}");
-        assert_eq!(Sandbox::default().beyond(&config, []), None, "no sandbox, no bounds");
+        assert_eq!(Sandbox::default().out_of_reach(&config, []), None, "no sandbox, no bounds");
     }
 }

@@ -1,8 +1,8 @@
-//! The service manager, if one started this process: what it passed, and what it is told (sd_notify(3)).
+//! The service manager, if one started this process: what it passed, and the notifications that it receives (sd_notify(3)).
 //!
-//! In: the environment at the start, and what happens to the program. Out: sockets to serve from; datagrams `READY=1`,
-//! `RELOADING=1`, `STOPPING=1`, `WATCHDOG=1`, a sentence about how things are, and the sockets that it is to keep (`descriptor_store.rs`). Where
-//! nobody wants to know, nothing is sent.
+//! In: the environment at the start, and state changes of the program. Out: sockets to serve from; datagrams `READY=1`,
+//! `RELOADING=1`, `STOPPING=1`, `WATCHDOG=1`, a status text, and the sockets for its descriptor store (`descriptor_store.rs`). Without a
+//! service manager, nothing is sent.
 
 use std::ffi::OsStr;
 use std::io::{self, IoSlice};
@@ -25,12 +25,12 @@ use crate::listeners::{PassedSocket, PassedSockets};
 
 mod descriptor_store;
 
-use descriptor_store::{Keeping, Say};
+use descriptor_store::{Change, DescriptorStore};
 
-/// How long a datagram may wait for room in the service manager's queue, and we for it to have read one.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// Bytes of a sentence about how things are.
-const SENTENCE: usize = 512;
+/// How long a datagram may wait for room in the service manager's queue, and this process for the service manager to read one.
+const TIMEOUT: Duration = Duration::from_secs(1);
+/// A longer status text is cut.
+const MAX_STATUS_BYTES: usize = 512;
 
 /// What a service manager passed to this process.
 #[derive(Debug, Default)]
@@ -39,21 +39,21 @@ pub struct ServiceManager {
 }
 
 impl ServiceManager {
-    /// Takes it from the environment, where no child will find it. To be called before any other thread is started.
+    /// Takes it out of the environment, so that no child inherits it. To be called before any other thread is started.
     pub fn find() -> Self {
         Self { passed: from_service_manager() }
     }
 
-    /// The sockets that can be accepted from; and where to say how things are. What cannot be used is said.
+    /// The sockets that can be accepted from, and the sender of notifications. Logs what cannot be used.
     pub fn take(self) -> (PassedSockets, Notifier) {
         let FromServiceManager { descriptors, notify, watchdog, problems } = self.passed;
         for problem in problems {
             tracing::warn!("from the service manager: {problem}");
         }
-        let (mut sockets, mut keeping) = (Vec::new(), Keeping::default());
+        let (mut sockets, mut store) = (Vec::new(), DescriptorStore::default());
         for (place, (name, descriptor)) in descriptors.into_iter().enumerate() {
             match GivenSocket::new(descriptor) {
-                Ok(socket) if keeping.was_passed(name.as_deref()) => {
+                Ok(socket) if store.recognizes(name.as_deref()) => {
                     sockets.push(PassedSocket { socket, name: None, written: None, origin: Origin::Kept });
                 }
                 Ok(socket) => {
@@ -71,155 +71,155 @@ impl ServiceManager {
         let mut notifier = Notifier::new(notify.as_deref(), watchdog).unwrap_or_else(|error| {
             let name = notify.unwrap_or_default();
             tracing::warn!(
-                "tell the service manager at {}: {error}; it will not hear from this process",
+                "notify the service manager at {}: {error}; it will receive nothing from this process",
                 name.display()
             );
             Notifier::default()
         });
-        notifier.keeping = keeping;
+        notifier.store = store;
         (PassedSockets { sockets }, notifier)
     }
 }
 
-/// Tells the service manager.
+/// Sends notifications to the service manager, if there is one.
 #[derive(Debug, Default)]
 pub struct Notifier {
     socket: Option<(UnixDatagram, SocketAddrUnix, Box<OsStr>)>,
-    /// It takes the process for hung when it does not hear from it for so long.
-    watchdog: Option<Duration>,
-    /// Whether it was told that a reload has begun, and not yet that it has ended.
-    reloading: bool,
-    /// Whether it could not be told, which is said once.
-    said: bool,
-    keeping: Keeping,
+    /// It takes the process for hung when it receives no ping for this duration.
+    watchdog_timeout: Option<Duration>,
+    /// Whether it was notified of the begin of a reload, and not yet of its end.
+    is_reloading: bool,
+    /// An error is logged once, until a notification is sent again.
+    is_error_logged: bool,
+    store: DescriptorStore,
 }
 
 impl Notifier {
-    fn new(name: Option<&OsStr>, watchdog: Option<Duration>) -> io::Result<Self> {
+    fn new(name: Option<&OsStr>, watchdog_timeout: Option<Duration>) -> io::Result<Self> {
         let Some(name) = name else { return Ok(Self::default()) };
         let address = match name.as_bytes().strip_prefix(b"@") {
             Some(name) => SocketAddrUnix::new_abstract_name(name)?,
             None => SocketAddrUnix::new(name)?,
         };
         let socket = UnixDatagram::unbound()?;
-        socket.set_write_timeout(Some(PATIENCE))?;
-        Ok(Self { socket: Some((socket, address, name.into())), watchdog, ..Self::default() })
+        socket.set_write_timeout(Some(TIMEOUT))?;
+        Ok(Self { socket: Some((socket, address, name.into())), watchdog_timeout, ..Self::default() })
     }
 
-    /// Whether it is told at an abstract address.
+    /// Whether notifications go to an abstract unix socket.
     pub fn is_abstract(&self) -> bool {
         self.socket.as_ref().is_some_and(|(.., name)| name.as_bytes().starts_with(b"@"))
     }
 
-    /// Clients are served.
-    pub fn ready(&mut self, how: &str) {
-        self.reloading = false;
-        self.send(&format!("READY=1\n{}", status(how)));
+    /// Sends that clients are served, with a status text.
+    pub fn ready(&mut self, text: &str) {
+        self.is_reloading = false;
+        self.send(&format!("READY=1\n{}", status(text)));
     }
 
-    /// A reload begins. It has ended when [`Self::reloaded`] says so, whatever came of it.
+    /// Sends that a reload begins. [`Self::reloaded`] ends it, whatever its outcome.
     pub fn reloading(&mut self) {
         let Ok(now) = u64::try_from(microseconds()) else { return };
-        self.reloading = true;
+        self.is_reloading = true;
         self.send(&format!(
             "RELOADING=1\nMONOTONIC_USEC={now}\n{}",
             status("Reading the configuration again")
         ));
     }
 
-    /// All reloads that were asked for have ended.
-    pub fn reloaded(&mut self, how: &str) {
-        match self.reloading {
-            true => self.ready(how),
-            false => self.says(how),
+    /// Sends that all requested reloads have ended, with a status text.
+    pub fn reloaded(&mut self, text: &str) {
+        match self.is_reloading {
+            true => self.ready(text),
+            false => self.set_status(text),
         }
     }
 
-    /// Nothing is accepted any more.
-    pub fn stopping(&mut self, how: &str) {
-        self.send(&format!("STOPPING=1\n{}", status(how)));
+    /// Sends that no connection is accepted any more, with a status text.
+    pub fn stopping(&mut self, text: &str) {
+        self.send(&format!("STOPPING=1\n{}", status(text)));
     }
 
-    /// Has a process that is started next told where to say how it is, too.
-    pub fn tell(&self, command: &mut Command) {
+    /// Lets a child process send notifications, too.
+    pub fn pass_to(&self, command: &mut Command) {
         if let Some((_, _, name)) = &self.socket {
             command.env("NOTIFY_SOCKET", name);
-            if let Some(watchdog) = self.watchdog {
-                command.env("WATCHDOG_USEC", watchdog.as_micros().to_string());
+            if let Some(timeout) = self.watchdog_timeout {
+                command.env("WATCHDOG_USEC", timeout.as_micros().to_string());
             }
         }
     }
 
-    /// This process is the service's main one from now on. It hears the main one alone.
-    pub fn main_is(&mut self, process: u32, how: &str) {
-        self.send(&format!("MAINPID={process}\n{}", status(how)));
+    /// Makes another process the main process of the service: from then on the service manager accepts notifications of that one only.
+    pub fn set_main_process(&mut self, process: u32, text: &str) {
+        self.send(&format!("MAINPID={process}\n{}", status(text)));
     }
 
-    /// Says nothing more: the end of this process is not the service's.
-    pub fn falls_silent(&mut self) {
+    /// Sends nothing more: the service goes on when this process ends.
+    pub fn disconnect(&mut self) {
         self.socket = None;
     }
 
-    /// How things are, in a sentence.
-    pub fn says(&mut self, how: &str) {
-        self.send(&status(how));
+    /// Sends a status text.
+    pub fn set_status(&mut self, text: &str) {
+        self.send(&status(text));
     }
 
-    /// Every thread turns.
-    pub fn turns(&mut self) {
+    /// Sends the watchdog ping: every thread is responsive.
+    pub fn ping_watchdog(&mut self) {
         self.send("WATCHDOG=1");
     }
 
-    /// How often to say that, if it wants to hear it: four times within the time after which it would act.
-    pub fn turn_interval(&self) -> Option<Duration> {
+    /// The interval of watchdog pings, if it expects them: a quarter of its timeout.
+    pub fn watchdog_interval(&self) -> Option<Duration> {
         self.socket.as_ref()?;
-        self.watchdog.map(|watchdog| watchdog / 4)
+        self.watchdog_timeout.map(|timeout| timeout / 4)
     }
 
-    /// It is to keep these sockets, for the next process if this one is killed.
-    pub fn keeps(&mut self, sockets: Vec<Arc<OwnedFd>>) {
+    /// Adds sockets to its descriptor store, for the next process if this one is killed.
+    pub fn store_sockets(&mut self, sockets: Vec<Arc<OwnedFd>>) {
         if self.socket.is_some() {
-            let said = self.keeping.keep(sockets);
-            self.says_of_sockets(said);
+            let changes = self.store.add(sockets);
+            self.send_changes(changes);
         }
     }
 
-    /// It is to keep no others than these, and has closed the others when this returns, if it is not very slow: whoever stops to
-    /// accept from one does so after that. **Cost**: waits for it, where there is one to be closed.
-    pub fn lets_go_of_all_but(&mut self, sockets: &[Arc<OwnedFd>]) {
-        let said = self.keeping.let_go_of_all_but(sockets);
-        if !said.is_empty() {
-            self.says_of_sockets(said);
+    /// Removes all other sockets from its descriptor store. It has closed them when this returns, if it is not very slow, so a caller
+    /// stops accepting from them after that. **Cost**: waits for it, where there is a socket to remove.
+    pub fn retain_sockets(&mut self, sockets: &[Arc<OwnedFd>]) {
+        let changes = self.store.retain(sockets);
+        if !changes.is_empty() {
+            self.send_changes(changes);
             self.wait_until_read();
         }
     }
 
-    fn says_of_sockets(&mut self, said: Vec<Say>) {
-        for say in said {
-            match say {
-                Say::Keep(name, socket) => {
+    fn send_changes(&mut self, changes: Vec<Change>) {
+        for change in changes {
+            match change {
+                Change::Add(name, socket) => {
                     self.send_with(&format!("FDSTORE=1\nFDNAME={name}"), Some(socket.as_fd()));
                 }
-                Say::LetGo(name) => self.send(&format!("FDSTOREREMOVE=1\nFDNAME={name}")),
+                Change::Remove(name) => self.send(&format!("FDSTOREREMOVE=1\nFDNAME={name}")),
             }
         }
     }
 
-    /// Waits until it has read all that was sent (`BARRIER=1`, sd_notify_barrier(3)): then it closes the pipe that it was sent.
+    /// Waits until it has read everything (`BARRIER=1`, sd_notify_barrier(3)): it closes this pipe when it reads the message.
     fn wait_until_read(&mut self) {
         let Ok((ours, theirs)) = pipe_with(PipeFlags::CLOEXEC) else { return };
         self.send_with("BARRIER=1", Some(theirs.as_fd()));
         drop(theirs);
-        let patience = Timespec { tv_sec: PATIENCE.as_secs().cast_signed(), tv_nsec: 0 };
-        // Interrupted or too late: it will read it later.
-        let _ = poll(&mut [PollFd::new(&ours, PollFlags::empty())], Some(&patience));
+        let timeout = Timespec { tv_sec: TIMEOUT.as_secs().cast_signed(), tv_nsec: 0 };
+        // After an interruption or the timeout it reads the message later.
+        let _ = poll(&mut [PollFd::new(&ours, PollFlags::empty())], Some(&timeout));
     }
 
     fn send(&mut self, text: &str) {
         self.send_with(text, None);
     }
 
-    /// Sends a text, with a descriptor that stays open here.
+    /// Sends a text with a descriptor, which stays open here.
     fn send_with(&mut self, text: &str, descriptor: Option<BorrowedFd<'_>>) {
         let Some((socket, address, name)) = &self.socket else { return };
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -229,24 +229,24 @@ impl Notifier {
         }
         let text = [IoSlice::new(text.as_bytes())];
         match sendmsg_addr(socket, address, &text, &mut control, SendFlags::NOSIGNAL) {
-            Ok(_) => self.said = false,
-            Err(_) if self.said => {}
+            Ok(_) => self.is_error_logged = false,
+            Err(_) if self.is_error_logged => {}
             Err(error) => {
-                self.said = true;
-                tracing::warn!("tell the service manager at {}: {error}", name.display());
+                self.is_error_logged = true;
+                tracing::warn!("notify the service manager at {}: {error}", name.display());
             }
         }
     }
 }
 
-/// A line of what is sent: a line end would begin another one.
-fn status(how: &str) -> String {
-    let line = how.lines().next().unwrap_or_default();
-    let end = line.char_indices().map(|(at, _)| at).find(|at| *at >= SENTENCE).unwrap_or(line.len());
+/// The line with the status text: its first line, because a line end would begin another assignment.
+fn status(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    let end = line.char_indices().map(|(at, _)| at).find(|at| *at >= MAX_STATUS_BYTES).unwrap_or(line.len());
     format!("STATUS={}", &line[..end])
 }
 
-/// Of the monotonic clock, as the service manager reads it.
+/// The monotonic clock, which the service manager reads too.
 fn microseconds() -> i64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec * 1_000_000 + now.tv_nsec / 1_000
@@ -257,9 +257,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sentence_is_one_line_of_a_bounded_length() {
+    fn a_status_is_one_line_of_a_bounded_length() {
         assert_eq!(status("Serving\nREADY=0"), "STATUS=Serving");
-        assert_eq!(status(&"ä".repeat(1_000)).len(), "STATUS=".len() + SENTENCE);
+        assert_eq!(status(&"ä".repeat(1_000)).len(), "STATUS=".len() + MAX_STATUS_BYTES);
         assert_eq!(status(""), "STATUS=");
     }
 }

@@ -1,7 +1,7 @@
-//! Whether only root can change what a path leads to: where root may execute, create, rename, remove and give away files by name.
+//! Whether only root can change where a path leads: where root may execute, create, rename, remove and give away files by name.
 //!
-//! In: a path. Out: the same file without links, or the folder in which another user can put something else in its place. No file is
-//! opened and nothing is changed. What a path of the second kind leads to can be another file a moment later, so root does not
+//! In: a path. Out: the same file without links, or the folder in which another user can replace it. No file is
+//! opened and nothing is changed. A path of the second kind can lead to another file a moment later, so root does not
 //! act on it: the program becomes the service user first (`privileges.rs`) or refuses.
 
 use std::ffi::OsString;
@@ -11,10 +11,10 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-/// Links on the way to one file: as many as the kernel follows (path_resolution(7)).
-const LINKS: usize = 40;
-/// Permission bits that let others than the owner change a folder. With an access control list the group's bits are its mask, so that
-/// they cover its entries too (acl(5)).
+/// Links that are followed for one path: the kernel's number (path_resolution(7)).
+const MAX_LINKS: usize = 40;
+/// Permission bits that let users other than the owner change a folder. With an access control list the group's bits are its mask, so
+/// that they cover its entries too (acl(5)).
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 /// In a folder with this bit only its owner removes or renames a file (inode(7)).
 const STICKY: u32 = 0o1000;
@@ -22,11 +22,11 @@ const STICKY: u32 = 0o1000;
 /// Why a path cannot be trusted.
 #[derive(Debug)]
 pub enum Untrusted {
-    /// A user other than root can put another file in its place, by changing this folder.
+    /// A user other than root can replace the file, by changing this folder.
     Folder(PathBuf),
-    /// … or can write to this file, or owns it.
+    /// A user other than root can write to this file, or owns it.
     File(PathBuf),
-    /// It could not be followed.
+    /// This part of the path could not be read.
     Unreadable(PathBuf, io::Error),
 }
 
@@ -42,9 +42,9 @@ impl fmt::Display for Untrusted {
     }
 }
 
-/// The path without links, if only root and the present user can change where it leads. The last component need not exist.
+/// Resolves the links of a path, if only root and the present user can change where it leads. The last component need not exist.
 ///
-/// **Errors**: the first folder on the way that another user can change; what cannot be followed.
+/// **Errors**: the first folder on the way that another user can change; a part of the path that cannot be read.
 /// **Cost**: a stat for each component and link.
 pub fn resolve(path: &Path) -> Result<PathBuf, Untrusted> {
     let unreadable = |error| Untrusted::Unreadable(path.to_path_buf(), error);
@@ -71,7 +71,7 @@ pub fn resolve(path: &Path) -> Result<PathBuf, Untrusted> {
             continue;
         }
         links += 1;
-        if links > LINKS {
+        if links > MAX_LINKS {
             return Err(Untrusted::Unreadable(next, io::ErrorKind::InvalidInput.into()));
         }
         let target = std::fs::read_link(&next).map_err(|error| Untrusted::Unreadable(next, error))?;
@@ -160,7 +160,7 @@ mod tests {
                 assert!(matches!(&refused, Err(Untrusted::Folder(named)) if *named == shared), "{refused:?}");
             }
         }
-        // As /tmp is: what is ours there stays ours, what is not there yet is whose who is first.
+        // As /tmp: our files stay ours, and a file that does not exist yet belongs to the first user that makes it.
         set_mode(&shared, 0o1777);
         assert!(resolve(&shared.join("below/file")).is_ok());
         assert!(resolve(&shared.join("file")).is_err());
@@ -188,7 +188,7 @@ mod tests {
     fn a_folder_of_another_user_is_not_trusted() {
         let folder = folder();
         if std::os::unix::fs::chown(folder.path(), Some(65_534), None).is_err() {
-            // Without root there is no other user to give it to; the promise with root covers it.
+            // Only root can give it to another user; a promise test that runs as root covers this.
             return;
         }
         assert!(matches!(resolve(&folder.path().join("file")), Err(Untrusted::Folder(_))));

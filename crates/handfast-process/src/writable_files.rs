@@ -1,4 +1,4 @@
-//! Files that the program writes or reads again while it serves, and whether the user that serves may.
+//! The files that the program writes or reads again while it serves, and whether the service user may do so.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use handfast_tls::ticket;
 
 use handfast_config::model::{AccessLog, Address, Config};
 
-/// Files that the program itself writes, and the unix sockets that it has made.
+/// The files that the program itself writes, and the unix sockets that it makes.
 pub fn own_files(config: &Config) -> Vec<PathBuf> {
     let keys = key_files(config);
     let locks = keys.clone().map(ticket::lock_path);
@@ -24,7 +24,7 @@ pub fn own_files(config: &Config) -> Vec<PathBuf> {
     keys.chain(log).chain(sockets).chain(upgrade).map(Path::to_path_buf).chain(locks).collect()
 }
 
-/// What the present user cannot do with the files of a configuration, and will have to.
+/// Warnings about what the present user must do with the files of a configuration, and cannot.
 pub fn unreadable(config: &Config, files: &[PathBuf]) -> Vec<String> {
     let key_files = key_files(config);
     let folder = |file: &Path| match file.parent() {
@@ -32,15 +32,15 @@ pub fn unreadable(config: &Config, files: &[PathBuf]) -> Vec<String> {
         _ => PathBuf::from("."),
     };
     let folders: BTreeSet<PathBuf> = key_files.map(folder).collect();
-    let is_closed = |folder: &PathBuf| rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_err();
-    let folders = folders.into_iter().filter(is_closed).map(|folder| {
+    let is_read_only = |folder: &PathBuf| rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_err();
+    let folders = folders.into_iter().filter(is_read_only).map(|folder| {
         format!(
             "{}: the user that serves cannot write there, so the ticket keys in it will not be rotated; give it to the \
              user",
             folder.display()
         )
     });
-    // What is not there yet, an OCSP response say, is no matter of rights.
+    // A file that does not exist yet, such as an OCSP response, is not a matter of permissions.
     let is_unreadable = |path: &&PathBuf| {
         std::fs::File::open(path).is_err_and(|error| error.kind() != std::io::ErrorKind::NotFound)
     };
@@ -71,14 +71,17 @@ mod tests {
     use super::*;
 
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "nobody reads the file meanwhile")]
+    #[expect(clippy::disallowed_methods, reason = "no other thread reads the file meanwhile")]
     fn a_file_that_may_come_later_is_not_called_unreadable() {
         let config = Config::embedded("/tmp/ca.pem".into());
         let folder = tempfile::tempdir().expect("a temporary folder");
         // A name with a file in place of a folder cannot be opened, also by root.
         let file = folder.path().join("file");
         std::fs::write(&file, "").expect("the folder is ours");
-        let said = unreadable(&config, &[folder.path().join("web.pem.ocsp"), file.join("below")]);
-        assert!(matches!(&said[..], [one] if one.contains("/file/below: the user that serves")), "{said:?}");
+        let warnings = unreadable(&config, &[folder.path().join("web.pem.ocsp"), file.join("below")]);
+        assert!(
+            matches!(&warnings[..], [one] if one.contains("/file/below: the user that serves")),
+            "{warnings:?}"
+        );
     }
 }

@@ -1,9 +1,9 @@
-//! The service manager keeps our listening sockets too (`FDSTORE=1`, sd_pid_notify_with_fds(3)), so that who waits in one, or connects
-//! after this process was killed, is served by the next process.
+//! The descriptor store of the service manager (`FDSTORE=1`, sd_pid_notify_with_fds(3)): it holds our listening sockets too, so that
+//! clients that wait in one when this process is killed, or connect after that, are served by the next process.
 //!
-//! In: the sockets that are accepted from. Out: what to say, so that those and no others are kept. A socket that is kept and that nobody
-//! accepts from takes clients without an end, for the kernel goes on choosing it: so each has a name that follows from the socket
-//! itself, whoever holds it can have it let go, and it is let go before its last holder closes it.
+//! In: the sockets that workers accept from. Out: changes, so that the store has those and no others. The kernel goes on giving clients
+//! to a stored socket that no process accepts from. So the name of each is derived from the socket itself, any process that holds the socket
+//! can have it removed, and it is removed before the last process closes it.
 
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
@@ -11,56 +11,58 @@ use std::sync::Arc;
 
 use rustix::net::sockopt::socket_cookie;
 
-/// What the names begin with that tell such a socket from those of a socket unit.
+/// Distinguishes the names of stored sockets from those of a socket unit.
 const PREFIX: &str = "handfast-kept-";
-/// So many are kept at most. Half of what is taken at a start.
-const MOST: usize = 512;
+/// Sockets in the store: half of what this program accepts at a start.
+const MAX_SOCKETS: usize = 512;
 
-/// Which sockets the service manager keeps, by the kernel's number for each (`SO_COOKIE`, socket(7)).
+/// The sockets in the store.
 #[derive(Debug, Default)]
-pub(super) struct Keeping(BTreeSet<u64>);
-
-/// What to say.
-#[derive(Debug)]
-pub(super) enum Say {
-    /// To keep it.
-    Keep(String, Arc<OwnedFd>),
-    /// To close it.
-    LetGo(String),
+pub(super) struct DescriptorStore {
+    /// The kernel's number of each socket (`SO_COOKIE`, socket(7)).
+    cookies: BTreeSet<u64>,
 }
 
-impl Keeping {
-    /// A socket of this name was passed at the start; whether it was kept since another process of ours.
-    pub(super) fn was_passed(&mut self, name: Option<&str>) -> bool {
-        let number = name.and_then(|name| u64::from_str_radix(name.strip_prefix(PREFIX)?, 16).ok());
-        self.0.extend(number);
-        number.is_some()
+/// A change of the store, to be sent.
+#[derive(Debug)]
+pub(super) enum Change {
+    /// Add a socket under a name.
+    Add(String, Arc<OwnedFd>),
+    /// Remove and close the socket of this name.
+    Remove(String),
+}
+
+impl DescriptorStore {
+    /// Whether a socket that was passed under this name at the start comes from the store; if so, it is recorded.
+    pub(super) fn recognizes(&mut self, name: Option<&str>) -> bool {
+        let cookie = name.and_then(|name| u64::from_str_radix(name.strip_prefix(PREFIX)?, 16).ok());
+        self.cookies.extend(cookie);
+        cookie.is_some()
     }
 
-    /// None but these are to be kept any longer.
-    pub(super) fn let_go_of_all_but(&mut self, sockets: &[Arc<OwnedFd>]) -> Vec<Say> {
-        let wanted: BTreeSet<u64> = sockets.iter().filter_map(|socket| socket_cookie(socket).ok()).collect();
-        self.0
-            .extract_if(.., |known| !wanted.contains(known))
-            .map(|number| Say::LetGo(name(number)))
-            .collect()
+    /// Removes all other sockets.
+    pub(super) fn retain(&mut self, sockets: &[Arc<OwnedFd>]) -> Vec<Change> {
+        let retained: BTreeSet<u64> =
+            sockets.iter().filter_map(|socket| socket_cookie(socket).ok()).collect();
+        let removed = self.cookies.extract_if(.., |cookie| !retained.contains(cookie));
+        removed.map(|cookie| Change::Remove(name(cookie))).collect()
     }
 
-    /// These are to be kept, too.
-    pub(super) fn keep(&mut self, sockets: Vec<Arc<OwnedFd>>) -> Vec<Say> {
-        let mut said = Vec::new();
+    /// Adds sockets, as far as there is room.
+    pub(super) fn add(&mut self, sockets: Vec<Arc<OwnedFd>>) -> Vec<Change> {
+        let mut changes = Vec::new();
         for socket in sockets {
-            let Ok(number) = socket_cookie(&socket) else { continue };
-            if self.0.len() < MOST && self.0.insert(number) {
-                said.push(Say::Keep(name(number), socket));
+            let Ok(cookie) = socket_cookie(&socket) else { continue };
+            if self.cookies.len() < MAX_SOCKETS && self.cookies.insert(cookie) {
+                changes.push(Change::Add(name(cookie), socket));
             }
         }
-        said
+        changes
     }
 }
 
-fn name(number: u64) -> String {
-    format!("{PREFIX}{number:x}")
+fn name(cookie: u64) -> String {
+    format!("{PREFIX}{cookie:x}")
 }
 
 #[cfg(test)]
@@ -73,31 +75,31 @@ mod tests {
         Arc::new(TcpListener::bind("127.0.0.1:0").expect("loopback has a free port").into())
     }
 
-    fn words(said: &[Say]) -> Vec<String> {
-        let word = |said: &Say| match said {
-            Say::Keep(name, _) => format!("+{name}"),
-            Say::LetGo(name) => format!("-{name}"),
+    fn text(changes: &[Change]) -> Vec<String> {
+        let text = |change: &Change| match change {
+            Change::Add(name, _) => format!("+{name}"),
+            Change::Remove(name) => format!("-{name}"),
         };
-        said.iter().map(word).collect()
+        changes.iter().map(text).collect()
     }
 
     #[test]
-    fn each_is_kept_once_and_let_go_once() {
+    fn each_is_added_once_and_removed_once() {
         let (one, other) = (socket(), socket());
         let name_of = |socket| name(socket_cookie(socket).expect("the kernel has one"));
-        let mut keeping = Keeping::default();
-        let kept = keeping.keep(vec![Arc::clone(&one), Arc::clone(&other), Arc::clone(&one)]);
-        assert_eq!(words(&kept), [format!("+{}", name_of(&one)), format!("+{}", name_of(&other))]);
-        assert!(keeping.keep(vec![Arc::clone(&one)]).is_empty());
-        assert!(keeping.let_go_of_all_but(&[Arc::clone(&one), Arc::clone(&other)]).is_empty());
-        assert_eq!(words(&keeping.let_go_of_all_but(&[Arc::clone(&one)])), [format!("-{}", name_of(&other))]);
-        assert_eq!(words(&keeping.let_go_of_all_but(&[])), [format!("-{}", name_of(&one))]);
-        assert!(keeping.let_go_of_all_but(&[]).is_empty());
+        let mut store = DescriptorStore::default();
+        let added = store.add(vec![Arc::clone(&one), Arc::clone(&other), Arc::clone(&one)]);
+        assert_eq!(text(&added), [format!("+{}", name_of(&one)), format!("+{}", name_of(&other))]);
+        assert!(store.add(vec![Arc::clone(&one)]).is_empty());
+        assert!(store.retain(&[Arc::clone(&one), Arc::clone(&other)]).is_empty());
+        assert_eq!(text(&store.retain(&[Arc::clone(&one)])), [format!("-{}", name_of(&other))]);
+        assert_eq!(text(&store.retain(&[])), [format!("-{}", name_of(&one))]);
+        assert!(store.retain(&[]).is_empty());
     }
 
     #[test]
-    fn what_was_kept_is_known_by_its_name() {
-        let mut keeping = Keeping::default();
+    fn a_stored_socket_is_recognized_by_its_name() {
+        let mut store = DescriptorStore::default();
         for foreign in [
             None,
             Some("web"),
@@ -106,15 +108,16 @@ mod tests {
             Some("handfast-kept-x"),
             Some("handfast-kept-1ffffffffffffffff"),
         ] {
-            assert!(!keeping.was_passed(foreign), "{foreign:?}");
+            assert!(!store.recognizes(foreign), "{foreign:?}");
         }
-        assert!(keeping.was_passed(Some("handfast-kept-1f")));
-        assert_eq!(words(&keeping.let_go_of_all_but(&[])), ["-handfast-kept-1f"]);
+        assert!(store.recognizes(Some("handfast-kept-1f")));
+        assert_eq!(text(&store.retain(&[])), ["-handfast-kept-1f"]);
     }
 
     #[test]
-    fn there_is_an_end() {
-        let mut keeping = Keeping((0..MOST as u64).map(|number| u64::MAX - number).collect());
-        assert!(keeping.keep(vec![socket()]).is_empty());
+    fn the_store_is_bounded() {
+        let mut store =
+            DescriptorStore { cookies: (0..MAX_SOCKETS as u64).map(|number| u64::MAX - number).collect() };
+        assert!(store.add(vec![socket()]).is_empty());
     }
 }

@@ -45,7 +45,7 @@ impl Draining {
         tracing::info!("stopping: no new connections; open connections have {drain:?} to end");
         program.notifier.stopping(&format!("Stopping: open connections have {drain:?} to end"));
         // Before the workers close them: no client should wait there for a process that does not come.
-        program.notifier.lets_go_of_all_but(&[]);
+        program.notifier.retain_sockets(&[]);
         program.upgrades.close(false);
         program.workers.tell(|| Order::Drain(after.clone()));
         Self { program, deadline: Instant::now() + drain, signalled: by_signal }

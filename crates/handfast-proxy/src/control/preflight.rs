@@ -84,7 +84,7 @@ fn addresses(config: &Config, user: &ServiceUser, found: &mut Found) {
         };
         let Err(source) = outcome else { continue };
         let kind = source.kind();
-        let problem = ProcessError::Listen { address: address.clone(), whose, source }.to_string();
+        let problem = ProcessError::Listen { address: address.clone(), owner: whose, source }.to_string();
         match kind {
             io::ErrorKind::AddrInUse if runs => {}
             io::ErrorKind::AddrInUse => found.warnings.push(problem),

@@ -82,7 +82,7 @@ impl Program {
     pub(crate) async fn install(&mut self, state: Arc<State>, plan: ListenPlan) -> Result<(), Error> {
         let shares = self.listeners.adopt(plan)?;
         // Before their workers close them: a client that is still sent there would wait in vain.
-        self.notifier.lets_go_of_all_but(&self.listeners.own(None));
+        self.notifier.retain_sockets(&self.listeners.own(None));
         self.workers.install(&state, shares).await?;
         self.shared.describe(self.source.name(), &state.config, &self.listeners);
         self.state = state;
@@ -217,7 +217,7 @@ impl Program {
     /// service manager, at the interval that it expects.
     pub(crate) fn turn(&mut self) {
         match &self.workers.turn()[..] {
-            [] => self.notifier.turns(),
+            [] => self.notifier.ping_watchdog(),
             late => tracing::error!(
                 "{} did not turn in time: the service manager is not told that all is well",
                 late.join(", ")

@@ -108,11 +108,11 @@ pub(crate) fn reload(present: &Present, scope: Scope) -> Result<Reloaded, Refuse
         Refused { problems: problems.join("\n"), warnings: odd.clone(), unusable: None }
     };
     let Built { state, report, files, .. } =
-        read(present, &config).map_err(|error| refused(error, present.sandbox.beyond(&config, [])))?;
+        read(present, &config).map_err(|error| refused(error, present.sandbox.out_of_reach(&config, [])))?;
     // Links in a folder may lead out of it, and are named in no configuration. Where all was read, all is within reach.
     let is_silent = [&report.errors, &report.warnings, &report.left_out].iter().all(|lines| lines.is_empty());
     let read = files.iter().map(|(path, _)| path).filter(|_| !is_silent);
-    let beyond = present.sandbox.beyond(&config, read);
+    let beyond = present.sandbox.out_of_reach(&config, read);
     let Report { errors, mut warnings, left_out } = report;
     let left_out = left_out.join("\n");
     let Some(state) = state else {

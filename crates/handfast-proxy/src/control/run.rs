@@ -34,7 +34,7 @@ pub fn run(source: &ConfigSource, color: bool, manager: ServiceManager, take_ove
             Ok(serving) => serving.serve().await,
             Err(error) => {
                 tracing::error!("{}", without_severity(error.to_string().trim(), "error"));
-                sandbox::say_rest();
+                sandbox::log_remaining_refusals();
                 error.outcome()
             }
         }

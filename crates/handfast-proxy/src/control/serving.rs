@@ -55,7 +55,7 @@ impl Serving {
             taking.says_ready(ours, &program.registry)?;
         }
         // Not before: until then the service manager listens to the previous process.
-        program.notifier.keeps(program.listeners.own(None));
+        program.notifier.store_sockets(program.listeners.own(None));
         program.registry.reload_succeeded(program.state.generation);
         program.shared.serves();
         program.shared.waits_for(program.names_needed());
@@ -74,7 +74,7 @@ impl Serving {
         let mut next_keys = self.program.next_keys();
         let mut bound_again_at = None;
         let mut leaving: Option<Leaving> = None;
-        let turns = self.program.notifier.turn_interval();
+        let turns = self.program.notifier.watchdog_interval();
         let mut next_turn = Instant::now();
         loop {
             let leaves_at = leaving.map(|leaving| leaving.until);
@@ -179,7 +179,7 @@ impl Serving {
         let Self { program } = self;
         let Reloaded { state, plan, found, .. } = reloaded;
         program.install(Arc::clone(&state), plan).await?;
-        program.notifier.keeps(program.listeners.own(None));
+        program.notifier.store_sockets(program.listeners.own(None));
         // Not before: they speak of what is served now.
         log_warnings(&found.warnings);
         for key in found.at_a_restart_only {

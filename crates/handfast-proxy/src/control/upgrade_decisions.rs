@@ -55,11 +55,11 @@ impl Program {
             }
             UpgradeEvent::Ready { taker, process, addresses, counts } => {
                 // Before it speaks: the service manager would not listen. And it does not know what it was not given.
-                self.notifier.lets_go_of_all_but(&self.listeners.own(Some(&addresses)));
-                self.notifier.main_is(process, "Upgraded");
+                self.notifier.retain_sockets(&self.listeners.own(Some(&addresses)));
+                self.notifier.set_main_process(process, "Upgraded");
                 if let Err(error) = send(&taker, &Answer::Go) {
-                    self.notifier.main_is(std::process::id(), "Serving on");
-                    self.notifier.keeps(self.listeners.own(None));
+                    self.notifier.set_main_process(std::process::id(), "Serving on");
+                    self.notifier.store_sockets(self.listeners.own(None));
                     self.upgrade_failed(&format!("tell process {process} that it serves now: {error}"));
                     return None;
                 }
@@ -80,12 +80,12 @@ impl Program {
         // The kernel may have woken the other process for some clients: the workers look again.
         self.workers.tell(|| Order::StandAlone);
         let sentence = format!("{}; the last upgrade failed: {why}", self.sentence());
-        self.notifier.says(&sentence);
+        self.notifier.set_status(&sentence);
     }
 
     /// Lets go of everything that the other process has.
     fn is_followed_by(&mut self, process: u32, addresses: &[Address]) -> After {
-        self.notifier.falls_silent();
+        self.notifier.disconnect();
         let listeners = self.listeners.hand_over(addresses);
         if self.shared.admin_socket().is_some_and(|admin| addresses.contains(&admin.address)) {
             self.shared.gives_admin();

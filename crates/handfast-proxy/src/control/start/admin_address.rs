@@ -91,7 +91,7 @@ impl AdminAddress {
 }
 
 fn failed(address: &Address, source: io::Error) -> Error {
-    Error::Process(ProcessError::Listen { address: address.clone(), whose: "admin".into(), source })
+    Error::Process(ProcessError::Listen { address: address.clone(), owner: "admin".into(), source })
 }
 
 fn say(listener: &AdminListener) -> io::Result<()> {

@@ -27,7 +27,7 @@ use crate::state::{SharedCarriedOver, State};
 use handfast_observe::access_log::{self, AccessLogHandle};
 use handfast_observe::metrics::Registry;
 use handfast_process::key_process::KeyProcess;
-use handfast_process::limits::say_limits;
+use handfast_process::limits::log_limits;
 use handfast_process::listeners::{ListenPlan, Listeners};
 use handfast_process::log_lines::log_warnings;
 use handfast_process::privileges::ServiceUser;
@@ -126,7 +126,7 @@ impl Bound {
             addresses: names.addresses(),
         };
         let workers = Workers::start(&equipment).map_err(Error::system("start a worker"))?;
-        say_limits(limit, max_connections, threads);
+        log_limits(limit, max_connections, threads);
         let (request_sender, requests) = channel(CHANNEL);
         let shared = Rc::new(Shared::new(Arc::clone(&registry), request_sender, key_process));
         let carried = SharedCarriedOver::new(carried);

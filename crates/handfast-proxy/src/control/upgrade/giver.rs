@@ -138,7 +138,7 @@ impl Upgrades {
         let path = config.process.upgrade_socket.as_ref();
         let failed = |path: &Path| {
             let address = Address::Unix(path.to_path_buf());
-            move |source| Error::Process(ProcessError::Listen { address, whose: "upgrade".into(), source })
+            move |source| Error::Process(ProcessError::Listen { address, owner: "upgrade".into(), source })
         };
         let socket_at = path.map(|path| UpgradeSocket::bind(path, given, beside, user).map_err(failed(path)));
         let (event_sender, events) = channel(WAITING_EVENTS);
@@ -271,7 +271,7 @@ impl Upgrades {
             tracing::info!("upgrade: starting {}", program.display());
             let mut command = Command::new(&program);
             command.args(arguments(path)).stdin(Stdio::null());
-            notifier.tell(&mut command);
+            notifier.pass_to(&mut command);
             let events = self.event_sender.clone();
             let execute = move || {
                 let child = command.spawn().map_err(|error| {
