@@ -28,7 +28,7 @@ pub(crate) fn compare(words: &CompareWords) -> ExitCode {
     let (a, b) = match (reports("A", &paths_a), reports("B", &paths_b)) {
         (Ok(a), Ok(b)) => (a, b),
         (a, b) => {
-            // What is wrong with both sides is told at once.
+            // The errors of both sides are reported together.
             let wrong = [a.err(), b.err()].into_iter().flatten().flatten();
             let wrong: Vec<String> = wrong.map(|error| error.to_string()).collect();
             return refused(&Refusal::wrong_use(wrong.join("\n")));

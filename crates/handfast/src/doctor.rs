@@ -26,7 +26,7 @@ use crate::words::doctor::{DoctorWords, KeysWords, OutputWords, Topic};
 /// Columns where there is no terminal to tell.
 const USUAL: usize = 100;
 
-/// A certificate of a configuration with fewer days left is told of.
+/// A certificate of a configuration with fewer days left is reported.
 const DAYS: u32 = 21;
 
 /// What `handfast doctor` does.

@@ -56,7 +56,7 @@ fn wrong(error: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Never over a file that is there: somebody may have worked on it.
+/// Never replaces a file: a person may have edited it.
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
     File::create_new(path)?.write_all(text.as_bytes())
 }

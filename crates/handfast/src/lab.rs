@@ -1,4 +1,4 @@
-//! `handfast lab`: words in, a command run in a network of its own, what really happened out.
+//! `handfast lab`: runs a command in a separate network. In: the command line. Out: what really happened.
 //!
 //! In: [`LabWords`]. Out: what the command writes, the report on standard error, perhaps JSON and a capture in files, the
 //! command's exit code.
@@ -47,7 +47,7 @@ fn inside() -> Result<Inside, ExitCode> {
 
 /// What `handfast lab -- COMMAND` does.
 fn command(words: &LabWords) -> ExitCode {
-    // Read outside too: who is wrong is told before anything is made, and once.
+    // Read outside of the network too, so that a mistake is reported before anything is made, and once.
     let wanted = match wanted(words) {
         Ok(wanted) => wanted,
         Err(error) => return failed(&error),

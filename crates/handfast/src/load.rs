@@ -4,11 +4,11 @@
 //!
 //! | question | file |
 //! |---|---|
-//! | what was asked for | `wanted.rs`, `values.rs` |
+//! | which run is requested | `wanted.rs`, `values.rs` |
 //! | where results go | `outputs.rs` |
 //! | what the target counted meanwhile | `both_ends.rs` |
 //! | what is done | `run.rs`, ended by `signals.rs` |
-//! | who else hears of it meanwhile | `broadcast.rs` |
+//! | how other programs read it meanwhile | `broadcast.rs` |
 //! | what is seen meanwhile | `display.rs`: `progress.rs` as a picture (`live.rs`) or lines (`lines.rs`) |
 //! | what it comes to | `ending.rs` |
 
@@ -202,18 +202,18 @@ fn kubernetes_job(words: &LoadWords) -> ExitCode {
     }
 }
 
-/// Says why not, and whose fault it is: 2 what was asked for, 1 everything else.
+/// Reports the error. The exit code is 2 for a wrong request, 1 for everything else.
 pub(crate) fn refused(refusal: &Refusal) -> ExitCode {
     talk::err(&format!("handfast: {refusal}"));
     ExitCode::from(if refusal.wrong_use { 2 } else { 1 })
 }
 
-/// A seed that nobody chose, short enough to be typed again. The standard library's keys come from the kernel.
+/// A random seed, short enough to be typed again. The standard library's keys come from the kernel.
 fn random_seed() -> u64 {
     RandomState::new().build_hasher().finish() >> 32
 }
 
-/// The command line, as a report keeps it: without the passwords that may stand in URLs, and without the values of headers
+/// The command line, as a report keeps it: without the passwords that URLs may contain, and without the values of headers
 /// that may be secret.
 fn command(arguments: impl Iterator<Item = String>) -> Vec<String> {
     let mut before = String::new();

@@ -48,7 +48,7 @@ pub(crate) fn log(words: &LogWords) -> ExitCode {
     let read = if words.follow { reader.follow(&files[0]) } else { reader.read(&files) };
     let good = match read.and_then(|good| reader.finish().map(|()| good)) {
         Ok(good) => good,
-        // Whoever read our output has seen enough.
+        // The reader of the output has closed it.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => true,
         Err(error) => {
             talk::err(&format!("error: write to standard output: {error}"));
@@ -111,7 +111,7 @@ fn is_input(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Lines that somebody waits for are written one by one.
+/// Lines that a reader waits for are written one by one.
 fn output(words: &LogWords, files: &[PathBuf]) -> Box<dyn Write> {
     let waits = words.follow || files.iter().any(|file| is_input(file)) || io::stdout().is_terminal();
     if waits { Box::new(io::stdout()) } else { Box::new(BufWriter::new(io::stdout())) }
@@ -246,7 +246,7 @@ fn name_of(path: &Path) -> String {
     if is_input(path) { "standard input".into() } else { path.display().to_string() }
 }
 
-/// Columns of the terminal, if it is one that says so.
+/// Columns of the terminal, if it is one and reports them.
 fn columns(terminal: bool) -> Option<usize> {
     let size = talk::terminal_size(io::stdout()).filter(|_| terminal);
     size.map(|(columns, _)| usize::from(columns)).filter(|columns| *columns > 0)

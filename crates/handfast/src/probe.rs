@@ -222,7 +222,7 @@ fn settings(words: &ProbeTlsWords) -> Result<ClientSettings, Refusal> {
 }
 
 impl Prepared {
-    /// What is wanted of one of the targets.
+    /// The request for one of the targets.
     fn of(&self, target: &Target) -> Wanted {
         let mut wanted = Wanted { target: target.clone(), ..self.wanted.clone() };
         if self.usual_alpn && target.port == 443 && target.starttls.is_none() {

@@ -118,7 +118,7 @@ fn bytes_of(input: &[String]) -> Result<Vec<u8>, NoBytes> {
     }
 }
 
-/// The bytes of a file, or those that its digits stand for.
+/// The bytes of a file, or those that its digits encode.
 fn read(name: &str, file: impl Read) -> Result<Vec<u8>, NoBytes> {
     let mut bytes = Vec::new();
     let read = file.take(LARGEST + 1).read_to_end(&mut bytes);
@@ -131,7 +131,7 @@ fn read(name: &str, file: impl Read) -> Result<Vec<u8>, NoBytes> {
     }
 }
 
-/// What hexadecimal digits stand for; `None` when there are others, none, or an odd number of them.
+/// Decodes hexadecimal digits; `None` when there are other characters, no digits, or an odd number of them.
 fn digits(text: &[u8]) -> Option<Vec<u8>> {
     let text = str::from_utf8(text).ok()?.replace("0x", "").replace("\\x", "");
     let digits: Vec<u8> = text

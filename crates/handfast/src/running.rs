@@ -15,7 +15,7 @@ use crate::verbs::color;
 use crate::words::running::RunningWords;
 
 /// How long an answer may take: a proxy answers a reload after 30 seconds at the latest.
-const PATIENCE: Duration = Duration::from_secs(35);
+const TIMEOUT: Duration = Duration::from_secs(35);
 /// How often a proxy that stops is looked at, and how often what is left is reported.
 const LOOK: Duration = Duration::from_millis(100);
 const REPORT: Duration = Duration::from_secs(5);
@@ -71,7 +71,7 @@ fn asked(status: &Status, path: &str) -> Result<String, ExitCode> {
         ExitCode::FAILURE
     };
     let answer = status
-        .ask("POST", path, PATIENCE)
+        .ask("POST", path, TIMEOUT)
         .map_err(|error| wrong(format!("{error}\n  hint: is it running, with this [admin] listen?")))?;
     match answer.status {
         200..300 => Ok(answer.text()),

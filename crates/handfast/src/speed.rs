@@ -19,7 +19,7 @@ use crate::talk::{self, Voice, terminal_size};
 use crate::verbs::{color, style};
 use crate::words::speed::{Other, SpeedWords};
 
-/// How often somebody who reads lines is told how far it is.
+/// The interval of progress lines.
 const LINES: Duration = Duration::from_secs(4);
 /// Columns of a terminal that does not tell.
 const USUAL: u16 = 80;

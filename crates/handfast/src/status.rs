@@ -13,7 +13,7 @@ use handfast_load::outcome::Refusal;
 use handfast_report::both_ends::{Counted, Seen};
 
 /// How long a question and its answer may take.
-const PATIENCE: Duration = Duration::from_secs(4);
+const TIMEOUT: Duration = Duration::from_secs(4);
 /// Longest answer that is read: that of some ten thousand backends.
 const LONGEST: usize = 64 << 20;
 /// Lines of an answer that are shown: a reload can find many problems.
@@ -57,7 +57,7 @@ impl Status {
 
     /// The whole status as JSON; or what happened instead. **Cost**: one request; waits for at most some seconds.
     pub(crate) fn json(&self) -> Result<String, String> {
-        let answer = self.ask("GET", "/status.json", PATIENCE).map_err(|error| error.to_string())?;
+        let answer = self.ask("GET", "/status.json", TIMEOUT).map_err(|error| error.to_string())?;
         match answer.status {
             200 => Ok(answer.body),
             _ => Err(format!("it answered {:?}, expected status 200", answer.first_line())),
@@ -95,26 +95,26 @@ impl Status {
     ///
     /// **Errors**: it does not answer, or says why it is not ready; for people.
     pub(crate) fn ready(&self) -> Result<(), String> {
-        let answer = self.ask("GET", "/ready", PATIENCE).map_err(|error| format!("no answer: {error}"))?;
+        let answer = self.ask("GET", "/ready", TIMEOUT).map_err(|error| format!("no answer: {error}"))?;
         if answer.status == 200 { Ok(()) } else { Err(answer.text()) }
     }
 
-    /// Sends a request and reads the answer, within `patience` for each address.
+    /// Sends a request and reads the answer, within `timeout` for each address.
     ///
     /// **Errors**: no answer, or none that is HTTP.
-    pub(crate) fn ask(&self, method: &str, path: &str, patience: Duration) -> std::io::Result<Answer> {
+    pub(crate) fn ask(&self, method: &str, path: &str, timeout: Duration) -> std::io::Result<Answer> {
         match self {
             Self::Tcp(authority) => {
                 let mut last = std::io::Error::other("the name has no address");
                 for address in authority.to_socket_addrs()? {
-                    match whole(&Address::Ip(address), method, path, patience) {
+                    match whole(&Address::Ip(address), method, path, timeout) {
                         Ok(answer) => return Ok(answer),
                         Err(error) => last = error,
                     }
                 }
                 Err(last)
             }
-            Self::Unix(socket) => whole(&Address::Unix(socket.clone()), method, path, patience),
+            Self::Unix(socket) => whole(&Address::Unix(socket.clone()), method, path, timeout),
         }
     }
 }
@@ -161,15 +161,15 @@ impl std::fmt::Display for Status {
 }
 
 /// HTTP/1.0: the answer comes in one piece and ends with the connection.
-fn whole(address: &Address, method: &str, path: &str, patience: Duration) -> std::io::Result<Answer> {
-    // Not the name that was typed: a proxy answers to addresses, localhost and the names it was told (`admin.hosts`), so that no web
-    // page reads it by a name of its own.
+fn whole(address: &Address, method: &str, path: &str, timeout: Duration) -> std::io::Result<Answer> {
+    // Not the name that was typed: a proxy answers to addresses, localhost and its configured names (`admin.hosts`), so that no web
+    // page reads it under a name of that page.
     let host = match address {
         Address::Ip(address) => address.to_string(),
         Address::Unix(_) => "localhost".to_owned(),
     };
     let request = format!("{method} {path} HTTP/1.0\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n");
-    let answer = ask(address, &request, patience, LONGEST, |_| false)?;
+    let answer = ask(address, &request, timeout, LONGEST, |_| false)?;
     let answer = String::from_utf8_lossy(&answer);
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);

@@ -1,7 +1,7 @@
 //! What the program says to its operator: one line for each event, on standard error.
 //!
 //! In: `tracing` events of any thread, and the picture of a running test. Out: lines such as `handfast: warning: …`,
-//! above the picture, written by a thread of their own, so that a terminal or pipe that nobody reads never holds up a
+//! above the picture, written by a separate thread, so that a terminal or pipe without a reader never delays a
 //! connection. What does not fit the queue is counted.
 
 use std::fmt::{self, Write as _};
@@ -55,7 +55,7 @@ pub(crate) fn start(color: bool, level: Level, stamp: Stamp) -> Talk {
     let level = std::env::var("HANDFAST_LOG").ok().and_then(|level| level.parse().ok()).unwrap_or(level);
     if thread.is_ok() {
         let talker = Talker { lines: lines.clone(), lost, level, color, stamp };
-        // Fails only when somebody has set one before, which nobody does.
+        // Fails only when one was set before, which no code does.
         let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry().with(talker));
     }
     Talk { lines, ended }
@@ -82,22 +82,22 @@ enum Line {
 pub(crate) struct Voice(Option<SyncSender<Line>>);
 
 impl Voice {
-    /// One that nobody hears.
+    /// One without a reader.
     pub(crate) fn silent() -> Self {
         Self(None)
     }
 
-    /// Says a line; where a picture stands, above it. Lost when nobody reads.
+    /// Writes a line; where a picture is shown, above it. Lost without a reader.
     pub(crate) fn say(&self, text: impl Into<String>) {
         self.send(Line::Text(text.into()));
     }
 
-    /// Shows these rows in the place of the last ones; only on a terminal. Lost when nobody reads.
+    /// Shows these rows in the place of the last ones; only on a terminal. Lost without a reader.
     pub(crate) fn show(&self, rows: Vec<String>) {
         self.send(Line::Picture(rows));
     }
 
-    /// Takes the picture away, so that what follows stands in its place.
+    /// Removes the picture, so that the next lines take its place.
     pub(crate) fn wipe(&self) {
         self.send(Line::Wipe);
     }
@@ -161,7 +161,7 @@ struct Talker {
 
 impl<S: Subscriber> Layer<S> for Talker {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
-        // Libraries speak of their own affairs; only their warnings are an operator's.
+        // Libraries log internal events; only their warnings matter to an operator.
         let ours = metadata.target().starts_with("handfast");
         *metadata.level() <= if ours { self.level } else { self.level.min(Level::WARN) }
     }

@@ -9,7 +9,7 @@
 //! | `model.rs` | the last two moments, and what keys have chosen |
 //! | `tolerant.rs` | JSON of an older or newer program, as far as it fits |
 //! | `view.rs` | which tables there are |
-//! | `tables.rs`, `run_tables.rs`, `table.rs` | what stands in each table; sorting, filtering, widths |
+//! | `tables.rs`, `run_tables.rs`, `table.rs` | the content of each table; sorting, filtering, widths |
 //! | `picture.rs` | the whole screen |
 //! | `terminal.rs` | taking the terminal, and giving it back |
 
@@ -104,7 +104,7 @@ fn take(model: &mut Model, (time, seen): Answer) {
     }
 }
 
-/// Asks for the first time: who has nothing there to look at is told so at once.
+/// Sends the first request, so that a missing proxy is reported at once.
 fn first(status: &Status, begun: Instant) -> Result<Model, Refusal> {
     let mut model = Model::new(status.to_string());
     let (time, seen) = asked(status, begun);

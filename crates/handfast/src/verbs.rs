@@ -171,7 +171,7 @@ fn source(from: From, ca_file: PathBuf) -> ConfigSource {
     }
 }
 
-/// Three commands for somebody who has just built it.
+/// Three commands for a user who has just built it.
 fn say_what_to_try(ca_file: &std::path::Path) {
     let ca = ca_file.display();
     talk::err(&format!(

@@ -1,4 +1,4 @@
-//! `handfast doctor size`: what is wanted, and what it costs by `handfast speed`'s figures.
+//! `handfast doctor size`: the required load, and its cost according to the figures of `handfast speed`.
 //!
 //! In: [`SizeWords`], a [`SpeedReport`] of this machine or of another one. Out: what the load needs, for people and as JSON.
 
@@ -100,7 +100,7 @@ fn wanted(words: &SizeWords) -> Result<Wanted, Refusal> {
     Ok(Wanted { key: name(key), group: name(group.map(Group::name)), ..made })
 }
 
-/// What is wanted costs so much; nothing is measured for connections that only stay open.
+/// The cost of the required load; nothing is measured for connections that only stay open.
 fn costs(words: &SizeWords, wanted: &mut Wanted) -> Result<Costs, Refusal> {
     let computes = wanted.full_per_second + wanted.resumed_per_second > 0.0 || wanted.bytes_per_second > 0;
     let report = match &words.from {
@@ -145,7 +145,7 @@ fn read(path: &Path) -> Result<SpeedReport, Refusal> {
     from_json(&text).map_err(|error| wrong(error.to_string()))
 }
 
-/// The costs of what is wanted; `None`: the report has not what is needed for them.
+/// The costs of the required load; `None`: the report lacks figures for them.
 fn computed(report: &SpeedReport, wanted: &Wanted, source: String) -> Option<Costs> {
     let limit = report.limit.as_ref()?;
     let signature = Signature::ALL.into_iter().find(|kind| kind.name() == wanted.key)?;

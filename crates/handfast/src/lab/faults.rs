@@ -76,7 +76,7 @@ fn wanted(words: &FaultsWords) -> Result<Wanted, LabError> {
     }
     let program = match &words.program {
         None => PathBuf::from("/proc/self/exe"),
-        // Whole, for it is started in a folder of its own.
+        // Absolute, because it is started in a separate folder.
         Some(file) => {
             let name = file.display();
             file.canonicalize().map_err(LabError::file(format!("--program {name}")))?

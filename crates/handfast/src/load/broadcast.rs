@@ -1,7 +1,7 @@
 //! Figures while a run goes on: lines of JSON for a program, a page for Prometheus, and one for `handfast top`.
 //!
 //! In: [`OutputWords`], then what each second gave. Out: `--live-json` and `--metrics`. A reader that is slow or gone
-//! never holds the run up: a thread writes, and pages are served by tasks of their own.
+//! never delays the run: a thread writes, and separate tasks serve the pages.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -31,7 +31,7 @@ use crate::words::load::OutputWords;
 /// Lines that wait for a slow reader: an hour of them, a few megabytes. Those beyond are left out, and counted.
 const WAITING: usize = 3600;
 /// How long the last lines may take after the run.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long one request for a page may take.
 const ASKING: Duration = Duration::from_secs(5);
 /// Requests at once; more wait in the listener's queue.
@@ -66,7 +66,7 @@ pub(crate) struct Closing {
 }
 
 impl Broadcast {
-    /// Opens what was asked for.
+    /// Opens the requested outputs.
     ///
     /// **Errors**: a file that cannot be written, an address that cannot be listened on.
     pub(crate) fn prepare(words: &OutputWords) -> Result<(Self, Option<Closing>), OutputError> {
@@ -153,7 +153,7 @@ impl Broadcast {
 
     fn tell(&mut self, line: &Line) {
         self.metrics.take(line);
-        // Full: the reader is an hour late. Disconnected: it is gone, which is told at the end.
+        // Full: the reader is an hour late. Disconnected: it is gone, which is reported at the end.
         if let Some(lines) = &self.lines
             && lines.try_send(to_line(line)).is_err()
         {
@@ -168,10 +168,10 @@ impl Closing {
     /// **Errors**: that it could not be.
     pub(crate) fn wait(self) -> Result<(), OutputError> {
         let path = self.path;
-        let error = match self.done.recv_timeout(PATIENCE) {
+        let error = match self.done.recv_timeout(TIMEOUT) {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) => OutputError::Write { path, error },
-            Err(_) => OutputError::NotRead { path, patience: PATIENCE },
+            Err(_) => OutputError::NotRead { path, timeout: TIMEOUT },
         };
         Err(error.of("--live-json"))
     }
@@ -215,7 +215,7 @@ async fn serve(listener: tokio::net::TcpListener, pages: watch::Receiver<Pages>)
 }
 
 async fn answer_in_time(stream: TcpStream, pages: watch::Receiver<Pages>) {
-    // Whoever asked is gone or slow, and that is all.
+    // The client is gone or slow; the run goes on.
     let _ = timeout(ASKING, answer(stream, pages)).await;
 }
 

@@ -1,7 +1,7 @@
 //! A Kubernetes Job that starts workers.
 //!
 //! In: the bus, the fleet, how many. Out: YAML on which `kubectl apply -f -` can be tried. It is text and no more: no
-//! cluster was at hand to try it on, and it says so itself.
+//! cluster was available to test it, which a comment in it says.
 
 use crate::words::load::MachineWords;
 

@@ -24,8 +24,8 @@ pub(crate) enum OutputError {
     Folder { path: PathBuf },
     /// A path without a file's name at its end.
     NoName { path: PathBuf },
-    /// Whoever reads it took nothing for so long after the run.
-    NotRead { path: PathBuf, patience: Duration },
+    /// Its reader read nothing for this duration after the run.
+    NotRead { path: PathBuf, timeout: Duration },
     /// Something else than an address to listen on.
     Address(String),
     /// The address cannot be listened on.
@@ -49,8 +49,8 @@ impl fmt::Display for OutputError {
             Self::Write { path, error } => write!(f, "write {}: {error}", path.display()),
             Self::Folder { path } => write!(f, "write {}: it is a folder, expected a file", path.display()),
             Self::NoName { path } => write!(f, "write {}: no file name, expected one", path.display()),
-            Self::NotRead { path, patience } => {
-                let (path, seconds) = (path.display(), patience.as_secs());
+            Self::NotRead { path, timeout } => {
+                let (path, seconds) = (path.display(), timeout.as_secs());
                 write!(f, "write {path}: the reader took nothing for {seconds} s after the run")
             }
             Self::Address(text) => write!(

@@ -1,4 +1,4 @@
-//! What a run has come to so far, as far as somebody who watches it wants to know.
+//! The progress of a run, as far as a user that watches it needs it.
 //!
 //! In: the seconds as they come. Out: a [`Progress`], of which `live.rs` makes a picture and `lines.rs` lines.
 

@@ -1,6 +1,6 @@
 //! One run, or the runs of a search, from gathering workers to the report.
 //!
-//! In: a [`Task`]. Out: [`Ended`]. The run is a task of its own, so that a second request to end is heard whatever the
+//! In: a [`Task`]. Out: [`Ended`]. The run is a separate task, so that a second request to end is received whatever the
 //! first one waits for.
 
 use std::collections::BTreeMap;
@@ -27,11 +27,11 @@ use super::wanted::Wanted;
 
 /// What is to be done.
 pub(crate) struct Task {
-    /// What was asked for.
+    /// The request.
     pub(crate) wanted: Wanted,
     /// The command line, for the report.
     pub(crate) command: Vec<String>,
-    /// Who else hears of it while it goes on.
+    /// Reports it to other programs while it goes on.
     pub(crate) broadcast: Broadcast,
 }
 
@@ -41,7 +41,7 @@ pub(crate) enum Ended {
     Report(Box<Report>, Option<u8>),
     /// It could not be done.
     Refused(Refusal),
-    /// Somebody asked for the end twice, the second time by what has this exit code.
+    /// The end was requested twice; the second request has this exit code.
     AtOnce(u8),
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn run(task: Task, display: Display) -> Ended {
         Err(error) => return Ended::Refused(Refusal::failed(format!("start the runtime: {error}"))),
     };
     let ended = runtime.block_on(attend(task, display));
-    // Not waiting for threads that were told to end at once.
+    // Without waiting for threads that have the order to end at once.
     runtime.shutdown_background();
     ended
 }
@@ -190,7 +190,7 @@ impl Session {
         broadcast.begin(plan, display.run());
         let mut each_second = |interval: &Interval| {
             display.second(interval, *asked.borrow());
-            // Whoever sees here that it has come finds it there, too.
+            // A reader that sees its arrival here finds it there, too.
             broadcast.second(interval, display.run());
             display.show();
         };

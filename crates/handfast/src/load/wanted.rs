@@ -1,4 +1,4 @@
-//! What was asked for on the command line of `handfast load`, understood.
+//! The run that the command line of `handfast load` requests.
 //!
 //! In: [`LoadWords`]. Out: a [`Wanted`], or every mistake at once, each with its option and what was expected.
 
@@ -27,14 +27,14 @@ mod requests;
 
 pub(crate) use requests::fill_in;
 
-/// Connections of the closed model, when nobody says how many: enough to keep a small target busy.
+/// The default number of connections in the closed model: enough to keep a small target busy.
 const CONNECTIONS: u32 = 32;
 /// Most connections in flight at a rate: a second's worth at a thousand a second.
 const IN_FLIGHT: u32 = 1024;
 /// Most connections that can be asked for.
 const MOST_CONNECTIONS: u64 = 10_000_000;
 
-/// What was asked for.
+/// The requested run.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     /// What travels, and what a report keeps for `--replay`.
@@ -116,7 +116,7 @@ impl Mistakes {
 pub(crate) fn wanted(words: &LoadWords, seed: u64, mistakes: &mut Mistakes) -> Wanted {
     let target = words.target.as_ref();
     let aim = mistakes.read("target", target, values::aim);
-    // Read on with something harmless, so that what else is wrong is told too.
+    // Continues with a harmless value, so that other mistakes are reported too.
     let aim = aim.unwrap_or_else(|| Aim {
         target: Target { host: "localhost".into(), port: 443 },
         http: target.filter(|target| target.starts_with("http")).map(|_| (String::new(), String::new())),

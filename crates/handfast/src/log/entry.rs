@@ -75,7 +75,7 @@ impl Connection {
         self.client.parse::<SocketAddr>().ok().map(|client| client.ip())
     }
 
-    /// Whether it did not end in order. A word of a newer version counts as a failure: it should be seen.
+    /// Whether it did not close cleanly. A word of a newer version counts as a failure, so that it is shown.
     pub(super) fn has_failed(&self) -> bool {
         Cause::named(&self.cause).is_none_or(Cause::is_failure)
     }

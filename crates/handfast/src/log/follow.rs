@@ -1,8 +1,8 @@
-//! A file that grows, over its rotation: renamed and made anew, or copied and cut to nothing.
+//! A file that grows, over its rotation: renamed and replaced, or copied and truncated.
 //!
-//! In: its path. Out: its lines as they come. Asked several times a second, as tail(1) does: a log on a network's file system tells
-//! nobody of a change. A file that was renamed is read on beside the new one, until the next rotation: a proxy writes to it until it is
-//! told to open its log again.
+//! In: its path. Out: its lines as they come. It polls several times a second, as tail(1) does, because a network file system sends
+//! no notification of a change. A file that was renamed is read on beside the new one, until the next rotation: a proxy writes to it
+//! until it receives the request to open its log again.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -48,7 +48,7 @@ impl Follow {
             && let Some(new) = Tail::open(&self.path)?
         {
             let old = self.now.replace(new);
-            // Nobody writes to the one before that any more.
+            // No process writes to the one before that any more.
             if let Some(mut last) = std::mem::replace(&mut self.before, old) {
                 last.take(&mut self.piece, take)?;
                 last.lines.end(take)?;

@@ -1,6 +1,6 @@
 //! Lines out of bytes that come in pieces, in memory that does not grow with what is read.
 //!
-//! In: pieces. Out: each line with its number; one that is longer than any line of the access log is told as such and forgotten.
+//! In: pieces. Out: each line with its number; one that is longer than any line of the access log is reported as such and dropped.
 
 use std::io;
 
@@ -52,7 +52,7 @@ impl Lines {
         taken
     }
 
-    /// The source begins anew: what was begun is forgotten.
+    /// The source begins again: an incomplete line is dropped.
     pub(super) fn restart(&mut self) {
         *self = Self::default();
     }

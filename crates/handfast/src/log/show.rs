@@ -48,7 +48,7 @@ fn lines_are(lines: u64) -> String {
     format!("{} {}", counted(lines, "line"), if lines == 1 { "is" } else { "are" })
 }
 
-/// `03-01 12:00:00.042`: whoever reads knows the year.
+/// `03-01 12:00:00.042`: the reader knows the year.
 fn stamp(seconds: f64) -> String {
     let whole = seconds.floor();
     let utc = Utc::of_seconds(whole as i64);

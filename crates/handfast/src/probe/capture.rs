@@ -24,7 +24,7 @@ pub(super) struct Capture {
 impl Capture {
     /// Makes the file ready, and begins.
     ///
-    /// **Errors**: the file cannot be made; this user may not capture.
+    /// **Errors**: the file cannot be made; this user has no permission to capture.
     pub(super) fn start(path: &Path, port: u16) -> Result<Self, Refusal> {
         let output =
             Output::prepare(path).map_err(|error| Refusal::failed(error.of("--pcap").to_string()))?;

@@ -1,7 +1,8 @@
-//! `handfast probe --watch`: the same targets again and again, until somebody asks for the end.
+//! `handfast probe --watch`: the same targets repeatedly, until the user ends it.
 //!
 //! In: what was prepared. Out: for programs a line of JSON for each round; for people on a terminal a line for each target, drawn again in
-//! place, elsewhere a line for each measurement, and at the end a summary. One thread measures and one hears signals; this one shows, and ends at once when it is asked to.
+//! place, elsewhere a line for each measurement, and at the end a summary. One thread measures and one
+//! receives signals; this one shows, and ends at once on request.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -30,7 +31,7 @@ use crate::verbs::color;
 enum Event {
     /// The target with this number was measured.
     Measured(usize, Box<Result<Report, Trouble>>),
-    /// Somebody asks for the end.
+    /// The user ends it.
     End,
 }
 
@@ -107,7 +108,7 @@ pub(super) fn watch(prepared: Prepared, mut rounds: Option<Rounds>, seconds: f64
     let in_place = (aside || io::stdout().is_terminal()) && io::stderr().is_terminal();
     let mut all: Vec<Series> = targets.iter().map(|target| Series::new(&target.to_string())).collect();
     let (mut failed, mut missed) = (false, false);
-    // What was said of each target last: the same trouble is told once.
+    // The last message about each target: the same error is reported once.
     let mut told: Vec<Option<Trouble>> = vec![None; targets.len()];
     if !in_place {
         tell_people(&format!("{:<21}{}\n", "", line_head()), aside);

@@ -1,7 +1,7 @@
 //! The time in front of a line on standard error.
 //!
-//! In: where standard error goes. Out: the whole UTC time for a file or a pipe, the time of day for a person at a terminal,
-//! and nothing for systemd's journal, which keeps a time of its own for each line: twice the same would only be in the way.
+//! In: where standard error goes. Out: the whole UTC time for a file or a pipe; the time of day for a person at a terminal;
+//! nothing for systemd's journal, which stores a time for each line itself.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};

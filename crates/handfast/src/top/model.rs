@@ -231,7 +231,7 @@ impl Model {
     }
 }
 
-/// The keys that these bytes of a terminal stand for; sequences that mean nothing here are left out.
+/// Decodes the keys in these bytes of a terminal; sequences without a meaning here are left out.
 pub(crate) fn keys(bytes: &[u8]) -> Vec<Key> {
     let text = String::from_utf8_lossy(bytes);
     let mut letters = text.chars().peekable();

@@ -16,7 +16,7 @@ use super::view::View;
 use crate::load::live;
 use crate::screen::{Line, Look, Shade, curve};
 
-/// How long it is told that another process answers.
+/// How long the line is shown that another process answers.
 const TOLD: f64 = 60.0;
 
 const HELP: [&str; 8] = [
@@ -86,7 +86,7 @@ pub(super) fn picture(model: &Model, width: usize, height: usize, look: Look) ->
     lines
 }
 
-/// Everything, one table below the other, for somebody without a terminal.
+/// Everything, one table below the other, for output without a terminal.
 pub(super) fn whole(model: &Model, width: usize, look: Look) -> Vec<Line> {
     let Some(view) = model.view() else { return Vec::new() };
     let mut lines = head(model, &view, width, look);

@@ -1,4 +1,4 @@
-//! What stands in each table of a run of `handfast load`.
+//! The content of each table of a run of `handfast load`.
 //!
 //! In: a [`Run`]. Out: [`Table`]s. Figures are of the newest second where nothing else is said.
 

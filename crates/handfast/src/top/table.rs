@@ -8,7 +8,7 @@ use crate::screen::{Line, Shade};
 pub(super) struct Column {
     pub(super) title: &'static str,
     pub(super) right: bool,
-    /// Columns that it may be cut down to; 0: it may not.
+    /// The number of columns that it may be cut down to; 0: it is never cut.
     pub(super) least: usize,
     /// Of columns that find no place, the one with the highest goes first; 0: it stays.
     pub(super) rank: u8,

@@ -1,4 +1,4 @@
-//! What stands in each table.
+//! The content of each table.
 //!
 //! In: a [`Pair`] of moments. Out: [`Table`]s. A figure that is not known yet is a dash and never a zero.
 

@@ -1,6 +1,6 @@
 //! Man pages and completions in `packaging`, made of the same words as `--help`; a test holds the files to that.
 //!
-//! `scripts/pages` writes them anew. They are made by a test, so that the program does not carry what makes them.
+//! `scripts/pages` writes them again. A test makes them, so that the program does not contain the code for it.
 
 use std::fs;
 use std::io;

@@ -88,7 +88,7 @@ fn written(mix: &[String], mistakes: &mut Mistakes) -> Vec<MemberWords> {
 fn words_of(member: &MemberWords, common: &TlsWords) -> TlsWords {
     let mut words = TlsWords { mix: Vec::new(), ..common.clone() };
     if member.words.iter().any(|(key, _)| key == "profile") {
-        // A profile of its own is not corrected by what was said of all.
+        // The options for all members do not change a profile that a member has.
         (words.tls, words.suites, words.groups, words.alpn) = (None, None, None, None);
     }
     for (key, value) in &member.words {
