@@ -8,7 +8,7 @@
 //! |---|---|
 //! | an alert | refused, and why |
 //! | a ticket, or application data | accepted: a target sends them when it has read our Finished |
-//! | close_notify | accepted: a target that refuses says so with an alert |
+//! | close_notify | accepted: a target that refuses sends an alert |
 //! | an end without close_notify, a reset, nothing in time | not known, and so not good |
 //!
 //! A target that gives no tickets says nothing by itself. Our end, close_notify, makes it answer with its own.
@@ -26,7 +26,7 @@ use crate::exchange::Opening;
 use crate::failure::{Cause, Step, StepFailure};
 use crate::wire::{Ended, Got, Wire};
 
-/// How long a target that gives no tickets may say nothing before a connection that nobody ends counts as accepted.
+/// The silence after which a connection that the target does not end counts as accepted, with a target that gives no tickets.
 pub(crate) const SILENCE: Duration = Duration::from_secs(1);
 
 /// Whether the end of the handshake has shown what the target thinks of it: in TLS 1.2 it has the last word.
@@ -36,7 +36,7 @@ pub(crate) fn is_known(wire: &Wire) -> bool {
 
 /// Sends the rest of the handshake, ends our side as the plan says, and waits for the target's word.
 ///
-/// **Errors**: it refused, or nobody knows.
+/// **Errors**: it refused, or its answer is not known.
 pub(crate) async fn confirm(
     context: &Rc<ThreadContext>,
     wire: &mut Wire,

@@ -36,7 +36,7 @@ enum Counted {
 impl Accountant {
     /// Looks whether it is there, and begins to count.
     ///
-    /// **Errors**: no such process, or no such control group: whoever gave it is at fault.
+    /// **Errors**: no such process, or no such control group; the mistake is in the request.
     pub fn new(which: &Accounted) -> Result<Self, Refusal> {
         let source = match which {
             Accounted::Pid(pid) => Counted::Tree(Tree::find(*pid)?),
@@ -115,7 +115,7 @@ impl Stat {
 struct Tree {
     root: u32,
     name: String,
-    /// Everyone seen so far, with the start time that makes the pid his: one that lost its parent is not lost.
+    /// Every process seen so far, with the start time that makes its pid unique: a process that lost its parent is still found.
     members: BTreeMap<u32, u64>,
     /// Greatest sum of the members' peaks.
     peak: u64,

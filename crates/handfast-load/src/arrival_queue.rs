@@ -1,6 +1,6 @@
 //! What a thread's transactions are begun with: the moment at which each of them was meant to begin.
 //!
-//! In: arrivals that are due, in an open model. Out: the next one, for whoever is ready to begin it; in a closed model there
+//! In: arrivals that are due, in an open model. Out: the next one, for the thread that is ready to begin it; in a closed model there
 //! is always one, and it is due now.
 
 use std::cell::RefCell;
@@ -11,10 +11,10 @@ use handfast_net::clock::Moment;
 use crate::context::ThreadContext;
 use crate::plan::{Model, Plan};
 
-/// Most arrivals that wait, 8 MiB of them. More would only be memory: the run is lost at that point, and says so.
+/// Most arrivals that wait, 8 MiB of them. More would only cost memory: the run has failed at that point, which the report says.
 const MOST: usize = 1 << 20;
 
-/// Arrivals that are due, and that nobody has begun yet.
+/// Arrivals that are due and have not begun yet.
 #[derive(Debug)]
 pub(crate) struct ArrivalQueue {
     closed: bool,

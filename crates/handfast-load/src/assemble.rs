@@ -28,7 +28,7 @@ mod parts;
 pub use handfast_report::plan::sentence as work_sentence;
 pub use live::Live;
 
-/// Shortest second of which shares of CPU time are told, in nanoseconds.
+/// The shortest second whose shares of CPU time are reported, in nanoseconds.
 const GAUGED: u64 = 500_000_000;
 /// Percentiles in the report's table, by name.
 const PERCENTILES: [(&str, f64); 6] =
@@ -90,7 +90,7 @@ pub fn report(outcome: &Outcome, circumstances: Circumstances) -> Report {
             started: Utc::of(outcome.started).to_seconds().to_string(),
             command: circumstances.command,
             job: Some(circumstances.job.clone().without_secrets()),
-            // Steps of a search have seeds of their own, which come from this one.
+            // Steps of a search have separate seeds, which are derived from this one.
             seed: if is_search { circumstances.job.plan.seed } else { outcome.plan.seed },
             start_skew_ns: start_skew(outcome),
             addresses: addresses(outcome).iter().map(ToString::to_string).collect(),
@@ -262,8 +262,8 @@ fn is_gauged(second: &Interval, length: f64) -> bool {
     f64::from(second.second) < length && (wall >= GAUGED || second.second == 0)
 }
 
-/// What each worker's threads used in the measured part: those of a second stand in the order of the workers that were
-/// there. Of a worker of which no second can be told apart, everything to its end.
+/// The CPU time of each worker's threads in the measured part. Within a second they are in the order of the workers that were
+/// there. A worker without any second that can be distinguished counts until its end.
 fn use_of_workers(view: &View<'_>, outcome: &Outcome) -> Vec<Vec<ThreadUse>> {
     let workers = &outcome.workers;
     let mut used: Vec<Vec<ThreadUse>> = vec![Vec::new(); workers.len()];

@@ -64,7 +64,7 @@ impl Assignment {
 
     /// Turns of the members that others take before this thread's first one. Of open connections, all threads of all
     /// workers share one order, so that the whole has the shares to within a connection; of connections that come and go
-    /// nobody knows how many others have begun, and each thread keeps to the shares by itself, from another place on.
+    /// no thread knows how many others have begun, and each thread keeps to the shares alone, beginning at another place.
     pub(crate) fn turn(&self) -> u64 {
         let stand = matches!(self.plan.work, Work::Bulk { .. } | Work::Idle { .. });
         if !stand && !self.plan.keeps_connections() {

@@ -1,6 +1,6 @@
 //! Step 1, connect: a stream, a TLS handshake on it, and how long both took.
 //!
-//! In: as whom, and whether to resume. Out: a [`Wire`] that is open for data, its flight perhaps still to be written together with
+//! In: the identity of the client, and whether to resume. Out: a [`Wire`] that is open for data, its flight perhaps still to be written together with
 //! the first request.
 
 use std::rc::Rc;

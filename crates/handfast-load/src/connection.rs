@@ -1,7 +1,7 @@
 //! What a transaction needs of a connection, whether it carries raw bytes or HTTP.
 //!
 //! In: exchanges to begin. Out: how each of them went. [`crate::raw`] and [`crate::http`] are the two kinds; the loops over
-//! them are written once, in [`crate::transaction`] for connections of their own and in [`crate::kept`] for those that stand.
+//! them are written once, in [`crate::transaction`] for separate connections and in [`crate::kept`] for kept ones.
 
 use std::rc::Rc;
 
@@ -13,10 +13,10 @@ use crate::plan::Plan;
 
 /// A connection that has its handshake behind it.
 ///
-/// Whoever drives it begins exchanges while there is room, takes those that are over, and lets it have its turn. Bytes and
-/// exchanges are recorded in here; what they mean for a transaction is the driver's to say.
+/// Its driver begins exchanges while there is room, takes those that are over, and polls it. Bytes and
+/// exchanges are recorded here; the driver decides what they mean for a transaction.
 pub(crate) trait Connection: Sized + 'static {
-    /// Exchanges of one transaction, where it has a connection of its own.
+    /// Exchanges of one transaction, where it has a separate connection.
     fn exchanges(plan: &Plan) -> u32;
 
     /// Connects and shakes hands. The rest of the handshake may wait for the first exchange to ride with.
@@ -29,7 +29,7 @@ pub(crate) trait Connection: Sized + 'static {
     /// Looks what happened while nothing was under way; `true` if an exchange can begin. What the target has ended takes no
     /// arrival with it.
     ///
-    /// **Errors**: it broke, or something came that nobody had asked for.
+    /// **Errors**: it broke, or data arrived that was not requested.
     fn look(&mut self) -> Result<bool, StepFailure>;
 
     /// Whether an exchange can begin now, as far as is known.

@@ -36,7 +36,7 @@ pub(crate) enum Phase {
     Ending,
 }
 
-/// As whom a connection is made.
+/// The identity with which a connection is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
     /// The member of the mix; 0 without a mix.
@@ -76,7 +76,7 @@ pub(crate) struct ThreadContext {
     pub(crate) pattern: Pattern,
     start: Cell<Moment>,
     end: Cell<Moment>,
-    /// Until when we may make load at all; moved on while somebody leads us.
+    /// The end of the permission to make load; extended while a coordinator leads this worker.
     leased: Cell<Moment>,
     phase: Cell<Phase>,
     /// Transactions and standing connections at work.
@@ -124,7 +124,7 @@ impl ThreadContext {
         (!self.sources.is_empty()).then(|| self.sources[turn % self.sources.len()])
     }
 
-    /// As whom the next connection is made: the member whose turn it is, and by lot whether it resumes.
+    /// The identity of the next connection: the member whose turn it is, and at random whether it resumes.
     pub(crate) fn draw(&self) -> Caller {
         self.draw_as(self.next_member())
     }
@@ -232,8 +232,8 @@ impl ThreadContext {
         self.leased.set(until);
     }
 
-    /// Whether nothing new is to begin. The lease is looked at here and not only by those who stop us: a process that
-    /// was stopped and continued would begin everything that is overdue before anybody else has run.
+    /// Whether nothing new is to begin. The lease is checked here and not only by the tasks that stop this one: a process that
+    /// was stopped and continued would begin everything that is overdue before another task has run.
     pub(crate) fn is_over(&self) -> bool {
         self.phase.get() == Phase::Ending || Moment::now() >= self.end.get().min(self.leased.get())
     }
@@ -296,7 +296,7 @@ impl Drop for ActiveGuard {
     fn drop(&mut self) {
         let context = &self.0;
         context.live.set(context.live.get().saturating_sub(1));
-        // Before the end nobody waits for it: transactions come and go by the thousand.
+        // Before the end no task waits for it: thousands of transactions come and go.
         if context.live.get() == 0
             && context.phase.get() == Phase::Ending
             && let Some(overseer) = context.overseer.get()

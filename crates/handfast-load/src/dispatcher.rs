@@ -31,7 +31,7 @@ pub(crate) trait Service {
     /// A transaction is due that was meant to begin at `intended`: it begins, or waits.
     fn arrive(self: &Rc<Self>, context: &Rc<ThreadContext>, intended: Moment) -> Arrived;
 
-    /// The run is over: how many have waited without success. They wait no more, so that nobody begins one that is counted as
+    /// The run is over: how many have waited without success. They wait no more, so that no thread begins one that is counted as
     /// never begun, as could happen when a lease that had ended is renewed.
     fn give_up(&self) -> u64;
 }

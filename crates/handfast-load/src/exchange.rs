@@ -63,7 +63,7 @@ impl Opening {
         wire.write(&mut context.scratch.borrow_mut().records, step)
     }
 
-    /// Puts the rest of the handshake into the thread's buffer, for whoever writes next.
+    /// Puts the rest of the handshake into the thread's buffer, for the next write.
     pub(crate) fn prepare_flight(&mut self, context: &ThreadContext) {
         let flight = std::mem::take(&mut self.flight);
         context.scratch.borrow_mut().records.extend(flight.filled());

@@ -13,7 +13,7 @@ pub(crate) struct StepFailure {
     pub(crate) cause: Cause,
     /// The sentence.
     pub(crate) detail: String,
-    /// What to do about it, where whoever failed knows.
+    /// What to do about it, where that is known.
     pub(crate) hint: Option<&'static str>,
     /// What the target itself said, where it said something.
     pub(crate) said: Option<Said>,

@@ -15,8 +15,8 @@
 //! | how seconds become one | `merge.rs` |
 //! | a server's configuration | `setup.rs` |
 //!
-//! **Safety.** A worker makes load on somebody's order, so orders are leases: a worker that hears nothing for [`LEASE`]
-//! stops by itself, by its own clock, also when the process was stopped and continued meanwhile.
+//! **Safety.** A worker makes load on the order of a coordinator, so orders are leases: a worker that receives nothing for [`LEASE`]
+//! stops automatically, by its own clock, also when the process was stopped and continued meanwhile.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ pub const LEASE: Duration = Duration::from_secs(5);
 const RENEWAL: Duration = Duration::from_secs(1);
 /// How often a worker says that it lives.
 const BEAT: Duration = Duration::from_millis(500);
-/// A worker from which nothing came for so long is lost: five beats.
+/// A worker that sent nothing for this duration is lost: five heartbeats.
 const PATIENCE: Duration = Duration::from_millis(2500);
 /// How long the coordinator waits for workers to answer its call.
 const GATHERING: Duration = Duration::from_secs(10);

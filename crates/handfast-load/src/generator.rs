@@ -101,7 +101,7 @@ impl Running {
 
     /// Waits for the end (the plan's duration, or [`Running::stop`], and what is in flight).
     pub fn join(mut self) -> WorkerEnd {
-        // A thread that panicked outside of its tasks has said so; what the others measured still counts.
+        // The panic of a thread outside of its tasks is logged already; what the others measured still counts.
         let totals = self.summing.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
         let start_error_ns = self.threads.join();
         WorkerEnd { totals, start_error_ns, kernel: KernelCounters::read().moved_since(&self.before) }

@@ -1,11 +1,11 @@
 //! Cures for a target with which not even one transaction works.
 //!
-//! In: what was asked for, and how it failed. Out: which option would help. Pure.
+//! In: the request, and how it failed. Out: which option would help. Pure.
 
 use crate::failure::{Said, StepFailure};
 use crate::plan::Plan;
 
-/// The cure for a target that wants to know who we are. It says so by an alert: TLS 1.3 has one of its own
+/// The hint for a target that requires a client certificate. It sends an alert: TLS 1.3 has a specific one
 /// (certificate_required, RFC 9846 §6.2), TLS 1.2 has handshake_failure among others; or after the handshake, by HTTP's 400
 /// or nginx's own 495 and 496, and by 403.
 pub(crate) fn client_certificate(plan: &Plan, trouble: &StepFailure) -> Option<&'static str> {

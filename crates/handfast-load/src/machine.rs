@@ -208,7 +208,7 @@ impl MachineCpu {
     }
 
     /// Share of all CPUs' time since the last call in which they were not idle, 0 to 1. What a hypervisor took
-    /// counts as busy: nobody here could have used it. 0 when no time has passed, or nothing can be read.
+    /// counts as busy: no program here could have used it. 0 when no time has passed, or nothing can be read.
     ///
     /// The kernel counts in steps of 10 ms: the figure of a second is good to about one hundredth.
     pub fn share(&mut self) -> f64 {

@@ -1,7 +1,7 @@
 //! When a thread opens connections: few at once at first, more while it goes well, and with pauses when the target sheds
 //! them.
 //!
-//! In: how many are wanted. Out: a [`Permit`] for each that may be opened now, which is told how it went. Without this a
+//! In: how many are wanted. Out: a [`Permit`] for each that may be opened now, which receives the outcome. Without this a
 //! thousand connections would be opened in the same moment: that measures the target's backlog, and one that closes what
 //! it has no room for would be asked again at once, and again.
 
@@ -157,15 +157,15 @@ impl Opener {
         }
     }
 
-    /// Waits until everything that is wanted stands, or it is no use to wait any longer: no more came to stand for
-    /// `patience`, or `may_stop` says that what stands will do.
-    pub(crate) async fn ready(&self, patience: Duration, may_stop: impl Fn() -> bool) {
+    /// Waits until all required connections are open, or waiting longer is useless: none was opened for
+    /// `timeout`, or `may_stop` returns that the open ones are enough.
+    pub(crate) async fn ready(&self, timeout: Duration, may_stop: impl Fn() -> bool) {
         self.awaits_all.set(Some(engine::current()));
         let began = Moment::now();
         self.progress.set(began);
         while self.opening.get() > 0 || self.is_short() {
-            let patience = if self.is_shed() { patience.min(SHEDDING) } else { patience };
-            let until = (self.progress.get() + patience).min(began + LONGEST_PREPARATION);
+            let timeout = if self.is_shed() { timeout.min(SHEDDING) } else { timeout };
+            let until = (self.progress.get() + timeout).min(began + LONGEST_PREPARATION);
             if may_stop() || Moment::now() >= until {
                 break;
             }

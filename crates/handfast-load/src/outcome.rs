@@ -12,7 +12,7 @@ use crate::sample::Interval;
 /// One run, merged over its workers.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What was asked for.
+    /// The request.
     pub plan: Plan,
     /// When it began, by the coordinator's clock.
     pub started: SystemTime,
@@ -29,7 +29,7 @@ pub struct Outcome {
 /// Why a run ended before its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EarlyEnd {
-    /// Somebody asked for it (Ctrl-C).
+    /// The user requested it (Ctrl-C).
     Interrupted,
     /// A worker was lost: its name.
     WorkerLost(String),
@@ -92,12 +92,12 @@ pub struct Refusal {
     pub what: String,
     /// The cure, when there is one.
     pub hint: Option<String>,
-    /// Whether what was asked for is wrong (exit code 2), and not the machine or the target (1).
+    /// Whether the request is wrong (exit code 2), and not the machine or the target (1).
     pub wrong_use: bool,
 }
 
 impl Refusal {
-    /// What was asked for cannot be done.
+    /// The request cannot be fulfilled.
     pub fn wrong_use(what: impl Into<String>) -> Self {
         Self { what: what.into(), hint: None, wrong_use: true }
     }

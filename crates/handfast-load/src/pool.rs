@@ -1,8 +1,8 @@
 //! Kept connections and what they are to do: arrivals of an open model that wait for a free connection, free connections
 //! that wait for an arrival, and how many there should be.
 //!
-//! In: arrivals when they are due. Out: to each connection its next one; and the wish for more connections, a few ahead
-//! of need. In a closed model every connection has always something to do, and their number is given.
+//! In: arrivals when they are due. Out: to each connection its next one; and the request for more connections, a few in
+//! advance. In a closed model every connection has always something to do, and their number is given.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -163,7 +163,7 @@ impl Pool {
     pub(crate) fn leave(&self, waiter: &Waiter) {
         let called = waiter.state.get() == State::Called;
         self.change(waiter, State::Busy);
-        // Its arrival is for somebody else.
+        // Another connection takes its arrival.
         if called {
             self.call();
         }
@@ -215,7 +215,7 @@ impl Pool {
     }
 
     /// A connection came to nothing while no transaction was under way on it. In a closed model there would have been
-    /// one. In an open one the arrivals that wait have lost something only if nobody is there or coming to serve them:
+    /// one. In an open one the arrivals that wait have lost something only if no connection is open or being opened to serve them:
     /// to them the target could not be reached.
     fn unused(&self, context: &ThreadContext, caller: Caller, shed: bool, trouble: &StepFailure) {
         let nobody = self.opener.standing() + self.opener.opening() == 0;

@@ -2,7 +2,7 @@
 //!
 //! In: a plan, the addresses of its target, the kernel's settings. Out: the arithmetic in a sentence, and a refusal
 //! when it cannot work. A connection needs a source port that no other one to the same address and port has; and
-//! whoever ends a connection first keeps that pair for 60 s (`TCP_TIMEWAIT_LEN` of Linux; RFC 9293 §3.6.1).
+//! the side that ends a connection first keeps that pair for 60 s (`TCP_TIMEWAIT_LEN` of Linux; RFC 9293 §3.6.1).
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, UdpSocket};
@@ -40,7 +40,7 @@ const DELAY: &str = "net.ipv4.tcp_tw_reuse_delay";
 const STAMPS: &str = "net.ipv4.tcp_timestamps";
 const BUCKETS: &str = "net.ipv4.tcp_max_tw_buckets";
 
-/// [`arithmetic`] of another machine, whose settings are known as [`crate::machine::facts`] tells them.
+/// [`arithmetic`] of another machine, whose settings are known from [`crate::machine::facts`].
 pub fn arithmetic_with(
     plan: &Plan,
     destinations: &[IpAddr],

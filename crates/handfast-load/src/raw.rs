@@ -65,7 +65,7 @@ impl RawConnection {
 
     /// Waits on an idle connection until `limit`, or something happens; `true` at the limit.
     ///
-    /// **Errors**: the target ended it, broke it off, or sent what nobody had asked for.
+    /// **Errors**: the target ended it, broke it off, or sent data that was not requested.
     pub(crate) async fn idle(&mut self, limit: Moment) -> Result<bool, StepFailure> {
         self.wire.flush(Step::Exchange)?;
         match self.wire.look(&self.context, Step::Exchange)? {

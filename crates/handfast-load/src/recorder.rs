@@ -1,9 +1,9 @@
 //! What one thread measures: counts and histograms of the present second, handed over when it is over.
 //!
-//! In: everything that happens ([`events`]), from whoever does it, whether or not the run has begun. Out: an [`Interval`] for
+//! In: everything that happens ([`events`]), from all tasks, whether or not the run has begun. Out: an [`Interval`] for
 //! each second. This is the only place that fills one.
 //!
-//! Nobody asks whether something counts. Until [`Recorder::record`] everything is gathered as always, and is then thrown
+//! No task asks whether an event counts. Until [`Recorder::record`] everything is gathered as always, and is then thrown
 //! away: rehearsal and warm-up leave the number of their connections and nothing else.
 
 mod events;
@@ -40,7 +40,7 @@ pub(crate) struct Times {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     present: Second,
-    /// Whether transactions have an intended start: then it is told how late they began, and what they took from then on.
+    /// Whether transactions have an intended start: then the report has how late they began, and what they took from then on.
     scheduled: bool,
     /// How long the last exchange took.
     last_exchange: Duration,
@@ -226,7 +226,7 @@ impl Recorder {
                     self.waiting.push_front(interval);
                     return;
                 }
-                // Nobody wants to know any more: the run was given up.
+                // There is no receiver any more: the run was given up.
                 Err(TrySendError::Disconnected(_)) => self.waiting.clear(),
             }
         }

@@ -250,8 +250,8 @@ impl Interval {
         self.machine.clone_from(&other.machine);
     }
 
-    /// Makes its histograms small, for keeping. Members and requests have none of their own in a second that is kept: what
-    /// is told of them is of the whole run.
+    /// Makes its histograms small, for keeping. Members and requests have no separate histograms in a second that is kept: their
+    /// figures are those of the whole run.
     pub fn pack(&mut self) {
         self.series.values_mut().for_each(Histogram::pack);
         self.members = Vec::new();

@@ -6,7 +6,7 @@
 //! Each rate is tried until most of its repeats agree, since one step's percentile is a matter of luck. A step that
 //! the generator or its ports limited says nothing of the target, so it has no vote, and is made again. A rate at which
 //! that happens too often is not known: the search goes on below it, and no higher. When the answer is that rate's
-//! neighbour, it is no answer about the target, and the verdict says so.
+//! neighbour, it is no answer about the target, which the verdict reports.
 
 pub use handfast_report::job::SearchSpec;
 use handfast_report::model::{self, SearchStep, Verdict, VerdictWord};

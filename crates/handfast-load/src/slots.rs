@@ -14,7 +14,7 @@ use crate::dispatcher::{Arrived, Service};
 use crate::opener::{Opener, Permit, pause};
 use crate::work::transaction;
 
-/// A thread's transactions of an open model, each on a connection of its own. Those for which there is no room wait, and
+/// A thread's transactions of an open model, each on a separate connection. Those for which there is no room wait, and
 /// count from when they were due.
 #[derive(Debug)]
 pub(crate) struct Slots {

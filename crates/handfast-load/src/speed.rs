@@ -37,7 +37,7 @@ const OTHERS: f64 = 0.15;
 /// Share of the CPUs' time that a hypervisor may take without a word.
 const STOLEN: f64 = 0.01;
 
-/// What is wanted.
+/// The requested measurement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// Certificates in PEM to predict for.

@@ -14,8 +14,8 @@ use crate::plan::{HttpVersion, Model, Plan, Tls, Verify, Work};
 
 /// Resolves the target's name, as applications of this machine do.
 ///
-/// **Errors**: no such name, or no answer within `patience`.
-pub(crate) fn resolve(plan: &Plan, patience: Duration) -> Result<Vec<SocketAddr>, Refusal> {
+/// **Errors**: no such name, or no answer within `timeout`.
+pub(crate) fn resolve(plan: &Plan, timeout: Duration) -> Result<Vec<SocketAddr>, Refusal> {
     let (host, port) = (plan.target.host.clone(), plan.target.port);
     let (answer, waiting) = sync_channel(1);
     let thread = std::thread::Builder::new().name("resolve".into()).spawn(move || {
@@ -24,11 +24,11 @@ pub(crate) fn resolve(plan: &Plan, patience: Duration) -> Result<Vec<SocketAddr>
     });
     let name = &plan.target.host;
     thread.map_err(|error| Refusal::failed(format!("start a thread to resolve {name}: {error}")))?;
-    let addresses = match waiting.recv_timeout(patience) {
+    let addresses = match waiting.recv_timeout(timeout) {
         Ok(Ok(addresses)) => addresses,
         Ok(Err(error)) => return Err(Refusal::failed(format!("resolve {name}: {error}"))),
         Err(_) => {
-            return Err(Refusal::failed(format!("resolve {name}: no answer within {patience:?}"))
+            return Err(Refusal::failed(format!("resolve {name}: no answer within {timeout:?}"))
                 .hint("check /etc/resolv.conf, or give an address instead of a name"));
         }
     };

@@ -58,7 +58,7 @@ pub(crate) enum Answer {
     Started { late_ns: i64 },
 }
 
-/// Runs a thread until its work is done or nobody gives orders any more.
+/// Runs a thread until its work is done or no orders can arrive any more.
 pub(crate) fn run(
     assignment: Assignment,
     orders: Letterbox<Order>,
@@ -137,7 +137,7 @@ async fn take_orders(
     engine::stop();
 }
 
-/// Opens the connections that stay open when the run begins, and says so when they do.
+/// Opens the connections that stay open when the run begins, and reports when they are open.
 fn prepare(
     assignment: &Assignment,
     context: &Rc<ThreadContext>,
@@ -228,7 +228,7 @@ async fn oversee(context: Rc<ThreadContext>, answers: SyncSender<Answer>) {
     let late_ns = i64::try_from(Moment::now().since(context.start()).as_nanos()).unwrap_or(i64::MAX);
     let _ = answers.try_send(Answer::Started { late_ns });
     context.record().started();
-    // Everybody else waits for the same moment by a coarser timer.
+    // All other tasks wait for the same moment by a coarser timer.
     engine::wake_all();
     loop {
         let now = Moment::now();

@@ -1,4 +1,4 @@
-//! One transaction on a connection of its own: connect, shake hands, exchange, close; timed, counted, and told when it failed.
+//! One transaction on a separate connection: connect, shake hands, exchange, close; timed, counted, and reported when it failed.
 
 use std::rc::Rc;
 

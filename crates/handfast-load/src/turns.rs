@@ -1,6 +1,6 @@
 //! Whose turn it is, when each of several has a weight: the members of a mix, names, requests.
 //!
-//! In: weights, and how many turns were taken before. Out: places, one after the other. Nothing is drawn by lot: after any
+//! In: weights, and how many turns were taken before. Out: places, one after the other. Nothing is random: after any
 //! number of turns each has had its share of them, to within about one turn, and the same weights give the same order
 //! everywhere. So threads and machines that take consecutive stretches of one order make exact shares together.
 //!

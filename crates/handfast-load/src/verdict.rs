@@ -10,7 +10,7 @@
 //! 5. the target: less was taken than was offered (open and ramp models; a closed loop follows its target), and the
 //!    generator had room.
 //!
-//! Whatever the word: seconds in which nothing ended are told, and when errors came (`verdict/stall.rs`).
+//! Whatever the word: seconds in which nothing ended are reported, and the times of errors (`verdict/stall.rs`).
 //!
 //! The decision about the target leaves out the first and the last second. Sentences have the figures of the whole
 //! run, which are those of the headline, and say it where the decision was made on others.
@@ -39,7 +39,7 @@ const REACHED: f64 = 0.97;
 const NOTICEABLE: f64 = 0.005;
 /// Share of arrivals that may find every connection in use.
 const QUEUED: f64 = 0.01;
-/// Share of connections from which it is told that they could not be closed as the plan says …
+/// Share of connections from which it is reported that they could not be closed as the plan says …
 const BADLY_CLOSED: f64 = 0.01;
 /// … and from which nothing else was measured.
 const NEVER_CLOSED: f64 = 0.5;

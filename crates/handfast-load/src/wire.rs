@@ -244,7 +244,7 @@ impl Wire {
         StepFailure::ended(step, self.ended == Ended::Orderly, detail)
     }
 
-    /// Whether something more than nothing happened while nobody asked: the target ended or reset.
+    /// Whether something happened without a request: the target ended or reset the connection.
     pub(crate) fn look(&mut self, bench: &ThreadContext, step: Step) -> Result<Got, StepFailure> {
         let scratch = &mut *bench.scratch.borrow_mut();
         let mut unasked = 0;

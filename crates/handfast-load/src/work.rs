@@ -1,6 +1,6 @@
 //! The kinds of work, each with the code that does it. The only place that asks which kind a plan has before it does it.
 //!
-//! | work | on a connection of its own | on kept ones |
+//! | work | on a separate connection | on kept ones |
 //! |---|---|---|
 //! | exchanges of bytes, or a handshake alone | [`transaction`](crate::transaction) of [`RawConnection`] | [`kept`] |
 //! | HTTP | the same of [`HttpConnection`] | [`kept`] |
@@ -41,7 +41,7 @@ pub(crate) async fn rehearse(
     }
 }
 
-/// One transaction on a connection of its own, as [`transaction::transaction`] does it.
+/// One transaction on a separate connection, as [`transaction::transaction`] does it.
 pub(crate) async fn transaction(
     context: &Rc<ThreadContext>,
     intended: Moment,

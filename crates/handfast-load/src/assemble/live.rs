@@ -1,4 +1,4 @@
-//! What is told of a run while it goes on.
+//! What is reported of a run while it goes on.
 //!
 //! In: the plan, then its seconds as they are merged. Out: the lines of [`handfast_report::live`].
 
@@ -8,10 +8,10 @@ use handfast_stats::Histogram;
 use crate::plan::{Model, Plan, Work};
 use crate::sample::Interval;
 
-/// Percentiles that are told of each second.
+/// Percentiles that are reported for each second.
 const PERCENTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
-/// A run that is told of while it goes on.
+/// A run that is reported while it goes on.
 #[derive(Debug)]
 pub struct Live {
     plan: Plan,

@@ -30,7 +30,7 @@ enum Deed {
     NotSeen,
     /// The target ends the connection between exchanges.
     End,
-    /// Something comes that nobody had asked for.
+    /// Data arrives that was not requested.
     Unasked,
     /// The run ends.
     Over,
@@ -173,7 +173,7 @@ fn a_transaction_is_all_of_its_exchanges_and_the_end() {
     assert_eq!(found(&measured), (0, 1, "the target closed the connection with 1 of 3 requests to go"));
 }
 
-/// What one kept connection measures, the arrivals that are left, and whether it was ended in order. In an open model three
+/// What one kept connection measures, the arrivals that are left, and whether it was closed cleanly. In an open model three
 /// arrivals are due.
 fn kept_until_the_end(model: Model, script: &'static [Deed]) -> (Interval, u64, u32) {
     on_engine(move || async move {

@@ -56,7 +56,7 @@ impl Drop for StopAtTheEnd {
     }
 }
 
-/// Runs one task on an engine of its own, to its end.
+/// Runs one task on a separate engine, to its end.
 pub(crate) fn on_engine<T: Send + 'static, F: Future<Output = T>>(
     task: impl FnOnce() -> F + Send + 'static,
 ) -> T {

@@ -36,7 +36,7 @@ pub(super) struct Message {
 /// Why a message did not go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Nobody is subscribed to the subject.
+    /// The subject has no subscriber.
     Nobody,
     /// No answer came in time.
     Late(Duration),
@@ -66,7 +66,7 @@ impl fmt::Display for Fault {
 
 /// A way for messages.
 pub(super) trait Bus: Send + Sync {
-    /// Sends to everybody who is subscribed. That it was sent does not say that it arrived.
+    /// Sends to all subscribers. A message that was sent need not arrive.
     fn publish<'a>(&'a self, subject: &'a str, payload: Bytes) -> Later<'a, Result<(), Fault>>;
 
     /// Sends, and waits for one answer.
@@ -74,7 +74,7 @@ pub(super) trait Bus: Send + Sync {
         &'a self,
         subject: &'a str,
         payload: Bytes,
-        patience: Duration,
+        timeout: Duration,
     ) -> Later<'a, Result<Bytes, Fault>>;
 
     /// Everything published from now on to subjects that fit `pattern` (`*` one token, `>` the rest).
@@ -95,9 +95,9 @@ pub(super) trait Bus: Send + Sync {
 
 /// The messages of one subscription.
 pub(super) enum Feed {
-    /// Inside the process: everybody's messages, sifted here.
+    /// Inside the process: all messages, filtered here.
     Local {
-        /// What is wanted.
+        /// The pattern of subjects.
         pattern: String,
         /// Everything.
         from: broadcast::Receiver<Message>,

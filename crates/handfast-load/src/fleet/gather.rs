@@ -23,13 +23,13 @@ const SETTLING: Duration = Duration::from_millis(500);
 pub(super) struct Found {
     /// Its token in subjects.
     pub(super) id: String,
-    /// Its name for people, among these nobody else's.
+    /// Its name for people, unique among these.
     pub(super) name: String,
 }
 
 /// Calls until `machines` workers can take part.
 ///
-/// **Errors**: too few did in [`GATHERING`], or enough answered and cannot all take part; with everybody's name.
+/// **Errors**: too few did in [`GATHERING`], or enough answered and cannot all take part; with the names of all.
 pub(super) async fn call(link: &Link, feed: &mut Feed, machines: u32) -> Result<Vec<Found>, Refusal> {
     let wanted = usize::try_from(machines).unwrap_or(usize::MAX);
     let end = tokio::time::Instant::now() + GATHERING;
@@ -82,7 +82,7 @@ fn usable<'a>(
     answered.iter().filter(move |(_, hello)| fits(hello))
 }
 
-/// So many of them, in the order of their names.
+/// The first ones of them, in the order of their names.
 fn choose(link: &Link, answered: &BTreeMap<String, Hello>, wanted: usize) -> Vec<Found> {
     let mut found: Vec<Found> = usable(link, answered)
         .map(|(id, hello)| Found { id: id.clone(), name: hello.name.clone() })

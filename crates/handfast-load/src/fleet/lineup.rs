@@ -25,14 +25,14 @@ use crate::sample::Interval;
 /// Name of the only worker of [`Workers::Local`].
 const HERE: &str = "this machine";
 /// The least that a server must take in one message. A second of nine full histograms has some hundred kilobytes, and
-/// this is what servers take when nobody says otherwise.
+/// this is the default of servers.
 const LEAST_LIMIT: usize = 1_048_576;
 /// Between the order to begin and the beginning, in this process: threads are made meanwhile.
 const LEAD_HERE: Duration = Duration::from_millis(500);
 /// The same over a network.
 const LEAD: Duration = Duration::from_secs(1);
 
-/// Workers that have answered, and work for nobody else until they are dismissed.
+/// Workers that have answered, and work for no other coordinator until they are dismissed.
 ///
 /// Dropped without [`Lineup::dismiss`], they are free after [`super::LEASE`].
 pub struct Lineup {
@@ -69,7 +69,7 @@ impl Lineup {
         let id = "here".to_owned();
         let worker = Worker::new(Arc::clone(&bus), subjects.clone(), id, HERE.into(), identity.clone(), load);
         let mut here = JoinSet::new();
-        // Nobody asks this worker to end: it is ended with the set.
+        // This worker gets no order to end: it is ended with the set.
         here.spawn(worker.serve(watch::channel(false).1));
         let me = Caller { id: fresh_id()?, name: HERE.into(), identity };
         let mut lineup = Self::on(Link { bus, subjects, me, joining: "handfast load".into() }, 1).await?;

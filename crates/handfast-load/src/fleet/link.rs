@@ -42,7 +42,7 @@ impl Link {
         decode(&answer).ok_or_else(|| Fault::Gone("the answer cannot be understood".into()))
     }
 
-    /// [`Link::ask_bytes`], of several workers at once. Answers stand in the order of the questions.
+    /// [`Link::ask_bytes`], of several workers at once. Answers have the order of the questions.
     pub(super) async fn ask_all(&self, questions: Vec<(String, Order)>) -> Vec<Result<Answer, Fault>> {
         self.each(
             questions,

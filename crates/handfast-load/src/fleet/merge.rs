@@ -26,7 +26,7 @@ pub(super) enum Standing {
 #[derive(Debug)]
 pub(super) struct Part {
     standing: Standing,
-    /// Delivered and not merged yet. Bounded: whoever is ahead of an overdue second waits for three seconds.
+    /// Delivered and not merged yet. Bounded: a worker that is ahead of an overdue second waits for three seconds.
     waiting: BTreeMap<u32, Interval>,
     /// The second after the last one that came.
     next: u32,
@@ -110,7 +110,7 @@ impl Merge {
             let delivered = |part: &Part| part.next > second;
             let complete =
                 self.parts.iter().all(|part| part.standing != Standing::Working || delivered(part));
-            // Nobody was there yet: the run may be over, and a second that nobody had is not invented.
+            // No worker was there yet: the run may be over, and a second that no worker had is not invented.
             if !self.parts.iter().any(delivered) || !complete && second >= overdue {
                 return;
             }

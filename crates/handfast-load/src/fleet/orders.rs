@@ -1,4 +1,4 @@
-//! Orders to everybody who takes part, and their answers.
+//! Orders to all workers that take part, and their answers.
 //!
 //! In: a coordinator's end of the bus. Out: nothing but that all have taken it, or who has not, and why.
 

@@ -30,13 +30,13 @@ use crate::sample::Interval;
 /// two versions can tell each other.
 pub(super) const PROTOCOL: u32 = 1;
 
-/// No fleet has this name: nobody needs to be allowed to use its subjects, so a user who may is allowed too much.
+/// No fleet has this name: no user needs permission for its subjects, so a user that has it has too many permissions.
 pub(super) const CHECK: &str = "permission-check";
 
 /// In place of a run's name, in answers to a call.
 pub(super) const HELLO: &str = "hello";
 
-/// Which program somebody runs.
+/// The program that a worker or coordinator runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Identity {
     /// [`PROTOCOL`].
@@ -63,7 +63,7 @@ impl Identity {
         }
     }
 
-    /// Why somebody with `self` cannot work for somebody with `wanted`.
+    /// Why a worker with `self` cannot work for a coordinator with `wanted`.
     pub(super) fn differs(&self, wanted: &Self) -> Option<String> {
         if self.protocol != wanted.protocol {
             return Some(format!("it speaks protocol {}, this program {}", self.protocol, wanted.protocol));
@@ -95,7 +95,7 @@ fn hash(path: &str) -> std::io::Result<String> {
     }
 }
 
-/// A name that nobody else has: 64 bits, in hex.
+/// A unique name: 64 bits, in hex.
 pub(super) fn fresh_id() -> Result<String, Refusal> {
     let mut bytes = [0; 8];
     aws_lc_rs::rand::fill(&mut bytes)
@@ -119,7 +119,7 @@ pub(super) struct Caller {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Order {
-    /// Who is there? Answered with [`Event::Hello`]; binds nobody.
+    /// Who is there? Answered with [`Event::Hello`]; binds no worker.
     RollCall {
         /// Who asks.
         from: Caller,
@@ -129,9 +129,9 @@ pub(super) enum Order {
         /// Why.
         why: Refusal,
     },
-    /// Work for me, and for nobody else until you have not heard from me for a lease.
+    /// Work for me, and for no other coordinator until you have received nothing from me for a lease.
     Enlist {
-        /// Who says so.
+        /// The worker that sends it.
         by: Caller,
     },
     /// What does your clock say?
@@ -224,7 +224,7 @@ pub(super) enum Event {
     End {
         /// Totals.
         end: Box<WorkerEnd>,
-        /// Why I ended before I was told to, if I did.
+        /// Why the worker ended before the order to end, if it did.
         cut: Option<String>,
     },
     /// Nothing more will come from me in this run.
@@ -266,7 +266,7 @@ impl Subjects {
         Ok(Self { fleet: fleet.to_owned() })
     }
 
-    /// Orders to everybody.
+    /// Orders to all workers.
     pub(super) fn all(&self) -> String {
         format!("hf.{}.c.all", self.fleet)
     }
@@ -298,7 +298,7 @@ impl Subjects {
     }
 }
 
-/// A name as it may stand on a terminal, whoever sent it: no control characters, and no book.
+/// A name that is safe to print on a terminal, whatever its source: no control characters, and no book.
 fn printable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let name = String::deserialize(deserializer)?;
     Ok(name.chars().map(|c| if c.is_control() { '?' } else { c }).take(100).collect())

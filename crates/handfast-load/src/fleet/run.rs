@@ -1,7 +1,7 @@
 //! One run, seen by its coordinator: prepare, measure clocks, begin together, merge the seconds, end.
 //!
-//! In: a plan, and workers that are enlisted. Out: an [`Outcome`]. One loop over three things: what workers say, four
-//! looks a second at clocks and leases, and somebody's wish to end.
+//! In: a plan, and workers that are enlisted. Out: an [`Outcome`]. One loop over three things: messages of workers, four
+//! checks of clocks and leases a second, and the request to end.
 
 use std::time::{Duration, SystemTime};
 
@@ -26,7 +26,7 @@ use crate::sample::Interval;
 const LOOK: Duration = Duration::from_millis(250);
 /// A look so late means that this process stood still: the workers' silence is then our own deafness.
 const STOOD_STILL: Duration = Duration::from_secs(1);
-/// A second that is over for so long no longer waits for anybody.
+/// After this duration a second no longer waits for any worker.
 const OVERDUE: Duration = Duration::from_secs(3);
 /// What a worker may need beyond the plan's own bounds: threads, totals, the bus.
 const GRACE: Duration = Duration::from_secs(10);
@@ -63,7 +63,7 @@ pub(super) struct Run<'a> {
     start: Option<(Moment, SystemTime)>,
     refusal: Option<Refusal>,
     early_end: Option<EarlyEnd>,
-    /// Until when everybody must have ended.
+    /// The deadline for the end of all workers.
     deadline: Moment,
 }
 
@@ -133,7 +133,7 @@ impl<'a> Run<'a> {
         Ok(self.outcome())
     }
 
-    /// Has everybody make ready. False: somebody asked for the end meanwhile.
+    /// Lets all workers prepare. False: the end was requested meanwhile.
     async fn prepare(&mut self, stop: &mut watch::Receiver<bool>) -> Result<bool, Refusal> {
         let of = u32::try_from(self.members.len()).unwrap_or(u32::MAX);
         let until = Moment::now() + LEASE;
@@ -164,7 +164,7 @@ impl<'a> Run<'a> {
         Ok(true)
     }
 
-    /// Measures the clocks again, and has everybody begin at one moment.
+    /// Measures the clocks again, and lets all workers begin at one moment.
     async fn begin(&mut self) -> Result<(), Refusal> {
         let orders = Orders { link: self.link };
         orders.clocks(self.members).await?;
@@ -182,7 +182,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// While orders are asked nobody listens; that silence is nobody's fault.
+    /// While orders are sent, nothing is received; that silence does not count against a worker.
     fn heard_all(&mut self) {
         let now = Moment::now();
         self.looked = now;

@@ -1,4 +1,4 @@
-//! What may be joined. Who can publish on a bus can have every worker make load against anybody, so a server that
+//! The buses that may be joined. A client that can publish on a bus can let every worker make load against any target, so a server that
 //! others can reach must know its users, be encrypted, and give us no more than our own subjects.
 //!
 //! In: a [`BusAddress`]. Out: a bus that may be used, or why not and what to do about it.
@@ -43,7 +43,7 @@ const LISTEN_HERE: &str = "`nats-server -a 127.0.0.1` listens for this machine o
                            NAME DIR` writes a configuration with TLS, users and narrow permissions";
 
 /// What a server says of itself before anything else (`INFO` of the NATS client protocol). `host` is what it listens on, or
-/// what it is told to give as its address.
+/// its configured address.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct Greeting {
@@ -55,8 +55,8 @@ struct Greeting {
 }
 
 impl Greeting {
-    /// Whether it listens on the loopback alone. One that does not say so may be reached from anywhere, whatever way we came
-    /// ourselves: by the loopback, through a tunnel.
+    /// Whether it listens on the loopback alone. A server that does not report this may be reached from anywhere, whatever our
+    /// own way is: by the loopback, through a tunnel.
     fn is_here_alone(&self) -> bool {
         let address = self.host.parse::<IpAddr>().map(|host| host.to_canonical().is_loopback());
         address.unwrap_or(self.host.eq_ignore_ascii_case("localhost"))
@@ -123,7 +123,7 @@ pub async fn doctor(bus: &BusAddress) -> Result<Vec<String>, Refusal> {
     Ok(found)
 }
 
-/// Finds the server, hears its greeting, and decides whether more may be said to it.
+/// Finds the server, reads its greeting, and decides whether more may be sent to it.
 async fn inspect(address: &BusAddress) -> Result<Inspection, Refusal> {
     let wrong = |what: &str| {
         Refusal::wrong_use(format!("the bus's URL: {what}")).hint("write nats://HOST:4222 or tls://HOST:4222")
@@ -283,7 +283,7 @@ fn credentials(file: &Path) -> Result<(String, String), Refusal> {
     split.ok_or_else(|| failed("expected one line, user:password".into()))
 }
 
-/// `%40` and the like, as they stand in URLs.
+/// Decodes `%40` and the like, as in URLs.
 fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -310,7 +310,7 @@ fn is_older(version: &str, than: [u32; 3]) -> bool {
     numbers.is_some_and(|numbers| numbers.as_slice() < than.as_slice())
 }
 
-/// What this user may do with subjects that nobody needs: `publish to`, `listen to`.
+/// What this user may do with subjects that no worker needs: `publish to`, `listen to`.
 async fn allowed_elsewhere(
     nats: &Nats,
     mut complaints: mpsc::Receiver<String>,

@@ -1,4 +1,4 @@
-//! A worker's share of a run on a thread of its own: prepare, wait for the start, pass on the seconds, end.
+//! A worker's share of a run on a separate thread: prepare, wait for the start, pass on the seconds, end.
 //!
 //! In: a plan and a share, a start, a lease, a stop. Out: [`News`]. The generator blocks and the bus does not, so they
 //! meet here. The dead-man's switch is in this thread too: it looks at the clock, whatever the bus and its tasks do.
@@ -97,7 +97,7 @@ pub(super) enum News {
     Dropped(String),
     /// A second is over.
     Second(Box<Interval>),
-    /// Everything is over; and why before its time, when nobody had asked for it.
+    /// Everything is over; and the reason, when the end was not requested.
     End(Box<WorkerEnd>, Option<String>),
 }
 
@@ -158,7 +158,7 @@ impl ShareThread {
         Ok(Self { start: Some(start), stop, news, lease })
     }
 
-    /// Tells it when to start; only the first word counts.
+    /// Sends it the moment of the start; only the first one counts.
     pub(super) fn start(&mut self, moment: Moment) -> bool {
         self.start.take().is_some_and(|start| start.try_send(moment).is_ok())
     }
@@ -184,7 +184,7 @@ struct Inside {
 impl Inside {
     fn work(self, load: &dyn Load, plan: &Plan, share: Share, started: &Receiver<Moment>) {
         let last = self.all_of_it(load, plan, share, started);
-        // Nobody listens any more: then nobody needs to know.
+        // Without a receiver, no task needs the message.
         let _ = self.tell.blocking_send(last);
     }
 
@@ -213,7 +213,7 @@ impl Inside {
         }
     }
 
-    /// Whether to end, and why when nobody asked for it.
+    /// Whether to end, and why when that was not requested.
     fn why_end(&self) -> Option<Option<String>> {
         if self.stop.load(Ordering::Relaxed) {
             return Some(None);
@@ -249,7 +249,7 @@ impl Inside {
         News::End(Box::new(live.join()), end.flatten())
     }
 
-    /// Hands a second on; stops the load, and says so, when too many wait.
+    /// Passes a second on; stops the load, and reports that, when too many wait.
     fn pass_on(&self, interval: Interval, live: &dyn Live) -> bool {
         match self.tell.try_send(News::Second(Box::new(interval))) {
             Ok(()) => true,

@@ -70,12 +70,12 @@ on_both!(
     the_true_load_takes_the_same_path,
 );
 
-/// A file that is whole before anybody knows its name.
+/// A file that is complete before it has its name.
 fn write(path: &std::path::Path, text: &str) {
     std::io::Write::write_all(&mut std::fs::File::create(path).unwrap(), text.as_bytes()).unwrap();
 }
 
-/// A plan whose target nobody asks.
+/// A plan whose target is never used.
 fn plan() -> Plan {
     Plan { duration: Duration::from_secs(3), timeout: Duration::from_secs(2), ..Plan::default() }
 }

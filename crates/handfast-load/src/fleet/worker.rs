@@ -1,6 +1,6 @@
 //! A worker: waits for orders on a bus, and makes its share of one run after the other.
 //!
-//! In: [`Order`]s. Out: [`Answer`]s and [`Event`]s. One task; the load is on threads of its own (`share.rs`).
+//! In: [`Order`]s. Out: [`Answer`]s and [`Event`]s. One task; the load runs on separate threads (`share.rs`).
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ use crate::generator::Share;
 use crate::outcome::Refusal;
 use crate::plan::Plan;
 
-/// How long the final word is said again until somebody has heard it.
+/// How long the final message is repeated until a coordinator has received it.
 const INSISTING: Duration = Duration::from_secs(20);
 /// How long a bus may be away before a worker gives it up.
 const GIVING_UP: Duration = Duration::from_secs(600);
-/// How long a worker that is told to end waits for its load to end.
+/// How long a worker with the order to end waits for its load to end.
 const LEAVING: Duration = Duration::from_secs(5);
 
 /// Serves run after run until `stop`, or until the bus was away for ten minutes.
@@ -59,14 +59,14 @@ pub(super) fn default_name() -> String {
     format!("{}-{}", host.nodename().to_string_lossy(), std::process::id())
 }
 
-/// Waits until somebody asks for the end. When nobody can ask any more, forever.
+/// Waits until the end is requested; forever when no request can arrive any more.
 pub(super) async fn asked(stop: &mut watch::Receiver<bool>) {
     if stop.wait_for(|stop| *stop).await.is_err() {
         std::future::pending::<()>().await;
     }
 }
 
-/// Whom a worker works for.
+/// The coordinator that a worker works for.
 #[derive(Debug)]
 struct Held {
     by: Caller,
@@ -78,7 +78,7 @@ struct Assignment {
     run: String,
     by: String,
     thread: ShareThread,
-    /// Whether it has been told when to begin.
+    /// Whether it has received the moment of the start.
     begun: bool,
     /// Its final word, and until when it is said.
     end: Option<(Bytes, Moment)>,
@@ -98,7 +98,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// One that has heard nothing yet.
+    /// A worker that has received nothing yet.
     pub(super) fn new(
         bus: Arc<dyn Bus>,
         subjects: Subjects,
@@ -259,7 +259,7 @@ impl Worker {
         }
     }
 
-    /// Whom we work for, if it is not `asker`.
+    /// The coordinator of this worker, if it is not `asker`.
     fn busy_for(&self, asker: &str) -> Option<String> {
         let held = self.held.as_ref().filter(|held| held.by.id != asker)?;
         let loading = self.assignment.as_ref().is_some_and(|assignment| assignment.end.is_none());
@@ -283,7 +283,7 @@ impl Worker {
         Answer::Yes
     }
 
-    /// Takes an order of somebody who has enlisted us; `None` when somebody else has, meanwhile.
+    /// Takes an order of the coordinator that has enlisted this worker; `None` when another one has, meanwhile.
     fn hold(&mut self, by: &str) -> Option<()> {
         let held = self.held.as_mut().filter(|held| held.by.id == by)?;
         held.until = Moment::now() + LEASE;
@@ -331,7 +331,7 @@ impl Worker {
 
     fn renew(&mut self, by: &str, run: &str, until: Moment) {
         let Some(held) = self.held.as_mut().filter(|held| held.by.id == by) else { return };
-        // By its own end, and not from now on: a renewal that waited while we stood still holds us for nobody.
+        // From its own end, and not from now on: a renewal that waited while this process was stopped binds it to no coordinator.
         held.until = held.until.max(until.min(Moment::now() + LEASE));
         if let Some(assignment) =
             self.assignment.as_ref().filter(|assignment| assignment.by == by && assignment.run == run)
@@ -348,7 +348,7 @@ impl Worker {
         }
     }
 
-    /// Ends on somebody's order on this machine: the load first, then the coordinator is told.
+    /// Ends on an order from this machine: the load first, then it notifies the coordinator.
     async fn leave(&mut self) {
         if self.assignment.is_some() {
             self.say(&Event::Gone { why: "it was stopped on its own machine".into() }).await;

@@ -241,9 +241,9 @@ impl GeneratorThread {
 
     fn answer(&self, plan: &Plan) -> Result<Answer, Refusal> {
         // Each step of a rehearsal is bounded by the timeout, and a pool is filled one by one.
-        let patience = plan.timeout * 4 + LONGEST_PREPARATION + Duration::from_secs(30);
-        self.answers.recv_timeout(patience).map_err(|_| {
-            Refusal::failed(format!("prepare: a generator thread did not answer within {patience:?}"))
+        let timeout = plan.timeout * 4 + LONGEST_PREPARATION + Duration::from_secs(30);
+        self.answers.recv_timeout(timeout).map_err(|_| {
+            Refusal::failed(format!("prepare: a generator thread did not answer within {timeout:?}"))
         })
     }
 }

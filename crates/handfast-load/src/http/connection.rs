@@ -32,7 +32,7 @@ use crate::wire::Wire;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     pub(super) status: StatusCode,
-    /// Its first byte; with HTTP/2, where a byte belongs to nobody until it has been read: its head.
+    /// Its first byte; with HTTP/2, where a byte belongs to no stream until it has been read: its head.
     pub(super) first_byte: Moment,
     pub(super) done: Moment,
 }

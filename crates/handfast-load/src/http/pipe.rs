@@ -1,6 +1,6 @@
 //! A [`Wire`] as hyper reads and writes it.
 //!
-//! In: hyper's calls. Out: bytes, or "not yet"; nobody is woken by that, as the engine polls the whole connection whenever
+//! In: hyper's calls. Out: bytes, or "not yet"; that wakes no task, because the engine polls the whole connection whenever
 //! one of its sockets became ready. What went wrong is kept here in our own words, because hyper passes on less.
 
 use std::io;
@@ -98,7 +98,7 @@ impl Pipe {
         Ok(bytes.len())
     }
 
-    /// Keeps the trouble, and tells hyper that there is one.
+    /// Stores the error, and reports to hyper that there is one.
     fn fail(&mut self, trouble: StepFailure) -> io::Error {
         let error = io::Error::other(trouble.detail.clone());
         self.trouble.get_or_insert(trouble);
@@ -112,7 +112,7 @@ impl handfast_http::Pipe for Pipe {
             match self.fill() {
                 Ok(Got::Something) => {}
                 Ok(Got::Nothing) => return Poll::Pending,
-                // An end without close_notify may be anybody's (RFC 9846 §6.1): no answer ends with it.
+                // An attacker can forge an end without close_notify (RFC 9846 §6.1): no answer ends with it.
                 Ok(Got::End) if self.wire.ended() == Ended::Truncated => {
                     return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
                 }

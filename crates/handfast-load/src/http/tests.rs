@@ -134,7 +134,7 @@ impl Tls {
         }
     }
 
-    /// Ends in order.
+    /// Closes cleanly.
     fn goodbye(mut self) {
         self.session.close(&mut self.outgoing);
         let _ = self.flush();

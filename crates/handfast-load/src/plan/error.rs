@@ -1,4 +1,4 @@
-//! What can be wrong with a part of a plan as somebody wrote it.
+//! Mistakes in a part of a plan as the user wrote it.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ pub enum PlanError {
     Tunnel,
     /// A path that does not begin with a slash.
     Path(String),
-    /// A path with letters that stand for themselves nowhere.
+    /// A path with characters that must be encoded.
     PathLetters(String),
     /// A URL of another target.
     OtherTarget {

@@ -1,6 +1,6 @@
 //! Clients of several kinds in one run: each member of the mix has a share of the connections, and its own TLS.
 //!
-//! In: `share=30 tls=1.2 resume=0`, as it is typed or stands in a file. Out: [`Member`]s, resolved against what all of
+//! In: `share=30 tls=1.2 resume=0`, as it is typed or read from a file. Out: [`Member`]s, resolved against what all of
 //! them have in common; or what is wrong and what was expected.
 
 use super::WeightedName;
@@ -8,7 +8,7 @@ use super::error::{FileError, PlanError};
 pub use super::limits::{KEYS, MOST_NAMES};
 use super::weight::weight;
 
-/// Most members of a mix: each has histograms of its own for each second.
+/// Most members of a mix: each has separate histograms for each second.
 pub const MOST_MEMBERS: usize = 32;
 
 /// A member as it is written: words with values, not yet read.

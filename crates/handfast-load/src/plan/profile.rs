@@ -17,7 +17,7 @@ pub struct Profile {
     pub suites: &'static [&'static str],
     /// Groups, best first.
     pub groups: &'static [&'static str],
-    /// Application protocols, where the work has none of its own.
+    /// Application protocols, where the work does not define them.
     pub alpn: &'static [&'static str],
 }
 

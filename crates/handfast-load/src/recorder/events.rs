@@ -192,7 +192,7 @@ impl Recorder {
         }
     }
 
-    /// It failed at `now`, before it was anybody's: this machine could not even begin it.
+    /// It failed at `now`, before it had a member: this machine could not even begin it.
     pub(crate) fn failed_by_us(&mut self, trouble: StepFailure, now: Moment) {
         self.roll(now);
         self.present.tally.failed += 1;

@@ -13,7 +13,7 @@ use handfast_report::speed::{ComparedRow, Operation, What};
 use crate::outcome::Refusal;
 
 /// How long one run may take; two seconds are usual.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Most that a run may say.
 const LONGEST: u64 = 1 << 20;
 
@@ -85,7 +85,7 @@ fn is_openssl(version: &str) -> bool {
     number.is_some_and(|number| number.starts_with("1.1.1") || !number.starts_with(['0', '1']))
 }
 
-/// Runs it for every row that ours has too. `say` is told before each.
+/// Runs it for every row that ours has too. It calls `say` before each.
 ///
 /// **Errors**: a run that failed, or whose figures are not understood.
 pub(super) fn compare(ours: &[Operation], say: &mut dyn FnMut(&str)) -> Result<Vec<ComparedRow>, Refusal> {
@@ -171,20 +171,20 @@ fn run(arguments: &[&str]) -> Result<String, Refusal> {
             }
         })?;
     let wrong = |what: &str| Refusal::failed(format!("compare with openssl: `openssl {words}` {what}"));
-    finish(child, PATIENCE).map_err(wrong)
+    finish(child, TIMEOUT).map_err(wrong)
 }
 
 /// Waits for a program, which is ended when it takes too long.
-fn finish(mut child: Child, patience: Duration) -> Result<String, &'static str> {
+fn finish(mut child: Child, timeout: Duration) -> Result<String, &'static str> {
     let output = child.stdout.take();
     let (said, hear) = sync_channel(1);
     let reader = std::thread::Builder::new().name("openssl".into()).spawn(move || {
         let mut text = String::new();
         let read = output.map(|output| output.take(LONGEST).read_to_string(&mut text));
-        // Who does not wait any more has said so.
+        // A caller that does not wait any more has reported that.
         let _ = said.send(read.is_some_and(|read| read.is_ok()).then_some(text));
     });
-    let text = match reader.map(|_| hear.recv_timeout(patience)) {
+    let text = match reader.map(|_| hear.recv_timeout(timeout)) {
         Ok(Ok(text)) => text.ok_or("printed something that is not text"),
         Ok(Err(RecvTimeoutError::Timeout)) => Err("took too long, and was ended"),
         Ok(Err(RecvTimeoutError::Disconnected)) | Err(_) => Err("its output could not be read"),
@@ -267,8 +267,8 @@ mod tests {
             command.args(["-c", script]).stdout(Stdio::piped()).stdin(Stdio::null());
             command.spawn().expect("every system has sh")
         };
-        assert_eq!(finish(start("echo hello"), PATIENCE).as_deref(), Ok("hello\n"));
-        assert_eq!(finish(start("exit 3"), PATIENCE), Err("failed"));
+        assert_eq!(finish(start("echo hello"), TIMEOUT).as_deref(), Ok("hello\n"));
+        assert_eq!(finish(start("exit 3"), TIMEOUT), Err("failed"));
         assert_eq!(
             finish(start("exec sleep 60"), Duration::from_millis(50)),
             Err("took too long, and was ended")

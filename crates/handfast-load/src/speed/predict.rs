@@ -22,7 +22,7 @@ const ALWAYS: [(Option<Signature>, Group); 5] = [
     (None, Group::X25519),
     (None, Group::X25519Mlkem768),
 ];
-/// Groups that are told of for each certificate given.
+/// Groups that are reported for each certificate given.
 const FOR_FILES: [Group; 2] = [Group::X25519, Group::X25519Mlkem768];
 /// What the rest is taken from.
 const BASIS: (Signature, Group) = (Signature::Ed25519, Group::X25519);
@@ -95,7 +95,7 @@ fn public(report: &SpeedReport, signature: Option<Signature>, group: Group) -> O
     let time = |what, name: &str| Some(report.operation(what, name, None)?.time.ns);
     let term = |name: &str, ns| Term { name: name.into(), ns };
     let mut terms = match group {
-        // The server's two halves cannot be told apart: encapsulation makes its share and the secret at once.
+        // The server's two halves cannot be measured separately: encapsulation makes its share and the secret at once.
         Group::X25519Mlkem768 => vec![term("key exchange", time(What::Answer, group.name())?)],
         Group::X25519 | Group::P256 | Group::P384 => vec![
             term("key share", time(What::Share, group.name())?),

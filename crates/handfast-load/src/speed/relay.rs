@@ -168,9 +168,9 @@ fn once(work: Work, one_cpu: bool) -> Result<Needed, Refusal> {
 }
 
 fn listening(at: Ipv4Addr) -> Result<(Address, ListeningSocket), Refusal> {
-    let patience = SocketTimeouts { unacknowledged: Duration::ZERO, keepalive: Duration::ZERO };
+    let timeouts = SocketTimeouts { unacknowledged: Duration::ZERO, keepalive: Duration::ZERO };
     let address = Address::Ip(SocketAddr::new(IpAddr::V4(at), 0));
-    let (address, mut sockets) = listen(&address, 0o600, 1, patience, Sharing::Alone)
+    let (address, mut sockets) = listen(&address, 0o600, 1, timeouts, Sharing::Alone)
         .map_err(|error| failed(format!("listen on {at}: {error}")))?;
     let socket = sockets.pop().ok_or_else(|| failed("no socket to listen on"))?;
     Ok((address, socket))
@@ -197,7 +197,7 @@ struct Run {
 }
 
 impl Run {
-    /// Something went wrong; only the first thing is told, and nothing that happens at the end.
+    /// Records an error; only the first one is reported, and none that happens at the end.
     fn trouble(&self, what: impl std::fmt::Display) {
         if !self.over.is_over() {
             self.trouble.borrow_mut().get_or_insert_with(|| what.to_string());

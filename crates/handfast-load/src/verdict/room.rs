@@ -25,7 +25,7 @@ use crate::sample::{Interval, Series, ThreadUse};
 const PACE: f64 = 0.97;
 /// Share of wall time from which a thread's lateness is its own fault.
 const BUSY: f64 = 0.9;
-/// Lateness that nobody minds, in nanoseconds …
+/// Lateness that is not reported, in nanoseconds …
 const LATE: u64 = 1_000_000;
 /// … and as a share of the median that is measured; the greater of both counts.
 const LATE_SHARE: f64 = 0.1;
@@ -209,7 +209,7 @@ fn lateness(view: &View<'_>) -> Option<Vec<String>> {
     Some(evidence)
 }
 
-/// In time, but without a pause: what it could not do in time may be why less was taken. Then nobody knows whose limit it
+/// In time, but without a pause: what it could not do in time may be why less was taken. Then it is not known whose limit it
 /// was.
 fn no_room_to_blame(view: &View<'_>) -> Option<Vec<String>> {
     let busiest = view.busiest().filter(|busiest| busiest.pressure() >= BUSY)?;

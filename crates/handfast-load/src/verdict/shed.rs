@@ -1,7 +1,7 @@
 //! Connections that the target did not want: refused, broken off, or ended before they had carried anything.
 //!
-//! In: a run. Out: sentences. Such connections are no transactions, and in an open model nobody may have missed them; but
-//! whoever reads the figures should know that the target was asked for more than it gave.
+//! In: a run. Out: sentences. Such connections are no transactions, and in an open model possibly nothing was lost; but
+//! a reader of the figures should know that the target received more requests than it served.
 
 use handfast_report::units::{count, counted, nanos, share};
 
@@ -14,7 +14,7 @@ use crate::sample::{Failures, Series};
 const MISSING: f64 = 0.01;
 /// Connections that were opened again, as a share of the exchanges, from which the evidence has a sentence about them.
 const REOPENED: f64 = 0.01;
-/// Share of arrivals that may wait for a connection to be opened before it is told.
+/// Share of arrivals that may wait for a connection to be opened before it is reported.
 const HELD: f64 = 0.01;
 
 /// The sentence, when there were any.

@@ -1,6 +1,6 @@
 //! Seconds in which nothing ended, and seconds in which errors came.
 //!
-//! In: a run. Out: numbers of seconds, and sentences. A closed loop begins nothing while its target stands still, so a pause
+//! In: a run. Out: numbers of seconds, and sentences. A closed loop begins nothing while its target is blocked, so a pause
 //! of seconds is one sample for each connection, and no percentile shows it: the timeline does.
 
 use handfast_report::units::count;
@@ -68,7 +68,7 @@ fn ended(view: &View<'_>, second: &Interval) -> u64 {
     let tally = &second.tally;
     match view.plan.work {
         Work::Bulk { .. } => tally.sent.saturating_add(tally.received),
-        // They do nothing, and that is what was asked for.
+        // They do nothing, as requested.
         Work::Idle { .. } => 0,
         _ => (tally.transactions + tally.failed).max(tally.exchanges),
     }

@@ -21,7 +21,7 @@ const GROWN: f64 = 1.5;
 /// A run, looked at.
 #[derive(Debug)]
 pub(crate) struct View<'o> {
-    /// What was asked for.
+    /// The request.
     pub(crate) plan: &'o Plan,
     /// Everything, from the first second to the last straggler.
     pub(crate) totals: &'o Interval,

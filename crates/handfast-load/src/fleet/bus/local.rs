@@ -31,7 +31,7 @@ impl Local {
         if payload.len() > LIMIT {
             return Err(Fault::TooLarge { length: payload.len(), limit: LIMIT });
         }
-        // An error says that nobody is subscribed to anything, which publishing does not mind.
+        // An error means that there is no subscriber at all, which is no error for publishing.
         let _ = self.ring.send(Message { subject: subject.to_owned(), reply, payload });
         Ok(())
     }
@@ -82,7 +82,7 @@ impl Bus for Local {
     }
 }
 
-/// Whether a subject fits a pattern: `*` stands for one token, `>` at the end for one or more.
+/// Whether a subject fits a pattern: `*` matches one token, `>` at the end one or more.
 pub(super) fn fits(pattern: &str, subject: &str) -> bool {
     let mut tokens = subject.split('.');
     for wanted in pattern.split('.') {

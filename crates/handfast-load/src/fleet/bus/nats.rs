@@ -124,7 +124,7 @@ fn pause(attempts: usize) -> Duration {
 /// Says what happened to the connection. `lost`: whether it was lost before, and is not back yet.
 fn log(event: &Event, complain: &mpsc::Sender<String>, lost: &AtomicBool) {
     match event {
-        // Of the first one nobody needs to hear: what was asked for goes on.
+        // The first one is not reported: the request goes on.
         Event::Connected if lost.swap(false, Ordering::Relaxed) => tracing::info!("the bus is back"),
         Event::Connected => tracing::debug!("the bus is connected"),
         Event::Disconnected => {
@@ -134,7 +134,7 @@ fn log(event: &Event, complain: &mpsc::Sender<String>, lost: &AtomicBool) {
         Event::SlowConsumer(_) => tracing::warn!("messages lost: too slow to read them"),
         Event::ServerError(error) => {
             tracing::debug!(%error, "the bus complains");
-            // Whoever wants complaints reads them; nobody needs more than the first ones.
+            // A caller that needs errors reads them; the first ones are enough.
             let _ = complain.try_send(error.to_string());
         }
         Event::ClientError(error) => tracing::debug!(%error, "the bus cannot be reached"),

@@ -40,7 +40,7 @@ impl Place {
         Self::new(Kind::Local(Arc::new(Local::new())))
     }
 
-    /// A server of its own; `None` where there is no nats-server.
+    /// A separate server; `None` where there is no nats-server.
     pub(super) async fn nats() -> Option<Self> {
         Some(Self::new(Kind::Nats(Server::start(&[]).await?)))
     }

@@ -1,4 +1,4 @@
-//! A real nats-server on a port of its own, and what only it can show: permissions, TLS, its end.
+//! A real nats-server on a separate port, and what only it can show: permissions, TLS, its end.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -82,7 +82,7 @@ impl Server {
         self.folder.as_ref().map(|folder| folder.path().join(name))
     }
 
-    /// How somebody with this role reaches it.
+    /// The address for a client with this role.
     pub(super) fn address(&self, role: &str) -> BusAddress {
         let mut address = BusAddress::new(format!("nats://127.0.0.1:{}", self.port));
         address.ca = self.file("ca.pem");
@@ -212,7 +212,7 @@ async fn a_bus_that_dies_ends_the_run_and_the_load_and_may_come_back() {
     assert_eq!(outcome.early_end, Some(EarlyEnd::Interrupted), "the same worker served again");
 }
 
-/// The worker of the test below, in a process of its own, which is this program with other arguments.
+/// The worker of the test below, in a separate process: this program with other arguments.
 #[tokio::test]
 #[ignore = "a part of another test, which starts it"]
 async fn worker_process() {

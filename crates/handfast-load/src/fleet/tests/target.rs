@@ -1,4 +1,4 @@
-//! Somebody to shake hands with: the `openssl` program as a server.
+//! A server for handshakes: the `openssl` program.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

@@ -1,6 +1,6 @@
 //! The relay's peers: backends that echo or flood, and clients that do one piece of work after the other.
 //!
-//! In: what is to be relayed, and where. Out: trouble, if there is any; what is measured is the relay.
+//! In: what is to be relayed, and where. Out: an error, if there is one; the relay is measured.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
@@ -182,7 +182,7 @@ async fn exchange(run: &Run, stream: &mut Stream, mut sent: usize) -> Result<(),
     Ok(())
 }
 
-/// Reads into the thread's buffer what nobody looks at.
+/// Reads into the thread's buffer, and ignores the content.
 fn read(run: &Run, stream: &mut Stream) -> Result<Read, RelayFailure> {
     stream.try_read(&mut run.scratch.borrow_mut().received).map_err(RelayFailure::socket("read"))
 }
