@@ -23,7 +23,7 @@ use crate::error::LabError;
 use crate::forwarder::Sighting;
 use crate::plan::Plan;
 
-/// The variable in which programs are told where to write the secrets of their TLS sessions.
+/// The environment variable with the file in which programs write the secrets of their TLS sessions.
 const VARIABLE: &str = "SSLKEYLOGFILE";
 /// What is read of secrets at the most: some hundred thousand sessions.
 const SECRETS: u64 = 64 << 20;
@@ -77,7 +77,7 @@ impl Capture {
         }
     }
 
-    /// Ends it, when whoever sends sightings has ended.
+    /// Ends it when the sender of sightings has ended.
     ///
     /// **Errors**: the disk is full, or the like.
     pub fn finish(mut self) -> Result<(), LabError> {

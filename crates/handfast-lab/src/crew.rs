@@ -1,4 +1,4 @@
-//! Threads that work off a list of jobs, several at a time, until they are done, it is late, or somebody stops them.
+//! Threads that work off a list of jobs, several at a time, until they are done, the deadline has passed, or they are stopped.
 //!
 //! In: jobs, and what is done with one. Out: what came of each, as far as it went.
 
@@ -28,9 +28,9 @@ pub(crate) struct Crew {
 /// What those who work say to the one who waits.
 enum News<R> {
     Done(usize, R),
-    /// Somebody has nothing left to do, or has failed.
+    /// A thread has nothing left to do, or has failed.
     Ended,
-    /// Somebody wants it to stop.
+    /// A stop was requested.
     Stopped(Signal),
 }
 
@@ -39,13 +39,13 @@ struct Ends<R>(SyncSender<News<R>>);
 
 impl<R> Drop for Ends<R> {
     fn drop(&mut self) {
-        // Nobody waits any more where it was stopped.
+        // No thread waits any more after a stop.
         let _ = self.0.send(News::Ended);
     }
 }
 
-/// Each takes the next job that nobody has; gives what came of them, by their numbers. Who is late or stopped does not wait for
-/// them: they end with the process, and everything that they made with it.
+/// Each thread takes the next job that no other one has. Returns the results by their numbers. After the deadline or a stop the caller does
+/// not wait for them: they end with the process, and everything that they made with it.
 ///
 /// **Errors**: a thread that cannot be started; a signal.
 pub(crate) fn work_off<J, R>(
@@ -71,7 +71,7 @@ where
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 let Some(job) = jobs.get(number) else { return };
-                // Nobody waits any more where it was stopped.
+                // No thread waits any more after a stop.
                 let _ = ends.0.send(News::Done(number, work(job)));
             }
         })?;

@@ -1,7 +1,7 @@
 //! One direction of a link, as arithmetic: what is lost, what waits in a queue, when each packet arrives.
 //!
 //! In: packets with the moment at which they entered. Out: the same packets with the moment at which they are due. It reads no clock
-//! and opens nothing; whoever holds it says what time it is. All chance comes from a seed.
+//! and opens nothing; the caller passes the time. All randomness comes from a seed.
 //!
 //! A packet passes, in this order: **loss**; the **queue** before the narrowest part, which drops what does not fit at its end;
 //! the **rate** of that part, one packet after the other; the **delay**, with its jitter. Jitter alone never changes

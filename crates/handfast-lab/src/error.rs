@@ -36,9 +36,9 @@ pub enum LabError {
         /// What the kernel said.
         error: io::Error,
     },
-    /// What was asked for cannot be; each problem is one line, with its cure.
+    /// The request is impossible; each problem is one line, with a hint.
     Wrong(Vec<String>),
-    /// Somebody stopped it.
+    /// It was stopped.
     Stopped(nix::sys::signal::Signal),
     /// What was waited for did not happen.
     Late {
@@ -68,8 +68,8 @@ impl LabError {
         move |error| Self::Command { act, error: error.into() }
     }
 
-    /// The exit code that says so: 2 for wrong use, 128 and its number for a signal, 126 and 127 as shells have them for a command that cannot be run or is
-    /// not there, 125 for everything else, which is none of the command's.
+    /// The exit code: 2 for wrong use, 128 and its number for a signal, 126 and 127 as shells have them for a command that cannot be run or
+    /// does not exist, 125 for everything else, which is no code of the command.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Wrong(_) => 2,

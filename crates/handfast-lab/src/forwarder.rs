@@ -1,7 +1,7 @@
 //! The thread that is the network: it reads what hosts send, waits as long as the link says, and delivers it.
 //!
 //! In: wires, each with two ports and a line for each direction. Out: tallies of what really happened, and a sighting of every
-//! packet for whoever wants to keep them. It is late only by what the machine makes it late: it sleeps to the nanosecond, in
+//! packet for a capture. It is late only by what the machine makes it late: it sleeps to the nanosecond, in
 //! real time where it may, and counts each packet's age from when the kernel had it.
 
 use std::num::NonZeroU64;
@@ -123,7 +123,7 @@ impl Forwarder {
 
     fn end(&mut self) -> Option<Ended> {
         let thread = self.thread.take()?;
-        // Eight bytes always fit a counter that nobody else counts up.
+        // Eight bytes always fit a counter that no other process increments.
         let _ = rustix::io::write(&*self.stop, &1_u64.to_ne_bytes());
         match thread.join() {
             Ok(ended) => Some(ended),
@@ -217,7 +217,7 @@ impl Work {
             Some(due) => Some(due.since(begun).saturating_sub(self.lead)),
         };
         let limit = left.and_then(|left| Timespec::try_from(left).ok());
-        // Interrupted or not: what there is to do is looked at anew.
+        // Interrupted or not: the work is looked up again.
         let ready = poll(&mut watched, limit.as_ref());
         let ends = !watched[0].revents().is_empty();
         if let (Ok(0), Some(left)) = (ready, left.filter(|left| !left.is_zero())) {
@@ -283,7 +283,7 @@ impl Direction {
     /// Delivers the next packet that is due: when, and which.
     fn arrive(&mut self, port: &mut Port) -> Option<(Moment, Arc<[u8]>)> {
         let arrival = self.line.arrive(Moment::now())?;
-        // Before it is sent: whoever receives it may act on it before we are told that it is.
+        // Before it is sent: the receiver may act on it before the call here returns.
         let at = Moment::now();
         if port.send(&arrival.packet).is_err() {
             self.tally.undelivered += 1;

@@ -3,7 +3,7 @@
 //! In: how long the path is, and which servers. Out: a [`Report`](report::Report). The client is the load tester's; servers are
 //! this program's proxy, and others where they are installed, each with the same certificates, on the other side of an emulated link.
 //!
-//! How round trips are counted is told in `count.rs`.
+//! `count.rs` explains how round trips are counted.
 
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
@@ -35,13 +35,13 @@ use servers::{Running, Variant};
 const WIDE: u32 = 30;
 /// The kernel's parameter for who decides how much is in flight.
 const CONGESTION_CONTROL: &str = "net.ipv4.tcp_congestion_control";
-/// Those that send what the window allows at once. BBR spreads it over a part of a round trip, which stands in the table as if
-/// somebody had computed for so long.
+/// Those that send what the window allows at once. BBR spreads it over a part of a round trip, which the table would show as if
+/// a side had computed for this duration.
 const UNPACED: [&str; 2] = ["cubic", "reno"];
 /// Packets of one transaction that may wait to be counted.
 const SIGHTINGS: usize = 65_536;
 
-/// What is wanted.
+/// The request.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// There and back.
@@ -134,7 +134,7 @@ impl Kind {
     }
 }
 
-/// Makes and measures everything. `progress` is told what is measured next.
+/// Makes and measures everything. `progress` receives what is measured next.
 ///
 /// **Errors**: no lab here; a server that does not start; a handshake that fails, with its reason.
 pub fn run(inside: Inside, wanted: &Wanted, progress: &mut dyn FnMut(&str)) -> Result<Report, LabError> {
@@ -145,7 +145,7 @@ pub fn run(inside: Inside, wanted: &Wanted, progress: &mut dyn FnMut(&str)) -> R
     for host in &network.hosts {
         // What one connection learns of the path would change the next one.
         host.set_parameter("net.ipv4.tcp_no_metrics_save", "1")?;
-        // Other networks than the machine's first may have those alone that everybody is allowed, which is not always cubic.
+        // Other networks than the machine's first may have only those that every user is allowed, which is not always cubic.
         let _ = UNPACED.iter().any(|name| host.set_parameter(CONGESTION_CONTROL, name).is_ok());
     }
     let congestion_control = network.hosts[1].parameter(CONGESTION_CONTROL)?;

@@ -149,7 +149,7 @@ impl AsFd for Host {
     }
 }
 
-/// Does something in a thread of its own and waits for it.
+/// Does something in a separate thread and waits for it.
 ///
 /// **Errors**: no thread. **Panics**: when `act` does.
 pub(crate) fn in_a_thread<T: Send>(name: &str, act: impl FnOnce() -> T + Send) -> io::Result<T> {

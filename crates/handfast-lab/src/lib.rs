@@ -1,12 +1,12 @@
 //! A network on one machine: namespaces of the lab's own, emulated paths between hosts in them, and what sockets do there.
 //!
 //! In: what the network should be like, and commands to run in it. Out: what really happened, as data and as text.
-//! Nothing outside the lab's own namespaces is ever changed; whoever wants to change one has to show an
+//! Nothing outside the lab's own namespaces is ever changed; code that changes one has to pass an
 //! [`Inside`](namespace::Inside), which only [`namespace::enter`] gives.
 //!
 //! | what | file |
 //! |---|---|
-//! | a place where networks can be made without asking anybody, and that ends with us | [`namespace`] |
+//! | a place where networks can be made without permission, and that ends with this process | [`namespace`] |
 //! | a network with nothing in it, for one command | [`namespace::alone`] |
 //! | one host: a network namespace to run things in | [`host`] |
 //! | interfaces, addresses, routes | [`netlink`] |

@@ -10,8 +10,8 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
 use crate::error::LabError;
 
-/// Where files in memory are made, as nobody else sees it: a folder that machines have for that, and in which nobody keeps the
-/// reports that the lab is to write.
+/// Where files in memory are made, invisible to other processes: a folder that machines have for that, and in which no user keeps the
+/// reports that the lab writes.
 pub(crate) const FOLDER: &str = "/dev/shm";
 
 /// Puts lines in front of /etc/hosts; who reads it takes the first that fits. A machine without that file reads no names from it.
@@ -20,7 +20,7 @@ pub(crate) fn add(lines: &str) -> Result<(), LabError> {
     cover("/etc/hosts", &format!("{lines}{before}")).map_err(LabError::file("mount names over /etc/hosts"))
 }
 
-/// Puts this in the place of /etc/resolv.conf. A machine without that file asks nobody.
+/// Replaces /etc/resolv.conf by this. A machine without that file asks no server.
 pub(crate) fn resolver(text: &str) -> Result<(), LabError> {
     cover("/etc/resolv.conf", text).map_err(LabError::file("mount a resolver over /etc/resolv.conf"))
 }

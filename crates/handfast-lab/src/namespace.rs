@@ -1,6 +1,6 @@
-//! A place of our own: user, mount, process and network namespaces that nobody else sees and that end with us.
+//! A place of our own: user, mount, process and network namespaces that no other process sees and that end with this one.
 //!
-//! In: this program, started by anybody. Out: the same program with the same words a second time, as process 1 of new
+//! In: this program, started by any user. Out: the same program with the same words a second time, as process 1 of new
 //! namespaces ([`Place::Inside`]), while the first waits, hands signals on and takes over its exit code ([`Place::Outside`]).
 //!
 //! **Nothing is left behind**, also after kill -9. The second process is killed when the first ends (`PR_SET_PDEATHSIG`); it is
@@ -36,7 +36,7 @@ pub enum Place {
     Inside(Inside),
 }
 
-/// Proof that this process is in namespaces of the lab: whoever changes a network shows it.
+/// Proof that this process is in namespaces of the lab: code that changes a network passes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Inside {
     around: Option<&'static File>,
@@ -64,7 +64,7 @@ impl Inside {
 /// **Errors**: [`LabError::Refused`] where this machine allows no namespaces, or where the place that a token claims is not one.
 pub fn enter() -> Result<Place, LabError> {
     match std::env::var(TOKEN) {
-        // A token of somebody else does not make a first process.
+        // A token of another process does not make a first process.
         Ok(token) if getpid().as_raw_nonzero().get() == 1 => begin_inside(&token).map(Place::Inside),
         _ => stay_outside().map(Place::Outside),
     }
@@ -97,7 +97,7 @@ pub(crate) fn signals() -> io::Result<SignalFd> {
     Ok(SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?)
 }
 
-/// What has come over a [`signals`] descriptor: signals that somebody sent to this process alone. One that a terminal sent
+/// What has come over a [`signals`] descriptor: signals that were sent to this process alone. One that a terminal sent
 /// went to every process in front of it, the command included, which must not get it twice.
 pub(crate) fn sent_to_us(signals: &SignalFd) -> io::Result<Vec<Signal>> {
     /// `SI_KERNEL` in sigaction(2).
@@ -152,7 +152,7 @@ fn wait(child: &mut Child, signals: &SignalFd) -> io::Result<ExitStatus> {
     }
 }
 
-/// Leaves the namespaces of whoever started us, for what is started next (processes) and at once (all others).
+/// Leaves the namespaces of the parent, for what is started next (processes) and at once (all others).
 fn leave() -> Result<(), LabError> {
     let ours = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWPID;
     let (user, group) = (getuid().as_raw(), getgid().as_raw());
@@ -169,10 +169,10 @@ fn begin_inside(token: &str) -> Result<Inside, LabError> {
     set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
         .map_err(refused("ask to end with the parent"))?;
     let around = verify(token)?;
-    // What is mounted from here on is nobody else's.
+    // Mounts from here on are invisible to other processes.
     let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
     mount(None::<&str>, "/", None::<&str>, private, None::<&str>).map_err(refused("make mounts private"))?;
-    // In some containers /proc is covered in part, and may then not be mounted anew; ps(1) shows other processes there,
+    // In some containers /proc is covered in part, and then cannot be mounted again; ps(1) shows other processes there,
     // and everything else works as well.
     let safe = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     let _ = mount(Some("proc"), "/proc", Some("proc"), safe, None::<&str>);
@@ -205,7 +205,7 @@ fn verify(token: &str) -> Result<Option<File>, LabError> {
     Ok(File::open(format!("/proc/{parent}/fd/{around}")).ok())
 }
 
-/// Whether this process was started in a lab: the first process here is one of ours, and says so. The first process of a
+/// Whether this process was started in a lab: the first process here is one of ours, and its name shows that. The first process of a
 /// machine or of a container is not.
 fn in_a_lab() -> bool {
     let variables = fs::read("/proc/1/environ").unwrap_or_default();

@@ -35,7 +35,7 @@ const NO_ARP: u32 = 0x80;
 /// What is done with packets to a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Out of this interface, to whom they are for.
+    /// Out of this interface, directly to the receiver.
     Direct(u32),
     /// To this router.
     Via(IpAddr),
@@ -66,7 +66,7 @@ pub struct Cable<'a> {
     pub there: &'a str,
     /// The network in which the end there will be.
     pub network: BorrowedFd<'a>,
-    /// Ethernet address of both ends: nobody else is on it, and nobody needs to ask.
+    /// Ethernet address of both ends: there is no third host, and no host needs to ask.
     pub address: [u8; 6],
     /// Largest packet of both ends, in bytes.
     pub mtu: u32,
@@ -112,7 +112,7 @@ impl Netlink {
         self.flags(format!("switch interface {index} off"), index, 0, UP)
     }
 
-    /// Makes an interface ask nobody for the address of a neighbour.
+    /// Lets an interface send no requests for the address of a neighbour.
     pub fn ask_no_neighbours(&mut self, index: u32) -> Result<(), LabError> {
         self.flags(format!("switch ARP of interface {index} off"), index, NO_ARP, NO_ARP)
     }
@@ -166,7 +166,7 @@ impl Netlink {
     }
 
     /// Gives an interface an address, and a route to its prefix. IPv6 addresses are usable at once (RFC 4862 section 5.4
-    /// would wait a second for somebody to object).
+    /// would wait a second for an objection).
     pub fn add_address(&mut self, index: u32, address: Prefix) -> Result<(), LabError> {
         let mut message = Message::new(NEW_ADDRESS, CREATE | EXCLUSIVE, &interface_address(index, address));
         message.put(2, &octets(address.0));

@@ -49,7 +49,7 @@ pub struct Server {
     pub host: usize,
     /// The command and its words.
     pub words: Vec<String>,
-    /// The TCP port on which it is waited for; `None` for the first one on which anybody on this host listens.
+    /// The TCP port on which it is waited for; `None` for the first one on which any process on this host listens.
     pub port: Option<u16>,
 }
 

@@ -48,9 +48,9 @@ pub struct LinkReport {
 pub struct Direction {
     /// Who sent.
     pub from: String,
-    /// To whom.
+    /// The receiver.
     pub to: String,
-    /// What was asked for.
+    /// The request.
     pub asked: Asked,
     /// Packets that were sent.
     pub packets: u64,

@@ -35,7 +35,7 @@ const END: Duration = Duration::from_secs(2);
 /// Packets that may wait for the disk.
 const SIGHTINGS: usize = 65_536;
 
-/// What is wanted.
+/// The request.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// The network, and servers in it.
@@ -223,7 +223,7 @@ fn send(child: &Child, signal: Signal) {
     }
 }
 
-/// Whether somebody listens on a TCP port in the network of this thread; `None` for any port.
+/// Whether a process listens on a TCP port in the network of this thread; `None` for any port.
 pub(crate) fn listens(port: Option<u16>) -> bool {
     ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"].into_iter().any(|path| {
         let mut text = String::new();

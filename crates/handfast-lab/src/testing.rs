@@ -1,4 +1,4 @@
-//! A network for a unit test: of its thread alone, which works for root; others are told that the test was skipped. In: the test.
+//! A network for a unit test: of its thread alone, which works for root; for other users the test is reported as skipped. In: the test.
 
 use std::io::Write;
 
@@ -8,7 +8,7 @@ use crate::host::in_a_thread;
 use crate::namespace::Inside;
 use crate::netlink::Netlink;
 
-/// Runs a test in a network namespace of its own; says so, in the way that is counted, where there can be none.
+/// Runs a test in a separate network namespace; reports it as skipped, in the form that is counted, where there can be none.
 pub(crate) fn in_a_network(name: &str, test: impl FnOnce(Inside) + Send) {
     let ran = in_a_thread(name, || {
         unshare(CloneFlags::CLONE_NEWNET)?;

@@ -1,7 +1,7 @@
-//! What stands behind the proxy: a listener whose connections are handed to the experiment when they are ready, or that echoes.
+//! The backend of the proxy: a listener whose connections are handed to the experiment when they are ready, or that echoes.
 //!
 //! In: a listener, the mode, a TLS server. Out: [`Peer`]s, one for each connection, once what comes before the bytes is over. It
-//! can be told to accept nobody for a while, and what it does not accept waits in the kernel.
+//! can stop accepting for a while; connections that it does not accept wait in the kernel.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -18,7 +18,7 @@ use super::mode::Mode;
 use super::peer::{DEADLINE, Peer, reset, with_deadline};
 use super::trouble::{Trouble, broken, lab};
 
-/// Connections that may be ready while nobody asks for them.
+/// Connections that may be ready while no experiment takes them.
 const READY: usize = 4_096;
 /// How often it is looked whether a backend is to stop, or to go on.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
@@ -136,12 +136,12 @@ impl Backend {
         self.control.manner.store(manner as u8, Ordering::Release);
     }
 
-    /// So many may wait to be accepted, from now on, and one more.
+    /// Sets how many may wait to be accepted; the kernel adds one.
     pub(super) fn backlog(&self, length: i32) -> Result<(), Trouble> {
         Ok(rustix::net::listen(&self.listener, length).map_err(std::io::Error::from)?)
     }
 
-    /// From now on nobody is accepted, or again everybody.
+    /// Stops or resumes accepting.
     pub(super) fn hold(&self, held: bool) {
         self.control.held.store(held, Ordering::Release);
     }
@@ -181,7 +181,7 @@ fn accept(
             let outcome = begin(stream, mode, manner, &server);
             match (serve, outcome) {
                 (Serve::Echo, Ok(peer)) => echo(peer),
-                // Where nobody asks for it, it is closed.
+                // A connection that no experiment takes is closed.
                 (Serve::Hand, outcome) => drop(ready.try_send(outcome)),
                 (Serve::Echo, Err(_)) => {}
             }
@@ -215,7 +215,7 @@ fn begin(mut stream: TcpStream, mode: Mode, manner: Manner, server: &Server) -> 
             let mut request = [0; 8];
             let read = stream.read_exact(&mut request);
             read.map_err(|error| Trouble::Broken(format!("backend waits to be asked for TLS: {error}")))?;
-            // SSLRequest: its length, and a number of its own.
+            // SSLRequest: its length, and its number.
             if request != [0, 0, 0, 8, 4, 210, 22, 47] {
                 return broken(format!("backend was asked for TLS with {request:?}"));
             }

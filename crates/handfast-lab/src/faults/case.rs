@@ -4,7 +4,7 @@ use super::mode::Mode;
 use super::stage::Stage;
 use super::trouble::Trouble;
 
-/// What a case's configuration says beside the usual; `FOLDER`, `CLIENT` and `BACKEND` stand for what they name.
+/// What a case's configuration says beside the usual; `FOLDER`, `CLIENT` and `BACKEND` are replaced.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setup {
     /// Lines of `[process]`.

@@ -25,7 +25,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// What all experiments share.
 #[derive(Debug)]
 pub(super) struct Certificates {
-    /// The authority that everybody trusts.
+    /// The authority that all peers trust.
     pub(super) ca: String,
     /// Certificate and key of the proxy.
     pub(super) web: String,

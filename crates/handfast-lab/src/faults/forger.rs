@@ -1,6 +1,6 @@
 //! One end of a connection that writes TLS records which no library would write.
 //!
-//! In: a connected socket. Out: records on it, and how it ends. It hears nothing of what comes back.
+//! In: a connected socket. Out: records on it, and how it ends. It does not read what comes back.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -49,12 +49,12 @@ impl Forger {
         self.keys.key_update().map_err(broken)
     }
 
-    /// Writes. Whoever reads may have hung up, which is for the caller to see at the socket.
+    /// Writes. The peer may have closed the connection, which the caller sees at the socket.
     pub(super) fn write(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
 
-    /// Its socket, to hear how it ends.
+    /// Its socket, to read how it ends.
     pub(super) fn into_peer(self) -> Peer {
         Peer::plain("forger", self.stream)
     }

@@ -17,7 +17,7 @@ use crate::namespace::put;
 
 /// What the groups' names begin with.
 const NAME: &str = "handfast-lab-";
-/// One that is older and empty has nobody left.
+/// One that is older and empty has no process left.
 const FORGOTTEN: Duration = Duration::from_secs(3600);
 
 /// A version of the kernel's control groups, and what it calls things.
@@ -79,7 +79,7 @@ impl MemoryGroup {
     fn make(around: &Path, number: usize, process: u32, bytes: u64) -> io::Result<Self> {
         /// Several are made at a time.
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        // Every laboratory has a network of its own, with a number that no other one has while it is there.
+        // Every laboratory has a separate network, with a number that no other one has while it is there.
         let network = fs::read_link("/proc/self/ns/net")?;
         let network: String = network.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
         let name = format!("{NAME}{network}-{}", COUNT.fetch_add(1, Ordering::Relaxed));
@@ -125,7 +125,7 @@ fn own(lines: &str, version: &Version) -> Option<PathBuf> {
         is_it.then_some(path)
     })?;
     let whole = Path::new(version.root).join(path.trim_start_matches('/'));
-    // In a container, the path may be told as from outside, and the mount be the container's own.
+    // In a container, the path may be that of the host, and the mount that of the container.
     Some(if whole.is_dir() { whole } else { version.root.into() })
 }
 

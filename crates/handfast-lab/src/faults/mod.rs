@@ -1,13 +1,13 @@
 //! Faults against the proxy: what peers, the network, the machine and its operator can do to the shipped program, each in every
 //! mode in which it makes sense, and what has to hold all the same.
 //!
-//! In: which cases and modes, and a program. Out: a [`Report`]. Each experiment has two hosts of its own that are network namespaces
+//! In: which cases and modes, and a program. Out: a [`Report`]. Each experiment has two separate hosts that are network namespaces
 //! of the laboratory, the real program in one of them, peers under control in the other, and a path that drops, resets
-//! and answers by ICMP as it is told. A fault is shown to have happened before anything is judged by it.
+//! and answers by ICMP on request. A fault is shown to have happened before anything is judged by it.
 //!
 //! | what | file |
 //! |---|---|
-//! | who speaks TLS with whom | `mode` |
+//! | which peers use TLS | `mode` |
 //! | the table: every case, and how it is played | `cases`, `case` |
 //! | the scene, and what every experiment ends with | `stage` |
 //! | the program under test, and what the kernel knows of it | `program` |

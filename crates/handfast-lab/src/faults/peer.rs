@@ -34,7 +34,7 @@ pub(super) enum End {
     Open,
 }
 
-/// How a connection ended, as one side heard it.
+/// How a connection ended, as one side saw it.
 #[derive(Debug)]
 pub(super) struct Ending {
     /// Plaintext that came before.
@@ -49,12 +49,12 @@ pub(super) struct Ending {
 }
 
 impl Ending {
-    /// Ended in order, and nothing else can be thought of it.
+    /// Closed cleanly, without any doubt.
     pub(super) fn is_clean(&self) -> bool {
         self.socket == End::Fin && self.told == self.tls && self.alert.is_none()
     }
 
-    /// Cannot be taken for an end in order.
+    /// Cannot be taken for a clean close.
     pub(super) fn is_abort(&self) -> bool {
         self.socket != End::Open && !self.is_clean() && !(self.told && self.tls)
     }
@@ -64,7 +64,7 @@ impl Ending {
         if self.is_abort() { Ok(()) } else { broken(format!("{who} heard {}: not an abort", self.says())) }
     }
 
-    /// An end in order has to be one.
+    /// A clean close must be seen as one.
     pub(super) fn must_be_clean(&self, who: &str) -> Result<(), Trouble> {
         if self.is_clean() { Ok(()) } else { broken(format!("{who} heard {}: not a clean end", self.says())) }
     }
@@ -289,7 +289,7 @@ impl Peer {
         }
     }
 
-    /// Hears everything until the end, or for so long.
+    /// Reads everything until the end, or for this duration.
     pub(super) fn hear(&mut self, limit: Duration) -> Ending {
         let begun = Instant::now();
         let mut bytes = self.plain.len();

@@ -24,7 +24,7 @@ use crate::sockets::place::Place;
 
 /// Lines that may wait to be looked at.
 const LINES: usize = 65_536;
-/// Where its admin page is, in a network of its own.
+/// The address of its admin page, in its separate network.
 const ADMIN: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9901);
 
 /// A running proxy.
@@ -133,7 +133,7 @@ impl Program {
         kill(self.pid(), signal).map_err(lab("send a signal to the proxy"))
     }
 
-    /// Stops it where it stands, and waits until all its threads stand still.
+    /// Stops it, and waits until all its threads are stopped.
     pub(super) fn freeze(&self) -> Result<(), Trouble> {
         self.signal(Signal::SIGSTOP)?;
         let stands = |task: fs::DirEntry| {
@@ -159,7 +159,7 @@ impl Program {
         fs::read_dir(format!("/proc/{}/fd", self.pid())).map_or(0, Iterator::count)
     }
 
-    /// The fewest that are open within a moment: that of whoever was on its admin page may be on its way out.
+    /// The fewest that are open within a moment: the last request to its admin page may still be closing.
     pub(super) fn fewest_descriptors(&self) -> usize {
         let begun = Instant::now();
         let mut fewest = self.descriptors();
@@ -326,7 +326,7 @@ fn lines(name: &str, pipe: impl Read + Send + 'static) -> Result<Receiver<String
     let (sender, receiver) = sync_channel(LINES);
     let read = move || {
         for line in BufReader::new(pipe).lines().map_while(Result::ok) {
-            // What nobody looks at is not kept, so that the proxy never waits for us.
+            // Unused output is dropped, so that the proxy never waits for this reader.
             let _ = sender.try_send(line);
         }
     };

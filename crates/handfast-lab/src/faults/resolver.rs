@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::trouble::{Trouble, lab};
 use crate::sockets::place::Place;
 
-/// What the lab's processes find in /etc/resolv.conf: a server of their own network. An answer is waited for longer than [`LATE`].
+/// What the lab's processes find in /etc/resolv.conf: a server of the network of the lab. An answer is waited for longer than [`LATE`].
 pub(super) const CONFIGURATION: &str = "nameserver 127.0.0.1\noptions timeout:3 attempts:2\n";
 /// How late an answer is that comes late.
 pub(super) const LATE: Duration = Duration::from_millis(1_500);

@@ -23,7 +23,7 @@ use crate::namespace::Inside;
 /// Experiments at the same time: most of their time they wait.
 const AT_ONCE: usize = 4;
 
-/// What is wanted.
+/// The request.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// Cases by name; none: all.
@@ -53,7 +53,7 @@ pub fn known(names: &[String]) -> Result<(), LabError> {
     if problems.is_empty() { Ok(()) } else { Err(LabError::Wrong(problems)) }
 }
 
-/// Runs them. `progress` is told of each that has ended, and how many are left.
+/// Runs them. `progress` receives each that has ended, and how many are left.
 ///
 /// **Errors**: there is no laboratory here; it was stopped.
 pub fn run(
@@ -74,7 +74,7 @@ pub fn run(
     }
     // Each experiment has some dozen descriptors.
     let _ = handfast_net::limits::raise_file_limit();
-    // The lab's processes ask a server of their own network, where there is one.
+    // The lab's processes ask a server of the lab's network, where there is one.
     let _ = resolver(CONFIGURATION);
     own_folder()?;
     let certificates = Certificates::make().map_err(|trouble| LabError::Late {

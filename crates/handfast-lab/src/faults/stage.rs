@@ -1,4 +1,4 @@
-//! The scene of one experiment: a proxy on a host of its own, clients and a backend on another, a path between them that can
+//! The scene of one experiment: a proxy on a separate host, clients and a backend on another, a path between them that can
 //! fail, and a bystander whose connection must not notice any of it.
 //!
 //! In: a case and a mode. Out: connections with both ends under control, faults on demand, and at the end what became of it:
@@ -70,7 +70,7 @@ pub(super) struct Stage {
     client: Client,
     pub(super) bystander: Option<Peer>,
     _echo: Backend,
-    /// Who answers questions about names, where somebody does.
+    /// The DNS server, where there is one.
     pub(super) names: Option<Resolver>,
     /// Whether there is time for a fault as long or as often as it really is.
     pub(super) at_length: bool,
@@ -263,7 +263,7 @@ impl Stage {
         bystander(stream, mode, client)
     }
 
-    /// Clients of the bystander's service that have connected and have said nothing yet: nobody need have accepted them.
+    /// Clients of the bystander's service that have connected and sent nothing yet: they may not be accepted yet.
     pub(super) fn waiting(&self, count: usize) -> Result<Vec<TcpStream>, Trouble> {
         let dial = || TcpStream::connect_timeout(&SocketAddr::V4(BYSTANDER), DEADLINE);
         let streams: Result<Vec<_>, _> = self.place.here(|| (0..count).map(|_| dial()).collect())?;
@@ -284,7 +284,7 @@ impl Stage {
         undisturbed(&mut self.bystander)
     }
 
-    /// A fresh client is served: a word each way, and an end in order on both sides.
+    /// A new client is served: a word each way, and a clean close on both sides.
     pub(super) fn serve(&self) -> Result<(), Trouble> {
         self.backend()?.forget();
         let (client, backend) = self.pair()?;
@@ -467,7 +467,7 @@ impl Stage {
         }
     }
 
-    /// It stops when it is told to, in order, and never panicked.
+    /// It shuts down cleanly on request, and never panicked.
     fn stops(&mut self) -> Result<(), Trouble> {
         self.program()?.signal(Signal::SIGTERM)?;
         let status = self.program()?.wait()?;
@@ -488,7 +488,7 @@ impl Stage {
     }
 }
 
-/// Ends in order, the client first.
+/// Closes cleanly, the client first.
 pub(super) fn in_order(mut client: Peer, mut backend: Peer) -> Result<(), Trouble> {
     client.finish();
     backend.half()?;

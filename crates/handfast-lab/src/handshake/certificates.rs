@@ -11,7 +11,7 @@ use crate::error::LabError;
 
 /// Bytes that each of the two intermediate certificates is made larger by: the chain is 20 kB then, where 10 segments carry 14 kB.
 const PADDING: usize = 9_000;
-/// An arc for examples (RFC 7229 uses the like): nobody acts on what stands there.
+/// An arc for examples (RFC 7229 uses the like): no program acts on it.
 const EXTENSION: [u64; 9] = [1, 3, 6, 1, 4, 1, 32_473, 1, 1];
 
 /// Writes them where servers find them: `leaf.pem`, `leaf.key`, `long.pem`, `chain.pem` (what stands above the leaf), and
@@ -73,7 +73,7 @@ fn authority(name: &str, padding: usize) -> Result<CertificateParams, rcgen::Err
     params.distinguished_name.push(DnType::CommonName, name);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     if padding > 0 {
-        // Random, so that nobody can compress it; an OCTET STRING.
+        // Random, so that it cannot be compressed; an OCTET STRING.
         let mut random = handfast_stats::random::Random::new(padding as u64);
         let mut content = vec![0x04, 0x82];
         content.extend_from_slice(&(padding as u16).to_be_bytes());

@@ -2,7 +2,7 @@
 //!
 //! Each packet has a level (a logical clock: Lamport, 1978): one that the client sends has as many round trips behind it as the
 //! highest level that it has received; one that the server sends has one more than the highest that the server has received. So a
-//! round trip is counted where somebody could not go on without an answer, however long anybody thinks and
+//! round trip is counted where a side could not go on without an answer, however long a side computes and
 //! however the answer is cut into packets. An acknowledgement alone is such an answer only for what leaves at once after it: data that
 //! the congestion window held back, which the kernel sends by itself.
 

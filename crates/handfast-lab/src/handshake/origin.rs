@@ -1,4 +1,4 @@
-//! What stands behind servers that only relay: answers every request, in HTTP/1.1 and in HTTP/2 over plain TCP.
+//! The backend of servers that only relay: answers every request, in HTTP/1.1 and in HTTP/2 over plain TCP.
 //!
 //! In: connections to a port of loopback. Out: the same body for each request. It reads only its own clients, which are this
 //! lab's, and knows as much of both protocols as these need.
@@ -19,7 +19,7 @@ pub(super) const ACK: u8 = 1;
 pub(super) const END_STREAM: u8 = 1;
 pub(super) const END_HEADERS: u8 = 4;
 
-/// Listens, and answers in threads of its own as long as the lab is there.
+/// Listens, and answers in separate threads as long as the lab is there.
 pub(super) fn start() -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, ORIGIN))?;
     let accept = move || {

@@ -1,4 +1,4 @@
-//! The servers of the handshake table: how each is told to serve the same three things on the same three ports.
+//! The servers of the handshake table: how each is configured to serve the same three things on the same three ports.
 //!
 //! In: a host, and the name of a server. Out: it running there, listening; it ends with the value.
 
@@ -17,7 +17,7 @@ use crate::run::{Servers, listens, pause};
 pub(super) const NAME: &str = "server";
 /// Bytes of each resource.
 pub(super) const BODY: usize = 4096;
-/// The port of what stands behind servers that only relay.
+/// The port of the backend of servers that only relay.
 pub(super) const ORIGIN: u16 = 8080;
 /// How long a server may take to listen.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -138,7 +138,7 @@ pub(super) fn chosen(names: &[String]) -> Result<Vec<&'static Server>, LabError>
     }
 }
 
-/// The path of a server's program. Administrators' programs are not on everybody's PATH.
+/// The path of a server's program. Administrators' programs are not on the PATH of every user.
 fn program(server: &Server) -> Option<String> {
     if server.name == "handfast" {
         return Some("/proc/self/exe".to_owned());

@@ -16,7 +16,7 @@ use crate::netlink::Netlink;
 
 /// Says to the command which network it was started from.
 const MARK: &str = "HANDFAST_LAB_ALONE";
-/// Makes a user namespace in which everybody is root, for those who may not make networks otherwise. It has to be another
+/// Makes a user namespace in which every process is root, for users that could not make networks otherwise. It has to be another
 /// program's work: the kernel makes none for a process of several threads.
 const WITH_USERS: [&str; 2] = ["unshare", "-rn"];
 
@@ -36,7 +36,7 @@ pub fn inside() -> Result<Option<Inside>, LabError> {
     Ok(Some(inside))
 }
 
-/// Runs a command, given as its words, in a network of its own, to its end.
+/// Runs a command, given as its words, in a separate network, to its end.
 ///
 /// **Errors**: there can be no such network here; the command cannot be run.
 pub fn run(words: &[OsString]) -> Result<Output, LabError> {

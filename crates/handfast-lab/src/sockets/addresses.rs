@@ -6,7 +6,7 @@ use crate::netlink::Prefix;
 
 /// Our address. RFC 2544 reserves 198.18.0.0/15 for tests of network devices.
 pub(crate) const HERE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
-/// Addresses of the other host: each experiment has a peer of its own, so that nothing the kernel remembers about one (routes,
+/// Addresses of the other host: each experiment has a separate peer, so that nothing the kernel remembers about one (routes,
 /// path MTU, metrics, waiting ends) is met by the next.
 pub(super) const THERE: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 0);
 pub(super) const ALL_THERE: Prefix = Prefix(IpAddr::V4(THERE), 16);

@@ -9,18 +9,18 @@ use serde::{Deserialize, Serialize};
 use super::outcome::{Operation, Outcome, RowResult};
 use super::rows::Row;
 
-/// A cell in which another cause is told than the one that the row stands for.
+/// A cell with another cause than the one of its row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
     /// The row.
     pub row: String,
     /// The operation.
     pub operation: Operation,
-    /// What is told.
+    /// The reported cause.
     pub told: String,
     /// What would name the event.
     pub expected: Vec<String>,
-    /// Why it cannot be told; `None`: it should be.
+    /// Why it cannot be reported; `None`: it should be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -31,7 +31,7 @@ pub enum Failure {
     Skipped(String),
     /// The event was made, and did not happen.
     DidNotHappen(&'static str),
-    /// Somebody stopped it.
+    /// It was stopped.
     Stopped(Signal),
     /// There is no row of that name.
     NoSuchRow(String),

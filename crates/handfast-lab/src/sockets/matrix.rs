@@ -106,7 +106,7 @@ type How = (u32, Option<Engine>);
 /// **Errors**: a row that is not there; no place can be made here; it was stopped. What fails in an experiment is said in its cell.
 pub fn measure(inside: Inside, wanted: &Wanted) -> Result<Matrix, Failure> {
     let rows = chosen(&wanted.only)?;
-    // Each place has a dozen descriptors. Where the limit cannot be raised, some cells will say so.
+    // Each place has a dozen descriptors. Where the limit cannot be raised, some cells will report it.
     let _ = handfast_net::limits::raise_file_limit();
     let applies = |row: &'static Row| {
         Operation::ALL
@@ -114,12 +114,12 @@ pub fn measure(inside: Inside, wanted: &Wanted) -> Result<Matrix, Failure> {
             .filter(|operation| row.does_not_apply(*operation).is_none())
             .map(move |o| (row, o))
     };
-    // The limit on files is the whole process's, so nobody may run beside it.
+    // The limit on files is the whole process's, so no other experiment runs beside it.
     let (alone, together): (Vec<Job>, Vec<Job>) =
         rows.iter().copied().flat_map(applies).partition(|(row, _)| row.event == Event::FileLimit);
-    // Unix sockets of the experiments stand there.
+    // For the unix sockets of the experiments.
     own_folder()?;
-    // What stands in the way of every experiment is said once.
+    // An obstacle to every experiment is reported once.
     drop(Place::open(inside, wanted.engine)?);
     let how = (wanted.runs, wanted.engine);
     let mut measured = in_threads(inside, together, how)?;
@@ -174,7 +174,7 @@ fn in_threads(inside: Inside, jobs: Vec<Job>, how: How) -> Result<Vec<(&'static 
     Ok(done.into_iter().map(|(_, cell)| cell).collect())
 }
 
-/// One experiment, as often as is wanted, in a place of its own.
+/// One experiment, as often as requested, in a separate place.
 fn one(inside: Inside, row: &Row, operation: Operation, (runs, engine): How) -> Cell {
     let mut place = match Place::open(inside, engine) {
         Ok(place) => place,

@@ -1,8 +1,8 @@
 //! The socket matrix: what the running kernel says, call by call, when a connection breaks, measured.
 //!
-//! In: which rows, how often. Out: a [`Matrix`], as data, text or a page. Each experiment has two hosts of its own that are
-//! network namespaces of the laboratory, real TCP at both ends, and a path between them that drops, resets, or answers by ICMP as
-//! it is told: no firewall and no other program is needed. A case is made consistently or not at all: calls are made when
+//! In: which rows, how often. Out: a [`Matrix`], as data, text or a page. Each experiment has two separate hosts that are
+//! network namespaces of the laboratory, real TCP at both ends, and a path between them that drops, resets, or answers by ICMP on
+//! request: no firewall and no other program is needed. A case is made consistently or not at all: calls are made when
 //! everything that was on its way has arrived, and each event is proven by what was seen on the path.
 //!
 //! | what | file |

@@ -130,7 +130,7 @@ pub struct Cell {
     pub operation: Operation,
     /// Every outcome that was met, the most frequent first; one, where the case is made consistently.
     pub outcomes: Vec<Counted>,
-    /// Until it was noticed; `None`: it was not, within the patience of the row.
+    /// Until it was noticed; `None`: it was not, within the timeout of the row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noticed: Option<Noticed>,
 }

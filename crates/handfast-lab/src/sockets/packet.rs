@@ -59,7 +59,7 @@ impl<'a> Packet<'a> {
         self.addresses().0
     }
 
-    /// Whom it is for.
+    /// The receiver.
     pub(super) fn target(&self) -> IpAddr {
         self.addresses().1
     }
@@ -95,7 +95,7 @@ impl<'a> Packet<'a> {
         self.flags() & (ACK | RST | SYN) == ACK && self.pair(self.tcp + 14) == [0, 0]
     }
 
-    /// A reset in the name of the one whom it was for, which its sender believes.
+    /// A reset in the name of its receiver, which its sender believes.
     ///
     /// **Source**: RFC 9293 section 3.5.2, reset generation.
     pub(super) fn reset(&self) -> Vec<u8> {
@@ -120,7 +120,7 @@ impl<'a> Packet<'a> {
         datagram(self.target(), self.source(), TCP, &tcp)
     }
 
-    /// An ICMP error about it from a router of its own version of IP: destination unreachable with this code, whose meaning is
+    /// An ICMP error about it from a router with the same version of IP: destination unreachable with this code, whose meaning is
     /// another one in IPv6; `next_hop` is the size that would fit, which only code 4 of IPv4 means.
     ///
     /// **Source**: RFC 792, destination unreachable; RFC 1191 section 4 (next-hop MTU); RFC 4443 section 3.1.

@@ -28,8 +28,8 @@ pub(crate) enum Rule {
     Pass,
     /// Drops them, in both directions, and says nothing.
     Drop,
-    /// Drops ours; says so about the first one by ICMP, destination unreachable with this code, and drops all others, in both
-    /// directions. Routers bound how often they say it, too, and a second word would come by the clock.
+    /// Drops ours; reports the first one by ICMP, destination unreachable with this code, and drops all others, in both
+    /// directions. Routers bound the rate of such errors, too, and the time of a second one would vary.
     Unreachable(u8),
     /// Answers ours with a reset in the peer's name.
     Reset,
@@ -107,9 +107,9 @@ impl Path {
         lock(&self.state).seen = Seen::default();
     }
 
-    /// Makes a call during which the path stands still.
+    /// Makes a call while the path is paused.
     ///
-    /// An answer that arrives while a call is still in the kernel finds the socket in use there and may be put off, or told in
+    /// An answer that arrives while a call is still in the kernel finds the socket in use there and may be delayed, or reported in
     /// another way than one that arrives later: which of the two it is would be luck.
     pub(crate) fn still<T>(&self, call: impl FnOnce() -> T) -> T {
         let _held = lock(&self.state);

@@ -27,7 +27,7 @@ pub(super) enum Family {
     Unix,
 }
 
-/// One that nobody has met.
+/// A new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Peer {
     /// At this address of the other host.
@@ -36,7 +36,7 @@ pub(super) enum Peer {
     Path(u32),
 }
 
-/// Where somebody listens.
+/// The address of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     Tcp(SocketAddr),

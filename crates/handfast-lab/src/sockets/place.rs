@@ -31,7 +31,7 @@ const MTU: u32 = 1_500;
 const INTERFACE: &str = "lab0";
 /// A mark that has not come by then is sent again.
 const LOST: Duration = Duration::from_millis(500);
-/// Longest that a packet takes through the path; only a machine that stands still needs so long.
+/// Longest that a packet takes through the path; only a machine under heavy load needs this long.
 const SLOWEST: Duration = Duration::from_secs(20);
 
 /// One host, and its end of the path.
@@ -93,11 +93,11 @@ impl Place {
         &self.path
     }
 
-    /// A peer of this family whom nobody has met, watched on the path from now on if it is on it.
+    /// A new peer of this family, watched on the path from now on if it is on it.
     ///
     /// **Errors**: as [`Self::next_peer`]; this kernel has no IPv6.
     pub(super) fn meet(&mut self, family: Family) -> Result<Peer, Failure> {
-        /// Places stand beside each other, and all have one folder.
+        /// Places run in parallel, and share one folder.
         static PATHS: AtomicU32 = AtomicU32::new(0);
         match family {
             Family::V4 => Ok(Peer::At(self.next_peer()?.into())),
@@ -106,7 +106,7 @@ impl Place {
         }
     }
 
-    /// A peer whom nobody has met, watched on the path from now on.
+    /// A new peer, watched on the path from now on.
     ///
     /// **Errors**: the path does not carry, or no address is left.
     pub(crate) fn next_peer(&mut self) -> Result<Ipv4Addr, Failure> {
@@ -130,7 +130,7 @@ impl Place {
         Ok(peer)
     }
 
-    /// A peer whom nobody has met, and whom nobody watches.
+    /// A new peer that is not watched.
     ///
     /// **Errors**: as [`Self::next_peer`].
     pub(crate) fn add_peer(&mut self) -> Result<Ipv4Addr, Failure> {
@@ -268,7 +268,7 @@ impl Drop for Repair<'_> {
         let (place, here) = (self.place, &self.place.here);
         let there = |netlink: &mut Netlink| netlink.add_route(ALL_THERE, Way::Direct(here.interface), None);
         let mut netlink = here.netlink.borrow_mut();
-        // When it fails, the next experiment cannot settle and says so.
+        // When it fails, the next experiment cannot settle, and reports that.
         let _ = match &self.damage {
             // An interface that goes down takes its routes along.
             Damage::Interface => netlink.up(here.interface).and_then(|()| there(&mut netlink)),

@@ -1,6 +1,6 @@
 //! Calls on the socket under test, and everything that can be asked of it without changing it.
 //!
-//! In: a socket and the path it is on. Out: an [`Observation`]. Calls never wait, and the path stands still during each.
+//! In: a socket and the path it is on. Out: an [`Observation`]. Calls never wait, and the path is paused during each.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ pub(super) struct Probe<'a> {
     place: &'a Place,
     socket: BorrowedFd<'a>,
     seen: Observation,
-    /// Whether an error was told to the user already.
+    /// Whether an error was reported to the user already.
     told: bool,
 }
 
@@ -89,7 +89,7 @@ impl<'a> Probe<'a> {
         })
     }
 
-    /// shutdown(2) of our direction. What it says is nobody's cause: the connection is over then anyway.
+    /// shutdown(2) of our direction. Its error is no cause: the connection is over then anyway.
     pub(super) fn shut_down(&mut self) -> Result<(), Failure> {
         self.call("shutdown", None, |socket| net::shutdown(socket, Shutdown::Write).map(|()| "ok".into()))
     }
@@ -133,7 +133,7 @@ impl<'a> Probe<'a> {
         self.seen.cause = Some(word(Fault::of(operation, errno, None).cause));
     }
 
-    /// Waits until something is to be told, at most so long; how long it took.
+    /// Waits until there is something to report, at most for this duration. Returns how long it took.
     pub(super) fn wait(&mut self, news: PollFlags, patience: Duration) -> Option<Duration> {
         let took = wait(self.socket, news, patience);
         self.look();

@@ -17,7 +17,7 @@ pub(super) const USER_TIMEOUT: Duration = Duration::from_millis(500);
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// How long a row waits that is expected to say nothing.
 pub(super) const QUIET: Duration = Duration::from_secs(1);
-/// How long a row waits that ends by itself; only a machine that stands still needs so long.
+/// How long a row waits that ends automatically; only a machine under heavy load needs this long.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The code of ICMP that asks for smaller packets, in IPv4.
@@ -52,7 +52,7 @@ pub(super) enum Event {
     Vanishes,
     /// Something on the path answers with a reset.
     PathResets,
-    /// A router says so by ICMP: destination unreachable with this code.
+    /// A router reports it by ICMP: destination unreachable with this code.
     Icmp(u8),
     /// Our interface is switched off.
     InterfaceDown,
@@ -68,7 +68,7 @@ pub(super) enum Event {
     PortsExhausted,
 }
 
-/// Socket options of a row, and whether we have sent something that nobody acknowledges.
+/// Socket options of a row, and whether this side has sent data that is never acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Options {
     /// TCP_USER_TIMEOUT.
@@ -224,7 +224,7 @@ pub(super) const ROWS: &[Row] = &[
         "every packet is dropped on an idle connection with keep-alive and TCP_USER_TIMEOUT, as Handfast sets both",
         Event::Vanishes,
         Options { keep_alive: true, user_timeout: true, ..NONE },
-        // Whoever writes has something unacknowledged before keep-alive finds out.
+        // A side that writes has unacknowledged data before keep-alive notices.
         (&[], &[Cause::KeepaliveUnanswered, Cause::Unacknowledged]),
     ),
     row(

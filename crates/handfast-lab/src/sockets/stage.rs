@@ -24,7 +24,7 @@ use rustix::event::PollFlags;
 const SMALL_BUFFER: usize = 4_096;
 /// How often a window is tried to be filled; a few times do.
 const FILLINGS: usize = 1_000;
-/// SYNs that are sent again where nobody answers: 1 s after the first, and then it takes 2 s until connect has failed.
+/// SYNs that are sent again without an answer: 1 s after the first, and then it takes 2 s until connect has failed.
 const SYN_REPEATS: u8 = 1;
 /// Connections that a full queue is filled with, at most.
 const FILLERS: usize = 8;
@@ -38,7 +38,7 @@ pub(super) struct Pair {
     addresses: (Target, Target),
 }
 
-/// An event that has happened; dropping it undoes what would stand in the way of the next experiment.
+/// An event that has happened; dropping it undoes what would affect the next experiment.
 #[derive(Default)]
 pub(super) struct Happened<'a>(Option<Repair<'a>>, Vec<OwnedFd>);
 
@@ -93,12 +93,12 @@ pub(super) fn peer_listens(place: &Place, peer: Peer, backlog: i32) -> Result<Ow
         .map_err(Failure::errno("listen on the other host"))
 }
 
-/// connect(2) while the path stands still.
+/// connect(2) while the path is paused.
 pub(super) fn dial(place: &Place, socket: &OwnedFd, peer: Peer) -> Result<(), Errno> {
     place.path().still(|| peer.listens_at().connect(socket))
 }
 
-/// A reset for whoever is at the other end, and no waiting end here.
+/// A reset for the other end, and no TIME_WAIT here.
 pub(super) fn abort(socket: OwnedFd) {
     let _ = sockopt::set_socket_linger(&socket, Some(Duration::ZERO));
 }
@@ -329,7 +329,7 @@ pub(super) fn after_dialling(
     place.settle()
 }
 
-/// Leaves a unix socket at the peer's path that nobody listens on: what a program leaves behind that was killed.
+/// Leaves a unix socket without a listener at the peer's path, as a program does that was killed.
 fn leave_path(peer: Peer) -> Result<(), Failure> {
     let bind = || peer.listens_at().bind(&peer.open()?);
     bind().map_err(Failure::errno("leave a unix socket behind"))

@@ -115,7 +115,7 @@ pub(super) fn in_vain(stage: &Stage) -> Result<String, Trouble> {
     let outcome = stage.client();
     let heard = match outcome {
         Ok(mut client) => {
-            // What is not read would make any end a reset: who begins without TLS says nothing, and hears what was meant.
+            // Unread data would turn any end into a reset: a client that begins without TLS sends nothing, and so sees the real end.
             if stage.mode.client_tls() {
                 // It may have ended by now.
                 let _ = client.try_send(b"question");

@@ -1,4 +1,4 @@
-//! Floods of what a peer may send once or twice: changes of keys, requests to begin anew, warnings. On either leg, in the handshake and
+//! Floods of what a peer may send once or twice: changes of keys, requests to renegotiate, warnings. On either leg, in the handshake and
 //! in the tunnel.
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::super::stage::Stage;
 use super::super::trouble::{Trouble, broken};
 use super::hello::first_flight;
 
-/// So many of each.
+/// The number of each.
 const MANY: usize = 10_000;
 /// CPU that a flood may take, on however slow a machine.
 const CALM: Duration = Duration::from_secs(2);
@@ -124,7 +124,7 @@ pub(super) const CASES: &[Case] = &[
     .only(Mode::originates, NOT_OURS),
 ];
 
-/// One record of a flood; a client's hello is there for whoever wants to say it again.
+/// One record of a flood; a client's hello is there for a flood that repeats it.
 type Flood = fn(&mut Forger, &[u8]) -> Result<Vec<u8>, Trouble>;
 
 fn key_update(forger: &mut Forger, _: &[u8]) -> Result<Vec<u8>, Trouble> {
@@ -186,7 +186,7 @@ fn by_backend(stage: &mut Stage, version: Version, flood: Flood) -> Result<(), T
     flooded(stage, (forger, &[]), flood, ("the client", client), &["relay/backend/tls"])
 }
 
-/// Floods, and hears how both sides are told.
+/// Floods, and reads how both sides are notified.
 fn flooded(
     stage: &mut Stage,
     (mut forger, hello): (Forger, &[u8]),
@@ -197,7 +197,7 @@ fn flooded(
     let records: Result<Vec<_>, _> = (0..MANY).map(|_| flood(&mut forger, hello)).collect();
     let records = records?.concat();
     let before = stage.program()?.cpu();
-    // It may be told to go before all of them are sent.
+    // The proxy may close the connection before all of them are sent.
     forger.write(&records);
     let (told, heard) = (forger.into_peer().hear(DEADLINE), other.hear(DEADLINE));
     calm(stage, before, &told)?;

@@ -312,7 +312,7 @@ fn empty_records(stage: &mut Stage) -> Result<(), Trouble> {
     let before = stage.program()?.cpu();
     let (mut peer, hello) = stage.hello()?;
     let empty = [hello[0], hello[1], hello[2], 0, 0].repeat(TIMES);
-    // It may be told to go before all of them are sent.
+    // The proxy may close the connection before all of them are sent.
     let _ = peer.write(&empty);
     let _ = peer.write(&hello);
     let ended = peer.hear(DEADLINE);
@@ -432,7 +432,7 @@ fn large_hello(stage: &mut Stage) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// A ClientHello for TLS 1.3 that asks for a name as it stands there, without a key share.
+/// A ClientHello for TLS 1.3 that asks for a name without any change to it, without a key share.
 fn asking_for(name: &[u8]) -> Vec<u8> {
     let list = |bytes: &[u8]| [&(bytes.len() as u16).to_be_bytes()[..], bytes].concat();
     let extension = |number: u16, body: &[u8]| [&number.to_be_bytes()[..], &list(body)].concat();

@@ -193,7 +193,7 @@ fn certificate_blocks(stage: &mut Stage) -> Result<(), Trouble> {
         serves_old(stage, "a certificate that blocks")?;
     }
     stage.happened("a named pipe without a writer stood in the certificate's place");
-    // It may wait for the pipe: somebody opens it, so that whoever waits goes on.
+    // It may wait for the pipe: this opens it, so that the waiting thread goes on.
     let unblock = rustix::fs::open(
         &file,
         rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NONBLOCK,
@@ -264,7 +264,7 @@ fn killed(stage: &mut Stage) -> Result<(), Trouble> {
     stage.program()?.wait()?;
     let heard = client.hear(DEADLINE);
     drop(backend);
-    // In plain text, the kernel's FIN for a dead process cannot be told from one that was meant.
+    // In plain text, the kernel's FIN for a dead process cannot be distinguished from an intended one.
     if heard.socket == End::Open || (stage.mode.client_tls() && heard.is_clean()) {
         return broken(format!("the client of a killed proxy heard {}", heard.says()));
     }
@@ -310,7 +310,7 @@ fn beside(stage: &mut Stage) -> Result<(), Trouble> {
     }
 }
 
-/// Waits until nobody new is let in.
+/// Waits until no new client is accepted.
 fn shut(stage: &Stage) -> Result<(), Trouble> {
     let begun = Instant::now();
     while stage.dial().is_ok() {
@@ -332,7 +332,7 @@ fn has_stopped(stage: &mut Stage) -> Result<(), Trouble> {
         if begun.elapsed() > DEADLINE {
             return broken("the proxy did not end");
         }
-        // Those that were let in at the last moment, and have nobody to talk to.
+        // Clients that were accepted at the last moment, and have no peer.
         stage.backend()?.forget();
         pause();
     };

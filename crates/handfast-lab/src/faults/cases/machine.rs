@@ -1,4 +1,4 @@
-//! The machine: no descriptors, no room for the log, a process that stands still.
+//! The machine: no descriptors, no room for the log, a process that is stopped.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ use super::super::stage::{Stage, in_order};
 use super::super::trouble::{Trouble, broken, lab};
 use crate::run::pause;
 
-/// Clients that are served while nobody takes what the log says.
+/// Clients that are served while the log has no reader.
 const CLIENTS: usize = 20;
 
 pub(super) const CASES: &[Case] = &[
@@ -217,7 +217,7 @@ fn unread(stage: &mut Stage) -> Result<(), Trouble> {
     rustix::io::ioctl_fionbio(&writer, false).map_err(lab("fill a pipe"))?;
     stage.start(Some(Stdio::from(writer)))?;
     unlogged(stage, &format!("{} KiB wait in the log's pipe", filled >> 10))?;
-    // What nobody reads is kept for a while, and then it is counted as lost.
+    // Lines without a reader are kept for a while, and then counted as lost.
     let begun = Instant::now();
     while stage.at_length {
         let (program, place) = stage.both()?;
@@ -247,7 +247,7 @@ fn log_closed(stage: &mut Stage) -> Result<(), Trouble> {
 fn stopped(stage: &mut Stage) -> Result<(), Trouble> {
     let (mut client, mut backend) = stage.pair()?;
     stage.program()?.freeze()?;
-    // The kernel accepts it; nobody has looked at it when its deadline would be over.
+    // The kernel accepts it; no thread has seen it when its deadline would be over.
     let stream = stage.dial()?;
     wait(Duration::from_millis(1_500));
     stage.program()?.signal(Signal::SIGCONT)?;

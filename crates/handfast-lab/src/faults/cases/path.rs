@@ -168,7 +168,7 @@ fn interface_down(stage: &mut Stage) -> Result<(), Trouble> {
         let _fault = stage.place.without_interface()?;
         let _ = client.try_send(b"nobody hears");
         undisturbed(&mut stage.bystander)?;
-        // Its end is told to nobody while the interface is down: the log knows it first.
+        // Its end reaches no peer while the interface is down: the log has it first.
         let begun = Instant::now();
         while !stage_reasons(&mut stage.program, &EITHER) {
             if begun.elapsed() > DEADLINE {
@@ -179,7 +179,7 @@ fn interface_down(stage: &mut Stage) -> Result<(), Trouble> {
     }
     stage.happened(format!("{SERVICE} had no interface, and got it back"));
     stage.expect(&EITHER);
-    // What told them was lost with the interface: whoever speaks is told again.
+    // The notification was lost with the interface: a peer that sends gets another one.
     let _ = (client.try_send(b"anybody?"), backend.try_send(b"anybody?"));
     let heard = (client.hear(DEADLINE), backend.hear(DEADLINE));
     if heard.0.socket == End::Fin || heard.1.socket == End::Fin {

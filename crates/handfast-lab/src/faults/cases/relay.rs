@@ -342,7 +342,7 @@ fn tampered_by_backend(stage: &mut Stage) -> Result<(), Trouble> {
 
 fn alert_in_tunnel(stage: &mut Stage) -> Result<(), Trouble> {
     let (mut client, mut backend) = stage.pair()?;
-    // Fatal, 40, and nobody has encrypted it.
+    // Fatal, 40, and not encrypted.
     client.write(&[0x15, 3, 3, 0, 2, 2, 40])?;
     let heard = backend.hear(DEADLINE);
     stage.happened("alert 40 in the clear");

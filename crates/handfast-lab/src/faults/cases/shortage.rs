@@ -52,7 +52,7 @@ pub(super) const CASES: &[Case] = &[
         ),
         clock_jumps,
     )
-    // libfaketime reads a file at each look at the clock, all signals blocked: a thread in its sandbox may not, and the kernel
+    // libfaketime reads a file at each look at the clock, all signals blocked: a thread in its sandbox must not, and the kernel
     // then ends the process.
     .with(Setup { process: "sandbox = \"off\"", ..USUAL })
     .unstarted(),
