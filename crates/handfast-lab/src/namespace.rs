@@ -205,7 +205,7 @@ fn verify(token: &str) -> Result<Option<File>, LabError> {
     Ok(File::open(format!("/proc/{parent}/fd/{around}")).ok())
 }
 
-/// Whether this process was started in a lab: the first process here is one of ours, and its name shows that. The first process of a
+/// Whether this process was started in a lab: the first process here is one of ours, which its environment shows. The first process of a
 /// machine or of a container is not.
 fn in_a_lab() -> bool {
     let variables = fs::read("/proc/1/environ").unwrap_or_default();

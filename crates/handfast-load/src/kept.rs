@@ -91,7 +91,7 @@ impl Driver {
         Err(Ending::Failed(trouble))
     }
 
-    /// Begins what is due, as far as there is room. Returns whether there is room for more.
+    /// Begins what is due, as far as there is room. With room left, offers the connection to the pool.
     fn begin<C: Connection>(&mut self, connection: &mut C) -> Result<(), Ending> {
         while !self.context.is_over() && connection.look().map_err(Ending::Unused)? {
             let Some(intended) = self.pool.next(&self.context, &self.waiter) else {

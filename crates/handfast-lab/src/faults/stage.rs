@@ -263,7 +263,7 @@ impl Stage {
         bystander(stream, mode, client)
     }
 
-    /// Clients of the bystander's service that have connected and sent nothing yet: they may not be accepted yet.
+    /// Clients of the bystander's service that have connected and sent nothing yet: they need not be accepted yet.
     pub(super) fn waiting(&self, count: usize) -> Result<Vec<TcpStream>, Trouble> {
         let dial = || TcpStream::connect_timeout(&SocketAddr::V4(BYSTANDER), DEADLINE);
         let streams: Result<Vec<_>, _> = self.place.here(|| (0..count).map(|_| dial()).collect())?;

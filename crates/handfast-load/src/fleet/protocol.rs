@@ -131,7 +131,7 @@ pub(super) enum Order {
     },
     /// Work for me, and for no other coordinator until you have received nothing from me for a lease.
     Enlist {
-        /// The worker that sends it.
+        /// The coordinator that sends it.
         by: Caller,
     },
     /// What does your clock say?
@@ -298,7 +298,7 @@ impl Subjects {
     }
 }
 
-/// A name that is safe to print on a terminal, whatever its source: no control characters, and no book.
+/// A name that is safe to print on a terminal, whatever its source: no control characters, and of bounded length.
 fn printable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let name = String::deserialize(deserializer)?;
     Ok(name.chars().map(|c| if c.is_control() { '?' } else { c }).take(100).collect())
