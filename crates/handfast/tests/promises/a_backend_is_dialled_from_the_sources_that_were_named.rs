@@ -125,13 +125,13 @@ fn a_backend_may_see_the_clients_own_address() {
     }
 }
 
-/// A client, this machine and a backend, each in a network of its own; the backend's way back to clients leads through here.
+/// A client, this machine and a backend, each in a separate network; the backend's way back to clients leads through here.
 /// The commands are those of the guide.
 #[test]
 fn behind_a_router_the_answers_find_their_way_with_the_rules_of_the_guide() {
     in_a_network_of_its_own!();
-    // A neighbour is asked for with an address of the link itself, which the kernel does not use before it has made sure for seconds
-    // that nobody else has it. Where it does not take this, that is waited for.
+    // The kernel looks up a neighbour with the address of the link itself, which it checks for duplicates for seconds before its first
+    // use. Where this cannot be switched off, the test waits for it.
     let _ = set_parameter("net.ipv6.conf.default.dad_transmits", "0");
     let client = Host::joined(
         "client",

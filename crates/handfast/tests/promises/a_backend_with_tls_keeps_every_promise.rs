@@ -22,7 +22,7 @@ use super::support::*;
 /// What the client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// TLS, which ends at the proxy and begins anew.
+    /// TLS, which ends at the proxy and begins again there.
     Reencrypts,
     /// Plain text.
     Originates,
@@ -363,7 +363,7 @@ fn a_backends_alert_is_told_with_its_side() {
         assert_eq!(record.reason(), "connect/backend/alert", "{mode:?}: {record:?}");
         assert!(record.detail().to_lowercase().contains("handshake"), "{record:?}");
         front.is_quiet();
-        // Who has no certificate to show is told so within the handshake, and in TLS 1.3 behind it.
+        // A client without a certificate gets an alert within the handshake, and in TLS 1.3 after it.
         for (version, reason) in
             [(Version::Tls12, "connect/backend/alert"), (Version::Tls13, "relay/backend/alert")]
         {
@@ -397,7 +397,7 @@ fn a_client_that_leaves_during_the_handshake_is_no_failure_of_the_backend() {
             matches!(&seen[..], [Event::Data(hello), Event::Reset] if hello[0] == 22),
             "{mode:?}: {seen:?}"
         );
-        // A backend that has not answered for a second has failed, whoever gives up.
+        // A backend that has not answered for a second has failed, whichever side gives up.
         if record.seconds("connect") < 1.0 {
             assert!(front.failures() < 0.5, "{mode:?}: {record:?}");
         }
@@ -426,7 +426,7 @@ fn without_a_descriptor_nothing_is_lost_and_the_backend_is_not_blamed() {
         let record = front.proxy.record_of("connect/local/out-of-files");
         assert_eq!(record.text("backend"), backend.address.to_string(), "{record:?}");
         standing.echo(b"what stands goes on");
-        // Room for nobody: clients wait in the kernel's queue.
+        // A queue without room: clients wait in the kernel.
         process.limit_files(process.limit_with_room_for(0));
         let mut waiting = dial(front.proxy.address()).expect("the kernel takes it");
         if mode == Mode::Originates {
@@ -486,7 +486,7 @@ fn a_reload_under_load_loses_nothing_and_new_connections_get_the_new_settings() 
                     }
                 });
             }
-            // Also when something fails here: the others would go on forever, and nobody would say what it was.
+            // Also when something fails here: the others would go on forever, and the cause would not be reported.
             let _over = Over(&over);
             for protocol in ["one", "two", "one", "two"] {
                 let config = config(mode, &front.folder, front.backend);

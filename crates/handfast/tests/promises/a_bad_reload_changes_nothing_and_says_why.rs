@@ -1,5 +1,5 @@
 //! A bad reload changes nothing and says why: the old certificate is served, tunnels stand, and the log, the admin page and the
-//! answer to whoever asked name the file and what is wrong with it.
+//! answer to the client that asked name the file and what is wrong with it.
 //!
 //! A certificate file that cannot be used is left out by itself, and its old version is served
 //! (`a_renewal_never_serves_another_name`): such a reload takes effect in part, and counts here with those that failed.

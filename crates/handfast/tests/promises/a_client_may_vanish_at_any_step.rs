@@ -89,7 +89,7 @@ fn with_an_alert_in_the_handshake() {
     let stage = Stage::echo();
     let stranger = certificates::Authority::new("nobody's");
     for version in Version::BOTH {
-        // A client that trusts somebody else says so, and leaves.
+        // A client that trusts another authority sends an alert, and leaves.
         let config = Trust::version(version).trusting(&stranger).config();
         let refusal = Client::try_connect(stage.proxy.address(), &config, "localhost").err();
         assert!(matches!(refusal, Some(Refusal::Ours(_))), "{refusal:?}");

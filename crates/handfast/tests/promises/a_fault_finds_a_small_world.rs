@@ -1,8 +1,8 @@
 //! A fault finds a small world: once it serves, every thread of the proxy is in a sandbox. It reads files where the
-//! configuration of the start named some and nowhere else, which a reload that wants more is told, with the cure; and serving needs
-//! nothing of what is refused, so that nothing is said of the sandbox while all is well.
+//! configuration of the start named some and nowhere else, which a reload that needs more reports, with the remedy; and serving needs
+//! nothing of what is refused, so that the log does not mention the sandbox in normal operation.
 //!
-//! What a thread in there may not do is tried in `handfast-net/src/sys/sandbox/tests.rs`, by the code that puts it there.
+//! What a thread in the sandbox must not do is tested in `handfast-net/src/sys/sandbox/tests.rs`, by the code that puts it there.
 
 use std::collections::HashMap;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::support::*;
 
-/// Longer than any timer that could be mistaken for patience.
+/// Longer than any timer that could hide a missing timeout.
 const LATE: Duration = Duration::from_millis(500);
 
 #[test]

@@ -1,4 +1,4 @@
-//! A hostile chain costs little: whoever is asked for a certificate chooses what is to be checked, before it has proved
+//! A hostile chain costs little: a peer that is asked for a certificate chooses what is to be checked, before it has proved
 //! anything, and a path among many CAs of one name can be sought forever.
 
 use std::sync::Arc;

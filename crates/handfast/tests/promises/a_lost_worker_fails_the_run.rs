@@ -90,7 +90,7 @@ fn one_that_can_be_done_without() {
     run.shows_second(2);
     fleet.worker("leaves").program.signal(Signal::KILL);
     let ended = run.ended();
-    // Whoever asked for three machines and had two wants to know, also when he asked to go on.
+    // A user that requested three machines and had two needs to know it, also with the option to continue.
     assert_eq!(ended.code, Some(5), "{}", ended.text);
     for name in ["stays", "stays-too"] {
         let transactions = ended.transactions(name);

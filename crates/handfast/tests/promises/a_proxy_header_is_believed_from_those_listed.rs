@@ -1,4 +1,4 @@
-//! A PROXY header is believed from those who are listed, demanded from them, and refused from everybody else: the client that it
+//! A PROXY header is believed from those who are listed, demanded from them, and refused from all other clients: the client that it
 //! names is in the log and counts for limits, and nothing that is sent in a header's place does harm.
 
 use std::io::Write;
@@ -86,7 +86,7 @@ fn a_strangers_header_is_refused_by_name() {
     assert_eq!(stage.backend.accepted(), 0);
     // It is served as itself without one.
     stage.serves_and_is_quiet();
-    // The same where nobody is listed.
+    // The same with an empty list.
     let stage = Stage::echo();
     assert!(behind(stage.proxy.address(), &v1(far(1))).is_err());
     stage.counts("client", "proxy-header-unexpected", 1);

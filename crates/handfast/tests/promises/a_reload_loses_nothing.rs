@@ -7,7 +7,7 @@ use super::support::*;
 
 const RELOADS: usize = 100;
 
-/// Clients that connect, exchange and end in order, again and again.
+/// Clients that connect, exchange and close cleanly, repeatedly.
 fn crowd(stage: &Stage, size: usize) -> Crowd {
     let (address, config) = (stage.proxy.address(), Trust::version(Version::Tls13).config());
     Crowd::start(size, move |_| {

@@ -108,7 +108,7 @@ fn one_bad_file_keeps_nothing_from_the_others_and_is_named_until_it_is_mended() 
     assert!(said.contains("www.example"), "it says whose: {said}");
     let status = stage.proxy.status().to_string();
     assert!(status.contains("www.pem: is cut short"), "{status}");
-    // Asked for a reload, it says so, and goes on.
+    // On a reload it reports that, and goes on.
     let answer = http::request(stage.proxy.admin(), "POST", "/reload", "*/*");
     assert_eq!(answer.status, 409, "{answer:?}");
     assert!(answer.body.contains("reloaded in part") && answer.body.contains("www.pem"), "{answer:?}");

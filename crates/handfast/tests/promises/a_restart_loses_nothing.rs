@@ -1,5 +1,5 @@
 //! A restart loses nothing: a new process starts beside the old one on the same addresses, serves with it, and has the admin
-//! address as soon as the old one stops; nobody's connection fails meanwhile.
+//! address as soon as the old one stops; no connection fails meanwhile.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::support::folder::Folder;
 use super::support::network::{Rules, in_a_network_of_its_own};
 use super::support::*;
 
-/// Clients that connect, exchange and end in order, again and again.
+/// Clients that connect, exchange and close cleanly, repeatedly.
 fn crowd(proxy: &Proxy) -> Crowd {
     let (address, config) = (proxy.address(), Trust::version(Version::Tls13).config());
     Crowd::start(6, move |_| {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::support::network::{Rules, in_a_network_of_its_own};
 use super::support::*;
 
-/// How long an attempt lasts that nobody answers. Below a second the kernel sends one SYN for it, so SYNs are attempts.
+/// How long an attempt lasts that gets no answer. Below a second the kernel sends one SYN for it, so SYNs are attempts.
 const CONNECT: Duration = Duration::from_millis(300);
 /// How long a backend is not used after that.
 const PAUSE: Duration = Duration::from_millis(300);
@@ -54,7 +54,7 @@ impl Drop for Clients {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         for thread in self.threads.drain(..) {
-            // A client that panicked has said so.
+            // The panic of a client is reported already.
             let _ = thread.join();
         }
     }
@@ -122,7 +122,7 @@ fn where_there_is_no_other_backend_clients_wait_for_the_one_that_tries() {
     let (attempts, took) = (rules.applied("gone") - before, start.elapsed());
     let most = took.as_secs_f64() / CONNECT.as_secs_f64() + 2.0;
     assert!(attempts as f64 <= most, "{attempts} attempts within {took:?}: {most:.1} at the most");
-    // Far more clients were told than tried, each with the cause, and none had to wait for an attempt of its own as well.
+    // Far more clients got the result than there were attempts, each with the cause, and none had to wait for another attempt.
     let told =
         proxy.record("a client that was told", |record| record.detail().contains("another connection"));
     assert_eq!(told.reason(), "connect/backend/connect-deadline", "{told:?}");

@@ -1,5 +1,5 @@
 //! A silent client is ended after its backend: when the backend has ended and the client has everything, a client that says
-//! nothing more is ended in order within `limits.backend-ended`. One that goes on is not disturbed.
+//! nothing more is closed cleanly within `limits.backend-ended`. One that goes on is not disturbed.
 
 use std::time::Duration;
 

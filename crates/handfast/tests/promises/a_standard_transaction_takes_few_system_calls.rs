@@ -1,4 +1,4 @@
-//! A standard transaction takes few system calls: eighteen of its own for connect, full handshake with TLS 1.3, 4 KiB there and
+//! A standard transaction takes few system calls: eighteen for connect, full handshake with TLS 1.3, 4 KiB there and
 //! back, close_notify and close, and while many clients keep a worker busy not many more for waiting.
 
 use super::support::tracer::{Calls, Tracer, needs_tracing};
@@ -33,7 +33,7 @@ fn at_load() {
     assert!(*each > 5.0, "strace has seen too little to judge by: {calls:?}");
     let of_waiting = |call: &str| WAITS.contains(&call);
     let own = calls.iter().filter(|(call, _)| !of_waiting(call)).map(|(call, count)| match call.as_str() {
-        // One for each that comes; those that find nobody are waiting too.
+        // One for each client; a call that finds none is waiting too.
         "accept4" => (*count).min(TRANSACTIONS as u64),
         _ => *count,
     });
@@ -55,7 +55,7 @@ fn round(stage: &Stage) -> (f64, Calls) {
     (calls.values().sum::<u64>() as f64 / TRANSACTIONS as f64, calls)
 }
 
-/// So many, and all of them ended in order.
+/// This number, and all of them closed cleanly.
 fn transactions(stage: &Stage, count: usize) {
     let config = Trust::version(Version::Tls13).forgetful().config();
     let finished =

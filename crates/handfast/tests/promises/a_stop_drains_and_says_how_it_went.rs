@@ -1,4 +1,4 @@
-//! A stop drains and says how it went: nobody new is let in, who is there may finish until the deadline, the rest is cut as an
+//! A stop drains and says how it went: no new client is accepted, open connections may finish until the deadline, the rest is cut as an
 //! abort and counted; a second signal stops at once.
 
 use std::time::{Duration, Instant};

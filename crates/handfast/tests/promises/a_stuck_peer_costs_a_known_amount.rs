@@ -1,5 +1,5 @@
 //! A stuck peer costs a known amount: at most 64 KiB of the program's memory for each direction, whatever the other side pushes;
-//! and nobody else notices.
+//! and no other connection is affected.
 
 use std::io::Write;
 use std::time::{Duration, Instant};

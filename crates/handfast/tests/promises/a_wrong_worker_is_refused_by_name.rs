@@ -1,5 +1,5 @@
-//! A wrong worker is refused by name: too few of them, one that works for somebody else, one that is another program. Nor does
-//! anybody do what no coordinator has said.
+//! A wrong worker is refused by name: too few of them, one that works for another coordinator, one that is another program. And no
+//! worker acts without an order of a coordinator.
 
 use std::time::{Duration, Instant};
 
@@ -103,7 +103,7 @@ fn nonsense_is_not_obeyed() {
     fleet.serves(1);
 }
 
-/// What nobody says, and what nobody who is entitled to says.
+/// Invalid messages, and messages of clients without permission.
 fn nonsense(run: &str) -> Vec<Vec<u8>> {
     let words = [
         json!({}),
@@ -126,7 +126,7 @@ fn nonsense(run: &str) -> Vec<Vec<u8>> {
     all
 }
 
-/// Somebody else's orders, well formed.
+/// Well-formed orders of another client.
 fn refuses_strangers(wire: &mut Wire, worker: &str, run: &str) {
     let orders = format!("hf.default.c.{worker}");
     let identity = json!({"protocol": 1, "version": "0", "program": "0"});

@@ -65,7 +65,7 @@ fn t1_the_backend_ends_in_order() {
     stage.is_quiet();
 }
 
-/// The backend has ended its direction: the client is told so, and may still speak.
+/// The backend has ended its direction: the client is notified, and may still send.
 fn assert_hundred_then_clean_halfway(client: &mut Client) {
     assert_eq!(client.read_exactly(100), HUNDRED);
     assert_eq!(client.read(&mut [0; 1]).expect("the end is clean"), 0, "close_notify follows");

@@ -1,5 +1,5 @@
-//! An exposed bus is refused: whoever can publish on it can have every worker make load. What `handfast worker setup` writes
-//! is not: it encrypts, knows its users, and gives nobody more than he needs.
+//! An exposed bus is refused: a client that can publish on it can let every worker make load. What `handfast worker setup` writes
+//! is not: it encrypts, knows its users, and gives each user only the permissions that it needs.
 
 use super::support::bus::{Bus, Wire};
 use super::support::fleet::{Coordinator, Worker};
@@ -113,7 +113,7 @@ fn what_setup_writes_is_safe_and_works() {
     a_worker_cannot_command(&bus, &folder);
 }
 
-/// Whoever has a worker's password has no more than that.
+/// A client with a worker's password has the permissions of a worker and no others.
 fn a_worker_cannot_command(bus: &Bus, folder: &Folder) {
     let mut worker = Wire::as_user(bus, folder, "worker");
     for order in ["hf.default.c.all", "hf.default.c.one-0"] {

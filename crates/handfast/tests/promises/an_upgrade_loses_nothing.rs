@@ -48,7 +48,7 @@ fn under_load_with_changing_threads_and_broken_programs_among_them() {
         let why = upgrade(&first, &["--program", &broken.display().to_string()]).err().expect("it is broken");
         assert!(why.contains("nothing has changed, the old process serves on: "), "{why}");
         assert!(why.contains("the new process ended before it served, with exit status: 3"), "{why}");
-        // The one before it has nobody left, and has ended or is about to.
+        // The previous process has no connection left, and has ended or is about to.
         served_by = Some(new);
     }
     assert!(crowd.finish() > 100);
@@ -165,7 +165,7 @@ fn counters_go_on_and_every_connection_is_counted_once() {
         |metrics: &Metrics| metrics.sum("handfast_relayed_bytes_total", &[("direction", "to_client")]);
     let seen = bytes(&read());
     assert!(seen > bytes(&before), "{seen}");
-    // What the first process goes on to count is told to the third: the second had no connections, and has ended.
+    // What the first process goes on to count is sent to the third: the second had no connections, and has ended.
     tunnel.echo(&[7; 50_000]);
     wait_until("the tunnel's bytes to be counted", || (bytes(&read()) == seen + 50_000.0).then_some(()));
     tunnel.finish();

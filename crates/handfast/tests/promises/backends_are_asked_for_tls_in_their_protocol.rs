@@ -60,7 +60,7 @@ impl Scene {
         Self { _folder: folder, _backends: backends, inner, outer: Proxy::start(config) }
     }
 
-    /// The connection had TLS with its backend, which saw somebody ask for it.
+    /// The connection had TLS with its backend, which received the request for it.
     fn was_asked(&self, service: &str, protocol: &Protocol) {
         let record = self.outer.record(service, |record| record.text("service") == service);
         assert_eq!(record.value("backend_tls")["version"], "TLSv1.3", "{record:?}");
@@ -123,7 +123,7 @@ fn clients_that_ask_too_reach_them() {
         );
         let mut client = Client::handshake(stream, session.expect("a session"))
             .unwrap_or_else(|refusal| panic!("handshake: {refusal:?}"));
-        // The first thing it hears is its answer: nobody greets it a second time.
+        // The first thing that it receives is its answer: it gets no second greeting.
         client.echo(b"behind TLS, on both sides");
         client.finish();
         scene.was_asked(&name, protocol);
@@ -146,7 +146,7 @@ fn scripted(words: &'static [&'static [u8]]) -> Backend {
     })
 }
 
-/// What somebody on the way could do: take the offer out, answer no, or put words behind the yes.
+/// What an attacker on the path could do: remove the offer, answer no, or append data to the yes.
 #[test]
 fn who_does_not_offer_it_or_speaks_behind_its_yes_is_not_used() {
     let yes: &[u8] = b"220 go ahead\r\n";
@@ -216,7 +216,7 @@ fn a_mysql_login_in_plain_text_is_carried_into_tls() {
     assert_eq!(record.value("backend_tls")["version"], "TLSv1.3", "{record:?}");
 }
 
-/// A server without TLS, or somebody on the way who says so, gets no login.
+/// A server without TLS, or an attacker on the path that pretends to be one, gets no login.
 #[test]
 fn a_mysql_server_that_does_not_offer_it_gets_no_login() {
     let backend = Backend::start(move |peer: &mut Peer| {
@@ -263,7 +263,7 @@ fn a_mysql_server_whose_tls_always_fails_is_marked_down() {
 
 // ── a proxy on the way ──
 
-/// A proxy that connects whoever asks to one backend, and what it was asked.
+/// A proxy that connects every client to one backend, and the requests that it received.
 struct Tunnel {
     asked: Arc<Mutex<Vec<u8>>>,
     backend: Backend,
@@ -300,7 +300,7 @@ impl Tunnel {
     }
 }
 
-/// `db.test` is a name that nobody resolves: the proxy is told it.
+/// `db.test` is a name that no server resolves: the proxy receives it as it is.
 const NAMED: &str = "db.test:5432";
 
 fn through(kind: &str, tunnel: &Tunnel, folder: &Folder, login: bool) -> Config {

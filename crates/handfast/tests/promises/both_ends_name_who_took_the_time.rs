@@ -36,7 +36,7 @@ fn part(both: &Value, name: &str) -> f64 {
     part["ns"].as_f64().expect("a number") / 1e6
 }
 
-/// The backend took what it took, and nobody else did.
+/// The backend took its time, and no other part did.
 fn is_the_backends(both: &Value) {
     assert_eq!(both["refused"], Value::Null, "{both}");
     let backend = part(both, "backend");

@@ -126,7 +126,7 @@ fn a_running_proxy_is_checked_without_a_word_about_its_addresses() {
     let (code, said) = run("check", &folder, &config.clone().text("admin", "listen", stage.proxy.admin()));
     assert_eq!(code, Some(0), "{said}");
     assert!(!said.contains("warning"), "{said}");
-    // Somebody else has it, as far as anybody can tell.
+    // Another process has it, as far as this can be seen.
     let (code, said) = run("check", &folder, &config.text("admin", "listen", "off"));
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("another program listens there"), "{said}");

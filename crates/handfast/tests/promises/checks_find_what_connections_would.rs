@@ -125,7 +125,7 @@ fn haproxy_with_headers_and_tls_says_whether_it_works() {
         is_found_down(&proxy, address, &["status 503, expected 200 to 399"]);
         tell(&socket, "enable server back/echo\n");
         is_found_up(&proxy, address);
-        // Without the header HAProxy takes nobody in.
+        // Without the header HAProxy accepts no client.
         proxy.rewrite(config);
         assert!(proxy.reload());
         is_found_down(&proxy, address, &["check failed"]);

@@ -194,7 +194,7 @@ fn a_list_that_is_broken_in_any_way_is_named_and_never_the_laxer_one() {
         assert!(proxy.status().to_string().contains(word), "{what}: {}", proxy.status());
         let refused = Err(Some(AlertDescription::CertificateRevoked));
         assert_eq!((served(&proxy, &alice), served(&proxy, &mallory)), (real(false), refused), "{what}");
-        // At a start there is nothing to stand in for it.
+        // At a start there is no previous one to use instead.
         for arguments in [["check", "-c", &file], ["proxy", "-c", &file]] {
             let ran = tools::handfast(&arguments);
             assert_eq!(ran.code, Some(2), "{what}: {ran:?}");

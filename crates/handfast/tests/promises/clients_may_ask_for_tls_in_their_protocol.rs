@@ -1,5 +1,5 @@
-//! Clients may ask for TLS in their own protocol (STARTTLS): they are served as if they had begun with it, what they or anybody else
-//! said before it reaches nobody, and the backend's own greeting is not taken for an answer.
+//! Clients may ask for TLS in their own protocol (STARTTLS): they are served as if they had begun with it, plain text
+//! before it reaches no side, whoever sent it, and the backend's own greeting is not taken for an answer.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -106,7 +106,7 @@ fn the_first_thing_a_client_hears_is_its_answer() {
     }
 }
 
-/// CVE-2011-0411, CVE-2021-23214: what stands behind the request is nobody's, or a stranger's.
+/// CVE-2011-0411, CVE-2021-23214: data behind the request has no known sender, or an attacker sent it.
 #[test]
 fn plain_text_behind_the_request_reaches_nobody() {
     let scene = Scene::new();

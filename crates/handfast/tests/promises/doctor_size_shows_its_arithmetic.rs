@@ -83,7 +83,7 @@ fn needs_are_the_sums_that_are_shown() {
     assert_eq!(need(&report, "cores")["here"], 4.0);
     close(&costs[0]["per_second"], 1e9 / 200e3 * 4.0 * 0.9);
     close(&need(&report, "open-files")["needed"], 2_128.0);
-    // The kernel's memory was measured here, by whoever lets us see it.
+    // The kernel's memory was measured here, where the kernel shows it.
     let kernel = report["kernel"]["bytes_each"].as_u64().expect("it was measured");
     assert!((2_000..50_000).contains(&kernel), "{:#}", report["kernel"]);
     let memory = need(&report, "memory")["arithmetic"].as_str().expect("a text");

@@ -1,8 +1,8 @@
 //! Either side may speak TLS: in front of a backend that has it, the bytes are the same, an abort stays an abort, and who the
 //! backend is, is verified before anything is said to it.
 //!
-//! The backend with TLS is another Handfast in front of a scripted peer, so every end goes through two proxies and must come
-//! out of the second as it went into the first. `path_tests` of the proxy plays the orders of events that chance rarely has.
+//! The backend with TLS is another Handfast in front of a scripted peer, so every end goes through two proxies and must leave
+//! the second as it entered the first. `path_tests` of the proxy plays orders of events that are rare by chance.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -15,7 +15,7 @@ use super::support::{Backend, Client, Config, Event, Proxy, Stage, Trust, Versio
 /// How a client reaches the backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// TLS ends at the first proxy, and begins anew.
+    /// TLS ends at the first proxy, and begins again.
     Reencrypts,
     /// The client speaks plain text.
     Originates,
@@ -219,7 +219,7 @@ fn a_backend_that_is_not_who_it_should_be_hears_nothing() {
     assert!(reason.ends_with("/backend-certificate") && detail.contains("sha256/"), "{reason}: {detail}");
 }
 
-/// What everybody tries first, as with curl's `--cacert`.
+/// What users try first, as with curl's `--cacert`.
 #[test]
 fn a_certificate_may_be_named_as_its_own_authority() {
     let Identity { certificate_pem, .. } = authority().identity(&["localhost"], KeyKind::Ecdsa);

@@ -162,7 +162,7 @@ fn in_single_byte_records() {
     let mut checker = Checker::default();
     const TOTAL: u64 = 20_000;
     for offset in 0..TOTAL {
-        // Each of them becomes a record of its own, with nothing to gather them: Nagle is off.
+        // Each of them becomes a separate record, and nothing gathers them: Nagle is off.
         client.send(piece(offset, 1));
     }
     checker.take(&client.read_exactly(usize::try_from(TOTAL).expect("a small number")));

@@ -120,7 +120,7 @@ const ANSWERS: [Cell; 13] = [
     cell("v6-port", "reject with icmpv6 type port-unreachable", "connect/backend/refused", ""),
 ];
 
-/// Somebody listens at each of these: it is the answer alone that makes the difference.
+/// Each of these has a listener: only the answers differ.
 fn listening(cell: &Cell) -> Backend {
     if cell.name.starts_with("v6") {
         let listener = std::net::TcpListener::bind("[::1]:0").expect("loopback has a free port");
@@ -255,7 +255,7 @@ fn by_the_kernel_that_stops_dialling() {
 }
 
 /// What becomes of packets to the backend, or from the client, of a connection that stands; the name's first word tells which.
-/// Linux keeps no ICMP message for such a connection, only the errno it stands for, and reports that when it gives up.
+/// Linux keeps no ICMP message for such a connection, only its errno, and reports that when it gives up.
 const LATER: [Cell; 8] = [
     cell("backend-dark", "drop", "relay/backend/unacknowledged", "retransmission"),
     cell("backend-silent", "drop", "relay/backend/keepalive-unanswered", "probe"),
@@ -267,7 +267,7 @@ const LATER: [Cell; 8] = [
     cell("client-silent", "drop", "relay/client/keepalive-unanswered", "probe"),
 ];
 
-/// A backend that echoes one greeting, and says more when it is told to.
+/// A backend that echoes one greeting, and sends more on request.
 fn told_when(told: &Arc<AtomicBool>) -> Backend {
     let told = Arc::clone(told);
     Backend::start(move |peer| {

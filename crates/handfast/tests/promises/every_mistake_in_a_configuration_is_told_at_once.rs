@@ -5,7 +5,7 @@ use super::support::certificates::localhost;
 use super::support::folder::Folder;
 use super::support::*;
 
-/// Five mistakes, each on a line of its own.
+/// Five mistakes, each on a separate line.
 fn with_mistakes(folder: &Folder) -> (String, [(usize, &'static str); 5]) {
     folder.write("web.pem", localhost().combined());
     let text = [

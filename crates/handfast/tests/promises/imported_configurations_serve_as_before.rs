@@ -40,7 +40,7 @@ use Who::{Plain, Tls};
 
 /// A configuration, and what becomes of clients.
 struct Case {
-    /// `@LISTEN@`, `@ONE@`, `@TWO@`, `@PROXY@`, `@CA@`, `@CERT@` (localhost), `@OTHER@` (other.test) stand for what the test has.
+    /// `@LISTEN@`, `@ONE@`, `@TWO@`, `@PROXY@`, `@CA@`, `@CERT@` (localhost), `@OTHER@` (other.test) are replaced by those of the test.
     config: &'static str,
     clients: &'static [(Who, &'static str)],
 }
@@ -95,7 +95,7 @@ const STUNNEL: [Case; 12] = [
         config: "[web]\naccept = @LISTEN@\nconnect = 127.0.0.1:1\nconnect = @TWO@\nfailover = prio\ncert = @CERT@\nprotocol = proxy\n",
         clients: &[(Tls("localhost", Tls13, Nothing), "two after PROXY TCP4")],
     },
-    // After public questions: a wildcard for a name of one part more, and names that nobody has.
+    // After public questions: a wildcard for a name of one part more, and names that no certificate has.
     Case {
         config: "[default]\naccept = @LISTEN@\nconnect = @ONE@\ncert = @CERT@\n\
                  [all]\nsni = default:*.other.test\nconnect = @TWO@\ncert = @OTHER@\n",
@@ -158,7 +158,7 @@ const HITCH: [Case; 8] = [
                  alpn-protos = \"h2, http/1.1\"\n",
         clients: &[(Tls("other.test", Tls13, Nothing), "two"), (Tls("localhost", Tls13, Nothing), "refused")],
     },
-    // What a frontend without a certificate of its own says about versions is not heeded there, with one it is.
+    // The versions of a frontend have an effect only if it has a certificate.
     Case {
         config: "pem-file = \"@CERT@\"\nfrontend = {\n host = \"@HOST@\"\n port = \"@PORT@\"\n tls-protos = TLSv1.2\n\
                  sni-nomatch-abort = on\n}\nbackend = \"@ONE@\"\n",
@@ -181,7 +181,7 @@ struct World {
     words: Vec<(&'static str, String)>,
 }
 
-/// Says its name when it has heard something, and what PROXY header came before.
+/// Sends its name after it has received something, and the PROXY header that came before.
 fn named(name: &'static str) -> Backend {
     Backend::start(move |peer: &mut Peer| {
         let (mut heard, mut buffer) = (Vec::new(), [0; 512]);

@@ -1,14 +1,14 @@
 //! It serves without a configuration: with nothing at all on embedded defaults, with a throwaway certificate and a built-in
 //! backend, and one service by flags; the commands it prints work.
 //!
-//! These have fixed ports, so they run in a network of their own.
+//! These have fixed ports, so they run in a separate network.
 
 use super::support::certificates::localhost;
 use super::support::folder::Folder;
 use super::support::skip::{needs, skipped};
 use super::support::*;
 
-/// Starts the program with `words` in a network of its own, runs `then` against it, stops it in order.
+/// Starts the program with `words` in a separate network, runs `then` against it, and stops it cleanly.
 fn alone(folder: &Folder, words: &str, then: &str) -> tools::Ran {
     let script = format!(
         "set -e; ip link set lo up; cd {folder}; {program} proxy {words} >log 2>talk & proxy=$!; \
@@ -20,7 +20,7 @@ fn alone(folder: &Folder, words: &str, then: &str) -> tools::Ran {
     tools::run("unshare", &["--map-root-user", "--net", "bash", "-c", &script], b"")
 }
 
-/// Whether this user may have a network of its own on this machine.
+/// Whether this user may make a network on this machine.
 fn networks_can_be_made() -> bool {
     tools::run("unshare", &["--map-root-user", "--net", "ip", "link", "set", "lo", "up"], b"").code == Some(0)
 }

@@ -1,6 +1,6 @@
-//! Keys move when the mode changes (`process.private-keys`): by `handfast upgrade` from the process that serves to one of their own, from
+//! Keys move when the mode changes (`process.private-keys`): by `handfast upgrade` from the process that serves to a separate one, from
 //! there to the next such one, and back, with sessions resumed and tunnels alive; and what held them before ends with its proxy. A
-//! reload does not move them, and says so.
+//! reload does not move them, and reports that.
 
 use rustix::process::Signal;
 

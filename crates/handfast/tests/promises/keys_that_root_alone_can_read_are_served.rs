@@ -1,6 +1,6 @@
 //! Keys that root alone can read are served (`process.private-keys = "apart"`, started as root with `process.user`): at the start, after
 //! a renewal, after the key process was started again, and by the next process of an upgrade; also from a folder that only root
-//! may enter. Without a process of their own the start says what no reload will be able to read.
+//! may enter. Without a separate process the start reports what no reload will be able to read.
 
 use std::fs::{Permissions, read_to_string, set_permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -87,11 +87,11 @@ fn live(folder_mode: u32) {
     // Nothing changes, so nothing is read again, however often it is looked at.
     pause(Duration::from_millis(700));
     assert_eq!(proxy.reloads(), (0.0, 0.0), "{}", proxy.talk.so_far().join("\n"));
-    // A renewal, which nobody tells of.
+    // A renewal without a request to reload.
     let next = authority().identity(&["localhost"], KeyKind::Ecdsa);
     write(&folder, &next);
     is_served(&proxy, &next);
-    // One that is told of.
+    // A renewal with a request to reload.
     let next = authority().identity(&["localhost"], KeyKind::Ecdsa);
     write(&folder, &next);
     assert!(proxy.reload(), "{}", proxy.talk.so_far().join("\n"));

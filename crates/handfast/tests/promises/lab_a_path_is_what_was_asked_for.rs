@@ -159,7 +159,7 @@ fn a_user_without_privileges_may_have_one() {
     let ran =
         tools::run("setpriv", &[&words[..], &["--", "sh", "-c", "id -u; cat /proc/net/dev"]].concat(), b"");
     if ran.code != Some(0) {
-        // Not ours to become somebody else, or the kernel says why nobody else may have one.
+        // This user cannot become another one, or the kernel reports why another one cannot have a network.
         assert!(ran.talk.contains("setpriv: ") || ran.talk.contains("hint: the lab needs"), "{}", ran.all());
         skipped!("{}", ran.talk);
     }

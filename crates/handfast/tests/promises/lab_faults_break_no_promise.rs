@@ -23,7 +23,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("it speaks UTF-8")
 }
 
-/// Skips the test that this stands in where there can be no laboratory.
+/// Skips the calling test where there can be no laboratory.
 macro_rules! needs_a_laboratory {
     ($talk:expr) => {
         for refusal in ["make namespaces", "/dev/net/tun", "/proc shows"] {

@@ -38,7 +38,7 @@ fn own_network() -> Vec<String> {
     OWN.iter().flat_map(|file| words(file)).collect()
 }
 
-/// The cells of a page, each with the row that it stands in, without their times.
+/// The cells of a page, each with its row, without their times.
 fn cells(page: &str) -> Vec<String> {
     let mut row = "";
     let mut cells = Vec::new();

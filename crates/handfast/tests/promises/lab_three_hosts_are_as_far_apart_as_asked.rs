@@ -28,7 +28,7 @@ const NGINX: &str = "daemon off; pid nginx.pid; error_log stderr; events { }\n\
 const PROXY: &str = "[admin]\nlisten = \"off\"\n[access-log]\nto = \"off\"\n[[service]]\nname = \"web\"\n\
     listen = \"0.0.0.0:8443\"\nbackend = \"web:8080\"\ncertificate = \"cert.pem\"\nkey = \"key.pem\"\n";
 
-/// Bytes of an alert in TLS 1.3 (RFC 9846 §5.2, §6): what close_notify takes, which nobody waits for.
+/// Bytes of an alert in TLS 1.3 (RFC 9846 §5.2, §6): what close_notify takes, which no side waits for.
 const ALERT: u32 = 24;
 
 /// Writes everything that the hosts need; gives the file with the topology.

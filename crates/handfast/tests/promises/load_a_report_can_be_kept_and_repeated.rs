@@ -277,7 +277,7 @@ fn a_run_that_is_ended_early_still_reports() {
     running.seconds(1);
     running.process().signal(Signal::INT);
     let ended = running.ended();
-    // Nobody takes half a run for a whole one: as a shell says it, 128 and the signal's number.
+    // Half a run must not look like a whole one: the exit code is that of a shell, 128 and the signal's number.
     assert_eq!(ended.code, Some(130), "{}", ended.all());
     assert!(ended.took < Duration::from_secs(30), "{:?}", ended.took);
     assert!(ended.output.contains(&ended.verdict().to_uppercase()), "{}", ended.all());

@@ -19,7 +19,7 @@ const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// The quantile of sorted samples by the rule of HdrHistogram: the least sample that so many are not above.
+/// The quantile of sorted samples by the rule of HdrHistogram: the least sample that this share is not above.
 fn quantile(sorted: &[Duration], share: f64) -> Duration {
     let rank = (sorted.len() as f64 * share).ceil().max(1.0) as usize;
     sorted[rank.min(sorted.len()) - 1]

@@ -30,8 +30,8 @@ fn found(ended: &Ended, verdict: &str, code: i32) {
     assert!(!ended.evidence().is_empty(), "{}", ended.all());
 }
 
-/// A run that had the processors it wanted. Other tests use them too, and then the program is right to say so and to blame
-/// nobody else: what is tested is seen in the next one. The last one counts, whatever it is.
+/// A run that had the processors it wanted. Other tests use them too, and then the program is right to report that and
+/// nothing else: the next run shows what is tested. The last one counts, whatever it is.
 fn undisturbed(load: impl Fn() -> Load) -> Ended {
     let crowded = |ended: &Ended| {
         ended.verdict() == "generator-limited"
@@ -80,7 +80,7 @@ fn a_target_that_takes_less_than_was_offered() {
     found(&ended, "target-limited", 0);
     let evidence = ended.evidence();
     assert!(evidence.contains("were offered") && evidence.contains("--connections"), "{evidence}");
-    // Whoever asks for a limit wants it at the rate that was offered.
+    // A user that sets a limit means it at the offered rate.
     found(&undisturbed(|| load().with("--max exchange.p50=10s")), "target-limited", 4);
 }
 

@@ -1,5 +1,5 @@
-//! Wrong use is told before the run: nothing is measured that could not mean anything, and what is wrong is said with its
-//! cure, all of it at once.
+//! Wrong use is told before the run: nothing is measured that could not mean anything, and every mistake is reported with a
+//! hint, all of them at once.
 
 use std::io::Write;
 use std::time::Duration;
@@ -59,7 +59,7 @@ fn nothing_comes_back() {
 
 #[test]
 fn nobody_has_that_name() {
-    // RFC 6761 §6.4: there is no name below it, whomever one asks.
+    // RFC 6761 §6.4: there is no name below it on any server.
     let ended = Load::at("nobody.invalid:443").with(LONG).run();
     refused(&ended, 1, &["nobody.invalid"]);
 }

@@ -92,7 +92,7 @@ fn a_client_that_drips_its_last_flight_is_cut() {
 
 #[test]
 fn dialling_counts_against_the_same_deadline() {
-    // Nobody answers a SYN to a listener whose queue is full: two connections fill a queue of length 0.
+    // A SYN to a listener with a full queue gets no answer: two connections fill a queue of length 0.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     rustix::net::listen(&listener, 0).expect("a listener may listen again");
     let full = listener.local_addr().expect("a bound socket has an address");

@@ -59,7 +59,7 @@ fn metrics_split_a_handshake_into_its_phases() {
     ] {
         assert!(metrics.has(name), "{name} is on the page:\n{}", metrics.text());
     }
-    // Whole connections: whoever ended first, none is counted twice or under another cause.
+    // Whole connections: whichever side ended first, none is counted twice or under another cause.
     for (name, labels) in [
         ("handfast_connections_accepted_total", &[][..]),
         ("handfast_connections_closed_total", &[("cause", "finished")]),

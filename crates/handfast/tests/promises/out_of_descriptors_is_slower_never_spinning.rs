@@ -1,5 +1,5 @@
-//! Out of descriptors is slower, never spinning: what stands goes on, new connections wait in the kernel's queue, it is said
-//! once, and when there is room again they are served without anybody's help.
+//! Out of descriptors is slower, never spinning: open connections go on, new ones wait in the kernel's queue, it is logged
+//! once, and when there is room again they are served automatically.
 
 use std::net::TcpStream;
 use std::time::{Duration, Instant};

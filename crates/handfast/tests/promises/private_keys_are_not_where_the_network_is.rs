@@ -1,6 +1,6 @@
 //! Private keys are not where the network is (`process.private-keys = "apart"`): the process that talks with clients serves with RSA and
 //! ECDSA keys and has not a byte of them in its memory; a second one has, where the same search finds them. When that one ends or
-//! stands still, handshakes wait or fail by name, tunnels live on, and it is started again; it ends with the proxy.
+//! is stopped, handshakes wait or fail by name, tunnels live on, and it is started again; it ends with the proxy.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -156,7 +156,7 @@ fn one_that_stands_still_stops_handshakes_by_name_and_no_tunnel() {
     keys.signal(Signal::STOP);
     assert!(!tries(&proxy));
     let record = proxy.record_of("handshake/local/key-process");
-    // So long it stood still for everybody on that thread, and no longer.
+    // The thread was blocked for this duration, and no longer.
     assert!(record.detail().contains("the key process did not answer within 200ms"), "{}", record.detail());
     assert!(!tries(&proxy), "nor does the next one get through");
     tunnel.echo(b"meanwhile");

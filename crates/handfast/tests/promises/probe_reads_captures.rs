@@ -1,5 +1,5 @@
 //! `handfast probe --from-pcap` says of a capture what its connections took, without a key; `--pcap` makes one that opens decrypted;
-//! who may not capture is told what is missing; a file that is cut off or no capture is told apart from a whole one.
+//! a user without permission to capture learns what is missing; a file that is cut off or no capture is distinguished from a whole one.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -50,7 +50,7 @@ fn a_capture_shows_what_its_connections_took_wherever_it_was_made() {
     let report = json(&folder.file("report.json"));
     assert_eq!((&report["format"], &report["broken"]), (&Value::from("pcapng"), &Value::Null));
     let all = report["connections"].as_array().expect("a list");
-    // The link has two ends, and the server's waits for nobody to see whether it listens.
+    // The link has two ends, and the server's sends no request to see whether it listens.
     let of = |interface: &str| -> Vec<&Value> {
         all.iter().filter(|one| one["interface"] == interface && !one["tls"].is_null()).collect()
     };

@@ -56,7 +56,7 @@ fn nginx() -> (Folder, String) {
     (folder, format!("{program} -p {place} -e stderr -c {config}"))
 }
 
-/// A row's report, in a lab of its own.
+/// A row's report, in a separate lab.
 fn measured(port: u16, options: &[&str]) -> Value {
     let (folder, server) = nginx();
     let json = folder.file("report.json").display().to_string();

@@ -20,12 +20,12 @@ use super::support::*;
 const SECTION: &str = "service.proxy-protocol";
 pub(super) const NGINX_STREAM: &str = "/usr/lib/nginx/modules/ngx_stream_module.so";
 
-/// A proxy of ours in front of an echo, that believes everybody on this machine.
+/// A proxy of ours in front of an echo, that accepts headers from every client on this machine.
 fn ours() -> Stage {
     Stage::with(Backend::echo(), |config, _| config.set(SECTION, "accept-from", "[\"127.0.0.0/8\"]"))
 }
 
-/// Waits until somebody listens. What is asked so is no client of ours: it sends nothing.
+/// Waits for a listener. This connection is not one of the clients: it sends nothing.
 pub(super) fn listens(tool: &Tool, address: SocketAddr) {
     wait_until_seeing(
         "it to listen",
@@ -45,7 +45,7 @@ pub(super) fn haproxy(folder: &Folder, address: SocketAddr, sections: &str) -> T
     tool
 }
 
-/// The record of a client that came through somebody else: the log names the client, and that somebody.
+/// The record of a client that came through another proxy: the log names the client and that proxy.
 fn named(stage: &Stage, client: &str) -> super::support::record::Record {
     let record = stage.proxy.record(client, |record| record.text("client") == client);
     assert!(record.text("proxied_by").starts_with("127."), "{record:?}");
@@ -172,7 +172,7 @@ fn nginx_sends_version_1_to_us() {
     let mut client = Client::connect(address, &Trust::version(Version::Tls13).config());
     client.echo(b"through nginx");
     let own = client.stream.local_addr().expect("it is bound").to_string();
-    // nginx answers a client's end with one of its own, and passes neither on.
+    // nginx answers a client's end with its end, and passes neither on.
     drop(client);
     named(&stage, &own);
 }
@@ -201,7 +201,7 @@ fn noting() -> (Backend, Receiver<Vec<u8>>) {
     let (sender, first) = sync_channel(64);
     let backend = Backend::start(move |peer| {
         let (mut bytes, mut buffer) = (Vec::new(), vec![0; 65_536]);
-        // The mark is the client's; the header may have a segment of its own.
+        // The mark is the client's; the header may have a separate segment.
         while !bytes.ends_with(b"mark") {
             match peer.stream.read(&mut buffer) {
                 Ok(count @ 1..) => bytes.extend_from_slice(&buffer[..count]),
@@ -250,7 +250,7 @@ fn a_header_with_a_certificate_is_understood_too() {
     }
 }
 
-/// A client of somebody's TLS sends its mark; gives its address, and what the backend got.
+/// A client of another TLS proxy sends its mark. Returns its address, and what the backend got.
 fn marked(address: SocketAddr, first: &Receiver<Vec<u8>>) -> (SocketAddr, Vec<u8>) {
     let mut client = Client::connect(address, &Trust::version(Version::Tls13).config());
     client.send(b"mark");
@@ -320,8 +320,8 @@ fn stunnel_writes_what_we_understand() {
     replayed(&sent, own);
 }
 
-/// What is written here is not what anybody else sends: a stranger behind HAProxy who adds a header of his own is one client
-/// with HAProxy's word for it.
+/// No other program sends this: an unknown client behind HAProxy that adds a header is one client, with
+/// the address that HAProxy reports.
 #[test]
 fn a_client_cannot_add_a_header_behind_the_proxys_own() {
     needs!("haproxy");

@@ -1,5 +1,5 @@
 //! Real servers are backends with TLS: nginx, HAProxy, stunnel and hitch, with TLS 1.2 and 1.3, in full and resumed, with a
-//! certificate of ours where they ask for one and a protocol where they know one, every byte both ways, and an end in order.
+//! certificate of ours where they ask for one and a protocol where they know one, every byte both ways, and a clean close.
 //!
 //! `scripts/interop-backends` does the same with more of them, and prints a table.
 
@@ -19,7 +19,7 @@ use super::support::*;
 
 /// Bytes each way.
 const BULK: usize = 10_000_000;
-/// No protocol of the web: nobody has an opinion about it.
+/// No protocol of the web: no server treats it specially.
 const PROTOCOL: &str = "mqtt";
 
 /// What every server here is made of: in front of an echo, with the certificate for `localhost`.
@@ -90,7 +90,7 @@ fn is_a_backend(who: &str, lacks: Lacks, start: impl Fn(&Parts) -> Tool) {
             assert_eq!(carried, (BULK as u64, BULK as u64), "{who} {version:?}: {record:?}");
         }
         let mut back = Vec::new();
-        // Told by an alert, by a reset that overtakes it, or (nginx) by an end in order as soon as the handshake is over.
+        // Notified by an alert, by a reset that overtakes it, or (nginx) by a clean close right after the handshake.
         let _ = dial(without.address()).and_then(|mut client| {
             client.write_all(b"x")?;
             client.shutdown(Shutdown::Write)?;

@@ -1,4 +1,4 @@
-//! Sessions with backends never outlive what was checked: after a reload that changes whom to trust, which name, which key, what
+//! Sessions with backends never outlive what was checked: after a reload that changes the trusted authorities, which name, which key, what
 //! we show or which policy, a ticket of before is worth nothing, and a check that fails now fails.
 
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ use super::support::secured::{Secured, server};
 use super::support::*;
 
 const SECTION: &str = "service.backend-tls";
-/// A key that nobody has.
+/// A key that no peer has.
 const ANOTHER_PIN: &str = "sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=";
 
 struct Scene {

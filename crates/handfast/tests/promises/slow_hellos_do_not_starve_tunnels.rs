@@ -98,7 +98,7 @@ fn signatures_that_others_would_notice_are_made_by_another_thread() {
                 Ok(())
             })
         };
-        // Nobody has been there for long: moving them would only cost.
+        // No worker is idle for long: moving them would only cost.
         let newcomers = crowd(&config);
         wait_until("a crowd", || (newcomers.done() > 100).then_some(()));
         newcomers.finish();

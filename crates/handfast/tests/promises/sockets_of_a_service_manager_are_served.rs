@@ -1,4 +1,4 @@
-//! Sockets that a service manager opened are served: by the name of a service, or by their address; nobody who waits in
+//! Sockets that a service manager opened are served: by the name of a service, or by their address; no client that waits in
 //! them is lost when the proxy stops, and one that no service wants is named.
 
 use std::io::{Read, Write};
@@ -70,7 +70,7 @@ fn who_connects_while_no_process_runs_is_served_by_the_next_one() {
     let mut waiting =
         TcpStream::connect_timeout(&passed.address(0), Duration::from_secs(10)).expect("it listens");
     let second = start(&config, &passed);
-    // Not TLS, so it is answered with an alert: by somebody who accepted it.
+    // Not TLS, so the process that accepted it answers with an alert.
     waiting.write_all(b"hello there\r\n\r\n").expect("it was not reset");
     waiting.set_read_timeout(Some(DEADLINE)).expect("a duration");
     let _ = waiting.read(&mut [0; 16]);

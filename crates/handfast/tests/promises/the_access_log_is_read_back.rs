@@ -22,7 +22,7 @@ fn logging_to(folder: &Folder, to: &str) -> (Proxy, Backend) {
     (Proxy::start(config), backend)
 }
 
-/// A connection that ends in order.
+/// A connection that closes cleanly.
 fn served(proxy: &Proxy) {
     let mut client = Client::connect(proxy.address(), &Trust::version(Version::Tls13).config());
     client.echo(b"hello");
@@ -57,7 +57,7 @@ fn a_file_is_followed_over_its_rotation() {
         line.contains("not-tls").then(|| line.to_owned())
     });
     assert!(!found.1.contains('…'), "into a pipe nothing is cut: {}", found.1);
-    // What was copied away and cut to nothing begins anew (copytruncate).
+    // A file that was copied and truncated begins again (copytruncate).
     std::fs::OpenOptions::new().write(true).truncate(true).open(&path).expect("it is there");
     let seen = tool.output.so_far().len();
     served(&proxy);

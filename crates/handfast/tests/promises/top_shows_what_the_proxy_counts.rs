@@ -13,7 +13,7 @@ fn once_over_http() {
     let stage = Stage::echo();
     let mut client = stage.any_client();
     client.echo(b"x");
-    // Somebody who does not speak TLS.
+    // A client without TLS.
     let mut stranger =
         std::net::TcpStream::connect_timeout(&stage.proxy.address(), deadline::DEADLINE).expect("it listens");
     stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("it reads");

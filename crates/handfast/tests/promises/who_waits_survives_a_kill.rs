@@ -1,5 +1,5 @@
 //! Who waits to be accepted survives a kill: a service manager that keeps our listening sockets (`FDSTORE=1`) passes them to the next
-//! process, and nobody who connects meanwhile is lost. It keeps what is accepted from and nothing else: an address that is
+//! process, and no client that connects meanwhile is lost. It keeps what is accepted from and nothing else: an address that is
 //! given up, by a reload, a stop or an upgrade, refuses at once.
 
 use std::io::{Read, Write};
@@ -59,7 +59,7 @@ fn connect(address: SocketAddr, count: usize) -> Vec<TcpStream> {
     (0..count).map(|_| TcpStream::connect_timeout(&address, DEADLINE).expect("somebody listens")).collect()
 }
 
-/// Somebody answers each of them: not TLS, so with an alert.
+/// Each of them gets an answer: it is not TLS, so an alert.
 fn are_answered(waiting: Vec<TcpStream>) {
     for mut stream in waiting {
         stream.write_all(b"hello there\r\n\r\n").expect("it was not reset");
@@ -76,7 +76,7 @@ fn is_served(address: SocketAddr) {
     client.finish();
 }
 
-/// Nobody listens there, or soon not: children of other tests may hold for a moment what was on its way to a process of this one.
+/// There is no listener, or soon none: children of other tests may hold for a moment what was on its way to a process of this one.
 fn is_refused(address: SocketAddr) {
     let refused = || TcpStream::connect_timeout(&address, DEADLINE).err();
     let why = wait_until("nobody to listen there", refused);

@@ -1,5 +1,5 @@
 //! Workers stop when nobody leads: within five seconds after the coordinator or the bus is gone, by their own clocks, also
-//! those that stood still meanwhile. Then they serve the next run.
+//! those that were stopped meanwhile. Then they serve the next run.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Who may depend on whom. In: `cargo metadata --no-deps`. Out: complaints about arrows that are not in the table.
+//! Which crates may depend on which. In: `cargo metadata --no-deps`. Out: complaints about arrows that are not in the table.
 
 use serde_json::Value;
 
@@ -10,11 +10,11 @@ struct Arrows {
     name: &'static str,
     /// Crates of this workspace.
     ours: &'static [&'static str],
-    /// Everybody else's.
+    /// Of all other crates.
     theirs: &'static [&'static str],
-    /// Everybody else's, in tests only.
+    /// Of all other crates, in tests only.
     in_tests: &'static [&'static str],
-    /// What must never be here, and why: the sentence for whoever wants to add it.
+    /// What must never be here, and why: the sentence for a developer who wants to add it.
     never: &'static str,
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Complaint, SourceFile, assert_none, check_files, sample, tracked_files};
 
-/// A figure that stands in the code and is told in the documents. Whoever changes the first finds the second here.
+/// A figure that the code has and the documents repeat. A developer who changes the first finds the second here.
 struct Figure {
     /// The file with the constant.
     source: &'static str,

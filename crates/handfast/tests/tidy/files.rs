@@ -85,7 +85,7 @@ fn unsafe_code(file: &SourceFile) -> Vec<Complaint> {
     lines.iter().enumerate().filter_map(without_reason).collect()
 }
 
-/// Promise files that `main.rs` does not name would compile nowhere and fail nobody.
+/// Promise files that `main.rs` does not name would not compile anywhere, and so never fail.
 fn unreached(main: &str, promises: &[&str]) -> Vec<Complaint> {
     let named = |promise: &&&str| !main.lines().any(|line| line.trim() == format!("mod {promise};"));
     let complain = |promise: &&str| {

@@ -1,4 +1,4 @@
-//! Rules about words: citations, work left undone, and paths of somebody's machine.
+//! Rules about words: citations, work left undone, and paths of a developer's machine.
 
 use super::{Complaint, SourceFile, check_files, sample};
 

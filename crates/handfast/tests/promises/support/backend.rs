@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::deadline::{DEADLINE, thread};
 use super::ending::{self, SocketEnd};
 
-/// Connections whose events nobody asked for yet; the backend does not wait for somebody to ask.
+/// Connections whose events no test has taken yet; the backend does not wait for that.
 const EVENTS_KEPT: usize = 65_536;
 
 /// What a backend saw.
@@ -93,7 +93,7 @@ impl Backend {
         Self { address, seen: Mutex::new(seen), accepted, stopped }
     }
 
-    /// Sends everything back until the other side ends, then ends in order.
+    /// Sends everything back until the other side ends, then closes cleanly.
     pub(crate) fn echo() -> Self {
         Self::start(|peer| {
             let mut buffer = vec![0; 65_536];
@@ -105,7 +105,7 @@ impl Backend {
         })
     }
 
-    /// An address where nobody listens: bound once, closed again.
+    /// An address without a listener: bound once, closed again.
     pub(crate) fn refusing() -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
         listener.local_addr().expect("a bound socket has an address")
@@ -133,7 +133,7 @@ pub(crate) fn is_over(stream: &TcpStream) -> bool {
     shows(stream, PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR)
 }
 
-/// Whether a connection whose other side had ended in order was aborted since.
+/// Whether a connection was aborted after its other side had closed cleanly.
 pub(crate) fn is_cut(stream: &TcpStream) -> bool {
     shows(stream, PollFlags::HUP | PollFlags::ERR)
 }

@@ -1,5 +1,5 @@
-//! The bus between machines: a nats-server of a test's own, and a client that speaks its protocol by hand, to listen to
-//! what others may not hear and to say what nobody should say. In: subjects and bytes. Out: messages, complaints.
+//! The bus between machines: a separate nats-server for each test, and a client that speaks its protocol by hand, to receive
+//! messages without permission and to send invalid ones. In: subjects and bytes. Out: messages, complaints.
 //!
 //! The protocol is lines of text: docs.nats.io, "NATS Client Protocol".
 
@@ -26,7 +26,7 @@ pub(crate) struct Bus {
 }
 
 impl Bus {
-    /// A server on loopback that asks nobody who he is.
+    /// A server on loopback without authentication.
     pub(crate) fn start() -> Self {
         Self::with(&["-a", "127.0.0.1", "-p", "-1"])
     }
@@ -50,7 +50,7 @@ impl Bus {
         drop(self.server.take());
     }
 
-    /// Starts it again where it was; nobody is told.
+    /// Starts it again at its address; no client is notified.
     pub(crate) fn back(&mut self) {
         let (host, port) = (self.address.ip().to_string(), self.address.port().to_string());
         let address = self.address;
@@ -122,7 +122,7 @@ impl Wire {
         wire
     }
 
-    /// Hears everything that is published to subjects like this from here on.
+    /// Receives everything that is published to subjects like this from here on.
     pub(crate) fn subscribe(&mut self, pattern: &str) {
         self.subscriptions += 1;
         self.write(format!("SUB {pattern} {}\r\n", self.subscriptions).as_bytes());

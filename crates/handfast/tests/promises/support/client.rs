@@ -58,7 +58,7 @@ impl fmt::Debug for Ending {
 }
 
 impl Ending {
-    /// Everything said, and ended in order.
+    /// Everything sent, and closed cleanly.
     pub(crate) fn is_clean(&self) -> bool {
         self.close_notify && self.socket == SocketEnd::Fin && self.alert.is_none()
     }
@@ -341,7 +341,7 @@ impl Client {
         ending::reset(self.stream);
     }
 
-    /// Ends in order from this side, and checks that the other side does too.
+    /// Closes cleanly from this side, and checks that the other side does too.
     pub(crate) fn finish(mut self) {
         self.close_notify();
         self.fin();

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use super::deadline::thread;
 
-/// Threads that repeat something until they are told to stop.
+/// Threads that repeat something until they are stopped.
 pub(crate) struct Crowd {
     stop: Arc<AtomicBool>,
     done: Arc<AtomicU64>,

@@ -1,4 +1,4 @@
-//! A TLS server that does to its clients what it is told (wait, reset, end first) and notes what it saw of each. In:
+//! A TLS server that follows a script (wait, reset, end first) and notes what it saw of each. In:
 //! [`Manners`]. Out: where it listens, and a [`Seen`] for each connection.
 
 use std::io::{self, Read, Write};

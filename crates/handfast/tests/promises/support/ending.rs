@@ -1,4 +1,4 @@
-//! How a socket ended. Linux reports a reset once; whoever takes the report leaves a clean-looking end for the next
+//! How a socket ended. Linux reports a reset once; the call that takes the report leaves a clean-looking end for the next
 //! call, so the first error is kept here as it is in the program.
 
 use std::io::{self, ErrorKind, Read, Write};
@@ -21,7 +21,7 @@ pub(crate) enum SocketEnd {
 pub(crate) fn end_of(error: &io::Error) -> Option<SocketEnd> {
     match error.kind() {
         ErrorKind::Interrupted | ErrorKind::WouldBlock => None,
-        // EPIPE and ENOTCONN tell of an end whose report somebody else took: it was an abort, or write would have worked.
+        // EPIPE and ENOTCONN mean an end whose report another call took: it was an abort, or write would have worked.
         ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::NotConnected => {
             Some(SocketEnd::Reset)
         }

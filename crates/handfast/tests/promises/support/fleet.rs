@@ -18,7 +18,7 @@ use super::process::Process;
 use super::proxy::PROGRAM;
 use super::stage::Stage;
 
-/// How long the target must have heard nothing before it is said that nobody makes load any more: at the rates of these
+/// How long the target must have received nothing before the load counts as ended: at the rates of these
 /// tests fifty connections would have come.
 const QUIET: Duration = Duration::from_millis(1000);
 
@@ -222,16 +222,16 @@ impl Coordinator {
 
 /// A scene: workers on a bus, and a proxy with a backend that echoes as their target.
 pub(crate) struct Fleet {
-    /// Whom they make load against.
+    /// Their target.
     pub(crate) stage: Stage,
     /// Those who make it.
     pub(crate) workers: Vec<Worker>,
-    /// What they hear.
+    /// The bus.
     pub(crate) bus: Bus,
 }
 
 impl Fleet {
-    /// Workers with these names on a bus of their own.
+    /// Workers with these names on a separate bus.
     pub(crate) fn of(names: &[&str]) -> Self {
         let (bus, stage) = (Bus::start(), Stage::echo());
         let workers = names.iter().map(|name| Worker::start(&bus, name)).collect();

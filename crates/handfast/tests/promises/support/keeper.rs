@@ -41,7 +41,7 @@ impl Keeper {
         self.kept.lock().expect("nobody panicked").len()
     }
 
-    /// Starts a process with all that is kept, and is told by it.
+    /// Starts a process with all sockets that are kept, and receives its notifications.
     pub(crate) fn starts(&self, command: Command) -> (Command, Passed) {
         let kept = self.kept.lock().expect("nobody panicked");
         let copy = |socket: &OwnedFd| TcpListener::from(socket.try_clone().expect("there are descriptors"));

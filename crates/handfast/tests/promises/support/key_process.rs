@@ -23,7 +23,7 @@ pub(crate) fn both(proxy: Process) -> (Process, Process) {
     (supervisor, wait_until("a key process", || child(supervisor, "key-process")))
 }
 
-/// Whether it is no more; one that nobody has waited for is none either.
+/// Whether it has ended; a zombie counts as ended.
 pub(crate) fn has_ended(process: Process) -> bool {
     let status = fs::read_to_string(format!("/proc/{}/status", process.0)).unwrap_or_default();
     !status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))

@@ -135,7 +135,7 @@ impl Running {
         Process(self.child.id())
     }
 
-    /// Waits until so many seconds of the run have been told.
+    /// Waits until this number of seconds of the run has been reported.
     pub(crate) fn seconds(&self, number: usize) {
         let _ = self.talk.containing(&format!("second {number}:"));
     }
@@ -194,7 +194,7 @@ impl Ended {
         list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n")
     }
 
-    /// Good; or as good as can be where other tests use the processors too, and the program is right to say so.
+    /// Good; or as good as can be where other tests use the processors too, and the program is right to report that.
     pub(crate) fn well(self) -> Self {
         let crowded = self.code == Some(3) && self.verdict() == "generator-limited";
         assert!(self.code == Some(0) || crowded, "{}", self.all());

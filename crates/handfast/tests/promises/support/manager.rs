@@ -1,5 +1,5 @@
-//! A service manager as a process sees it: a datagram socket that is told how things are (sd_notify(3)), and listening
-//! sockets that are passed on (sd_listen_fds(3)). In: a command. Out: the same with these, and what it said.
+//! A service manager as a process sees it: a datagram socket for notifications (sd_notify(3)), and listening
+//! sockets that are passed on (sd_listen_fds(3)). In: a command. Out: the same with these, and its notifications.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
@@ -80,7 +80,7 @@ impl Manager {
     }
 }
 
-/// Sockets that a manager opened: they listen for as long as it lives, whoever accepts.
+/// Sockets that a manager opened: they listen for as long as it lives, whichever process accepts.
 pub(crate) struct Passed(Vec<(TcpListener, String)>);
 
 impl Passed {
@@ -111,7 +111,7 @@ impl Passed {
     pub(crate) fn to(&self, command: &Command) -> Command {
         let mut redirected = String::new();
         for (place, (socket, _)) in self.0.iter().enumerate() {
-            // Inherited by whoever is started now.
+            // Inherited by the next process that is started.
             fcntl_setfd(socket.as_fd(), FdFlags::empty()).expect("it is open");
             redirected.push_str(&format!(" {}<&{}", place + 3, socket.as_raw_fd()));
         }

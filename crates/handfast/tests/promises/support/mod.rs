@@ -1,10 +1,10 @@
-//! What the promises are tested with: the built program, and peers that do exactly what they are told.
+//! What the promises are tested with: the built program, and peers that follow a script.
 //!
 //! | file | holds |
 //! |---|---|
 //! | `deadline` | waiting for something, never for luck; a wait that ends says what was seen |
-//! | `skip` | a test that cannot run here says so by name |
-//! | `folder` | a folder of a test's own |
+//! | `skip` | a test that cannot run here is reported by name |
+//! | `folder` | a separate folder for each test |
 //! | `certificates` | an authority, and certificates for names |
 //! | `config` | the text of a configuration: the only place that knows its keys |
 //! | `lines` | what a program wrote, searchable while it runs |
@@ -12,9 +12,9 @@
 //! | `process` | what the kernel knows of it: descriptors, CPU, memory |
 //! | `record` | one line of the access log |
 //! | `metrics` | one reading of the metrics page |
-//! | `manager` | a service manager: told how things are, passing sockets |
+//! | `manager` | a service manager: receives notifications, passes sockets |
 //! | `http` | one GET |
-//! | `ending` | how a socket ended: in order, or by a reset |
+//! | `ending` | how a socket ended: cleanly, or by a reset |
 //! | `backend` | backends that follow a script and note what they saw |
 //! | `secured` | such a backend's end of a TLS session |
 //! | `client` | a TLS client with every end under its control |
@@ -24,10 +24,10 @@
 //! | `stage` | the usual scene: one backend, one proxy in front of it |
 //! | `tools` | other people's clients, with a deadline |
 //! | `crowd` | many clients at once |
-//! | `network` | a network of a test's own, to drop and refuse in |
+//! | `network` | a separate network for a test, to drop and refuse in |
 //! | `load` | the load tester: run, read, interrupted |
-//! | `delays` | a TLS server that is late, resets or ends first as it is told, and notes what it saw |
-//! | `proxy_headers` | clients behind a proxy, and what backends are told |
+//! | `delays` | a TLS server that is late, resets or ends first by its script, and notes what it saw |
+//! | `proxy_headers` | clients behind a proxy, and what backends receive |
 //! | `servers` | other people's servers, and what they counted |
 //! | `bus` | a NATS server, and a client that speaks its protocol by hand |
 //! | `fleet` | workers on a bus, and the coordinators that lead them |

@@ -19,7 +19,7 @@ const TOO_LONG: &str = "120";
 
 /// Where a test stands.
 pub(crate) enum Place {
-    /// In a network of its own: play.
+    /// In a separate network: play.
     Inside,
     /// Outside: it has been played, and all was well.
     Played,
@@ -27,7 +27,7 @@ pub(crate) enum Place {
     Refused(String),
 }
 
-/// Plays the test that this stands in within a network of its own: `in_a_network_of_its_own!()` is its first line.
+/// Plays the calling test within a separate network: `in_a_network_of_its_own!()` is its first line.
 macro_rules! in_a_network_of_its_own {
     () => {{
         use $crate::support::skip::{needs, skipped};
@@ -49,7 +49,7 @@ fn inside() -> Option<Inside> {
     *INSIDE.get_or_init(|| alone::inside().expect("the second run is in a network of its own"))
 }
 
-/// Runs a test again in a network of its own; `function` is the type name of a function inside the test.
+/// Runs a test again in a separate network; `function` is the type name of a function inside the test.
 pub(crate) fn enter(function: &str) -> Place {
     if inside().is_some() {
         return Place::Inside;
@@ -67,7 +67,7 @@ pub(crate) fn enter(function: &str) -> Place {
     let (output, talk) = (text(&outcome.stdout), text(&outcome.stderr));
     assert!(outcome.status.success(), "in a network of its own ({}):\n{output}\n{talk}", outcome.status);
     assert!(output.contains("1 passed"), "{test} was not found a second time:\n{output}");
-    // It may have found there that it cannot go on; the line that says so is ours to say.
+    // It may have found there that it cannot go on; then this process reports the test as skipped.
     let skipped = talk.lines().find_map(|line| line.strip_prefix("SKIPPED ")?.split_once(": "));
     skipped.map_or(Place::Played, |(_, reason)| Place::Refused(reason.to_owned()))
 }
@@ -142,7 +142,7 @@ pub(crate) fn all_acknowledged(from: u16) {
     });
 }
 
-/// A host of its own beside this network, joined to it by a cable with addresses at both ends; packets for elsewhere go to the first of
+/// A separate host beside this network, joined to it by a cable with addresses at both ends; packets for elsewhere go to the first of
 /// ours in each family.
 pub(crate) struct Host(host::Host);
 

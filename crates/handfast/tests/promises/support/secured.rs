@@ -127,14 +127,14 @@ impl<'p> Secured<'p> {
         }
     }
 
-    /// Hears everything up to close_notify, and notes it; or how the socket ended instead.
+    /// Reads everything up to close_notify, and notes it; or how the socket ended instead.
     pub(crate) fn hear(&mut self) {
         let mut buffer = vec![0; 65_536];
         loop {
             match self.read(&mut buffer) {
                 Ok(0) => return self.peer.saw(Event::CloseNotify),
                 Ok(count) => self.peer.saw(Event::Data(buffer[..count].to_vec())),
-                // The library says so when the socket ends first.
+                // The library reports it when the socket ends first.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
                     return self.peer.end(SocketEnd::Fin);
                 }
@@ -145,7 +145,7 @@ impl<'p> Secured<'p> {
         }
     }
 
-    /// Sends everything back up to close_notify, which it notes, then ends in order.
+    /// Sends everything back up to close_notify, which it notes, then closes cleanly.
     pub(crate) fn echo(&mut self) {
         let mut buffer = vec![0; 65_536];
         loop {
@@ -160,7 +160,7 @@ impl<'p> Secured<'p> {
         }
     }
 
-    /// Ends in order.
+    /// Closes cleanly.
     pub(crate) fn finish(&mut self) {
         self.close_notify();
         self.peer.fin();

@@ -1,8 +1,8 @@
 //! Other people's servers, which count by themselves: nginx, HAProxy, stunnel and OpenSSL's own. In: what they are to ask of
 //! their clients. Out: where they listen, and what they counted.
 //!
-//! They take no port from the kernel's hand, so each gets an address of its own in 127.0.0.0/8, where nobody else looks for
-//! a free port. None of them is knocked at to see whether it is ready: that would be counted.
+//! They cannot let the kernel choose a port, so each gets a separate address in 127.0.0.0/8, where no other program looks for
+//! a free port. No connection tests whether they are ready: it would be counted.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -38,7 +38,7 @@ pub(crate) struct Counted {
     pub(crate) certified: u64,
 }
 
-/// An address that is nobody else's, and a port on it that is free.
+/// A unique address, and a port on it that is free.
 pub(crate) fn address_of_ones_own() -> SocketAddr {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     // 127.128.0.0/9 has 2^23 addresses: the lower bits of the process number, and 128 servers in each process.
@@ -102,7 +102,7 @@ impl Nginx {
         Self::start_for(asks, &[])
     }
 
-    /// With a certificate of its own for each of these names, and TLS 1.2 as well as 1.3 for them.
+    /// With a separate certificate for each of these names, and TLS 1.2 as well as 1.3 for them.
     pub(crate) fn start_for(asks: Asks, names: &[&str]) -> Self {
         let files = Files::new();
         let address = address_of_ones_own();
@@ -246,8 +246,8 @@ impl Haproxy {
             String::new()
         };
         let (socket, both) = (files.folder.file("stats.sock"), files.both.display());
-        // Which backend a session comes to says what it is: the log would do too, but it loses lines where nobody reads
-        // it fast enough.
+        // Which backend a session comes to says what it is: the log would do too, but it loses lines where its reader
+        // is too slow.
         let backends = ["full", "resumed", "certified"]
             .map(|name| format!("backend {name}\n    server echo {}\n", backend.address))
             .concat();

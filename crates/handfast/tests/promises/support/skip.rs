@@ -1,4 +1,4 @@
-//! A test that cannot run on this machine says so by name. The line goes past libtest's capture to standard error, where
+//! A test that cannot run on this machine is reported by name. The line goes past libtest's capture to standard error, where
 //! `scripts/count` finds it and counts the test as skipped instead of passed.
 
 use std::io::Write;
@@ -11,7 +11,7 @@ pub(crate) fn say(function: &str, reason: &str) {
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
-/// Skips the test that this stands in: `skipped!("no TUN device here")`.
+/// Skips the calling test: `skipped!("no TUN device here")`.
 macro_rules! skipped {
     ($($reason:tt)+) => {{
         fn marker() {}
@@ -20,7 +20,7 @@ macro_rules! skipped {
     }};
 }
 
-/// Skips the test that this stands in unless the programs are installed: `needs!("openssl", "curl")`.
+/// Skips the calling test unless the programs are installed: `needs!("openssl", "curl")`.
 macro_rules! needs {
     ($($program:literal),+) => {
         $(if $crate::support::tools::find($program).is_none() {

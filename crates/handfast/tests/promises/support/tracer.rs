@@ -23,7 +23,7 @@ pub(crate) fn refusal() -> Option<String> {
     REFUSAL.get_or_init(probe).clone()
 }
 
-/// Skips the test that this stands in unless system calls can be traced.
+/// Skips the calling test unless system calls can be traced.
 macro_rules! needs_tracing {
     () => {{
         use $crate::support::skip::{needs, skipped};
@@ -46,13 +46,13 @@ pub(crate) struct Tracer {
 pub(crate) type Calls = HashMap<String, u64>;
 
 impl Tracer {
-    /// Counts the calls of the proxy's workers; whoever looks at its admin page costs calls of another thread.
+    /// Counts the calls of the proxy's workers; requests to its admin page cost calls of another thread.
     pub(crate) fn count(proxy: &Proxy) -> Self {
         Self::attach(proxy, &["-c".into(), "-U".into(), "name,calls".into()])
     }
 
     /// Makes calls of the proxy's threads fail: `what` is strace's own word for it (`connect:error=ENETUNREACH:when=1`); it
-    /// counts each thread's calls by itself. Calls that name a path can be told apart by it.
+    /// counts each thread's calls by itself. Calls that name a path can be distinguished by it.
     pub(crate) fn inject(proxy: &Proxy, what: &str, path: Option<&str>) -> Self {
         let calls = what.split(':').next().expect("splitting gives at least one");
         let mut options = vec!["-e".into(), format!("trace={calls}"), "-e".into(), format!("inject={what}")];

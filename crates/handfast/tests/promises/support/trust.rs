@@ -79,7 +79,7 @@ impl Trust {
         self
     }
 
-    /// Trusts somebody else than the authority of the tests.
+    /// Trusts another authority than that of the tests.
     pub(crate) fn trusting(mut self, other: &Authority) -> Self {
         self.authority = other.certificate.clone();
         self

@@ -18,7 +18,7 @@ pub(crate) fn config(folder: &Folder, backend: &Backend) -> Config {
         .text("process", "drain", "5m")
 }
 
-/// A process that took over; it is nobody's child that could be waited for.
+/// A process that took over; it is not a child, so it cannot be waited for.
 pub(crate) struct Successor(pub(crate) Process);
 
 impl Drop for Successor {
